@@ -16,7 +16,7 @@ static size_t skip_space(const char *text)
     return strspn(text, " \t");
 }
 
-/* "0.85" to 850; 1000 for anything above one, 0 for what is no number */
+/* "0.85" becomes 850; more than one becomes 1000, no number becomes 0 */
 static int quality_parse(const char *text)
 {
     if (text[0] == '1') return 1000;

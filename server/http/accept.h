@@ -1,4 +1,4 @@
-/* accept.h: Accept and Accept-Encoding (RFC 9110, 12.5). Qualities are in thousandths, 0 for what is not wanted. */
+/* accept.h: Accept and Accept-Encoding (RFC 9110, 12.5). Qualities are in thousandths; 0 means not acceptable. */
 #ifndef HTTP_ACCEPT_H
 #define HTTP_ACCEPT_H
 

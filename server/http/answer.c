@@ -10,7 +10,7 @@
 
 enum { GZIP_FLOOR = 1024, GZIP_LEVEL = 5 };
 
-/* Sent with everything. Styles may be inline because Plotly sets them; scripts may not. */
+/* Sent with every answer. Inline styles are allowed because Plotly sets them; inline scripts are not. */
 static const struct name_value security[] = {
     {"Content-Security-Policy",
      "default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; base-uri 'none'; "
@@ -44,7 +44,7 @@ void answer_problem(struct exchange *exchange, const struct problem *problem, co
     exchange->close = exchange->close || problem->close;
 }
 
-/* Whether a GET's 200 is what the client has already; gives the body its tag. */
+/* Gives the body its entity tag. True when the client of a GET has that body already. */
 static bool not_modified(struct exchange *exchange)
 {
     struct response *response = &exchange->response;
@@ -71,7 +71,7 @@ static void compress(struct exchange *exchange)
     if (accept_coding_quality(request_header(&exchange->request, "Accept-Encoding"), "gzip") == 0) return;
     enum status status =
         encoding_gzip(response->bytes, response->length, GZIP_LEVEL, &packed, &packed_length, &ignored);
-    if (status != STATUS_OK || packed == NULL) return; /* as it is will do */
+    if (status != STATUS_OK || packed == NULL) return; /* it is sent uncompressed */
     free(response->bytes);
     response->bytes = packed;
     response->length = packed_length;

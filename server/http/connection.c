@@ -91,7 +91,7 @@ void connection_completed(void *closure, struct MHD_Connection *connection, void
     (void)code;
     *slot = NULL;
     if (exchange == NULL) return;
-    /* from here the connection is idle; the time for the next head counts once its request line has come */
+    /* the connection is idle from here on; the time for the next head begins with its request line */
     reaper_deadline(server->reaper, exchange->entry,
                     (int64_t)server->options.limits.idle_seconds * 1000 + server->options.limits.header_milliseconds);
     exchange_free(exchange);
@@ -114,7 +114,7 @@ static enum MHD_Result queue_answer(struct exchange *exchange)
     return MHD_queue_response(exchange->connection, (unsigned)exchange->http_status, exchange->answer);
 }
 
-/* Answers with a problem, at once or after the rest of a small body. */
+/* Answers with a problem: at once, or after reading the rest of a small body. */
 static enum MHD_Result refuse(struct exchange *exchange, const struct lint_body *body, const struct problem *problem,
                               const struct error *error)
 {
@@ -182,7 +182,7 @@ static void request_fill(struct exchange *exchange, const char *method)
     request->last_event_id = request_header(request, "Last-Event-ID");
 }
 
-/* The checks that need no route. PROBLEM_NONE, or what is wrong. */
+/* Makes the checks that need no route. Returns PROBLEM_NONE, or what is wrong. */
 static enum problem_id check_head(struct exchange *exchange, const char *method, const char *version,
                                   struct lint_body *body, struct error *error)
 {
@@ -208,7 +208,7 @@ static enum problem_id check_head(struct exchange *exchange, const char *method,
     return lint_origin(&exchange->request, method, error);
 }
 
-/* The checks of the body's size and type against the route. */
+/* Checks the body's size and type against the route. */
 static enum problem_id check_body(struct exchange *exchange, const struct lint_body *body, struct error *error)
 {
     const struct route *route = exchange->route;
@@ -282,8 +282,8 @@ static enum MHD_Result begin_other_method(struct exchange *exchange, const struc
     return refuse_row(exchange, body, PROBLEM_METHOD_NOT_ALLOWED, error);
 }
 
-/* The first call, with the head alone: everything that can be refused is refused here, before a byte of body is
- * taken. */
+/* The first call has the head alone. Everything that can be refused by the head is refused here, before the body is
+ * received. */
 static enum MHD_Result begin(struct exchange *exchange, const char *method, const char *version)
 {
     struct http_server *server = exchange->server;
@@ -321,8 +321,8 @@ static enum MHD_Result begin(struct exchange *exchange, const char *method, cons
     return MHD_YES;
 }
 
-/* libmicrohttpd takes no answer in the middle of an upload, so the last words go to the socket directly; returning
- * MHD_NO closes it. */
+/* libmicrohttpd accepts no answer in the middle of an upload, so this one is written to the socket directly. Returning
+ * MHD_NO then closes the connection. */
 static enum MHD_Result abort_upload(struct exchange *exchange, const char *status_line, enum problem_id id,
                                     enum status status, const char *detail)
 {

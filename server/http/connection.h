@@ -1,5 +1,5 @@
-/* connection.h: what libmicrohttpd's threads call: a connection opened or closed, a request line read, a head, a chunk
- * of body, an answer sent. Nothing here blocks. Private to server/http. */
+/* connection.h: the callbacks of libmicrohttpd's threads: a connection is opened or closed; a request line, a head, a
+ * part of a body is read; an answer is sent. None of them blocks. Private to server/http. */
 #ifndef HTTP_CONNECTION_H
 #define HTTP_CONNECTION_H
 
@@ -12,7 +12,7 @@ void connection_notify(void *server, struct MHD_Connection *connection, void **s
 /* The URI-log callback: makes the exchange, and keeps the request target as it was sent. */
 void *connection_request_line(void *server, const char *target, struct MHD_Connection *connection);
 
-/* Leaves escapes as they are: the router decodes, once. */
+/* Changes nothing, because the router decodes escapes, once. */
 size_t connection_unescape(void *server, struct MHD_Connection *connection, char *text);
 
 /* MHD_AccessHandlerCallback and MHD_RequestCompletedCallback. */

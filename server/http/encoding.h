@@ -18,14 +18,14 @@ MUST_CHECK enum status encoding_sha256(const struct hash_part *parts, size_t cou
 /* The strong entity tag of a body, without quotes: half of its SHA-256. */
 MUST_CHECK enum status encoding_etag(const void *bytes, size_t length, char out[ETAG_SIZE], struct error *error);
 
-/* Whether an If-None-Match header names `etag` (without quotes), any coding of it ("…-gzip"), or "*". */
+/* Whether an If-None-Match header names `etag` (without quotes), a coding of it ("…-gzip"), or "*". */
 bool encoding_etag_matches(const char *if_none_match, const char *etag);
 
 /* Whether a body of this type is worth compressing. */
 bool encoding_compressible(const char *content_type);
 
-/* gzip of the bytes into *out (the caller frees). *out is NULL, with STATUS_OK, when it would not be smaller.
- * STATUS_NO_MEMORY. */
+/* Compresses the bytes with gzip into *out (the caller frees it). *out is NULL, with STATUS_OK, when that would not be
+ * smaller. STATUS_NO_MEMORY. */
 MUST_CHECK enum status encoding_gzip(const void *bytes, size_t length, int level, char **out, size_t *out_length,
                                      struct error *error);
 

@@ -60,7 +60,7 @@ void response_drop_headers(struct response *response);
 
 enum exchange_stage {
     EXCHANGE_HEAD,     /* nothing seen but the request line */
-    EXCHANGE_BODY,     /* linted; collecting the body, or swallowing it when `refused` */
+    EXCHANGE_BODY,     /* linted; the body is collected, or thrown away when `refused` */
     EXCHANGE_HANDLING, /* suspended: with the pool or the waiters */
     EXCHANGE_ANSWERED
 };
@@ -122,7 +122,7 @@ void answer_prepare(struct exchange *exchange);
 /* Sets the response to a problem document. */
 void answer_problem(struct exchange *exchange, const struct problem *problem, const struct error *error);
 
-/* Adds a header that the caller knows to be sound; a lack of memory drops it. */
+/* Adds a header that the caller knows to be valid. It is left out when memory has run out. */
 void answer_header(struct exchange *exchange, const char *name, const char *value);
 
 #endif

@@ -72,7 +72,7 @@ static enum status parse_body(struct handler_pool *pool, struct exchange *exchan
     return status;
 }
 
-/* Token and body, once for each request. */
+/* Checks the token and parses the body, once for each request. */
 static enum status admit(struct handler_pool *pool, struct exchange *exchange, void *thread, struct error *error)
 {
     enum status status;
@@ -117,7 +117,7 @@ static bool call_handler(struct exchange *exchange, void *thread)
                 waiters_park(server->waiters, exchange);
                 return false;
             }
-            if (!exchange->request.wait_over) { /* too many wait already: this one is answered as things stand */
+            if (!exchange->request.wait_over) { /* too many wait: it is answered with the present state */
                 exchange->request.wait_over = true;
                 continue;
             }

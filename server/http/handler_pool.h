@@ -7,19 +7,19 @@
 
 struct handler_pool;
 
-/* `server` is lent; its waiters exist by then. The caller owns *out. STATUS_NO_MEMORY, what thread_open gave. */
+/* `server` is lent and has its waiters already. The caller owns *out. STATUS_NO_MEMORY, statuses of thread_open. */
 MUST_CHECK enum status handler_pool_start(struct http_server *server, struct handler_pool **out, struct error *error);
 
-/* Queues the exchange (its connection is suspended). False when the queue is full, or the pool stops: it is the
- * caller's still. */
+/* Queues the exchange, whose connection is suspended. False when the queue is full or the pool stops; the caller then
+ * keeps the exchange. */
 bool handler_pool_push(struct handler_pool *pool, struct exchange *exchange);
 
-/* Queues one that was parked: it was admitted before, and is never refused for lack of room. */
+/* Queues an exchange that was parked. It was admitted before, so it is not refused when the queue is full. */
 void handler_pool_push_again(struct handler_pool *pool, struct exchange *exchange);
 
 unsigned handler_pool_depth(struct handler_pool *pool);
 
-/* Finishes what is running, answers what is queued with 503, joins the threads. */
+/* Finishes the requests that are running, answers the queued ones with 503, joins the threads. */
 void handler_pool_stop(struct handler_pool *pool);
 void handler_pool_free(struct handler_pool *pool); /* NULL is fine */
 

@@ -102,7 +102,7 @@ enum idempotent_step idempotent_begin(struct exchange *exchange, void *thread)
     return IDEMPOTENT_RUN;
 }
 
-/* The response as it will be kept; strings lent by the response. */
+/* The response in the form in which it is kept; its strings are lent by the response. */
 static struct idempotent_answer snapshot(struct response *response)
 {
     struct idempotent_answer answer = {.http_status = response->http_status};
@@ -126,8 +126,7 @@ void idempotent_finish(struct exchange *exchange, void *thread, bool success)
     const bool keep = success && response->http_status >= 200 && response->http_status < 300 &&
                       (response->kind == RESPONSE_BYTES || response->kind == RESPONSE_EMPTY);
     const struct idempotent_answer answer = snapshot(response);
-    /* a failure here is the hook's to report: the work is done, and its answer is true whether it could be kept or
-     * not */
+    /* the hook reports its failures itself: the work is done, so the answer is right even if it could not be kept */
     enum status status = exchange->server->options.idempotency->finish(
         thread, exchange->request.principal.name, request_header(&exchange->request, "Idempotency-Key"),
         keep ? &answer : NULL, &error);

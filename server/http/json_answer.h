@@ -1,5 +1,5 @@
-/* json_answer.h: JSON for people and programs: compact, with each fraction in its shortest form that reads back as the
- * same double (0.003, where jansson's 17 digits give 0.0030000000000000001). */
+/* json_answer.h: compact JSON in which each fraction has the shortest form that reads back as the same double (0.003,
+ * where jansson's 17 digits give 0.0030000000000000001). */
 #ifndef HTTP_JSON_ANSWER_H
 #define HTTP_JSON_ANSWER_H
 

@@ -4,7 +4,7 @@
 
 enum { DEPTH_MAX = 32, OBJECTS_MAX = 65536, ARRAYS_MAX = 524288 };
 
-/* Counts brackets outside strings before any tree is built. It need not know more of the grammar: the parser comes
+/* Counts brackets outside strings before any tree is built. The rest of the grammar is left to the parser, which runs
  * after it. */
 static enum status scan(const char *bytes, size_t length, struct error *error)
 {

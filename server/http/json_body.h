@@ -1,4 +1,4 @@
-/* json_body.h: JSON from strangers, strictly. */
+/* json_body.h: JSON that comes from outside, parsed strictly. */
 #ifndef HTTP_JSON_BODY_H
 #define HTTP_JSON_BODY_H
 
@@ -12,7 +12,7 @@
  * times its text). */
 MUST_CHECK enum status json_body_parse(const char *bytes, size_t length, json_t **out, struct error *error);
 
-/* The same with \u0000 allowed inside string values: for texts that are only looked at and never stored. */
+/* The same with \u0000 allowed inside string values: for texts that are never stored. */
 MUST_CHECK enum status json_body_parse_text(const char *bytes, size_t length, json_t **out, struct error *error);
 
 #endif

@@ -1,5 +1,5 @@
-/* lint.h: checks of a request's head before anything else looks at it (the parser of libmicrohttpd 0.9.75 lets much
- * through; see ARCHITECTURE.md). Everything here is decided before the body. */
+/* lint.h: checks of a request's head before anything else reads it, because the parser of libmicrohttpd 0.9.75 lets
+ * much through (docs/http.md). All of them are made before the body is received. */
 #ifndef HTTP_LINT_H
 #define HTTP_LINT_H
 
@@ -13,10 +13,10 @@ struct lint_body {
     uint64_t length; /* 0 when chunked */
 };
 
-/* Methods, target, headers: known method in capitals, a target of visible ASCII that starts with "/" and holds no
- * fragment, header names of token characters, values without control characters, one Host, no header twice that may
- * come once, Content-Length of digits, no Transfer-Encoding but `chunked` and never both. PROBLEM_NONE, or which
- * problem, with error->detail filled. */
+/* Checks method, target and headers: a known method in capitals, a target of visible ASCII that starts with "/" and
+ * holds no fragment, header names of token characters, values without control characters, one Host, no second copy of a
+ * header that may come once, Content-Length of digits, no Transfer-Encoding but `chunked` and never both. Returns
+ * PROBLEM_NONE, or the problem with error->detail filled. */
 MUST_CHECK enum problem_id lint_head(const struct request *request, const char *method, const char *target,
                                      const char *version, struct lint_body *body, struct error *error);
 

@@ -85,7 +85,8 @@ static bool has_port(const char *name)
     return colon != NULL && strchr(colon, ']') == NULL;
 }
 
-/* An extra name without a port is taken with ours and with none: behind a proxy the port is the proxy's. */
+/* An extra name without a port is accepted with our port and with none, because behind a proxy the port is the
+ * proxy's. */
 static enum status hosts_build(const char *own, const char *port, const char *const *extra, char ***out,
                                struct error *error)
 {
@@ -146,7 +147,7 @@ static enum status resolve(const char *address, struct addrinfo **found, bool *l
     return STATUS_OK;
 }
 
-/* -1 with errno when it cannot be had. */
+/* -1 with errno on failure. */
 static int open_bound(const struct addrinfo *found)
 {
     const int on = 1;

@@ -1,5 +1,5 @@
-/* listen.h: the address a server listens on, and the Host names that go with it. For server/http, and for
- * commands that check an address before anything is started. */
+/* listen.h: the address that a server listens on, and the Host names that belong to it. Used by server/http, and by
+ * commands that check an address before they start anything. */
 #ifndef HTTP_LISTEN_H
 #define HTTP_LISTEN_H
 
@@ -18,11 +18,11 @@ struct listener {
  * STATUS_NO_MEMORY; nothing is open then. */
 MUST_CHECK enum status listen_open(const char *address, const char *const *extra, bool token_configured,
                                    struct listener *out, struct error *error);
-/* Whether listen_open could open `address` now, a token apart, and whether it is one of the loopback. Leaves nothing
- * open. */
+/* Checks whether listen_open could open `address` now (apart from the token) and whether it is a loopback address.
+ * Leaves nothing open. */
 MUST_CHECK enum status listen_check(const char *address, bool *loopback, struct error *error);
 
-/* The refusal of an address that others reach, while there is no token. Returns STATUS_FORBIDDEN. */
+/* Refuses an address that other machines reach while there is no token. Returns STATUS_FORBIDDEN. */
 enum status listen_refuse(const char *address, struct error *error);
 
 void listen_hosts_free(char **hosts); /* NULL is fine */

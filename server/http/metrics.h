@@ -24,7 +24,7 @@ void metrics_count(struct metrics *metrics, size_t row, int http_status, int64_t
 /* The gauge of open connections. */
 void metrics_connections(struct metrics *metrics, int change);
 
-/* Appends all of it; rows that were never used are left out. */
+/* Appends all counters, without the rows of routes that were never used. */
 void metrics_render(const struct metrics *metrics, unsigned queued, unsigned waiting, unsigned streams,
                     struct buffer *out);
 

@@ -37,14 +37,15 @@ struct problem problem_of_status(enum status status)
     return (struct problem){info->name, info->title, info->http, info->http == 400 || info->http == 413, info->retry};
 }
 
-/* One fault's detail says by itself where it is: clients show it alone. Several stand in `errors`. */
+/* The detail of a single fault names its place, because clients show the detail alone. Several faults are listed in
+ * `errors`. */
 static void say_where(const struct error *error, const json_t *errors, char *out, size_t size)
 {
     const bool one = error->pointer[0] && json_array_size(errors) <= 1;
     (void)snprintf(out, size, "%s%s%s", one ? error->pointer : "", one ? ": " : "", error->detail);
 }
 
-/* `detail` may quote bytes of a request or a file: what is not UTF-8 loses its non-ASCII bytes. */
+/* `detail` may quote bytes of a request or a file. When it is not UTF-8, its non-ASCII bytes are dropped. */
 static json_t *detail_string(const char *detail)
 {
     char plain[DETAIL_SIZE];

@@ -1,5 +1,5 @@
-/* problem.h: problem documents (RFC 9457). A failed status of the engine or the store has its row in base/error.c; what
- * only HTTP can get wrong has its row here. */
+/* problem.h: problem documents (RFC 9457). A failed status of the engine or the store has its row in base/error.c; the
+ * problems that only HTTP has are rows here. */
 #ifndef HTTP_PROBLEM_H
 #define HTTP_PROBLEM_H
 

@@ -1,7 +1,7 @@
-/* reaper.h: deadlines for slow clients. libmicrohttpd's own timeout counts inactivity only, so a client that drips a
- * byte now and then holds its connection for ever. Each connection has an entry with one absolute deadline; a thread
- * shuts overdue ones down, which libmicrohttpd then notices. Entries are removed in the close notification, before the
- * descriptor can be reused. */
+/* reaper.h: deadlines for slow clients. libmicrohttpd's own timeout counts inactivity alone, so a client that sends a
+ * byte now and then would hold its connection for ever. Each connection has an entry with one absolute deadline. A
+ * thread shuts overdue connections down, and libmicrohttpd notices that. Entries are removed in the close notification,
+ * before the descriptor can be reused. */
 #ifndef HTTP_REAPER_H
 #define HTTP_REAPER_H
 
@@ -23,7 +23,7 @@ void reaper_remove(struct reaper *reaper, struct reaper_entry *entry);          
 /* The connection must reach its next stage in `milliseconds` from now; negative: no deadline. NULL is fine. */
 void reaper_deadline(struct reaper *reaper, struct reaper_entry *entry, int64_t milliseconds);
 
-/* Moves a deadline that is set further away. */
+/* Moves the deadline, if one is set, further away. */
 void reaper_extend(struct reaper *reaper, struct reaper_entry *entry, int64_t milliseconds);
 
 void reaper_stop(struct reaper *reaper); /* joins its thread; NULL is fine */

@@ -1,6 +1,6 @@
-/* request.h: what a handler sees of a request. The framework has linted it, checked Host, Origin, size, media type and
- * token, and parsed the body before a handler runs. Everything a request lends is valid until the handler's answer is
- * sent. */
+/* request.h: a request as a handler sees it. Before the handler runs, the framework has linted the request, checked
+ * Host, Origin, size, media type and token, and parsed the body. Everything that a request lends is valid until the
+ * handler's answer is sent. */
 #ifndef HTTP_REQUEST_H
 #define HTTP_REQUEST_H
 
@@ -71,9 +71,9 @@ MUST_CHECK enum status request_query_integer(const struct request *request, cons
 /* First value of a header, its name in any case; NULL when absent. */
 const char *request_header(const struct request *request, const char *name);
 
-/* Which of `types` ("application/json", "text/csv"; ends with NULL) the Accept header likes best: its index, the
- * earlier one on ties, 0 without the header, -1 when none is acceptable (answer 406 or the first, as the resource sees
- * fit). */
+/* The index of the type that the Accept header prefers among `types` ("application/json", "text/csv"; ends with NULL):
+ * the earlier one on ties, 0 without the header, -1 when none is acceptable (the resource then answers 406 or the first
+ * type). */
 int request_prefer(const struct request *request, const char *const *types);
 
 #endif

@@ -41,9 +41,9 @@ void response_recorded(struct response *response);
 MUST_CHECK enum status response_header(struct response *response, const char *name, const char *value,
                                        struct error *error);
 
-/* One more entry of the problem document's `errors`, for a body with several faults (at most 32 are kept). Then return
- * a status other than STATUS_OK with an error that sums them up. Without any, the error's own pointer makes the one
- * entry. */
+/* Adds an entry to the problem document's `errors`, for a body with several faults (at most 32 are kept). The handler
+ * then returns a status other than STATUS_OK with an error that sums them up. Without entries, the error's own pointer
+ * makes the only one. */
 void response_add_error(struct response *response, const char *pointer, const char *detail);
 
 /* Parks the request without holding a thread; the handler is called again when http_server_wake(topic) comes or

@@ -7,7 +7,7 @@
 
 struct http_server;
 
-/* What a handler works with. */
+/* What a handler is given beside the request. */
 struct http_context {
     void *application;          /* http_options.application */
     void *thread;               /* what thread_open made for this handler thread; NULL for a ROUTE_INLINE route */

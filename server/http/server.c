@@ -16,8 +16,8 @@
 
 enum { CONNECTION_MEMORY = 32 << 10 };
 
-/* 1.0 has levels of discipline. The strict mode of 0.9 adds one check, for a missing Host, and answers it with two
- * response heads: the lint does that better. */
+/* Version 1.0 has levels of discipline. The strict mode of 0.9 adds only the check for a missing Host, and answers such
+ * a request with two response heads, so the lint makes that check instead. */
 #if MHD_VERSION >= 0x00097701
 #define STRICT_OPTION MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1
 #else
@@ -147,7 +147,7 @@ void http_server_metrics(const struct http_server *server, struct buffer *out)
                    streams_count(server->streams), out);
 }
 
-/* Waits until no request is being answered, at most the time that stopping may take. */
+/* Waits until no request is being answered, but no longer than stopping may take. */
 static void drain(struct http_server *server)
 {
     const struct timespec nap = {.tv_nsec = 5000000};

@@ -1,6 +1,6 @@
-/* server.h: the HTTP server. libmicrohttpd's threads only parse, lint and collect bodies; a complete request goes into
- * a bounded queue that handler threads serve (full: 503 with Retry-After), so that a handler is plain blocking C.
- * Waiting requests and event streams hold neither kind of thread. */
+/* server.h: the HTTP server. libmicrohttpd's threads parse, lint and collect bodies, and do nothing else. A complete
+ * request goes into a bounded queue (when it is full, the answer is 503 with Retry-After) that handler threads serve,
+ * so a handler may block. Waiting requests and event streams hold neither kind of thread. */
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 
@@ -26,7 +26,7 @@ enum idempotency {
     IDEMPOTENCY_BUSY      /* another request with it is running: asked again for up to 10 s, then 409 */
 };
 
-/* Where answers are kept; both run on a handler thread with its context. */
+/* How answers are kept. Both functions run on a handler thread with its context. */
 struct idempotency_hooks {
     /* Looks (principal, key) up or reserves it, in one statement. `sha256` is the hex hash of method, path and body. */
     enum status (*begin)(void *thread, const char *principal, const char *key, const char *sha256,
@@ -67,8 +67,8 @@ struct http_options {   /* lent for the life of the server */
      * thread_open should not need the database to be up. Both may be NULL. */
     enum status (*thread_open)(void *application, void **thread, struct error *error);
     void (*thread_close)(void *application, void *thread);
-    /* Says who `token` (NULL: none sent) is and whether that is enough for `scope`. STATUS_UNAUTHORIZED: no or unknown
-     * token, STATUS_FORBIDDEN: scope too small. NULL: everyone may do everything. */
+    /* Says whose `token` (NULL: none sent) it is and whether it suffices for `scope`. STATUS_UNAUTHORIZED: no or
+     * unknown token, STATUS_FORBIDDEN: scope too small. NULL: everyone may do everything. */
     enum status (*authorize)(void *thread, const char *token, enum scope scope, struct principal *principal,
                              struct error *error);
     const struct idempotency_hooks *idempotency; /* NULL: the header is ignored */
@@ -84,8 +84,8 @@ MUST_CHECK enum status http_server_start(const struct http_options *options, str
 /* "http://127.0.0.1:8642", with the port that was really bound; lent. */
 const char *http_server_url(const struct http_server *server);
 
-/* Something about `topic` changed: waiting handlers and streams on it run again. NULL: all topics. From any thread,
- * cheap. Callers that may miss notifications wake NULL now and then (once a second or two). */
+/* Says that something about `topic` (NULL: all topics) changed: handlers and streams that wait on it run again. Cheap;
+ * any thread may call it. A caller that may miss notifications wakes NULL every second or two. */
 void http_server_wake(struct http_server *server, const char *topic);
 
 /* Appends Prometheus text: requests by route and status class, latency histograms, queue depth, connections,

@@ -1,5 +1,5 @@
-/* static_files.h: the dashboard's files, read once at start. Only names found then are served: no request ever becomes
- * a path. */
+/* static_files.h: the dashboard's files, read once at the start. Only the names that were found then are served, so no
+ * request becomes a path. */
 #ifndef HTTP_STATIC_FILES_H
 #define HTTP_STATIC_FILES_H
 
@@ -29,9 +29,9 @@ MUST_CHECK enum status static_files_add(struct static_files *files, const char *
 /* The file for a request path, compared byte by byte; NULL: none. Lent. */
 const struct static_file *static_files_find(const struct static_files *files, const char *path);
 
-/* The file in gzip's format, *length bytes, lent; NULL when that would not be smaller or there is no memory for it.
- * Compressed when it is first asked for, for Plotly.js alone would take the start of every server a quarter of a
- * second. Any thread. */
+/* The file in gzip's format, *length bytes, lent; NULL when that would not be smaller or memory is short. It is
+ * compressed at its first request, because Plotly.js alone would delay the start of every server by a quarter of a
+ * second. Any thread may call it. */
 char *static_file_gzip(const struct static_file *file, size_t *length);
 
 void static_files_free(struct static_files *files); /* NULL is fine */

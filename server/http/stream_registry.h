@@ -1,8 +1,8 @@
 /* stream_registry.h: the open event streams and their broadcaster. Private to server/http; handlers use streams.h.
  *
- * A stream has two holders: the MHD_Response (reads from network threads) and the broadcaster (writes). One mutex
- * guards all streams; `produce` runs without it, and a stream whose response goes away meanwhile is freed by the
- * broadcaster afterwards. */
+ * Two hold a stream: the MHD_Response, which reads it on network threads, and the broadcaster, which writes it. One
+ * mutex guards all streams. `produce` runs without the mutex; when the response goes away meanwhile, the broadcaster
+ * frees the stream afterwards. */
 #ifndef HTTP_STREAM_REGISTRY_H
 #define HTTP_STREAM_REGISTRY_H
 
@@ -17,20 +17,20 @@ struct stream;
  * streams_free). */
 MUST_CHECK enum status streams_start(const struct http_options *options, struct streams **out, struct error *error);
 
-/* Makes a stream that nobody serves yet: not produced before streams_response. Takes `state`. STATUS_UNAVAILABLE,
+/* Makes a stream, which is not produced before streams_response. Takes `state`. STATUS_UNAVAILABLE,
  * STATUS_NO_MEMORY. */
 MUST_CHECK enum status streams_new(struct streams *streams, const char *topic, const struct stream_ops *ops,
                                    void *state, struct stream **out, struct error *error);
 void streams_discard(struct stream *stream); /* one that has no response; NULL is fine */
 
-/* The response that reads the stream; it owns the stream from here. NULL: no memory, the stream is the caller's
- * still. */
+/* The response that reads the stream; it owns the stream from here on. NULL: no memory, and the caller keeps the
+ * stream. */
 struct MHD_Response *streams_response(struct stream *stream, struct MHD_Connection *connection);
 
 void streams_wake(struct streams *streams, const char *topic);
 unsigned streams_count(struct streams *streams);
 
-/* Ends every stream with a last comment and joins the broadcaster; new ones are refused. */
+/* Ends every stream with a last comment and joins the broadcaster. New streams are refused. */
 void streams_end(struct streams *streams);
 void streams_free(struct streams *streams); /* after the daemon has stopped */
 

@@ -119,7 +119,8 @@ void streams_discard(struct stream *stream)
     stream_destroy(stream);
 }
 
-/* libmicrohttpd asks for bytes; with none the connection sleeps (returning 0 without that would spin). */
+/* libmicrohttpd asks for bytes. When there are none the connection is suspended, because returning 0 alone would
+ * spin. */
 static ssize_t stream_read(void *closure, uint64_t position, char *out, size_t size)
 {
     struct stream *stream = closure;
@@ -229,8 +230,8 @@ static void stream_serve(struct streams *streams, struct stream *stream, int64_t
     stream_resume(stream);
 }
 
-/* libmicrohttpd notices that the client of a suspended connection has gone only when it is resumed. The mutex is held;
- * a stream that is suspended has its socket open still. */
+/* libmicrohttpd notices that the client of a suspended connection has gone only when the connection is resumed, so this
+ * looks for itself. The mutex is held; the socket of a suspended stream is still open. */
 static void look_for_gone(struct streams *streams, int64_t now)
 {
     char byte;

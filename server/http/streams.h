@@ -12,9 +12,9 @@
 struct stream_writer;
 
 struct stream_ops {
-    /* Appends what is new since the last call with stream_event. Sets *finished after the last event. Runs on the
-     * broadcaster's thread with that thread's own `thread` context; the streams of all clients wait for it, so one
-     * short query at most. A failure ends the stream (the client reconnects), except STATUS_UNAVAILABLE, after which it
+    /* Appends what is new since the last call with stream_event. Sets *finished after the last event. It runs on the
+     * broadcaster's thread, with that thread's own `thread` context. The streams of all clients wait for it, so it may
+     * make one short query at most. A failure ends the stream, and the client reconnects; after STATUS_UNAVAILABLE it
      * is called again later. */
     enum status (*produce)(void *thread, void *state, struct stream_writer *writer, bool *finished,
                            struct error *error);

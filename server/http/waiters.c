@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RECENT = 256 }; /* wakes remembered, for requests that are about to park */
+enum { RECENT = 256 }; /* number of wakes that are remembered, for requests that are about to park */
 
 struct waiters {
     pthread_mutex_t mutex;
@@ -79,7 +79,7 @@ static bool overdue(const struct exchange *exchange, int64_t now)
     return (exchange->deadline_ms && exchange->deadline_ms <= now) || (exchange->retry_ms && exchange->retry_ms <= now);
 }
 
-/* Releases all that `topic` (NULL: none) or the time (`now`; 0: not looked at) calls. */
+/* Releases the requests that wait on `topic` (NULL: none), and those whose deadline is before `now` (0: none). */
 static void waiters_release(struct waiters *waiters, const char *topic, int64_t now)
 {
     struct exchange *released = NULL;

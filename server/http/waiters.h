@@ -1,6 +1,6 @@
 /* waiters.h: parked requests. A request waits on a topic until a wake or its deadline and is then released to the
- * handler pool. No wake is lost between a handler's look at the database and the parking: wakes are numbered, a request
- * notes the number before its handler runs, and parking it looks whether its topic was woken since. */
+ * handler pool. No wake is lost between a handler's query and the parking: wakes are numbered, a request notes the
+ * number before its handler runs, and parking checks whether the topic was woken since. */
 #ifndef HTTP_WAITERS_H
 #define HTTP_WAITERS_H
 
@@ -11,7 +11,8 @@
 struct waiters;
 struct exchange;
 
-/* `release` gets each exchange whose wait is over or was woken; any thread, no lock of the waiters held. */
+/* `release` is called for each exchange that was woken or whose wait is over, on any thread, without the waiters'
+ * lock. */
 MUST_CHECK enum status waiters_new(void (*release)(void *closure, struct exchange *exchange), void *closure,
                                    struct waiters **out, struct error *error);
 void waiters_free(struct waiters *waiters); /* NULL is fine; it must be empty */

@@ -16,11 +16,11 @@
 #include <time.h>
 #include <unistd.h>
 
-/* A child that cannot become what it should be says so by this exit status. */
+/* The exit status of a child that could not start its program. */
 enum { EXIT_NOT_STARTED = 127 };
 
-/* System calls and not libc's functions: those change the ids of all threads together, through locks that a fork may
- * have caught. */
+/* These are system calls, because libc's functions change the ids of all threads together, under locks that may be held
+ * in a forked process. */
 static bool drop_ids(uid_t uid, gid_t gid)
 {
     if (geteuid() != 0) return true;
@@ -62,8 +62,8 @@ static _Noreturn void become(const struct child *child, pid_t parent)
         (void)syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
     }
     if (!drop_ids(child->uid, child->gid)) _exit(EXIT_NOT_STARTED);
-    /* After the ids: a change of them clears it. A parent that died in between is noticed by the number of the present
-     * one. */
+    /* Set after the ids, because a change of ids clears it. If the parent has died meanwhile, getppid() gives another
+     * process. */
     if (child->death_signal != 0 && (prctl(PR_SET_PDEATHSIG, child->death_signal) != 0 || getppid() != parent))
         _exit(EXIT_NOT_STARTED);
     union {

@@ -1,5 +1,5 @@
-/* child.h: starts a program in a child process with dropped ids. Safe in a process that has threads: between fork and
- * exec there are only system calls. */
+/* child.h: starts a program in a child process with dropped ids. Safe in a process that has threads, because only
+ * system calls run between fork and exec. */
 #ifndef POSTGRES_CHILD_H
 #define POSTGRES_CHILD_H
 
@@ -21,7 +21,7 @@ struct child {
     const char *what;  /* for child_run: what it does, said on stderr once it takes long; NULL: nothing is said */
 };
 
-/* A wait of the start: says on stderr what is waited for after CHILD_GRACE_MS, and again every CHILD_REMINDER_MS. */
+/* A wait during the start. After CHILD_GRACE_MS stderr says what is waited for, and again every CHILD_REMINDER_MS. */
 enum { CHILD_GRACE_MS = 2000, CHILD_REMINDER_MS = 20000 };
 struct child_wait {
     const char *what;           /* "making the database: ..." */

@@ -79,8 +79,8 @@ static enum status make_directory(int at, const char *name, const struct cluster
     return error_set_errno(error, "cannot take over the database directory");
 }
 
-/* Too long for a socket's address, or with characters that mean something in a connection string (a comma parts hosts):
- * a private directory in /tmp holds a link to the real one. */
+/* For a path that is too long for a socket's address, or has characters with a meaning in a connection string (a comma
+ * separates hosts): a private directory in /tmp gets a link to the real one. */
 static enum status shorten(const char *path, struct cluster *cluster, struct error *error)
 {
     uint64_t hash = 14695981039346656037U; /* FNV-1a: a name, not a secret */
@@ -219,10 +219,10 @@ static struct child server_child(const struct cluster *cluster, const char *prog
                           .death_signal = SIGINT};
 }
 
-/* C order and no inherited locale: it cannot be missing, and an upgrade of libc does not change what an index is sorted
- * by. `trust` over a socket in a directory of mode 0700 admits whoever the kernel lets through that directory:
- * PostgreSQL's own user, ours, and root. `peer` would ask for the same by name, but fails for ids without a passwd
- * entry and would shut root's worker processes out. */
+/* The locale is C: it is always installed, and an upgrade of libc does not change the order of an index. `trust` over a
+ * socket in a directory of mode 0700 admits those whom the kernel lets through that directory: PostgreSQL's own user,
+ * ours, and root. `peer` would check the same by name, but it fails for ids without a passwd entry and would refuse
+ * root's worker processes. */
 static enum status initialise(struct cluster *cluster, int directory, struct error *error)
 {
     enum status status;
@@ -230,7 +230,8 @@ static enum status initialise(struct cluster *cluster, int directory, struct err
     static const char statement[] = "create database deltaq\n";
     (void)snprintf(initdb, sizeof initdb, "%s/initdb", cluster->binaries);
     (void)snprintf(postgres, sizeof postgres, "%s/postgres", cluster->binaries);
-    /* By their paths: initdb and postgres look for their sibling programs beside the name they were called by. */
+    /* Called by their paths, because initdb and postgres look for each other beside the path that they were called
+     * by. */
     const char *const make[] = {initdb,
                                 "-D",
                                 "/proc/self/fd/10",
@@ -258,8 +259,7 @@ static enum status initialise(struct cluster *cluster, int directory, struct err
     return status;
 }
 
-/* Removes what an interrupted attempt left. Only names that this file gives to directories that never became a
- * cluster. */
+/* Removes what an interrupted attempt left. It is called only for names that this file gives to unfinished clusters. */
 static void remove_tree(int at, const char *name)
 {
     const int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -340,7 +340,7 @@ enum status cluster_ensure(struct cluster *cluster, struct error *error)
 
 /* ---- running it ---- */
 
-/* Small, and safe before fast. mmap: containers often have no usable /dev/shm. */
+/* Small, and safe rather than fast. mmap, because containers often have no usable /dev/shm. */
 static const char *const settings[] = {
     "listen_addresses=",
     "unix_socket_directories=../socket",

@@ -1,8 +1,8 @@
-/* cluster.h: the directories, the ids and the making of the embedded cluster. See embedded.h for the layout.
+/* cluster.h: directories, ids, creation and start of the embedded cluster. See embedded.h for the layout.
  *
- * PostgreSQL is given its data directory as a descriptor (/proc/self/fd/10) and its socket directory as "../socket": it
- * then needs no search permission above $DATA/pg, so that root may keep $DATA below a directory of mode 0700 (its home,
- * by default) without opening that to anybody, and the length of the path does not matter to it. */
+ * PostgreSQL is given its data directory as a descriptor (/proc/self/fd/10) and its socket directory as "../socket". So
+ * it needs no search permission above $DATA/pg, and root may keep $DATA below a directory of mode 0700 (its home, by
+ * default) without opening that to anybody. The length of the path does not matter either. */
 #ifndef POSTGRES_CLUSTER_H
 #define POSTGRES_CLUSTER_H
 
@@ -24,19 +24,20 @@ struct cluster {
 /* Refuses network file systems by the magic number of statfs. STATUS_UNSUPPORTED. */
 MUST_CHECK enum status cluster_check_filesystem(int64_t magic, struct error *error);
 
-/* Opens (makes) $DATA/pg and its socket directory, chooses ids and binaries, opens the log. cluster_reset in any
- * case. */
+/* Opens (and makes) $DATA/pg and its socket directory, chooses ids and binaries, opens the log. The caller resets
+ * *cluster, also after a failure. */
 MUST_CHECK enum status cluster_open(const char *data_directory, const char *binaries, struct cluster *cluster,
                                     struct error *error);
 
-/* With the lock held: opens $DATA/pg/data, made first if it is not there. STATUS_UNSUPPORTED for another major
- * version. */
+/* Opens $DATA/pg/data, and creates it first if it is absent. The caller holds the lock. STATUS_UNSUPPORTED for another
+ * major version. */
 MUST_CHECK enum status cluster_ensure(struct cluster *cluster, struct error *error);
 
 /* Starts `postgres` in the foreground. */
 MUST_CHECK enum status cluster_start(struct cluster *cluster, pid_t *pid, struct error *error);
 
-/* Why PostgreSQL ended, from the last FATAL or PANIC of the log since cluster_start: always fills *error. */
+/* Why PostgreSQL ended, from the last FATAL or PANIC of the log since cluster_start: always fills *error and returns
+ * its status. */
 enum status cluster_diagnose(const struct cluster *cluster, struct error *error);
 
 void cluster_reset(struct cluster *cluster);

@@ -75,7 +75,8 @@ enum status cluster_lock_take(int directory, const char *name, int *fd, struct e
                       theirs.pid, theirs.host);
         goto failed;
     }
-    /* The lock is free on this kernel. The same boot id: its holder is dead. The same host, booted since: likewise. */
+    /* The lock is free on this kernel. With the same boot id, or the same host booted since, its last holder is
+     * dead. */
     if (known && strcmp(theirs.boot, ours.boot) != 0 && strcmp(theirs.host, ours.host) != 0) {
         status = error_set(
             error, STATUS_CONFLICT,
@@ -93,7 +94,7 @@ failed:
 void cluster_lock_drop(int fd)
 {
     if (fd < 0) return;
-    /* Failure leaves a text that names a dead process of this boot, which the next start sees through. */
+    /* If this fails, the text names a dead process of this boot, and the next start takes the lock all the same. */
     if (ftruncate(fd, 0) == 0) (void)fsync(fd);
     (void)close(fd);
 }

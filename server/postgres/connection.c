@@ -91,13 +91,14 @@ static enum status listen_again(struct connection *connection, int64_t deadline,
     return status;
 }
 
-/* A session that the server ended while it lay idle shows end of file now, before anything is sent: then nothing is
- * lost by opening another one. Once a statement is sent its outcome may be unknown, and it is not sent again. */
+/* Closes a session that the server ended while it was idle. It shows end of file now, before anything is sent, so
+ * nothing is lost by opening another one. After a statement was sent its outcome may be unknown, and it is not sent
+ * again. */
 static void drop_if_ended(struct connection *connection)
 {
     if (connection->session == NULL) return;
     struct pollfd descriptor = {.fd = PQsocket(connection->session), .events = POLLIN};
-    /* The server's parting words come before the end of file: read on while there is anything. */
+    /* The server's last message comes before the end of file, so reading goes on while there are bytes. */
     for (int i = 0; i < 8 && connection->session != NULL && poll(&descriptor, 1, 0) > 0; i++)
         if (PQconsumeInput(connection->session) == 0 || PQstatus(connection->session) != CONNECTION_OK)
             drop_session(connection);
@@ -130,8 +131,8 @@ static enum status ensure_session(struct connection *connection, int64_t deadlin
     return status;
 }
 
-/* The statement's own error. Constraints are named, and the name says more than PostgreSQL's sentence with the row's
- * values. */
+/* The statement's own error. It is told by the name of the constraint, which says more than PostgreSQL's sentence with
+ * the row's values. */
 static enum status failed(struct connection *connection, const PGresult *result, const struct sqlstate_row *row,
                           struct error *error)
 {

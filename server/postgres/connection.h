@@ -1,12 +1,14 @@
-/* connection.h: one session with PostgreSQL, through asynchronous libpq with a deadline on our side of every call (a
- * stopped backend or a dead network never answers, and no server-side timeout notices; see PQexec against SIGSTOP).
+/* connection.h: one session with PostgreSQL, through asynchronous libpq with a deadline for every call on our side. (A
+ * stopped backend or a dead network never answers, and no timeout of the server notices that.)
  *
- * A connection opens at its first use and opens again by itself after a loss, with jittered backoff; while the database
- * is away every call fails at once with STATUS_UNAVAILABLE. One thread at a time. Errors by SQLSTATE, in one table
- * (sqlstate.c):
- *   unique violation, foreign key: STATUS_CONFLICT; class 53 disk: STATUS_DISK_FULL; class 08, 57P, deadline:
- * STATUS_UNAVAILABLE;
- *   check violation, bad value: STATUS_INVALID; anything else: STATUS_INTERNAL.
+ * A connection opens at its first use and opens again by itself after a loss, with jittered backoff. While the database
+ * is away every call fails at once with STATUS_UNAVAILABLE. One thread at a time. One table (sqlstate.c) turns SQLSTATE
+ * into a status:
+ *   unique violation, foreign key   STATUS_CONFLICT
+ *   check violation, bad value      STATUS_INVALID
+ *   class 53, disk                  STATUS_DISK_FULL
+ *   classes 08 and 57P, deadline    STATUS_UNAVAILABLE
+ *   anything else                   STATUS_INTERNAL
  * SQL text is always a literal and every value a parameter. */
 #ifndef POSTGRES_CONNECTION_H
 #define POSTGRES_CONNECTION_H
@@ -38,23 +40,24 @@ MUST_CHECK enum status connection_query_one(struct connection *connection, const
 /* Exactly one row of one json column; the caller owns *out (json_decref). STATUS_NOT_FOUND for no row. */
 MUST_CHECK enum status connection_query_json(struct connection *connection, const char *sql, const struct value *values,
                                              size_t count, json_t **out, struct error *error);
-/* No rows wanted; *affected (may be NULL) is the number of rows the statement changed. */
+/* For statements without rows. *affected (may be NULL) is the number of rows that the statement changed. */
 MUST_CHECK enum status connection_execute(struct connection *connection, const char *sql, const struct value *values,
                                           size_t count, int64_t *affected, struct error *error);
 /* Several statements in one text, without parameters (a migration). */
 MUST_CHECK enum status connection_script(struct connection *connection, const char *sql, struct error *error);
 
-/* Runs `body` between BEGIN and COMMIT (READ COMMITTED); anything but STATUS_OK from it rolls back and is returned.
- * Serialization failures and deadlocks run it again, at most 5 times with jitter: `body` must be repeatable. When the
- * connection is lost during COMMIT, *unknown (may be NULL) is set and STATUS_UNAVAILABLE returned: it may have been
- * committed; read, never re-send. Transactions do not nest. */
+/* Runs `body` between BEGIN and COMMIT (READ COMMITTED); any other status than STATUS_OK from it rolls back and is
+ * returned. Serialization failures and deadlocks run it again, at most 5 times with jitter: `body` must be repeatable.
+ * When the connection is lost during COMMIT, *unknown (may be NULL) is set and STATUS_UNAVAILABLE returned: the
+ * transaction may have been committed, so the caller must read before it sends anything again. Transactions do not
+ * nest. */
 MUST_CHECK enum status connection_transaction(struct connection *connection,
                                               enum status (*body)(struct connection *, void *context, struct error *),
                                               void *context, bool *unknown, struct error *error);
 
-/* Hints. After connection_listen each session listens on `channel`. connection_socket: the descriptor to poll for
- * input, or -1 while there is no session. connection_notified: reads what has arrived; true if there was any
- * notification. */
+/* Notifications, which are hints. After connection_listen each session listens on `channel`. connection_socket: the
+ * descriptor to poll for input, or -1 while there is no session. connection_notified: reads what has arrived; true if
+ * there was any notification. */
 MUST_CHECK enum status connection_listen(struct connection *connection, const char *channel, struct error *error);
 int connection_socket(const struct connection *connection);
 bool connection_notified(struct connection *connection);

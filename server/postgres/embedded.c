@@ -127,8 +127,8 @@ static void note_end(struct embedded *embedded, int end)
 static void try_start(struct embedded *embedded)
 {
     struct error error;
-    /* Backends whose postmaster was killed end by themselves, unless they are stopped. Killing them is safe: what
-     * follows is crash recovery in any case. */
+    /* Backends whose postmaster was killed end by themselves, unless they are stopped. Killing them is safe, because
+     * crash recovery follows in any case. */
     if (leftovers_signal(embedded->cluster.data, SIGKILL) > 0) {
         embedded->start_at = session_now() + 100;
         return;

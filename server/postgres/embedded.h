@@ -34,11 +34,12 @@ MUST_CHECK enum status embedded_start(const struct embedded_options *options, st
 /* Where to connect to the cluster in `data_directory` while another process of this machine runs it. */
 MUST_CHECK enum status embedded_attach(const char *data_directory, char *conninfo, size_t size, struct error *error);
 
-/* Where to connect: lent until embedded_stop. Nothing secret in it. */
+/* Where to connect; lent until embedded_stop. It holds no secret. */
 const char *embedded_conninfo(const struct embedded *embedded);
 
-/* Call on every SIGCHLD and at least once a second: starts PostgreSQL again when it died (backoff 0.2 to 10 s; after 5
- * fast failures it is `degraded` and tried every 10 s), frees and remakes the ballast. Never blocks for long. */
+/* To be called on every SIGCHLD and at least once a second. Starts PostgreSQL again when it died (backoff 0.2 to 10 s;
+ * after 5 fast failures it is `degraded` and tried every 10 s), and frees and remakes the ballast. Does not block for
+ * long. */
 void embedded_tick(struct embedded *embedded);
 
 /* STATUS_OK, or why the database is away (STATUS_DISK_FULL, STATUS_UNAVAILABLE, ...). Any thread. */

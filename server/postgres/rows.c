@@ -59,7 +59,7 @@ enum status rows_json(const struct rows *rows, int row, int column, json_t **out
     return error_set(error, STATUS_INTERNAL, "the database answered no valid JSON: %s", why.text);
 }
 
-/* By table: whole trajectories come as such digits. */
+/* A table, because whole trajectories come as such digits. */
 static const unsigned char hex_values[256] = {
     ['0'] = 0, ['1'] = 1, ['2'] = 2,  ['3'] = 3,  ['4'] = 4,  ['5'] = 5,  ['6'] = 6,  ['7'] = 7,
     ['8'] = 8, ['9'] = 9, ['a'] = 10, ['b'] = 11, ['c'] = 12, ['d'] = 13, ['e'] = 14, ['f'] = 15,

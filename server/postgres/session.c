@@ -25,7 +25,7 @@ static enum status session_wait(PGconn *session, short events, int64_t deadline,
     }
 }
 
-/* libpq's messages name the socket's path; what follows "failed: " is the reason, and enough. */
+/* libpq's messages begin with the socket's path; the text after "failed: " is the reason and is enough. */
 static enum status session_failed(PGconn *session, struct error *error)
 {
     const char *message = PQerrorMessage(session), *failed = strstr(message, "failed: ");
@@ -56,12 +56,12 @@ static enum status session_connect(PGconn *session, int64_t deadline, struct err
 enum status session_open(const char *conninfo, const char *application, int64_t deadline, PGconn **out,
                          struct error *error)
 {
-    /* Later keywords win over the same ones in conninfo. */
+    /* A keyword here has precedence over the same one in conninfo. */
     const char *const keywords[] = {
         "dbname",          "fallback_application_name", "client_encoding",  "tcp_user_timeout",
         "keepalives_idle", "keepalives_interval",       "keepalives_count", NULL};
     const char *const values[] = {conninfo, application, "UTF8", "5000", "10", "3", "3", NULL};
-    /* set_config and not `options`: poolers refuse unknown startup parameters. */
+    /* set_config instead of `options`, because poolers refuse unknown startup parameters. */
     static const char settings[] =
         "select set_config('statement_timeout', '30s', false), set_config('lock_timeout', '3s', false),"
         " set_config('idle_in_transaction_session_timeout', '10s', false), set_config('tcp_user_timeout', '5s', false),"
@@ -107,7 +107,7 @@ static enum status session_send(PGconn *session, const char *sql, const struct v
         if (flushed == 0) return STATUS_OK;
         if (flushed < 0) return session_failed(session, error);
         if ((status = session_wait(session, POLLIN | POLLOUT, deadline, error)) != STATUS_OK) return status;
-        /* The server may stop reading until its own output is taken. */
+        /* The server may stop reading until its own output is read. */
         if (PQconsumeInput(session) == 0) return session_failed(session, error);
     }
 }

@@ -1,4 +1,4 @@
-/* session.h: libpq without blocking: open a session and run one statement in it, both against a deadline. Used by
+/* session.h: libpq without blocking: opens a session and runs one statement in it, both with a deadline. Used by
  * connection.c. */
 #ifndef POSTGRES_SESSION_H
 #define POSTGRES_SESSION_H

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* pg_type's numbers, fixed for ever; 0 lets the server infer (json or jsonb). Stated types keep `$1 is null`
+/* The numbers of pg_type, which never change; 0 lets the server infer json or jsonb. Stated types make `$1 is null`
  * unambiguous. */
 static const unsigned types[] = {
     [VALUE_NULL] = 0,     [VALUE_TEXT] = 25, [VALUE_INTEGER] = 20, [VALUE_DOUBLE] = 701,

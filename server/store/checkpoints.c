@@ -22,7 +22,7 @@ static enum status unknown(const char *reference, struct error *error)
     return error_set(error, STATUS_NOT_FOUND, "no checkpoint \"%.200s\"", reference);
 }
 
-/* An id goes before TRAJECTORY/NAME, that before a bare name. */
+/* An id has precedence over TRAJECTORY/NAME, and that over a bare name. */
 static enum status resolve(struct connection *connection, const char *reference, struct store_id *id,
                            struct error *error)
 {
@@ -78,8 +78,8 @@ struct insertion {
     struct store_id id;         /* out */
 };
 
-/* Whether what stands under the name is the same thing, as far as the new one says what it is. The first difference is
- * the pointer of the error: the field of a request that makes a checkpoint. */
+/* Compares the stored checkpoint of that name with the fields that the new one gives. The error's pointer is the first
+ * field that differs, as in a request that makes a checkpoint. */
 static enum status compare(struct connection *connection, const struct store_id *trajectory,
                            struct insertion *insertion, struct error *error)
 {

@@ -30,11 +30,11 @@ struct checkpoint {
     struct store_id id, trajectory;
     char name[256];
     char trajectory_name[256];
-    char path[4096]; /* "" for one of the hub: see inputs/checkpoint_place.h */
-    char repo[200], revision[204], commit[41],
-        files[1024];                     /* of the hub, as in its source; files is JSON; all "" otherwise */
-    char config[CHECKPOINT_CONFIG_SIZE]; /* what was given beside config.json, as JSON text; "" otherwise */
-    char sha256[65];                     /* "" until known */
+    char path[4096];                           /* "" for one of the hub: see inputs/checkpoint_place.h */
+    char repo[200], revision[204], commit[41]; /* of the hub, as in its source; "" otherwise */
+    char files[1024];                          /* likewise, as JSON */
+    char config[CHECKPOINT_CONFIG_SIZE];       /* what was given beside config.json, as JSON text; "" otherwise */
+    char sha256[65];                           /* "" until known */
     char fingerprint[65];
     char architecture[64];
     int64_t step, tokens; /* -1: not known */
@@ -45,8 +45,8 @@ struct checkpoint {
 const char *checkpoint_config(const struct checkpoint *row);
 
 /* Inserts; the same again is STORE_EXISTED with the stored document, a different one STATUS_CONFLICT at the first field
- * that differs ("/step", "/source/path"; "" for the content of the files). What the second call leaves NULL is not
- * compared. */
+ * that differs ("/step", "/source/path"; "" for the content of the files). Fields that are NULL in the second call are
+ * not compared. */
 MUST_CHECK enum status checkpoint_insert(struct connection *connection, const struct checkpoint_new *checkpoint,
                                          enum store_outcome *outcome, json_t **document, struct error *error);
 /* STATUS_NOT_FOUND; STATUS_CONFLICT for a bare name that several trajectories have. */
@@ -60,10 +60,11 @@ MUST_CHECK enum status checkpoint_files(struct connection *connection, const cha
 /* `trajectory`: reference or NULL for all. */
 MUST_CHECK enum status checkpoint_list(struct connection *connection, const char *trajectory, const struct page *page,
                                        json_t **document, struct error *error);
-/* All of a trajectory by step, those without one last: *out is malloc'ed and the caller's (free). */
+/* All checkpoints of a trajectory by step; those without a step come last: *out is malloc'ed and the caller's
+ * (free). */
 MUST_CHECK enum status checkpoint_of_trajectory(struct connection *connection, const char *trajectory,
                                                 struct checkpoint **out, size_t *count, struct error *error);
-/* The nearest one before it in its trajectory that can be read; *id is "" when there is none. */
+/* The nearest earlier checkpoint of its trajectory that can be read; *id is "" when there is none. */
 MUST_CHECK enum status checkpoint_before(struct connection *connection, const char *checkpoint, struct store_id *id,
                                          struct error *error);
 /* Any of name, step, tokens, learning_rate, tags; null clears, an absent field stays. The caller has checked the
@@ -72,12 +73,13 @@ MUST_CHECK enum status checkpoint_patch(struct connection *connection, const cha
                                         json_t **document, struct error *error);
 /* STATUS_CONFLICT while a queued or running run uses it. Finished runs keep their results. */
 MUST_CHECK enum status checkpoint_delete(struct connection *connection, const char *reference, struct error *error);
-/* What the files of one of the hub tell, when they are read first: architecture, parameters, dtype, bytes, fingerprint,
- * files, sha256, and step, tokens and learning rate where nothing stands yet. Once only: later calls change nothing. */
+/* Stores what the files of a hub's checkpoint tell when they are read for the first time: architecture, parameters,
+ * dtype, bytes, fingerprint, files, sha256; and step, tokens and learning rate where they are not known yet. Later
+ * calls change nothing. */
 MUST_CHECK enum status checkpoint_fill(struct connection *connection, const struct store_id *id,
                                        const struct checkpoint_new *files, struct error *error);
 /* Registers [{"name", "step", "tokens", "learning_rate", "source", "tags"}] in a trajectory, which is made when it does
- * not exist. Answers {"registered": [documents], "existing": n, "different": [names]}: the last stand there with
+ * not exist. Answers {"registered": [documents], "existing": n, "different": [names]}: `different` are registered with
  * another source and stay as they are. */
 MUST_CHECK enum status checkpoint_insert_many(struct connection *connection, const char *trajectory, const json_t *rows,
                                               json_t **document, struct error *error);
@@ -88,7 +90,7 @@ struct checkpoint_need {
 };
 MUST_CHECK enum status checkpoint_needs(struct connection *connection, struct checkpoint_need **out, size_t *count,
                                         struct error *error);
-/* The content hash, once computed. STATUS_INPUT_CHANGED if another one stands there already. */
+/* Stores the content hash. STATUS_INPUT_CHANGED if another one is stored already. */
 MUST_CHECK enum status checkpoint_set_content(struct connection *connection, const struct store_id *id,
                                               const char *sha256, struct error *error);
 

@@ -7,7 +7,8 @@
 static const char *const axes[] = {
     [CURVE_STEP] = "step", [CURVE_TOKENS] = "tokens", [CURVE_LEARNING_RATE] = "learning_rate"};
 
-/* What a series is, beside its trajectory: method with its options, data and protocol, calibration. */
+/* What identifies a series beside its trajectory: the method with its options, the data and protocol, the
+ * calibration. */
 #define IDENTITY "label, dataset, protocol, calibration"
 
 /* The newest number of each (checkpoint, metric, series), of runs that succeeded, from their last epoch. */
@@ -16,8 +17,8 @@ static const char *const axes[] = {
     " from measurements m join runs r on r.id = m.run and r.result_epoch = m.epoch and r.state = 'succeeded'"   \
     " order by m.checkpoint, m.metric, m.label, m.dataset, m.protocol, m.calibration, r.number desc)"
 
-/* A label that also tells apart what differs in the calibration alone, within `alike`: by the words for it, or where
- * two have the same words by the head of the id. */
+/* A label that also distinguishes series which differ in their calibration alone, within `alike`: by the words for the
+ * calibration, or by the first digits of its id where two have the same words. */
 #define TOLD_APART(alike)                                                                                            \
     "label || case when min(calibration) over (partition by " alike ") = max(calibration) over (partition by " alike \
     ") then '' else ', calibrated on ' || coalesce(nullif(calibrated_on, ''), 'unknown data') ||"                    \
@@ -64,8 +65,7 @@ enum status curve_read(struct connection *connection, const struct curve_query *
         " m join checkpoints s on s.id = m.checkpoint where m.metric = $2 and ($4 is null or m.method = $4) and ($5"
         " is null or m.dataset = $5)"
         " and ($6 = 0 or m.bits = $6) and ($7 is null or m.protocol = $7) and ($8 is null or m.calibration = $8)),"
-        /* Checkpoints of the same content share their runs; only what is measured between checkpoints is each one's
-         * own. */
+        /* Checkpoints of the same content share their measurements, except those that compare two checkpoints. */
         " shared as (select distinct on (sha256, " IDENTITY ") * from latest where sha256 is not null"
         " and $2 not in ('weight_change', 'weight_cosine') order by sha256, " IDENTITY ", number desc),"
         " measured as (select checkpoint as at, " IDENTITY

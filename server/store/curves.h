@@ -16,10 +16,9 @@ struct curve_query {
 };
 
 /* {"metric", "x", "series": [{"trajectory", "label", "method", "bits", "dataset", "protocol_id", "calibration_id",
- * "calibrated_on", "points": [{"x", "y",
- * "low", "high", "checkpoint", "checkpoint_name", "run"}]}]}, points by x; where a checkpoint was measured more than
- * once the newest run counts. Labels that only the calibration tells apart name it. STATUS_NOT_FOUND for an unknown
- * trajectory. */
+ * "calibrated_on", "points": [{"x", "y", "low", "high", "checkpoint", "checkpoint_name", "run"}]}]}, points by x. Where
+ * a checkpoint was measured more than once, the newest run counts. A label names the calibration when it would
+ * otherwise equal that of another series. STATUS_NOT_FOUND for an unknown trajectory. */
 MUST_CHECK enum status curve_read(struct connection *connection, const struct curve_query *query, json_t **document,
                                   struct error *error);
 
@@ -33,11 +32,12 @@ struct curve_pairs_query {
 
 /* [{"trajectory", "checkpoint", "checkpoint_name", "step", "tokens", "unit", "series", "label", "method", "bits",
  * "dataset", "protocol_id", "calibration_id", "calibrated_on", "label_x", "dataset_x", "protocol_id_x",
- * "calibration_id_x", "x", "y"}]: two metrics of the same checkpoints, the newest measurement of each series. A pair of
- * a series of y and one of x has a number of its own, "series" from 0: x is of the same label where it was measured
- * so, else of full precision, of the same protocol, dataset and calibration before others, and of all series that are
- * equally near. By series, trajectory, step. "unit": what is independent of others, the tag `seed` of the checkpoint or
- * else its trajectory. STATUS_NOT_FOUND for an unknown trajectory. */
+ * "calibration_id_x", "x", "y"}]: two metrics of the same checkpoints, the newest measurement of each series, ordered
+ * by series, trajectory, step. Each pair of a series of y and one of x has a number, "series" from 0. The series of x
+ * has the label of y's where one was measured, else it is of full precision; among those, series of the same protocol,
+ * dataset and calibration are preferred; several that are equally near make a pair each. "unit" says what is
+ * independent of the rest: the tag `seed` of the checkpoint, else its trajectory. STATUS_NOT_FOUND for an unknown
+ * trajectory. */
 MUST_CHECK enum status curve_pairs(struct connection *connection, const struct curve_pairs_query *query,
                                    json_t **document, struct error *error);
 

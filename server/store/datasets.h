@@ -44,7 +44,8 @@ void dataset_reset(struct dataset *dataset);
 MUST_CHECK enum status dataset_contents(struct connection *connection, const struct store_id *id,
                                         struct dataset_sequences *out, struct error *error);
 void dataset_sequences_reset(struct dataset_sequences *sequences);
-/* What the first run that reads large files finds. STATUS_INPUT_CHANGED when another one stands there. */
+/* Stores the content hash that the first run over large files computes. STATUS_INPUT_CHANGED when another one is stored
+ * already. */
 MUST_CHECK enum status dataset_set_content(struct connection *connection, const struct store_id *id, const char *sha256,
                                            struct error *error);
 MUST_CHECK enum status dataset_get(struct connection *connection, const char *reference, json_t **document,

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys and homes are stored as this machine has them: x86-64 is little-endian everywhere. */
+/* Keys and homes are stored in this machine's byte order, which is little-endian on every x86-64. */
 static enum status save_body(struct connection *connection, void *context, struct error *error)
 {
     const struct health_new *new = context;

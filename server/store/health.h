@@ -1,4 +1,4 @@
-/* health.h: what the weights of checkpoints are like, as runs of the kind "health" found it. */
+/* health.h: properties of checkpoints' weights, as runs of the kind "health" measured them. */
 #ifndef STORE_HEALTH_H
 #define STORE_HEALTH_H
 
@@ -18,12 +18,12 @@ struct health_new {
 /* STATUS_NOT_FOUND when the checkpoint is gone. */
 MUST_CHECK enum status health_save(struct connection *connection, const struct health_new *health, struct error *error);
 
-/* Norms, kurtosis and the rest, of the whole, by layer and by tensor. STATUS_NOT_FOUND, also when nothing was read
- * yet. */
+/* Norms, kurtosis and so on: of the whole checkpoint, by layer and by tensor. STATUS_NOT_FOUND, also before a run has
+ * read the checkpoint. */
 MUST_CHECK enum status health_get(struct connection *connection, const char *checkpoint, json_t **document,
                                   struct error *error);
 
-/* The checkpoints of one trajectory in the order of training, with what integrity is found from. */
+/* The checkpoints of one trajectory in the order of training, with the numbers from which their integrity is judged. */
 struct health_row {
     struct store_id id;
     char name[256];
@@ -45,7 +45,7 @@ struct health_rows {
 MUST_CHECK enum status health_of_trajectory(struct connection *connection, const char *trajectory,
                                             struct health_rows *out, struct error *error);
 void health_rows_reset(struct health_rows *rows); /* {0} is fine */
-/* Whether any checkpoint of it was read. */
+/* Whether a run has read any checkpoint of the trajectory. */
 MUST_CHECK enum status health_any(struct connection *connection, const char *trajectory, bool *any,
                                   struct error *error);
 

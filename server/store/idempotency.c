@@ -6,13 +6,13 @@
 
 #define SESSION "(select a.backend_start from pg_stat_activity a where a.pid = pg_backend_pid())"
 #define MINE    "claimed_by = pg_backend_pid() and claimed_session = " SESSION
-/* Another role's sessions show no start. */
+/* pg_stat_activity hides the start of another role's session. */
 #define SESSION_IS_GONE                                                     \
     "not exists (select from pg_stat_activity a where a.pid = k.claimed_by" \
     " and coalesce(a.backend_start = k.claimed_session, true))"
 
-/* A claim: a new row, or one whose server died before it answered, or one that has expired. All in one statement, so
- * that of two equal requests at the same time one wins. */
+/* Claims the key by inserting its row, or by taking over a row that has expired or whose server died before it
+ * answered. It is one statement, so that one of two simultaneous equal requests wins. */
 static enum status claim(struct connection *connection, const char *scope, const char *key, const char *request_sha256,
                          bool *ours, struct error *error)
 {
@@ -86,7 +86,7 @@ static enum status keep(struct connection *connection, const char *scope, const 
 enum status idempotency_store(struct connection *connection, const char *scope, const char *key,
                               const struct idempotency_answer *answer, struct error *error)
 {
-    bool ignored; /* the transaction that made what was asked for has kept its answer already */
+    bool ignored; /* an answer that the request's transaction has kept stays */
     return keep(connection, scope, key, answer, &ignored, error);
 }
 

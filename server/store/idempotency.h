@@ -1,7 +1,7 @@
 /* idempotency.h: the answer to a POST, kept 24 hours under (token, key), so that a repeated request gets it again.
  *
- * What creates something writes its answer in the same transaction (idempotency_record_within). So when a server is
- * killed at any point, either nothing was made and the key is free, or the repeated request gets the answer. */
+ * A request that creates something writes its answer in the same transaction (idempotency_record_within). So, whenever
+ * a server is killed, either nothing was created and the key is free, or the repeated request gets the answer. */
 #ifndef STORE_IDEMPOTENCY_H
 #define STORE_IDEMPOTENCY_H
 
@@ -16,17 +16,17 @@ struct idempotency_answer {
 /* Claims the key for a request whose method, path and body hash to `request_sha256`. answer->http_status 0: it is ours,
  * do the work and call idempotency_store (or idempotency_forget). Else the stored answer. STATUS_INVALID: the key was
  * used for another request (422). STATUS_CONFLICT: the same request is being answered just now. `scope`: the token's id
- * or "". A claim without an answer is given away when the session that made it is gone (its server was killed), and
+ * or "". A claim without an answer is free again when the session that made it is gone (its server was killed), and
  * after 60 s. */
 MUST_CHECK enum status idempotency_claim(struct connection *connection, const char *scope, const char *key,
                                          const char *request_sha256, struct idempotency_answer *answer,
                                          struct error *error);
-/* Keeps the answer, unless the transaction that made what was asked for has kept one already. */
+/* Keeps the answer, unless the request's own transaction has kept one. */
 MUST_CHECK enum status idempotency_store(struct connection *connection, const char *scope, const char *key,
                                          const struct idempotency_answer *answer, struct error *error);
 MUST_CHECK enum status idempotency_forget(struct connection *connection, const char *scope, const char *key,
                                           struct error *error);
-/* What a transaction that answers a POST with a key writes down beside what it makes. All lent. */
+/* What a transaction needs to write the answer of its request. All lent. */
 struct idempotency_record {
     const char *scope, *key;
     const char *prefix;                    /* of the Location: "/v1/runs/" before the id */
@@ -34,9 +34,9 @@ struct idempotency_record {
     char *(*render)(const json_t *answer); /* malloc'ed text, as the answer is sent; NULL: no memory */
 };
 
-/* Inside the caller's transaction, with the answer that will be sent. Without a record (NULL) nothing.
- * STATUS_UNAVAILABLE: the claim is not this session's any more, because the connection broke or another server has the
- * key: the transaction must not be committed. */
+/* Writes the answer that will be sent, inside the caller's transaction; without a record (NULL) it does nothing.
+ * STATUS_UNAVAILABLE: the claim is no longer this session's, because the connection broke or another server has the
+ * key; the transaction must not be committed. */
 MUST_CHECK enum status idempotency_record_within(struct connection *connection, const struct idempotency_record *record,
                                                  enum store_outcome outcome, const json_t *answer, struct error *error);
 void idempotency_answer_reset(struct idempotency_answer *answer);

@@ -1,5 +1,5 @@
-/* measurements.h: one row a number: what curves are drawn from. A kind lists them beside its result; they are committed
- * in the transaction that ends the run and visible only from its last epoch. */
+/* measurements.h: the numbers from which curves are drawn, one a row. A kind lists them beside its result. They are
+ * committed in the transaction that ends the run, and only those of its last epoch are visible. */
 #ifndef STORE_MEASUREMENTS_H
 #define STORE_MEASUREMENTS_H
 
@@ -14,10 +14,10 @@ struct measurement {
     int bits;          /* 0: none */
     char label[128];   /* names the series for a person: "gptq 4-bit g128"; "" for full precision */
     char dataset[128]; /* name of the data it was measured on, or "" */
-    /* id of the evaluation (kinds/protocol.h): numbers of two are never one curve; "" where there is none */
+    /* id of the evaluation (kinds/protocol.h): one curve never joins numbers of two; "" where there is none */
     char protocol[24];
-    /* id of the sequences that the method was calibrated on (kinds/protocol.h), and words for it: numbers of two are
-     * never one curve; "" where the method reads none */
+    /* id of the sequences that the method was calibrated on (kinds/protocol.h), and words for it: one curve never joins
+     * numbers of two; "" where the method reads none */
     char calibration[24], calibrated_on[192];
 };
 

@@ -13,8 +13,8 @@ static const struct migration migrations[] = {
 
 enum { MIGRATIONS = sizeof migrations / sizeof migrations[0], DEADLINE_MS = 10 * 60 * 1000 };
 
-/* "deltaq" in ASCII: the advisory lock of all who migrate one database. Held by a transaction, so a killed one lets
- * go. */
+/* "deltaq" in ASCII: the advisory lock of all who migrate one database. A transaction holds it, so a killed process
+ * releases it. */
 #define LOCK "select pg_advisory_xact_lock(110386775454065)"
 
 static const char bookkeeping[] =
@@ -51,7 +51,7 @@ static enum status newer(int number, struct error *error)
                      number, migrations_latest());
 }
 
-/* Whether step `migration` stands as it is here. */
+/* Whether `migration` was applied. STATUS_CONFLICT when the text that was applied differs from this binary's. */
 static enum status already_applied(struct connection *connection, const struct migration *migration, bool *applied,
                                    struct error *error)
 {

@@ -11,18 +11,18 @@
 #endif
 #define FENCE_OF(lease) value_text((lease)->run.text), value_integer((lease)->epoch), value_text((lease)->owner.text)
 
-/* A lease that ends more than two lengths ahead was given by a clock that has been set back since: nobody waits an hour
- * for it. */
+/* A lease that ends more than two lengths ahead dates from before the clock was set back. It counts as expired, so that
+ * no run waits an hour for it. */
 #define LEASE_EXPIRED(seconds) \
     " (lease_until < clock_timestamp() or lease_until > clock_timestamp() + 2 * " seconds " * interval '1 second') "
-/* The same for a delayed retry: delays are at most a minute. */
 #define RUNS_ON(device) " (device_wanted is null or " device " like device_wanted || ':%') "
-#define DUE             " (run_at <= clock_timestamp() or run_at > clock_timestamp() + interval '10 minutes') "
-#define LET_GO          " owner = null, lease_until = null "
+/* Delays are at most a minute: a retry that is due in more than ten also dates from before the clock was set back. */
+#define DUE    " (run_at <= clock_timestamp() or run_at > clock_timestamp() + interval '10 minutes') "
+#define LET_GO " owner = null, lease_until = null "
 /* min(60 s, 1 s * 2^n) with full jitter; the exponent is bounded before it is used. */
 #define DELAY(count) " clock_timestamp() + random() * least(60, power(2, least(" count ", 10))) * interval '1 second' "
 
-/* What is away comes back in its own time: the delays between twelve tries are some four minutes together. */
+/* STATUS_UNAVAILABLE has more tries than other errors: the delays between twelve tries add up to some four minutes. */
 enum { ERROR_BUDGET = 3, AWAY_BUDGET = 12, STALL_BUDGET = 3, RESCUE_BATCH = 100 };
 
 static enum status lease_lost(struct error *error)
@@ -47,7 +47,7 @@ json_t *queue_problem(enum status status, const char *pointer, const char *detai
     return document;
 }
 
-/* ---- taking ---- */
+/* ---- leases begin ---- */
 
 static json_t *text_array(const char *const *texts, size_t count)
 {
@@ -60,7 +60,7 @@ static json_t *text_array(const char *const *texts, size_t count)
     return array;
 }
 
-/* Of the rows that `candidate` names; $1 owner, $2 seconds, $3 and $4 for people. */
+/* Leases the rows of `candidate`. $1 is the owner, $2 the seconds; $3 (worker) and $4 (device) are for people. */
 #define LEASE_CANDIDATES                                                                                             \
     " leased as (update runs r set state = 'running', epoch = r.epoch + 1, owner = $1, beat_at = clock_timestamp()," \
     " lease_until = clock_timestamp() + $2 * interval '1 second',"                                                   \
@@ -78,7 +78,7 @@ static void worker_name(const struct worker_identity *worker, char out[128])
     (void)snprintf(out, 128, "%s/%d", worker->host, worker->pid);
 }
 
-/* Takes the rows over; what cannot be read is left to its lease. */
+/* Reads the leased rows. One that cannot be read comes back to the queue when its lease expires. */
 static enum status leased_read(const struct worker_identity *worker, struct rows *rows, size_t most,
                                struct leased_run *out, size_t *count, struct error *error)
 {
@@ -177,7 +177,7 @@ void leased_run_reset(struct leased_run *run)
     memset(run, 0, sizeof *run);
 }
 
-/* ---- holding ---- */
+/* ---- leases are renewed ---- */
 
 static enum status read_cancel(enum status status, struct rows *rows, bool *cancel, struct error *error)
 {
@@ -235,7 +235,7 @@ enum status queue_log(struct connection *connection, const struct lease *lease, 
     return json_array_size(lines) == 0 ? status : fenced(status, affected, error);
 }
 
-/* ---- ending ---- */
+/* ---- leases end ---- */
 
 struct finish {
     const struct lease *lease;
@@ -298,7 +298,7 @@ enum status queue_fail(struct connection *connection, const struct lease *lease,
                        const struct queue_usage *usage, struct error *error)
 {
     int64_t affected;
-    /* What blames anything but the run's own request (a checkpoint that it registered) would point at nothing. */
+    /* A pointer to anything but the run's own request (to a checkpoint that it registered) would lead nowhere. */
     const bool ours = strncmp(cause->pointer, "/params", strlen("/params")) == 0;
     json_t *document = queue_problem(cause->status, ours ? cause->pointer : "", cause->detail);
     if (document == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to record why the run failed");
@@ -385,11 +385,11 @@ enum status queue_outcome(struct connection *connection, const struct lease *lea
     return status == STATUS_LEASE_LOST ? STATUS_OK : status;
 }
 
-/* ---- for the dead ---- */
+/* ---- runs of workers that died ---- */
 
-/* One statement: rows are locked and their predicate checked again under the lock; nothing is read, thought over and
- * then updated by id. It needs no knowledge of the kinds. The first crash keeps its place in the queue and is tried
- * again at once, later ones after a while. */
+/* One statement, so that rows are locked and their predicate is checked again under the lock; nothing is read first and
+ * updated by id later. It needs no knowledge of the kinds. After its first crash a run keeps its place in the queue and
+ * is tried again at once, after later ones with a delay. */
 #define BURY(predicate)                                                                                               \
     "with dead as materialized (select id from runs where state = 'running' and" predicate                            \
     "order by id limit $2 for update skip locked),"                                                                   \

@@ -1,9 +1,8 @@
-/* queue.h: how runs get to workers and back. The rules are in ARCHITECTURE.md, "The queue"; in short:
- *   - `epoch` grows with every lease and never falls; every write about a leased run carries the fence (id, epoch,
- * owner, running),
- *     and 0 rows mean STATUS_LEASE_LOST: the caller drops what it has.
- *   - time is the database's (clock_timestamp());
- *   - errors, crashes and stalls are counted apart, each with its own budget; a graceful release counts nothing.
+/* queue.h: how runs get to workers and back. docs/queue.md has the rules; in short:
+ *   - `epoch` grows with every lease and never falls. Every write about a leased run carries the fence (id, epoch,
+ *     owner, running). When the fence matches no row, the status is STATUS_LEASE_LOST and the caller drops what it has.
+ *   - Time is the database's (clock_timestamp()).
+ *   - Errors, crashes and stalls are counted apart, each with its own budget; a graceful release counts nothing.
  * Every transition appends to run_events in the same statement or transaction. */
 #ifndef STORE_QUEUE_H
 #define STORE_QUEUE_H
@@ -65,9 +64,10 @@ MUST_CHECK enum status queue_lease(struct connection *connection, const struct w
 MUST_CHECK enum status queue_device_there(struct connection *connection, const char *kind, bool *there,
                                           struct error *error);
 void leased_run_reset(struct leased_run *run);
-/* With a run that is held, leases the other members of its batch (run_new.batch) that wait, each under a lease of its
- * own, all in one transaction: at most `most`, and no more than a fair share where other workers are idle. Whoever may
- * crash or stall only once more, the held run too, goes alone, so that it takes nobody with it. out[0 … *count). */
+/* Leases the waiting members of the batch (run_new.batch) of a run that is held, each under a lease of its own, all in
+ * one transaction: at most `most`, and only a fair share where other workers are idle. A run whose next crash or stall
+ * would be its last is executed alone, so that it takes no other run with it; nothing is leased beside such a held run.
+ * The members are out[0 … *count). */
 MUST_CHECK enum status queue_lease_members(struct connection *connection, const struct worker_identity *worker,
                                            const struct lease *lease, double lease_seconds, size_t most,
                                            struct leased_run *out, size_t *count, struct error *error);
@@ -86,29 +86,30 @@ MUST_CHECK enum status queue_log(struct connection *connection, const struct lea
  * after reconnecting, and only send again what was not committed. */
 MUST_CHECK enum status queue_finish(struct connection *connection, const struct lease *lease,
                                     const struct queue_result *result, struct error *error);
-/* The run failed with `cause`. One worth a retry (status_info) goes back to the queue with a growing, jittered delay
- * until its budget is spent (more tries for what is away, STATUS_UNAVAILABLE, and no sooner than it says); else the run
- * is failed. */
+/* The run failed with `cause`. When that status is worth a retry (status_info), the run goes back to the queue with a
+ * growing, jittered delay until its budget is spent; STATUS_UNAVAILABLE has a larger budget, and a retry waits at least
+ * as long as the cause says. Otherwise the run is failed. */
 MUST_CHECK enum status queue_fail(struct connection *connection, const struct lease *lease, const struct error *cause,
                                   const struct queue_usage *usage, struct error *error);
 /* The run stopped because it was asked to. */
 MUST_CHECK enum status queue_cancelled(struct connection *connection, const struct lease *lease,
                                        const struct queue_usage *usage, struct error *error);
-/* Back to the queue, nothing counted (graceful stop); cancelled if that was asked for. */
+/* Puts the run back into the queue and counts nothing (graceful stop). A run that was asked to stop is cancelled. */
 MUST_CHECK enum status queue_release(struct connection *connection, const struct lease *lease, struct error *error);
 /* As queue_release, counted as a stall; `evidence` for a person. */
 MUST_CHECK enum status queue_stalled(struct connection *connection, const struct lease *lease, const char *evidence,
                                      struct error *error);
 
-/* STATUS_OK and *open: the lease still holds (nothing was committed); !*open: it ended, by us or by another. */
+/* *open: the lease still holds, so nothing was committed. Otherwise it has ended, through us or another process. */
 MUST_CHECK enum status queue_outcome(struct connection *connection, const struct lease *lease, bool *open,
                                      struct error *error);
 
-/* A worker process died: what it held goes back to the queue at once, counted as a crash; over the budget the run is
- * failed with the evidence ("killed by signal 9"). *released (may be NULL) counts. */
+/* A worker process died: its runs go back to the queue at once, and a crash is counted for each. A run over its budget
+ * is failed with the evidence ("killed by signal 9"). *released (may be NULL) counts. */
 MUST_CHECK enum status queue_release_dead(struct connection *connection, const struct store_id *owner,
                                           const char *evidence, int *released, struct error *error);
-/* Rescues what nobody renews, whoever's it is, at most 100 at a time. Anyone may call it. */
+/* Does the same for runs whose lease is not renewed, whoever holds it, at most 100 at a time. Every worker may call
+ * it. */
 MUST_CHECK enum status queue_rescue(struct connection *connection, double lease_seconds, int *rescued,
                                     struct error *error);
 

@@ -31,9 +31,9 @@ static enum status unknown(const char *id, struct error *error)
     return error_set(error, STATUS_NOT_FOUND, "no run \"%.200s\"", id);
 }
 
-/* ---- asking for one ---- */
+/* ---- inserting ---- */
 
-/* By content, or by the same ids: content may have become known since (inputs.c). */
+/* Finds an equal run by content or by ids, because the content of its inputs may have become known since (inputs.c). */
 static enum status find_equal(struct connection *connection, const struct run_new *run, bool *found,
                               struct store_id *id, struct error *error)
 {
@@ -88,7 +88,7 @@ static enum status insert_inputs(struct connection *connection, const struct sto
     return STATUS_OK;
 }
 
-/* A flood of requests ends here and not in the disk. Counts no further than the limit. */
+/* Refuses runs while the queue is full, so that a flood of requests does not fill the disk. Counts up to the limit. */
 static enum status queue_has_room(struct connection *connection, struct error *error)
 {
     struct rows *rows = NULL;
@@ -172,7 +172,7 @@ enum status run_insert(struct connection *connection, const struct run_new *run,
     return STATUS_OK;
 }
 
-/* ---- looking ---- */
+/* ---- reading ---- */
 
 enum status run_get(struct connection *connection, const char *id, json_t **document, struct error *error)
 {
@@ -228,7 +228,7 @@ enum status run_list(struct connection *connection, const struct run_filter *fil
         document, error);
 }
 
-/* ---- steering ---- */
+/* ---- cancel and retry ---- */
 
 enum status run_cancel(struct connection *connection, const char *id, json_t **document, struct error *error)
 {
@@ -286,7 +286,7 @@ enum status run_retry(struct connection *connection, const char *id, json_t **do
     return STATUS_CONFLICT;
 }
 
-/* ---- following ---- */
+/* ---- events ---- */
 
 #define EVENTS                                                                                                     \
     "(select coalesce(json_agg(json_build_object('id', e.id, 'type', e.type, 'at', rfc3339(e.at), 'data', e.data)" \

@@ -1,4 +1,4 @@
-/* runs.h: runs as the API sees them: asked for, looked at, cancelled, tried again. How workers get them: queue.h.
+/* runs.h: runs as the API sees them: inserted, read, cancelled, retried. How workers get them is in queue.h.
  * Document: id, kind, state, params, result, error, progress, attempt, worker, device, created_at, started_at,
  * finished_at, usage, sweep, cancel_requested. */
 #ifndef STORE_RUNS_H
@@ -59,7 +59,7 @@ MUST_CHECK enum status run_retry(struct connection *connection, const char *id, 
  * the order in which its events become visible. Progress is no event: it is in the run's document. */
 MUST_CHECK enum status run_events(struct connection *connection, const char *id, int64_t after, int limit,
                                   json_t **document, struct error *error);
-/* {"state", "progress", "events": [...]}: all that a stream of server-sent events needs, in one question. */
+/* {"state", "progress", "events": [...]}: all that a stream of server-sent events needs, in one query. */
 MUST_CHECK enum status run_watch(struct connection *connection, const char *id, int64_t after, json_t **document,
                                  struct error *error);
 /* {"items": [{"name", "bytes", "sha256", "media_type"}], "next": null}. */
@@ -69,9 +69,9 @@ MUST_CHECK enum status run_artifacts(struct connection *connection, const char *
 MUST_CHECK enum status run_artifact_find(struct connection *connection, const char *id, const char *name,
                                          struct run_artifact *out, struct error *error);
 
-/* How fast runs of this kind were on the device, of those that needed such a device (`wanted`, run_new.device), in
- * units of work (queue_usage) a second: the median of the five that were nearest to `work` in size. *count: of how many
- * it is; 0: there was none. */
+/* The rate of earlier runs of this kind on the device, in units of work (queue_usage) a second: the median over the
+ * five runs whose work was nearest to `work`, among those that needed the same kind of device (`wanted`,
+ * run_new.device). *count: the number of runs in the median; 0: there were none, and no rate. */
 MUST_CHECK enum status run_rate(struct connection *connection, const char *kind, const char *device, const char *wanted,
                                 double work, double *rate, int64_t *count, struct error *error);
 

@@ -1,5 +1,6 @@
-/* sweeps.h: the runs of a Cartesian product. Whoever multiplies it out (server/kinds) gives the runs; they are inserted
- * together. A standing sweep goes on: whoever watches adds the runs of each checkpoint that its trajectory gets.
+/* sweeps.h: the runs of a Cartesian product. The caller multiplies the product out (runs/sweep_plan.h); the runs are
+ * inserted together. A standing sweep also takes in later checkpoints of its trajectory: the watcher (watch/) inserts
+ * their runs.
  * Document: id, name, kind, base, grid, standing, refused [{"checkpoint", "name", "error"}], runs {"queued", "running",
  * "succeeded", "failed", "cancelled", "total"}, created_at. */
 #ifndef STORE_SWEEPS_H
@@ -17,8 +18,8 @@ struct sweep_new {
     const struct idempotency_record *record; /* NULL: the request has no key */
 };
 
-/* One transaction. Runs that exist already are shared, not doubled. The same name with the same kind, base and grid is
- * STORE_EXISTED, with others STATUS_CONFLICT. */
+/* One transaction. An equal run that exists is shared. A sweep of the same name with the same kind, base and grid is
+ * STORE_EXISTED, with another one STATUS_CONFLICT. */
 MUST_CHECK enum status sweep_insert(struct connection *connection, const struct sweep_new *sweep,
                                     enum store_outcome *outcome, json_t **document, struct error *error);
 MUST_CHECK enum status sweep_get(struct connection *connection, const char *reference, json_t **document,
@@ -30,12 +31,12 @@ MUST_CHECK enum status sweep_list(struct connection *connection, const struct pa
 MUST_CHECK enum status sweep_behind(struct connection *connection, int64_t most, json_t **document,
                                     struct error *error);
 /* One transaction: notes that the sweep has taken in the checkpoint, and inserts `runs`, or keeps `refusal` ({"status",
- * "detail"}).
- * *mine tells whether nobody else did it before. */
+ * "detail"}). *mine: no other process has done it before. */
 MUST_CHECK enum status sweep_extend(struct connection *connection, const char *sweep, const char *checkpoint,
                                     const struct run_new *runs, size_t run_count, const json_t *refusal, bool *mine,
                                     struct error *error);
-/* Cancels what is not finished and is not shared with another sweep. A standing sweep stands no longer. */
+/* Cancels those of its runs that have not ended and belong to no other sweep. A standing sweep takes in no more
+ * checkpoints. */
 MUST_CHECK enum status sweep_cancel(struct connection *connection, const char *reference, json_t **document,
                                     struct error *error);
 

@@ -27,8 +27,8 @@ void task_items_reset(struct task_items *items)
 static enum status insert_slice(struct connection *connection, const char *run, int64_t epoch, const json_t *rows,
                                 struct error *error)
 {
-    /* A question that another run has just added is not seen by this statement's reading: it is written twice, to the
-     * same effect. */
+    /* This statement does not see a question that another run is adding just now. Both write the same text, so that is
+     * harmless. */
     return connection_execute(
         connection,
         "with given as (select * from json_to_recordset($3::json) as g (s text, t text, d integer, x text,"

@@ -1,5 +1,5 @@
-/* task_items.h: which choice was made on every item of a run of tasks, and the questions that change their answer. A
- * run lists its items beside its result; they are committed in the transaction that ends it. */
+/* task_items.h: the choice that a run of tasks made on each item, and the items whose answer changes. A run lists its
+ * items beside its result; they are committed in the transaction that ends it. */
 #ifndef STORE_TASK_ITEMS_H
 #define STORE_TASK_ITEMS_H
 
@@ -27,7 +27,7 @@ struct task_item {
 MUST_CHECK enum status task_items_add(struct task_items *items, const struct task_item *item, struct error *error);
 void task_items_reset(struct task_items *items);
 
-/* Inserts all of them for (run, epoch) inside the caller's transaction. Without items nothing. */
+/* Inserts all items for (run, epoch) inside the caller's transaction. */
 MUST_CHECK enum status task_items_insert(struct connection *connection, const char *run, int64_t epoch,
                                          const struct task_items *items, struct error *error);
 

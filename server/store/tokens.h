@@ -15,7 +15,7 @@ MUST_CHECK enum status token_check(struct connection *connection, const char *te
                                    struct store_id *id, struct error *error);
 /* Whether there is any token: then loopback clients need one too. */
 MUST_CHECK enum status token_any(struct connection *connection, bool *any, struct error *error);
-/* The same of a database that may have no schema of ours yet. */
+/* The same for a database that may not have our schema yet. */
 MUST_CHECK enum status token_any_yet(struct connection *connection, bool *any, struct error *error);
 /* "read", "write", "admin". STATUS_INVALID. */
 MUST_CHECK enum status token_scope_parse(const char *text, enum token_scope *scope, struct error *error);

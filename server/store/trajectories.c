@@ -18,7 +18,7 @@
     " 'runs', json_build_object(" RUNS_IN("queued") ", " RUNS_IN("running") ", " RUNS_IN("succeeded") ", " RUNS_IN( \
         "failed") ", " RUNS_IN("cancelled") "), 'watch', t.watch, 'watch_state', t.watch_state, 'created_at',"      \
                                             " rfc3339(t.created_at))"
-/* An id goes before a name that looks like one. */
+/* An id has precedence over a name that looks like one. */
 #define MATCH " t.id = $1 or t.name = $1 order by (t.id = $1) desc limit 1"
 
 static enum status unknown(const char *reference, struct error *error)

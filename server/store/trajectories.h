@@ -19,7 +19,7 @@ MUST_CHECK enum status trajectory_list(struct connection *connection, const stru
 /* The directory that a scan goes on watching; NULL ends it. */
 MUST_CHECK enum status trajectory_set_watch(struct connection *connection, const char *reference, const char *path,
                                             struct error *error);
-/* How the watch of `path` gets on, for people; nothing when another path is watched by now. */
+/* Stores the state of the watch of `path`, for people. Does nothing when another path is watched by now. */
 MUST_CHECK enum status trajectory_set_watch_state(struct connection *connection, const char *id, const char *path,
                                                   const json_t *state, struct error *error);
 /* [{"id", "name", "watch"}] of all that are watched. */

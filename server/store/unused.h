@@ -1,4 +1,4 @@
-/* unused.h: deletes what runs read, unless one that has not ended still needs it. */
+/* unused.h: deletes an input of runs (a checkpoint, a dataset), unless a run that has not ended needs it. */
 #ifndef STORE_UNUSED_H
 #define STORE_UNUSED_H
 

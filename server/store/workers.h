@@ -1,4 +1,4 @@
-/* workers.h: the processes that execute runs, as they say of themselves.
+/* workers.h: the processes that execute runs, as they describe themselves.
  * Document: id, host, pid, boot_id, slurm_job, device, threads, version, started_at, seen_at, run. */
 #ifndef STORE_WORKERS_H
 #define STORE_WORKERS_H
