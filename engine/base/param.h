@@ -67,24 +67,25 @@ struct param {
     /* what openapi.yaml calls its type, described once for all fields of it; NULL: described in each field */
     const char *schema;
     size_t offset;
-    const char *fallback;    /* default as JSON text ("4", "true", "null", "{}"); NULL: the field is required; "null" of
-                                      a field that is not nullable: it may be absent, and is then stored as zeros */
-    double minimum, maximum; /* PARAM_INTEGER, PARAM_NUMBER; both 0: unbounded. PARAM_STRING: most bytes in `maximum`,
-                                      at least one unless `minimum` is negative. PARAM_LIST: how many items */
+    /* The default as JSON text ("4", "true", "null", "{}"); NULL: the field is required. "null" of a field that is not
+     * nullable: it may be absent, and is then stored as zeros. */
+    const char *fallback;
+    /* PARAM_INTEGER, PARAM_NUMBER: bounds; both 0: unbounded. PARAM_STRING: most bytes in `maximum`, and at least one
+     * byte unless `minimum` is negative. PARAM_LIST: the number of items. */
+    double minimum, maximum;
     const char *const *choices;    /* PARAM_CHOICE, ends with NULL */
     const struct param_form *form; /* PARAM_STRING; or NULL */
     const int64_t *allowed;        /* PARAM_INTEGER: the only values, ends with 0 (0 itself cannot be one); or NULL */
     const struct param *children;  /* PARAM_OBJECT */
     const struct param_variant *variants; /* PARAM_VARIANT, ends with a NULL name */
-    const struct param_recipe
-        *recipes; /* PARAM_VARIANT: what {"recipe": NAME} stands for, fields beside it changing it; ends with
-                                           a NULL name; NULL: there are none */
-    const struct param
-        *item;     /* PARAM_LIST, PARAM_ARRAY (described only): what each item is held to: a number, a choice, a string,
-                                 a reference, or an object without references; of its row only type, schema,
-                                 bounds, choices, children, size and help are read */
-    size_t size;   /* PARAM_OBJECT as the item of a list: bytes of its struct */
-    bool nullable; /* null is allowed and stored as 0 / 0.0 / NULL / a zeroed struct */
+    /* PARAM_VARIANT: what {"recipe": NAME} stands for (fields beside it change it); ends with a NULL name; NULL: there
+     * are none */
+    const struct param_recipe *recipes;
+    /* PARAM_LIST, PARAM_ARRAY (described only): the row of an item, which is a number, a choice, a string, a reference,
+     * or an object without references. Its type, schema, bounds, choices, children, size and help are read. */
+    const struct param *item;
+    size_t size;           /* PARAM_OBJECT as the item of a list: bytes of its struct */
+    bool nullable;         /* null is allowed and stored as 0 / 0.0 / NULL / a zeroed struct */
     bool null_is_negative; /* null of a PARAM_INTEGER or PARAM_NUMBER is stored as -1: 0 is a value of its own */
     /* left out it may mean something else than `fallback`, which is then not described as its default */
     bool absent_differs;

@@ -19,8 +19,8 @@ enum result_type {
     RESULT_INTERVAL, /* doubles at `offset` and `high`: [low, high], null unless both are finite */
     RESULT_OBJECT,   /* a struct at `offset`, rendered by `shape` */
     RESULT_MERGED,   /* likewise, but its fields stand in this object itself; `name` is NULL */
-    /* An array of what `item` says: a pointer to the first at `offset`, an int64_t at `count`. A pointer of NULL: absent,
-     * or empty where the field is always there. */
+    /* An array of what `item` says: a pointer to the first at `offset`, an int64_t at `count`. A pointer of NULL:
+     * absent, or empty where the field is always there. */
     RESULT_LIST,
     RESULT_ARRAY, /* likewise, but the items lie in the struct itself from `offset` on */
     RESULT_MAP,   /* as RESULT_LIST, but an object: each item under its const char * at `key` */

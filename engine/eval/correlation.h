@@ -27,8 +27,7 @@ struct correlation_points {
     const double *x, *y;       /* [n] finite */
     const int64_t *trajectory; /* [n] from 0 to n - 1 */
     const int64_t *unit;       /* [n] from 0 to units - 1 */
-    const int64_t
-        *budget; /* [n] from 0 to n - 1, shared by points of several trajectories that are compared; -1: none */
+    const int64_t *budget;     /* [n] from 0 to n - 1, shared by compared points of trajectories; -1: none */
     int64_t n, units;
 };
 

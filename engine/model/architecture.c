@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The names that Llama gave and most others kept; rows add their own. */
+/* The names of Llama's tensors, which most architectures use; rows add their own. */
 #define LLAMA_NAMES                                                                                                  \
     [ROLE_EMBEDDING] = "model.embed_tokens", [ROLE_FINAL_NORM] = "model.norm", [ROLE_OUTPUT] = "lm_head",            \
     [ROLE_QUERY] = "model.layers.%d.self_attn.q_proj", [ROLE_KEY] = "model.layers.%d.self_attn.k_proj",              \
@@ -296,7 +296,7 @@ static const struct architecture olmoe = {
         },
 };
 
-/* What is built like another goes after it: see recognise.h. */
+/* An architecture that is built like another one stands after it; recognise.h says why. */
 static const struct architecture *const architectures[] = {&llama, &gpt_neox, &olmo2,   &smollm3, &mistral,
                                                            &qwen2, &qwen3,    &opensci, &mamba,   &mamba2,
                                                            &gpt2,  &opt,      &apertus, &olmoe};

@@ -1,11 +1,12 @@
-/* architecture.h: decoder architectures as rows of data. A new one is a row in architecture.c (and, if it brings an
- * operation, an op). */
+/* architecture.h: decoder architectures as rows of data. A new one is a row in architecture.c, and an op if it has a
+ * new operation. */
 #ifndef MODEL_ARCHITECTURE_H
 #define MODEL_ARCHITECTURE_H
 
 #include "backend/backend.h"
 
-/* What a tensor is for. A row names each one it has; names of a layer's tensors hold one %d, the layer. */
+/* What a tensor is for. A row names the tensors of its architecture; the name of a layer's tensor has one %d, the
+ * layer. */
 enum role {
     ROLE_EMBEDDING,
     ROLE_POSITIONS,   /* learned ones, added to the embedding */
@@ -43,12 +44,13 @@ enum role {
  * norm_after_sum.) */
 enum norm_placement { NORM_BEFORE, NORM_AFTER };
 
-/* Norm of queries and keys before their rotation: none, each head alone (one weight of head_dim for all), or the whole
- * projection. */
+/* The norm of queries and keys before their rotation: none, of each head (one weight of head_dim for all heads), or of
+ * the whole projection. */
 enum query_key_norm { QUERY_KEY_NORM_NONE, QUERY_KEY_NORM_HEAD, QUERY_KEY_NORM_WHOLE };
 
-/* Which layers obey `sliding_window` of config.json: none; all; or, when `use_sliding_window` says so, those from
- * `max_window_layers` on (Qwen2, Qwen3) or those without rotation (SmolLM3). `layer_types` goes before the last two. */
+/* The layers to which `sliding_window` of config.json applies: none; all; or, with `use_sliding_window`, those from
+ * `max_window_layers` on (Qwen2, Qwen3) or those without rotation (SmolLM3). `layer_types` has precedence over the last
+ * two rules. */
 enum window_rule { WINDOW_NEVER, WINDOW_ALWAYS, WINDOW_FROM_LAYER, WINDOW_UNROTATED };
 
 /* What a block is made of: attention and an MLP, or a selective state space with a decay for each channel and state
@@ -76,7 +78,7 @@ struct architecture {
     int64_t experts, experts_per_token; /* defaults; with ROLE_ROUTER */
     int64_t no_rope_interval;           /* default: every such layer has no rotation; 0: all have */
     /* The published code gives the embedding of pad_token_id no gradient through the inputs (PyTorch's padding_idx),
-     * also where the token is an ordinary one. Ours does the same, so that gradients and curvature are those that
+     * even where the token is an ordinary one. This code does the same, so that gradients and curvature are those that
      * others measure. */
     bool padding_row;
     bool parallel_residual;        /* x + attention(x) + mlp(x); false: never */
@@ -84,7 +86,7 @@ struct architecture {
     const char *prefix;            /* of all names, which some files leave out; or NULL */
     const char *output_alias;      /* another name of ROLE_OUTPUT in some files; or NULL */
     const char *embedding_alias;   /* of ROLE_EMBEDDING */
-    const char *ignored[5];        /* endings of tensors that old files hold and nobody needs: masks, tables */
+    const char *ignored[5];        /* endings of unused tensors in old files: masks, tables */
 };
 
 /* NULL when there is no such row. */

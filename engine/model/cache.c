@@ -134,7 +134,7 @@ void cache_end(struct cache *cache)
     const struct branches *branches = cache->batch->branches;
     const struct matrix states = states_of(cache);
     if (states.columns == 0) return;
-    /* A fork that lives on moves down or stays: those before it are forks above it on the path. */
+    /* A fork that is kept moves to a lower row or stays, because the forks before it lie above it on the path. */
     for (int64_t j = 0; j < branches->forks; j++) {
         const int64_t from = state_row(cache, branches->ends[j]);
         if (from != j)

@@ -1,19 +1,17 @@
-/* cache.h: what a block keeps of the tokens before a batch, so that segments (backend/batch.h, branches) are computed
- * once and continued many times: keys and values of every token of a path, or a recurrent state at the ends of
- * segments.
+/* cache.h: what a block keeps of earlier batches, so that segments (backend/batch.h, branches) are computed once and
+ * continued many times: keys and values of every token of a path, or a recurrent state at the ends of segments.
  *
- * Blocks are streamed and every batch of a forest passes one block before the next is loaded, so a cache is of one
- * block at a time: cache_begin when a block comes, then the batches in order through walk_forward. It holds one path
- * and no more.
+ * Blocks are streamed, and every batch of a forest passes through one block before the next block is loaded. So a cache
+ * serves one block at a time: cache_begin when the block is loaded, then the batches in order through walk_forward. It
+ * holds a single path.
  *
- * An op with memory across tokens says what it keeps (op.h: cached_token_columns, cached_state_columns) and in its
- * forward pass, when pass->batch->branches is there,
- * - attention and its like read what earlier batches left behind in cache_tokens (row = position in the text) and, when
- *   done with the batch, write there the rows of the batch's segments on the path to the deepest fork (branch_climb
- *   from ends[forks - 1]);
- * - recurrent ops begin segment b with cache_state(parents[b]) (zeros for BRANCH_ROOT: the op's own matter) and, where
- *   slots[b] is not -1, leave its end in cache_state(b). Segments stand in the batch in an order that allows it. What
- *   becomes of forks is cache_end's work. */
+ * An op with memory across tokens says what it keeps (op.h: cached_token_columns, cached_state_columns). In its forward
+ * pass over a batch with branches
+ * - attention reads the rows of earlier batches from cache_tokens (row = position in the text). After its work it
+ *   writes there the rows of this batch's segments on the path to the deepest fork (branch_climb from ends[forks - 1]);
+ * - a recurrent op begins segment b with cache_state(parents[b]), with zeros of its own for BRANCH_ROOT. Where slots[b]
+ *   is not -1 it writes the state at the end to cache_state(b). A parent stands before its children in the batch.
+ *   cache_end moves the states of forks. */
 #ifndef MODEL_CACHE_H
 #define MODEL_CACHE_H
 
@@ -43,14 +41,14 @@ int64_t cache_state_bytes(const struct model_config *config, const struct backen
 int64_t cache_bytes(const struct model_config *config, const struct backend *backend, int64_t positions, int64_t slots,
                     int64_t forks);
 
-/* Another block, or the same one for another forest: forgets all. */
+/* Begins another block, or the same block for another forest: the cache is empty then. */
 void cache_begin(struct cache *cache, const struct program *program);
 
 /* Around the steps of a batch (walk.c). cache_end moves the states that the batch leaves behind to its forks. */
 void cache_batch(struct cache *cache, const struct batch *batch);
 void cache_end(struct cache *cache);
 
-/* What `step` keeps of the path, [positions, its columns]; of the end of `branch`, [1, its columns]. */
+/* The memory of `step`: of the path, [positions, its columns]; of the end of `branch`, [1, its columns]. */
 struct matrix cache_tokens(const struct cache *cache, const struct step *step);
 struct matrix cache_state(const struct cache *cache, const struct step *step, int64_t branch);
 

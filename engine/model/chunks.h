@@ -1,5 +1,5 @@
-/* chunks.h: sequences cut into batches of whole sequences, so that a walk's memory is bounded by a chunk and not by the
- * data. */
+/* chunks.h: sequences cut into batches of whole sequences, so that the memory of a forward pass depends on the chunk
+ * and not on the data. */
 #ifndef MODEL_CHUNKS_H
 #define MODEL_CHUNKS_H
 
@@ -22,12 +22,13 @@ struct chunks {
     void *memory;    /* the arrays of all batches */
 };
 
-/* Tokens a chunk of a forward walk: 2048, enough for the matrix products and little in memory; more where a model is
- * narrow, whose products spend much of their time on packing (per row of a tile: 5 % of quantizing 576 channels). */
+/* The tokens of a chunk of a forward pass: 2048, which is enough for the matrix products and takes little memory; more
+ * for narrow models, whose products spend much of their time on packing (for each row of a tile: 5 % of quantizing 576
+ * channels). */
 int64_t chunks_tokens(int64_t hidden_size);
 
-/* As many whole sequences a chunk as fit `tokens` (at least one). Copies what it needs of `sequences`. The caller owns
- * *out (chunks_reset). STATUS_NO_MEMORY. */
+/* Each chunk has as many whole sequences as fit into `tokens`, at least one. Copies what it needs of `sequences`. The
+ * caller owns *out (chunks_reset). STATUS_NO_MEMORY. */
 MUST_CHECK enum status chunks_init(const struct sequences *sequences, int64_t tokens, struct chunks *out,
                                    struct error *error);
 void chunks_reset(struct chunks *chunks);          /* {0} is fine */

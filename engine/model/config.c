@@ -146,7 +146,7 @@ int64_t config_window(const struct model_config *config, int64_t layer)
     return (config->windowed[layer / 64] >> (layer % 64) & 1) != 0 ? config->window : 0;
 }
 
-/* Qwen2's and Qwen3's `max_window_layers` where config.json does not say it. */
+/* The `max_window_layers` of Qwen2 and Qwen3 where config.json lacks it. */
 enum { FIRST_WINDOW_LAYER = 28 };
 
 static bool is_windowed(const struct config_raw *raw, const struct model_config *config, int64_t layer)
@@ -175,7 +175,7 @@ static enum status layer_types_check(const char *name, const struct config_raw *
     return STATUS_OK;
 }
 
-/* Which layers have a window, behind rotation_complete. The rules are those of Transformers' configurations. */
+/* Which layers have a window; runs after rotation_complete. The rules are those of Transformers' configurations. */
 static enum status window_complete(const char *name, const struct config_raw *raw, struct model_config *out,
                                    struct error *error)
 {
@@ -209,7 +209,7 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
         return error_set(error, STATUS_UNSUPPORTED, "%s: architecture \"%s\" is not supported; supported are %s", name,
                          raw.model_type, architecture_list(supported, sizeof supported));
     if ((status = config_raw_check(name, &raw, architecture, error)) != STATUS_OK) return status;
-    /* OPT's own: do_layer_norm_before false puts the norms after the sums, and then there is no final one */
+    /* OPT alone: do_layer_norm_before false puts the norms after the sums, and then there is no final norm */
     const bool routed = architecture->names[ROLE_ROUTER] != NULL;
     const bool projects = architecture->names[ROLE_PROJECT_IN] != NULL, after_sum = projects && raw.norm_before == 0;
     *out = (struct model_config){

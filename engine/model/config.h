@@ -1,5 +1,6 @@
-/* config.h: what a config.json says of a decoder, in both dialects that published files use (`rope_theta`,
- * `rope_scaling`, `rotary_pct` … and the newer nested `rope_parameters`). Defaults come from the architecture's row. */
+/* config.h: the configuration of a decoder, as config.json has it, in both spellings that published files use
+ * (`rope_theta`, `rope_scaling`, `rotary_pct` … and the newer nested `rope_parameters`). Defaults come from the
+ * architecture's row. */
 #ifndef MODEL_CONFIG_H
 #define MODEL_CONFIG_H
 
@@ -76,7 +77,8 @@ MUST_CHECK enum status config_parse(const char *name, const char *text, size_t s
 /* Reads `directory`/config.json. STATUS_NOT_FOUND too. */
 MUST_CHECK enum status config_read(const char *directory, struct model_config *out, struct error *error);
 
-/* The name of the first setting that makes two models compute different things from equal tensors; NULL: none does. */
+/* The name of the first setting by which two models with equal tensors would compute different numbers; NULL: there is
+ * none. */
 const char *config_difference(const struct model_config *a, const struct model_config *b);
 
 /* Columns of a head that rotate: int(partial * head_dim). */

@@ -82,7 +82,7 @@ static const struct field rope_fields[] = {
     FIELD("original_max_position_embeddings", FIELD_NUMBER, original_positions),
 };
 
-/* Nothing is given yet. */
+/* Sets every field to its value for an absent key. */
 static void fields_clear(const struct field *table, size_t count, struct config_raw *raw)
 {
     for (size_t i = 0; i < count; i++) {
@@ -168,8 +168,8 @@ static void rope_layers_read(struct json_reader *reader, struct config_raw *raw)
     }
 }
 
-/* layer_types: "full_attention" or "sliding_attention" for each layer; architectures without a window may have others,
- * which nobody asks for. */
+/* layer_types: "full_attention" or "sliding_attention" for each layer; architectures without a window may have other
+ * values, which are not read. */
 static void layer_types_read(struct json_reader *reader, struct config_raw *raw)
 {
     if (json_reader_null(reader)) return;
@@ -186,8 +186,8 @@ static void layer_types_read(struct json_reader *reader, struct config_raw *raw)
     }
 }
 
-/* Switches whose other position is another model, which deltaq does not have. Keys mean this for one architecture
- * alone. A key stands here once, and not in `fields`: there it would not be read any more. */
+/* Switches whose other value makes another model, which deltaq does not implement. A key has this meaning for one
+ * architecture alone. A key stands here once and not in `fields`, where it would no longer be read. */
 static const struct demand {
     const char *model_type, *key;
     bool wanted;

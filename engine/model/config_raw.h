@@ -1,5 +1,5 @@
-/* config_raw.h: config.json as it stands, key by key. What absent keys mean depends on the architecture, which may come
- * last in the file: config.c completes it. */
+/* config_raw.h: config.json as it is, key by key. The meaning of absent keys depends on the architecture, which may be
+ * the file's last key, so config.c completes the configuration afterwards. */
 #ifndef MODEL_CONFIG_RAW_H
 #define MODEL_CONFIG_RAW_H
 
@@ -33,7 +33,7 @@ struct config_raw {
 MUST_CHECK enum status config_raw_parse(const char *name, const char *text, size_t size, struct config_raw *out,
                                         struct error *error);
 
-/* STATUS_UNSUPPORTED where a switch of the architecture stands in a position that deltaq does not have. */
+/* STATUS_UNSUPPORTED where a switch of the architecture has a value that deltaq does not implement. */
 MUST_CHECK enum status config_raw_check(const char *name, const struct config_raw *raw,
                                         const struct architecture *architecture, struct error *error);
 

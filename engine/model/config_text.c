@@ -22,7 +22,7 @@ struct members {
     size_t bytes; /* of all values and keys, with what stands between */
 };
 
-/* A key longer or stranger than any that we read is left out. */
+/* Leaves out keys that are longer or have other characters than any key that is read. */
 static bool plain_key(struct json_reader_text key)
 {
     if (key.size == 0 || key.size >= KEY_SIZE) return false;
@@ -63,13 +63,13 @@ static enum status collect(const struct config_text *text, int index, struct mem
     return json_reader_finish(&reader);
 }
 
-/* The key, or the one that it is another spelling of. */
+/* The key, or the key of which it is another spelling. */
 static const char *group_of(const struct member *member)
 {
     return strcmp(member->key, "rope_parameters") == 0 ? "rope_scaling" : member->key;
 }
 
-/* Of one group the first text's come first, and of one key of a text its last value. */
+/* Orders a group's members by text, the first text first; of one key in a text the last value comes first. */
 static int by_group(const void *a, const void *b)
 {
     const struct member *first = a, *second = b;
@@ -79,7 +79,7 @@ static int by_group(const void *a, const void *b)
     return order != 0 ? order : second->order - first->order;
 }
 
-/* Marks what counts; the list is sorted. */
+/* Marks the members that are kept; the list is sorted. */
 static void choose(struct members *members)
 {
     const struct member *head = NULL; /* the first of its group */
@@ -91,8 +91,8 @@ static void choose(struct members *members)
     }
 }
 
-/* The most important text's members come last: a reader that knows two names for one thing takes the last that it
- * sees. */
+/* The members of the most important text are written last, because a reader that knows two names for a setting takes
+ * the last one. */
 static enum status print(const struct members *members, int texts, char **out, size_t *size, struct error *error)
 {
     char *text = NULL;

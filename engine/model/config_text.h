@@ -1,4 +1,4 @@
-/* config_text.h: one config.json out of several that each say something of a model. */
+/* config_text.h: one config.json merged from several that describe the same model. */
 #ifndef MODEL_CONFIG_TEXT_H
 #define MODEL_CONFIG_TEXT_H
 
@@ -12,8 +12,8 @@ struct config_text {
     size_t size;
 };
 
-/* The members of all `texts` [count] as one object: of a key that several have, the first text's. The two spellings of
- * rotary settings count as one key. The caller frees *out (memory_free). STATUS_MALFORMED, STATUS_INVALID,
+/* Merges the members of all `texts` [count] into one object; a key that several have is taken from the first. The two
+ * spellings of rotary settings count as one key. The caller frees *out (memory_free). STATUS_MALFORMED, STATUS_INVALID,
  * STATUS_NO_MEMORY. */
 MUST_CHECK enum status config_text_merge(const struct config_text *texts, int count, char **out, size_t *size,
                                          struct error *error);

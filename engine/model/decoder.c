@@ -37,7 +37,7 @@ static int build_parameter(struct builder *b, enum role role, const char *ending
     return number;
 }
 
-/* Each of `groups` equal parts of a row is normalised apart, with one weight of `weight` columns. */
+/* Each of `groups` equal parts of a row is normalised on its own, with one weight of `weight` columns. */
 static int build_norm_of(struct builder *b, enum role role, int input, int64_t groups, int64_t weight)
 {
     const int output = program_slot(b->program, b->program->slots[input].width);
@@ -141,8 +141,8 @@ static int build_activation(struct builder *b, int gate, int up)
     return output;
 }
 
-/* xIELU with the numbers that a fresh layer has (Huang and Schlag: both factors 0.8; alpha_n's beside beta). Files that
- * lack the constants mean these. */
+/* xIELU with the numbers that a fresh layer has (Huang and Schlag: both factors 0.8; alpha_n's beside beta). A file
+ * without the constants has these values. */
 static int build_xielu(struct builder *b, int input)
 {
     static const struct {
@@ -264,8 +264,8 @@ static int build_scan(struct builder *b, int x, int step_sizes, int bc)
     return output;
 }
 
-/* The step sizes' own projection stays as it is: it is a sliver, and published quantizers of such models leave it
- * alone. */
+/* The projection of the step sizes is not quantized: it is very small, and published quantizers of such models leave it
+ * as it is. */
 static int build_mamba(struct builder *b, int input)
 {
     const struct state_space_config *s = &b->config->state_space;

@@ -1,4 +1,4 @@
-/* decoder.h: builds a block's program, and names the tensors around the blocks, from a configuration. */
+/* decoder.h: builds the program of a block from a configuration, and names the tensors outside the blocks. */
 #ifndef MODEL_DECODER_H
 #define MODEL_DECODER_H
 
@@ -16,7 +16,7 @@ struct decoder_ends {
 };
 void decoder_ends(const struct model_config *config, struct decoder_ends *out);
 
-/* Those that are there, a tied output left out: pointers into `ends`, in the order above. Returns how many. */
+/* The tensors that exist, without a tied output: pointers into `ends`, in the order above. Returns their number. */
 enum { DECODER_ENDS = 7 };
 int decoder_ends_list(const struct decoder_ends *ends, bool tied, const struct parameter *list[DECODER_ENDS]);
 

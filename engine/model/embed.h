@@ -1,8 +1,8 @@
 /* embed.h: from tokens to the hidden states before the first block, and back:
  *   x[t] = E[id(t)] W_inᵀ + P[offset + position(t)]
- * where W_in (embeddings of another width) and P (learned positions) are there. The four passes of an op, over the
- * weights that lie outside the blocks. E's gradient through the inputs leaves out the padding token (architecture.h,
- * padding_row). */
+ * where W_in (for embeddings of another width) and P (learned positions) may be absent. It has the four passes of an
+ * op, over weights that lie outside the blocks. E's gradient through the inputs is zero for the padding token
+ * (architecture.h, padding_row). */
 #ifndef MODEL_EMBED_H
 #define MODEL_EMBED_H
 
@@ -27,12 +27,12 @@ struct embed {
  * of model_read. */
 MUST_CHECK enum status embed_load(struct embed *embed, const struct model *model, struct backend *backend,
                                   int64_t tokens, struct error *error);
-/* The same over weights that lie in memory already, for all passes. Needs embed_reset. STATUS_NO_MEMORY. */
+/* The same for weights that are in memory already, with all four passes. Needs embed_reset. STATUS_NO_MEMORY. */
 MUST_CHECK enum status embed_init(struct embed *embed, const struct model_config *config, struct backend *backend,
                                   const struct embed_weights *weights, int64_t tokens, struct error *error);
 void embed_reset(struct embed *embed); /* {0} is fine */
 
-/* Bytes of the backend's memory that embed_load takes (`loads`), or embed_init. */
+/* Bytes of the backend's memory that embed_load (`loads`) or embed_init takes. */
 int64_t embed_bytes(const struct model_config *config, const struct backend *backend, int64_t tokens, bool loads);
 
 /* hidden [tokens, d] is overwritten. */

@@ -39,7 +39,7 @@ static int compare(const void *left, const void *right, void *context)
     return (x > y) - (x < y);
 }
 
-/* Unless `shared`, as they come, and nothing in common. */
+/* Without `shared` the sequences keep their order and have nothing in common. */
 static enum status order_init(struct order *order, struct sequences *sequences, bool shared, struct error *error)
 {
     enum status status;
@@ -57,8 +57,8 @@ static enum status order_init(struct order *order, struct sequences *sequences, 
     return STATUS_OK;
 }
 
-/* Where the part that sequence i (in order) adds is next cut after `position`: the nearest place at which a later one
- * leaves it, else its end. */
+/* The next cut after `position` in the tokens that sequence i (in order) adds: the nearest position at which a later
+ * sequence differs, else the end. */
 static int64_t next_cut(const struct order *order, int64_t i, int64_t position)
 {
     int64_t least = length_of(order->sequences, order->sorted[i]), cut = least;
@@ -104,8 +104,8 @@ static void chunk_next(struct builder *builder)
     builder->chunk_used = builder->chunk_slots = 0;
 }
 
-/* One segment that lies in one chunk: `tokens` [count] at `past`. It becomes the end of the path. `continued`:
- * maybe. */
+/* Adds a segment that lies in one chunk: `tokens` [count] at `past`. It becomes the end of the path. `continued`:
+ * others may continue it. */
 static enum status segment_add(struct builder *builder, const uint32_t *tokens, int64_t past, int64_t count,
                                bool continued, struct error *error)
 {
@@ -131,7 +131,7 @@ static enum status segment_add(struct builder *builder, const uint32_t *tokens, 
     return STATUS_OK;
 }
 
-/* A stretch of a text, in as many chunks as it takes. */
+/* Adds a stretch of a text, in as many chunks as it needs. */
 static enum status stretch_add(struct builder *builder, const uint32_t *tokens, int64_t past, int64_t count,
                                bool continued, struct error *error)
 {
@@ -150,7 +150,7 @@ static enum status stretch_add(struct builder *builder, const uint32_t *tokens, 
     return STATUS_OK;
 }
 
-/* What sequence i adds to those before it. */
+/* Adds the tokens that sequence i does not share with those before it. */
 static enum status sequence_add(struct builder *builder, int64_t i, struct error *error)
 {
     const struct order *order = builder->order;
@@ -177,8 +177,8 @@ static enum status sequence_add(struct builder *builder, int64_t i, struct error
     return STATUS_OK;
 }
 
-/* Forks that chunk `c` leaves behind, deepest first, into `out`: on the path to what the next chunk begins with, what
- * it or later ones continue. */
+/* Writes the forks that chunk `c` leaves behind into `out`, deepest first: the segments on the path to the next chunk's
+ * beginning that this chunk or later ones continue. */
 static int64_t forks_of(const struct forest *forest, int64_t c, int64_t next_first, int64_t *out)
 {
     int64_t count = 0;
@@ -253,7 +253,7 @@ static void reverse(int64_t *values, int64_t count)
     }
 }
 
-/* Forks are at most the segments of a path; `deepest` of them. */
+/* The largest number of segments on a path, which bounds the number of forks. */
 static int64_t deepest_path(const struct forest *forest)
 {
     int64_t deepest = 0;

@@ -1,6 +1,7 @@
 /* forest.h: token sequences that share beginnings, as a forest of segments: what two sequences have in common from
- * their start is one segment and is computed once. Cut into chunks of equal size (a segment that does not fit goes on
- * in the next chunk), so that no padding is ever computed and walks over long and short texts cost the same. */
+ * their start is one segment, which is computed once. The segments are cut into chunks of equal size, and one that does
+ * not fit continues in the next chunk. So no padding is computed, and a token costs the same in long and short
+ * texts. */
 #ifndef MODEL_FOREST_H
 #define MODEL_FOREST_H
 
@@ -27,12 +28,12 @@ struct forest {
 };
 
 /* Copies what it needs of `sequences` (each of one token or more). Chunks have `chunk_tokens` rows, the last one fewer;
- * `slots` > 0 bounds the segments of a chunk that are continued (recurrent states are large), at the price of smaller
- * chunks. The caller owns
- * *out (forest_reset). STATUS_NO_MEMORY. */
+ * `slots` > 0 bounds the number of a chunk's segments that are continued, because recurrent states are large; chunks
+ * are smaller then. The caller owns *out (forest_reset). STATUS_NO_MEMORY. */
 MUST_CHECK enum status forest_init(const struct sequences *sequences, int64_t chunk_tokens, int64_t slots,
                                    struct forest *out, struct error *error);
-/* The same with every text by itself and whole in its chunk: where what a token gets depends on its whole text. */
+/* The same with each text on its own and whole in its chunk, for models in which a token's values depend on its whole
+ * text. */
 MUST_CHECK enum status forest_init_apart(const struct sequences *sequences, int64_t chunk_tokens, struct forest *out,
                                          struct error *error);
 /* Bytes of a forest of sequences of so many tokens in all. */

@@ -14,8 +14,8 @@ struct gradient {
     struct embed embed;
     struct head head;
     struct walk backward; /* GRADIENT_KEEP: its values lie in activations[layer], one layer's at a time */
-    struct walk forward;  /* losses alone, and GRADIENT_RECOMPUTE's way forward */
-    void *own_values;     /* the memory that `backward` was born with */
+    struct walk forward;  /* losses alone, and the forward pass of GRADIENT_RECOMPUTE */
+    void *own_values;     /* the memory that walk_init gave to `backward` */
     void **activations;   /* [layers]; GRADIENT_KEEP; the last layer's is own_values */
     void **inputs; /* [layers + 1] hidden states before each block, [tokens, d]; GRADIENT_KEEP: the first alone */
     void *dhidden; /* [tokens, d] */
@@ -145,7 +145,7 @@ static struct matrix hidden_view(const struct gradient *gradient, void *data, co
                      gradient->backend->ops->element);
 }
 
-/* The tokens' embeddings, in inputs[0]. */
+/* Writes the tokens' embeddings to inputs[0]. */
 static struct matrix embedded(struct gradient *gradient, const struct batch *batch)
 {
     const struct matrix hidden = hidden_view(gradient, gradient->inputs[0], batch);

@@ -1,8 +1,9 @@
 /* gradient.h: the gradient of the loss by all parameters of a model that lies in memory (parameters.h).
  *
- * Forward through all blocks, head, back again. Either every block keeps its activations for the way back, or only its
- * input is kept and the block is computed once more before its backward pass: then memory is the hidden states between
- * blocks and one block's activations, and time a third more. Both give the same bits. */
+ * It goes forward through all blocks, through the head, and back. Either every block keeps its activations for the
+ * backward pass, or it keeps its input and is computed once more before its backward pass: then memory holds the hidden
+ * states between blocks and one block's activations, and time is a third more. Both give bit-for-bit identical
+ * gradients. */
 #ifndef MODEL_GRADIENT_H
 #define MODEL_GRADIENT_H
 
@@ -26,9 +27,9 @@ void gradient_free(struct gradient *gradient); /* NULL is fine */
 /* losses[t] in nats of every token of the batch (0 where nothing is predicted), host memory. Allocates nothing. */
 void gradient_losses(struct gradient *gradient, const struct batch *batch, double *losses);
 
-/* The same, and adds to `into` (of the same layout and backend) the gradient of weight * sum of losses: with
- * weight = 1 / predictions, over all batches of a step, that of the mean loss. Allocates nothing. Late errors of the
- * backend show in its sync. */
+/* The same, and adds to `into` (of the same layout and backend) the gradient of weight * sum of losses: with weight = 1
+ * / predictions, over all batches of a step, that of the mean loss. Allocates nothing. Errors of the backend that come
+ * late are reported by its sync. */
 void gradient_add(struct gradient *gradient, const struct batch *batch, double weight, double *losses,
                   struct parameters *into);
 

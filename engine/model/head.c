@@ -151,8 +151,8 @@ static void product(struct head *head, struct matrix a, struct matrix b, struct 
     if (b.data != NULL && c.data != NULL) head->backend->ops->gemm(head->backend, &args);
 }
 
-/* Where a slice's values, or their gradients or tangents, stand after each part of the head that is there; without a
- * part they are those before it. */
+/* Where a slice's values (or their gradients or tangents) lie after each part of the head. When a part is absent they
+ * are those before it. */
 struct stage {
     struct matrix hidden, normed, projected;
 };

@@ -1,5 +1,6 @@
-/* head.h: from the last hidden states to losses: final norm, projection to the embeddings' width (where there are these
- * two), logits and cross-entropy, in slices of tokens, so that [tokens x vocabulary] never exists. */
+/* head.h: from the last hidden states to losses: final norm and projection to the embeddings' width (where the model
+ * has them), logits and cross-entropy. It works in slices of tokens, so that [tokens x vocabulary] numbers are never in
+ * memory. */
 #ifndef MODEL_HEAD_H
 #define MODEL_HEAD_H
 
@@ -7,7 +8,7 @@
 #include "model/chunks.h"
 #include "model/model.h"
 
-/* Absent ones are not there, or not wanted. Also their gradients or directions. */
+/* A matrix is absent when the model lacks it or the caller does not want it. Also their gradients or directions. */
 struct head_weights {
     struct matrix norm_weight, norm_bias; /* [1, d] */
     struct matrix projection;             /* [e, d] */
@@ -32,13 +33,13 @@ enum head_use { HEAD_LOSS, HEAD_COMPARE, HEAD_GRADIENT, HEAD_TANGENT };
  * it (head_reset). */
 MUST_CHECK enum status head_load(struct head *head, const struct model *model, struct backend *backend,
                                  struct matrix embedding, enum head_use use, struct error *error);
-/* The same over matrices that lie in memory already (training). */
+/* The same for matrices that are in memory already (training). */
 MUST_CHECK enum status head_init(struct head *head, const struct model_config *config, struct backend *backend,
                                  const struct head_weights *weights, enum head_use use, struct error *error);
 void head_reset(struct head *head); /* {0} is fine */
 
-/* Bytes of the backend's memory that it takes: scratch, and the weights that it reads (head_init: none; head_load with
- * a tied embedding: all but the output matrix). */
+/* Bytes of the backend's memory that a head takes: scratch, and the weights that it loads (head_init: none; head_load
+ * with a tied embedding: all but the output matrix). */
 enum head_loads { HEAD_LOADS_NONE, HEAD_LOADS_BUT_OUTPUT, HEAD_LOADS_ALL };
 int64_t head_bytes(const struct model_config *config, const struct backend *backend, enum head_use use,
                    enum head_loads loads);
@@ -62,11 +63,11 @@ MUST_CHECK enum status head_answer(struct head *head, struct matrix hidden, stru
  * agrees. */
 struct head_other {
     struct matrix hidden;
-    struct matrix output; /* its output matrix; absent: that of p. All else it has in common with p */
+    struct matrix output; /* its output matrix; absent: that of p. It shares the rest of the head with p */
     double *losses, *kl;
     uint8_t *agree;
 };
-/* Losses of p, and what is asked of `count` others beside it. Needs HEAD_COMPARE. */
+/* Computes the losses of p, and those of `count` other models with their comparison to p. Needs HEAD_COMPARE. */
 void head_compare(struct head *head, struct matrix hidden, const struct head_other *others, int64_t count,
                   const struct batch *batch, double *losses);
 

@@ -77,7 +77,7 @@ static enum status away_init(struct hidden *hidden, int64_t window, int64_t spil
     return status;
 }
 
-/* Nothing is on its way when the memory goes to others. */
+/* Waits for all copies before the memory is released. */
 static void away_reset(struct hidden *hidden)
 {
     struct hidden_away *away = &hidden->away;
@@ -166,7 +166,7 @@ static enum status spilled_write(struct hidden *hidden, int64_t first, int64_t c
     const enum status status =
         lanes->arrive(hidden->backend, LANE_HIDDEN, lanes->point(hidden->backend, LANE_HIDDEN), error);
     if (status == STATUS_OK) memcpy(away->memory + spill_at(hidden, first), from, bytes);
-    away->first[0] = away->first[1] = -1; /* what was brought before is no longer it */
+    away->first[0] = away->first[1] = -1; /* the rows in the windows are no longer these */
     return status;
 }
 
@@ -199,7 +199,8 @@ static int away_find(const struct hidden_away *away, int64_t first)
     return away->first[0] == first ? 0 : away->first[1] == first ? 1 : -1;
 }
 
-/* The rows from `first` on into a window, behind the work that still uses it and behind what goes out of it. */
+/* Copies the rows from `first` on into a window, after the work that still uses the window and after the copy out of
+ * it. */
 static void away_bring(struct hidden *hidden, int window, int64_t first)
 {
     struct hidden_away *away = &hidden->away;
@@ -212,7 +213,7 @@ static void away_bring(struct hidden *hidden, int window, int64_t first)
     away->first[window] = first;
 }
 
-/* Chunks are asked for in their order, pass after pass: the next one is brought already. */
+/* Chunks are lent in order, pass after pass, so the next one is copied in already. */
 static struct matrix away_lend(struct hidden *hidden, const struct chunk *chunk)
 {
     struct hidden_away *away = &hidden->away;

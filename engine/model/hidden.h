@@ -1,6 +1,6 @@
-/* hidden.h: the hidden states of all tokens of a stream on their way through a model. The first tokens' lie in the
- * backend's memory; where that is short the others' are spilled: into host memory (of a device) or a file, and brought
- * back chunk by chunk. The numbers are the same wherever they lie. */
+/* hidden.h: the hidden states of all tokens of a stream between blocks. Those of the first tokens lie in the backend's
+ * memory. Where that memory is short, the rest is spilled to host memory (of a device) or to a file and read back chunk
+ * by chunk. The numbers are the same wherever they lie. */
 #ifndef MODEL_HIDDEN_H
 #define MODEL_HIDDEN_H
 
@@ -20,7 +20,7 @@ struct hidden {
     struct matrix window;    /* [largest chunk, d]: one chunk of those in a file, while it is lent out */
     void *staging;           /* of the window on its way, where the backend's memory is not the host's */
     struct spill *spill;
-    /* In host memory of a device: the next chunk comes, and the last one goes, while one is worked on. */
+    /* Rows in the host memory of a device: the next chunk is copied in, and the last one out, while one is computed. */
     struct hidden_away {
         char *memory;
         struct matrix windows[2]; /* [largest chunk, d] */
@@ -36,31 +36,31 @@ struct hidden {
  * STATUS_IO. */
 MUST_CHECK enum status hidden_init(struct hidden *hidden, struct backend *backend, const struct chunks *chunks,
                                    int64_t width, const struct hidden_place *place, struct error *error);
-/* Over states that somebody else owns. */
+/* A stream over hidden states that the caller owns. */
 struct hidden hidden_of(struct backend *backend, struct matrix rows);
 void hidden_reset(struct hidden *hidden); /* {0} is fine */
 
-/* Bytes that hidden_init takes of each room, onto the plan; tokens too. */
+/* Adds to the plan what hidden_init takes of each memory, and the tokens. */
 void hidden_plan(const struct backend *backend, const struct chunks *chunks, int64_t width,
                  const struct hidden_place *place, struct run_plan *plan);
 
-/* Fills it with what the first block reads. */
+/* Fills the stream with the embeddings of the tokens, the input of the first block. */
 MUST_CHECK enum status hidden_embed(struct embed *embed, const struct chunks *chunks, struct hidden *hidden,
                                     struct error *error);
 
-/* The rows of one chunk, lent until the next chunk is asked for; whoever changed them gives them back with
+/* Lends the rows of one chunk until the next chunk is lent. A caller that changed them returns them with
  * hidden_return. */
 MUST_CHECK enum status hidden_lend(struct hidden *hidden, const struct chunk *chunk, struct matrix *out,
                                    struct error *error);
 MUST_CHECK enum status hidden_return(struct hidden *hidden, const struct chunk *chunk, struct error *error);
 
-/* Rows [first, first + count) between the stream and dense host memory of F32 or F64; of spilled ones that of the
- * backend. */
+/* Copies rows [first, first + count) between the stream and dense host memory of F32 or F64; for spilled rows the type
+ * must be the backend's (hidden_dtype). */
 MUST_CHECK enum status hidden_read(struct hidden *hidden, int64_t first, int64_t count, void *to, enum dtype dtype,
                                    struct error *error);
 MUST_CHECK enum status hidden_write(struct hidden *hidden, int64_t first, int64_t count, const void *from,
                                     enum dtype dtype, struct error *error);
-/* The backend's own. */
+/* The type of the backend's numbers. */
 enum dtype hidden_dtype(const struct hidden *hidden);
 
 /* The rows of one chunk of states that all lie in memory. */

@@ -5,8 +5,8 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Two blocks, A and B. The thread reads layer i into block i % 2 as soon as the caller has asked for layer i - 1, which
- * says that it is done with i - 2. `filled` and `wanted` count layers and only grow. */
+/* Two blocks, A and B. The thread reads layer i into block i % 2 as soon as the caller has asked for layer i - 1,
+ * because the caller is then done with layer i - 2. `filled` and `wanted` count layers and never fall. */
 struct loader {
     const struct model *model;
     struct backend *backend;
@@ -31,7 +31,7 @@ struct loader {
     struct error error;
 };
 
-/* From a tensor to the next: whole cache lines of floats. */
+/* The distance from a tensor to the next one: whole cache lines of floats. */
 static int64_t padded(int64_t elements)
 {
     return (elements + 15) & ~(int64_t)15;
@@ -113,7 +113,7 @@ static void *loader_main(void *argument)
 }
 
 /* Elements of the largest block, each tensor padded to 64 bytes of floats, and of the largest tensor; whether any has
- * to be turned. */
+ * to be transposed. */
 static void sizes(const struct model *model, int64_t *block, int64_t *tensor, bool *transposed)
 {
     *block = *tensor = 0;
@@ -131,7 +131,7 @@ static void sizes(const struct model *model, int64_t *block, int64_t *tensor, bo
     }
 }
 
-/* Tensors that lie in memory of the host on their way to their place. */
+/* The number of tensors that pass through host memory at a time. */
 static int64_t staged(const struct backend *backend, bool transposed)
 {
     if (backend->ops->lanes != NULL) return 2 + transposed;
@@ -250,7 +250,7 @@ void loader_copy(struct backend *backend, const struct block *from, void *memory
     }
 }
 
-/* Nothing is on its way when the memory goes to others. */
+/* Waits for all copies before the memory is released. */
 static void carried_reset(struct loader *loader)
 {
     const struct lane_ops *lanes = lanes_of(loader);

@@ -1,5 +1,5 @@
-/* loader.h: the blocks of a model, one after another. While the caller works on a block a thread of the loader reads
- * the next one, so that memory is two blocks and the disk is busy. */
+/* loader.h: the blocks of a model, one after another. While the caller works on a block, a thread of the loader reads
+ * the next one. Two blocks are in memory, and the disk is busy. */
 #ifndef MODEL_LOADER_H
 #define MODEL_LOADER_H
 
@@ -25,8 +25,8 @@ MUST_CHECK enum status loader_open_at(const struct model *model, struct backend 
 /* Lends the next block, valid until the next call. STATUS_NOT_FOUND after the last one; statuses of model_read. */
 MUST_CHECK enum status loader_next(struct loader *loader, struct block **out, struct error *error);
 
-/* For a copy of a block that may be changed while the block stays: elements of memory that the largest one takes, and
- * the copy. */
+/* For a copy of a block that may be changed while the block stays: the elements of memory that the largest copy takes,
+ * and the copy. */
 int64_t loader_elements(const struct model *model);
 void loader_copy(struct backend *backend, const struct block *from, void *memory, struct block *to);
 

@@ -83,7 +83,7 @@ static void find_prefix(struct model *model)
         weights_find(model->weights, name) < 0 && weights_find(model->weights, name + strlen(row->prefix)) >= 0;
 }
 
-/* Embedding and output matrix have two names in the wild. */
+/* Embedding and output matrix have one of two names in published files. */
 static void complete_name(const struct model *model, const char *alias, struct parameter *parameter)
 {
     char name[PARAMETER_NAME];
@@ -137,7 +137,7 @@ enum status model_open_as(const char *path, const char *config, struct model **o
     return status == STATUS_OK ? model_of_weights(weights, out, error) : status;
 }
 
-/* Everything but the weights and the configuration, which stand. */
+/* Fills in everything but the weights and the configuration, which are there. */
 static enum status complete_model(struct model *model, struct error *error)
 {
     enum status status;

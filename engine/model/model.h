@@ -1,5 +1,5 @@
-/* model.h: a checkpoint as a model: its configuration, its blocks' programs, and where its tensors are. Nothing is
- * loaded at opening but headers; blocks come through loader.h, one at a time. */
+/* model.h: a checkpoint as a model: its configuration, its blocks' programs, and where its tensors are. Opening reads
+ * headers alone; loader.h reads the blocks, one at a time. */
 #ifndef MODEL_MODEL_H
 #define MODEL_MODEL_H
 
@@ -15,16 +15,16 @@ struct model {
     int64_t parameters; /* trainable numbers; a tied matrix counts once */
 };
 
-/* Opens the checkpoint at `path` (weights_open, recognise_config) and checks that every tensor of the architecture is
- * there with its shape and a floating point dtype, and that no tensor is there that the architecture would not use. The
- * caller owns *out (model_close). Statuses of both, and STATUS_INVALID, STATUS_UNSUPPORTED naming the tensor. */
+/* Opens the checkpoint at `path` (weights_open, recognise_config) and checks that the file has every tensor of the
+ * architecture, with its shape and a floating point dtype, and no tensor that the architecture does not use. The caller
+ * owns *out (model_close). Statuses of both, and STATUS_INVALID, STATUS_UNSUPPORTED naming the tensor. */
 MUST_CHECK enum status model_open(const char *path, struct model **out, struct error *error);
-/* The same with `config` (may be NULL), the text of a JSON object whose keys go before those of config.json
+/* The same with `config` (may be NULL), the text of a JSON object whose keys have precedence over those of config.json
  * (weights_give_config). */
 MUST_CHECK enum status model_open_as(const char *path, const char *config, struct model **out, struct error *error);
-/* The same for weights that are open, which the model takes, also on failure; config.json lies in their directory. */
+/* The same for open weights, which the model takes, also on failure. Their directory has config.json. */
 MUST_CHECK enum status model_of_weights(struct weights *weights, struct model **out, struct error *error);
-/* Whether `weights` (lent) are those of a model so configured: STATUS_OK, or what is in the way. */
+/* Checks that `weights` (lent) are those of a model with this configuration; else the status and the reason. */
 MUST_CHECK enum status model_fits(const struct weights *weights, const struct model_config *config,
                                   struct error *error);
 void model_close(struct model *model); /* NULL is fine */
@@ -39,7 +39,7 @@ MUST_CHECK enum status model_read_dense(const struct model *model, const struct 
 MUST_CHECK enum status model_read(const struct model *model, struct backend *backend, const struct parameter *parameter,
                                   struct matrix to, float *staging, struct error *error);
 
-/* A tensor in memory of its own. The caller releases to->data through the backend. */
+/* Reads a tensor into memory of its own. The caller releases to->data through the backend. */
 MUST_CHECK enum status model_load(const struct model *model, struct backend *backend, const struct parameter *parameter,
                                   struct matrix *to, struct error *error);
 
@@ -48,7 +48,7 @@ MUST_CHECK enum status model_load(const struct model *model, struct backend *bac
 MUST_CHECK enum status model_rope_tables(const struct model_config *config, struct backend *backend, int64_t positions,
                                          struct matrix *cosine, struct matrix *sine, struct error *error);
 
-/* Bytes that these take of the backend's memory, and of the host's while they are made. */
+/* Bytes that the tables take of the backend's memory, and of the host's while they are made. */
 int64_t model_rope_bytes(const struct model_config *config, const struct backend *backend, int64_t positions);
 int64_t model_rope_making_bytes(const struct model_config *config, int64_t positions);
 

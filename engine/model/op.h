@@ -1,6 +1,6 @@
-/* op.h: an operation of a decoder block and its four passes. A block is a short list of steps, each an op with the
- * slots (activations) it reads and writes and the parameters it uses; every walk over a model is a walk over such a
- * list (walk.h).
+/* op.h: an operation of a decoder block and its four passes. A block is a short list of steps. Each step is an op with
+ * the slots (activations) that it reads and writes and the parameters that it uses; every pass over a model goes
+ * through such a list (walk.h).
  *
  *   forward           values of inputs and parameters to the value of the output
  *   backward          gradient of the output to gradients of inputs and parameters
@@ -50,7 +50,7 @@ struct clip_attributes {
     double bound;
 };
 
-/* Routed activations are [T, K C] to the plan, [T K, C] sorted by expert to the ops (backend/routes.h). */
+/* The plan sees routed activations as [T, K C], the ops as [T K, C] sorted by expert (backend/routes.h). */
 struct experts_attributes {
     int64_t count, per_token; /* E, K */
     bool normalise;
@@ -81,10 +81,10 @@ struct step {
     } attributes;
 };
 
-/* Where the rows of each expert begin, on the host, when the routes lie in a device's memory: a host cuts the experts'
- * products. Read once for a layer and pass, when the first product asks. That waits for all that is queued: the device
- * stands still for the way of a few hundred bytes and the next launches, some tens of microseconds beside the
- * milliseconds of the layer's products (reckoned, not measured). */
+/* Where the rows of each expert begin. The host needs this to launch the experts' products, and the routes may lie in a
+ * device's memory. It is read once for each layer and pass, at the first product, and waits for all queued work. The
+ * device then stands still for the copy of a few hundred bytes and the next launches: some tens of microseconds, beside
+ * milliseconds of the layer's products (estimated, not measured). */
 struct experts_starts {
     const void *of; /* the routes that were read; NULL: none */
     double first[CONFIG_EXPERTS_MAX + 1];
@@ -92,13 +92,13 @@ struct experts_starts {
 
 struct pass;
 
-/* Stands in for y = x Wᵀ of linear steps, forward: quantized activations, rotated inputs. */
+/* Replaces y = x Wᵀ of linear steps in forward passes: for quantized activations and rotated inputs. */
 struct linear_product {
     void *owner;
     void (*run)(void *owner, const struct pass *pass, int parameter, struct matrix x, struct matrix y);
 };
 
-/* What a pass sees: matrices by slot and by parameter number. */
+/* What a pass works on: matrices by slot and by parameter number. */
 struct pass {
     struct backend *backend;
     const struct batch *batch;
@@ -139,7 +139,7 @@ static inline bool pass_accumulates(const struct pass *pass, int slot)
     return before;
 }
 
-/* The matrix of a step's parameter in an array by parameter; absent when the step has none or nobody gave the array. */
+/* The matrix of a step's parameter in an array by parameter; absent when the step has none or the array is NULL. */
 static inline struct matrix pass_parameter(const struct matrix *by_parameter, int parameter)
 {
     return parameter == NO_PARAMETER || by_parameter == NULL ? (struct matrix){0} : by_parameter[parameter];
@@ -155,8 +155,8 @@ static inline struct matrix experts_rows(struct matrix slot, const struct step *
 /* The rows of one expert in a routed slot of an experts step. */
 struct matrix experts_part(const struct pass *pass, const struct step *step, struct matrix slot, int64_t expert);
 
-/* y = x Wᵀ with parameter number `parameter`, or what pass->product makes of it: what every op with weights of linears
- * calls. */
+/* y = x Wᵀ with parameter number `parameter`, or pass->product in its place. Every op with weights of linears calls
+ * it. */
 void linear_forward_product(const struct pass *pass, int parameter, struct matrix x, struct matrix y);
 
 extern const struct op op_norm, op_linear, op_rope, op_attention, op_activation, op_add, op_xielu, op_convolution,

@@ -1,8 +1,8 @@
-/* parameters.h: all numbers of a model in one flat buffer, and buffers of the same layout for what goes with them:
- * gradients, moments, directions. Order: embedding, blocks from first to last (each in the order of its program), final
- * norm, output matrix unless tied (a tied matrix is there once, as the embedding). Each tensor starts at a multiple of
- * 16 elements; the gaps hold zeros, so that sums and updates may run over the whole buffer. Constants lie there too;
- * their gradients are zero and they do not belong to spaces of directions. */
+/* parameters.h: all parameters of a model in one flat buffer, and buffers of the same layout for gradients, moments and
+ * directions. Order: embedding, blocks from first to last (each in the order of its program), final norm, output matrix
+ * unless tied (a tied matrix is there once, as the embedding). Each tensor starts at a multiple of 16 elements; the
+ * gaps hold zeros, so that sums and updates may run over the whole buffer. Constants are in it too; their gradients are
+ * zero, and they belong to no space of directions. */
 #ifndef MODEL_PARAMETERS_H
 #define MODEL_PARAMETERS_H
 

@@ -50,7 +50,7 @@ bool program_live(const struct program *program, int slot, int from)
     return false;
 }
 
-/* Whether the slot's memory is wanted: by itself or through a view. */
+/* Whether the slot's memory is needed: for itself or for a view. */
 static bool occupied(const struct program *program, int slot, int from)
 {
     bool wanted = program_live(program, slot, from);

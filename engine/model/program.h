@@ -25,8 +25,8 @@ struct parameter {
     enum fresh fresh; /* decays are no matrix to training: they stay free of weight decay */
 };
 
-/* A slot, or some columns of another (a view): a step takes either. Views of a slot do not overlap, together cover it,
- * and nobody but them reads it, so each has a gradient of its own in the columns of the slot's. */
+/* A slot, or some columns of another slot (a view); a step takes either. The views of a slot do not overlap, together
+ * they cover it, and no step reads the slot itself. So each view has its own gradient, in its columns of the slot's. */
 struct slot {
     int64_t width; /* columns */
     int of;        /* the slot that this is a view of, or NO_SLOT */
@@ -41,20 +41,20 @@ struct program {
     int input, output; /* slots of the block's hidden states, [T, hidden_size] */
 };
 
-/* Building: each returns the number of what it added. Exceeding a limit is our own mistake (assert). */
+/* Building: each returns the number of what it added. Exceeding a limit is a mistake of the program (assert). */
 int program_slot(struct program *program, int64_t width);
 int program_view(struct program *program, int slot, int64_t first, int64_t width); /* of a slot that is no view */
 int program_parameter(struct program *program, const char *name, int64_t rows, int64_t columns, bool linear);
 struct step *program_step(struct program *program, const struct op *op, int input, int output);
 
-/* True when `slot` is read by a step at `from` or later, or is the block's output. What reads a view does not read its
- * slot. */
+/* True when a step at `from` or later reads `slot`, or when it is the block's output. A step that reads a view does not
+ * read its slot. */
 bool program_live(const struct program *program, int slot, int from);
 
-/* Where each slot lies in a row of one buffer. Without `keep_all` slots share memory once nobody reads them any more,
- * the input slot lies outside (the caller's hidden states) and a chain of residual additions works on it in place; what
- * a step saves for the way back alone is not there. With `keep_all` (backward passes) every slot but the input has its
- * own columns. */
+/* Where each slot lies in a row of one buffer. Without `keep_all` a slot's memory is reused when no later step reads
+ * it; the input slot lies outside (in the caller's hidden states), and a chain of residual additions works on it in
+ * place; slots that are saved for backward passes alone are absent. With `keep_all` (backward passes) every slot but
+ * the input has its own columns. */
 enum { PLAN_ABSENT = -2 };
 struct program_plan {
     int64_t width; /* columns of the buffer in all */

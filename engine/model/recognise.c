@@ -16,14 +16,14 @@
 
 enum { TEXTS_MAX = 5, LIMIT = 4 << 20, NAME_SIZE = 128, SHOWN_SIZE = 512 };
 
-/* What is said of a checkpoint, the most important first. */
+/* The configurations that describe a checkpoint, the most important first. */
 struct said {
     struct config_text texts[TEXTS_MAX];
     int count;
     char *file; /* owned: config.json */
 };
 
-/* Of all that is said, what tells the architecture. */
+/* The keys that tell the architecture. */
 struct hints {
     char model_type[64];
     char class_name[64];         /* the first of "architectures" */
@@ -142,7 +142,8 @@ static void add(struct text *text, const char *format, ...)
     text->used += (size_t)size;
 }
 
-/* Of a state space model. Groups and states of mamba2 show as a product only, and stay for the configuration to say. */
+/* Of a state space model. The tensors of mamba2 show only the product of groups and states, so these two must come from
+ * the configuration. */
 static void state_space_shown(const struct weights *weights, const struct architecture *row, int64_t width,
                               struct text *out)
 {
@@ -209,7 +210,8 @@ static bool shown(const struct weights *weights, const struct architecture *row,
 }
 
 /* --- The choice --------------------------------------------------------------------------------------------------- */
-/* All that is said, of an architecture of this row. `named`: what is said names it. */
+/* The text of all configurations together, for the architecture of this row. `named`: a configuration names the
+ * architecture. */
 static enum status text_as(const struct weights *weights, const struct said *said, const struct architecture *row,
                            bool named, char **out, size_t *size, struct error *error)
 {
@@ -288,8 +290,7 @@ static enum status choose(const struct weights *weights, const struct said *said
     if (*out == NULL && alike == NULL)
         return error_set(error, STATUS_UNSUPPORTED, "%s: architecture \"%.40s\" is not supported; supported are %s",
                          said_name(said), hints->model_type, architecture_list(supported, sizeof supported));
-    /* A name of somebody's own may stand for other equations over the same tensors: only its owner can say that it does
-     * not. */
+    /* An unknown name may stand for other equations over the same tensors; only its owner can say that it does not. */
     if (hints->model_type[0] != '\0')
         return error_set(
             error, STATUS_UNSUPPORTED,

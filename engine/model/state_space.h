@@ -24,8 +24,9 @@ struct state_space_raw {
 void state_space_rank_read(struct json_reader *reader, struct state_space_raw *raw);
 void state_space_limit_read(struct json_reader *reader, struct state_space_raw *raw);
 
-/* Sets out->state_space, and what follows from it, from `raw` and from what is in `out` already; what is absent is as
- * the published code has it. Such a model has no positions to run out of. STATUS_UNSUPPORTED, STATUS_INVALID. */
+/* Sets out->state_space and the fields that depend on it, from `raw` and from the fields that `out` has already; absent
+ * keys get the published code's defaults. Such a model has no limit of positions. STATUS_UNSUPPORTED,
+ * STATUS_INVALID. */
 MUST_CHECK enum status state_space_complete(const char *name, const struct state_space_raw *raw,
                                             struct model_config *out, struct error *error);
 

@@ -1,5 +1,5 @@
-/* walk.h: walks over a block's steps with the memory they need. A walk holds the slots of one chunk of tokens; the same
- * walk serves every block of a model and every chunk, in turn. */
+/* walk.h: passes over the steps of a block, with the memory that they need. A walk holds the slots of one chunk of
+ * tokens; the same walk serves every block of a model and every chunk, in turn. */
 #ifndef MODEL_WALK_H
 #define MODEL_WALK_H
 
@@ -19,11 +19,11 @@ struct walk {
     struct backend *backend;
     enum walk_kind kind;
     struct matrix cosine, sine; /* lent */
-    const struct linear_product
-        *product;        /* of forward walks, lent, set and cleared by the caller between them; NULL: none */
+    /* Of forward passes; the caller sets and clears it between them. Lent; NULL: none */
+    const struct linear_product *product;
     int64_t tokens;      /* capacity */
     struct cache *cache; /* lent; for batches with branches (WALK_FORWARD); else NULL */
-    /* a caller may put its own in place of memory[WALK_VALUES] between walks, and back before walk_reset */
+    /* a caller may replace memory[WALK_VALUES] by its own between passes, and must restore it before walk_reset */
     void *memory[WALK_PARTS];
     const struct program *program; /* of the walk_begin before */
     struct pass pass;
@@ -45,7 +45,7 @@ void walk_reset(struct walk *walk); /* {0} is fine */
 void walk_begin(struct walk *walk, const struct program *program, const struct batch *batch,
                 const struct matrix *parameters, struct matrix hidden);
 
-/* Runs steps [from, to) forward. With branches walk_forward alone knows where a batch begins and ends. */
+/* Runs steps [from, to) forward. Batches with branches need walk_forward, which marks where a batch begins and ends. */
 void walk_steps(struct walk *walk, int from, int to);
 
 /* All of a block, leaving its output in `hidden` (WALK_FORWARD) or in walk->values[program->output] (WALK_GRADIENT). */
@@ -63,8 +63,9 @@ void walk_tangent(struct walk *walk, const struct program *program, const struct
                   const struct matrix *parameters, const struct matrix *parameter_tangents, struct matrix hidden,
                   struct matrix hidden_t);
 
-/* walk_tangent in its two parts, for a caller that keeps the memory of both between walks: the layout, and the steps,
- * without `values` the tangents alone (the values stand as an earlier walk over the same left them). */
+/* The two parts of walk_tangent, for a caller that keeps the memory of both between passes: the layout, and the steps.
+ * Without `values` the steps compute the tangents alone, and the values are those of an earlier pass over the same
+ * chunk. */
 void walk_tangent_begin(struct walk *walk, const struct program *program, const struct batch *batch,
                         const struct matrix *parameters, const struct matrix *parameter_tangents, struct matrix hidden,
                         struct matrix hidden_t);

@@ -2,7 +2,8 @@
 
 #include "model/config.h"
 
-/* Pairs of a token and one that it sees, over all sequences. A window of 0 sees everything before. */
+/* The number of pairs of a token and one that it attends to, over all sequences. Without a window (0) it attends to all
+ * before it. */
 static double pairs(const struct chunks *chunks, int64_t window)
 {
     double sum = 0;

@@ -1,5 +1,5 @@
-/* work.h: how much a walk over tokens computes: multiplications and additions of matrix products, attention,
- * convolutions and scans. What goes over rows alone (norms, activations, sums) is not counted. */
+/* work.h: the arithmetic of a forward pass: multiplications and additions of matrix products, attention, convolutions
+ * and scans. Operations on single rows (norms, activations, sums) are not counted. */
 #ifndef MODEL_WORK_H
 #define MODEL_WORK_H
 

@@ -1,5 +1,5 @@
-/* backoff.h: when to ask again. Waits grow from a quarter of a second to a minute, with jitter; a wait that the server
- * names is kept to. What makes progress has all its backoff again. */
+/* backoff.h: the waits between tries. They grow from a quarter of a second to a minute, with jitter; a wait that the
+ * server names is obeyed. Progress resets them (backoff_reset). */
 #ifndef HUB_BACKOFF_H
 #define HUB_BACKOFF_H
 
@@ -12,11 +12,11 @@ struct backoff {
     int tries;
 };
 
-double backoff_now(void); /* seconds on a clock that only goes on */
+double backoff_now(void); /* seconds on a monotonic clock */
 
-/* After a failure: *wait is how long to wait before the next try (`named` seconds, or by the number of tries when that
- * is negative). STATUS_UNAVAILABLE when it is enough, with `why` and what to do, and error->again_seconds when a longer
- * wait is named. */
+/* After a failure: *wait is the time before the next try, `named` seconds, or by the number of tries when `named` is
+ * negative. STATUS_UNAVAILABLE after the last try, with `why`; also when the server names a wait above `longest`, which
+ * is then in error->again_seconds. */
 MUST_CHECK enum status backoff_fail(struct backoff *backoff, double named, const struct error *why, double *wait,
                                     struct error *error);
 void backoff_reset(struct backoff *backoff);

@@ -8,8 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* One thread, one loop: start requests where slots are free, let curl move bytes, hash a little of what is there, look
- * at the monitor. */
+/* One thread, one loop: it starts requests in free slots, lets curl transfer bytes, hashes some of those that are
+ * there, and checks the monitor. */
 enum {
     SLOTS = 8,
     MOVES_MOST = 5,
@@ -138,7 +138,7 @@ static void slot_free(struct slot *slot)
     if (!slot->wanted->whole) slot->wanted->busy[slot->range] = false;
 }
 
-/* Ends all requests for a file, whose bytes begin again. */
+/* Ends all requests for a file and starts it from its first byte. */
 static enum status begin_again(struct download *download, struct wanted *wanted, struct error *error)
 {
     for (int i = 0; i < SLOTS; i++)
@@ -189,8 +189,8 @@ static void wanted_close(struct wanted *wanted)
     wanted->location = NULL;
 }
 
-/* In the cache already, also because another process has brought it just now; else opened, unless another process has
- * it open. */
+/* Links the file if it is in the cache, perhaps because another process has just fetched it. Otherwise opens it, unless
+ * another process has it open. */
 static enum status wanted_open(struct download *download, struct wanted *wanted, struct error *error)
 {
     bool found = false;
@@ -214,8 +214,8 @@ static enum status wanted_open(struct download *download, struct wanted *wanted,
     return wanted->busy != NULL ? STATUS_OK : no_memory(error);
 }
 
-/* Hashes what is there; a file that is whole and right is put in place. *idle becomes false while there is more to
- * hash. */
+/* Hashes the bytes that are there, and puts a complete file with the right hash in place. *idle becomes false while
+ * there is more to hash. */
 static enum status wanted_check(struct download *download, struct wanted *wanted, bool *idle, struct error *error)
 {
     bool done = false, right = false;
@@ -284,7 +284,7 @@ static enum status fill_slots(struct download *download, struct error *error)
 
 /* ---- what has ended ---- */
 
-/* Tries again after a while. The rate is limited for all of us together. */
+/* Puts the file's next try off. A rate limit applies to all requests, so it puts all of them off. */
 static enum status put_off(struct download *download, struct wanted *wanted, const struct transfer_head *head,
                            struct error *error)
 {
@@ -312,7 +312,7 @@ static enum status heed_move(struct slot *slot, const struct transfer_head *head
     return STATUS_OK;
 }
 
-/* An address that the hub gave is good for an hour or so. */
+/* An address that the hub gave is valid for about an hour. */
 static bool has_expired(const struct slot *slot, const struct transfer_head *head)
 {
     return slot->wanted->location != NULL && (head->status == 400 || head->status == 401 || head->status == 403 ||

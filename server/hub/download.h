@@ -1,7 +1,7 @@
-/* download.h: brings files of a repository into a snapshot of the cache: ranges of several files at a time, each
- * request a range, going on where an earlier try stood; every file is checked against the hash that the hub announced
- * before it is put in place. Where the hub sends us is kept for the ranges of a file and asked for again when it has
- * expired. */
+/* download.h: downloads files of a repository into a snapshot of the cache. Each request is for one byte range, and
+ * ranges of several files are requested at a time; a download goes on where an earlier try ended. A file is put in
+ * place only after its hash is what the hub announced. The address that the hub redirects to is kept for all ranges of
+ * a file and requested again when it has expired. */
 #ifndef HUB_DOWNLOAD_H
 #define HUB_DOWNLOAD_H
 
@@ -21,10 +21,10 @@ struct download_request {
     double longest_wait;
 };
 
-/* Progress counts bytes of the files that are fetched. *bytes: how many came over the network. STATUS_CORRUPT (other
+/* Progress counts bytes of the files that are fetched. *bytes: those that came over the network. STATUS_CORRUPT (other
  * bytes than announced, twice), STATUS_INPUT_CHANGED (another commit answers), STATUS_NOT_FOUND, STATUS_FORBIDDEN,
- * STATUS_UNAVAILABLE (given up), STATUS_DISK_FULL, STATUS_IO, STATUS_NO_MEMORY; statuses of the monitor. What is there
- * of a file stays for the next try. */
+ * STATUS_UNAVAILABLE (given up), STATUS_DISK_FULL, STATUS_IO, STATUS_NO_MEMORY; statuses of the monitor. The bytes of
+ * an unfinished file stay for the next try. */
 MUST_CHECK enum status download_run(const struct download_request *request, int64_t *bytes, struct error *error);
 
 #endif

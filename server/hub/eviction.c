@@ -15,7 +15,7 @@
 
 enum { ABANDONED_SECONDS = 3600 };
 
-/* Calls `visit` for each entry of `directory` until it says no. */
+/* Calls `visit` for each entry of `directory` until it returns false. */
 static enum status each(int directory, bool (*visit)(void *owner, int directory, const char *name), void *owner,
                         struct error *error)
 {
@@ -35,7 +35,7 @@ static enum status each(int directory, bool (*visit)(void *owner, int directory,
 
 /* ---- counting ---- */
 
-/* What a file takes: a download has holes where ranges are missing. */
+/* Counts blocks, because a partial file has holes where ranges are missing. */
 static bool count_blocks(void *owner, int directory, const char *name)
 {
     struct stat found;
@@ -74,7 +74,7 @@ static void remove_tree(const struct hub_cache *cache, const char *name)
         hub_cache_remove_tree(parent, name);
 }
 
-/* A blob that no snapshot links to. */
+/* Removes a blob that no snapshot links to. */
 static bool remove_orphan(void *owner, int directory, const char *name)
 {
     struct stat found;
@@ -84,7 +84,7 @@ static bool remove_orphan(void *owner, int directory, const char *name)
     return true;
 }
 
-/* A download that nobody has open and nobody has touched for a while, and its record. */
+/* Removes a download that no process has open and that was not written for a while, and its record. */
 static bool remove_abandoned(void *owner, int directory, const char *name)
 {
     struct stat found;
@@ -106,7 +106,7 @@ static bool remove_abandoned(void *owner, int directory, const char *name)
     return true;
 }
 
-/* ---- who goes ---- */
+/* ---- which snapshots are evicted ---- */
 
 struct candidate {
     char name[HUB_CACHE_KEY + 1]; /* a key, or "." and a key: one that was never finished */
@@ -165,7 +165,7 @@ static int compare_candidates(const void *a, const void *b)
     return x->used.tv_nsec < y->used.tv_nsec ? -1 : x->used.tv_nsec > y->used.tv_nsec;
 }
 
-/* Under its lock, which nobody else has: renamed first, so that nobody finds a half of it. */
+/* Evicts a snapshot under its lock. It is renamed first, so that no process finds half of it. */
 static void evict(const struct hub_cache *cache, const struct candidate *item, const struct monitor *monitor)
 {
     char gone[HUB_CACHE_KEY + 8];

@@ -10,14 +10,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* Short: who holds a worker does not wait for a hub that is away, but goes back to the queue and comes again. What had
- * come is kept. */
+/* These are small: a run does not hold its worker while the hub is away, but goes back to the queue and is retried. The
+ * bytes that have come are kept. */
 enum { REQUEST_SECONDS = 120, ASK_TRIES = 2, DOWNLOAD_TRIES = 6 };
 static const double LONGEST_WAIT_SECONDS = 5;
-/* Who only asks what there is to fetch holds a thread of the server. */
+/* Short, because a plan holds a handler thread of the server. */
 enum { PLAN_SECONDS = 15 };
 
-/* ---- what is wanted ---- */
+/* ---- the files of a snapshot ---- */
 
 struct manifest {
     struct repository_file *files; /* owned */
@@ -55,7 +55,7 @@ static enum status list(const struct fetch_request *request, const char *commit,
     return selection_make(out->files, count, request->files, request->file_count, &out->count, error);
 }
 
-/* What an earlier try has brought of a file that is not whole. */
+/* The bytes of an unfinished file that an earlier try has downloaded. */
 static int64_t partly_there(const struct hub_cache *cache, const struct repository_file *file)
 {
     struct stat found;
@@ -64,7 +64,7 @@ static int64_t partly_there(const struct hub_cache *cache, const struct reposito
     return there < file->bytes ? there : file->bytes;
 }
 
-/* Links what is in the cache, and moves what is not to the front. */
+/* Links the files that are in the cache, and moves those that are not to the front of the list. */
 static enum status link_known(const struct hub_cache *cache, const struct hub_cache_hold *hold,
                               struct manifest *manifest, size_t *absent, struct error *error)
 {
@@ -112,7 +112,7 @@ done:
     return status;
 }
 
-/* ---- where it is ---- */
+/* ---- the result ---- */
 
 /* The length of the directory that all names have in common, with its slash. */
 static size_t common_directory(const char *const *files, size_t count)
@@ -140,7 +140,7 @@ static enum status describe(const struct fetch_request *request, struct fetch_re
     return STATUS_OK;
 }
 
-/* Until it is there and held: it may be evicted between the two. */
+/* Repeats until the snapshot is made and held, because it may be evicted between the two. */
 static enum status take(const struct fetch_request *request, const struct hub_cache *cache, const char *key,
                         struct fetch_result *out, struct error *error)
 {
@@ -197,7 +197,7 @@ enum status fetch_find(const char *directory, const struct fetch_request *reques
 
 /* ---- the plan ---- */
 
-/* What comes is written, and read once more for its hash; a file of which there is some is read as a whole. */
+/* Downloaded bytes are written, and read once more for their hash; a file that is partly there is read as a whole. */
 static enum status plan_files(const struct hub_cache *cache, const struct manifest *manifest, struct run_plan *out,
                               struct error *error)
 {
@@ -215,7 +215,7 @@ static enum status plan_files(const struct hub_cache *cache, const struct manife
     return status;
 }
 
-/* A commit that lies here as a whole is not asked about. */
+/* The hub is not asked about a commit that the cache has. */
 static enum status plan_absent(const struct fetch_request *request, const struct hub_cache *cache, struct run_plan *out,
                                struct error *error)
 {

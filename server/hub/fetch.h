@@ -1,4 +1,4 @@
-/* fetch.h: a revision of a repository, on this machine: from the cache, or fetched into it. */
+/* fetch.h: a revision of a repository on this machine: found in the cache, or fetched into it. */
 #ifndef HUB_FETCH_H
 #define HUB_FETCH_H
 
@@ -27,18 +27,18 @@ struct fetch_result {
 };
 
 /* Resolves, lists, makes room, downloads, checks, publishes: statuses of repository_commit, repository_files,
- * selection_make, eviction_make_room and download_run. Another process that fetches the same is waited for. */
+ * selection_make, eviction_make_room and download_run. It waits for another process that fetches the same snapshot. */
 MUST_CHECK enum status fetch_run(const struct fetch_request *request, struct fetch_result *out, struct error *error);
 
-/* What fetch_run would need, by what the hub lists and what the cache has of it: nothing is made, held or waited for,
- * and the hub is given less time. *available: bytes of disk that it may take (eviction_most). Statuses of
+/* Plans fetch_run from what the hub lists and what the cache has. It makes, holds and waits for nothing, and gives the
+ * hub less time to answer. *available: the bytes of disk that it may take (eviction_most). Statuses of
  * repository_commit, repository_files, selection_make and, with *out filled, eviction_check; STATUS_TOO_MANY
  * (hub_enter). */
 MUST_CHECK enum status fetch_plan(const struct fetch_request *request, int64_t *available, struct run_plan *out,
                                   struct error *error);
 
-/* What is here already, without the network: out->hold is NULL when it is not. `request`->commit is given; no monitor,
- * no waiting. */
+/* Finds a snapshot in the cache without the network; out->hold is NULL when it is not there. It needs
+ * `request`->commit, uses no monitor and does not wait. */
 MUST_CHECK enum status fetch_find(const char *directory, const struct fetch_request *request, struct fetch_result *out,
                                   struct error *error);
 

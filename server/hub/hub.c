@@ -27,7 +27,7 @@ static enum status read_endpoint(const char *text, struct hub *hub, struct error
     return STATUS_OK;
 }
 
-/* Control characters would end the header that it goes into. */
+/* Refuses control characters, which would end the header that carries the token. */
 static enum status read_token(const char *text, struct hub *hub, struct error *error)
 {
     if (text == NULL || text[0] == '\0') return STATUS_OK;

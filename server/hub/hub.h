@@ -1,5 +1,5 @@
-/* hub.h: the server that repositories of checkpoints are fetched from, as it is configured. Does not change; threads
- * may share it. */
+/* hub.h: the configuration of the server from which checkpoints are fetched. It does not change, so threads may share
+ * it. */
 #ifndef HUB_HUB_H
 #define HUB_HUB_H
 
@@ -31,10 +31,10 @@ struct hub {
 MUST_CHECK enum status hub_new(const struct hub_options *options, struct hub **out, struct error *error);
 void hub_free(struct hub *hub); /* NULL is fine */
 
-/* What hub_new says of the options, before there is a data directory (which is not looked at). */
+/* Checks the options as hub_new does, without the data directory, which may not exist yet. */
 MUST_CHECK enum status hub_check(const struct hub_options *options, struct error *error);
 
-/* For handlers of requests, which wait for the hub on a thread that others need: at most HUB_VISITORS at a time.
+/* For request handlers, which hold a thread while they wait for the hub: at most HUB_VISITORS may do so at a time.
  * STATUS_TOO_MANY. */
 enum { HUB_VISITORS = 2 };
 MUST_CHECK enum status hub_enter(const struct hub *hub, struct error *error);

@@ -104,8 +104,9 @@ static bool is_there(const struct hub_cache *cache, const char *key)
     return fstatat(cache->snapshots, key, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(found.st_mode);
 }
 
-/* *fd is -1 when another has it and `wait` is false. An evicted lock may be removed between open and flock. A file
- * system without locks answers with an error of another kind, and the lock is taken for granted. */
+/* Locks the file of `key`. *fd is -1 when another process has the lock and `wait` is false. Eviction may remove the
+ * file between open and flock. On a file system without locks the error is another one, and the lock counts as
+ * taken. */
 static enum status lock(const struct hub_cache *cache, const char *key, int how, bool wait,
                         const struct monitor *monitor, int *fd, struct error *error)
 {

@@ -29,8 +29,8 @@ struct hub_cache {
     int64_t most;
 };
 
-/* Names the snapshot of these files of a commit; no files: those that a checkpoint needs. The order of names does not
- * matter. */
+/* The key of the snapshot of these files of a commit, whatever the order of their names; no files: those that a
+ * checkpoint needs. */
 MUST_CHECK enum status hub_cache_key(const char *repo, const char *commit, const char *const *files, size_t count,
                                      char out[HUB_CACHE_KEY], struct error *error);
 
@@ -42,8 +42,8 @@ void hub_cache_close(struct hub_cache *cache); /* NULL is fine */
  * `monitor` is given. The caller owns *out (hub_cache_release), which may outlive the cache. */
 MUST_CHECK enum status hub_cache_take(const struct hub_cache *cache, const char *key, const struct monitor *monitor,
                                       struct hub_cache_hold **out, struct error *error);
-/* Holds it to make or to evict it, without waiting when `monitor` is NULL: nobody else does. *out is NULL when it has
- * appeared meanwhile. */
+/* Holds snapshot `key` exclusively, to make it; without `monitor` it does not wait. *out is NULL when the snapshot has
+ * appeared meanwhile, or when another process holds it and there is no monitor. */
 MUST_CHECK enum status hub_cache_take_to_make(const struct hub_cache *cache, const char *key,
                                               const struct monitor *monitor, struct hub_cache_hold **out,
                                               struct error *error);

@@ -1,5 +1,5 @@
-/* names.h: what names of the hub may look like. They come from requests and from the hub itself and end in addresses
- * and in paths below the data directory, so nothing passes that could mean more than itself. */
+/* names.h: the form of names of the hub. Names come from requests and from the hub, and become parts of addresses and
+ * of paths below the data directory, so characters with a meaning there are refused. */
 #ifndef HUB_NAMES_H
 #define HUB_NAMES_H
 

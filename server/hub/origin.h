@@ -1,4 +1,4 @@
-/* origin.h: which server an address leads to, and whether we go there. */
+/* origin.h: the server that an address leads to, and whether requests may go there. */
 #ifndef HUB_ORIGIN_H
 #define HUB_ORIGIN_H
 

@@ -13,7 +13,7 @@
 enum { SAVE_BYTES = 256 << 10, READ_BYTES = 1 << 20, OID_BYTES = 96 };
 #define MAGIC UINT64_C(0x3150656365695071) /* changes with the layout of the record */
 
-/* The record of ranges on disk: this, then how many bytes of each range are there. */
+/* The head of the record on disk; behind it, for each range, the number of bytes that are there. */
 struct record {
     uint64_t magic;
     int64_t bytes, range_bytes;
@@ -73,7 +73,7 @@ static enum status open_locked(int directory, const char *name, int *fd, struct 
         *fd = openat(directory, name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (*fd < 0) return error_set_errno(error, "cannot open a file for a download");
         if (flock(*fd, LOCK_EX | LOCK_NB) != 0 && errno == EWOULDBLOCK)
-            break; /* a file system without locks has but one of us */
+            break; /* another error: this file system has no locks, and one process uses it */
         if (fstat(*fd, &opened) == 0 && fstatat(directory, name, &found, AT_SYMLINK_NOFOLLOW) == 0 &&
             opened.st_ino == found.st_ino)
             return STATUS_OK;
@@ -84,7 +84,7 @@ static enum status open_locked(int directory, const char *name, int *fd, struct 
     return STATUS_OK;
 }
 
-/* What the record says, when it makes sense. */
+/* Reads the record. False when it does not belong to this file. */
 static bool read_record(struct ranges *ranges)
 {
     struct record record;
@@ -216,7 +216,7 @@ enum status ranges_write(struct ranges *ranges, int index, const char *bytes, si
 
 /* ---- checking ---- */
 
-/* Up to where all bytes from the beginning are there. */
+/* The number of bytes at the beginning of the file that are there without a gap. */
 static int64_t contiguous(const struct ranges *ranges)
 {
     for (int i = (int)(ranges->hashed / RANGES_BYTES); i < ranges->count; i++)
@@ -252,7 +252,7 @@ enum status ranges_finish(struct ranges *ranges, bool *right, struct error *erro
     for (unsigned i = 0; i < length; i++) (void)snprintf(text + 2 * i, 3, "%02x", digest[i]);
     *right = strcmp(text, strchr(ranges->oid, '-') + 1) == 0;
     if (!*right) return STATUS_OK;
-    /* A failed fsync is never repeated as if the second one meant something. */
+    /* A failed fsync is not repeated, because the success of a second one would say nothing about the first bytes. */
     if (fsync(ranges->fd) != 0) return error_set_errno(error, "cannot make a download durable");
     return STATUS_OK;
 }

@@ -1,7 +1,6 @@
-/* ranges.h: a file that is being downloaded in ranges, several at a time, and goes on where it stood after a crash.
- * Beside the bytes (partial/OID) lies how many of each range are there (partial/OID.ranges); it is written after them.
- * What a power failure leaves wrong, the hash finds. One process at a time has a file open, one thread at a time
- * calls. */
+/* ranges.h: a file that is downloaded in byte ranges, several at a time; after a crash the download goes on. A record
+ * (partial/OID.ranges) counts the bytes of each range that are in the file (partial/OID) and is written after them. The
+ * hash finds what a power failure damaged. One process at a time has a file open; one thread at a time uses it. */
 #ifndef HUB_RANGES_H
 #define HUB_RANGES_H
 
@@ -20,7 +19,7 @@ MUST_CHECK enum status ranges_open(int directory, const char *oid, int64_t bytes
 void ranges_close(struct ranges *ranges); /* NULL is fine; what is there stays */
 
 int ranges_count(const struct ranges *ranges); /* 0 for an empty file */
-/* The span of range `index` that is missing: [*first, *last], *first > *last when nothing is. */
+/* The missing bytes of range `index`: [*first, *last]; *first > *last when none is missing. */
 void ranges_missing(const struct ranges *ranges, int index, int64_t *first, int64_t *last);
 int64_t ranges_there(const struct ranges *ranges); /* bytes that are there */
 
@@ -28,16 +27,17 @@ int64_t ranges_there(const struct ranges *ranges); /* bytes that are there */
 MUST_CHECK enum status ranges_write(struct ranges *ranges, int index, const char *bytes, size_t length,
                                     struct error *error);
 
-/* Forgets all of it: the next byte is the first. */
+/* Empties the file: the next byte is the first. */
 MUST_CHECK enum status ranges_restart(struct ranges *ranges, struct error *error);
 
-/* Hashes at most `most` more bytes of what is there from the beginning on. *done: all of the file is hashed. */
+/* Hashes at most `most` more bytes, as far as the file is complete from its beginning. *done: the whole file is
+ * hashed. */
 MUST_CHECK enum status ranges_hash(struct ranges *ranges, int64_t most, bool *done, struct error *error);
-/* When all is hashed: whether it is what `oid` says, and durable on disk. */
+/* After the last byte was hashed: whether the hash is that of `oid`. Then the file is durable on disk. */
 MUST_CHECK enum status ranges_finish(struct ranges *ranges, bool *right, struct error *error);
-/* When the file has been put in place: its record of ranges goes. */
+/* Removes the record, after the file was put in place. */
 void ranges_forget(struct ranges *ranges);
-/* When it turns out not to be wanted: both go. */
+/* Removes the file and its record. */
 void ranges_discard(struct ranges *ranges);
 
 #endif

@@ -26,7 +26,8 @@ static bool take(void *owner, const struct transfer_head *head, const char *byte
 
 /* ---- one request ---- */
 
-/* Performs it while the monitor looks on. *code is curl's; another status than STATUS_OK is the monitor's or ours. */
+/* Performs a transfer and checks the monitor meanwhile. *code is curl's result; a failed status is the monitor's or
+ * ours. */
 static enum status perform(const struct repository_caller *caller, struct transfer *transfer, CURLcode *code,
                            struct error *error)
 {
@@ -121,7 +122,7 @@ static enum status make_url(const struct hub *hub, const char *repo, const char 
     return STATUS_OK;
 }
 
-/* ---- what is asked ---- */
+/* ---- the questions ---- */
 
 enum status repository_commit(const struct repository_caller *caller, const char *repo, const char *revision,
                               char out[NAMES_COMMIT], struct error *error)
@@ -187,7 +188,7 @@ enum status repository_refs(const struct repository_caller *caller, const char *
     return status;
 }
 
-/* False for what is no file with a plain name, a size and a hash. */
+/* False for an entry that is not a file with a plain name, a size and a hash. */
 static bool take_file(const json_t *item, struct repository_file *out)
 {
     const json_t *lfs = json_object_get(item, "lfs"), *size = json_object_get(json_is_object(lfs) ? lfs : item, "size");
@@ -219,7 +220,8 @@ static enum status take_page(const json_t *page, struct repository_file **files,
     return STATUS_OK;
 }
 
-/* Of the address of the next page only the query is used: it stays with the endpoint, whatever the answer says. */
+/* Only the query of the next page's address is used, so that every page comes from the endpoint, whatever the answer
+ * says. */
 enum status repository_files(const struct repository_caller *caller, const char *repo, const char *commit, bool deep,
                              struct repository_file **out, size_t *count, struct error *error)
 {

@@ -1,5 +1,5 @@
-/* repository.h: what the hub says of a repository: which commit a revision is, which revisions there are, which files.
- * Its answers are read without trust: sizes, counts and names are bounded, and what is no plain name is left out. */
+/* repository.h: what the hub tells of a repository: the commit of a revision, its revisions, its files. The answers are
+ * not trusted: sizes, counts and lengths are bounded, and files whose names are not plain are left out. */
 #ifndef HUB_REPOSITORY_H
 #define HUB_REPOSITORY_H
 
@@ -9,7 +9,7 @@
 
 enum { REPOSITORY_REFS_MOST = 20000, REPOSITORY_FILES_MOST = 20000, REPOSITORY_OID = 80 };
 
-/* How long one may be kept waiting. */
+/* How long the caller may be kept waiting. */
 struct repository_caller {
     const struct hub *hub;
     const struct monitor *monitor; /* NULL for one who cannot be asked to stop */
@@ -24,7 +24,7 @@ struct repository_ref {
     bool tag;
 };
 
-/* Large files are known by the SHA-256 of their bytes, small ones by git's SHA-1 of a header and their bytes. */
+/* Large files are identified by the SHA-256 of their bytes, small ones by git's SHA-1 of a header and their bytes. */
 struct repository_file {
     char name[NAMES_FILE_MOST + 1];
     char oid[REPOSITORY_OID]; /* "sha256-…" or "git-…": what its blob is called */

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Whole names; groups: stage, ingredient, step, tokens, unit. A row's `stage` stands where the pattern has no such
- * group. The first row that fits. Stages go by `order` and then by the number in them. */
+/* Patterns of whole names, with the groups stage, ingredient, step, tokens, unit; the first row that fits counts. A
+ * row's `stage` is that of a pattern without this group. Stages are ordered by `order`, then by the number in them. */
 #define TOKENS "(?:-tokens(?<tokens>[0-9]{1,9}(?:\\.[0-9]{1,6})?)(?<unit>[KMBT]?))?"
 #define STEP   "(?<step>[0-9]{1,15})"
 static const struct row {

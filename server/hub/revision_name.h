@@ -1,5 +1,5 @@
-/* revision_name.h: what the name of a revision tells of a checkpoint: training step, tokens, stage. The names of public
- * training runs are rows of a table of patterns. */
+/* revision_name.h: what the name of a revision tells of a checkpoint: training step, tokens, stage. A table of patterns
+ * has the names that public training runs use. */
 #ifndef HUB_REVISION_NAME_H
 #define HUB_REVISION_NAME_H
 
@@ -24,7 +24,7 @@ void revision_names_free(struct revision_names *names); /* NULL is fine */
 
 void revision_name_read(const struct revision_names *names, const char *text, struct revision_name *out);
 
-/* By stage, ingredient, step; what tells no step after what does. For qsort. */
+/* Orders by stage, ingredient, step; names without a step come last. For qsort. */
 int revision_name_compare(const struct revision_name *a, const struct revision_name *b);
 
 #endif

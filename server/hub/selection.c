@@ -6,8 +6,8 @@
 enum { CONFIG_FILE_BYTES_MOST = 256 << 20, SELECTED_MOST = 5000 };
 #define TOTAL_BYTES_MOST (INT64_C(64) << 40)
 
-/* Weights, the format that is read best first. A row fits when all its patterns do; `alone`: when the last fits one
- * file only. */
+/* Formats of weights, the preferred one first. A row fits when all its patterns fit a file; with `alone`, the last one
+ * must fit a single file. */
 static const struct format {
     const char *patterns[3];
     bool alone;

@@ -129,7 +129,7 @@ static size_t on_header(char *bytes, size_t size, size_t count, void *owner)
     return length;
 }
 
-/* Bodies of redirects and errors are of no interest. */
+/* Drops the bodies of redirects and errors. */
 static size_t on_body(char *bytes, size_t size, size_t count, void *owner)
 {
     struct transfer *transfer = owner;
@@ -171,7 +171,7 @@ static bool set_up(struct transfer *transfer, const struct transfer_request *req
     (void)snprintf(range, sizeof range, "%lld-%lld", (long long)request->first, (long long)request->last);
     if (request->last >= 0) good = good && curl_easy_setopt(easy, CURLOPT_RANGE, range) == CURLE_OK;
     if (plain) good = good && curl_easy_setopt(easy, CURLOPT_NOPROXY, "*") == CURLE_OK;
-    /* Parallel requests are to be parallel connections: one congested one would slow all of them. */
+    /* HTTP/1.1 gives parallel requests a connection each; a single congested connection would slow all of them. */
     (void)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
     (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     (void)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
@@ -222,7 +222,7 @@ void transfer_free(struct transfer *transfer)
 
 /* ---- the verdict ---- */
 
-/* What an answer means that is not the thing itself. `code` is the hub's X-Error-Code; NULL: any. The first row that
+/* What an answer without the requested content means. `code` is the hub's X-Error-Code; NULL: any. The first row that
  * fits. */
 static const struct meaning {
     int low, high;

@@ -1,6 +1,6 @@
-/* transfer.h: one HTTP request to the hub or to where it sends us. Redirects are not followed here: who asked decides,
- * and the token goes to the endpoint's own origin and nowhere else. https (http on loopback) with verified
- * certificates, no compression, deadlines for connecting and for standing still. */
+/* transfer.h: one HTTP request to the hub, or to an address that the hub redirects to. It follows no redirect, which
+ * the caller decides about, and sends the token to the endpoint's own origin alone. https (http on loopback) with
+ * verified certificates, no compression, deadlines for connecting and for a transfer that stands still. */
 #ifndef HUB_TRANSFER_H
 #define HUB_TRANSFER_H
 
@@ -8,7 +8,7 @@
 
 #include <curl/curl.h>
 
-/* What the head of the answer says; texts are "" and numbers -1 where it says nothing. */
+/* The head of the answer; a text is "" and a number -1 where it says nothing. */
 struct transfer_head {
     int status;
     char location[8192]; /* absolute */
@@ -41,7 +41,7 @@ struct transfer_request {
 };
 
 /* Ready to be performed (alone or in a multi handle). The caller owns *out (transfer_free). STATUS_FORBIDDEN for an
- * address where we do not go, STATUS_NO_MEMORY. */
+ * address that is not allowed (origin_allowed), STATUS_NO_MEMORY. */
 MUST_CHECK enum status transfer_new(const struct hub *hub, const struct transfer_request *request,
                                     struct transfer **out, struct error *error);
 void transfer_free(struct transfer *transfer); /* NULL is fine */

@@ -1,5 +1,5 @@
-/* tasks_list.h: what a run of tasks asks its models, in order: groups of items, the texts of each group, and which models
- * answer them together. Two drivers take the list from its first group to its last: tasks.c asks the models,
+/* tasks_list.h: what a run of tasks asks its models, in order: groups of items, the texts of each group, and which
+ * models answer them together. Two drivers take the list from its first group to its last: tasks.c asks the models,
  * tasks_plan.c adds up what that needs. */
 #ifndef TASKS_TASKS_LIST_H
 #define TASKS_TASKS_LIST_H

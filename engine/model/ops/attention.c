@@ -43,7 +43,7 @@ static void keep_heads(const struct pass *pass, const struct attention_args *arg
     }
 }
 
-/* Leaves the path to the deepest fork behind: what of it is not there yet are segments of this batch. */
+/* Writes the path to the deepest fork to the cache: the part that the cache lacks are segments of this batch. */
 static void keep_path(const struct pass *pass, const struct attention_args *args)
 {
     const struct branches *branches = pass->batch->branches;

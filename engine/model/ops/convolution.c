@@ -11,14 +11,14 @@ static void convolve(const struct pass *pass, struct matrix x, struct matrix wei
     pass->backend->ops->convolution_forward(pass->backend, &args);
 }
 
-/* The rows before a text's end that what comes later still reads, oldest first. */
+/* The rows before the end of a segment that later tokens still read, oldest first. */
 static int64_t convolution_cached(const struct step *step)
 {
     return step->attributes.convolution.columns * (step->attributes.convolution.taps - 1);
 }
 
-/* The last rows of x, those before it taken from what its parent left (absent: zeros), to `after`; both [1, rows *
- * columns]. */
+/* Writes the last rows of x to `after`; rows before x are taken from `before`, which its parent left (absent: zeros).
+ * Both are [1, rows * columns]. */
 static void rows_keep(const struct pass *pass, struct matrix x, struct matrix before, struct matrix after)
 {
     struct backend *backend = pass->backend;
@@ -35,7 +35,7 @@ static void rows_keep(const struct pass *pass, struct matrix x, struct matrix be
     }
 }
 
-/* Segment b of a batch with branches goes on from the rows that its parent left. */
+/* Segment b of a batch with branches continues from the rows that its parent left. */
 static void segment_forward(const struct pass *pass, const struct step *step, int64_t b)
 {
     const struct branches *branches = pass->batch->branches;

@@ -30,7 +30,7 @@ static int64_t scan_cached(const struct step *step)
     return step->attributes.scan.channels * step->attributes.scan.states;
 }
 
-/* Segment b of a batch with branches goes on from the state that its parent left. */
+/* Segment b of a batch with branches continues from the state that its parent left. */
 static void segment_forward(const struct pass *pass, const struct step *step, int64_t b)
 {
     const struct branches *branches = pass->batch->branches;
