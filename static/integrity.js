@@ -60,8 +60,8 @@ function state(integrity) {
   const { measured, checkpoints, clean, gaps } = integrity;
   const read = measured === checkpoints ? `${checkpoints === 1 ? "The only checkpoint is" : `All ${plural(checkpoints, "checkpoint")}`} read` : `${integer(measured)} of ${plural(checkpoints, "checkpoint")} read`;
   const marked = integrity.points.filter((point) => point.flags.length).length;
-  const verdict = !clean ? `${plural(marked, "checkpoint")} marked.` : gaps.length ? "nothing wrong with their weights." : "nothing wrong.";
-  return h("p", { class: clean ? "good" : "bad" }, h("span", { "aria-hidden": "true" }, clean ? "✓ " : "▲ "), `${read}, ${verdict}`);
+  const verdict = clean === false ? `${plural(marked, "checkpoint")} marked.` : gaps.length ? "nothing wrong with their weights." : "nothing wrong.";
+  return h("p", { class: clean ? "good" : clean === false ? "bad" : "muted" }, h("span", { "aria-hidden": "true" }, clean ? "✓ " : clean === false ? "▲ " : ""), `${read}, ${verdict}`);
 }
 
 function watching(trajectory) {

@@ -56,7 +56,7 @@ static bool not_modified(struct exchange *exchange)
         if (status == STATUS_OK) (void)snprintf(response->etag, sizeof response->etag, "%s", etag);
     }
     return response->etag[0] &&
-           encoding_etag_matches(request_header(&exchange->request, "If-None-Match"), response->etag);
+           encoding_etag_matches(request_header(&exchange->request, "If-None-Match"), response->etag, true);
 }
 
 static void compress(struct exchange *exchange)

@@ -34,15 +34,16 @@ enum status encoding_etag(const void *bytes, size_t length, char out[ETAG_SIZE],
     return STATUS_OK;
 }
 
-bool encoding_etag_matches(const char *if_none_match, const char *etag)
+bool encoding_etag_matches(const char *tags, const char *etag, bool weak)
 {
     static const char gzip_suffix[] = "-gzip";
     const size_t length = strlen(etag);
-    if (if_none_match == NULL) return false;
-    for (const char *c = if_none_match; *c;) {
+    if (tags == NULL) return false;
+    for (const char *c = tags; *c;) {
         c += strspn(c, " \t,");
         if (*c == '*') return true;
-        if (strncmp(c, "W/", 2) == 0) c += 2;
+        const bool marked = strncmp(c, "W/", 2) == 0;
+        if (marked) c += 2;
         if (*c != '"') return false;
         const char *tag = c + 1, *end = strchr(tag, '"');
         if (end == NULL) return false;
@@ -50,7 +51,7 @@ bool encoding_etag_matches(const char *if_none_match, const char *etag)
         if (tag_length > sizeof gzip_suffix - 1 &&
             strncmp(end - (sizeof gzip_suffix - 1), gzip_suffix, sizeof gzip_suffix - 1) == 0)
             tag_length -= sizeof gzip_suffix - 1;
-        if (tag_length == length && memcmp(tag, etag, length) == 0) return true;
+        if ((weak || !marked) && tag_length == length && memcmp(tag, etag, length) == 0) return true;
         c = end + 1;
     }
     return false;

@@ -18,8 +18,9 @@ MUST_CHECK enum status encoding_sha256(const struct hash_part *parts, size_t cou
 /* The strong entity tag of a body, without quotes: half of its SHA-256. */
 MUST_CHECK enum status encoding_etag(const void *bytes, size_t length, char out[ETAG_SIZE], struct error *error);
 
-/* Whether an If-None-Match header names `etag` (without quotes), a coding of it ("…-gzip"), or "*". */
-bool encoding_etag_matches(const char *if_none_match, const char *etag);
+/* Whether an If-None-Match or If-Match header names `etag` (without quotes), any coding of it ("…-gzip"), or "*".
+ * `weak`: a tag that was marked as weak counts too. */
+bool encoding_etag_matches(const char *tags, const char *etag, bool weak);
 
 /* Whether a body of this type is worth compressing. */
 bool encoding_compressible(const char *content_type);

@@ -49,6 +49,7 @@ struct response {
     json_t *errors; /* array, owned; NULL: none */
     char topic[TOPIC_SIZE];
     double wait_seconds;
+    char memo[64];           /* for request.remembered */
     struct stream *stream;   /* owned until the MHD_Response has it */
     struct streams *streams; /* lent */
 };

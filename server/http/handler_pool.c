@@ -3,6 +3,7 @@
 #include "http/clock.h"
 #include "http/idempotent.h"
 #include "http/json_body.h"
+#include "http/precondition.h"
 #include "http/waiters.h"
 
 #include <pthread.h>
@@ -22,7 +23,8 @@ struct handler_thread {
 struct handler_pool {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    sem_t parsers; /* a JSON tree may take 77 times its text, so few are built at once */
+    pthread_mutex_t conditional; /* held from a condition's check to the end of its handler */
+    sem_t parsers;               /* a JSON tree may take 77 times its text, so few are built at once */
     struct http_server *server;
     struct exchange *first, *last;
     unsigned depth, limit;
@@ -97,6 +99,23 @@ static bool may_park(struct exchange *exchange, int64_t now)
     return true;
 }
 
+/* The handler, under its condition if it makes one. PROBLEM_NONE: *status is the handler's. */
+static enum problem_id call_conditional(struct exchange *exchange, struct http_context *context, enum status *status,
+                                        struct error *error)
+{
+    enum problem_id problem = PROBLEM_NONE;
+    const bool conditional = precondition_given(exchange) && exchange->request.remembered[0] == '\0';
+    pthread_mutex_t *lock = &exchange->server->pool->conditional;
+    if (conditional) {
+        pthread_mutex_lock(lock);
+        problem = precondition_check(exchange, context->thread, error);
+    }
+    if (problem == PROBLEM_NONE)
+        *status = exchange->route->handler(context, &exchange->request, &exchange->response, error);
+    if (conditional) pthread_mutex_unlock(lock);
+    return problem;
+}
+
 /* Runs the handler; false when the exchange is parked and must not be touched any more. */
 static bool call_handler(struct exchange *exchange, void *thread)
 {
@@ -109,10 +128,18 @@ static bool call_handler(struct exchange *exchange, void *thread)
                                       (exchange->deadline_ms && exchange->deadline_ms <= now);
         exchange->wakes_seen = waiters_sequence(server->waiters);
         response_reset(&exchange->response);
-        enum status status = exchange->route->handler(&context, &exchange->request, &exchange->response, &error);
+        enum status status = STATUS_OK;
+        const enum problem_id refused = call_conditional(exchange, &context, &status, &error);
+        if (refused != PROBLEM_NONE) {
+            const struct problem problem = problem_row(refused);
+            answer_problem(exchange, &problem, &error);
+            idempotent_finish(exchange, thread, false);
+            return true;
+        }
         if (status == STATUS_OK && exchange->response.kind == RESPONSE_UNSET)
             status = error_set(&error, STATUS_INTERNAL, "the handler gave no answer");
         if (status == STATUS_OK && exchange->response.kind == RESPONSE_WAIT) {
+            memcpy(exchange->request.remembered, exchange->response.memo, sizeof exchange->request.remembered);
             if (may_park(exchange, now)) {
                 waiters_park(server->waiters, exchange);
                 return false;
@@ -240,6 +267,7 @@ enum status handler_pool_start(struct http_server *server, struct handler_pool *
     pool->limit = options->limits.queue;
     (void)pthread_mutex_init(&pool->mutex, NULL);
     (void)pthread_cond_init(&pool->changed, NULL);
+    (void)pthread_mutex_init(&pool->conditional, NULL);
     (void)sem_init(&pool->parsers, 0, PARSERS);
     while (pool->count < wanted) {
         struct handler_thread *thread = &pool->threads[pool->count];

@@ -19,6 +19,7 @@ static const struct problem rows[] = {
     [PROBLEM_ROUTE_UNKNOWN] = {"not_found", "Not found", 404, false, false},
     [PROBLEM_MEDIA_TYPE] = {"unsupported_media_type", "Unsupported media type", 415, false, false},
     [PROBLEM_EXPECTATION] = {"expectation_failed", "Expectation failed", 417, true, false},
+    [PROBLEM_PRECONDITION] = {"precondition_failed", "Precondition failed", 412, false, false},
     [PROBLEM_KEY_REUSED] = {"idempotency_key_reused", "Idempotency key reused", 422, false, false},
     [PROBLEM_KEY_BUSY] = {"idempotency_key_busy", "Idempotency key in use", 409, false, true},
     [PROBLEM_BUSY] = {"busy", "Too busy", 503, false, true},

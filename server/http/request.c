@@ -92,6 +92,30 @@ const char *request_header(const struct request *request, const char *name)
     return NULL;
 }
 
+/* The value of `wait` in one header: preferences have commas between them, and their parameters stand after ";". */
+static int64_t wait_of(const char *header)
+{
+    for (const char *at = header; *at != '\0';) {
+        at += strspn(at, " \t,");
+        const char *end = at + strcspn(at, ",");
+        if (strncasecmp(at, "wait", 4) == 0 && at[4 + strspn(at + 4, " \t")] == '=') {
+            const char *number = strchr(at, '=') + 1;
+            number += strspn(number, " \t\"");
+            return strspn(number, "0123456789") > 0 ? strtoll(number, NULL, 10) : 0;
+        }
+        at = end;
+    }
+    return 0;
+}
+
+int64_t request_preferred_wait(const struct request *request, int64_t most)
+{
+    int64_t seconds = 0;
+    for (size_t i = 0; i < request->header_count && seconds == 0; i++)
+        if (strcasecmp(request->headers[i].name, "Prefer") == 0) seconds = wait_of(request->headers[i].value);
+    return seconds < most ? seconds : most;
+}
+
 int request_prefer(const struct request *request, const char *const *types)
 {
     const char *accept = request_header(request, "Accept");

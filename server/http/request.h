@@ -35,7 +35,8 @@ struct request {
     const char *last_event_id; /* of a reconnecting event stream; NULL: none */
     struct principal principal;
     bool wait_over; /* response_wait was used before and its deadline has passed (or the server stops): answer now */
-    char id[17];    /* request id, also sent as X-Request-Id */
+    char remembered[64]; /* what the handler left with response_remember when it waited; "" at first */
+    char id[17];         /* request id, also sent as X-Request-Id */
 
     /* for the framework and the functions below */
     struct name_value headers[REQUEST_HEADERS_MAX];
@@ -70,6 +71,10 @@ MUST_CHECK enum status request_query_integer(const struct request *request, cons
 
 /* First value of a header, its name in any case; NULL when absent. */
 const char *request_header(const struct request *request, const char *name);
+
+/* The seconds of `Prefer: wait=` (RFC 7240), at most `most`; 0 without it, and for what is no number: a preference is
+ * never refused. */
+int64_t request_preferred_wait(const struct request *request, int64_t most);
 
 /* The index of the type that the Accept header prefers among `types` ("application/json", "text/csv"; ends with NULL):
  * the earlier one on ties, 0 without the header, -1 when none is acceptable (the resource then answers 406 or the first

@@ -136,6 +136,11 @@ void response_wait(struct response *response, const char *topic, double seconds)
     (void)snprintf(response->topic, sizeof response->topic, "%s", topic);
 }
 
+void response_remember(struct response *response, const char *memo)
+{
+    (void)snprintf(response->memo, sizeof response->memo, "%s", memo);
+}
+
 enum status response_stream(struct response *response, const char *topic, const struct stream_ops *ops, void *state,
                             struct error *error)
 {

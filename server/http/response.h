@@ -51,6 +51,10 @@ void response_add_error(struct response *response, const char *pointer, const ch
  * came between the start of the handler and this call is not lost. Topics have at most 63 bytes ("run/ID"). */
 void response_wait(struct response *response, const char *topic, double seconds);
 
+/* Keeps `memo` (at most 63 bytes) as request->remembered for the calls after a wait: a POST that made something before
+ * it waited must not make it again. */
+void response_remember(struct response *response, const char *memo);
+
 /* Answers with a stream of server-sent events (see streams.h); takes `state` (ops->free), also on failure.
  * STATUS_UNAVAILABLE when 64 streams are open. */
 MUST_CHECK enum status response_stream(struct response *response, const char *topic, const struct stream_ops *ops,

@@ -25,8 +25,8 @@ enum { DATA_SOURCE_LENGTH = 2048 };
      .help = "Id or name of the dataset"}, \
     {.name = "sequence_length", .type = PARAM_INTEGER, .offset = (base) + offsetof(struct data_use, sequence_length), \
      .fallback = "2048", .minimum = 2, .maximum = 1 << 24, .nullable = true, \
-     .help = "Tokens of a sequence; null: documents as they are. Of sequences given inline the default is null," \
-             " sent or not"}, \
+     .help = "Tokens of a sequence; null: documents as they are. The default is no more than the model's positions," \
+             " and null for sequences given inline, sent or not"}, \
     {.name = "packing", .type = PARAM_CHOICE, .schema = "Packing", \
      .offset = (base) + offsetof(struct data_use, packing), \
      .fallback = packing_fallback, .choices = dataset_packing_names, \

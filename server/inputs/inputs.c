@@ -210,14 +210,18 @@ static json_t *object_at(const json_t *from, const char *path)
     return object_at(json_object_get(from, key), slash + 1);
 }
 
-/* Sequences given inline are used as they are: for them the default is null. Clients made from openapi.yaml send
- * defaults, so that a default that is sent means what it means when it is left out. */
-static enum status complete_length(const struct run_request *request, const char *object, struct error *error)
+/* Where the length of the parameters `object` is the default, it becomes `length` (taken). Clients made from
+ * openapi.yaml send defaults, so that a default that is sent means what it means when it is left out. */
+static enum status complete_length(const struct run_request *request, const char *object, json_t *length,
+                                   struct error *error)
 {
     json_t *params = object != NULL ? object_at(request->params, object) : request->params;
-    const json_t *length = json_object_get(params, "sequence_length");
-    if (!json_is_integer(length) || json_integer_value(length) != DATA_SOURCE_LENGTH) return STATUS_OK;
-    return json_object_set_new(params, "sequence_length", json_null()) == 0
+    const json_t *given = json_object_get(params, "sequence_length");
+    if (!json_is_integer(given) || json_integer_value(given) != DATA_SOURCE_LENGTH) {
+        json_decref(length);
+        return STATUS_OK;
+    }
+    return json_object_set_new(params, "sequence_length", length) == 0
                ? STATUS_OK
                : error_set(error, STATUS_NO_MEMORY, "no memory for a run");
 }
@@ -245,7 +249,8 @@ static int64_t known_positions(const struct run_request *request, const struct c
     return read ? config.maximum_positions : 0;
 }
 
-/* What can be told of the length of sequences without the data. `object` as for inputs_check_use. */
+/* What can be told of the length of sequences without the data: the default is no more than the model has positions.
+ * `object` as for inputs_check_use. */
 static enum status check_length(const struct run_request *request, const struct checkpoint *row, const char *object,
                                 bool text, struct error *error)
 {
@@ -258,6 +263,8 @@ static enum status check_length(const struct run_request *request, const struct 
         return error_set_at(error, STATUS_INVALID, pointer, "text packed as blocks needs a length");
     if (!json_is_integer(length)) return STATUS_OK;
     const int64_t positions = known_positions(request, row);
+    if (positions > 0 && positions < DATA_SOURCE_LENGTH && json_integer_value(length) == DATA_SOURCE_LENGTH)
+        return complete_length(request, object, json_integer(positions), error);
     if (positions == 0 || json_integer_value(length) <= positions) return STATUS_OK;
     return error_set_at(error, STATUS_INVALID, pointer, "%lld is above the model's %lld positions: give a smaller one",
                         (long long)json_integer_value(length), (long long)positions);
@@ -288,7 +295,8 @@ enum status inputs_check_use(struct run_request *request, const char *checkpoint
                    object != NULL ? object : "");
     const bool text =
         !found.inline_sequences && (strcmp(found.format, "text") == 0 || strcmp(found.format, "jsonl") == 0);
-    if (found.inline_sequences) status = complete_length(request, object, error);
+    /* Sequences given inline are used as they are. */
+    if (found.inline_sequences) status = complete_length(request, object, json_null(), error);
     if (text) status = add_tokenizer(request, row, pointer, error);
     if (status == STATUS_OK) status = check_length(request, row, object, text, error);
 done:

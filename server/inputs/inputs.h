@@ -54,7 +54,8 @@ MUST_CHECK enum status inputs_sequences(const struct run_context *context, struc
 MUST_CHECK enum status inputs_check_precision(struct run_request *request, int precision, struct error *error);
 
 /* For check, of the data_use in `object` of the parameters ("evaluation", "direction/calibration"; NULL: themselves).
- * Sequences given inline are used as they are: the default of sequence_length, sent or not, becomes null. Text needs
+ * The default of sequence_length, sent or not, becomes null for sequences given inline, which are used as they are, and
+ * the model's positions where config.json has fewer; that is written back. Text needs
  * the checkpoint's tokenizer.json, which decides the result too: its hash goes into request->identity. STATUS_INVALID
  * at the dataset without one, and at a sequence_length that text as blocks lacks or that is above the positions of the
  * checkpoint's config.json. */

@@ -250,14 +250,18 @@ static bool render_gaps(const struct finding *finding, json_t *out)
     return good;
 }
 
-static int64_t measured(const struct finding *finding, bool *clean)
+/* How many checkpoints were read, and whether they are clean: false when one has a flag, true when all were read and
+ * none has, null when that is not known. */
+static int64_t measured(const struct finding *finding, json_t **clean)
 {
     int64_t count = 0;
-    *clean = true;
+    bool flagged = false;
     for (int64_t i = 0; i < finding->rows.count; i++) {
         count += finding->rows.items[i].measured;
-        if (finding->found.flags[i] != 0) *clean = false;
+        if (finding->found.flags[i] != 0) flagged = true;
     }
+    const bool known = flagged || (count > 0 && count == finding->rows.count);
+    *clean = known ? json_boolean(!flagged) : json_null();
     return count;
 }
 
@@ -268,7 +272,7 @@ enum status integrity_document(struct connection *connection, const char *trajec
     json_t *points = json_array(), *identical = json_array(), *mixed = json_array(), *jumps = json_array(),
            *gaps = json_array();
     json_t *broken = NULL, *row = NULL;
-    bool clean;
+    json_t *clean = NULL;
     enum status status = finding_make(connection, trajectory, &finding, error);
     *document = NULL;
     if (status != STATUS_OK) goto done;
@@ -281,7 +285,7 @@ enum status integrity_document(struct connection *connection, const char *trajec
         goto done;
     }
     const int64_t known = measured(&finding, &clean);
-    *document = json_pack("{sO sI sI sb sI sO sO sO sO sO sO}", "trajectory", json_object_get(row, "name"),
+    *document = json_pack("{sO sI sI so sI sO sO sO sO sO sO}", "trajectory", json_object_get(row, "name"),
                           "checkpoints", (json_int_t)finding.rows.count, "measured", (json_int_t)known, "clean", clean,
                           "constant_matrices", (json_int_t)finding.found.constant, "points", points, "identical",
                           identical, "mixed", mixed, "jumps", jumps, "not_finite", broken, "gaps", gaps);

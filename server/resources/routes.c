@@ -13,7 +13,7 @@ static const char *const no_query[] = {NULL};
 static const char *const page_query[] = {"limit", "cursor", NULL};
 static const char *const checkpoints_query[] = {"trajectory", "limit", "cursor", NULL};
 static const char *const runs_query[] = {"kind", "state", "checkpoint", "trajectory", "sweep", "limit", "cursor", NULL};
-static const char *const run_query[] = {"wait", NULL};
+static const char *const wait_query[] = {"wait", NULL};
 static const char *const discover_query[] = {"repo", "match", NULL};
 static const char *const curves_query[] = {"trajectory", "metric",   "x",           "method", "bits",
                                            "dataset",    "protocol", "calibration", NULL};
@@ -52,7 +52,7 @@ static const struct route routes[] = {
      no_query},
     {"GET", "/v1/runs", runs_list, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, runs_query},
     {"POST", "/v1/runs", runs_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, 0, 0, no_query},
-    {"GET", "/v1/runs/{run}", runs_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, run_query},
+    {"GET", "/v1/runs/{run}", runs_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, wait_query},
     {"POST", "/v1/runs/{run}/cancel", runs_cancel, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, 0, 0, no_query},
     {"POST", "/v1/runs/{run}/retry", runs_retry, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, 0, 0, no_query},
     {"GET", "/v1/runs/{run}/events", run_events_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
@@ -60,7 +60,7 @@ static const struct route routes[] = {
     {"GET", "/v1/runs/{run}/artifacts/{artifact}", run_artifacts_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"GET", "/v1/sweeps", sweeps_list, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, page_query},
     {"POST", "/v1/sweeps", sweeps_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, 0, 0, no_query},
-    {"GET", "/v1/sweeps/{sweep}", sweeps_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
+    {"GET", "/v1/sweeps/{sweep}", sweeps_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, wait_query},
     {"POST", "/v1/sweeps/{sweep}/cancel", sweeps_cancel, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, 0, 0, no_query},
     {"GET", "/v1/curves", curves_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, curves_query},
     {"GET", "/v1/measurements", measurements_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, measurements_query},

@@ -3,6 +3,7 @@
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
+#include "resources/waiting.h"
 #include "runs/prepare.h"
 
 #include <stdio.h>
@@ -80,21 +81,12 @@ static bool is_final(const json_t *run)
     return state == NULL || (strcmp(state, "queued") != 0 && strcmp(state, "running") != 0);
 }
 
+static const struct waiting runs_wait = {"/v1/runs/", run_get, is_final};
+
 enum status runs_get(struct http_context *context, const struct request *request, struct response *response,
                      struct error *error)
 {
-    char topic[64];
-    int64_t seconds = 0;
-    json_t *document = NULL;
-    enum status status = request_query_integer(request, "wait", 0, 0, 60, &seconds, error);
-    if (status == STATUS_OK)
-        status = run_get(application_connection(context), request_parameter(request, "run"), &document, error);
-    if (status != STATUS_OK) return status;
-    if (seconds == 0 || request->wait_over || is_final(document)) return response_json(response, 200, document, error);
-    (void)snprintf(topic, sizeof topic, "run/%.58s", json_string_value(json_object_get(document, "id")));
-    response_wait(response, topic, (double)seconds);
-    json_decref(document);
-    return STATUS_OK;
+    return waiting_get(context, request, response, &runs_wait, request_parameter(request, "run"), error);
 }
 
 enum status runs_post(struct http_context *context, const struct request *request, struct response *response,
@@ -108,7 +100,9 @@ enum status runs_post(struct http_context *context, const struct request *reques
     struct idempotency_record record;
     enum store_outcome outcome = STORE_CREATED;
     json_t *document = NULL;
-    enum status status = answer_body(request, response, runs_post_body, sizeof(struct run_body), &filled, error);
+    enum status status;
+    if (waiting_resume(context, request, response, &runs_wait, &status, error)) return status;
+    status = answer_body(request, response, runs_post_body, sizeof(struct run_body), &filled, error);
     if (status != STATUS_OK) return status;
     const struct run_body *body = filled.params;
     status = prepare_run(connection, kinds[body->kind], json_object_get(request->body, "params"), application->roots,
@@ -131,7 +125,7 @@ enum status runs_post(struct http_context *context, const struct request *reques
     if (dry_run) return response_json(response, 200, document, error);
     store_notify(connection);
     response_recorded(response);
-    return answer_made(response, outcome == STORE_CREATED ? 202 : 200, "/v1/runs/", document, error);
+    return waiting_made(request, response, &runs_wait, outcome == STORE_CREATED ? 202 : 200, document, error);
 }
 
 /* What cancel and retry have in common. */

@@ -3,6 +3,7 @@
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
+#include "resources/waiting.h"
 #include "runs/sweep_plan.h"
 #include "schema/form.h"
 #include "store/trajectories.h"
@@ -61,13 +62,19 @@ enum status sweeps_list(struct http_context *context, const struct request *requ
     return status == STATUS_OK ? answer_list(response, request, document, error) : status;
 }
 
+static bool is_final(const json_t *sweep)
+{
+    const json_t *runs = json_object_get(sweep, "runs");
+    return json_integer_value(json_object_get(runs, "queued")) + json_integer_value(json_object_get(runs, "running")) ==
+           0;
+}
+
+static const struct waiting sweeps_wait = {"/v1/sweeps/", sweep_get, is_final};
+
 enum status sweeps_get(struct http_context *context, const struct request *request, struct response *response,
                        struct error *error)
 {
-    json_t *document = NULL;
-    const enum status status =
-        sweep_get(application_connection(context), request_parameter(request, "sweep"), &document, error);
-    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+    return waiting_get(context, request, response, &sweeps_wait, request_parameter(request, "sweep"), error);
 }
 
 enum status sweeps_cancel(struct http_context *context, const struct request *request, struct response *response,
@@ -142,7 +149,9 @@ enum status sweeps_post(struct http_context *context, const struct request *requ
     struct idempotency_record record;
     enum store_outcome outcome = STORE_CREATED;
     json_t *document = NULL;
-    enum status status = answer_body(request, response, sweeps_post_body, sizeof(struct sweep_body), &filled, error);
+    enum status status;
+    if (waiting_resume(context, request, response, &sweeps_wait, &status, error)) return status;
+    status = answer_body(request, response, sweeps_post_body, sizeof(struct sweep_body), &filled, error);
     if (status != STATUS_OK) return status;
     const struct sweep_body *body = filled.params;
     status = insert(context, body, request->body, application_record(request, "/v1/sweeps/", 202, 200, &record),
@@ -154,5 +163,5 @@ enum status sweeps_post(struct http_context *context, const struct request *requ
     if (dry_run) return response_json(response, 200, document, error);
     store_notify(application_connection(context));
     response_recorded(response);
-    return answer_made(response, outcome == STORE_CREATED ? 202 : 200, "/v1/sweeps/", document, error);
+    return waiting_made(request, response, &sweeps_wait, outcome == STORE_CREATED ? 202 : 200, document, error);
 }

@@ -133,7 +133,7 @@ class World:
         own = self.references(trajectory)
         points = [{**one, "tokens": None, "sha256": one["checkpoint"].ljust(64, "0") if known else None, "flags": flags.get(place, []), "identical_to": None,
                    "previous": None, "relative_l2": None, "cosine": None, "not_finite": 0 if known else None} for place, one in enumerate(own)]
-        return {"trajectory": trajectory, "checkpoints": len(own), "measured": len(own) if known else 0, "clean": not flags, "constant_matrices": 0, "points": points,
+        return {"trajectory": trajectory, "checkpoints": len(own), "measured": len(own) if known else 0, "clean": False if flags else True if known else None, "constant_matrices": 0, "points": points,
                 "identical": [], "mixed": [], "jumps": [], "not_finite": [], "gaps": [], **findings}
 
     def trajectory_document(self, trajectory):

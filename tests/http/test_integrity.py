@@ -85,6 +85,19 @@ def test_healthy_trajectories_are_clean(service, name):
     assert found["constant_matrices"] == 0 and found["points"][0]["relative_l2"] is None and found["points"][1]["previous"] == found["points"][0]["checkpoint"]
 
 
+def test_what_nobody_read_is_not_clean(service, name):
+    for step in range(2):
+        service.checkpoint(write(service.files / name / str(step), drift(5, step)), name, f"step{step}", step=step)
+    address = f"/v1/trajectories/{name}/integrity"
+    unread = service.get(address).json
+    assert (unread["measured"], unread["clean"]) == (0, None)
+    assert service.run("health", checkpoint=f"{name}/step0")["state"] == "succeeded"
+    half = service.get(address).json
+    assert (half["measured"], half["checkpoints"], half["clean"]) == (1, 2, None)
+    assert service.run("health", checkpoint=f"{name}/step1")["state"] == "succeeded"
+    assert service.get(address).json["clean"] is True
+
+
 def test_identical_branches_and_revisions_with_the_final_weights(service, name):
     """Three branches that are the same (OLMo2-7B), and revisions that hold the final weights (Pythia-2.8B)."""
     final = drift(3, 11)
