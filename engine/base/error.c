@@ -11,6 +11,7 @@ static const struct status_info infos[] = {
     [STATUS_INVALID] = {"invalid", "Invalid request", 422, false},
     [STATUS_MALFORMED] = {"malformed", "Malformed request", 400, false},
     [STATUS_NOT_FOUND] = {"not_found", "Not found", 404, false},
+    [STATUS_GONE] = {"gone", "Gone", 410, false},
     [STATUS_FORBIDDEN] = {"forbidden", "Forbidden", 403, false},
     [STATUS_UNAUTHORIZED] = {"unauthorized", "Unauthorized", 401, false},
     [STATUS_CONFLICT] = {"conflict", "Conflict", 409, false},

@@ -14,6 +14,7 @@ enum status {
     STATUS_INVALID,   /* well-formed but wrong: a parameter out of range, a vocabulary that does not fit */
     STATUS_MALFORMED, /* not the grammar it claims to be: JSON, UTF-8 */
     STATUS_NOT_FOUND,
+    STATUS_GONE,      /* it was there and is no more: a cursor into what was removed for its age */
     STATUS_FORBIDDEN, /* outside the roots, missing scope */
     STATUS_UNAUTHORIZED,
     STATUS_CONFLICT,

@@ -37,6 +37,7 @@ static const struct option_row serve_options[] = {
      "How long files in watched directories must have been as they are before a checkpoint is registered"},
     {"--watch-poll", "SECONDS", "DELTAQ_WATCH_POLL", "5", false,
      "Between looks at watched directories where the kernel cannot tell"},
+    {"--keep-events", "DAYS", "DELTAQ_KEEP_EVENTS", "30", false, "How long the change log (/v1/events) goes back"},
     {"--allow-host", "NAME", "DELTAQ_ALLOW_HOST", NULL, true, "One more name that requests may have in Host"},
     {"--static", "DIR", "DELTAQ_STATIC", NULL, false, "The dashboard's files (those that came with the binary)"},
     {"--access-log", NULL, "DELTAQ_ACCESS_LOG", NULL, false, "A line on stderr for each request"},
@@ -46,7 +47,7 @@ static const struct option_row serve_options[] = {
 /* All that runs, in the order in which it is started. */
 struct serving {
     bool loopback;
-    int64_t workers, devices, watch_poll;
+    int64_t workers, devices, watch_poll, keep_events;
     char data_directory[PLACE_PATH];
     struct place_roots roots;
     struct hub *hub;
@@ -128,9 +129,10 @@ static enum status start_http(const struct options *options, struct serving *ser
     };
     http.routes = routes_all(&http.route_count);
     enum status status = http_server_start(&http, &serving->server, error);
-    if (status == STATUS_OK)
-        status = notifier_start(serving->application.conninfo, serving->server, &serving->notifier, error);
-    return status;
+    if (status != STATUS_OK) return status;
+    const struct notifier_options how = {
+        .conninfo = serving->application.conninfo, .server = serving->server, .keep_event_days = serving->keep_events};
+    return notifier_start(&how, &serving->notifier, error);
 }
 
 static enum status start_watcher(struct serving *serving, struct error *error)
@@ -188,6 +190,8 @@ static enum status check(const struct options *options, struct serving *serving,
     if ((status = options_integer(options, "--workers", 0, 64, &serving->workers, error)) != STATUS_OK) return status;
     if ((status = options_integer(options, "--watch-quiet", 0, 86400, &quiet, error)) != STATUS_OK) return status;
     if ((status = options_integer(options, "--watch-poll", 1, 86400, &serving->watch_poll, error)) != STATUS_OK)
+        return status;
+    if ((status = options_integer(options, "--keep-events", 1, 36500, &serving->keep_events, error)) != STATUS_OK)
         return status;
     if ((status = place_device(options, 0, serving->device, &serving->devices, error)) != STATUS_OK) return status;
     if ((status = place_memory(options, &application->memory_bytes, error)) != STATUS_OK) return status;

@@ -26,6 +26,7 @@ struct stream {
     size_t offset;
     int64_t born_ms, written_ms, next_ms; /* next: when to produce or ping at the latest */
     bool dirty;                           /* woken since the last produce */
+    bool more;                            /* produce has more for when all of `pending` was read */
     bool finished;                        /* no more will be written */
     bool suspended;                       /* the reader found nothing and sleeps */
     bool busy;                            /* the broadcaster is in produce */
@@ -34,6 +35,7 @@ struct stream {
 
 struct stream_writer {
     struct buffer buffer;
+    bool more;
 };
 
 struct streams {
@@ -59,6 +61,17 @@ enum status stream_event(struct stream_writer *writer, const char *id, const cha
     buffer_puts(&writer->buffer, "\n\n");
     free(text);
     return buffer_status(&writer->buffer, "the events waiting for a slow reader", error);
+}
+
+enum status stream_position(struct stream_writer *writer, const char *id, struct error *error)
+{
+    buffer_printf(&writer->buffer, "id: %s\n\n", id);
+    return buffer_status(&writer->buffer, "the events waiting for a slow reader", error);
+}
+
+void stream_more(struct stream_writer *writer)
+{
+    writer->more = true;
 }
 
 static void stream_destroy(struct stream *stream)
@@ -135,6 +148,7 @@ static ssize_t stream_read(void *closure, uint64_t position, char *out, size_t s
         if (stream->offset == stream->pending.length) {
             buffer_reset(&stream->pending);
             stream->offset = 0;
+            if (stream->more) pthread_cond_signal(&stream->owner->changed);
         }
         result = (ssize_t)length;
     } else if (stream->finished) {
@@ -200,7 +214,7 @@ static void stream_append(struct stream *stream, const char *bytes, size_t lengt
 /* One round for one stream; called and left with the mutex held. */
 static void stream_serve(struct streams *streams, struct stream *stream, int64_t now)
 {
-    struct stream_writer writer;
+    struct stream_writer writer = {0};
     struct error error = {0};
     bool finished = false;
     buffer_init(&writer.buffer, PENDING_MAX);
@@ -210,6 +224,7 @@ static void stream_serve(struct streams *streams, struct stream *stream, int64_t
     enum status status = stream->ops->produce(streams->context, stream->state, &writer, &finished, &error);
     pthread_mutex_lock(&streams->mutex);
     stream->busy = false;
+    stream->more = writer.more;
     if (stream->released) {
         buffer_reset(&writer.buffer);
         stream_destroy(stream);
@@ -251,7 +266,9 @@ static struct stream *stream_due(struct streams *streams, int64_t now, int64_t *
     *earliest = streams->first != NULL ? streams->look_ms : now + 60000;
     for (struct stream *stream = streams->first; stream != NULL; stream = stream->next) {
         if (stream->connection == NULL || stream->finished || stream->busy) continue;
-        if (stream->dirty || stream->next_ms <= now) return stream;
+        const bool read = stream->pending.length == stream->offset;
+        if (stream->more && !read) continue;
+        if (stream->more || stream->dirty || stream->next_ms <= now) return stream;
         if (stream->next_ms < *earliest) *earliest = stream->next_ms;
     }
     return NULL;

@@ -27,4 +27,12 @@ struct stream_ops {
 MUST_CHECK enum status stream_event(struct stream_writer *writer, const char *id, const char *event, const json_t *data,
                                     struct error *error);
 
+/* Appends an id without an event: a client that comes again sends it as Last-Event-ID. For what a filter passed over,
+ * and for a client that has seen nothing yet. Statuses of stream_event. */
+MUST_CHECK enum status stream_position(struct stream_writer *writer, const char *id, struct error *error);
+
+/* There is more already: produce is called again as soon as the client has read all that was written, not before. So
+ * a long replay goes at the client's own pace and no more than one call's events wait for it. */
+void stream_more(struct stream_writer *writer);
+
 #endif

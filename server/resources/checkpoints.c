@@ -294,7 +294,7 @@ enum status checkpoints_post(struct http_context *context, const struct request 
         status = register_body(context, body, request->body, &outcome, &document, error);
     schema_filled_reset(&filled);
     if (status != STATUS_OK) return status;
-    if (fetched) store_notify(application_connection(context));
+    store_notify(application_connection(context));
     return answer_made(response,
                        outcome == STORE_EXISTED ? 200
                        : fetched                ? 202
@@ -319,7 +319,9 @@ enum status checkpoints_patch(struct http_context *context, const struct request
                                   &document, error);
     schema_filled_reset(&filled);
     json_decref(changes);
-    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+    if (status != STATUS_OK) return status;
+    store_notify(application_connection(context));
+    return response_json(response, 200, document, error);
 }
 
 enum status checkpoints_delete(struct http_context *context, const struct request *request, struct response *response,
@@ -327,8 +329,10 @@ enum status checkpoints_delete(struct http_context *context, const struct reques
 {
     const enum status status =
         checkpoint_delete(application_connection(context), request_parameter(request, "checkpoint"), error);
-    if (status == STATUS_OK) response_empty(response, 204);
-    return status;
+    if (status != STATUS_OK) return status;
+    store_notify(application_connection(context));
+    response_empty(response, 204);
+    return STATUS_OK;
 }
 
 static json_t *describe_tensor(const struct weights *weights, int64_t index)

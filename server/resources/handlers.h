@@ -17,6 +17,7 @@ http_handler run_events_get, run_artifacts_list, run_artifacts_get;
 http_handler sweeps_list, sweeps_get, sweeps_post, sweeps_cancel;
 http_handler curves_get, curves_metrics, measurements_get;
 http_handler recipes_get;
+http_handler events_get;
 http_handler metrics_get;
 http_handler correlations_get, flips_get;
 http_handler compare_get;

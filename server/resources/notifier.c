@@ -1,9 +1,8 @@
 #include "resources/notifier.h"
 
 #include "http/server.h"
+#include "store/changes.h"
 #include "store/idempotency.h"
-#include "store/store.h"
-#include "store/tokens.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -18,18 +17,26 @@ enum { TICK_MILLISECONDS = 1000, EXPIRE_TICKS = 3600 };
 struct notifier {
     struct connection *connection;
     struct http_server *server;
+    int64_t keep_event_days;
     int stop; /* eventfd */
     pthread_t thread;
 };
 
-/* A lost session opens again, and listens again, with the next question. */
-static void ask(struct notifier *notifier, bool expire)
+/* What fails here is tried again at the next tick. The question also opens a lost session, which then listens again. */
+static void number(struct notifier *notifier)
 {
     struct error ignored;
-    bool any;
-    enum status status = token_any(notifier->connection, &any, &ignored);
-    if (status == STATUS_OK && expire) status = idempotency_expire(notifier->connection, &ignored);
-    (void)status; /* tried again at the next tick */
+    const enum status status = changes_number(notifier->connection, &ignored);
+    (void)status;
+}
+
+static void expire(struct notifier *notifier)
+{
+    struct error ignored;
+    bool more = true;
+    enum status status = idempotency_expire(notifier->connection, &ignored);
+    while (status == STATUS_OK && more)
+        status = changes_prune(notifier->connection, notifier->keep_event_days, &more, &ignored);
 }
 
 static void *notify(void *context)
@@ -38,25 +45,26 @@ static void *notify(void *context)
     for (int ticks = 0;; ticks++) {
         struct pollfd files[] = {{.fd = notifier->stop, .events = POLLIN},
                                  {.fd = connection_socket(notifier->connection), .events = POLLIN}};
-        const bool lost = files[1].fd < 0;
         (void)poll(files, 2, TICK_MILLISECONDS);
         if (files[0].revents != 0) return NULL;
         if (files[1].revents != 0) (void)connection_notified(notifier->connection);
-        if (lost || ticks % EXPIRE_TICKS == 0) ask(notifier, ticks % EXPIRE_TICKS == 0);
+        number(notifier);
+        if (ticks % EXPIRE_TICKS == 0) expire(notifier);
         http_server_wake(notifier->server, NULL);
     }
 }
 
-enum status notifier_start(const char *conninfo, struct http_server *server, struct notifier **out, struct error *error)
+enum status notifier_start(const struct notifier_options *options, struct notifier **out, struct error *error)
 {
     struct notifier *notifier = calloc(1, sizeof *notifier);
     enum status status;
     *out = NULL;
     if (notifier == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a thread");
-    notifier->server = server;
+    notifier->server = options->server;
+    notifier->keep_event_days = options->keep_event_days;
     notifier->stop = eventfd(0, EFD_CLOEXEC);
     status = notifier->stop < 0 ? error_set_errno(error, "making an event descriptor")
-                                : connection_new(conninfo, "deltaq notify", &notifier->connection, error);
+                                : connection_new(options->conninfo, "deltaq notify", &notifier->connection, error);
     if (status == STATUS_OK) status = connection_listen(notifier->connection, STORE_CHANNEL, error);
     if (status == STATUS_OK && (errno = pthread_create(&notifier->thread, NULL, notify, notifier)) != 0)
         status = error_set_errno(error, "starting a thread");

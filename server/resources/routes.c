@@ -23,6 +23,7 @@ static const char *const measurements_query[] = {
 static const char *const correlations_query[] = {"trajectory", "x",        "y",           "method", "bits",
                                                  "dataset",    "protocol", "calibration", "seed",   NULL};
 static const char *const compare_query[] = {"a", "b", NULL};
+static const char *const events_query[] = {"kind", "trajectory", "after", "follow", NULL};
 static const char *const flips_query[] = {"trajectory", "task", "label", "limit", NULL};
 
 static const struct route routes[] = {
@@ -67,6 +68,7 @@ static const struct route routes[] = {
     {"GET", "/v1/correlations", correlations_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, correlations_query},
     {"GET", "/v1/compare", compare_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, compare_query},
     {"GET", "/v1/flips", flips_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, flips_query},
+    {"GET", "/v1/events", events_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, events_query},
     {"GET", "/v1/recipes", recipes_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"GET", "/v1/metrics", metrics_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"GET", "/v1/curves/metrics", curves_metrics, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},

@@ -38,7 +38,7 @@ WRONG = [
     (["--listen", "0.0.0.0:0"], "token create"), (["--listen", "[::]:0"], "token create"), (["--workers", "65"], "--workers"),
     (["--threads", "x"], "--threads"), (["--device", "tpu"], "--device tpu"), (["--memory", "1G"], "--memory"),
     (["--root", "/nowhere/at/all"], "--root /nowhere/at/all: No such file"), (["--root", "/etc/passwd"], "--root /etc/passwd: Not a directory"),
-    (["--watch-quiet", "-1"], "--watch-quiet"), (["--watch-poll", "0"], "--watch-poll"), (["--hub-cache", "3X"], "--hub-cache"),
+    (["--watch-quiet", "-1"], "--watch-quiet"), (["--watch-poll", "0"], "--watch-poll"), (["--keep-events", "0"], "--keep-events"), (["--hub-cache", "3X"], "--hub-cache"),
     (["--hub-endpoint", "ftp://here"], "--hub-endpoint"), (["--static", "/nowhere/at/all"], "/nowhere/at/all: "),
 ]
 

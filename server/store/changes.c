@@ -1,0 +1,147 @@
+#include "store/changes.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+const char *const change_kinds[] = {"run", "checkpoint", "measurement", "verdict", "alert", NULL};
+
+enum { BATCH = 1000, WINDOW = 5000, PRUNE = 10000, CURSOR_DIGITS = 18, INPUTS_SHOWN = 20 };
+
+/* ---- ids ---- */
+
+/* The lock on change_log's row is held until the commit: the next one who gives ids sees all rows of this one, and
+ * starts above them. A new statement after the lock sees what was committed while we waited for it. */
+static enum status number_body(struct connection *connection, void *context, struct error *error)
+{
+    int64_t *count = context;
+    struct rows *rows;
+    enum status status =
+        connection_query_one(connection, "select last from change_log for update", NO_VALUES, &rows, error);
+    if (status != STATUS_OK) return status;
+    rows_free(rows);
+    status = connection_query_one(
+        connection,
+        "with taken as (delete from changes_pending where number in (select number from changes_pending order by number"
+        " limit $1) returning *),"
+        " placed as (select t.*, l.last + row_number() over (order by t.number) as id from taken t, change_log l),"
+        " kept as (insert into changes (id, at, kind, run, checkpoint, trajectories, data) select p.id, p.at, p.kind,"
+        " p.run, p.checkpoint, case when p.kind <> 'run' then array_remove(array[p.trajectory], null) else"
+        " array(select distinct coalesce(i.trajectory, c.trajectory) from run_inputs i left join checkpoints c"
+        " on c.id = i.checkpoint where i.run = p.run and coalesce(i.trajectory, c.trajectory) is not null) end,"
+        " p.data || case when p.kind <> 'run' then '{}' else jsonb_build_object('checkpoints', coalesce((select"
+        " jsonb_agg(jsonb_build_object('checkpoint', c.id, 'checkpoint_name', c.name, 'trajectory', c.trajectory_name)"
+        " order by c.number) from (select distinct c.id, c.name, c.number, t.name as trajectory_name from run_inputs i"
+        " join checkpoints c on c.id = i.checkpoint join trajectories t on t.id = c.trajectory where i.run = p.run"
+        " order by c.number limit $2) c), '[]')) end from placed p),"
+        " marked as (insert into change_marks (checkpoint, run, change) select p.checkpoint, coalesce(p.run, ''),"
+        " max(p.id) from placed p join checkpoints c on c.id = p.checkpoint where p.kind in ('checkpoint',"
+        " 'measurement') group by 1, 2 on conflict (checkpoint, run) do update set change = excluded.change)"
+        " update change_log set last = last + (select count(*) from taken) returning (select count(*) from taken)",
+        VALUES(value_integer(BATCH), value_integer(INPUTS_SHOWN)), &rows, error);
+    if (status != STATUS_OK) return status;
+    *count = rows_integer(rows, 0, 0);
+    rows_free(rows);
+    return STATUS_OK;
+}
+
+enum status changes_number(struct connection *connection, struct error *error)
+{
+    for (;;) {
+        int64_t count = 0;
+        struct rows *rows;
+        enum status status =
+            connection_query_one(connection, "select exists (select from changes_pending)", NO_VALUES, &rows, error);
+        if (status != STATUS_OK) return status;
+        const bool any = rows_boolean(rows, 0, 0);
+        rows_free(rows);
+        if (!any) return STATUS_OK;
+        status = connection_transaction(connection, number_body, &count, NULL, error);
+        if (status != STATUS_OK || count < BATCH) return status;
+    }
+}
+
+/* ---- reading ---- */
+
+enum status changes_span(struct connection *connection, struct change_span *out, struct error *error)
+{
+    struct rows *rows;
+    const enum status status =
+        connection_query_one(connection, "select last, pruned from change_log", NO_VALUES, &rows, error);
+    if (status != STATUS_OK) return status;
+    *out = (struct change_span){rows_integer(rows, 0, 0), rows_integer(rows, 0, 1)};
+    rows_free(rows);
+    return STATUS_OK;
+}
+
+enum status changes_check(const struct change_span *span, int64_t after, struct error *error)
+{
+    if (after > span->last)
+        return error_set(error, STATUS_GONE,
+                         "the log ends with %lld: %lld is an id of another database; read everything anew and go on"
+                         " from there",
+                         (long long)span->last, (long long)after);
+    if (after != 0 && after < span->pruned)
+        return error_set(error, STATUS_GONE,
+                         "changes up to %lld were removed for their age, so that what followed %lld cannot be told"
+                         " whole: read everything anew and go on from %lld",
+                         (long long)span->pruned, (long long)after, (long long)span->last);
+    return STATUS_OK;
+}
+
+enum status changes_cursor(const char *text, const char *name, int64_t *out, struct error *error)
+{
+    const size_t length = strlen(text);
+    if (length == 0 || length > CURSOR_DIGITS || strspn(text, "0123456789") != length) {
+        char pointer[64];
+        (void)snprintf(pointer, sizeof pointer, "/%s", name);
+        return error_set_at(error, STATUS_INVALID, pointer, "not the id of a change: a whole number was expected");
+    }
+    *out = strtoll(text, NULL, 10);
+    return STATUS_OK;
+}
+
+enum status changes_read(struct connection *connection, const struct change_query *query, struct change_span *span,
+                         int64_t *until, json_t **items, struct error *error)
+{
+    struct rows *rows;
+    *items = NULL;
+    enum status status = connection_query_one(
+        connection,
+        "select l.last, l.pruned, coalesce((select json_agg(json_build_object('id', c.id, 'kind', c.kind, 'data',"
+        " jsonb_build_object('at', rfc3339(c.at)) || c.data) order by c.id) from (select * from changes"
+        " where id > greatest($1, l.pruned) and id <= greatest($1, l.pruned) + $5"
+        " and ($2::json is null or kind in (select json_array_elements_text($2::json)))"
+        " and ($3::json is null or trajectories && array(select json_array_elements_text($3::json)))"
+        " order by id limit $4) c), '[]') from change_log l",
+        VALUES(value_integer(query->after), value_json(query->kinds), value_json(query->trajectories),
+               value_integer(query->limit), value_integer(WINDOW)),
+        &rows, error);
+    if (status != STATUS_OK) return status;
+    *span = (struct change_span){rows_integer(rows, 0, 0), rows_integer(rows, 0, 1)};
+    status = rows_json(rows, 0, 2, items, error);
+    rows_free(rows);
+    if (status != STATUS_OK) return status;
+    const size_t count = json_array_size(*items);
+    const int64_t from = query->after > span->pruned ? query->after : span->pruned;
+    const int64_t far = from + WINDOW < span->last ? from + WINDOW : span->last;
+    *until =
+        (int)count < query->limit ? far : json_integer_value(json_object_get(json_array_get(*items, count - 1), "id"));
+    return STATUS_OK;
+}
+
+/* ---- age ---- */
+
+enum status changes_prune(struct connection *connection, int64_t days, bool *more, struct error *error)
+{
+    int64_t affected = 0;
+    const enum status status = connection_execute(
+        connection,
+        "with gone as (delete from changes where id in (select id from changes where id < coalesce((select min(id)"
+        " from changes where at >= clock_timestamp() - $1 * interval '1 day'), 9223372036854775807)"
+        " order by id limit $2) returning id)"
+        " update change_log set pruned = (select max(id) from gone) where (select count(*) from gone) > 0",
+        VALUES(value_integer(days), value_integer(PRUNE)), &affected, error);
+    *more = status == STATUS_OK && affected > 0;
+    return status;
+}
