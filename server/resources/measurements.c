@@ -1,4 +1,5 @@
-/* GET /v1/measurements: a wide table. JSON has a page of rows; NDJSON and CSV have all, unless a limit is given. */
+/* GET /v1/measurements: a wide table. JSON has a page of rows; NDJSON and CSV have all, unless a limit is given. With
+ * updated_since it has the rows that changed since, in that order. */
 #include "base/buffer.h"
 #include "http/json_answer.h"
 #include "resources/answer.h"
@@ -6,6 +7,7 @@
 #include "resources/csv.h"
 #include "resources/handlers.h"
 #include "resources/measurement_fields.h"
+#include "store/changes.h"
 #include "store/measurement_table.h"
 
 #include <stdlib.h>
@@ -27,6 +29,8 @@ struct table {
     struct measurement_filter filter;
     struct measurement_selection selection;
     json_t *labels; /* owned: {SERIES: LABEL} */
+    bool updates;   /* only what changed since the change `since` */
+    int64_t since;
 };
 
 static enum status no_memory(struct error *error)
@@ -121,6 +125,24 @@ static enum status read_filter(const struct request *request, struct table *tabl
     filter->metrics = table->metrics;
     filter->tags = table->tags;
     return STATUS_OK;
+}
+
+/* What is committed by now belongs to the answer. */
+static enum status read_since(struct connection *connection, const struct request *request, struct table *table,
+                              struct error *error)
+{
+    const char *since = request_query(request, "updated_since");
+    table->updates = since != NULL;
+    if (since == NULL) return STATUS_OK;
+    const enum status status = changes_cursor(since, "updated_since", &table->since, error);
+    return status == STATUS_OK ? changes_number(connection, error) : status;
+}
+
+static enum status read_page(struct connection *connection, const struct table *table, const struct page *page,
+                             json_t **document, struct error *error)
+{
+    return table->updates ? measurement_updates(connection, &table->selection, page, table->since, document, error)
+                          : measurement_page(connection, &table->selection, page, document, error);
 }
 
 /* The labels of all series, and the columns that stand in no request: those of every metric that there is. */
@@ -226,7 +248,7 @@ static enum status answer_text(struct connection *connection, const struct reque
     if (whole) page->limit = PAGE_WHOLE;
     do {
         json_t *document = NULL;
-        status = measurement_page(connection, &table->selection, page, &document, error);
+        status = read_page(connection, table, page, &document, error);
         if (status == STATUS_OK) status = show_page(table, document, &out, error);
         const char *next = json_string_value(json_object_get(document, "next"));
         more = whole && status == STATUS_OK && next != NULL && out.status == STATUS_OK;
@@ -235,6 +257,9 @@ static enum status answer_text(struct connection *connection, const struct reque
             page->cursor = cursor;
         } else if (status == STATUS_OK) {
             status = answer_next(response, request, document, error);
+            if (status == STATUS_OK && table->updates)
+                status = response_header(response, "Deltaq-Cursor",
+                                         json_string_value(json_object_get(document, "cursor")), error);
         }
         json_decref(document);
     } while (more);
@@ -256,12 +281,13 @@ static enum status answer_table(struct connection *connection, const struct requ
     struct page page;
     json_t *document = NULL;
     enum status status = answer_page(request, &page, error);
+    if (status == STATUS_OK) status = read_since(connection, request, table, error);
     if (status == STATUS_OK) status = measurement_select(connection, &table->filter, &table->selection, error);
     if (status == STATUS_OK) status = read_series(connection, table, error);
     if (status == STATUS_OK) status = response_header(response, "Vary", "Accept", error);
     if (status != STATUS_OK) return status;
     if (table->form != FORM_JSON) return answer_text(connection, request, response, table, &page, error);
-    status = measurement_page(connection, &table->selection, &page, &document, error);
+    status = read_page(connection, table, &page, &document, error);
     if (status == STATUS_OK) status = show_page(table, document, NULL, error);
     if (status == STATUS_OK) (void)json_object_del(document, "found");
     if (status == STATUS_OK) return answer_list(response, request, document, error);

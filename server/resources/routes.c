@@ -18,8 +18,8 @@ static const char *const discover_query[] = {"repo", "match", NULL};
 static const char *const curves_query[] = {"trajectory", "metric",   "x",           "method", "bits",
                                            "dataset",    "protocol", "calibration", NULL};
 static const char *const measurements_query[] = {
-    "trajectory",  "checkpoint", "fields",    "metric",  "method", "bits",  "dataset", "protocol",
-    "calibration", "tag",        "step_from", "step_to", "format", "limit", "cursor",  NULL};
+    "trajectory", "checkpoint", "fields",  "metric", "method",        "bits",  "dataset", "protocol", "calibration",
+    "tag",        "step_from",  "step_to", "format", "updated_since", "limit", "cursor",  NULL};
 static const char *const correlations_query[] = {"trajectory", "x",        "y",           "method", "bits",
                                                  "dataset",    "protocol", "calibration", "seed",   NULL};
 static const char *const compare_query[] = {"a", "b", NULL};

@@ -1,5 +1,6 @@
 #include "store/measurement_table.h"
 
+#include "store/changes.h"
 #include "store/checkpoints.h"
 #include "store/trajectories.h"
 
@@ -95,6 +96,22 @@ enum status measurement_series(struct connection *connection, const struct measu
     " and (k.own or m.metric not in " BETWEEN_CHECKPOINTS ")"                                                    \
     " order by m.metric, m.label, m.dataset, m.protocol, m.calibration, k.own desc, r.number desc)"
 
+#define CHECKPOINT_PARTS                                                                                   \
+    " c.id, c.name, c.trajectory, c.step, c.tokens, c.learning_rate, c.tags, c.sha256, c.number, w.place," \
+    " t.name as trajectory_name "
+/* A series at the checkpoint `at`, made of its newest measurements `n`. */
+#define ROW_PARTS                                                                                                  \
+    " method, bits, " IDENTITY                                                                                     \
+    ", max(calibrated_on) as calibrated_on, (array_agg(n.run order by n.number desc))[1] as"                       \
+    " run, max(n.finished_at) as measured_at, json_object_agg(n.metric, json_build_array(n.value, n.low, n.high))" \
+    " as measured "
+#define ROW                                                                                                         \
+    "json_build_object('trajectory', at.trajectory_name, 'trajectory_id', at.trajectory, 'checkpoint', at.id,"      \
+    " 'checkpoint_name', at.name, 'step', at.step, 'tokens', at.tokens, 'learning_rate', at.learning_rate, 'tags'," \
+    " at.tags, 'series', " SERIES_ID ", 'method', nullif(method, ''), 'bits', nullif(bits, 0), 'dataset',"          \
+    " nullif(dataset, ''), 'protocol_id', nullif(protocol, ''), 'calibration_id', nullif(calibration, ''),"         \
+    " 'calibrated_on', nullif(calibrated_on, ''), 'run', run, 'measured_at', rfc3339(measured_at), 'values', measured)"
+
 enum status measurement_page(struct connection *connection, const struct measurement_selection *selection,
                              const struct page *page, json_t **document, struct error *error)
 {
@@ -109,21 +126,13 @@ enum status measurement_page(struct connection *connection, const struct measure
         "with " WANTED ","
         " before as (select w.place, coalesce(c.step, 9223372036854775807) as step_or_last, c.number"
         " from checkpoints c join wanted w on w.id = c.trajectory where c.number = $13),"
-        " ordered as (select c.id, c.name, c.trajectory, c.step, c.tokens, c.learning_rate, c.tags, c.sha256, c.number,"
-        " coalesce(c.step, 9223372036854775807) as step_or_last, w.place, t.name as trajectory_name"
-        " from wanted w join trajectories t on t.id = w.id join checkpoints c on c.trajectory = w.id"
+        " ordered as (select" CHECKPOINT_PARTS
+        ", coalesce(c.step, 9223372036854775807) as step_or_last from wanted w join trajectories t on t.id = w.id join checkpoints c on c.trajectory = w.id"
         " where" CHECKPOINT_FITS "),"
         " page as (select at.place, at.step_or_last, at.number, s.rows from ordered at cross join lateral"
-        " (select json_agg(json_build_object('trajectory', at.trajectory_name, 'trajectory_id', at.trajectory,"
-        " 'checkpoint', at.id, 'checkpoint_name', at.name, 'step', at.step, 'tokens', at.tokens, 'learning_rate',"
-        " at.learning_rate, 'tags', at.tags, 'series', " SERIES_ID ", 'method', nullif(method, ''), 'bits',"
-        " nullif(bits, 0), 'dataset', nullif(dataset, ''), 'protocol_id', nullif(protocol, ''), 'calibration_id',"
-        " nullif(calibration, ''), 'calibrated_on', nullif(calibrated_on, ''), 'run', run, 'measured_at',"
-        " rfc3339(measured_at), 'values', measured) order by method, bits desc, " IDENTITY ") as rows"
-        " from (select method, bits, " IDENTITY ", max(calibrated_on) as calibrated_on,"
-        " (array_agg(n.run order by n.number desc))[1] as run, max(n.finished_at) as measured_at,"
-        " json_object_agg(n.metric, json_build_array(n.value, n.low, n.high)) as measured from " NEWEST
-        " n group by method, bits, " IDENTITY ") g) s where s.rows is not null"
+        " (select json_agg(" ROW " order by method, bits desc, " IDENTITY ") as rows"
+        " from (select" ROW_PARTS " from " NEWEST " n group by method, bits, " IDENTITY
+        ") g) s where s.rows is not null"
         " and ($14 or (" PLACE ") > (select " PLACE " from before)) order by " PLACE " limit $12 + 1),"
         " shown as (select * from page order by " PLACE " limit $12)"
         " select json_build_object('found', $14 or exists (select 1 from before), 'items',"
@@ -143,4 +152,45 @@ enum status measurement_page(struct connection *connection, const struct measure
                             "the checkpoint that the page before ended with is gone: begin with the first page again");
     }
     return status;
+}
+
+enum status measurement_updates(struct connection *connection, const struct measurement_selection *selection,
+                                const struct page *page, int64_t since, json_t **document, struct error *error)
+{
+    const struct measurement_filter *filter = selection->filter;
+    const bool first = page->cursor == NULL || page->cursor[0] == '\0';
+    int64_t limit, after;
+    struct change_span span;
+    enum status status = page_read(page, &limit, &after, error);
+    *document = NULL;
+    if (first) after = since;
+    if (status == STATUS_OK) status = changes_span(connection, &span, error);
+    if (status == STATUS_OK) status = changes_check(&(struct change_span){.last = span.last}, after, error);
+    if (status != STATUS_OK) return status;
+    /* A row changed with the newest change of what it is made of: its checkpoint's own mark (run '') and those of the
+     * runs that measured it. Taken are marks, in their order; told are the rows that changed last within them: a row
+     * with a later mark comes with that one. */
+    return connection_query_json(
+        connection,
+        "with " WANTED ", taken as (select checkpoint, run, change from change_marks where change > $13"
+        " order by change limit $12),"
+        " upto as (select case when count(*) < $12 then (select last from change_log) else max(change) end as change,"
+        " count(*) = $12 and max(change) < (select max(change) from change_marks) as more from taken),"
+        " touched as (select checkpoint as id from taken union select c.id from taken k join checkpoints m"
+        " on m.id = k.checkpoint join checkpoints c on c.sha256 = m.sha256 where k.run <> ''),"
+        " changed as (select" CHECKPOINT_PARTS ", (select change from change_marks o where o.checkpoint = c.id"
+        " and o.run = '') as own_change from touched join checkpoints c on c.id = touched.id"
+        " join wanted w on w.id = c.trajectory join trajectories t on t.id = w.id where" CHECKPOINT_FITS "),"
+        " found as (select g.change, at.number, " SERIES_ID " as series, " ROW " as row from changed at"
+        " cross join lateral (select" ROW_PARTS ", greatest(at.own_change, max(k.change)) as change from " NEWEST
+        " n left join change_marks k on k.checkpoint = n.checkpoint and k.run = n.run"
+        " group by method, bits, " IDENTITY ") g where g.change > $13 and g.change <= (select change from upto))"
+        " select json_build_object('items', coalesce((select json_agg(json_build_array(row) order by change, number,"
+        " series) from found), '[]'), 'cursor', u.change::text, 'next', case when u.more then u.change::text end)"
+        " from upto u",
+        VALUES(value_json(selection->trajectories), value_text(filter->method), value_integer(filter->bits),
+               value_text(filter->dataset), value_text(filter->protocol), value_text(filter->calibration),
+               value_json(filter->metrics), value_text(selection->checkpoint.text), value_integer(filter->step_from),
+               value_integer(filter->step_to), value_json(filter->tags), value_integer(limit), value_integer(after)),
+        document, error);
 }

@@ -43,4 +43,13 @@ MUST_CHECK enum status measurement_series(struct connection *connection, const s
 MUST_CHECK enum status measurement_page(struct connection *connection, const struct measurement_selection *selection,
                                         const struct page *page, json_t **document, struct error *error);
 
+/* {"items", "next", "cursor"}: the rows of the selection that are new or changed since the change `since` (changes.h),
+ * in the order in which they changed, a row once with its newest numbers: it looks at page->limit changes at most. The
+ * page's cursor, where there is one, counts in place of `since`. "cursor": everything up to there is told; "next": the
+ * same while there is more at once, else null. Of the log only its marks are read, so no `since` is too old; one beyond
+ * the log's end is STATUS_GONE. */
+MUST_CHECK enum status measurement_updates(struct connection *connection, const struct measurement_selection *selection,
+                                           const struct page *page, int64_t since, json_t **document,
+                                           struct error *error);
+
 #endif

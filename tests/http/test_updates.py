@@ -1,0 +1,98 @@
+"""GET /v1/measurements?updated_since=: the rows that are new or changed, in order, each once."""
+
+import csv
+import io
+
+import models
+import pytest
+
+KEY = ("checkpoint", "series")
+
+
+@pytest.fixture(scope="module")
+def course(service):
+    """Three checkpoints of which the last has the first one's content; the first two are measured."""
+    for i, seed in enumerate((41, 42, 41)):
+        place = models.write_llama(service.files / "updates" / str(i), seed=seed)
+        service.checkpoint(place, "updates", f"step{i}", step=i)
+    service.sequences("updates-data", models.rows(4, 32))
+    for i in range(2):
+        measure(service, i, 4)
+    return "updates"
+
+
+def measure(service, step, bits):
+    params = {"method": {"name": "rtn", "bits": bits, "group_size": 32},
+              "evaluation": {"dataset": "updates-data", "sequence_length": None}}
+    run = service.run("quantize", checkpoint=f"updates/step{step}", **params)
+    assert run["state"] == "succeeded"
+    return run["id"]
+
+
+def updates(service, since, query=""):
+    """Rows and cursor, over all pages."""
+    page = service.get(f"/v1/measurements?trajectory=updates&updated_since={since}{query}").json
+    rows = page["items"]
+    while page["next"]:
+        page = service.get(page["next"]).json
+        rows += page["items"]
+    return rows, page["cursor"]
+
+
+def keys(rows):
+    return [tuple(row[field] for field in KEY) for row in rows]
+
+
+def test_from_the_beginning_it_is_the_whole_table(service, course):
+    table = service.get("/v1/measurements?trajectory=updates&limit=1000").json["items"]
+    assert len(table) == 6  # full precision and 4 bits, also of the checkpoint with the same content
+    for query in ("", "&limit=1", "&limit=2", "&limit=1000"):
+        rows, _ = updates(service, 0, query)
+        assert len(rows) == len(table)
+        assert sorted(rows, key=str) == sorted(table, key=str)
+
+
+def test_only_what_changed_since_and_each_row_once(service, course):
+    _, before = updates(service, 0)
+    assert updates(service, before) == ([], before)
+    run = measure(service, 1, 3)
+    rows, after = updates(service, before)
+    # 3 bits is new; full precision was measured again on the way; 4 bits did not change.
+    assert {(row["checkpoint_name"], row["bits"]) for row in rows} == {("step1", 3), ("step1", None)}
+    assert {row["run"] for row in rows} == {run} and int(after) > int(before)
+    measure(service, 0, 3)
+    measure(service, 1, 2)
+    rows, last = updates(service, before)
+    assert len(keys(rows)) == len(set(keys(rows)))
+    # In the order of the changes: step1 at 3 bits, then step0 and its twin, then step1 at 2 bits and full precision.
+    told = [(row["checkpoint_name"], row["bits"]) for row in rows]
+    assert told[0] == ("step1", 3) and set(told[-2:]) == {("step1", 2), ("step1", None)}
+    assert set(told[1:-2]) == {(f"step{i}", bits) for i in (0, 2) for bits in (3, None)}
+    assert updates(service, before, "&limit=1") == (rows, last)
+
+
+def test_a_changed_checkpoint_changes_all_its_rows_and_no_others(service, course):
+    _, before = updates(service, 0)
+    assert service.request("PATCH", "/v1/checkpoints/updates%2Fstep1", {"tokens": 77}).status == 200
+    rows, after = updates(service, before)
+    assert {row["checkpoint_name"] for row in rows} == {"step1"} and {row["tokens"] for row in rows} == {77}
+    assert sorted(keys(rows)) == sorted(keys(r for r in updates(service, 0)[0] if r["checkpoint_name"] == "step1"))
+    # What happens elsewhere moves the cursor on all the same.
+    service.checkpoint(models.write_llama(service.files / "updates-else", seed=9), "updates elsewhere", "step0")
+    rows, later = updates(service, after)
+    assert rows == [] and int(later) > int(after)
+
+
+def test_as_lines_and_as_csv_the_cursor_is_a_header(service, course):
+    rows, cursor = updates(service, 0, "&fields=checkpoint,series,delta")
+    answer = service.get("/v1/measurements?trajectory=updates&updated_since=0&format=csv&fields=checkpoint,series,delta")
+    assert answer.headers["Deltaq-Cursor"] == cursor
+    found = list(csv.DictReader(io.StringIO(answer.body.decode())))
+    assert keys(found) == keys(rows) and any(row["delta"] for row in found)
+    lines = service.get(f"/v1/measurements?trajectory=updates&updated_since={cursor}&format=ndjson")
+    assert lines.body == b"" and lines.headers["Deltaq-Cursor"] == cursor
+
+
+@pytest.mark.parametrize("since,status", [("x", 422), ("-1", 422), ("", 422), ("99999999999", 410)])
+def test_cursors_that_no_answer_gave(service, course, since, status):
+    assert service.get(f"/v1/measurements?updated_since={since}").status == status
