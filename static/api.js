@@ -34,10 +34,10 @@ async function problemOf(response) {
 }
 
 /* The response, or a Problem; when the server cannot be reached, one of status 0. */
-export async function send(method, path, { accept = "application/json", signal, more = {} } = {}) {
+export async function send(method, path, { accept = "application/json", signal, more = {}, body } = {}) {
   let response;
   try {
-    response = await fetch(path, { method, signal, headers: headers({ Accept: accept, ...more }) });
+    response = await fetch(path, { method, signal, body, headers: headers({ Accept: accept, ...more }) });
   } catch (cause) {
     if (cause.name === "AbortError") throw cause;
     throw new Problem({ title: "No connection", detail: "the server cannot be reached; is deltaq serve running?" }, 0);
@@ -50,8 +50,11 @@ export async function get(path, signal) {
   return (await send("GET", path, { signal })).json();
 }
 
-export async function post(path, signal) {
-  return (await send("POST", path, { signal, more: { "Idempotency-Key": crypto.randomUUID?.() ?? String(Math.random()) } })).json();
+/* `content`, where there is some, is sent as JSON. */
+export async function post(path, signal, content) {
+  const more = { "Idempotency-Key": crypto.randomUUID?.() ?? String(Math.random()) };
+  if (content !== undefined) more["Content-Type"] = "application/json";
+  return (await send("POST", path, { signal, more, body: content === undefined ? undefined : JSON.stringify(content) })).json();
 }
 
 export async function csv(path, signal) {

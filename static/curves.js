@@ -1,45 +1,12 @@
 /* curves.js: what the curve pages show, out of the API's answers. Pure but for load(). */
 import { at, get, list, query } from "./api.js";
-import { isNumber } from "./format.js";
+import { bitsOf, columnOf, keyOf, protocolsToName, withTexts } from "./series.js";
+import { evaluationIn } from "./words.js";
 
 /* What curves are drawn against. */
 export const AXES = { tokens: "tokens", step: "step", learning_rate: "learning rate" };
 
-export function bitsOf(series) {
-  if (isNumber(series.bits)) return series.bits;
-  const found = /(\d+)-bit/.exec(series.label ?? "");
-  return found ? Number(found[1]) : null;
-}
-
-/* What tells one curve of a trajectory from another. */
-export function columnOf(series) {
-  return JSON.stringify([series.label ?? "", series.dataset ?? "", series.evaluation ?? ""]);
-}
-
-export function keyOf(series) {
-  return JSON.stringify([series.trajectory, series.label ?? "", series.dataset ?? "", series.evaluation ?? ""]);
-}
-
-/* Series that differ by nothing but their evaluation's protocol (another number of sequences, say) get the head of its id. */
-function withEvaluations(seriesList) {
-  const protocols = new Map();
-  for (const series of seriesList) {
-    const key = keyOf(series);
-    protocols.set(key, (protocols.get(key) ?? new Set()).add(series.protocol_id ?? ""));
-  }
-  return seriesList.map((series) => (protocols.get(keyOf(series)).size > 1 ? { ...series, evaluation: (series.protocol_id ?? "").slice(0, 6) || "earlier" } : series));
-}
-
-/* Several data sets among the series: then their names are part of the labels. */
-function datasetsDiffer(seriesList) {
-  return new Set(seriesList.map((series) => series.dataset ?? "")).size > 1;
-}
-
-export function labelOf(series, withDataset) {
-  const label = series.label || "full precision";
-  const named = withDataset && series.dataset ? `${label} on ${series.dataset}` : label;
-  return series.evaluation ? `${named} (evaluation ${series.evaluation})` : named;
-}
+const MOST_CHECKPOINTS = 200000, PAGE = 1000;
 
 function compareSeries(a, b) {
   const text = (value) => value ?? "";
@@ -51,33 +18,67 @@ function along(a, b) {
   return (a.tokens ?? a.step ?? Infinity) - (b.tokens ?? b.step ?? Infinity) || a.name.localeCompare(b.name, "en", { numeric: true });
 }
 
-/* Answers for some trajectories -> {metric, x, trajectories, checkpoints: Map id -> document, curves, loss, largest_algebraic, trace, rate}. */
-export function assemble(names, metric, x, answers) {
+/* Answers for some trajectories -> {metric, x, names, checkpoints: Map id -> document, curves, loss, largest_algebraic, trace, rate, parents,
+ * others}. What was not answered yet is empty. */
+export function assemble(names, metric, x, answers, spoken = new Map()) {
   const checkpoints = new Map();
-  for (const item of answers.checkpoints.flat()) checkpoints.set(item.id, item);
-  const named = (answer, panel) => withEvaluations(answer.series).map((series) => ({ ...series, panel, bits: bitsOf(series), key: keyOf(series) }));
+  for (const item of (answers.checkpoints ?? []).flat()) checkpoints.set(item.id, item);
+  const named = (answer, panel) => withTexts((answer?.series ?? []).map((series) => ({ ...series, panel, bits: bitsOf(series), key: keyOf(series) })), spoken);
   const curves = named(answers.curves, "curve");
   const order = (series) => names.indexOf(series.trajectory);
   curves.sort((a, b) => order(a) - order(b) || compareSeries(a, b));
-  const rate = x === "learning_rate" ? [] : named(answers.rate, "rate");
   return { metric, x, names, checkpoints, curves, loss: named(answers.loss, "loss"), largest_algebraic: named(answers.largest_algebraic, "largest_algebraic"),
-    trace: named(answers.trace, "trace"), rate, datasets: datasetsDiffer(curves) };
+    trace: named(answers.trace, "trace"), rate: x === "learning_rate" ? [] : named(answers.rate, "rate"), parents: answers.parents ?? new Map(), others: answers.others?.series ?? [],
+    whole: Boolean(answers.checkpoints) };
 }
 
 /* Losses of the full-precision checkpoints: as quantize runs measured them, or, for a trajectory where none did, as training did. The two
- * are not mixed in one curve: they may stand on different parts of the data. */
+ * are not mixed in one curve: they may stand on different parts of the data; each series says which it is. */
 function losses(measured, trained) {
   const have = new Set(measured.series.map((series) => series.trajectory));
-  return { series: [...measured.series, ...trained.series.filter((series) => !have.has(series.trajectory))] };
+  const of = (series, source) => series.map((one) => ({ ...one, source }));
+  return { series: [...of(measured.series, "loss_fp"), ...of(trained.series.filter((series) => !have.has(series.trajectory)), "validation_loss")] };
 }
 
-export async function load(names, metric, x, signal) {
-  const curve = (which) => get(query("/v1/curves", { trajectory: names, metric: which, x }), signal);
-  const [curves, measured, trained, rate, top, trace, ...pages] = await Promise.all([
-    curve(metric), curve("loss_fp"), curve("validation_loss"), curve("learning_rate"), curve("largest_algebraic"), curve("trace"),
-    ...names.map((name) => list(query("/v1/checkpoints", { trajectory: name, limit: 200 }), signal, 5000)),
-  ]);
-  return assemble(names, metric, x, { curves, loss: losses(measured, trained), rate, largest_algebraic: top, trace, checkpoints: pages.map((page) => page.items) });
+/* Words for evaluations that nothing but their protocol tells apart. */
+async function speak(lists, signal) {
+  const asked = protocolsToName(lists);
+  const said = await Promise.all(asked.map(({ run }) => get(at("runs", run), signal).then(evaluationIn).catch(() => "")));
+  return new Map(asked.map(({ protocol_id }, index) => [protocol_id, said[index]]).filter(([, words]) => words));
+}
+
+/* Map trajectory -> id of the checkpoint that it was continued from, of those that a train run made so. */
+async function parentsOf(names, signal) {
+  const pages = await Promise.all(names.map((name) => list(query("/v1/runs", { kind: "train", trajectory: name, limit: 100 }), signal, 200)));
+  const found = new Map();
+  pages.forEach(({ items }, index) => {
+    const first = items.filter((run) => typeof run.params?.from === "string").at(-1);
+    if (first) found.set(names[index], first.params.from);
+  });
+  return found;
+}
+
+/* Curves of trajectories that were branched from and are not shown. */
+async function origins(names, parents, curve, signal) {
+  const homes = await Promise.all([...parents.values()].map((id) => get(at("checkpoints", id), signal).then((found) => found.trajectory).catch(() => null)));
+  const missing = [...new Set(homes)].filter((name) => name !== null && !names.includes(name));
+  return missing.length ? curve(missing) : { series: [] };
+}
+
+/* Everything, in steps: show(model) is called with the measure first, then with the panels, then with all checkpoints, which may be many. */
+export async function load(names, metric, x, signal, show) {
+  const curve = (which, of = names) => get(query("/v1/curves", { trajectory: of, metric: which, x }), signal);
+  const answers = { curves: await curve(metric) };
+  show(assemble(names, metric, x, answers));
+  const [measured, trained, rate, largest_algebraic, trace, parents] = await Promise.all([
+    curve("loss_fp"), curve("validation_loss"), curve("learning_rate"), curve("largest_algebraic"), curve("trace"), parentsOf(names, signal)]);
+  Object.assign(answers, { loss: losses(measured, trained), rate, largest_algebraic, trace, parents });
+  const [spoken, others] = await Promise.all([speak([answers.curves.series, measured.series], signal), origins(names, parents, (of) => curve(metric, of), signal)]);
+  answers.others = others;
+  show(assemble(names, metric, x, answers, spoken));
+  const pages = await Promise.all(names.map((name) => list(query("/v1/checkpoints", { trajectory: name, limit: PAGE }), signal, MOST_CHECKPOINTS)));
+  answers.checkpoints = pages.map((page) => page.items);
+  show(assemble(names, metric, x, answers, spoken));
 }
 
 export function trajectory(name, signal) {
@@ -88,7 +89,7 @@ export function trajectory(name, signal) {
 export function table(model) {
   const columns = new Map();
   for (const series of [...model.curves].sort(compareSeries)) {
-    columns.set(columnOf(series), { key: columnOf(series), label: labelOf(series, model.datasets), bits: series.bits });
+    columns.set(columnOf(series), { key: columnOf(series), label: series.text, bits: series.bits });
   }
   const rows = new Map();
   const sorted = [...model.checkpoints.values()].sort(along);
@@ -121,6 +122,7 @@ export function hoverDetails(model) {
       for (const point of series.points) {
         const entry = found.get(point.checkpoint) ?? {};
         entry[field] ??= point.y;
+        if (series.source) entry.source ??= series.source;
         found.set(point.checkpoint, entry);
       }
     }

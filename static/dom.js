@@ -55,6 +55,12 @@ export function save(name, content, type) {
   setTimeout(() => URL.revokeObjectURL(url), 10000);
 }
 
+/* The curl command that sends `body` to `path`, or reads it where there is no body. */
+export function curl(path, body = null) {
+  const sent = body === null ? "" : ` -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(body).replace(/'/g, "'\\''")}'`;
+  return `curl ${location.origin}${path.includes("&") ? `'${path}'` : path}${sent}`;
+}
+
 /* A command to copy, with its button. */
 export function command(text) {
   const button = h("button", { type: "button", class: "small" }, "Copy");

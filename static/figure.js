@@ -1,11 +1,14 @@
 /* figure.js: the figure of a trajectory as Plotly wants it: panels over one x axis, the measure at the top. Pure functions of the model (curves.js), so
  * that screen and export draw the same. */
-import { AXES, hoverDetails, labelOf } from "./curves.js";
+import { AXES, hoverDetails } from "./curves.js";
 import { FLAGS } from "./integrity.js";
 import { compact, integer, isNumber, scientific } from "./format.js";
 import { FONT } from "./look.js";
+import { branches, decayStart, newestPoint, worstPoint } from "./marks.js";
 import { axisTitle, formatOf, fromZero, metric as metricOf, scaleOf } from "./metrics.js";
 import { dash, hollow, symbol, translucent } from "./palette.js";
+import { fullName } from "./series.js";
+import { thin } from "./thin.js";
 
 const MARKED_POINTS = 40; /* a curve of more points is drawn without markers: they would hide its dash */
 
@@ -22,17 +25,23 @@ function valueText(metric, point) {
   return `${plain(metricOf(metric).label)} <b>${text(point.y)}</b>${bounds ? ` (95 %: ${bounds})` : ""}`;
 }
 
-function hoverText(series, point, more, metric, withDataset) {
+/* The metric of the panel that a series is in; of losses it says who measured them. */
+function below(panel, source) {
+  return panel === "loss" && source ? source : BELOW[panel];
+}
+
+function hoverText(series, point, more, metric) {
   const lines = [`<b>${plain(point.checkpoint_name ?? more?.name ?? point.checkpoint)}</b>  ${plain(series.trajectory)}`];
-  if (series.panel === "curve") lines.push(plain(labelOf(series, withDataset)), valueText(metric, point));
+  if (series.panel === "curve") lines.push(plain(series.text), valueText(metric, point));
   const position = [];
   if (isNumber(more?.tokens)) position.push(`${compact(more.tokens)} tokens`);
   if (isNumber(more?.step)) position.push(`step ${integer(more.step)}`);
   if (position.length) lines.push(position.join(" · "));
-  for (const [panel, name] of Object.entries(BELOW)) {
-    const value = series.panel === panel ? point.y : more?.[panel];
+  for (const panel of Object.keys(BELOW)) {
+    const value = series.panel === panel ? point.y : more?.[panel], name = below(panel, series.panel === panel ? series.source : more?.source);
     if (isNumber(value)) lines.push(`${plain(metricOf(name).axis)} ${formatOf(metricOf(name)).text(value)}`);
   }
+  if (series.panel === "loss" && series.text !== "full precision") lines.push(plain(series.text));
   if (more?.averaged) lines.push(`average of ${more.averaged} checkpoints`);
   for (const flag of point.flags ?? []) lines.push(`<b>▲ ${plain(FLAGS[flag]?.[1] ?? flag)}</b>`);
   return lines.join("<br>");
@@ -47,7 +56,7 @@ function bandTrace(series, points, options) {
   return {
     type: "scatter", mode: "lines", x: [...x, ...back.map((point) => point.x)], xaxis: "x", yaxis: "y",
     y: [...measured.map((point) => Math.max(options.floor, scale * point.low)), ...back.map((point) => Math.max(options.floor, scale * point.high))],
-    fill: "toself", fillcolor: translucent(options.colour(series.trajectory), options.dark ? 0.2 : 0.13), line: { width: 0 },
+    fill: "toself", fillcolor: translucent(options.colourOf(series), options.dark ? 0.2 : 0.13), line: { width: 0 },
     hoverinfo: "skip", showlegend: false, legendgroup: series.key, name: "interval", meta: { key: series.key, kind: "band" },
   };
 }
@@ -63,14 +72,14 @@ function marker(series, colour, { ink }) {
 }
 
 function curveTrace(series, points, options, more) {
-  const scale = scaleOf(options.metric), colour = options.colour(series.trajectory);
+  const scale = scaleOf(options.metric), colour = options.colourOf(series);
   const trace = {
     type: "scatter", mode: mode(points, options), xaxis: "x", yaxis: "y",
     x: points.map((point) => point.x), y: points.map((point) => scale * point.y),
     line: { color: colour, width: 2, dash: dash(series.bits) }, marker: marker(series, colour, options),
-    text: points.map((point) => hoverText(series, point, more.get(point.checkpoint), options.metric, options.datasets)),
+    text: points.map((point) => hoverText(series, point, more.get(point.checkpoint), options.metric)),
     hovertemplate: "%{text}<extra></extra>", legendgroup: series.key, meta: { key: series.key, kind: "curve" },
-    name: plain(`${series.trajectory} · ${labelOf(series, options.datasets)}`),
+    customdata: points.map((point) => point.checkpoint), name: plain(fullName(series)),
   };
   if (options.x === "learning_rate") {
     const bound = (field) => points.map((point) => (isNumber(point[field]) ? scale * Math.abs(point[field] - point.y) : 0));
@@ -90,43 +99,94 @@ function flagTrace(series, points, axis, options) {
   };
 }
 
-function sideTrace(series, axis, options, more) {
-  const colour = options.colour(series.trajectory), bounded = series.points.some((point) => isNumber(point.low) && isNumber(point.high));
-  const reach = (field) => series.points.map((point) => (isNumber(point[field]) ? Math.abs(point[field] - point.y) : 0));
+/* One trace of single points, each in the colour of its curve. */
+function pointsTrace(kind, found, options, { text, ...more }) {
+  const scale = scaleOf(options.metric), shown = found.filter(({ point }) => point !== null && isNumber(point.x) && isNumber(point.y));
+  if (!shown.length) return null;
+  const colours = shown.map(({ series }) => options.colourOf(series));
+  return {
+    type: "scatter", xaxis: "x", yaxis: "y", x: shown.map(({ point }) => point.x), y: shown.map(({ point }) => scale * point.y), hoverinfo: "skip", showlegend: false,
+    ...(text ? { text: shown.map(() => text), textfont: { size: 18, color: colours }, cliponaxis: false } : { marker: { symbol: "circle-open", size: 12, color: colours, line: { color: colours, width: 1.5 } } }),
+    ...more, name: kind, meta: { kind },
+  };
+}
+
+/* From the point that a branch was taken from to its own first. */
+function branchTrace({ series, from, to }, options) {
+  const scale = scaleOf(options.metric);
+  return {
+    type: "scatter", mode: "lines", xaxis: "x", yaxis: "y", x: [from.x, to.x], y: [scale * from.y, scale * to.y], hoverinfo: "skip", showlegend: false,
+    line: { color: options.colourOf(series), width: 1.2, dash: "dot" }, legendgroup: series.key, name: "branch", meta: { key: series.key, kind: "branch" },
+  };
+}
+
+function markTraces(shown, model, options) {
+  if (options.x === "learning_rate") return [];
+  const of = (find) => shown.map((series) => ({ series, point: series.points.length ? find(series) : null }));
+  return [...branches(shown, model.parents, model.others).map((one) => branchTrace(one, options)),
+    pointsTrace("worst", of((series) => worstPoint(series, options.metric)), options, { mode: "text", text: "▾", textposition: "top center" }),
+    pointsTrace("newest", of(newestPoint), options, { mode: "markers" })];
+}
+
+/* Trajectories whose rate falls, and where it begins to. */
+export function decays(model) {
+  return model.x === "learning_rate" ? [] : model.rate.map((series) => ({ trajectory: series.trajectory, point: decayStart(series.points) })).filter(({ point }) => point !== null);
+}
+
+function sideTrace(series, points, axis, options, more) {
+  const colour = options.colour(series.trajectory), bounded = points.some((point) => isNumber(point.low) && isNumber(point.high));
+  const reach = (field) => points.map((point) => (isNumber(point[field]) ? Math.abs(point[field] - point.y) : 0));
   return {
     ...(bounded ? { error_y: { type: "data", symmetric: false, array: reach("high"), arrayminus: reach("low"), color: colour, thickness: 1, width: 2 } } : {}),
-    type: "scatter", mode: mode(series.points, options), xaxis: "x", yaxis: axis,
-    x: series.points.map((point) => point.x), y: series.points.map((point) => point.y), line: { color: colour, width: 1.5 },
+    type: "scatter", mode: mode(points, options), xaxis: "x", yaxis: axis,
+    x: points.map((point) => point.x), y: points.map((point) => point.y), line: { color: colour, width: 1.5 },
     marker: { color: colour, size: 4 }, showlegend: false, name: plain(series.trajectory), meta: { key: series.key, kind: series.panel },
-    text: series.points.map((point) => hoverText(series, point, more.get(point.checkpoint), options.metric, options.datasets)),
-    hovertemplate: "%{text}<extra></extra>",
+    text: points.map((point) => hoverText(series, point, more.get(point.checkpoint), options.metric)),
+    hovertemplate: "%{text}<extra></extra>", customdata: points.map((point) => point.checkpoint),
   };
 }
 
 /* What a logarithmic axis spans: the values, and the intervals as far as they do not pull it towards zero. In drawn units; null: nothing. */
 function logSpan(model, options) {
   const scale = scaleOf(model.metric);
-  const points = model.curves.filter((series) => !options.hidden.has(series.key)).flatMap((series) => series.points).filter((point) => point.y > 0);
+  const points = model.curves.filter((series) => !options.hidden.has(fullName(series))).flatMap((series) => series.points).filter((point) => point.y > 0);
   if (!points.length) return null;
-  const low = Math.min(...points.map((point) => point.y)), high = Math.max(...points.map((point) => Math.max(point.y, point.high ?? 0)));
-  const lowest = Math.min(...points.map((point) => (point.low > 0 ? point.low : point.y)));
+  let low = Infinity, high = 0, lowest = Infinity;
+  for (const point of points) {
+    low = Math.min(low, point.y);
+    high = Math.max(high, point.y, point.high ?? 0);
+    lowest = Math.min(lowest, point.low > 0 ? point.low : point.y);
+  }
   return [scale * Math.max(lowest, low / 2) * 0.85, scale * high * 1.15];
 }
 
+/* Details and panels of a model do not change: they are made once. */
+const kept = new WeakMap();
+
+function detailsOf(model) {
+  if (!kept.has(model)) kept.set(model, hoverDetails(model));
+  return kept.get(model);
+}
+
+/* Points that can be drawn, by ascending x; as many as pixels can show. */
+function drawable(series, options) {
+  const points = series.points.filter((point) => isNumber(point.x) && isNumber(point.y) && !(options.xLog && !(point.x > 0)));
+  return options.x === "learning_rate" ? points : thin(points, options.zoom?.x ?? null, options.xLog);
+}
+
 export function traces(model, options) {
-  const more = hoverDetails(model), floor = options.yLog ? logSpan(model, options)?.[0] / 10 : -Infinity;
-  const full = { ...options, metric: model.metric, x: model.x, datasets: model.datasets, floor };
-  const out = [];
-  const shown = model.curves.filter((series) => !options.hidden.has(series.key));
-  const drawable = (series) => series.points.filter((point) => isNumber(point.x) && isNumber(point.y));
-  if (model.x !== "learning_rate") for (const series of shown) out.push(bandTrace(series, drawable(series), full));
-  for (const series of shown) out.push(curveTrace(series, drawable(series), full, more));
-  for (const series of shown) out.push(flagTrace(series, drawable(series), "y", full));
+  const more = detailsOf(model), floor = options.yLog ? logSpan(model, options)?.[0] / 10 : -Infinity;
+  const full = { ...options, metric: model.metric, x: model.x, floor };
+  const out = [], shown = model.curves.filter((series) => !options.hidden.has(fullName(series))), points = new Map(shown.map((series) => [series, drawable(series, full)]));
+  if (model.x !== "learning_rate") for (const series of shown) out.push(bandTrace(series, points.get(series), full));
+  for (const series of shown) out.push(curveTrace(series, points.get(series), full, more));
+  out.push(...markTraces(shown, model, full));
+  for (const series of shown) out.push(flagTrace(series, series.points, "y", full));
   /* A trajectory all of whose curves are hidden is hidden in the other panels too. */
   const present = new Set(model.curves.map((series) => series.trajectory)), left = new Set(shown.map((series) => series.trajectory));
   const visible = (series) => left.has(series.trajectory) || !present.has(series.trajectory);
   sides(model).forEach(({ series }, index) => {
-    for (const one of series.filter(visible)) out.push(sideTrace(one, `y${index + 2}`, full, more), flagTrace(one, one.points, `y${index + 2}`, full));
+    for (const one of series.filter(visible)) out.push(sideTrace(one, drawable(one, full), `y${index + 2}`, full, more), flagTrace(one, one.points, `y${index + 2}`, full));
   });
   return out.filter(Boolean);
 }
@@ -146,7 +206,8 @@ export function logTicks(values) {
 
 /* The panels below the measure, top down: loss, curvature where it was measured, and the learning rate where it is known and not the x axis. */
 function sides(model) {
-  const panel = (name, more) => ({ series: model[name], title: plain(axisTitle(BELOW[name])), nticks: 4, ...more });
+  const titles = (name) => [...new Set(model[name].map((series) => axisTitle(below(name, series.source))))].join(" or ") || axisTitle(BELOW[name]);
+  const panel = (name, more) => ({ series: model[name], title: plain(titles(name)), nticks: 4, ...more });
   const measured = ({ series }) => series.some(({ points }) => points.length);
   const rate = model.x === "learning_rate" ? [] : [panel("rate", { rangemode: "tozero" })];
   return [panel("loss", { nticks: 6 }), ...[panel("largest_algebraic"), panel("trace"), ...rate].filter(measured)];
@@ -172,6 +233,28 @@ function panelTitle(text, top, ink, size) {
   return { text, xref: "paper", yref: "paper", x: 0, y: top, xanchor: "left", yanchor: "bottom", showarrow: false, yshift: 3, font: { color: ink.text, size } };
 }
 
+/* Least and greatest positive x. */
+function positiveEnds(model) {
+  let low = Infinity, high = 0;
+  for (const series of model.curves) {
+    for (const { x } of series.points) {
+      if (x > 0) low = Math.min(low, x);
+      high = Math.max(high, x);
+    }
+  }
+  return high > 0 ? [low, high] : [];
+}
+
+/* A line through all panels where the rate of a trajectory begins to fall. */
+function decayShape({ trajectory, point }, options) {
+  return { type: "line", xref: "x", yref: "paper", x0: point.x, x1: point.x, y0: 0, y1: 1, layer: "below", line: { color: options.colour(trajectory), width: 1, dash: "dashdot" } };
+}
+
+/* Of an axis that the reader zoomed: its range instead of its own. */
+function zoomed(range) {
+  return range ? { range, autorange: false } : {};
+}
+
 export function layout(model, options) {
   const { ink, narrow } = options, below = sides(model), place = domains(below.length);
   const size = narrow ? 11 : 12;
@@ -179,16 +262,15 @@ export function layout(model, options) {
     gridcolor: ink.grid, linecolor: ink.line, zerolinecolor: ink.line, tickfont: { color: ink.muted, size }, ticks: "outside", ticklen: 3,
     tickcolor: ink.line, automargin: true, exponentformat: "power", nticks: narrow ? 5 : 8,
   };
-  const values = (field) => model.curves.flatMap((series) => series.points.map((point) => point[field]));
   const span = options.yLog ? logSpan(model, options) : null;
   const out = {
     autosize: true, height: options.height, paper_bgcolor: ink.paper, plot_bgcolor: ink.paper, hovermode: "closest", hoverdistance: 40, showlegend: false,
     margin: { l: narrow ? 40 : 56, r: narrow ? 10 : 16, t: 26, b: 44 }, font: { family: FONT, size, color: ink.text },
-    dragmode: narrow ? false : "zoom", uirevision: [model.metric, model.x, options.xLog, options.yLog].join(),
+    dragmode: narrow ? false : "zoom", uirevision: [model.metric, model.x, options.xLog, options.yLog].join(), shapes: decays(model).map((one) => decayShape(one, options)),
     hoverlabel: { bgcolor: ink.paper, bordercolor: ink.line, font: { family: FONT, color: ink.text, size: 12 }, align: "left" },
     xaxis: { ...axis, type: options.xLog ? "log" : "linear", anchor: `y${below.length + 1}`, title: { text: AXES[model.x], font: { color: ink.text, size }, standoff: 8 }, nticks: narrow ? 5 : 10,
-      exponentformat: model.x === "learning_rate" ? "power" : "B", zeroline: false, showline: true, showspikes: true, spikemode: "across", spikesnap: "data", spikethickness: 1, spikedash: "dot", spikecolor: ink.muted, ...(options.xLog ? logTicks(values("x")) : {}) },
-    yaxis: { ...axis, type: options.yLog ? "log" : "linear", domain: place.y, rangemode: fromZero(model.metric) && !options.yLog ? "tozero" : "normal", ...(span ? { range: span.map(Math.log10), ...logTicks(span) } : {}) },
+      exponentformat: model.x === "learning_rate" ? "power" : "B", zeroline: false, showline: true, showspikes: true, spikemode: "across", spikesnap: "data", spikethickness: 1, spikedash: "dot", spikecolor: ink.muted, ...(options.xLog ? logTicks(positiveEnds(model)) : {}), ...zoomed(options.zoom?.x) },
+    yaxis: { ...axis, type: options.yLog ? "log" : "linear", domain: place.y, rangemode: fromZero(model.metric) && !options.yLog ? "tozero" : "normal", ...(span ? { range: span.map(Math.log10), ...logTicks(span) } : {}), ...zoomed(options.zoom?.y) },
     annotations: [panelTitle(plain(axisTitle(model.metric)), place.y[1], ink, size)],
   };
   below.forEach(({ title, nticks, rangemode = "normal" }, index) => {

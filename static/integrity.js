@@ -1,6 +1,6 @@
 /* integrity.js: what is wrong with the checkpoints of a trajectory, as GET …/integrity tells: a panel on the curve page, words for marks. */
 import { at, get } from "./api.js";
-import { command, h } from "./dom.js";
+import { command, curl, h } from "./dom.js";
 import { integer, isNumber, percent, plural, scientific } from "./format.js";
 
 /* A flag in a word, and in a sentence for the text that hovers. */
@@ -51,9 +51,17 @@ const KINDS = [
   ["gaps", "Missing checkpoints", (row) => [`${integer(row.missing)} between `, name(row.after), " and ", name(row.before)]],
 ];
 
-function healthCommand(trajectory) {
-  const body = { name: `${trajectory}-health`, kind: "health", standing: true, grid: { checkpoint: { trajectory } } };
-  return command(`curl ${location.origin}/v1/sweeps -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(body).replace(/'/g, "'\\''")}'`);
+function healthCommand(trajectories) {
+  return command(trajectories.map((trajectory) => curl("/v1/sweeps", { name: `${trajectory}-health`, kind: "health", standing: true, grid: { checkpoint: { trajectory } } })).join("\n"));
+}
+
+/* What nobody has read yet, of all trajectories at once. */
+function unread(trajectories, integrities) {
+  const names = integrities.map(([title]) => title), several = names.length > 1;
+  if (!names.length) return null;
+  return h("section", { class: "integrity", "aria-label": "Not read yet" }, several ? h("h3", {}, "Not read yet") : null, trajectories.filter((one) => names.includes(one.name)).map(watching),
+    h("p", { class: "muted" }, several ? ["The weights of ", names.map((name, index) => [index ? ", " : "", h("span", { class: "name" }, name)]), " have not been read yet. Standing sweeps read them, and those to come:"]
+      : "The weights have not been read yet. A standing sweep reads them, and those to come:"), healthCommand(names));
 }
 
 function state(integrity) {
@@ -76,7 +84,7 @@ function block(trajectory, integrity, several) {
   const found = KINDS.filter(([field]) => integrity[field].length);
   return h("section", { class: "integrity", "aria-label": `Integrity of ${integrity.trajectory}` }, several ? h("h3", { class: "name" }, integrity.trajectory) : null,
     watching(trajectory),
-    !integrity.checkpoints ? h("p", { class: "muted" }, "No checkpoint yet.") : integrity.measured ? state(integrity) : h("div", {}, h("p", { class: "muted" }, "The weights have not been read yet. A standing sweep reads them, and those to come:"), healthCommand(integrity.trajectory)),
+    integrity.checkpoints ? state(integrity) : h("p", { class: "muted" }, "No checkpoint yet."),
     found.length ? h("div", { class: "findings" }, found.map(([field, title, show]) => h("div", {}, h("h4", {}, title), items(integrity[field], show)))) : null);
 }
 
@@ -84,7 +92,8 @@ function block(trajectory, integrity, several) {
 export function integrityPanel(trajectories, integrities) {
   const own = [...integrities].filter(([title, integrity]) => integrity.checkpoints || trajectories.find((one) => one.name === title)?.watch);
   if (!own.length) return null;
-  return h("section", { class: "panel", "aria-label": "Integrity" }, own.map(([title, integrity]) => block(trajectories.find((one) => one.name === title), integrity, own.length > 1)));
+  const waiting = own.filter(([, integrity]) => integrity.checkpoints && !integrity.measured), read = own.filter((one) => !waiting.includes(one));
+  return h("section", { class: "panel", "aria-label": "Integrity" }, unread(trajectories, waiting), read.map(([title, integrity]) => block(trajectories.find((one) => one.name === title), integrity, own.length > 1)));
 }
 
 /* Of a health run: the weights block by block. */

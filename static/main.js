@@ -3,6 +3,8 @@ import { token } from "./api.js";
 import { fill, h } from "./dom.js";
 import { loadMetrics } from "./metrics.js";
 import { askToken, failure } from "./notice.js";
+import { showCheckpoint } from "./page_checkpoint.js";
+import { showCompare } from "./page_compare.js";
 import { showCurves } from "./page_curves.js";
 import { showFlips } from "./page_flips.js";
 import { showRun } from "./page_run.js";
@@ -36,6 +38,8 @@ const told = (show) => async (given) => {
 
 route("/", "trajectories", told(showTrajectories));
 route("/curves", "trajectories", told(showCurves));
+route("/checkpoints/{id}", "trajectories", told(showCheckpoint));
+route("/compare", "trajectories", told(showCompare));
 route("/scatter", "scatter", told(showScatter));
 route("/flips", "flips", told(showFlips));
 route("/runs", "runs", told(showRuns));

@@ -1,6 +1,8 @@
 /* notice.js: what a page says when there is nothing to show, not yet, or not at all. */
 import { setToken } from "./api.js";
-import { command, fill, h } from "./dom.js";
+import { command, curl, fill, h } from "./dom.js";
+
+const SHORT = 256; /* tokens: fewer than the positions of any model that is worth a curve */
 
 export function loading(what) {
   return h("p", { class: "notice loading", role: "status" }, `Loading ${what} …`);
@@ -39,24 +41,28 @@ export function askToken(root, again, refused) {
 
 /* No trajectory yet: how to get one. */
 export function firstSteps() {
-  const here = location.origin;
-  const json = "-H 'Content-Type: application/json'";
   return h("div", { class: "notice empty" },
     h("h2", {}, "No trajectory yet"),
-    h("p", {}, "A trajectory is the checkpoints of one training run. Register a directory that holds some in the Hugging Face layout; their step is read from their names:"),
-    command(`curl ${here}/v1/trajectories/my-run/scan ${json} \\\n  -d '{"path": "/path/to/checkpoints"}'`),
-    h("p", {}, "Add text to measure on:"),
-    command(`curl ${here}/v1/datasets ${json} \\\n  -d '{"name": "validation", "path": "/path/to/text.txt", "format": "text"}'`),
+    h("p", {}, "A trajectory is the checkpoints of one training run. Register a directory that holds some in the Hugging Face layout; ",
+      "their step is read from their names:"),
+    command(curl("/v1/trajectories/my-run/scan", { path: "/path/to/checkpoints" })),
+    h("p", {}, "Add two texts, one that quantizers are calibrated on and another one to measure on:"),
+    command(curl("/v1/datasets", { name: "calibration", path: "/path/to/train.txt", format: "text" })),
+    command(curl("/v1/datasets", { name: "validation", path: "/path/to/validation.txt", format: "text" })),
     h("p", {}, "Then quantize each checkpoint at 3 and 4 bits; the curves grow here as the runs finish:"),
     sweepCommand("my-run"));
 }
 
-export function sweepCommand(trajectory) {
-  const body = {
+/* Calibrated on one text and measured on another: `names` are two registered data sets. */
+export function sweepCommand(trajectory, names = ["calibration", "validation"]) {
+  const [calibration, evaluation] = names;
+  return command(curl("/v1/sweeps", {
     name: `${trajectory}-gptq`, kind: "quantize",
-    base: { method: { name: "gptq" }, calibration: { dataset: "validation" }, evaluation: { dataset: "validation" } },
+    base: {
+      method: { name: "gptq" },
+      calibration: { dataset: calibration, sequence_length: SHORT, max_sequences: 128 },
+      evaluation: { dataset: evaluation, sequence_length: SHORT },
+    },
     grid: { checkpoint: { trajectory }, "method.bits": [3, 4] },
-  };
-  const quoted = JSON.stringify(body).replace(/'/g, "'\\''");
-  return command(`curl ${location.origin}/v1/sweeps -H 'Content-Type: application/json' \\\n  -d '${quoted}'`);
+  }));
 }

@@ -2,13 +2,13 @@
 import { get, list, query } from "./api.js";
 import { fill, h } from "./dom.js";
 import { ago, compact, integer, percent, plural } from "./format.js";
-import { bitsOf } from "./curves.js";
 import { markOf, queued, running, watch } from "./live.js";
 import { metric } from "./metrics.js";
 import { failure, firstSteps, loading, problem } from "./notice.js";
 import { colourIndex } from "./palette.js";
 import { curvesLink, link } from "./router.js";
 import { runningSection, title } from "./runs.js";
+import { bitsOf } from "./series.js";
 import { sparkline } from "./sparkline.js";
 import { dataTable } from "./table.js";
 

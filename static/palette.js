@@ -5,6 +5,9 @@ const DARK = ["#7fb0ff", "#ff9d6b", "#6fd39b", "#cf9df2", "#5fcbe0", "#ff8ab5", 
 const DASHES = { 2: "dot", 3: "dash", 4: "solid", 8: "dashdot" };
 const SYMBOLS = { gptq: "circle", rtn: "square", awq: "diamond", nf4: "triangle-up", fp4: "triangle-down", llm_int8: "cross", smoothquant: "x", mxfp4: "star", nvfp4: "hexagon", fp8: "pentagon", gptq_fp4: "hourglass" };
 
+/* Names of the quantizers that the server knows. */
+export const QUANTIZERS = Object.keys(SYMBOLS);
+
 const INK = {
   light: { paper: "#ffffff", text: "#1c2024", muted: "#59616a", bad: "#a8281e", grid: "#e8eaed", line: "#c4c9cf", heat: [[0, "#f1f5fb"], [0.5, "#7ea3d8"], [1, "#16386f"]], signed: [[0, "#1f7a4d"], [0.5, "#f4f5f6"], [1, "#b8450f"]] },
   dark: { paper: "#1a1e22", text: "#e6e8ea", muted: "#a2abb5", bad: "#ff9a8d", grid: "#2a3036", line: "#444c55", heat: [[0, "#1f2a3a"], [0.5, "#4878bb"], [1, "#c4dcff"]], signed: [[0, "#6fd39b"], [0.5, "#262b31"], [1, "#ff9d6b"]] },
@@ -26,6 +29,8 @@ export function scheme(dark) {
   return { ...INK[dark ? "dark" : "light"], dark, colour: (index) => colours[(index ?? 7) % colours.length] };
 }
 
+export const COLOURS = LIGHT.length;
+
 export function dash(bits) {
   return DASHES[bits] ?? "solid";
 }
@@ -37,6 +42,18 @@ export function hollow(bits) {
 
 export function symbol(method) {
   return SYMBOLS[method] ?? "circle";
+}
+
+/* Outlines of the markers about the origin, for legends: as Plotly draws them, but small. */
+const OUTLINES = {
+  circle: "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0Z", square: "M-3 -3H3V3H-3Z", diamond: "M0 -4L4 0L0 4L-4 0Z", "triangle-up": "M0 -4L4 3H-4Z", "triangle-down": "M0 4L4 -3H-4Z",
+  cross: "M-1.3 -4H1.3V-1.3H4V1.3H1.3V4H-1.3V1.3H-4V-1.3H-1.3Z", x: "M-4 -2.3L-2.3 -4L0 -1.7L2.3 -4L4 -2.3L1.7 0L4 2.3L2.3 4L0 1.7L-2.3 4L-4 2.3L-1.7 0Z",
+  star: "M0 -4.5L1.1 -1.5L4.3 -1.4L1.7 0.6L2.6 3.6L0 1.8L-2.6 3.6L-1.7 0.6L-4.3 -1.4L-1.1 -1.5Z", hexagon: "M-2 -3.5H2L4 0L2 3.5H-2L-4 0Z", pentagon: "M0 -4L3.8 -1.2L2.4 3.2H-2.4L-3.8 -1.2Z",
+  hourglass: "M-3.5 -3.5H3.5L-3.5 3.5H3.5Z",
+};
+
+export function marker(method) {
+  return OUTLINES[symbol(method)];
 }
 
 /* "#2457a6", 0.15 -> "rgba(36, 87, 166, 0.15)" */

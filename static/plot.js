@@ -21,9 +21,9 @@ export function plotly() {
 }
 
 /* Keeps a figure drawn in `element`: figure({ink, dark, narrow}) -> {data, layout}, asked for again when the colour scheme or the
- * width class changes. Gives {redraw}; ends with `signal`. */
-export function keepDrawn(element, figure, signal) {
-  let narrow = null, asked = false, queue = Promise.resolve();
+ * width class changes. `on`: {pick(customdata), zoom(ranges)} are told what the reader does to it. Gives {redraw}; ends with `signal`. */
+export function keepDrawn(element, figure, signal, on = {}) {
+  let narrow = null, asked = false, listening = false, queue = Promise.resolve();
   const draw = async () => {
     const Plotly = await plotly();
     if (signal.aborted || !element.clientWidth) return; /* not in the page yet: the observer draws it when it is */
@@ -31,6 +31,8 @@ export function keepDrawn(element, figure, signal) {
     const dark = isDark();
     const { data, layout } = figure({ ink: scheme(dark), dark, narrow });
     await Plotly.react(element, data, layout, CONFIG);
+    if (!listening) listen(element, on);
+    listening = true;
   };
   const redraw = () => {
     asked = true;
@@ -52,6 +54,19 @@ export function keepDrawn(element, figure, signal) {
     globalThis.Plotly?.purge(element);
   }, { once: true });
   return { redraw };
+}
+
+/* Presses on points, and ranges of the axes x and y that the reader chose: null for one that is as it was drawn. */
+function listen(element, on) {
+  element.on("plotly_click", ({ points }) => {
+    const found = points.find(({ customdata }) => typeof customdata === "string");
+    if (found) on.pick?.(found.customdata);
+  });
+  element.on("plotly_relayout", (change) => {
+    if (!on.zoom || !Object.keys(change).some((name) => /^[xy]axis\.(range|autorange)/.test(name))) return;
+    const { xaxis, yaxis } = element._fullLayout;
+    on.zoom({ x: xaxis.autorange ? null : [...xaxis.range], y: yaxis.autorange ? null : [...yaxis.range] });
+  });
 }
 
 /* Saves {data, layout} as name.png or name.svg. */

@@ -24,6 +24,10 @@ export function curvesLink(trajectories, fields = {}) {
   return link("/curves", { trajectory: trajectories, ...fields });
 }
 
+export function checkpointLink(id, fields = {}) {
+  return link("/checkpoints/" + encodeURIComponent(id), fields);
+}
+
 export function runLink(id) {
   return link("/runs/" + encodeURIComponent(id));
 }

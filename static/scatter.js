@@ -1,10 +1,10 @@
 /* scatter.js: two metrics of the same checkpoints against each other: fits and the figure. Pure functions. */
-import { bitsOf } from "./curves.js";
 import { plain } from "./figure.js";
 import { isNumber } from "./format.js";
 import { axisOf, paperOf } from "./look.js";
 import { axisTitle, formatOf, metric as metricOf, scaleOf } from "./metrics.js";
 import { dash, hollow } from "./palette.js";
+import { bitsOf } from "./series.js";
 
 /* A label, with the data where several series have the same. */
 function seriesName(series, all) {

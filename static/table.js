@@ -1,12 +1,17 @@
 /* table.js: tables. A wide one scrolls within its frame, reachable by keyboard; a sortable one has buttons for headings. */
 import { fill, h } from "./dom.js";
+import { integer } from "./format.js";
+
+const COLLATOR = new Intl.Collator("en", { numeric: true });
 
 /* `columns`: [{label, value(row) -> what sorts, cell(row) -> what shows, numeric, heading}]. `sort`: {column, descending} or null: as given.
- * `caption` names the table for those who do not see it. */
-export function dataTable({ caption, columns, rows, sort = null, sortable = false, className = "" }) {
+ * `caption` names the table for those who do not see it. Of more rows than `most` the first ones in the present order are shown, and a button
+ * for the rest. `onSort({column, descending})` is told when the reader sorts. */
+export function dataTable({ caption, columns, rows, sort = null, sortable = false, className = "", most = Infinity, onSort = () => {} }) {
   const body = h("tbody");
   const head = h("tr");
-  const state = { ...sort };
+  const state = { ...sort }, more = h("div", { class: "more" });
+  let count = most;
   const ordered = () => {
     const column = columns[state.column];
     if (!column) return rows;
@@ -16,12 +21,15 @@ export function dataTable({ caption, columns, rows, sort = null, sortable = fals
       const x = value(a), y = value(b);
       if (x === null || x === undefined) return y === null || y === undefined ? 0 : 1;
       if (y === null || y === undefined) return -1;
-      return sign * (typeof x === "string" ? x.localeCompare(y, "en", { numeric: true }) : x - y);
+      return sign * (typeof x === "string" ? COLLATOR.compare(x, y) : x - y);
     });
   };
   const show = () => {
     fill(head, columns.map((column, index) => heading(column, index)));
-    fill(body, ordered().map((row) => h("tr", {}, columns.map((column, index) => {
+    const left = rows.length - count, next = Math.min(1000, left);
+    fill(more, left > 0 ? [h("span", { class: "muted" }, `${integer(count)} of ${integer(rows.length)} rows; sorting sorts them all. `),
+      h("button", { type: "button", class: "small", events: { click: () => { count += next; show(); } } }, `Show ${integer(next)} more`)] : null);
+    fill(body, ordered().slice(0, count).map((row) => h("tr", {}, columns.map((column, index) => {
       const tag = index === 0 ? "th" : "td";
       return h(tag, { class: column.numeric ? "number" : "", scope: index === 0 ? "row" : null, "data-label": column.label }, column.cell(row));
     }))));
@@ -35,6 +43,7 @@ export function dataTable({ caption, columns, rows, sort = null, sortable = fals
       state.descending = active ? !state.descending : Boolean(column.numeric);
       state.column = index;
       show();
+      onSort({ ...state });
     };
     const mark = active ? (state.descending ? " ↓" : " ↑") : "";
     return h("th", { ...given, "aria-sort": sorted },
@@ -42,7 +51,8 @@ export function dataTable({ caption, columns, rows, sort = null, sortable = fals
   };
   show();
   const table = h("table", { class: className }, h("caption", { class: "unseen" }, caption), h("thead", {}, head), body);
-  return h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, table);
+  const frame = h("div", { class: "scroll", tabindex: 0, role: "region", "aria-label": caption }, table);
+  return rows.length > most ? h("div", {}, frame, more) : frame;
 }
 
 /* A list of names and values. */

@@ -16,6 +16,7 @@ import urllib.parse
 
 import stand_in_geometry
 import stand_in_metrics
+import stand_in_service
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLOTLY = ROOT / "build" / "static" / "plotly.js"
@@ -40,6 +41,8 @@ class World:
         self.trajectories, self.checkpoints, self.runs, self.points = [], [], [], []
         self.token = None
         self.integrities = {}
+        self.protocols = {}  # run -> protocol_id, of those that are not on the usual evaluation
+        self.healths, self.posted, self.sweeps, self.workers = set(), [], [], []
         self.requests = []
 
     def add_trajectory(self, name, rates, first=1):
@@ -66,7 +69,7 @@ class World:
                            "export": None, "precision": "f32", "seed": 0}, "succeeded")
         parts = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
         layers = [{"name": f"model.layers.{block}.{part}", "rows": 384 if "mlp" in part else 128, "columns": 128, "damp": 0.05, "dead_columns": 0,
-                   "proxy_error": 3.1e-4 * (1 + block) * (1 + place) / bits, "relative_error": 0.4 ** bits * (1 + 0.2 * block) * (1.2 + math.sin(3 * place + block))}
+                   "proxy_error": 3.1e-4 * (1 + block) * (1 + place) / bits, "relative_error": 0.4 ** bits * (1 + 0.2 * block) * (1.2 + math.sin(3 * place + block)) * (1 + delta * (1 + block))}
                   for block in range(6) for place, part in enumerate(parts)]
         low, high = delta * (1 - spread) - 2e-4, delta * (1 + spread) + 2e-4
         run["result"] = {"loss_fp": loss, "loss_q": loss * (1 + delta), "delta": delta, "delta_interval": [low, high], "kl": 0.6 * delta,
@@ -132,7 +135,7 @@ class World:
         flags, findings = self.integrities.get(trajectory, ({}, {}))
         own = self.references(trajectory)
         points = [{**one, "tokens": None, "sha256": one["checkpoint"].ljust(64, "0") if known else None, "flags": flags.get(place, []), "identical_to": None,
-                   "previous": None, "relative_l2": None, "cosine": None, "not_finite": 0 if known else None} for place, one in enumerate(own)]
+                   "previous": None, "relative_l2": None, "cosine": None, "not_finite": 0 if known or one["checkpoint"] in self.healths else None} for place, one in enumerate(own)]
         return {"trajectory": trajectory, "checkpoints": len(own), "measured": len(own) if known else 0, "clean": False if flags else True if known else None, "constant_matrices": 0, "points": points,
                 "identical": [], "mixed": [], "jumps": [], "not_finite": [], "gaps": [], **findings}
 
@@ -158,8 +161,9 @@ class World:
             if which != metric or checkpoint["trajectory"] not in names or checkpoint[axis] is None:
                 continue
             dataset = None if metric == "learning_rate" else "perl-manual-validation"
-            entry = series.setdefault((names.index(checkpoint["trajectory"]), -(bits or 0), label), {
-                "trajectory": checkpoint["trajectory"], "label": label, "method": method, "bits": bits, "dataset": dataset, "points": []})
+            protocol = self.protocols.get(run)
+            entry = series.setdefault((names.index(checkpoint["trajectory"]), -(bits or 0), label, protocol or ""), {
+                "trajectory": checkpoint["trajectory"], "label": label, "method": method, "bits": bits, "dataset": dataset, "protocol_id": protocol, "points": []})
             entry["points"].append({"x": checkpoint[axis], "y": value, "low": low, "high": high, "checkpoint": checkpoint["id"],
                                     "checkpoint_name": checkpoint["name"], "run": run, "flags": self.flags_of(checkpoint)})
         for entry in series.values():
@@ -197,7 +201,7 @@ def busy(world):
     return running, quantizing, failed
 
 
-class Handler(http.server.BaseHTTPRequestHandler):
+class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *arguments):
@@ -231,7 +235,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return self.problem(404, "Not found", "no such file")
 
     def do_POST(self):
-        self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        self.body = json.loads(sent) if sent else None
         self.resource("POST", urllib.parse.urlsplit(self.path))
 
     def resource(self, method, url):
@@ -277,6 +282,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return next((item for item in documents if item["name"] == parts[0]), None)
 
     def get_checkpoints(self, parts, fields):
+        if len(parts) == 2:
+            return self.checkpoint_part(*parts)
         if parts:
             return next((item for item in self.world.checkpoints if item["id"] == parts[0]), None)
         names = fields.get("trajectory")
@@ -284,9 +291,6 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
     def get_metrics(self, parts, fields):
         return None if parts else stand_in_metrics.document()
-
-    def get_datasets(self, parts, fields):
-        return {"id": parts[0], "name": parts[0]} if parts else None
 
     @staticmethod
     def visible(run):
@@ -297,12 +301,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return {"items": [], "next": None}
         if parts:
             return next((self.visible(run) for run in self.world.runs if run["id"] == parts[0]), None)
-        state, kind, names = fields.get("state"), fields.get("kind"), fields.get("trajectory")
+        state, kind, names, checkpoint = (fields.get(name) for name in ("state", "kind", "trajectory", "checkpoint"))
         chosen = [self.visible(run) for run in self.world.runs if (not state or run["state"] in state) and (not kind or run["kind"] in kind)
-                  and (not names or self.world.belongs(run, names[0]))]
+                  and (not names or self.world.belongs(run, names[0])) and (not checkpoint or run["params"].get("checkpoint") in checkpoint)]
         return self.page("runs", chosen, fields)
 
     def post_runs(self, parts, fields):
+        if not parts:
+            return self.create_run()
         run = next((run for run in self.world.runs if run["id"] == parts[0]), None)
         if run is None or len(parts) != 2:
             return None
@@ -391,5 +397,6 @@ if __name__ == "__main__":
     WORLD = demonstration()
     busy(WORLD)
     stand_in_geometry.geometry(WORLD)
+    stand_in_service.service(WORLD)
     print(StandIn(WORLD, int(sys.argv[1]) if len(sys.argv) > 1 else 8643).url, flush=True)
     threading.Event().wait()

@@ -96,7 +96,7 @@ def test_panels_share_one_axis_and_say_their_units(visit):
     page = visit(THREE)
     page.wait(DRAWN)
     assert axis(page, "xaxis")["title"] == "tokens"
-    assert page.run("document.querySelector('#plot').layout.annotations.map(note => note.text)") == ["ΔQL (%)", "validation loss (nats)", "learning rate"]
+    assert page.run("document.querySelector('#plot').layout.annotations.map(note => note.text)") == ["ΔQL (%)", "full-precision loss (nats)", "learning rate"]
     left = page.run("[...document.querySelectorAll('#plot .plot')].map(panel => Math.round(panel.getBoundingClientRect().left / 8)).filter(Boolean).length")
     assert left == 3
 
@@ -165,7 +165,7 @@ def test_hover_tells_all_values_of_a_checkpoint(visit):
     page.move(place[0] - 30, place[1])
     page.move(*place)
     text = page.wait("[...document.querySelectorAll('#plot .hovertext text')].map(node => node.textContent).join(' ')")
-    for expected in ("step-976", "constant", "gptq 4-bit g128", "ΔQL 0.541 %", "95 %: 0.456 to 0.626 %", "2M tokens", "step 976", "validation loss 2.85", "learning rate 0.004"):
+    for expected in ("step-976", "constant", "gptq 4-bit g128", "ΔQL 0.541 %", "95 %: 0.456 to 0.626 %", "2M tokens", "step 976", "full-precision loss 2.85", "learning rate 0.004"):
         assert expected in text
 
 
@@ -205,7 +205,7 @@ def test_exports_give_files_that_hold_the_figure(world, visit):
     page.click("#save-svg")
     text = page.downloaded(".svg").read_text()
     xml.fromstring(text)
-    for expected in ("ΔQL (%)", "validation loss (nats)", "decay-3M · gptq 3-bit g128"):
+    for expected in ("ΔQL (%)", "full-precision loss (nats)", "decay-3M · gptq 3-bit g128"):
         assert expected in text
     page.click("#save-csv")
     lines = page.downloaded(".csv").read_text().splitlines()
@@ -351,7 +351,7 @@ def test_a_token_is_asked_for_once_and_kept_in_the_tab(world, visit):
 def test_what_is_not_there_is_said(visit, address):
     page = visit(address)
     page.expected = ["404"]
-    assert page.run("document.querySelector('main h1').innerText") in ("Not found", "No such page", "This page cannot be shown")
+    assert page.run("document.querySelector('main h1').innerText") in ("Not found", "No such page", "No trajectory chosen")
 
 
 def test_a_server_that_is_away_is_said(visit):

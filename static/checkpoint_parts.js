@@ -1,0 +1,153 @@
+/* checkpoint_parts.js: the sections of a checkpoint's page. */
+import { at, get } from "./api.js";
+import { fill, h } from "./dom.js";
+import { bytes, integer, isNumber, loss, percent, percentNumber, scientific } from "./format.js";
+import { BLOCK_COLUMNS } from "./integrity.js";
+import { heatFigure } from "./layers.js";
+import { drawing } from "./look.js";
+import { attributionOf, finished, layerChanges, numbersOf, questionOf, unitChanges } from "./measurements.js";
+import { failure } from "./notice.js";
+import { compareLink } from "./pins.js";
+import { checkpointLink, runLink } from "./router.js";
+import { runForm } from "./run_form.js";
+import { dataTable, facts } from "./table.js";
+import { calibrationIn, evaluationIn, methodIn } from "./words.js";
+
+function presetOf(run) {
+  const { method, calibration, evaluation, precision } = run.params;
+  return structuredClone({ method, ...(calibration ? { calibration } : {}), evaluation, ...(precision && precision !== "f32" ? { precision } : {}) });
+}
+
+/* Ids of data sets become names, so that the form and its command can be read. */
+function named(preset, datasets) {
+  const names = new Map(datasets.map((one) => [one.id, one.name]));
+  for (const part of [preset.calibration, preset.evaluation]) if (part) part.dataset = names.get(part.dataset) ?? part.dataset;
+  return preset;
+}
+
+/* What to do, with the button that does it. `run`: the costliest quantization here, or null. */
+export function adviceSection({ checkpoint, runs, around, run, best, other, datasets, health, signal }) {
+  const model = run ?? [...(around.before?.runs ?? []), ...(around.after?.runs ?? [])].find((one) => one.kind === "quantize");
+  const preset = model ? named(presetOf(model), datasets) : {}, context = { datasets: datasets.map(({ name }) => name) };
+  const attribution = attributionOf(runs), place = h("div", { class: "form-place" });
+  const open = (kind, verb, given) => {
+    const form = runForm({ kind, verb, checkpoint: `${checkpoint.trajectory}/${checkpoint.name}`, preset: structuredClone(given), context, signal });
+    fill(place, form);
+    form.querySelector("select, input, button")?.focus();
+  };
+  const button = (id, label, kind, given) => h("button", { type: "button", id, events: { click: () => open(kind, label, given) } }, label);
+  const { overrides, embedding_bits: embedding, lm_head_bits: head, ...method } = preset.method ?? {};
+  const advice = [
+    best && best.point.checkpoint !== checkpoint.id ? h("li", {}, "Least quantized loss of this series: ", h("a", { href: checkpointLink(best.point.checkpoint), id: "best-checkpoint", class: "name" }, best.point.checkpoint_name ?? best.point.checkpoint),
+      ` with ${loss(best.point.y)} nats, ${loss(best.own.y)} here.`) : null,
+    best && best.point.checkpoint === checkpoint.id ? h("li", {}, `This checkpoint has the least quantized loss of its series (${loss(best.own.y)} nats): ΔQL alone does not speak against it.`) : null,
+    other ? h("li", {}, h("a", { href: runLink(other.id) }, methodIn(other.params.method)), ` costs ΔQL ${percent(other.result.delta)} at ${scientific(other.result.bits_per_weight)} bits per weight, instead of ${percent(run.result.delta)} at ${scientific(run.result.bits_per_weight)}.`) : null,
+    attribution ? h("li", {}, h("a", { href: runLink(attribution.id) }, "Its attribution"), " names the layers to keep at more bits.") : run ? h("li", {}, "Attribute it: which layers cost what, and where more bits pay.") : null,
+    run ? null : h("li", {}, "Quantize it: what each method costs here."),
+    health ? null : h("li", {}, "Its weights were not read yet: read them to see whether they are sound."),
+  ].filter(Boolean);
+  return h("section", { "aria-label": "What to do" }, h("h2", {}, "What to do"), h("ul", { class: "reasons" }, advice),
+    h("div", { class: "row actions" }, button("attribute-this", "Attribute this", "attribution", { ...preset, method }), button("quantize-this", "Quantize this", "quantize", preset),
+      health ? null : button("read-weights", "Read its weights", "health", {}), around.before ? h("a", { href: compareLink(around.before.id, checkpoint.id) }, `Compare with ${around.before.name}`) : null), place);
+}
+
+function spread({ low, high, stderr, figure }) {
+  if (isNumber(low) && isNumber(high)) return figure.between(low, high);
+  return isNumber(stderr) ? `± ${scientific(stderr)} (standard error)` : "";
+}
+
+/* Every number with what it was measured on. */
+export async function measuredSection(runs) {
+  const told = await Promise.all(runs.map(async (run) => ({ run, method: run.params?.method ? methodIn(run.params.method) : "", evaluation: await evaluationIn(run), calibration: await calibrationIn(run) })));
+  const rows = told.flatMap((one) => numbersOf(one.run).map((number) => ({ ...one, ...number })));
+  if (!rows.length) return null;
+  return h("section", { "aria-label": "Measurements" }, h("h2", {}, "Measurements"), dataTable({
+    caption: "Measurements", className: "layers measured", sortable: true, rows,
+    columns: [
+      { label: "Number", value: (row) => row.figure.label, cell: (row) => h("span", { title: row.figure.title }, row.figure.label) },
+      { label: "Value", numeric: true, value: (row) => row.value, cell: (row) => h("a", { href: runLink(row.run.id), "aria-label": `${row.figure.show(row.value)}, to the run` }, row.figure.show(row.value)) },
+      { label: "95 %", cell: (row) => h("span", { class: "muted" }, spread(row)) },
+      { label: "Method", value: (row) => row.method, cell: (row) => row.method || row.run.kind },
+      { label: "Measured on", value: (row) => row.evaluation, cell: (row) => row.evaluation || "–" },
+      { label: "Calibrated on", value: (row) => row.calibration, cell: (row) => row.calibration || "–" },
+    ],
+  }));
+}
+
+function difference(paired, name) {
+  return paired?.[name] ?? null;
+}
+
+/* The same questions, answered for the checkpoints before and after. */
+export function besideSection({ pairs, around, paired, checkpoint }) {
+  const rows = pairs.filter(({ before, after }) => before || after).flatMap(({ run, before, after }) => numbersOf(run).map((number) => {
+    const of = (other) => (isNumber(other?.result?.[number.figure.name]) ? other.result[number.figure.name] : null);
+    return { run, before, after, ...number, earlier: of(before), later: of(after), found: difference(paired.get(run.id), number.figure.name) };
+  }));
+  if (!rows.length) return null;
+  const value = (row, other, number) => (isNumber(number) ? h("a", { href: runLink(other.id), "aria-label": `${row.figure.show(number)}, to the run` }, row.figure.show(number)) : "–");
+  const change = (row) => (isNumber(row.earlier) && row.earlier !== 0 ? row.value / row.earlier - 1 : null);
+  const name = (one) => (one ? one.name : "–");
+  return h("section", { "aria-label": "Neighbours" }, h("h2", {}, "Beside its neighbours"), dataTable({
+    caption: "Beside its neighbours", className: "layers beside", sortable: true, rows,
+    columns: [
+      { label: "Number", value: (row) => row.figure.label, cell: (row) => [row.figure.label, " ", h("span", { class: "muted" }, row.run.params?.method ? methodIn(row.run.params.method) : row.run.kind)] },
+      { label: `Before: ${name(around.before)}`, numeric: true, value: (row) => row.earlier, cell: (row) => value(row, row.before, row.earlier) },
+      { label: `Here: ${checkpoint.name}`, numeric: true, value: (row) => row.value, cell: (row) => value(row, row.run, row.value) },
+      { label: `After: ${name(around.after)}`, numeric: true, value: (row) => row.later, cell: (row) => value(row, row.after, row.later) },
+      { label: "Change since before (%)", numeric: true, value: change, cell: (row) => percentNumber(change(row)) },
+      { label: "Difference, 95 % in pairs", value: (row) => row.found?.difference, cell: (row) => (isNumber(row.found?.difference)
+        ? [row.figure.show(row.found.difference), " ", h("span", { class: "interval" }, Array.isArray(row.found.interval) ? row.figure.between(...row.found.interval) : "")] : "–") },
+    ],
+  }));
+}
+
+function changesTable(caption, what, rows) {
+  return dataTable({ caption, className: "layers", sortable: true, sort: { column: 3, descending: true }, rows, columns: [
+    { label: "Layer", value: (row) => row.name, cell: (row) => h("span", { class: "name mono" }, row.name) },
+    { label: `${what} before (%)`, numeric: true, value: (row) => row.before, cell: (row) => percentNumber(row.before) },
+    { label: `${what} here (%)`, numeric: true, value: (row) => row.here, cell: (row) => percentNumber(row.here) },
+    { label: "Change (points)", numeric: true, value: (row) => row.change, cell: (row) => percentNumber(row.change) },
+  ] });
+}
+
+/* Where in the model this checkpoint differs from the one before: by attribution where both have one, else by the errors of layers. */
+export function layerSection({ runs, around, pairs }, run, signal) {
+  if (!around.before) return null;
+  const attribution = attributionOf(runs), other = attribution && finished(around.before.runs).find((one) => questionOf(one) === questionOf(attribution));
+  const errors = run ? layerChanges(run, pairs.find((pair) => pair.run.id === run.id)?.before) : [], units = other ? unitChanges(attribution, other) : [];
+  const part = (rows, id, what, words) => {
+    if (!rows.length) return null;
+    if (rows.every((row) => row.change === 0)) return h("p", { class: "muted" }, `${what}: the same in every layer.`);
+    const look = { name: `change of ${words}`, unit: "points", signed: true, valueOf: (row) => 100 * row.change };
+    const fits = heatFigure(rows, look, { ink: { heat: [], signed: [] }, narrow: false }) !== null;
+    return [h("h3", {}, `${what} by layer`), fits ? drawing(id, `change of ${words} by layer; the table below has the values`, (paint) => heatFigure(rows, look, paint), signal).node : null,
+      h("details", {}, h("summary", {}, "As a table"), changesTable(what, what, rows))];
+  };
+  const parts = [part(units, "unit-changes", "ΔQL alone", "ΔQL of each unit alone"), part(errors, "layer-changes", "Relative error", "the relative error")].filter(Boolean);
+  return parts.length ? h("section", { "aria-label": "By layer" }, h("h2", {}, `By layer, against ${around.before.name}`), parts) : null;
+}
+
+export function healthSection({ health }) {
+  if (!health) return null;
+  return h("section", { "aria-label": "Weights" }, h("h2", {}, "Weights"), facts([
+    ["Numbers", integer(health.elements)], ["Not finite", integer(health.nan + health.infinite)], ["L2", scientific(health.l2, 4)], ["Largest", scientific(health.linf, 4)],
+    ["Kurtosis", scientific(health.kurtosis, 4)], ["Outliers", percent(health.outlier_share)], ["Change since before", isNumber(health.relative_l2) ? percent(health.relative_l2) : null]]),
+  h("details", {}, h("summary", {}, "By block"), dataTable({ caption: "Weights by block", columns: BLOCK_COLUMNS, rows: health.blocks, sortable: true })));
+}
+
+/* Read when it is opened: large models have thousands. */
+export function tensorsSection(checkpoint, signal) {
+  const body = h("div"), details = h("details", { id: "tensors" }, h("summary", {}, "Names, types and shapes"), body);
+  details.addEventListener("toggle", async () => {
+    if (!details.open || body.childElementCount) return;
+    fill(body, h("p", { class: "muted" }, "Reading …"));
+    try {
+      const { items } = await get(`${at("checkpoints", checkpoint.id)}/tensors`, signal);
+      fill(body, dataTable({ caption: "Tensors", className: "layers", sortable: true, rows: items, columns: [
+        { label: "Tensor", value: (row) => row.name, cell: (row) => h("span", { class: "name mono" }, row.name) }, { label: "Type", value: (row) => row.dtype, cell: (row) => row.dtype },
+        { label: "Shape", cell: (row) => row.shape.map((length) => integer(length)).join(" × ") || "scalar" }, { label: "Size", numeric: true, value: (row) => row.bytes, cell: (row) => bytes(row.bytes) }] }));
+    } catch (error) { if (!signal.aborted) fill(body, failure(error)); }
+  });
+  return h("section", { "aria-label": "Tensors" }, h("h2", {}, "Tensors"), details);
+}

@@ -1,0 +1,56 @@
+/* curve_legend.js: what is above and below the figure of curves: a button a curve, what the marks mean, the worst and the newest in words. */
+import { h, svg } from "./dom.js";
+import { decays } from "./figure.js";
+import { branches, newestPoint, worstOf } from "./marks.js";
+import { formatOf, metric as metricOf } from "./metrics.js";
+import { hollow, marker, strokeDash } from "./palette.js";
+import { checkpointLink } from "./router.js";
+import { fullName } from "./series.js";
+
+function mark(series, colour) {
+  return svg("svg", { width: 30, height: 12, "aria-hidden": "true", class: `line c${colour}` },
+    svg("line", { x1: 0, y1: 6, x2: 30, y2: 6, stroke: "currentColor", "stroke-width": 2, "stroke-dasharray": strokeDash(series.bits) }),
+    svg("path", { d: marker(series.method), transform: "translate(15 6)", fill: hollow(series.bits) ? "var(--surface)" : "currentColor", stroke: "currentColor", "stroke-width": 1.5 }));
+}
+
+/* A button a curve; pressed means shown. */
+export function legend(model, view, colourOf, changed) {
+  const entry = (series) => {
+    const name = fullName(series);
+    const button = h("button", { type: "button", class: "key", "aria-pressed": String(!view.hidden.has(name)) }, mark(series, colourOf(series)), series.text);
+    button.addEventListener("click", () => {
+      if (!view.hidden.delete(name)) view.hidden.add(name);
+      button.setAttribute("aria-pressed", String(!view.hidden.has(name)));
+      changed();
+    });
+    return button;
+  };
+  return h("div", { class: "legend", role: "group", "aria-label": "Curves shown" }, model.names.map((name) => {
+    const own = model.curves.filter((series) => series.trajectory === name);
+    return own.length ? h("div", { class: "keys" }, h("span", { class: "name" }, name), own.map(entry)) : null;
+  }));
+}
+
+function value(metric, point) {
+  return formatOf(metricOf(metric)).text(point.y);
+}
+
+/* "Worst: step-3662, ΔQL 5.08 % (gptq 3-bit g128). Newest: …", each with the way to its page. */
+export function summary(model, shown) {
+  const worst = worstOf(shown, model.metric), { label } = metricOf(model.metric), several = model.names.length > 1;
+  const one = (id, words, { series, point }) => h("span", { id }, `${words}: `, h("a", { href: checkpointLink(point.checkpoint), class: "name" }, point.checkpoint_name ?? point.checkpoint),
+    `, ${label} ${value(model.metric, point)} (${several ? fullName(series) : series.text}). `);
+  const last = shown.map((series) => ({ series, point: newestPoint(series) })).filter(({ point }) => point !== null);
+  const newest = last.reduce((found, next) => (found === null || next.point.x > found.point.x || (next.point.x === found.point.x && worst && next.series === worst.series) ? next : found), null);
+  return worst || newest ? h("p", { class: "summary" }, worst ? one("worst", "Worst", worst) : null, newest && model.x !== "learning_rate" ? one("newest", "Newest", newest) : null) : null;
+}
+
+/* What the marks of the figure mean, of those that are in it. */
+export function marksKey(model, shown, flagged) {
+  const measured = shown.some((series) => series.points.length), line = model.x !== "learning_rate";
+  const keys = [
+    line && measured && metricOf(model.metric).better ? "▾ worst of a curve" : null, line && measured ? "○ newest" : null, decays(model).length ? "upright line: the learning rate begins to fall" : null,
+    line && branches(shown, model.parents, model.others).length ? "dotted: from the checkpoint that a branch continues" : null, flagged ? "red ring: marked by the integrity check" : null, "press a point for its checkpoint",
+  ].filter(Boolean);
+  return measured ? h("p", { class: "muted marks" }, keys.join(" · ")) : null;
+}

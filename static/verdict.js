@@ -1,0 +1,112 @@
+/* verdict.js: in sentences, why a checkpoint costs what it costs when it is quantized, and what can be done about it. Pure functions of
+ * what was measured: no sentence without a number behind it. */
+import { FLAGS } from "./integrity.js";
+import { integer, isNumber, loss, percent, percentInterval, scientific } from "./format.js";
+import { attributionOf, finished, layerChanges, questionOf } from "./measurements.js";
+import { metric } from "./metrics.js";
+import { methodIn } from "./words.js";
+
+const NAMED = 3; /* layers and units that a sentence names */
+
+function signed(share) {
+  return `${share >= 0 ? "+" : "−"}${percent(Math.abs(share))}`;
+}
+
+/* The series of a curve that holds this run's point, and the place of its value among all of them, the greatest first. */
+export function placeOf(run, series) {
+  for (const one of series) {
+    if (!one.points.some((point) => point.run === run.id)) continue;
+    const values = one.points.map((point) => point.y).filter(isNumber), own = run.result.delta;
+    return { series: one, place: 1 + values.filter((value) => value > own).length, of: values.length };
+  }
+  return null;
+}
+
+function rank({ place, of }) {
+  if (of < 2) return "the only checkpoint measured so";
+  if (place === 1) return `the worst of ${integer(of)} checkpoints`;
+  if (place === of) return `the least of ${integer(of)} checkpoints`;
+  return `place ${integer(place)} of ${integer(of)} checkpoints, the worst first`;
+}
+
+function since(run, before, comparison) {
+  if (!before || !isNumber(before.run.result.delta) || before.run.result.delta === 0) return null;
+  const change = run.result.delta / before.run.result.delta - 1, paired = comparison?.delta;
+  const points = paired && isNumber(paired.difference) ? ` (difference ${percent(paired.difference)}${Array.isArray(paired.interval)
+    ? `, 95 % paired: ${percentInterval(...paired.interval)}` : ""})` : "";
+  const sure = Array.isArray(paired?.interval) && paired.interval[0] <= 0 && paired.interval[1] >= 0 ? ": within the noise of this evaluation" : "";
+  return `Since ${before.name} it changed by ${signed(change)}${points}${sure}.`;
+}
+
+function rates(checkpoint, before) {
+  const now = checkpoint.learning_rate, then = before?.checkpoint?.learning_rate;
+  if (!isNumber(now)) return null;
+  if (!isNumber(then)) return `The learning rate is ${scientific(now)}.`;
+  if (now === then) return `The learning rate stayed at ${scientific(now)}.`;
+  return `The learning rate ${now < then ? "fell" : "rose"} from ${scientific(then)} to ${scientific(now)}.`;
+}
+
+/* Both losses since the checkpoint before: whether what training gained is left after quantization. */
+function losses(run, before) {
+  const then = before?.run?.result, now = run.result;
+  if (!then || ![then.loss_fp, then.loss_q, now.loss_fp, now.loss_q].every(isNumber)) return null;
+  const full = now.loss_fp - then.loss_fp, quantized = now.loss_q - then.loss_q;
+  const way = (difference) => `${difference < 0 ? "fell" : "rose"} by ${loss(Math.abs(difference))} nats`;
+  const gain = full < 0 && quantized > full ? ` Quantization takes ${full < 0 && quantized < 0 ? percent(1 - quantized / full) : "all"} of that gain.` : "";
+  return `The full-precision loss ${way(full)} and the quantized loss ${way(quantized)}.${gain}`;
+}
+
+function curvature(own, before) {
+  const of = (runs) => finished(runs ?? []).find((run) => isNumber(run.result.largest_algebraic));
+  const now = of(own), then = before ? of(before.runs) : null;
+  if (!now) return null;
+  const text = scientific(now.result.largest_algebraic), name = metric("largest_algebraic").label.toLowerCase();
+  if (!then || questionOf(now) !== questionOf(then)) return `The ${name} is ${text}.`;
+  const rose = now.result.largest_algebraic >= then.result.largest_algebraic;
+  return `The ${name} ${rose ? "rose" : "fell"} from ${scientific(then.result.largest_algebraic)} to ${text}.`;
+}
+
+function layers(run, before) {
+  const known = (run.result.layers ?? []).filter((layer) => isNumber(layer.relative_error));
+  if (!known.length) return null;
+  const worst = [...known].sort((a, b) => b.relative_error - a.relative_error).slice(0, NAMED);
+  const risen = before?.run ? layerChanges(run, before.run).sort((a, b) => b.change - a.change).filter(({ change }) => change > 0)[0] : null;
+  return `Largest relative errors: ${worst.map(({ name, relative_error }) => `${name} (${percent(relative_error)})`).join(", ")}.`
+    + (risen ? ` ${risen.name} rose most, from ${percent(risen.before)}.` : "");
+}
+
+function units(attribution) {
+  if (!attribution) return null;
+  const worst = attribution.result.units.filter((unit) => isNumber(unit.alone.delta)).sort((a, b) => b.alone.delta - a.alone.delta).slice(0, NAMED);
+  return worst.length ? `Quantized alone, these cost most: ${worst.map((unit) => `${unit.name} (ΔQL ${percent(unit.alone.delta)})`).join(", ")}.` : null;
+}
+
+/* Sentences; the first says how bad it is. `before`: {name, checkpoint, run, runs} of the checkpoint before, or null. */
+export function reasons({ run, checkpoint, place, before, comparison, runs, flags, evaluation }) {
+  if (!run) return [];
+  const interval = Array.isArray(run.result.delta_interval) ? ` (95 %: ${percentInterval(...run.result.delta_interval)})` : "";
+  return [
+    `ΔQL is ${percent(run.result.delta)}${interval} with ${methodIn(run.params.method)} on ${evaluation}${place ? `: ${rank(place)}` : ""}.`,
+    ...(flags ?? []).map((flag) => `Integrity: it ${FLAGS[flag]?.[1] ?? flag}.`),
+    since(run, before?.run ? before : null, comparison), rates(checkpoint, before), losses(run, before), curvature(runs, before),
+    layers(run, before), units(attributionOf(runs)),
+  ].filter(Boolean);
+}
+
+/* The point of least quantized loss on this run's own series, as {point, own}; null when it was not measured elsewhere. */
+export function bestOf(run, lossSeries) {
+  const series = lossSeries.find((one) => one.points.some((point) => point.run === run.id));
+  const points = (series?.points ?? []).filter((point) => isNumber(point.y));
+  if (points.length < 2) return null;
+  const best = points.reduce((least, point) => (point.y < least.y ? point : least));
+  return { point: best, own: points.find((point) => point.run === run.id) };
+}
+
+/* Another quantization of this checkpoint on the same evaluation that loses less without more bits; null when there is none. */
+export function cheaper(run, runs) {
+  const same = finished(runs).filter((other) => other.kind === "quantize" && other.id !== run.id && isNumber(other.result.delta)
+    && other.result.protocol_id === run.result.protocol_id && other.result.delta < run.result.delta);
+  const free = same.filter((other) => other.result.bits_per_weight <= run.result.bits_per_weight * 1.005);
+  const least = (list) => list.reduce((most, other) => (most === null || other.result.delta < most.result.delta ? other : most), null);
+  return least(free) ?? least(same);
+}

@@ -1,0 +1,156 @@
+"""A checkpoint's page: how bad it is, why, what to do; the way there; and two checkpoints beside each other."""
+
+import json
+import time
+
+import pytest
+import stand_in
+import stand_in_attribution
+from looks import DRAWN, check_looks
+
+WHY = "document.querySelector('#why')?.innerText"
+
+
+@pytest.fixture
+def world():
+    """The worst checkpoint is the last one of `constant`; c2 is read, and both c6 and c7 have an attribution."""
+    world = stand_in.demonstration()
+    world.healths.add("c2")
+    return world
+
+
+def point(page, checkpoint):
+    """The middle of the drawn point of a checkpoint on the first curve that has it."""
+    return page.wait(f"""(() => {{ const plot = document.querySelector('#plot'), traces = plot.data.filter(trace => trace.meta.kind === 'curve');
+      const trace = traces.find(one => one.customdata.includes({json.dumps(checkpoint)})); if (!trace) return null;
+      const place = trace.customdata.indexOf({json.dumps(checkpoint)}), {{xaxis, yaxis}} = plot._fullLayout, box = plot.getBoundingClientRect();
+      return [box.left + xaxis._offset + xaxis.d2p(trace.x[place]), box.top + yaxis._offset + yaxis.d2p(trace.y[place])]; }})()""")
+
+
+def press(page, x, y):
+    page.move(x - 8, y)
+    page.move(x, y)
+    page.wait("document.querySelector('#plot .hovertext') !== null")
+    for kind in ("mousePressed", "mouseReleased"):
+        page.call("Input.dispatchMouseEvent", type=kind, x=x, y=y, button="left", clickCount=1)
+
+
+def test_a_click_on_a_point_leads_to_its_checkpoint(visit):
+    page = visit("#/curves?trajectory=constant")
+    page.wait(DRAWN)
+    press(page, *point(page, "c4"))
+    page.wait("location.hash === '#/checkpoints/c4'")
+    page.wait("document.querySelector('main h1').innerText === 'step-1220'")
+
+
+def test_which_is_worst_why_and_what_to_do_takes_three_clicks(world, visit):
+    """From the first page, and no command: counted and timed. The clicks are the links and the button that a reader sees."""
+    page = visit()
+    began, clicks = time.monotonic(), 0
+
+    def click(selector):
+        nonlocal clicks
+        page.click(selector)
+        clicks += 1
+
+    click("main table a.name")  # the first trajectory is decay-3M: what follows holds of any
+    page.wait("document.querySelector('#worst') !== null")
+    worst = page.run("document.querySelector('#worst').innerText")
+    click("#worst a")
+    words = page.wait(WHY)
+    click("#attribute-this")
+    page.wait("document.querySelector('#send-attribution') !== null")
+    seconds = time.monotonic() - began
+    assert clicks <= 3 and seconds < 20, (clicks, seconds)
+    assert "worst" in worst.lower() and "ΔQL is" in words and "the worst of 2 checkpoints" in words and "The learning rate" in words
+    assert "Largest relative errors: model.layers." in words
+    print(f"{clicks} clicks, {seconds:.1f} s")
+
+
+def test_reasons_and_advice_have_numbers_behind_them(world, visit):
+    page = visit("#/checkpoints/c7")
+    words = page.wait(WHY)
+    run = next(run for run in world.runs if run["params"].get("checkpoint") == "c7" and run["params"]["method"]["bits"] == 3)
+    assert f"ΔQL is {100 * run['result']['delta']:.2f} %" in words and "gptq 3-bit g128" in words and "the worst of 8 checkpoints" in words
+    assert "perl-manual-validation, 192 sequences of 128 tokens" in words and "Since step-1708 it changed by +" in words
+    assert "95 % paired" in words and "The learning rate stayed at 0.004" in words
+    advice = page.run("document.querySelector('section[aria-label=\"What to do\"]').innerText")
+    assert "gptq 4-bit g128 costs ΔQL 0.672 %" in advice and "were not read yet" in advice
+
+
+def test_every_number_stands_with_its_protocol_and_beside_its_neighbours(world, visit):
+    page = visit("#/checkpoints/c2")
+    page.wait(WHY)
+    rows = page.run("[...document.querySelectorAll('table.measured tbody tr')].map(row => [...row.cells].map(cell => cell.innerText.trim()))")
+    assert len(rows) == 12 and {row[3] for row in rows} == {"gptq 3-bit g128", "gptq 4-bit g128"}
+    assert {row[4] for row in rows} == {"perl-manual-validation, 192 sequences of 128 tokens"}
+    assert {row[5] for row in rows} == {"perl-manual, 64 sequences of 128 tokens"}
+    delta = next(row for row in rows if row[0] == "ΔQL" and "3-bit" in row[3])
+    assert " to " in delta[2] and "%" in delta[1]
+    beside = page.run("[...document.querySelectorAll('table.beside tbody tr')].map(row => [...row.cells].map(cell => cell.innerText.trim()))")
+    before, own, after = (next(run["result"]["delta"] for run in world.runs if run["params"].get("checkpoint") == name and run["params"]["method"]["bits"] == 3)
+                          for name in ("c1", "c2", "c3"))  # fmt: skip
+    row = next(row for row in beside if row[0].startswith("ΔQL") and "3-bit" in row[0])
+    assert [float(text.split()[0]) for text in row[1:4]] == pytest.approx([100 * value for value in (before, own, after)], rel=6e-3)
+    assert float(row[4]) == pytest.approx(100 * (own / before - 1), rel=6e-3) and " to " in row[5]
+    assert "Kurtosis" in page.run("document.querySelector('section[aria-label=Weights]').innerText")
+    page.run("document.querySelector('#tensors').open = true")
+    page.wait("document.querySelectorAll('#tensors tbody tr').length === 24")
+    assert "curl" in page.run("[...document.querySelectorAll('details .command code')].map(node => node.textContent).join('')")
+
+
+def test_attributions_of_neighbours_are_compared_by_layer(world, visit):
+    for checkpoint, scale in ((world.checkpoints[6], 1.0), (world.checkpoints[7], 2.0)):
+        run = stand_in_attribution.attribution(world, checkpoint)
+        run["id"] = f"attribution-{checkpoint['id']}"
+        for unit in run["result"]["units"]:
+            unit["alone"]["delta"] *= scale
+    page = visit("#/checkpoints/c7")
+    page.wait("document.querySelector('#unit-changes .main-svg') !== null")
+    changes = page.run("document.querySelector('#unit-changes').data[0].z.map(row => [...row])")
+    first = world.runs[-2]["result"]["units"][0]["alone"]["delta"]
+    assert changes[0][0] == pytest.approx(100 * first)  # twice as much as before
+    assert "Quantized alone, these cost most" in page.run(WHY)
+
+
+def test_a_run_is_posted_with_the_defaults_left_to_the_server(world, visit):
+    page = visit("#/checkpoints/c3")
+    page.click("#quantize-this")
+    page.run("(node => { node.value = 'awq'; node.dispatchEvent(new Event('input', {bubbles: true})); })(document.querySelector('#form-method-name'))")
+    page.run("(node => { node.value = ''; node.dispatchEvent(new Event('input', {bubbles: true})); })(document.querySelector('#form-method-group_size'))")
+    page.click("#plan-quantize")
+    page.wait("document.querySelector('.run-form')?.innerText.includes('88 MiB of memory')")
+    page.click("#send-quantize")
+    page.wait("document.querySelector('#queued-run') !== null")
+    params = world.posted[-1]["params"]
+    assert params["checkpoint"] == "constant/step-976" and params["method"] == {"name": "awq", "bits": 3}
+    assert params["evaluation"]["dataset"] == "perl-manual-validation" and params["evaluation"]["max_sequences"] == 192
+    assert json.loads(page.run("document.querySelector('.run-form .command code').textContent").split("-d '")[1].rstrip("'")) == world.posted[-1]
+    page.run("(node => { node.value = '2'; node.dispatchEvent(new Event('input', {bubbles: true})); })(document.querySelector('#form-method-bits'))")
+    page.expected = ["422"]
+    page.click("#send-quantize")
+    page.wait("document.querySelector('.run-form .problem')?.innerText.includes('awq has no 2 bits')")
+
+
+def test_two_checkpoints_are_pinned_and_compared_in_pairs(world, visit):
+    page = visit("#/checkpoints/c3")
+    page.click("#pin")
+    page.run("location.hash = '#/checkpoints/c7'")
+    page.wait("document.querySelector('#compare-pinned')?.innerText === 'Compare with step-976'")
+    page.click("#compare-pinned")
+    page.wait("location.hash === '#/compare?a=c3&b=c7' && document.querySelector('table.measured') !== null")
+    rows = page.run("[...document.querySelectorAll('table.measured tbody tr')].map(row => [...row.cells].map(cell => cell.innerText.trim()))")
+    a, b = (next(run["result"]["delta"] for run in world.runs if run["params"].get("checkpoint") == name and run["params"]["method"]["bits"] == 4) for name in ("c3", "c7"))
+    row = next(row for row in rows if row[0] == "ΔQL" and "4-bit" in row[1])
+    assert float(row[5].split()[0]) == pytest.approx(100 * (b - a), rel=6e-3) and " to " in row[5] and row[6] == "78"
+    assert next(row for row in rows if row[0] == "Bits per weight")[5] == "not paired"
+
+
+@pytest.mark.parametrize("address", ["#/checkpoints/c7", "#/compare?a=c3&b=c7"])
+def test_pages_fit_their_width_and_are_readable(world, visit, address):
+    page = visit(address)
+    page.wait("document.querySelector('#layer-changes .main-svg') !== null")
+    if "checkpoints" in address:
+        page.click("#quantize-this")
+        page.wait("document.querySelector('.run-form') !== null")
+    check_looks(page, address.strip("#/").split("/")[0].split("?")[0])
