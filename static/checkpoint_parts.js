@@ -18,7 +18,7 @@ function presetOf(run) {
   return structuredClone({ method, ...(calibration ? { calibration } : {}), evaluation, ...(precision && precision !== "f32" ? { precision } : {}) });
 }
 
-/* Ids of data sets become names, so that the form and its command can be read. */
+/* Ids of datasets become names, so that the form and its command can be read. */
 function named(preset, datasets) {
   const names = new Map(datasets.map((one) => [one.id, one.name]));
   for (const part of [preset.calibration, preset.evaluation]) if (part) part.dataset = names.get(part.dataset) ?? part.dataset;

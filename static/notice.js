@@ -53,7 +53,7 @@ export function firstSteps() {
     sweepCommand("my-run"));
 }
 
-/* Calibrated on one text and measured on another: `names` are two registered data sets. */
+/* Calibrated on one text and measured on another: `names` are two registered datasets. */
 export function sweepCommand(trajectory, names = ["calibration", "validation"]) {
   const [calibration, evaluation] = names;
   return command(curl("/v1/sweeps", {

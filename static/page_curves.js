@@ -30,7 +30,7 @@ function heading(names, all, view, colours, averages) {
     h("div", { class: "row" }, h("a", { href: link("/scatter", { trajectory: names }) }, "Scatter"), add));
 }
 
-/* What to post where nothing was quantized: with the data sets there are, of two different ones. */
+/* What to post where nothing was quantized: with the datasets there are, of two different ones. */
 function firstSweep(name, datasets) {
   const names = datasets.map((one) => one.name), evaluation = names.find((one) => /valid|test|eval/i.test(one)) ?? names[0];
   const other = names.find((one) => one !== evaluation);

@@ -4,7 +4,7 @@ import { fill, h, save } from "./dom.js";
 import { followRun, isFinal } from "./events.js";
 import { bytes, duration, time } from "./format.js";
 import { loading, problem } from "./notice.js";
-import { link } from "./router.js";
+import { link, sweepLink } from "./router.js";
 import { badge, methodOf, progressBar, subject, trajectoryName } from "./runs.js";
 import { params, result } from "./run_parts.js";
 import { facts } from "./table.js";
@@ -23,7 +23,7 @@ function times(run) {
     ["Submitted", time(run.created_at)], ["Started", run.started_at ? time(run.started_at) : null], ["Finished", run.finished_at ? time(run.finished_at) : null],
     ["Took", usage.seconds ? duration(usage.seconds) : null], ["Peak memory", usage.peak_host_bytes ? bytes(usage.peak_host_bytes) : null],
     ["Peak device memory", usage.peak_device_bytes ? bytes(usage.peak_device_bytes) : null], ["Device", run.device], ["Worker", run.worker],
-    ["Attempt", run.attempt > 0 ? String(run.attempt + 1) : null], ["Sweep", run.sweep ? h("a", { href: link("/runs", { sweep: run.sweep }) }, "all its runs") : null],
+    ["Attempt", run.attempt > 0 ? String(run.attempt + 1) : null], ["Sweep", run.sweep ? h("a", { href: sweepLink(run.sweep) }, "its sweep") : null],
     ["Id", h("code", {}, run.id)],
   ]);
 }

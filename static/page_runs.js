@@ -2,29 +2,21 @@
 import { get, list, query } from "./api.js";
 import { dropdown } from "./controls.js";
 import { fill, h } from "./dom.js";
-import { ago, duration, isNumber, percent } from "./format.js";
-import { metric } from "./metrics.js";
+import { ago } from "./format.js";
 import { loading } from "./notice.js";
-import { link } from "./router.js";
-import { STATES, badge, progressText, title } from "./runs.js";
+import { link, sweepLink } from "./router.js";
+import { outcome } from "./outcome.js";
+import { STATES, badge, title } from "./runs.js";
 import { pause } from "./events.js";
 import { dataTable } from "./table.js";
 
 const PAGE = 50, SECONDS = 5;
 const KINDS = ["evaluate", "quantize", "train", "sharpness", "average", "interpolate", "landscape", "attribution", "tasks", "health", "fetch"];
 
-function outcome(run) {
-  if (run.state === "failed") return h("span", { class: "name" }, run.error?.detail ?? run.error?.title ?? "");
-  if (run.state === "running" || run.state === "queued") return progressText(run.progress ?? {}, run.state);
-  const took = duration(run.usage?.seconds);
-  if (isNumber(run.result?.delta)) return `${metric("delta").label} ${percent(run.result.delta)} in ${took}`;
-  return run.state === "succeeded" ? `done in ${took}` : took;
-}
-
 const columns = [
   { label: "Run", cell: title },
   { label: "State", cell: (run) => badge(run.state) },
-  { label: "Outcome", cell: outcome },
+  { label: "Outcome", cell: (run) => h("span", { class: "name" }, outcome(run)) },
   { label: "Submitted", cell: (run) => h("span", { title: run.created_at }, ago(run.created_at)) },
 ];
 
@@ -59,7 +51,8 @@ export async function showRuns({ root, query: search, signal }) {
     show(merged());
   };
   const merged = () => [...new Map([...head, ...older].map((run) => [run.id, run])).values()];
-  fill(root, h("h1", {}, "Runs"), h("div", { class: "controls" }, dropdown("State", all(STATES), filter.state, change("state")), dropdown("Kind", all(KINDS), filter.kind, change("kind")),
+  fill(root, h("h1", {}, "Runs"), filter.sweep ? h("p", { class: "crumbs" }, "Of the sweep ", h("a", { href: sweepLink(filter.sweep), class: "name" }, filter.sweep), " · ", h("a", { href: "#/runs" }, "all runs")) : null,
+    h("div", { class: "controls" }, dropdown("State", all(STATES), filter.state, change("state")), dropdown("Kind", all(KINDS), filter.kind, change("kind")),
     trajectories.length ? dropdown("Trajectory", all(trajectories.map((item) => item.name)), filter.trajectory, change("trajectory")) : null), body, more);
   show(merged());
 

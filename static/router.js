@@ -32,6 +32,10 @@ export function runLink(id) {
   return link("/runs/" + encodeURIComponent(id));
 }
 
+export function sweepLink(id) {
+  return link("/sweeps/" + encodeURIComponent(id));
+}
+
 /* Changes the address of the present view without a new entry in the history. */
 export function amend(address) {
   history.replaceState(null, "", address);

@@ -30,8 +30,10 @@ def check_looks(page, name):
                 page.screenshot(pathlib.Path(os.environ["DELTAQ_SCREENSHOTS"]) / f"{name}-{'dark' if dark else 'light'}-{width}.png")
 
 
-APART = """document.querySelector('.top nav a:last-child').getBoundingClientRect().right
-  <= document.querySelector('#theme').getBoundingClientRect().left"""
+# No two words of the heading lie on each other, and none outside of the page.
+APART = """(() => { const boxes = [...document.querySelectorAll('.top nav a, .top button, .brand')].map(node => node.getBoundingClientRect());
+  const meet = (a, b) => a.left < b.right - 0.5 && b.left < a.right - 0.5 && a.top < b.bottom - 0.5 && b.top < a.bottom - 0.5;
+  return boxes.every(box => box.left >= 0 && box.right <= document.documentElement.clientWidth) && boxes.every((box, place) => boxes.slice(place + 1).every(other => !meet(box, other))); })()"""
 # Every figure has the colours and the width of the page.
 DRAWN = """[...document.querySelectorAll('.js-plotly-plot')].every(plot => {
   const paper = getComputedStyle(plot.querySelector('.main-svg')).backgroundColor, panel = getComputedStyle(plot.closest('.panel')).backgroundColor;

@@ -227,6 +227,8 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
         url = urllib.parse.urlsplit(self.path)
         if url.path.startswith("/v1/"):
             return self.resource("GET", url)
+        if url.path == "/metrics":
+            return self.answer(200, self.prometheus().encode(), "text/plain; version=0.0.4")
         path = "index.html" if url.path == "/" else url.path.lstrip("/")
         for directory in (ROOT / "static", ROOT / "build" / "static"):
             file = (directory / path).resolve()
@@ -303,7 +305,7 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
             return next((self.visible(run) for run in self.world.runs if run["id"] == parts[0]), None)
         state, kind, names, checkpoint = (fields.get(name) for name in ("state", "kind", "trajectory", "checkpoint"))
         chosen = [self.visible(run) for run in self.world.runs if (not state or run["state"] in state) and (not kind or run["kind"] in kind)
-                  and (not names or self.world.belongs(run, names[0])) and (not checkpoint or run["params"].get("checkpoint") in checkpoint)]
+                  and (not names or self.world.belongs(run, names[0])) and ("sweep" not in fields or run["sweep"] in fields["sweep"]) and (not checkpoint or run["params"].get("checkpoint") in checkpoint)]
         return self.page("runs", chosen, fields)
 
     def post_runs(self, parts, fields):

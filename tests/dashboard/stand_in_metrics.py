@@ -59,6 +59,7 @@ FIGURES = [
         for name in QUANTIZATION
     ),
     figure("quantize", "made_up", optional=True),
+    figure("evaluate", "loss"),
     figure("sharpness", "loss"),
     figure("sharpness", "gradient_norm"),
     *(

@@ -1,4 +1,4 @@
-"""The rest of the stand-in's interface: tensors, health and comparisons of checkpoints, posted runs, data sets, recipes, sweeps, workers.
+"""The rest of the stand-in's interface: tensors, health and comparisons of checkpoints, posted runs, datasets, recipes, sweeps, workers.
 Shapes as the server's, numbers made up but of the runs. Standard library only."""
 
 import json
@@ -36,6 +36,11 @@ class Service:
                     "blocks": [block(layer) for layer in range(6)], "created_at": "2026-11-20T08:00:00Z"}  # fmt: skip
         return None
 
+    def prometheus(self):
+        runs = self.world.runs
+        lines = [f'deltaq_runs{{state="{state}"}} {sum(run["state"] == state for run in runs)}' for state in ("queued", "running", "succeeded", "failed", "cancelled")]
+        return "\n".join(["# TYPE deltaq_database_up gauge", "deltaq_database_up 1", *lines, "deltaq_oldest_queued_seconds 75", "deltaq_crashes 0", f"deltaq_workers {len(self.world.workers)}", ""])
+
     def get_compare(self, parts, fields):
         runs = {run["id"]: run for run in self.world.runs}
         a, b = (runs.get(fields[name][0]) for name in ("a", "b"))
@@ -48,7 +53,8 @@ class Service:
         """What the server does: names become ids, defaults are written back, the same again is the same run."""
         world, body = self.world, self.body
         params = json.loads(json.dumps(body["params"]))
-        found = next((item for item in world.checkpoints if f"{item['trajectory']}/{item['name']}" == params.get("checkpoint")), None)
+        given = params.get("checkpoint")
+        found = next((item for item in world.checkpoints if given in (item["id"], f"{item['trajectory']}/{item['name']}")), None)
         if found is None:
             return 422, "Invalid", f"no checkpoint \"{params.get('checkpoint')}\""
         params["checkpoint"] = found["id"]
@@ -59,7 +65,7 @@ class Service:
             if part in params:
                 params[part] = {"sequence_length": 2048, "packing": "blocks", "max_sequences": None, **params[part]}
         if body.get("dry_run"):
-            return {"dry_run": True, "kind": body["kind"], "params": params, "fits": True, "problem": None, "disk": {"peak_bytes": 4096}, "fetched_bytes": 0,
+            return {"dry_run": True, "kind": body["kind"], "params": params, "fits": True, "problem": None, "disk": {"peak_bytes": 4096, "available_bytes": 500 * GB}, "fetched_bytes": 0,
                     "memory": {"host": {"peak_bytes": 88 << 20, "available_bytes": GB}, "device": None}, "tokens": 24576, "flops": 1e12, "at_most": False,
                     "spilled_tokens": 0, "seconds": 12.5, "seconds_from": "earlier runs"}  # fmt: skip
         run = world.add_run(body["kind"], params, "queued")

@@ -1,0 +1,106 @@
+/* page_sweeps.js: the grids of runs: how far each is, what it refused; and one sweep with its runs. */
+import { at, get, list, post, query } from "./api.js";
+import { command, curl, fill, h } from "./dom.js";
+import { pause } from "./events.js";
+import { ago, integer, plural, scalar, time } from "./format.js";
+import { loading, problem } from "./notice.js";
+import { outcome } from "./outcome.js";
+import { checkpointLink, curvesLink, link, sweepLink } from "./router.js";
+import { STATES, badge, title } from "./runs.js";
+import { dataTable, facts } from "./table.js";
+
+const SECONDS = 5, MOST = 500, RUNS = 200;
+
+/* "checkpoint: all of constant; method.bits: 3, 4" */
+function gridWords(grid) {
+  const words = (value) => (Array.isArray(value) ? value.map((one) => (typeof one === "object" ? one?.name ?? JSON.stringify(one) : scalar(one))).join(", ") : value?.trajectory ? `all of ${value.trajectory}` : scalar(value));
+  return Object.entries(grid ?? {}).map(([field, value]) => `${field}: ${words(value)}`).join("; ");
+}
+
+function total(counts) {
+  return STATES.reduce((sum, state) => sum + (counts[state] ?? 0), 0);
+}
+
+/* A bar of finished runs, and the counts in words. */
+function standing(sweep) {
+  const counts = sweep.runs, all = total(counts), done = counts.succeeded + counts.failed + counts.cancelled;
+  const words = STATES.filter((state) => counts[state]).map((state) => h("a", { href: link("/runs", { sweep: sweep.name, state }), class: `count ${state}` }, `${integer(counts[state])} ${state}`));
+  return h("div", { class: "standing" }, h("progress", { max: Math.max(1, all), value: done, "aria-label": `progress of ${sweep.name}` }), h("span", { class: "counts" }, words.length ? words : "no runs"));
+}
+
+function open(sweep) {
+  return sweep.runs.queued + sweep.runs.running > 0 || sweep.standing;
+}
+
+const columns = [
+  { label: "Sweep", value: (row) => row.name, cell: (row) => [h("a", { href: sweepLink(row.name), class: "name" }, row.name), row.standing ? [" ", h("span", { class: "badge", title: "It takes in later checkpoints until it is cancelled" }, "standing")] : null] },
+  { label: "Kind", value: (row) => row.kind, cell: (row) => row.kind },
+  { label: "Grid", value: (row) => gridWords(row.grid), cell: (row) => h("span", { class: "name" }, gridWords(row.grid)) },
+  { label: "Runs", numeric: true, value: (row) => total(row.runs), cell: (row) => integer(total(row.runs)) },
+  { label: "State", value: (row) => row.runs.failed, cell: standing },
+  { label: "Refused", numeric: true, value: (row) => row.refused.length, cell: (row) => (row.refused.length ? h("span", { class: "bad" }, integer(row.refused.length)) : "–") },
+  { label: "Made", value: (row) => row.created_at, cell: (row) => h("span", { title: time(row.created_at) }, ago(row.created_at)) },
+];
+
+/* Reads again every few seconds and shows what changed, until the page is left. */
+async function keep(read, show, signal, first) {
+  let shown = JSON.stringify(first);
+  while (!signal.aborted) {
+    await pause(document.hidden ? 6 * SECONDS : SECONDS, signal);
+    try {
+      const found = await read(), text = JSON.stringify(found);
+      if (text !== shown && !signal.aborted) show(found);
+      shown = text;
+    } catch { /* the next reading tries again */ }
+  }
+}
+
+export async function showSweeps({ root, signal }) {
+  document.title = "Sweeps · deltaq";
+  fill(root, h("h1", {}, "Sweeps"), loading("sweeps"));
+  const show = ({ items, more }) => fill(root, h("h1", {}, "Sweeps"), h("p", { class: "muted intro" }, "A sweep is a grid of runs posted at once. What is equal is measured once; methods on one checkpoint share a forward pass."),
+    items.length ? dataTable({ caption: "Sweeps", className: "boards", columns, rows: items, sortable: true }) : h("p", { class: "notice" }, "No sweep was posted yet. ", h("a", { href: "#/" }, "First steps")),
+    more ? h("p", { class: "muted" }, `Only the newest ${MOST} are shown.`) : null);
+  const read = () => list(query("/v1/sweeps", { limit: 100 }), signal, MOST);
+  const first = await read();
+  show(first);
+  keep(read, show, signal, first);
+}
+
+const runColumns = [
+  { label: "Run", cell: title }, { label: "State", value: (run) => run.state, cell: (run) => badge(run.state) },
+  { label: "Outcome", cell: (run) => h("span", { class: "name" }, outcome(run)) },
+];
+
+function refusals(sweep) {
+  if (!sweep.refused.length) return null;
+  return h("section", {}, h("h2", {}, "Refused"), h("ul", { class: "reasons" }, sweep.refused.map((one) => h("li", {}, h("a", { href: checkpointLink(one.checkpoint), class: "name" }, one.name), ": ", one.error.detail, " ", h("code", {}, one.error.pointer)))));
+}
+
+export async function showSweep({ root, parameters, signal }) {
+  document.title = "Sweep · deltaq";
+  fill(root, h("h1", {}, "Sweep"), loading("the sweep"));
+  const wrong = h("div"), read = async () => {
+    const sweep = await get(at("sweeps", parameters.id), signal);
+    return { sweep, runs: await list(query("/v1/runs", { sweep: sweep.name, limit: 100 }), signal, RUNS) };
+  };
+  const cancel = async (sweep) => {
+    try {
+      await post(`${at("sweeps", sweep.id)}/cancel`, signal);
+      show(await read());
+    } catch (error) { if (!signal.aborted) fill(wrong, problem(error.document ?? { title: error.message })); }
+  };
+  const show = ({ sweep, runs }) => {
+    document.title = `${sweep.name} · deltaq`;
+    const trajectory = sweep.grid?.checkpoint?.trajectory, body = { name: `${sweep.name}-again`, kind: sweep.kind, base: sweep.base, grid: sweep.grid, standing: sweep.standing };
+    fill(root, h("p", { class: "crumbs" }, h("a", { href: "#/sweeps" }, "Sweeps"), trajectory ? [" · ", h("a", { href: curvesLink([trajectory]), class: "name" }, trajectory)] : null),
+      h("div", { class: "row between heading" }, h("h1", {}, h("span", { class: "name" }, sweep.name), " ", h("span", { class: "muted" }, sweep.kind)), open(sweep) ? h("button", { type: "button", id: "cancel", events: { click: () => cancel(sweep) } }, "Cancel") : null),
+      wrong, standing(sweep), facts([["Grid", gridWords(sweep.grid)], ["Standing", sweep.standing ? "takes in later checkpoints" : null], ["Made", time(sweep.created_at)], ["Id", h("code", {}, sweep.id)]]), refusals(sweep),
+      h("h2", {}, "Runs"), runs.items.length ? dataTable({ caption: "Runs", className: "cards runs-table", columns: runColumns, rows: runs.items }) : h("p", { class: "muted" }, "None."),
+      runs.more ? h("p", { class: "more" }, h("a", { href: link("/runs", { sweep: sweep.name }) }, `All ${plural(total(sweep.runs), "run")}`)) : null,
+      h("details", {}, h("summary", {}, "As curl"), command(curl("/v1/sweeps", body)), command(curl(at("sweeps", sweep.name)))));
+  };
+  const first = await read();
+  show(first);
+  keep(read, show, signal, first);
+}

@@ -1,0 +1,75 @@
+"""The boards: sweeps, datasets and recipes, workers with queue and disk; and what the list of runs says of results."""
+
+import pytest
+import stand_in
+import stand_in_service
+from looks import check_looks
+
+
+@pytest.fixture
+def world():
+    world = stand_in.demonstration()
+    stand_in.busy(world)
+    stand_in_service.service(world)
+    return world
+
+
+def rows(page):
+    return page.run("[...document.querySelectorAll('main tbody tr')].map(row => [...row.cells].map(cell => cell.innerText.trim()))")
+
+
+def test_sweeps_are_listed_with_their_grid_and_state(world, visit):
+    page = visit("#/sweeps")
+    found = {row[0].split()[0]: row for row in rows(page)}
+    row = found["constant-bits"]
+    assert "standing" in row[0] and row[2] == "checkpoint: all of constant; method.bits: 3, 4" and row[3] == "17"
+    assert all(words in row[4] for words in ("2 queued", "1 running", "13 succeeded", "1 failed"))
+    assert found["decays"][5] == "1"
+    world.sweeps[0]["runs"]["succeeded"] = 14
+    page.wait("document.querySelector('main').innerText.includes('14 succeeded')")
+    check_looks(page, "sweeps")
+
+
+def test_a_sweep_shows_its_runs_and_is_cancelled(world, visit):
+    for run in world.runs[:4]:
+        run["sweep"] = "constant-bits"
+    page = visit("#/sweeps/constant-bits")
+    assert len(rows(page)) == 4 and any("ΔQL" in row[2] for row in rows(page))
+    page.click("#cancel")
+    page.wait("document.querySelector('#cancel') === null")
+    assert ("POST", "/v1/sweeps/s0/cancel") in world.requests
+    page = visit("#/sweeps/decays")
+    assert "2048 is above the model's 512 positions" in page.run("document.querySelector('main').innerText")
+    check_looks(page, "sweep")
+
+
+def test_data_sets_and_recipes(visit):
+    page = visit("#/data")
+    text = page.run("document.querySelector('main').innerText")
+    for expected in ("perl-manual-validation", "/data/perl-manual.txt", "by tokenizer", "gptq-w4a16", "gptq 4-bit g128"):
+        assert expected in text
+    check_looks(page, "data")
+
+
+def test_workers_queue_and_disk(world, visit):
+    page = visit("#/system")
+    text = page.run("document.querySelector('main').innerText")
+    for expected in ("gpu-7, process 4711", "cpu: 0 of 1 busy", "the oldest since 75 s", "Free disk\n500 GiB", "Free memory for a run\n1 GiB"):
+        assert expected in text, expected
+    assert not any(run["state"] == "queued" and run["kind"] == "quantize" and run["params"].get("evaluation") for run in world.runs[24:])  # a dry run makes none
+    world.workers.clear()
+    page.wait("document.querySelector('main').innerText.includes('No worker was seen')")
+    check_looks(page, "system")
+
+
+def test_runs_say_what_they_found(world, visit):
+    evaluated = world.add_run("evaluate", {"checkpoint": "c1", "dataset": "perl-manual-validation"}, "succeeded")
+    evaluated["result"] = {"loss": 2.5, "sequences": 8}
+    made = world.add_run("average", {"trajectory": "constant", "window": 3}, "succeeded")
+    made["result"] = {"trajectory": "constant-lawa3", "checkpoints": ["c1", "c2"]}
+    line = world.add_run("interpolate", {"from": "c1", "to": "c2"}, "succeeded")
+    line["result"] = {"alphas": [0, 0.5, 1], "losses": [2.5, 2.75, 2.25]}
+    page = visit("#/runs?state=succeeded")
+    found = [row[2] for row in rows(page)]
+    assert found[:3] == ["barrier 0.25 nats over 3 points; 7.3 s", "2 averages made; 7.3 s", "Loss (nats) 2.5000; 7.3 s"]
+    assert all(text.startswith("ΔQL ") and "bits per weight" in text.lower() for text in found[3:])
