@@ -35,17 +35,22 @@ static double residual(const struct difference_side *side, const struct sums *su
     return (double)weight * (side->over[i] - sums->over / sums->under * under_of(side, i)) / sums->under;
 }
 
-static struct ratio_interval student(const struct difference_pair *pair, const struct sums *a, const struct sums *b,
-                                     const int64_t *weights, int64_t count, double value)
+static double standard_error(const struct difference_pair *pair, const struct sums *a, const struct sums *b,
+                             const int64_t *weights, int64_t count)
 {
     double squares = 0;
     for (int64_t i = 0; i < count; i++) {
         const double e = residual(&pair->b, b, weights[i], i) - residual(&pair->a, a, weights[i], i);
         squares += e * e;
     }
-    const double n = (double)count, half = student_quantile(n - 1) * sqrt(n / (n - 1) * squares);
-    if (!isfinite(value) || !isfinite(half)) return (struct ratio_interval){NAN, NAN, RATIO_NONE};
-    return (struct ratio_interval){value - half, value + half, RATIO_STUDENT};
+    return count > 1 ? sqrt((double)count / (double)(count - 1) * squares) : NAN;
+}
+
+static struct ratio_interval student(const struct difference *found, int64_t count)
+{
+    const double half = student_quantile((double)(count - 1)) * found->standard_error;
+    if (!isfinite(found->value) || !isfinite(half)) return (struct ratio_interval){NAN, NAN, RATIO_NONE};
+    return (struct ratio_interval){found->value - half, found->value + half, RATIO_STUDENT};
 }
 
 /* A sequence's own numbers over / under, compared without dividing. */
@@ -104,8 +109,9 @@ enum status difference_measure(const struct difference_pair *pairs, int pair_cou
         const struct sums a = sums_of(&pair->a, weights, count), b = sums_of(&pair->b, weights, count);
         out[p] = (struct difference){.a = a.over / a.under, .b = b.over / b.under};
         out[p].value = out[p].b - out[p].a;
-        out[p].interval = drawn ? percentiles(draws + (int64_t)p * BOOTSTRAP_DRAWS, out[p].value)
-                                : student(pair, &a, &b, weights, count, out[p].value);
+        out[p].standard_error = standard_error(pair, &a, &b, weights, count);
+        out[p].interval =
+            drawn ? percentiles(draws + (int64_t)p * BOOTSTRAP_DRAWS, out[p].value) : student(&out[p], count);
         count_sides(pair, count, &out[p]);
     }
     memory_free(draws);

@@ -22,6 +22,7 @@ struct difference_pair {
 
 struct difference {
     double a, b, value;             /* value = b - a; NAN where a loss is not finite */
+    double standard_error;          /* of value, by the linearized differences; NAN for a single sequence */
     struct ratio_interval interval; /* of value, 95 %; never RATIO_DRAWS */
     int64_t greater, smaller;       /* sequences whose own number is greater (smaller) in b */
     double sign_p;                  /* exact two-sided sign test of these two counts; 1 for none (paired_mcnemar) */
@@ -29,8 +30,8 @@ struct difference {
 
 /* Measures `pair_count` (1 to DIFFERENCE_PAIRS_MOST) numbers of the same `count` (1 or more) sequences with weights w
  * into out[pair_count]. Below RATIO_BOOTSTRAP_FROM sequences, and above DIFFERENCE_BOOTSTRAP_MOST, an interval is value
- * ± t sqrt(n / (n - 1) sum(e^2)), t Student's of n - 1 degrees, with the linearized difference of a sequence
- * e = w (over_b - b under_b) / sum(w under_b) - w (over_a - a under_a) / sum(w under_a). Between the two it is the
+ * ± t standard_error, t Student's of n - 1 degrees, standard_error = sqrt(n / (n - 1) sum(e^2)) with the linearized
+ * difference of a sequence e = w (over_b - b under_b) / sum(w under_b) - w (over_a - a under_a) / sum(w under_a). Between the two it is the
  * percentiles of BOOTSTRAP_DRAWS samples of sequences with replacement, all of a sequence together. Measurements that
  * are equal differ by exactly 0, and so do both ends. STATUS_NO_MEMORY. */
 MUST_CHECK enum status difference_measure(const struct difference_pair *pairs, int pair_count, const int64_t *weights,
