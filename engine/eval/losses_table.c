@@ -12,7 +12,7 @@
 #define READ_BYTES (INT64_C(64) << 20)
 
 /* printf's words for what is not finite differ: a NaN may have a sign. */
-static void number(struct buffer *text, double value)
+void losses_table_number(struct buffer *text, double value)
 {
     if (isnan(value))
         buffer_puts(text, ",nan");
@@ -28,7 +28,7 @@ enum status losses_table_print(struct buffer *text, const int64_t *predictions, 
     buffer_puts(text, "\n");
     for (int64_t s = 0; s < sequences; s++) {
         buffer_printf(text, "%" PRId64 ",%" PRId64, s, predictions[s] + 1);
-        for (size_t c = 0; c < column_count; c++) number(text, columns[c].values[s]);
+        for (size_t c = 0; c < column_count; c++) losses_table_number(text, columns[c].values[s]);
         buffer_puts(text, "\n");
     }
     return buffer_status(text, "the losses of sequences", error);

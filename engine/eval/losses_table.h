@@ -25,6 +25,9 @@ MUST_CHECK enum status losses_table_print(struct buffer *text, const int64_t *pr
                                           const struct losses_column *columns, size_t column_count,
                                           struct error *error);
 
+/* Appends one such number behind a comma. */
+void losses_table_number(struct buffer *text, double value);
+
 /* A file that was read. */
 struct losses_table {
     int64_t sequences;

@@ -104,12 +104,12 @@ static enum status report(const struct inputs *inputs, const char *dataset, stru
 static enum status losses_of(const struct run_context *context, const struct evaluate_result *found,
                              struct error *error)
 {
-    const struct losses_column columns[] = {{"loss", found->sequence_losses}};
-    const struct losses_tokens tokens[] = {{"token_losses.npy", found->token_losses}};
-    const enum status status =
-        losses_publish(context->artifacts, found->sequence_predictions, found->sequences, columns, 1, error);
+    const double *const losses[] = {found->sequence_losses};
+    const float *const tokens[] = {found->token_losses};
+    const enum status status = losses_publish(context->artifacts, found->sequence_predictions, found->sequences,
+                                              &losses_evaluate, losses, error);
     if (status != STATUS_OK || found->token_losses == NULL) return status;
-    return losses_publish_tokens(context->artifacts, tokens, 1, found->predictions, error);
+    return losses_publish_tokens(context->artifacts, &losses_evaluate, tokens, found->predictions, error);
 }
 
 static struct evaluate_request request_of(const struct run_context *context, const struct evaluate_params *params,

@@ -1,14 +1,21 @@
 #include "kinds/losses.h"
 
 #include "base/buffer.h"
+#include "eval/losses_tokens.h"
 
-#include <inttypes.h>
-#include <stdio.h>
 #include <string.h>
 
-/* NumPy's format 1.0: magic, version, length of the header, the header; 128 bytes in all, which hold any count. The
- * values are little-endian, as every processor is that this is built for. */
-enum { NPY_HEAD = 128, NPY_BEFORE = 10 };
+const struct losses_kind losses_evaluate = {"evaluate", {"loss"}, {"token_losses.npy"}, 1};
+const struct losses_kind losses_quantize = {
+    "quantize", {"loss_fp", "loss_q", "kl"}, {"token_losses_fp.npy", "token_losses_q.npy", "token_kl.npy"}, 3};
+
+const struct losses_kind *losses_of_kind(const char *kind)
+{
+    static const struct losses_kind *const all[] = {&losses_evaluate, &losses_quantize, NULL};
+    const struct losses_kind *const *at = all;
+    while (*at != NULL && strcmp((*at)->kind, kind) != 0) at++;
+    return *at;
+}
 
 struct losses_part {
     const void *bytes;
@@ -27,32 +34,37 @@ static enum status publish(struct artifacts *artifacts, const char *name, const 
     return status;
 }
 
-enum status losses_publish(struct artifacts *artifacts, const int64_t *predictions, int64_t sequences,
-                           const struct losses_column *columns, size_t column_count, struct error *error)
+enum status losses_publish_text(struct artifacts *artifacts, const char *name, const struct buffer *text,
+                                struct error *error)
 {
+    return publish(artifacts, name, "text/csv; charset=utf-8", &(struct losses_part){text->bytes, text->length}, 1,
+                   error);
+}
+
+enum status losses_publish(struct artifacts *artifacts, const int64_t *predictions, int64_t sequences,
+                           const struct losses_kind *left, const double *const *values, struct error *error)
+{
+    struct losses_column columns[LOSSES_TABLE_COLUMNS];
     struct buffer text = {0};
-    enum status status = losses_table_print(&text, predictions, sequences, columns, column_count, error);
-    if (status == STATUS_OK)
-        status = publish(artifacts, LOSSES_ARTIFACT, "text/csv; charset=utf-8",
-                         &(struct losses_part){text.bytes, text.length}, 1, error);
+    for (size_t c = 0; c < left->count; c++) columns[c] = (struct losses_column){left->columns[c], values[c]};
+    enum status status = losses_table_print(&text, predictions, sequences, columns, left->count, error);
+    if (status == STATUS_OK) status = losses_publish_text(artifacts, LOSSES_ARTIFACT, &text, error);
     buffer_reset(&text);
     return status;
 }
 
-enum status losses_publish_tokens(struct artifacts *artifacts, const struct losses_tokens *arrays, size_t array_count,
-                                  int64_t predictions, struct error *error)
+/* ---- Arrays of tokens ---- */
+
+enum status losses_publish_tokens(struct artifacts *artifacts, const struct losses_kind *left,
+                                  const float *const *values, int64_t predictions, struct error *error)
 {
-    static const char before[NPY_BEFORE] = {'\x93', 'N', 'U', 'M', 'P', 'Y', 1, 0, NPY_HEAD - NPY_BEFORE, 0};
-    char head[NPY_HEAD + 1], shape[NPY_HEAD - NPY_BEFORE];
+    char head[LOSSES_TOKENS_HEAD];
     enum status status = STATUS_OK;
-    (void)snprintf(shape, sizeof shape, "{'descr': '<f4', 'fortran_order': False, 'shape': (%" PRId64 ",), }",
-                   predictions);
-    (void)snprintf(head + NPY_BEFORE, sizeof head - NPY_BEFORE, "%-*s\n", NPY_HEAD - NPY_BEFORE - 1, shape);
-    memcpy(head, before, sizeof before);
-    for (size_t i = 0; i < array_count && status == STATUS_OK; i++) {
-        const struct losses_part parts[] = {{head, NPY_HEAD},
-                                            {arrays[i].values, (size_t)predictions * sizeof *arrays[i].values}};
-        status = publish(artifacts, arrays[i].artifact, "application/octet-stream", parts, 2, error);
+    losses_tokens_head(predictions, head);
+    for (size_t c = 0; c < left->count && status == STATUS_OK; c++) {
+        const struct losses_part parts[] = {{head, LOSSES_TOKENS_HEAD},
+                                            {values[c], (size_t)predictions * sizeof *values[c]}};
+        status = publish(artifacts, left->tokens[c], "application/octet-stream", parts, 2, error);
     }
     return status;
 }

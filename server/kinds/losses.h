@@ -8,10 +8,20 @@
 
 #define LOSSES_ARTIFACT "losses.csv"
 
-/* Leaves LOSSES_ARTIFACT (eval/losses_table.h). `evaluate` has the column `loss`; `quantize` has `loss_fp`, `loss_q`
- * and `kl`. Statuses of artifact_open, artifact_write and artifact_publish; STATUS_NO_MEMORY. */
+/* What runs of a kind leave: the columns of LOSSES_ARTIFACT, and the arrays of tokens beside them. */
+struct losses_kind {
+    const char *kind;                                                         /* "quantize" */
+    const char *columns[LOSSES_TABLE_COLUMNS], *tokens[LOSSES_TABLE_COLUMNS]; /* [count] */
+    size_t count;
+};
+extern const struct losses_kind losses_evaluate, losses_quantize;
+/* NULL: none. */
+const struct losses_kind *losses_of_kind(const char *kind);
+
+/* Leaves LOSSES_ARTIFACT (eval/losses_table.h) with the columns of `left`; values[left->count], lent. Statuses of
+ * artifact_open, artifact_write and artifact_publish; STATUS_NO_MEMORY. */
 MUST_CHECK enum status losses_publish(struct artifacts *artifacts, const int64_t *predictions, int64_t sequences,
-                                      const struct losses_column *columns, size_t column_count, struct error *error);
+                                      const struct losses_kind *left, const double *const *values, struct error *error);
 
 /* The parameter that asks for the values of every token too; a bool at `at`. */
 #define LOSSES_PER_TOKEN_PARAM(at)                                                                               \
@@ -20,13 +30,12 @@ MUST_CHECK enum status losses_publish(struct artifacts *artifacts, const int64_t
         .help = "Also leaves the values of every predicted token as artifacts: float32 arrays in NumPy's format" \
     }
 
-/* An array in the order of the sequences, those of a sequence in its order, as NumPy's .npy (format 1.0, "<f4"). */
-struct losses_tokens {
-    const char *artifact; /* its name: "token_losses.npy" */
-    const float *values;  /* lent */
-};
-/* Statuses as above. */
-MUST_CHECK enum status losses_publish_tokens(struct artifacts *artifacts, const struct losses_tokens *arrays,
-                                             size_t array_count, int64_t predictions, struct error *error);
+/* Leaves the arrays of `left`, values[left->count] (lent), as files of eval/losses_tokens.h. Statuses as above. */
+MUST_CHECK enum status losses_publish_tokens(struct artifacts *artifacts, const struct losses_kind *left,
+                                             const float *const *values, int64_t predictions, struct error *error);
+
+/* Leaves a text as an artifact. Statuses as above. */
+MUST_CHECK enum status losses_publish_text(struct artifacts *artifacts, const char *name, const struct buffer *text,
+                                           struct error *error);
 
 #endif

@@ -146,15 +146,12 @@ static enum status run_open(struct run_member *run, struct quantize_request *req
 static enum status losses_of(const struct run_context *context, const struct quantize_result *found,
                              struct error *error)
 {
-    const struct losses_column columns[] = {
-        {"loss_fp", found->fp.sequence_losses}, {"loss_q", found->q.sequence_losses}, {"kl", found->sequence_kl}};
-    const struct losses_tokens tokens[] = {{"token_losses_fp.npy", found->fp.token_losses},
-                                           {"token_losses_q.npy", found->q.token_losses},
-                                           {"token_kl.npy", found->token_kl}};
-    const enum status status =
-        losses_publish(context->artifacts, found->fp.sequence_predictions, found->fp.sequences, columns, 3, error);
+    const double *const losses[] = {found->fp.sequence_losses, found->q.sequence_losses, found->sequence_kl};
+    const float *const tokens[] = {found->fp.token_losses, found->q.token_losses, found->token_kl};
+    const enum status status = losses_publish(context->artifacts, found->fp.sequence_predictions, found->fp.sequences,
+                                              &losses_quantize, losses, error);
     if (status != STATUS_OK || found->token_kl == NULL) return status;
-    return losses_publish_tokens(context->artifacts, tokens, 3, found->fp.predictions, error);
+    return losses_publish_tokens(context->artifacts, &losses_quantize, tokens, found->fp.predictions, error);
 }
 
 /* From what was found to what is told. */

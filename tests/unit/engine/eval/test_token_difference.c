@@ -40,9 +40,9 @@ static struct token_difference measure(const float *a, const float *b, const int
     return found;
 }
 
-/* d = (1, 1 | -1, 3) of two sequences: mean 1, squares of d - 1 sum to 8, so that the squared error by tokens is 4/3 * 8
- * / 16 = 2/3. The sequences' means are 1 and 1: no error at all, and a design effect of 0. Worse are 2 of 2 and 1 of 2:
- * a share of 3/4, e = 2 (1 - 3/4) / 4 = 1/8 = -e_2, half t(1) sqrt(2 * 2 / 64) = 12.7 / 4, which the ends of a share
+/* d = (1, 1 | -1, 3) of two sequences: mean 1, squares of d - 1 sum to 8, so that the squared error by tokens is
+ * 4/3 * 8 / 16 = 2/3. The sequences' means are 1 and 1: no error at all, and a design effect of 0. Worse are 2 of 2 and
+ * 1 of 2: a share of 3/4, e = 2 (1 - 3/4) / 4 = 1/8 = -e_2, half t(1) sqrt(2 * 2 / 64) = 12.7 / 4, which the ends of a share
  * cut off. */
 static void test_a_worked_example(void **state)
 {
@@ -58,6 +58,22 @@ static void test_a_worked_example(void **state)
     near(found.design_effect, 0);
     near(found.worse_share, 0.75);
     assert_true(found.worse_interval.low == 0 && found.worse_interval.high == 1);
+}
+
+/* By scipy 1.17.1: ttest_rel(b, a).confidence_interval(), sem(b - a), binomtest(7, 10). */
+static void test_tokens_have_the_interval_of_scipy(void **state)
+{
+    const float a[] = {3.5f, 0.25f, 7.125f, 2.0f, 1.5f, 4.75f, 0.5f, 6.25f, 2.875f, 3.0f};
+    const float b[] = {3.75f, 0.5f, 6.5f, 2.625f, 1.375f, 5.5f, 0.625f, 6.0f, 3.5f, 3.875f};
+    const int64_t predictions[] = {4, 3, 3};
+    (void)state;
+    const struct token_difference found = measure(a, b, predictions, 3);
+    near(found.tokens.value, 0.25);
+    near(found.tokens.standard_error, 0.15252504348102605);
+    near(found.tokens.interval.low, -0.09503561961671075);
+    near(found.tokens.interval.high, 0.5950356196167108);
+    near(found.tokens.sign_p, 0.34375);
+    near(found.worse_share, 0.7);
 }
 
 /* Of ratios: 6/4 and 5/4, and tokens that are compared without dividing. */
@@ -129,6 +145,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_worked_example),
+        cmocka_unit_test(test_tokens_have_the_interval_of_scipy),
         cmocka_unit_test(test_a_ratio_of_tokens),
         cmocka_unit_test(test_equal_tokens_have_no_design_effect),
         cmocka_unit_test(test_intervals_where_tokens_vary_together),

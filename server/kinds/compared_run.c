@@ -1,0 +1,130 @@
+#include "kinds/compared_run.h"
+
+#include "base/memory.h"
+#include "eval/losses_tokens.h"
+#include "store/runs.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+
+void compared_run_reset(struct compared_run *run)
+{
+    losses_table_reset(&run->table);
+    for (size_t c = 0; c < LOSSES_TABLE_COLUMNS; c++) memory_free(run->tokens[c]);
+    json_decref(run->document);
+    *run = (struct compared_run){0};
+}
+
+static const char *text_of(const json_t *object, const char *field)
+{
+    const char *text = json_string_value(json_object_get(object, field));
+    return text != NULL ? text : "";
+}
+
+enum status compared_run_open(struct connection *connection, struct compared_run *run, struct error *error)
+{
+    const enum status status = run_get(connection, run->id, &run->document, error);
+    if (status != STATUS_OK) return status;
+    const char *state = text_of(run->document, "state");
+    const json_t *result = json_object_get(run->document, "result");
+    run->kind = text_of(run->document, "kind");
+    run->left = losses_of_kind(run->kind);
+    run->protocol = text_of(result, "protocol_id");
+    run->checkpoint = text_of(json_object_get(run->document, "params"), "checkpoint");
+    run->recipe = text_of(result, "recipe_id");
+    run->calibration = text_of(result, "calibration_id");
+    if (run->left == NULL)
+        return error_set_at(error, STATUS_INVALID, run->pointer,
+                            "is a run of the kind %s; only evaluate and quantize leave losses of sequences", run->kind);
+    if (strcmp(state, "succeeded") != 0)
+        return error_set_at(error, STATUS_CONFLICT, run->pointer,
+                            "the run is %s; only runs that succeeded can be compared", state);
+    return STATUS_OK;
+}
+
+enum status compared_runs_check(const struct compared_run *a, const struct compared_run *b, struct error *error)
+{
+    if (strcmp(a->kind, b->kind) != 0)
+        return error_set_at(error, STATUS_INVALID, b->pointer,
+                            "is a run of the kind %s and a of %s; compare runs of one kind", b->kind, a->kind);
+    if (strcmp(a->protocol, b->protocol) != 0)
+        return error_set_at(
+            error, STATUS_INVALID, b->pointer,
+            "was measured on other sequences or in other precision than a: protocol_id %s, not %s; give "
+            "both the same dataset, sequence_length, packing, max_sequences and precision",
+            b->protocol, a->protocol);
+    if (strcmp(a->checkpoint, b->checkpoint) != 0 && strcmp(a->recipe, b->recipe) != 0)
+        return error_set_at(error, STATUS_INVALID, b->pointer,
+                            "is of another checkpoint and of another method than a (recipe_id %s, not %s), so that a "
+                            "difference could come from either; quantize both checkpoints by one method, or one by "
+                            "both",
+                            b->recipe, a->recipe);
+    return STATUS_OK;
+}
+
+/* ---- What it left ---- */
+
+static enum status find(struct connection *connection, const struct compared_run *run, const char *name,
+                        struct run_artifact *out, struct error *error)
+{
+    const enum status status = run_artifact_find(connection, run->id, name, out, error);
+    if (status != STATUS_NOT_FOUND) return status;
+    return error_set_at(error, STATUS_INVALID, run->pointer, "has no %s: %s", name,
+                        strcmp(name, LOSSES_ARTIFACT) == 0
+                            ? "an earlier version measured it; post it again with \"force\": true"
+                            : "post it again with \"per_token\": true, or compare without per_token");
+}
+
+enum status compared_run_find(struct connection *connection, const struct compared_run *run, bool tokens_needed,
+                              bool *tokens, int64_t *bytes, struct error *error)
+{
+    struct run_artifact artifact;
+    enum status status = find(connection, run, LOSSES_ARTIFACT, &artifact, error);
+    *tokens = true;
+    *bytes = status == STATUS_OK ? artifact.bytes : 0;
+    for (size_t c = 0; c < run->left->count && *tokens && status == STATUS_OK; c++) {
+        status = find(connection, run, run->left->tokens[c], &artifact, error);
+        *tokens = status == STATUS_OK;
+        if (status == STATUS_OK) *bytes += artifact.bytes;
+        if (status == STATUS_INVALID && !tokens_needed) status = STATUS_OK;
+    }
+    return status;
+}
+
+static enum status locate(struct connection *connection, const char *data_directory, const struct compared_run *run,
+                          const char *name, char path[PATH_MAX], struct error *error)
+{
+    struct run_artifact artifact;
+    const enum status status = find(connection, run, name, &artifact, error);
+    if (status == STATUS_OK) (void)snprintf(path, PATH_MAX, "%s/artifacts/%s", data_directory, artifact.sha256);
+    return status;
+}
+
+enum status compared_run_read(struct connection *connection, const char *data_directory, bool tokens,
+                              struct compared_run *run, struct error *error)
+{
+    const struct losses_kind *left = run->left;
+    char path[PATH_MAX];
+    enum status status = locate(connection, data_directory, run, LOSSES_ARTIFACT, path, error);
+    if (status == STATUS_OK) status = losses_table_read(path, left->columns, left->count, &run->table, error);
+    if (status != STATUS_OK || !tokens) return status;
+    const struct compared_losses losses = compared_run_losses(run);
+    const int64_t predictions = compared_predictions(&losses);
+    for (size_t c = 0; c < left->count && status == STATUS_OK; c++) {
+        status = locate(connection, data_directory, run, left->tokens[c], path, error);
+        if (status == STATUS_OK) status = losses_tokens_read(path, predictions, &run->tokens[c], error);
+    }
+    return status;
+}
+
+struct compared_losses compared_run_losses(const struct compared_run *run)
+{
+    struct compared_losses losses = {
+        .left = run->left, .sequences = run->table.sequences, .predictions = run->table.predictions};
+    for (size_t c = 0; c < run->left->count; c++) {
+        losses.columns[c] = run->table.columns[c];
+        losses.tokens[c] = run->tokens[c];
+    }
+    return losses;
+}

@@ -1,0 +1,43 @@
+/* compared_run.h: a finished run as one side of a comparison: the losses of every sequence, and of every token where it
+ * kept them, that it left. */
+#ifndef KINDS_COMPARED_RUN_H
+#define KINDS_COMPARED_RUN_H
+
+#include "kinds/compared.h"
+#include "store/store.h"
+
+struct compared_run {
+    const char *pointer; /* what is blamed: "/params/a"; set by the caller, like id; both lent */
+    const char *id;
+    json_t *document;               /* of the run; owned */
+    const struct losses_kind *left; /* what its kind leaves */
+    /* lent by the document; "": none */
+    const char *kind, *protocol, *checkpoint, *recipe, *calibration;
+    struct losses_table table;           /* owned */
+    float *tokens[LOSSES_TABLE_COLUMNS]; /* owned; NULL: it left none, or nobody asked */
+};
+void compared_run_reset(struct compared_run *run); /* {0} is fine */
+
+/* Finds the run. STATUS_NOT_FOUND; STATUS_INVALID at the pointer for a kind that leaves no losses; STATUS_CONFLICT for
+ * a run that has not succeeded. The caller resets *run, also after a failure. */
+MUST_CHECK enum status compared_run_open(struct connection *connection, struct compared_run *run, struct error *error);
+
+/* Whether two such runs can be compared: one kind, one evaluation, and of quantizations one checkpoint or one recipe.
+ * STATUS_INVALID at b's pointer, with what to do. */
+MUST_CHECK enum status compared_runs_check(const struct compared_run *a, const struct compared_run *b,
+                                           struct error *error);
+
+/* What it left, in bytes; *tokens: whether the values of tokens are there. STATUS_INVALID at the pointer when there are
+ * no losses of sequences, or with `tokens_needed` none of tokens. */
+MUST_CHECK enum status compared_run_find(struct connection *connection, const struct compared_run *run,
+                                         bool tokens_needed, bool *tokens, int64_t *bytes, struct error *error);
+
+/* Reads what compared_run_find found, tokens only if asked for. Statuses of it; STATUS_CORRUPT, STATUS_NOT_FOUND,
+ * STATUS_IO, STATUS_NO_MEMORY. */
+MUST_CHECK enum status compared_run_read(struct connection *connection, const char *data_directory, bool tokens,
+                                         struct compared_run *run, struct error *error);
+
+/* Lent by the run. */
+struct compared_losses compared_run_losses(const struct compared_run *run);
+
+#endif
