@@ -1,6 +1,7 @@
 /* run_parts.js: the result and the parameters of a run, by what stands in them. */
 import { checkpoint, dataset } from "./api.js";
 import { attributionSection } from "./attribution.js";
+import { compareSection } from "./compare.js";
 import { h } from "./dom.js";
 import { integer, isNumber, plural, scalar, scientific } from "./format.js";
 import { averageSection, landscapeSection, lineSection } from "./geometry.js";
@@ -8,7 +9,7 @@ import { BLOCK_COLUMNS } from "./integrity.js";
 import { layersFigure, layersTable } from "./layers.js";
 import { drawing } from "./look.js";
 import { figuresOf } from "./metrics.js";
-import { curvesLink } from "./router.js";
+import { curvesLink, runLink } from "./router.js";
 import { trajectoryName } from "./runs.js";
 import { groupsSection, spectrumSection, termsSection } from "./spectrum.js";
 import { dataTable, facts } from "./table.js";
@@ -49,6 +50,7 @@ function filled(...lists) {
 /* Sections by what stands in a result, so that a kind which learns to answer more is shown more. */
 const SECTIONS = [
   [({ kind, result: found }) => kind === "tasks" && filled(found.tasks), tasksSection],
+  [({ kind }) => kind === "compare", (run) => compareSection(run.result)],
   [({ kind, result: found }) => kind === "attribution" && filled(found.units), attributionSection],
   [({ result: found }) => filled(found.x, found.y, found.losses, found.points), landscapeSection],
   [({ result: found }) => filled(found.alphas, found.losses), lineSection],
@@ -101,6 +103,7 @@ function trajectoryLink(id) {
 function shown(kind, name, value) {
   if (Array.isArray(value)) return value.map((id, index) => [index ? ", " : "", checkpointName(String(id))]);
   if (typeof value === "string" && ["checkpoint", "from", "to"].includes(name)) return checkpointName(value);
+  if (typeof value === "string" && kind === "compare" && ["a", "b"].includes(name)) return h("a", { href: runLink(value), class: "name" }, value);
   if (typeof value === "string" && /(^|\.)(dataset|validation)$/.test(name)) return datasetName(value);
   if (typeof value === "string" && name === "trajectory" && kind !== "fetch") return trajectoryLink(value);
   return h("span", { class: "name" }, exact(value));

@@ -25,6 +25,9 @@ export async function subject(run) {
   const given = run.params ?? {};
   if (typeof given.checkpoint === "string") return nameOf(given.checkpoint);
   if (typeof given.from === "string" && typeof given.to === "string") return (await Promise.all([given.from, given.to].map(nameOf))).join(" → ");
+  const both = run.kind === "compare" ? given.checkpoints ?? [run.result?.a, run.result?.b].filter(Boolean).map((side) => side.checkpoint) : [];
+  if (both.length === 2) return (await Promise.all([...new Set(both)].map(nameOf))).join(" and ");
+  if (run.kind === "compare") return "two runs";
   if (!given.trajectory && Array.isArray(given.checkpoints)) return plural(given.checkpoints.length, "checkpoint");
   if (typeof given.repo === "string") return given.revision ? `${given.repo}@${given.revision}` : given.repo;
   if (typeof given.trajectory === "string") return trajectoryName(given.trajectory);

@@ -49,6 +49,23 @@ def averages(world, source, window):
     return made
 
 
+def comparison(world, start, end):
+    """A run of the kind compare, of two checkpoints quantized alike, with the values of tokens."""
+    values = {"loss_fp": (2.41, 2.28, 0.004), "loss_q": (2.47, 2.37, 0.006), "delta": (0.0249, 0.0395, 0.0021), "kl": (0.061, 0.0611, 0.0008)}
+    numbers = {name: {"a": a, "b": b, "difference": b - a, "interval": [b - a - half, b - a + half], "interval_method": "bootstrap",
+                      "worse": 61 if b > a else 4, "better": 4 if b > a else 61, "worse_share": 61 / 65 if b > a else 4 / 65, "sign_p": 3.1e-13}
+               for name, (a, b, half) in values.items()}
+    tokens = {name: {"interval": [number["difference"] - half / 2, number["difference"] + half / 2], "interval_method": "student", "design_effect": 3.9,
+                     **({} if name == "delta" else {"worse": 5230, "better": 3025, "worse_share": 5230 / 8255, "worse_share_interval": [0.61, 0.66],
+                                                    "worse_share_method": "bootstrap"})}
+              for (name, number), (_, _, half) in zip(numbers.items(), values.values())}
+    run = world.add_run("compare", {"a": None, "b": None, "checkpoints": [start["id"], end["id"]], "per_token": True, "seed": 0, "precision": "f32", "calibration": None,
+                        "evaluation": {"dataset": "perl-manual-validation", "sequence_length": 128}, "method": {"name": "rtn", "bits": 3, "group_size": 128}}, "succeeded", id="compare")
+    sides = [{"run": None, "checkpoint": one["id"], "recipe_id": "0" * 16, "calibration_id": None} for one in (start, end)]
+    run["result"] = {"a": sides[0], "b": sides[1], "kind": "quantize", "protocol_id": "1" * 16, "sequences": 65, "tokens": 8320, **numbers,
+                     "by_token": {"predictions": 8255, **tokens}}
+
+
 def line(world, start, end, points=51):
     alphas = [index / (points - 1) for index in range(points)]
     losses = [2.7 - 0.32 * alpha + 0.16 * math.sin(math.pi * alpha) ** 2 for alpha in alphas]
@@ -79,7 +96,7 @@ def landscape(world, checkpoints):
 
 
 def geometry(world):
-    """Adds all of it to the demonstration's world: sharpness of every checkpoint, averages, a line and a landscape."""
+    """Adds all of it to the demonstration's world: sharpness of every checkpoint, averages, a line, a comparison and a landscape."""
     for checkpoint in list(world.checkpoints):
         tokens, decayed = checkpoint["tokens"] / 1e6, 1 - checkpoint["learning_rate"] / 4e-3
         top = 38.0 * (1 + 0.12 * tokens) * (1 + 1.4 * decayed)
@@ -90,6 +107,7 @@ def geometry(world):
         world.points.append(("largest_algebraic", checkpoint, None, None, "", top, None, None, None))
     constant = [item for item in world.checkpoints if item["trajectory"] == "constant"]
     line(world, constant[3], constant[-1])
+    comparison(world, constant[3], constant[-1])
     landscape(world, constant)
 
 

@@ -152,6 +152,21 @@ def test_a_line_shows_both_losses_and_their_damage(world, figure):
     page.wait("document.querySelector('#line-plot')?.data?.length === 1")
 
 
+def test_a_comparison_tells_differences_by_sequence_and_by_token(world, visit):
+    page = visit("#/runs/compare")
+    page.wait("document.querySelectorAll('main table').length === 2")
+    page.wait("document.querySelector('h1').innerText.includes(' and ')")
+    text = page.run("document.querySelector('main').innerText")
+    run = next(run for run in world.runs if run["id"] == "compare")
+    for expected in ("1.25 to 1.67 %", "3.9", "63.4 %", "61.0 to 66.0 %", "8,255 predictions", "Quantized loss (nats)"):
+        assert expected in text, expected
+    assert page.run("document.querySelectorAll('main table strong').length") == 3  # the divergences' interval holds 0
+    run["result"].update(by_token=None, note="calibrated on different samples")
+    page.call("Page.reload")
+    page.wait("document.querySelector('main').innerText.includes('different samples')")
+    assert page.run("document.querySelectorAll('main table').length") == 1
+
+
 def test_an_average_leads_to_what_it_made(world, visit):
     page = visit("#/runs/average")
     page.wait("document.querySelectorAll('ul.plain a').length === 4")
@@ -177,7 +192,7 @@ def test_hostile_names_stay_text(world, figure, address, identity):
 
 # --- How it looks -----------------------------------------------------------------------------------------------------------------
 PAGES = {"curvature": (THREE + "&trajectory=constant-lawa5", "plot"), "scatter": ("#/scatter", "scatter-plot"), "sharpness": ("#/runs/sharpness-c7", "terms-plot"),
-         "landscape": ("#/runs/landscape", "landscape-plot"), "line": ("#/runs/line", "line-plot"), "average": ("#/runs/average", None)}
+         "landscape": ("#/runs/landscape", "landscape-plot"), "line": ("#/runs/line", "line-plot"), "average": ("#/runs/average", None), "compare": ("#/runs/compare", None)}
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -132,6 +132,7 @@ LEAST = [  # the least that each kind wants; methods and objects that may be nul
     ("fetch", {"repo": "some/model"}),
     ("tasks", {"checkpoint": CHECKPOINT, "tasks": [{"name": "piqa", "path": "piqa.jsonl"}], "shots": 0}),
     ("attribution", {"checkpoint": CHECKPOINT, "method": RTN, "evaluation": {"dataset": "prose"}}),
+    ("compare", {"checkpoints": [CHECKPOINT, OTHER], "evaluation": {"dataset": "prose"}}),
 ]
 
 

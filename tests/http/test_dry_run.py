@@ -105,6 +105,7 @@ OTHERS = {
     "landscape": (lambda: {**short(), "checkpoints": ["dry/step1", "dry/step2", "drier/step1"], "grid": [2, 3]}, (3 + 6) * 8 * LENGTH),
     "average": (lambda: search([1, 2], into="dry-searched"), 2 * 8 * LENGTH),
     "attribution": (attribution, None),
+    "compare": (lambda: {"checkpoints": ["dry/step1", "dry/step2"], "evaluation": short()}, 2 * 8 * LENGTH),
     "health": (lambda: {"checkpoint": "dry/step2"}, 0),
 }
 

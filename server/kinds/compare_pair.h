@@ -1,0 +1,55 @@
+/* compare_pair.h: two checkpoints measured on the same sequences, for a comparison: evaluated, or with a method
+ * quantized. */
+#ifndef KINDS_COMPARE_PAIR_H
+#define KINDS_COMPARE_PAIR_H
+
+#include "inputs/inputs.h"
+#include "inputs/recipes.h"
+#include "jobs/quantize/quantize.h"
+#include "kinds/compared.h"
+#include "kinds/protocol.h"
+
+struct compare_pair_request {
+    const char *checkpoints[2]; /* ids */
+    const struct data_use *evaluation, *calibration;
+    const struct quantize_method *method; /* NULL: none */
+    int precision;
+    bool per_token;
+    int64_t seed; /* of the bootstrap behind intervals */
+};
+
+struct compare_pair_side {
+    struct inputs inputs; /* only the first side's has a backend */
+    struct sequences evaluation, calibration;
+    struct quantize_method method; /* settled */
+    char protocol[PROTOCOL_TEXT], recipe[RECIPE_TEXT];
+    struct protocol_calibration calibrated;
+    struct evaluate_result evaluated;
+    struct quantize_result quantized;
+};
+
+struct compare_pair {
+    struct compare_pair_side sides[2];
+    struct compare_pair_request request;
+};
+
+/* Opens both and their sequences. STATUS_INVALID at "/params/checkpoints/1" when the second one's tokenizer makes other
+ * tokens of the evaluation; statuses of inputs_open and inputs_sequences. The caller resets *out, which stays where it
+ * is, also after a failure. */
+MUST_CHECK enum status compare_pair_open(const struct run_context *context, const struct compare_pair_request *request,
+                                         struct compare_pair *out, struct error *error);
+void compare_pair_reset(struct compare_pair *pair); /* {0} is fine */
+
+/* Both measurements, one after the other, with what is kept of the first. Statuses of evaluate_plan, quantize_plan. */
+MUST_CHECK enum status compare_pair_plan(const struct run_context *context, struct compare_pair *pair,
+                                         struct plan_budget *budget, struct run_plan *out, struct error *error);
+
+/* Measures both, to be read by compare_pair_losses. Progress counts both. Statuses of evaluate_asked and
+ * quantize_run. */
+MUST_CHECK enum status compare_pair_measure(const struct run_context *context, struct compare_pair *pair,
+                                            struct error *error);
+
+/* Lent by the pair. */
+struct compared_losses compare_pair_losses(const struct compare_pair *pair, int side);
+
+#endif

@@ -1,0 +1,77 @@
+/* compare.js: the result of a run of the kind compare: two measurements of the same sequences, number by number. */
+import { checkpoint } from "./api.js";
+import { h } from "./dom.js";
+import { integer, loss, percent, percentInterval, plural, scientific } from "./format.js";
+import { curvesLink, runLink } from "./router.js";
+import { dataTable, facts } from "./table.js";
+
+const nats = (low, high) => `${loss(low)} to ${loss(high)}`;
+/* By the names of the result. */
+const NUMBERS = [
+  { name: "loss", label: "Loss (nats)", show: loss, span: nats },
+  { name: "loss_fp", label: "Full-precision loss (nats)", show: loss, span: nats },
+  { name: "loss_q", label: "Quantized loss (nats)", show: loss, span: nats },
+  { name: "delta", label: "ΔQL", show: percent, span: percentInterval },
+  { name: "kl", label: "KL divergence (nats)", show: loss, span: nats },
+];
+
+function rowsOf(found) {
+  return NUMBERS.filter(({ name }) => found[name]).map((number) => ({ ...number, ...found[number.name] }));
+}
+
+function interval({ interval: ends, interval_method: how, span }) {
+  return Array.isArray(ends) ? h("span", { title: how ?? "" }, span(...ends)) : "–";
+}
+
+/* A difference whose interval leaves out 0 stands out. */
+function difference(row) {
+  const clear = Array.isArray(row.interval) && (row.interval[0] > 0 || row.interval[1] < 0);
+  return clear ? h("strong", {}, row.show(row.difference)) : row.show(row.difference);
+}
+
+function sequencesTable(found) {
+  return dataTable({
+    caption: "Differences by sequence", className: "cards", rows: rowsOf(found),
+    columns: [
+      { label: "Number", cell: (row) => row.label },
+      { label: "a", numeric: true, cell: (row) => row.show(row.a) },
+      { label: "b", numeric: true, cell: (row) => row.show(row.b) },
+      { label: "b − a", numeric: true, cell: difference },
+      { label: "95 %", numeric: true, cell: interval },
+      { label: "Worse", numeric: true, cell: (row) => integer(row.worse) },
+      { label: "Better", numeric: true, cell: (row) => integer(row.better) },
+      { label: "Sign test p", numeric: true, cell: (row) => scientific(row.sign_p) },
+    ],
+  });
+}
+
+function tokensSection(found) {
+  return h("section", {}, h("h2", {}, "Differences by token"),
+    dataTable({
+      caption: "Differences by token", className: "cards", rows: rowsOf(found),
+      columns: [
+        { label: "Number", cell: (row) => row.label },
+        { label: "95 %", numeric: true, cell: interval },
+        { label: "Design effect", numeric: true, cell: (row) => scientific(row.design_effect) },
+        { label: "Worse", numeric: true, cell: (row) => percent(row.worse_share) },
+        { label: "Worse, 95 %", numeric: true, cell: (row) => (row.worse_share_interval ? percentInterval(...row.worse_share_interval) : "–") },
+      ],
+    }),
+    h("p", { class: "muted caption" }, `${plural(found.predictions, "prediction")}; these intervals take each token as drawn by itself. Where the design effect is above 1, tokens of a sequence vary together and the interval by sequence is the one to cite.`));
+}
+
+function sideName(side) {
+  const node = h("span", { class: "name" }, side.checkpoint);
+  checkpoint(side.checkpoint).then((one) => {
+    if (one) node.replaceChildren(h("a", { href: curvesLink([one.trajectory]) }, `${one.trajectory}/${one.name}`));
+  });
+  return side.run ? h("span", {}, node, " in ", h("a", { href: runLink(side.run) }, "its run")) : node;
+}
+
+export function compareSection(found) {
+  return [
+    h("section", {}, h("h2", {}, "Differences by sequence"), facts([["a", sideName(found.a)], ["b", sideName(found.b)]]), sequencesTable(found),
+      h("p", { class: "muted caption" }, "Intervals are of pairs: what makes a sequence hard is in both and drops out. Worse and better count sequences. Bold: the interval leaves out 0.")),
+    found.by_token ? tokensSection(found.by_token) : null,
+  ];
+}
