@@ -1,5 +1,5 @@
-/* losses_tokens.h: values of every predicted token as a file: NumPy's .npy (format 1.0, "<f4"), a head and the values in
- * the order of the sequences, those of a sequence in its order. */
+/* losses_tokens.h: values of every predicted token as a file: NumPy's .npy (format 1.0, "<f4"), a head and the values
+ * in the order of the sequences, those of a sequence in its order. */
 #ifndef EVAL_LOSSES_TOKENS_H
 #define EVAL_LOSSES_TOKENS_H
 

@@ -42,8 +42,8 @@ static struct token_difference measure(const float *a, const float *b, const int
 
 /* d = (1, 1 | -1, 3) of two sequences: mean 1, squares of d - 1 sum to 8, so that the squared error by tokens is
  * 4/3 * 8 / 16 = 2/3. The sequences' means are 1 and 1: no error at all, and a design effect of 0. Worse are 2 of 2 and
- * 1 of 2: a share of 3/4, e = 2 (1 - 3/4) / 4 = 1/8 = -e_2, half t(1) sqrt(2 * 2 / 64) = 12.7 / 4, which the ends of a share
- * cut off. */
+ * 1 of 2: a share of 3/4, e = 2 (1 - 3/4) / 4 = 1/8 = -e_2, half t(1) sqrt(2 * 2 / 64) = 12.7 / 4, which the ends of a
+ * share cut off. */
 static void test_a_worked_example(void **state)
 {
     const float a[] = {1, 2, 3, 4}, b[] = {2, 3, 2, 7};
