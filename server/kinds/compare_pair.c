@@ -17,7 +17,7 @@ static enum status side_open(const struct run_context *context, const struct com
     status = protocol_id(&side->evaluation, inputs_precisions[request->precision], side->protocol, error);
     if (status != STATUS_OK || request->method == NULL) return status;
     side->method = *request->method;
-    if ((status = quantize_method_settle(&side->method, error)) != STATUS_OK) return status;
+    if ((status = quantize_method_complete(&side->method, error)) != STATUS_OK) return status;
     if ((status = recipes_id(&side->method, side->recipe, error)) != STATUS_OK) return status;
     if (request->calibration->dataset == NULL) return STATUS_OK;
     status = inputs_sequences(context, inputs, request->calibration, true, &side->calibration, calibrated_on, error);

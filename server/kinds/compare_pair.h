@@ -21,7 +21,7 @@ struct compare_pair_request {
 struct compare_pair_side {
     struct inputs inputs; /* only the first side's has a backend */
     struct sequences evaluation, calibration;
-    struct quantize_method method; /* settled */
+    struct quantize_method method; /* complete */
     char protocol[PROTOCOL_TEXT], recipe[RECIPE_TEXT];
     struct protocol_calibration calibrated;
     struct evaluate_result evaluated;

@@ -126,8 +126,8 @@ enum status measurement_page(struct connection *connection, const struct measure
         "with " WANTED ","
         " before as (select w.place, coalesce(c.step, 9223372036854775807) as step_or_last, c.number"
         " from checkpoints c join wanted w on w.id = c.trajectory where c.number = $13),"
-        " ordered as (select" CHECKPOINT_PARTS
-        ", coalesce(c.step, 9223372036854775807) as step_or_last from wanted w join trajectories t on t.id = w.id join checkpoints c on c.trajectory = w.id"
+        " ordered as (select" CHECKPOINT_PARTS ", coalesce(c.step, 9223372036854775807) as step_or_last"
+        " from wanted w join trajectories t on t.id = w.id join checkpoints c on c.trajectory = w.id"
         " where" CHECKPOINT_FITS "),"
         " page as (select at.place, at.step_or_last, at.number, s.rows from ordered at cross join lateral"
         " (select json_agg(" ROW " order by method, bits desc, " IDENTITY ") as rows"
