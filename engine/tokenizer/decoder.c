@@ -21,7 +21,7 @@ struct step {
 struct decoder {
     struct step steps[STEPS_LIMIT];
     int count;
-    size_t growth; /* see part_grow */
+    size_t growth; /* see part_replacement */
 };
 
 struct loading {
@@ -246,12 +246,7 @@ static enum status load_sequence(struct loading *loading, const struct part *par
 {
     (void)step;
     loading->decoder->count--;
-    if (part->spans[1].bytes == NULL)
-        return error_set(error, STATUS_CORRUPT, "%s: decoder lacks its list", loading->document->name);
-    if (++loading->depth > PART_DEPTH) return error_set(error, STATUS_UNSUPPORTED, "decoders are nested too deep");
-    enum status status = part_items(loading->document, part->spans[1], visit, loading, error);
-    loading->depth--;
-    return status;
+    return part_sequence(part, &loading->depth, visit, loading, error);
 }
 
 static enum status load_plain(struct loading *loading, const struct part *part, struct step *step, struct error *error)
@@ -263,18 +258,8 @@ static enum status load_plain(struct loading *loading, const struct part *part, 
 static enum status load_replace(struct loading *loading, const struct part *part, struct step *step,
                                 struct error *error)
 {
-    struct text pattern = {0};
-    bool literal = false;
-    enum status status = part_pattern(part, 1, &pattern, &literal, error);
-    if (status == STATUS_OK) status = part_required_text(part, 2, &step->content, error);
-    if (status == STATUS_OK)
-        status = pattern_new(pattern.bytes, pattern.size, literal ? PATTERN_LITERAL : PATTERN_ONIGURUMA, &step->pattern,
-                             error);
-    if (status == STATUS_OK)
-        status = part_grow(loading->document, literal ? pattern.size : 0, step->content.size, &loading->decoder->growth,
-                           error);
-    text_free(&pattern);
-    return status;
+    size_t literal;
+    return part_replacement(part, &loading->decoder->growth, &step->pattern, &step->content, &literal, error);
 }
 
 static enum status check_character(struct loading *loading, const struct step *step, struct error *error)

@@ -20,7 +20,7 @@ struct step {
 struct normalizer {
     struct step steps[STEPS_LIMIT];
     int count;
-    size_t growth; /* see part_grow */
+    size_t growth; /* see part_replacement */
 };
 
 struct loading {
@@ -43,12 +43,7 @@ static enum status load_sequence(struct loading *loading, const struct part *par
 {
     (void)step;
     loading->normalizer->count--; /* takes no step of its own */
-    if (part->spans[1].bytes == NULL)
-        return error_set(error, STATUS_CORRUPT, "%s: normalizer lacks its list", loading->document->name);
-    if (++loading->depth > PART_DEPTH) return error_set(error, STATUS_UNSUPPORTED, "normalizers are nested too deep");
-    enum status status = part_items(loading->document, part->spans[1], visit, loading, error);
-    loading->depth--;
-    return status;
+    return part_sequence(part, &loading->depth, visit, loading, error);
 }
 
 static enum status load_prepend(struct loading *loading, const struct part *part, struct step *step,
@@ -64,19 +59,11 @@ static enum status load_prepend(struct loading *loading, const struct part *part
 static enum status load_replace(struct loading *loading, const struct part *part, struct step *step,
                                 struct error *error)
 {
-    struct text pattern = {0};
-    bool literal = false;
+    size_t literal;
     step->kind = STEP_REPLACE;
-    enum status status = part_pattern(part, 1, &pattern, &literal, error);
-    if (status == STATUS_OK) status = part_required_text(part, 2, &step->content, error);
-    if (status == STATUS_OK)
-        status = pattern_new(pattern.bytes, pattern.size, literal ? PATTERN_LITERAL : PATTERN_ONIGURUMA, &step->pattern,
-                             error);
-    if (status == STATUS_OK)
-        status = part_grow(loading->document, literal ? pattern.size : 0, step->content.size,
-                           &loading->normalizer->growth, error);
-    step->plain = literal && pattern.size == 1;
-    text_free(&pattern);
+    const enum status status =
+        part_replacement(part, &loading->normalizer->growth, &step->pattern, &step->content, &literal, error);
+    step->plain = literal == 1;
     return status;
 }
 

@@ -152,12 +152,42 @@ enum status part_items(const struct part_document *document, struct json_reader_
     return visited;
 }
 
-enum status part_grow(const struct part_document *document, size_t pattern, size_t content, size_t *growth,
-                      struct error *error)
+enum status part_sequence(const struct part *part, int *depth,
+                          enum status (*visit)(void *context, struct json_reader_text item, struct error *error),
+                          void *context, struct error *error)
+{
+    if (part->spans[1].bytes == NULL)
+        return error_set(error, STATUS_CORRUPT, "%s: %s lacks its list", part->document->name, part->kind);
+    if (++*depth > PART_DEPTH)
+        return error_set(error, STATUS_UNSUPPORTED, "%s: sequences of %s are nested too deep", part->document->name,
+                         part->kind);
+    const enum status status = part_items(part->document, part->spans[1], visit, context, error);
+    --*depth;
+    return status;
+}
+
+/* `pattern`: bytes of a literal pattern, 0 for one that may match nothing. */
+static enum status grow(const struct part_document *document, size_t pattern, size_t content, size_t *growth,
+                        struct error *error)
 {
     const size_t longer = pattern > 0 ? (content + pattern - 1) / pattern : content + 1;
     if (longer > 1 && (longer > PART_GROWTH_MOST || (*growth *= longer) > PART_GROWTH_MOST))
         return error_set(error, STATUS_UNSUPPORTED, "%s: replacements that make text more than %d times longer",
                          document->name, PART_GROWTH_MOST);
     return STATUS_OK;
+}
+
+enum status part_replacement(const struct part *part, size_t *growth, struct pattern **pattern, struct text *content,
+                             size_t *literal, struct error *error)
+{
+    struct text text = {0};
+    bool is_literal = false;
+    enum status status = part_pattern(part, 1, &text, &is_literal, error);
+    if (status == STATUS_OK) status = part_required_text(part, 2, content, error);
+    if (status == STATUS_OK)
+        status = pattern_new(text.bytes, text.size, is_literal ? PATTERN_LITERAL : PATTERN_ONIGURUMA, pattern, error);
+    *literal = is_literal ? text.size : 0;
+    if (status == STATUS_OK) status = grow(part->document, *literal, content->size, growth, error);
+    text_free(&text);
+    return status;
 }

@@ -4,6 +4,7 @@
 #define TOKENIZER_PART_H
 
 #include "files/json_reader.h"
+#include "tokenizer/pattern.h"
 #include "tokenizer/text.h"
 
 enum { PART_FIELDS = 16, PART_DEPTH = 4 };
@@ -59,12 +60,21 @@ MUST_CHECK enum status part_items(const struct part_document *document, struct j
                                                        struct error *error),
                                   void *context, struct error *error);
 
-/* Replacements one after the other may each make text longer: *growth, 1 before the first, is multiplied by how much
- * longer this one can make it. `pattern`: bytes of a literal pattern, 0 for one that may match nothing.
- * STATUS_UNSUPPORTED beyond PART_GROWTH_MOST, which no real tokenizer is near: a small file would make memory of any
- * size full. */
+/* The list of a "Sequence", field 1 of `part`, as part_items reads it. *depth counts the sequences around it.
+ * STATUS_CORRUPT without a list, STATUS_UNSUPPORTED deeper than PART_DEPTH; statuses of `visit`. */
+MUST_CHECK enum status part_sequence(const struct part *part, int *depth,
+                                     enum status (*visit)(void *context, struct json_reader_text item,
+                                                          struct error *error),
+                                     void *context, struct error *error);
+
 enum { PART_GROWTH_MOST = 256, PART_PREPEND_MOST = 64 };
-MUST_CHECK enum status part_grow(const struct part_document *document, size_t pattern, size_t content, size_t *growth,
-                                 struct error *error);
+
+/* A "Replace": its pattern (field 1), compiled, and its content (field 2). *literal: bytes of a literal pattern, 0 for
+ * a regular expression. Replacements one after another may each make text longer: *growth, 1 before the first, is
+ * multiplied by how much longer this one can make it. Beyond PART_GROWTH_MOST, which no real tokenizer comes near,
+ * STATUS_UNSUPPORTED, because a small file could otherwise fill memory of any size. Also statuses of part_pattern,
+ * part_required_text and pattern_new. */
+MUST_CHECK enum status part_replacement(const struct part *part, size_t *growth, struct pattern **pattern,
+                                        struct text *content, size_t *literal, struct error *error);
 
 #endif

@@ -19,13 +19,7 @@ static enum status visit(void *context, struct json_reader_text item, struct err
 
 static enum status load_sequence(struct loading *loading, const struct part *part, struct error *error)
 {
-    if (part->spans[1].bytes == NULL)
-        return error_set(error, STATUS_CORRUPT, "%s: post_processor lacks its list", loading->document->name);
-    if (++loading->depth > PART_DEPTH)
-        return error_set(error, STATUS_UNSUPPORTED, "post-processors are nested too deep");
-    enum status status = part_items(loading->document, part->spans[1], visit, loading, error);
-    loading->depth--;
-    return status;
+    return part_sequence(part, &loading->depth, visit, loading, error);
 }
 
 /* It changes offsets only. */

@@ -63,13 +63,7 @@ static enum status visit(void *context, struct json_reader_text item, struct err
 
 static enum status load_sequence(struct loading *loading, const struct part *part, struct error *error)
 {
-    if (part->spans[1].bytes == NULL)
-        return error_set(error, STATUS_CORRUPT, "%s: pre_tokenizer lacks its list", loading->document->name);
-    if (++loading->depth > PART_DEPTH)
-        return error_set(error, STATUS_UNSUPPORTED, "pre-tokenizers are nested too deep");
-    enum status status = part_items(loading->document, part->spans[1], visit, loading, error);
-    loading->depth--;
-    return status;
+    return part_sequence(part, &loading->depth, visit, loading, error);
 }
 
 /* {"add_prefix_space", "use_regex", ...}; trim_offsets concerns offsets only, which deltaq does not give. */

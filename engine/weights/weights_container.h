@@ -32,6 +32,11 @@ struct weights_container {
     enum status (*check_unchanged)(const void *container, struct error *error);
 };
 
+/* The functions that every format has, under the names that they have in its file. */
+#define WEIGHTS_CONTAINER_FUNCTIONS                                                                         \
+    .open = container_open, .close = container_close, .count = container_count, .tensor = container_tensor, \
+    .read_f32 = container_read_f32, .readahead = container_readahead, .file = container_file
+
 extern const struct weights_container weights_safetensors, weights_torch_bin, weights_torch_pt, weights_torch_pth,
     weights_gguf;
 

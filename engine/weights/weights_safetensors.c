@@ -54,11 +54,5 @@ const struct weights_container weights_safetensors = {
     .suffix = ".safetensors",
     .single = "model.safetensors",
     .index = "model.safetensors.index.json",
-    .open = container_open,
-    .close = container_close,
-    .count = container_count,
-    .tensor = container_tensor,
-    .read_f32 = container_read_f32,
-    .readahead = container_readahead,
-    .file = container_file,
+    WEIGHTS_CONTAINER_FUNCTIONS,
 };

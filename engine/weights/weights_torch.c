@@ -55,10 +55,7 @@ static void container_progress(const void *container, struct weights_progress *o
 }
 
 /* One format under three endings. */
-#define ROW(ending)                                                                                                  \
-    .name = "PyTorch", .suffix = ending, .open = container_open, .close = container_close, .count = container_count, \
-    .tensor = container_tensor, .read_f32 = container_read_f32, .readahead = container_readahead,                    \
-    .file = container_file, .progress = container_progress
+#define ROW(ending) .name = "PyTorch", .suffix = ending, WEIGHTS_CONTAINER_FUNCTIONS, .progress = container_progress
 
 const struct weights_container weights_torch_bin = {ROW(".bin"), .single = "pytorch_model.bin",
                                                     .index = "pytorch_model.bin.index.json"};
