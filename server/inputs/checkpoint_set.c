@@ -5,6 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+const struct param checkpoint_set_item = {.type = PARAM_CHECKPOINT};
+
 static enum status no_memory(struct error *error)
 {
     return error_set(error, STATUS_NO_MEMORY, "no memory for a list of checkpoints");

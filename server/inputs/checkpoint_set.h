@@ -7,6 +7,16 @@
 
 enum { CHECKPOINT_SET_MOST = 1000 };
 
+/* The rows of a list of checkpoints, at least `least` of them, and of the trajectory that may stand in its place. */
+/* clang-format off */
+#define CHECKPOINT_SET_PARAMS(list_at, least, list_help, trajectory_at, trajectory_help) \
+    {.name = "checkpoints", .type = PARAM_LIST, .offset = (list_at), .item = &checkpoint_set_item, \
+     .fallback = "null", .nullable = true, .minimum = (least), .maximum = CHECKPOINT_SET_MOST, .help = list_help}, \
+    {.name = "trajectory", .type = PARAM_TRAJECTORY, .offset = (trajectory_at), \
+     .fallback = "null", .nullable = true, .help = trajectory_help}
+/* clang-format on */
+extern const struct param checkpoint_set_item;
+
 /* For check: the ids of a trajectory's checkpoints, by step, appended to `ids` (an array of the parameters) as what the
  * run reads. STATUS_INVALID at `pointer` when it has none, more than CHECKPOINT_SET_MOST, or one that is not on
  * disk. */

@@ -17,6 +17,13 @@ extern const char *const inputs_precisions[]; /* ends with NULL */
         .choices = inputs_precisions, .help = "Arithmetic of the model's products; bf16 needs a CUDA device"     \
     }
 
+/* `text`: what the seed is of. 2^53: every JSON reader holds so many integers exactly. */
+#define INPUTS_SEED_PARAM(at, text)                                                           \
+    {                                                                                         \
+        .name = "seed", .type = PARAM_INTEGER, .offset = (at), .fallback = "0", .minimum = 0, \
+        .maximum = 9007199254740992.0, .help = text                                           \
+    }
+
 struct inputs {
     struct checkpoint row;
     struct checkpoint_place place;

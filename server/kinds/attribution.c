@@ -88,13 +88,7 @@ static const struct param attribution_params[] = {
      .fallback = "\"loss\"",
      .help = "What frontier and allocation make least: the loss, or the divergence, which is less noisy"},
     INPUTS_PRECISION_PARAM(AT(precision)),
-    {.name = "seed",
-     .type = PARAM_INTEGER,
-     .offset = AT(seed),
-     .fallback = "0",
-     .minimum = 0,
-     .maximum = 9007199254740992.0,
-     .help = "Of the bootstrap behind intervals"},
+    INPUTS_SEED_PARAM(AT(seed), "Of the bootstrap behind intervals"),
     {0},
 };
 

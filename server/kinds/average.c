@@ -27,7 +27,6 @@ struct average_params {
 
 enum { LAWA_WINDOW = 5, NAME_BYTES = 200 };
 
-static const struct param checkpoint_item = {.type = PARAM_CHECKPOINT};
 static const struct param trajectory_item = {.type = PARAM_TRAJECTORY};
 static const struct param weight_item = {.type = PARAM_NUMBER, .minimum = -1e6, .maximum = 1e6};
 static const struct param window_item = {.type = PARAM_INTEGER, .minimum = 1, .maximum = CHECKPOINT_SET_MOST};
@@ -36,22 +35,11 @@ static const char *const dtypes[] = {"same", "f32", "bf16", "f16", NULL};
 static const int dtype_values[] = {-1, DTYPE_F32, DTYPE_BF16, DTYPE_F16};
 
 static const struct param average_params[] = {
-    {.name = "checkpoints",
-     .type = PARAM_LIST,
-     .offset = AT(checkpoints),
-     .item = &checkpoint_item,
-     .fallback = "null",
-     .nullable = true,
-     .minimum = 1,
-     .maximum = CHECKPOINT_SET_MOST,
-     .help = "Ids, names or TRAJECTORY/NAME, in order; null: those of the trajectory or trajectories, which are"
-             " then written here"},
-    {.name = "trajectory",
-     .type = PARAM_TRAJECTORY,
-     .offset = AT(trajectory),
-     .fallback = "null",
-     .nullable = true,
-     .help = "All checkpoints of this trajectory, by step"},
+    CHECKPOINT_SET_PARAMS(
+        AT(checkpoints), 1,
+        "Ids, names or TRAJECTORY/NAME, in order; null: those of the trajectory or trajectories, which are"
+        " then written here",
+        AT(trajectory), "All checkpoints of this trajectory, by step"),
     {.name = "trajectories",
      .type = PARAM_LIST,
      .offset = AT(trajectories),

@@ -20,25 +20,13 @@ struct landscape_params {
 };
 #define AT(field) offsetof(struct landscape_params, field)
 
-static const struct param checkpoint_item = {.type = PARAM_CHECKPOINT};
 static const struct param side_item = {.type = PARAM_INTEGER, .minimum = 2, .maximum = 200};
 
 static const struct param landscape_params[] = {
-    {.name = "checkpoints",
-     .type = PARAM_LIST,
-     .offset = AT(checkpoints),
-     .item = &checkpoint_item,
-     .fallback = "null",
-     .nullable = true,
-     .minimum = 3,
-     .maximum = CHECKPOINT_SET_MOST,
-     .help = "Ids, names or TRAJECTORY/NAME of the path's checkpoints, in order; null: those of the trajectory"},
-    {.name = "trajectory",
-     .type = PARAM_TRAJECTORY,
-     .offset = AT(trajectory),
-     .fallback = "null",
-     .nullable = true,
-     .help = "Instead of checkpoints: all of this trajectory, which are then written into checkpoints"},
+    CHECKPOINT_SET_PARAMS(
+        AT(checkpoints), 3,
+        "Ids, names or TRAJECTORY/NAME of the path's checkpoints, in order; null: those of the trajectory",
+        AT(trajectory), "Instead of checkpoints: all of this trajectory, which are then written into checkpoints"),
     {.name = "grid",
      .type = PARAM_LIST,
      .offset = AT(grid),

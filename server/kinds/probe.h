@@ -18,10 +18,7 @@
     {.name = "calibration", .type = PARAM_OBJECT, .schema = "Calibration", .offset = (calibration_at), \
      .children = data_source_calibration, \
      .fallback = "null", .nullable = true, .help = "What the quantizer sees; null only for methods that need none"}
-#define PROBE_SEED_PARAM(at) \
-    {.name = "seed", .type = PARAM_INTEGER, .offset = (at), .fallback = "0", \
-     .minimum = 0, .maximum = 9007199254740992.0, \
-     .help = "Of the bootstrap behind intervals"}
+#define PROBE_SEED_PARAM(at) INPUTS_SEED_PARAM(at, "Of the bootstrap behind intervals")
 /* clang-format on */
 
 /* For check: method and calibration fit, the datasets can be read with `checkpoint`'s tokenizer. `object`: where the

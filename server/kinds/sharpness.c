@@ -127,13 +127,7 @@ static const struct param sharpness_params[] = {
      .nullable = true,
      .help = "Predicts what this quantization costs from gradient and curvature along its error"},
     INPUTS_PRECISION_PARAM(offsetof(struct sharpness_params, precision)),
-    {.name = "seed",
-     .type = PARAM_INTEGER,
-     .offset = SETTING(seed),
-     .fallback = "0",
-     .minimum = 0,
-     .maximum = 9007199254740992.0,
-     .help = "Of starts and probes"},
+    INPUTS_SEED_PARAM(SETTING(seed), "Of starts and probes"),
     {0},
 };
 

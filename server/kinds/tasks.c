@@ -66,13 +66,9 @@ static const struct param tasks_params[] = {
              " as harnesses up to 0.4.9"},
     PROBE_METHOD_PARAMS(AT(method), AT(calibration)),
     INPUTS_PRECISION_PARAM(AT(precision)),
-    {.name = "seed",
-     .type = PARAM_INTEGER,
-     .offset = AT(seed),
-     .fallback = "0",
-     .minimum = 0,
-     .maximum = 9007199254740992.0,
-     .help = "Has no effect since intervals of accuracies are computed without drawing; older requests may give it"},
+    INPUTS_SEED_PARAM(
+        AT(seed),
+        "Has no effect since intervals of accuracies are computed without drawing; older requests may give it"),
     {0},
 };
 

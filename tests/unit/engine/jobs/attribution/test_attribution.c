@@ -1,22 +1,5 @@
 /* Attributions of tiny random models, number by number against plain quantizations whose overrides are written here. */
-#include "engine/jobs/tiny_fixture.h"
-#include "jobs/attribution/attribution.h"
-
-static const int64_t two_and_eight[] = {8, 2};
-
-static struct attribution_request request_of(const struct fixture *f)
-{
-    return (struct attribution_request){
-        .model = f->model,
-        .backend = f->backend,
-        .method = {.quantizer = QUANTIZER_GPTQ, .gptq = {4, 16, true, false, true, 0.05}},
-        .calibration = &f->calibration,
-        .evaluation = &f->evaluation,
-        .left_out = true,
-        .width_count = 2,
-        .widths = two_and_eight,
-    };
-}
+#include "attribution_requests.h"
 
 static struct attribution_result run(const struct attribution_request *request)
 {

@@ -1,25 +1,15 @@
 /* The quantizations that an attribution asks for, and a plan as what they need, added up. */
+#include "attribution_requests.h"
 #include "engine/jobs/planned.h"
-#include "engine/jobs/tiny_fixture.h"
 #include "jobs/attribution/attribution_list.h"
 
 enum { COUNT = 4, LENGTH = 20, TOKENS = COUNT * LENGTH, UNITS = 8 };
 
-static const int64_t two_and_eight[] = {8, 2};
-
-static struct attribution_request request_of(const struct fixture *f)
+static struct attribution_request with_budget(const struct fixture *f)
 {
-    return (struct attribution_request){
-        .model = f->model,
-        .backend = f->backend,
-        .method = {.quantizer = QUANTIZER_GPTQ, .gptq = {4, 16, true, false, true, 0.05}},
-        .calibration = &f->calibration,
-        .evaluation = &f->evaluation,
-        .left_out = true,
-        .width_count = 2,
-        .widths = two_and_eight,
-        .budget = 4.5,
-    };
+    struct attribution_request request = request_of(f);
+    request.budget = 4.5;
+    return request;
 }
 
 static void check_entry(const struct attribution_entry *entry, enum attribution_target target, int64_t unit,
@@ -40,7 +30,7 @@ static void test_the_list_has_every_measurement_in_order(void **state)
     struct attribution_result units = {0};
     struct attribution_list list;
     open_fixture(&f, tiny_gpt_neox, COUNT, LENGTH);
-    const struct attribution_request request = request_of(&f);
+    const struct attribution_request request = with_budget(&f);
     if (attribution_list_new(&request, &units, &list, &error) != STATUS_OK) fail_msg("%s", error.detail);
     assert_int_equal(units.unit_count, UNITS);
     assert_int_equal(list.count, 2 + UNITS + 1 + UNITS + 2 + 1);
@@ -69,7 +59,7 @@ static void test_streams_are_needed_until_the_last_row_that_begins_at_them(void 
     struct attribution_result units = {0};
     struct attribution_list list;
     open_fixture(&f, tiny_gpt_neox, COUNT, LENGTH);
-    const struct attribution_request request = request_of(&f);
+    const struct attribution_request request = with_budget(&f);
     if (attribution_list_new(&request, &units, &list, &error) != STATUS_OK) fail_msg("%s", error.detail);
     for (int64_t i = 0; i < list.count; i++) {
         const struct attribution_entry *entry = &list.entries[i];
@@ -101,7 +91,7 @@ static void test_a_plan_adds_up_the_list(void **state)
     (void)state;
     struct fixture f;
     open_fixture(&f, tiny_gpt_neox, COUNT, LENGTH);
-    struct attribution_request request = request_of(&f);
+    struct attribution_request request = with_budget(&f);
     const int64_t all = 4 * UNITS + 4;
     struct run_plan plan = plan_of(&request);
     assert_int_equal(plan.tokens, 2 * TOKENS + (all + 1) * 2 * TOKENS);
@@ -127,7 +117,7 @@ static void test_a_plan_needs_no_memory_of_the_backend(void **state)
     struct backend *paper = NULL;
     open_fixture(&f, tiny_gpt_neox, COUNT, LENGTH);
     if (backend_paper_new(&paper, &error) != STATUS_OK) fail_msg("%s", error.detail);
-    struct attribution_request request = request_of(&f);
+    struct attribution_request request = with_budget(&f);
     const struct run_plan there = plan_of(&request);
     request.backend = paper;
     const struct run_plan planned = plan_of(&request);
@@ -146,7 +136,7 @@ static void test_hidden_states_stay_live(void **state)
     struct backend *device = NULL;
     open_fixture(&f, tiny_gpt_neox, COUNT, LENGTH);
     if (backend_cuda_paper_new(1LL << 32, &device, &error) != STATUS_OK) fail_msg("%s", error.detail);
-    struct attribution_request request = request_of(&f);
+    struct attribution_request request = with_budget(&f);
     request.backend = device;
     assert_int_equal(plan_of(&request).live[PLAN_DEVICE],
                      TOKENS * f.model->config.hidden_size * (int64_t)device->ops->element);
