@@ -12,8 +12,9 @@ struct landscape_request {
     struct point_request point;
     struct team *team;     /* for the products of checkpoints; may be NULL */
     int64_t columns, rows; /* points along x and y, 2 or more each */
-    double margin; /* the grid is wider than the projections by this share of their extent, on each side; NAN: by as
-                              much as it takes (see margins_adapt in landscape.c) */
+    /* The grid is wider than the projections by this share of their extent on each side; NAN: margins_adapt
+     * (landscape.c) chooses the margins. */
+    double margin;
     const char *work_directory; /* where points are kept between attempts; NULL: nowhere */
 };
 

@@ -19,8 +19,8 @@ struct embed {
     const struct model_config *config; /* lent */
     struct embed_weights weights;      /* lent, or owned after embed_load */
     bool owned;
-    struct matrix rows,
-        rows_t; /* scratch where there is a projection: [tokens, e] embeddings, or their gradients, and tangents */
+    /* Scratch where there is a projection, [tokens, e]: embeddings, or their gradients; and tangents of either. */
+    struct matrix rows, rows_t;
 };
 
 /* Reads the weights of a checkpoint, for embed_forward on batches of up to `tokens` tokens. Needs embed_reset. Statuses

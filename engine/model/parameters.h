@@ -30,8 +30,8 @@ struct parameters_layout {
     struct parameters_tensor *tensors; /* in the order of the buffer */
     struct parameters_span *spans;
     int64_t *blocks; /* [config.layers] index of each block's first tensor */
-    int64_t embedding, positions,
-        project_in; /* indices; -1: none (only the embedding and the output are always there) */
+    /* Indices of tensors; -1: there is none (every model has an embedding and an output). */
+    int64_t embedding, positions, project_in;
     int64_t norm_weight, norm_bias, project_out, output; /* output == embedding when tied */
     int64_t elements;                                    /* of the buffer, gaps included */
     int64_t numbers;                                     /* without the gaps and constants */

@@ -9,12 +9,8 @@
 #include <jansson.h>
 #include <stdint.h>
 
-enum scope {
-    SCOPE_NONE,
-    SCOPE_READ,
-    SCOPE_WRITE,
-    SCOPE_ADMIN
-}; /* each includes those before it; NONE: no token is asked for */
+/* Each scope includes those before it. SCOPE_NONE: no token is needed. */
+enum scope { SCOPE_NONE, SCOPE_READ, SCOPE_WRITE, SCOPE_ADMIN };
 
 /* Who sent the request, as `authorize` said. */
 struct principal {

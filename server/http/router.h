@@ -18,16 +18,14 @@ struct http_context {
 typedef enum status http_handler(struct http_context *context, const struct request *request, struct response *response,
                                  struct error *error);
 
-enum route_body {
-    ROUTE_BODY_NONE,
-    ROUTE_BODY_OPTIONAL,
-    ROUTE_BODY_REQUIRED
-}; /* JSON, with Content-Type application/json */
+/* A body is JSON, with Content-Type application/json. */
+enum route_body { ROUTE_BODY_NONE, ROUTE_BODY_OPTIONAL, ROUTE_BODY_REQUIRED };
 
 enum {
-    ROUTE_INLINE =
-        1, /* runs on a network thread: it may not block or compute (healthz, metrics); scope must be SCOPE_NONE */
-    ROUTE_BODY_TEXT = 2, /* strings in the body may hold \u0000 (use json_string_length) */
+    /* The handler runs on a network thread, so it may not block or compute (healthz, metrics); scope is SCOPE_NONE. */
+    ROUTE_INLINE = 1,
+    /* Strings in the body may hold \u0000 (use json_string_length). */
+    ROUTE_BODY_TEXT = 2,
 };
 
 enum { HTTP_BODY_LIMIT = 1 << 20, HTTP_BODY_LIMIT_LARGE = 16 << 20 };

@@ -52,9 +52,8 @@ struct http_limits {         /* 0: the default */
 
 struct http_options {   /* lent for the life of the server */
     const char *listen; /* "127.0.0.1:8642", "[::1]:0", "0.0.0.0:80"; a numeric address or "localhost" */
-    const char *const
-        *allowed_hosts;    /* more names for the Host check ("node7" for any port of ours, "node7:80"); ends with NULL;
-                                         NULL: none */
+    /* More names for the Host check ("node7" for any port of ours, "node7:80"); ends with NULL; NULL: none. */
+    const char *const *allowed_hosts;
     bool token_configured; /* some token exists: needed to listen beyond loopback */
     const struct route *routes;
     size_t route_count;

@@ -15,8 +15,8 @@ static const struct row {
     const char *stage;
     int order;
 } rows[] = {
-    {"(?<stage>stage[0-9]{1,3})(?:-ingredient(?<ingredient>[0-9]{1,3}))?-step-?" STEP TOKENS, "",
-     0},                                           /* OLMo 2, SmolLM3 */
+    /* OLMo 2, SmolLM3 */
+    {"(?<stage>stage[0-9]{1,3})(?:-ingredient(?<ingredient>[0-9]{1,3}))?-step-?" STEP TOKENS, "", 0},
     {"(?:global_?)?step[-_]?" STEP TOKENS, "", 0}, /* Pythia, Apertus */
     {"iter[-_]?" STEP, "", 0},                     /* open-sci-ref, Megatron */
     {"ckpt[-_]?" STEP, "", 0},                     /* Amber */
