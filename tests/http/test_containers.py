@@ -236,8 +236,8 @@ def test_what_lies_above_checkpoints_is_about_them_too(service, name, twin):
     models.write_llama(top / "step20", tokenizer=False)
     (top / "step20" / "config.json").unlink()
     containers.write_torch(beside(models.write_llama(top / "step30") / "original", None) / "consolidated.pth", tensors)
-    for name in ("__0_0.distcp", "__1_0.distcp", ".metadata"):
-        (beside(top / "step40" / "pytorch_model_fsdp_0", None) / name).write_bytes(b"whatever")
+    for part in ("__0_0.distcp", "__1_0.distcp", ".metadata"):
+        (beside(top / "step40" / "pytorch_model_fsdp_0", None) / part).write_bytes(b"whatever")
     (beside(top / "step40" / "optimizer_0", None) / "__0_0.distcp").write_bytes(b"whatever")
     found = service.post(f"/v1/trajectories/{name}/scan", {"path": str(top)}).json
     assert [d["name"] for d in found["registered"]] == ["checkpoints-step10-model", "step20", "step30"], found
