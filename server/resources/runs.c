@@ -124,7 +124,6 @@ enum status runs_post(struct http_context *context, const struct request *reques
     if (status != STATUS_OK) return status;
     if (dry_run) return response_json(response, 200, document, error);
     store_notify(connection);
-    response_recorded(response);
     return waiting_made(request, response, &runs_wait, outcome == STORE_CREATED ? 202 : 200, document, error);
 }
 

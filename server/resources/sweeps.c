@@ -162,6 +162,5 @@ enum status sweeps_post(struct http_context *context, const struct request *requ
     if (status != STATUS_OK) return status;
     if (dry_run) return response_json(response, 200, document, error);
     store_notify(application_connection(context));
-    response_recorded(response);
     return waiting_made(request, response, &sweeps_wait, outcome == STORE_CREATED ? 202 : 200, document, error);
 }

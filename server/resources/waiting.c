@@ -37,6 +37,7 @@ enum status waiting_made(const struct request *request, struct response *respons
 {
     const int64_t seconds = request_preferred_wait(request, SECONDS_MAX);
     char applied[32], memo[64];
+    response_recorded(response);
     if (seconds <= 0) return answer_made(response, http_status, what->prefix, document, error);
     if (!request->wait_over && !what->final(document)) {
         (void)snprintf(memo, sizeof memo, "%d %.58s", http_status, json_string_value(json_object_get(document, "id")));

@@ -18,7 +18,8 @@ MUST_CHECK enum status waiting_get(struct http_context *context, const struct re
                                    struct error *error);
 
 /* Answers a POST that made `document` (taken), or found it: as answer_made, held likewise where the request prefers
- * that. The handler is then called again and must begin with waiting_resume. */
+ * that. The handler is then called again and must begin with waiting_resume. The transaction that made the document has
+ * kept the answer of its Idempotency-Key (idempotency_record_within). */
 MUST_CHECK enum status waiting_made(const struct request *request, struct response *response,
                                     const struct waiting *what, int http_status, json_t *document, struct error *error);
 
