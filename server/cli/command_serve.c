@@ -1,5 +1,6 @@
 #include "cli/command.h"
 #include "cli/place.h"
+#include "follow/follower.h"
 #include "http/listen.h"
 #include "http/static_files.h"
 #include "hub/hub.h"
@@ -57,6 +58,7 @@ struct serving {
     struct http_server *server;
     struct notifier *notifier;
     struct watcher *watcher;
+    struct follower *follower;
     struct supervisor *supervisor;
     const char *worker_arguments[WORKER_ARGUMENTS];
     char device[PLACE_DEVICE_NAME];
@@ -237,11 +239,13 @@ static enum status start(const struct options *options, struct serving *serving,
     }
     if ((status = start_http(options, serving, tokens, error)) != STATUS_OK) return status;
     if ((status = start_watcher(serving, error)) != STATUS_OK) return status;
+    if ((status = follower_start(application->conninfo, &serving->follower, error)) != STATUS_OK) return status;
     return start_workers(options, serving, error);
 }
 
 static void stop(struct serving *serving)
 {
+    follower_stop(serving->follower);
     watcher_stop(serving->watcher);
     notifier_stop(serving->notifier);
     http_server_stop(serving->server);

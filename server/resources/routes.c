@@ -24,6 +24,7 @@ static const char *const correlations_query[] = {"trajectory", "x",        "y", 
                                                  "dataset",    "protocol", "calibration", "seed",   NULL};
 static const char *const compare_query[] = {"a", "b", NULL};
 static const char *const events_query[] = {"kind", "trajectory", "after", "follow", NULL};
+static const char *const verdict_query[] = {"checkpoint", "wait", NULL};
 static const char *const flips_query[] = {"trajectory", "task", "label", "limit", NULL};
 
 static const struct route routes[] = {
@@ -69,6 +70,11 @@ static const struct route routes[] = {
     {"GET", "/v1/compare", compare_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, compare_query},
     {"GET", "/v1/flips", flips_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, flips_query},
     {"GET", "/v1/events", events_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, events_query},
+    {"GET", "/v1/gates", gates_list, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, page_query},
+    {"POST", "/v1/gates", gates_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, 0, 0, no_query},
+    {"GET", "/v1/gates/{gate}", gates_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
+    {"DELETE", "/v1/gates/{gate}", gates_delete, SCOPE_WRITE, ROUTE_BODY_NONE, 0, 0, no_query},
+    {"GET", "/v1/gates/{gate}/verdict", gates_verdict, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, verdict_query},
     {"GET", "/v1/recipes", recipes_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"GET", "/v1/metrics", metrics_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"GET", "/v1/curves/metrics", curves_metrics, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
@@ -148,7 +154,7 @@ enum status routes_schemas(json_t **out, struct error *error)
         {"ScanBody", trajectories_scan_body},      {"DiscoverBody", discover_post_body},
         {"CheckpointBody", checkpoints_post_body}, {"CheckpointPatch", checkpoints_patch_body},
         {"DatasetBody", datasets_post_body},       {"TokenizeBody", tokenize_post_body},
-        {"SweepBody", sweeps_post_body},
+        {"SweepBody", sweeps_post_body},           {"GateBody", gates_post_body},
     };
     enum status status = STATUS_OK;
     *out = json_object();

@@ -1,0 +1,125 @@
+#include "follow/follower.h"
+
+#include "follow/verdict.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+/* A notification is only a hint. A turn judges what a few changes touch, so that its transaction is short. */
+enum { TICK_MILLISECONDS = 1000, CHANGES_MOST = 10 };
+static const char NAME[] = "gates";
+
+struct follower {
+    struct connection *connection;
+    int stop;  /* eventfd */
+    bool said; /* that it failed */
+    pthread_t thread;
+};
+
+struct turn {
+    bool moved, told; /* out */
+};
+
+static enum status judge(struct connection *connection, const json_t *pair, struct error *error)
+{
+    struct gate_row gate = {0};
+    json_t *verdict = NULL;
+    struct checkpoint *checkpoint = malloc(sizeof *checkpoint);
+    enum status status = checkpoint == NULL
+                             ? error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint")
+                             : gate_find(connection, json_string_value(json_object_get(pair, "gate")), &gate, error);
+    if (status == STATUS_OK)
+        status = checkpoint_find(connection, json_string_value(json_object_get(pair, "checkpoint")), checkpoint, error);
+    if (status == STATUS_OK) status = verdict_make(connection, &gate, checkpoint, &verdict, error);
+    if (status == STATUS_OK) status = gate_tell(connection, &gate, verdict, error);
+    json_decref(verdict);
+    gate_row_reset(&gate);
+    free(checkpoint);
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status; /* deleted meanwhile */
+}
+
+static enum status turn_body(struct connection *connection, void *context, struct error *error)
+{
+    struct turn *turn = context;
+    int64_t after, until;
+    json_t *pairs = NULL, *pair;
+    size_t i;
+    enum status status = follower_lock(connection, NAME, &after, error);
+    if (status == STATUS_OK) status = gate_horizon(connection, after, CHANGES_MOST, &until, error);
+    if (status == STATUS_OK && until > after) status = gate_touched(connection, after, until, &pairs, error);
+    json_array_foreach(pairs, i, pair)
+    {
+        if (status == STATUS_OK) status = judge(connection, pair, error);
+    }
+    turn->moved = status == STATUS_OK && until > after;
+    turn->told = turn->moved && json_array_size(pairs) > 0;
+    json_decref(pairs);
+    return turn->moved ? follower_advance(connection, NAME, until, error) : status;
+}
+
+/* What fails is tried again at the next tick; a person is told once, unless the database is just away. */
+static void follow_log(struct follower *follower)
+{
+    struct error error;
+    struct turn turn = {.moved = true};
+    while (turn.moved) {
+        turn = (struct turn){0};
+        const enum status status = connection_transaction(follower->connection, turn_body, &turn, NULL, &error);
+        if (status != STATUS_OK && status != STATUS_UNAVAILABLE && !follower->said)
+            (void)fprintf(stderr, "deltaq serve: gates cannot be judged: %s\n", error.detail);
+        follower->said = status != STATUS_OK;
+        if (status != STATUS_OK) return;
+        if (turn.told) store_notify(follower->connection);
+    }
+}
+
+static void *follow(void *context)
+{
+    struct follower *follower = context;
+    for (;;) {
+        struct pollfd files[] = {{.fd = follower->stop, .events = POLLIN},
+                                 {.fd = connection_socket(follower->connection), .events = POLLIN}};
+        (void)poll(files, 2, TICK_MILLISECONDS);
+        if (files[0].revents != 0) return NULL;
+        if (files[1].revents != 0) (void)connection_notified(follower->connection);
+        follow_log(follower);
+    }
+}
+
+enum status follower_start(const char *conninfo, struct follower **out, struct error *error)
+{
+    struct follower *follower = calloc(1, sizeof *follower);
+    enum status status;
+    *out = NULL;
+    if (follower == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a thread");
+    follower->stop = eventfd(0, EFD_CLOEXEC);
+    status = follower->stop < 0 ? error_set_errno(error, "making an event descriptor")
+                                : connection_new(conninfo, "deltaq follow", &follower->connection, error);
+    if (status == STATUS_OK) status = connection_listen(follower->connection, STORE_CHANNEL, error);
+    if (status == STATUS_OK && (errno = pthread_create(&follower->thread, NULL, follow, follower)) != 0)
+        status = error_set_errno(error, "starting a thread");
+    if (status == STATUS_OK) {
+        *out = follower;
+        return STATUS_OK;
+    }
+    connection_free(follower->connection);
+    if (follower->stop >= 0) (void)close(follower->stop);
+    free(follower);
+    return status;
+}
+
+void follower_stop(struct follower *follower)
+{
+    if (follower == NULL) return;
+    (void)eventfd_write(follower->stop, 1);
+    (void)pthread_join(follower->thread, NULL);
+    connection_free(follower->connection);
+    (void)close(follower->stop);
+    free(follower);
+}

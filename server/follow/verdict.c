@@ -1,0 +1,168 @@
+#include "follow/verdict.h"
+
+#include "follow/gate_rules.h"
+#include "kinds/integrity.h"
+
+#include <math.h>
+#include <stdio.h>
+#include <string.h>
+
+enum outcome { OUTCOME_PASS, OUTCOME_PENDING, OUTCOME_FAIL }; /* the larger one decides */
+
+static const char *const words[] = {[OUTCOME_PASS] = "pass", [OUTCOME_PENDING] = "pending", [OUTCOME_FAIL] = "fail"};
+
+/* One series held against one rule. */
+struct judgement {
+    enum outcome outcome;
+    double limit; /* on the value; NaN: there is none */
+    bool straddles;
+    const char *reason; /* why it is pending; or NULL */
+};
+
+static enum status no_memory(struct error *error)
+{
+    return error_set(error, STATUS_NO_MEMORY, "no memory for a verdict");
+}
+
+static const struct gate_limit *limit_of(const json_t *rule)
+{
+    const struct gate_limit *limit = gate_limits;
+    while (limit->name != NULL && !json_is_number(json_object_get(rule, limit->name))) limit++;
+    return limit;
+}
+
+/* The limit on the value itself, made of what came before where it is a ratio or a change. */
+static double absolute(const struct gate_limit *limit, double number, const json_t *base, const char **reason)
+{
+    const double before = json_is_number(base) ? json_number_value(base) : NAN;
+    if (limit->of == LIMIT_VALUE) return number;
+    if (isnan(before)) {
+        *reason = "no checkpoint before it is measured in this series";
+        return NAN;
+    }
+    if (limit->of == LIMIT_CHANGE) return before + number;
+    if (before > 0) return before * number;
+    *reason = "the median before is not positive, so that a ratio to it says nothing: use max_change or min_change";
+    return NAN;
+}
+
+static struct judgement judge(const json_t *rule, const json_t *found)
+{
+    const struct gate_limit *limit = limit_of(rule);
+    const char *straddle = json_string_value(json_object_get(rule, "straddle"));
+    struct judgement out = {.outcome = OUTCOME_PENDING, .limit = NAN};
+    out.limit = absolute(limit, json_number_value(json_object_get(rule, limit->name)), json_object_get(found, "base"),
+                         &out.reason);
+    if (isnan(out.limit)) return out;
+    const double value = json_number_value(json_object_get(found, "value"));
+    const json_t *low = json_object_get(found, "low"), *high = json_object_get(found, "high");
+    out.straddles = json_is_number(low) && json_is_number(high) && json_number_value(low) < out.limit &&
+                    out.limit < json_number_value(high);
+    out.outcome = (limit->upper ? value <= out.limit : value >= out.limit) ? OUTCOME_PASS : OUTCOME_FAIL;
+    if (out.straddles && strcmp(straddle, "fail") == 0) out.outcome = OUTCOME_FAIL;
+    if (out.straddles && strcmp(straddle, "pass") == 0) out.outcome = OUTCOME_PASS;
+    return out;
+}
+
+static json_t *number_or_null(double number)
+{
+    return isfinite(number) ? json_real(number) : json_null();
+}
+
+static json_t *interval_of(const json_t *found)
+{
+    json_t *low = json_object_get(found, "low"), *high = json_object_get(found, "high");
+    return json_is_number(low) && json_is_number(high) ? json_pack("[OO]", low, high) : json_null();
+}
+
+/* `found`: the series that is shown; NULL: none. `flags` is taken, NULL for none. */
+static json_t *render(json_t *rule, const struct judgement *judgement, const json_t *found, json_t *flags)
+{
+    return json_pack("{sO ss sO? so so so sO? sO? sO? sO? so? ss?}", "rule", rule, "verdict", words[judgement->outcome],
+                     "value", json_object_get(found, "value"), "interval", interval_of(found), "limit",
+                     number_or_null(judgement->limit), "straddles",
+                     found != NULL && isfinite(judgement->limit) ? json_boolean(judgement->straddles) : json_null(),
+                     "run", json_object_get(found, "run"), "series", json_object_get(found, "series"), "base",
+                     json_object_get(found, "base"), "compared_with", json_object_get(found, "compared_with"), "flags",
+                     flags, "reason", judgement->reason);
+}
+
+static enum status judge_metric(struct connection *connection, const struct checkpoint *checkpoint, json_t *rule,
+                                enum outcome *outcome, json_t **out, struct error *error)
+{
+    const struct gate_question question = {
+        .checkpoint = checkpoint->id.text,
+        .metric = json_string_value(json_object_get(rule, "metric")),
+        .series = json_object_get(rule, "series"),
+        .last = json_integer_value(json_object_get(rule, "against_last")),
+    };
+    json_t *list = NULL, *item, *shown = NULL;
+    struct judgement worst = {.outcome = OUTCOME_PENDING, .limit = NAN, .reason = "not measured"};
+    size_t i;
+    const enum status status = gate_values(connection, &question, &list, error);
+    if (status != STATUS_OK) return status;
+    json_array_foreach(list, i, item)
+    {
+        const struct judgement one = judge(rule, item);
+        if (shown != NULL && one.outcome <= worst.outcome) continue;
+        worst = one;
+        shown = item;
+    }
+    *outcome = worst.outcome;
+    *out = render(rule, &worst, shown, NULL);
+    json_decref(list);
+    return *out != NULL ? STATUS_OK : no_memory(error);
+}
+
+static enum status judge_integrity(struct connection *connection, const struct gate_row *gate,
+                                   const struct checkpoint *checkpoint, json_t *rule, enum outcome *outcome,
+                                   json_t **out, struct error *error)
+{
+    bool read = false;
+    json_t *all = NULL, *flags = NULL;
+    struct judgement judgement = {.outcome = OUTCOME_PENDING, .limit = NAN, .reason = "its weights were not read"};
+    enum status status = gate_read(connection, checkpoint->id.text, &read, error);
+    if (status == STATUS_OK && read) status = integrity_flags(connection, gate->trajectory.text, &all, error);
+    if (status != STATUS_OK) return status;
+    if (read) {
+        flags = json_incref(json_object_get(all, checkpoint->id.text));
+        if (flags == NULL) flags = json_array();
+        judgement.outcome = json_array_size(flags) == 0 ? OUTCOME_PASS : OUTCOME_FAIL;
+        judgement.reason = NULL;
+    }
+    json_decref(all);
+    *outcome = judgement.outcome;
+    *out = render(rule, &judgement, NULL, flags);
+    return *out != NULL ? STATUS_OK : no_memory(error);
+}
+
+enum status verdict_make(struct connection *connection, const struct gate_row *gate,
+                         const struct checkpoint *checkpoint, json_t **out, struct error *error)
+{
+    json_t *rules = json_array(), *rule;
+    enum outcome worst = OUTCOME_PASS;
+    enum status status = rules == NULL ? no_memory(error) : STATUS_OK;
+    size_t i;
+    *out = NULL;
+    json_array_foreach(gate->rules, i, rule)
+    {
+        enum outcome outcome = OUTCOME_PENDING;
+        json_t *one = NULL;
+        if (status != STATUS_OK) break;
+        status = json_is_string(json_object_get(rule, "integrity"))
+                     ? judge_integrity(connection, gate, checkpoint, rule, &outcome, &one, error)
+                     : judge_metric(connection, checkpoint, rule, &outcome, &one, error);
+        if (status == STATUS_OK && json_array_append_new(rules, one) != 0) status = no_memory(error);
+        if (outcome > worst) worst = outcome;
+    }
+    if (status == STATUS_OK) {
+        *out = json_pack("{ss ss ss ss ss ss so ss sO}", "gate", gate->name, "gate_id", gate->id.text, "trajectory",
+                         gate->trajectory_name, "trajectory_id", gate->trajectory.text, "checkpoint",
+                         checkpoint->id.text, "checkpoint_name", checkpoint->name, "step",
+                         checkpoint->step >= 0 ? json_integer(checkpoint->step) : json_null(), "verdict", words[worst],
+                         "rules", rules);
+        if (*out == NULL) status = no_memory(error);
+    }
+    json_decref(rules);
+    return status;
+}

@@ -1,0 +1,235 @@
+#include "store/gates.h"
+
+#include "store/list.h"
+#include "store/trajectories.h"
+
+#include <stdio.h>
+#include <string.h>
+
+enum { BEFORE_MOST = 1000, AFTER_MOST = 100 };
+
+#define DOCUMENT                                                                                          \
+    "json_build_object('id', g.id, 'name', g.name, 'trajectory', t.name, 'rules', g.rules, 'created_at'," \
+    " rfc3339(g.created_at))"
+#define FROM  " from gates g join trajectories t on t.id = g.trajectory "
+#define MATCH " g.id = $1 or g.name = $1 order by (g.id = $1) desc limit 1"
+
+static enum status unknown(const char *reference, struct error *error)
+{
+    return error_set(error, STATUS_NOT_FOUND, "no gate \"%.200s\"", reference);
+}
+
+void gate_row_reset(struct gate_row *gate)
+{
+    json_decref(gate->rules);
+    gate->rules = NULL;
+}
+
+/* ---- the resource ---- */
+
+enum status gate_insert(struct connection *connection, const char *name, const char *trajectory, const json_t *rules,
+                        enum store_outcome *outcome, json_t **document, struct error *error)
+{
+    struct rows *rows;
+    *document = NULL;
+    enum status status = connection_query(
+        connection,
+        "insert into gates (name, trajectory, rules) values ($1, $2, $3) on conflict (name) do nothing returning id",
+        VALUES(value_text(name), value_text(trajectory), value_json(rules)), &rows, error);
+    if (status != STATUS_OK) return status;
+    *outcome = rows_count(rows) == 1 ? STORE_CREATED : STORE_EXISTED;
+    rows_free(rows);
+    if (*outcome == STORE_CREATED) return gate_get(connection, name, document, error);
+    status = connection_query(connection,
+                              "select 1 from gates where name = $1 and trajectory = $2 and rules::jsonb = $3::jsonb",
+                              VALUES(value_text(name), value_text(trajectory), value_json(rules)), &rows, error);
+    if (status != STATUS_OK) return status;
+    const bool same = rows_count(rows) == 1;
+    rows_free(rows);
+    if (same) return gate_get(connection, name, document, error);
+    return error_set_at(error, STATUS_CONFLICT, "/name", "another gate is called \"%.200s\": choose another name",
+                        name);
+}
+
+enum status gate_get(struct connection *connection, const char *reference, json_t **document, struct error *error)
+{
+    const enum status status = connection_query_json(connection, "select " DOCUMENT FROM "where" MATCH,
+                                                     VALUES(value_text(reference)), document, error);
+    return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
+}
+
+enum status gate_list(struct connection *connection, const struct page *page, json_t **document, struct error *error)
+{
+    int64_t limit, before;
+    const enum status status = page_read(page, &limit, &before, error);
+    *document = NULL;
+    if (status != STATUS_OK) return status;
+    return connection_query_json(connection, LIST_OF("select g.number, " DOCUMENT FROM "where g.number < $2"),
+                                 VALUES(value_integer(limit), value_integer(before)), document, error);
+}
+
+enum status gate_delete(struct connection *connection, const char *reference, struct error *error)
+{
+    int64_t affected;
+    const enum status status =
+        connection_execute(connection, "delete from gates where id = (select g.id from gates g where" MATCH ")",
+                           VALUES(value_text(reference)), &affected, error);
+    return status == STATUS_OK && affected == 0 ? unknown(reference, error) : status;
+}
+
+enum status gate_find(struct connection *connection, const char *reference, struct gate_row *out, struct error *error)
+{
+    struct rows *rows;
+    enum status status =
+        connection_query_one(connection, "select g.id, t.id, g.name, t.name, g.rules" FROM "where" MATCH,
+                             VALUES(value_text(reference)), &rows, error);
+    if (status == STATUS_NOT_FOUND) return unknown(reference, error);
+    if (status != STATUS_OK) return status;
+    (void)snprintf(out->id.text, sizeof out->id.text, "%s", rows_text(rows, 0, 0));
+    (void)snprintf(out->trajectory.text, sizeof out->trajectory.text, "%s", rows_text(rows, 0, 1));
+    (void)snprintf(out->name, sizeof out->name, "%s", rows_text(rows, 0, 2));
+    (void)snprintf(out->trajectory_name, sizeof out->trajectory_name, "%s", rows_text(rows, 0, 3));
+    status = rows_json(rows, 0, 4, &out->rules, error);
+    rows_free(rows);
+    return status;
+}
+
+/* ---- what a rule is held against ---- */
+
+/* The order of a trajectory: of the checkpoint `c`, and of another one `a`. */
+#define PLACE       " (coalesce(c.step, 9223372036854775807), c.number) "
+#define OTHER_PLACE " (coalesce(a.step, 9223372036854775807), a.number) "
+/* What is measured between checkpoints is each one's own, whatever other checkpoints have the same content. */
+#define SHARED "(k.own or m.metric not in ('weight_change', 'weight_cosine'))"
+/* $3: every key must have its value; method.NAME is a parameter of the run's method, and of quantized numbers alone. */
+#define SERIES_FITS                                                                                              \
+    " not exists (select 1 from jsonb_each($3::jsonb) f where case f.key when 'label' then to_jsonb(m.label)"    \
+    " when 'dataset' then to_jsonb(m.dataset) when 'protocol' then to_jsonb(m.protocol) when 'calibration' then" \
+    " to_jsonb(m.calibration) when 'method' then to_jsonb(m.method) when 'method.name' then to_jsonb(m.method)"  \
+    " when 'method.bits' then to_jsonb(m.bits) else case when m.label <> '' then s.params::jsonb -> 'method' ->" \
+    " substr(f.key, 8) end end is distinct from f.value)"
+
+enum status gate_values(struct connection *connection, const struct gate_question *question, json_t **document,
+                        struct error *error)
+{
+    return connection_query_json(
+        connection,
+        "with target as (select c.id, c.trajectory, coalesce(c.step, 9223372036854775807) as step, c.number"
+        " from checkpoints c where c.id = $1),"
+        " at as (select c.id, c.name, c.sha256, coalesce(c.step, 9223372036854775807) as step, c.number"
+        " from checkpoints c, target t where c.trajectory = t.trajectory and" PLACE "<= (t.step, t.number)"
+        " order by" PLACE "desc limit case when $4 = 0 then 1 else $5 end),"
+        " newest as (select at.id as at, at.name, at.step, at.number, m.* from at cross join lateral"
+        " (select distinct on (m.label, m.dataset, m.protocol, m.calibration) m.label, m.dataset, m.protocol,"
+        " m.calibration, m.value, m.low, m.high, m.run, r.number as run_number from (select at.id as id, true as own"
+        " union all select c.id, false from checkpoints c where c.sha256 = at.sha256 and c.id <> at.id) k"
+        " join measurements m on m.checkpoint = k.id and m.metric = $2 join runs r on r.id = m.run"
+        " and r.result_epoch = m.epoch and r.state = 'succeeded' join run_specs s on s.run = r.id where " SHARED
+        " and" SERIES_FITS " order by m.label, m.dataset, m.protocol, m.calibration, k.own desc, r.number desc) m)"
+        " select coalesce(json_agg(json_build_object('series', n.label, 'value', n.value, 'low', n.low, 'high', n.high,"
+        " 'run', n.run, 'base', b.base, 'compared_with', b.names) order by n.run_number desc, n.label, n.dataset,"
+        " n.protocol, n.calibration), '[]') from newest n cross join lateral (select percentile_cont(0.5) within group"
+        " (order by p.value) as base, coalesce(json_agg(p.name order by p.step, p.number), '[]') as names from"
+        " (select * from newest o where o.at <> n.at and (o.label, o.dataset, o.protocol, o.calibration)"
+        " = (n.label, n.dataset, n.protocol, n.calibration) order by o.step desc, o.number desc limit $4) p) b"
+        " where n.at = $1",
+        VALUES(value_text(question->checkpoint), value_text(question->metric), value_json(question->series),
+               value_integer(question->last), value_integer(BEFORE_MOST + 1)),
+        document, error);
+}
+
+enum status gate_read(struct connection *connection, const char *checkpoint, bool *read, struct error *error)
+{
+    struct rows *rows;
+    const enum status status =
+        connection_query_one(connection, "select exists (select from checkpoint_health where checkpoint = $1)",
+                             VALUES(value_text(checkpoint)), &rows, error);
+    if (status != STATUS_OK) return status;
+    *read = rows_boolean(rows, 0, 0);
+    rows_free(rows);
+    return STATUS_OK;
+}
+
+/* ---- following the log ---- */
+
+enum status follower_lock(struct connection *connection, const char *name, int64_t *after, struct error *error)
+{
+    struct rows *rows;
+    const enum status status = connection_query_one(
+        connection, "select after from followers where name = $1 for update", VALUES(value_text(name)), &rows, error);
+    if (status != STATUS_OK) return status;
+    *after = rows_integer(rows, 0, 0);
+    rows_free(rows);
+    return STATUS_OK;
+}
+
+enum status follower_advance(struct connection *connection, const char *name, int64_t after, struct error *error)
+{
+    return connection_execute(connection, "update followers set after = $2 where name = $1",
+                              VALUES(value_text(name), value_integer(after)), NULL, error);
+}
+
+/* Changes that may change a verdict. */
+#define CONCERNS " (c.kind in ('checkpoint', 'measurement') or (c.kind = 'run' and c.data ->> 'to' = 'succeeded'))"
+
+enum status gate_horizon(struct connection *connection, int64_t after, int64_t most, int64_t *until,
+                         struct error *error)
+{
+    struct rows *rows;
+    const enum status status = connection_query_one(
+        connection,
+        "with next as (select c.id from changes c where c.id > $1 and" CONCERNS
+        " and exists (select 1 from gates g where g.trajectory = any (c.trajectories)) order by c.id limit $2)"
+        " select case when (select count(*) from next) < $2 then (select last from change_log)"
+        " else (select max(id) from next) end",
+        VALUES(value_integer(after), value_integer(most)), &rows, error);
+    if (status != STATUS_OK) return status;
+    *until = rows_integer(rows, 0, 0);
+    rows_free(rows);
+    return STATUS_OK;
+}
+
+enum status gate_touched(struct connection *connection, int64_t after, int64_t until, json_t **document,
+                         struct error *error)
+{
+    return connection_query_json(
+        connection,
+        "with touched as (select distinct c.checkpoint as id from changes c where c.id > $1 and c.id <= $2 and c.kind in"
+        " ('checkpoint', 'measurement') and c.checkpoint is not null"
+        " union select k ->> 'checkpoint' from changes c, jsonb_array_elements(c.data -> 'checkpoints') k"
+        " where c.id > $1 and c.id <= $2 and c.kind = 'run' and c.data ->> 'to' = 'succeeded'),"
+        " alike as (select c.id, c.trajectory, c.step, c.number from checkpoints c join touched t on t.id = c.id"
+        " union select o.id, o.trajectory, o.step, o.number from checkpoints c join touched t on t.id = c.id"
+        " join checkpoints o on o.sha256 = c.sha256),"
+        " pairs as (select g.id as gate, a.id as checkpoint from alike a join gates g on g.trajectory = a.trajectory"
+        " union select g.id, n.id from alike a join gates g on g.trajectory = a.trajectory cross join lateral"
+        " (select c.id from checkpoints c join gate_verdicts v on v.gate = g.id and v.checkpoint = c.id"
+        " where c.trajectory = g.trajectory and" PLACE ">" OTHER_PLACE "order by" PLACE "limit $3) n"
+        " where exists (select 1 from json_array_elements(g.rules) r where r ->> 'against_last' is not null)"
+        " union select g.id, v.checkpoint from changes c join gates g on g.trajectory = any (c.trajectories)"
+        " join gate_verdicts v on v.gate = g.id where c.id > $1 and c.id <= $2 and c.kind = 'run'"
+        " and c.data ->> 'to' = 'succeeded' and c.data ->> 'run_kind' = 'health'"
+        " and exists (select 1 from json_array_elements(g.rules) r where r ->> 'integrity' is not null))"
+        " select coalesce(json_agg(json_build_object('gate', gate, 'checkpoint', checkpoint) order by gate, checkpoint),"
+        " '[]') from pairs",
+        VALUES(value_integer(after), value_integer(until), value_integer(AFTER_MOST)), document, error);
+}
+
+enum status gate_tell(struct connection *connection, const struct gate_row *gate, const json_t *verdict,
+                      struct error *error)
+{
+    return connection_execute(
+        connection,
+        "with before as (select coalesce((select verdict from gate_verdicts where gate = $1 and checkpoint = $2),"
+        " 'pending') as verdict),"
+        " kept as (insert into gate_verdicts (gate, checkpoint, verdict) select $1, c.id, $3::jsonb ->> 'verdict'"
+        " from checkpoints c where c.id = $2 on conflict (gate, checkpoint)"
+        " do update set verdict = excluded.verdict, at = clock_timestamp() returning verdict)"
+        " insert into changes_pending (kind, checkpoint, trajectory, data) select k.kind, $2, $4,"
+        " $3::jsonb || jsonb_build_object('from', b.verdict) from before b, kept v, (values (1, 'verdict'), (2,"
+        " 'alert')) k (place, kind) where b.verdict <> v.verdict and (k.kind = 'verdict' or v.verdict = 'fail')"
+        " order by k.place",
+        VALUES(value_text(gate->id.text), value_text(json_string_value(json_object_get(verdict, "checkpoint"))),
+               value_json(verdict), value_text(gate->trajectory.text)),
+        NULL, error);
+}

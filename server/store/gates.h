@@ -1,0 +1,64 @@
+/* gates.h: budgets on the measurements of a trajectory's checkpoints. A reference is an id or a name. Document: id,
+ * name, trajectory (its name), rules, created_at. What rules mean: follow/verdict.h. */
+#ifndef STORE_GATES_H
+#define STORE_GATES_H
+
+#include "store/store.h"
+
+struct gate_row {
+    struct store_id id, trajectory;
+    char name[256], trajectory_name[256];
+    json_t *rules; /* owned (gate_row_reset) */
+};
+void gate_row_reset(struct gate_row *gate);
+
+/* Inserts; the same again is STORE_EXISTED, another one under the name STATUS_CONFLICT at /name. */
+MUST_CHECK enum status gate_insert(struct connection *connection, const char *name, const char *trajectory,
+                                   const json_t *rules, enum store_outcome *outcome, json_t **document,
+                                   struct error *error);
+MUST_CHECK enum status gate_get(struct connection *connection, const char *reference, json_t **document,
+                                struct error *error);
+MUST_CHECK enum status gate_list(struct connection *connection, const struct page *page, json_t **document,
+                                 struct error *error);
+MUST_CHECK enum status gate_delete(struct connection *connection, const char *reference, struct error *error);
+MUST_CHECK enum status gate_find(struct connection *connection, const char *reference, struct gate_row *out,
+                                 struct error *error);
+
+struct gate_question {
+    const char *checkpoint; /* id */
+    const char *metric;
+    const json_t *series; /* {KEY: VALUE}: label, dataset, protocol, calibration, method, method.NAME */
+    int64_t last;         /* how many measured checkpoints before it are compared with; 0: none */
+};
+
+/* One item for each series that fits, newest run first: {"series", "value", "low", "high", "run", "base": median or
+ * null, "compared_with": [names]}. As in measurement_table.h the newest measurement counts, and checkpoints of the same
+ * content share theirs. Compared are at most the 1,000 checkpoints before. */
+MUST_CHECK enum status gate_values(struct connection *connection, const struct gate_question *question,
+                                   json_t **document, struct error *error);
+
+/* Whether the checkpoint's weights were read by a health run. */
+MUST_CHECK enum status gate_read(struct connection *connection, const char *checkpoint, bool *read,
+                                 struct error *error);
+
+/* For who follows the log (store/changes.h), inside one transaction of the caller: */
+
+/* The change up to which follower `name` has worked; its row stays locked, so one works at a time. */
+MUST_CHECK enum status follower_lock(struct connection *connection, const char *name, int64_t *after,
+                                     struct error *error);
+MUST_CHECK enum status follower_advance(struct connection *connection, const char *name, int64_t after,
+                                        struct error *error);
+/* [{"gate", "checkpoint"}]: ids of what the changes in (after, until] may have given another verdict: the checkpoints
+ * themselves, those of the same content, the next hundred with a verdict, and, where weights were read, all that have
+ * one. */
+MUST_CHECK enum status gate_touched(struct connection *connection, int64_t after, int64_t until, json_t **document,
+                                    struct error *error);
+/* The end of the next `most` changes that concern any gate; the log's end when there are none. */
+MUST_CHECK enum status gate_horizon(struct connection *connection, int64_t after, int64_t most, int64_t *until,
+                                    struct error *error);
+/* Keeps a verdict document (follow/verdict.h). One that differs from the last (from pending, where there was none) is
+ * told as a change of kind verdict, and a failure as an alert too. */
+MUST_CHECK enum status gate_tell(struct connection *connection, const struct gate_row *gate, const json_t *verdict,
+                                 struct error *error);
+
+#endif

@@ -1,0 +1,232 @@
+"""Gates: rules that checkpoints are held to, their verdicts, and the events that tell of them."""
+
+import models
+import pytest
+from service import Service, quoted
+from streaming import Stream
+
+RTN4 = {"method.name": "rtn", "method.bits": 4}
+
+
+@pytest.fixture(scope="module")
+def course(service):
+    """Seven checkpoints; rtn at 4 bits of the first six, at 3 bits of the first, nothing of the last."""
+    for i in range(7):
+        service.checkpoint(models.write_llama(service.files / "gates" / str(i), seed=60 + i), "gated", f"step{i}", step=i)
+    service.sequences("gates-data", models.rows(8, 32))
+    runs = {}
+    for i in range(6):
+        for bits in (4, 3) if i == 0 else (4,):
+            runs[i, bits] = quantize(service, f"gated/step{i}", bits)
+    return runs
+
+
+def quantize(service, checkpoint, bits, dataset="gates-data"):
+    params = {"method": {"name": "rtn", "bits": bits, "group_size": 32},
+              "evaluation": {"dataset": dataset, "sequence_length": None}}
+    run = service.run("quantize", checkpoint=checkpoint, **params)
+    assert run["state"] == "succeeded"
+    return run
+
+
+def make(service, name, *rules, trajectory="gated"):
+    answer = service.post("/v1/gates", {"name": name, "trajectory": trajectory, "rules": list(rules)})
+    assert answer.status == 201, answer.body
+    assert answer.headers["Location"] == f"/v1/gates/{answer.json['id']}"
+    return answer.json
+
+
+def verdict(service, gate, checkpoint, more=""):
+    answer = service.get(f"/v1/gates/{quoted(gate)}/verdict?checkpoint={quoted(checkpoint)}{more}")
+    assert answer.status == 200, answer.body
+    return answer.json
+
+
+def one(service, gate, checkpoint):
+    """The verdict of a gate with one rule."""
+    found = verdict(service, gate, checkpoint)
+    rule, = found["rules"]
+    assert found["verdict"] == rule["verdict"]
+    return rule
+
+
+def deltas(course, steps):
+    return [course[i, 4]["result"]["delta"] for i in steps]
+
+
+def test_a_budget_passes_fails_and_is_pending_where_nothing_was_measured(service, course, name):
+    delta, interval = (course[2, 4]["result"][field] for field in ("delta", "delta_interval"))
+    for limit, expected in ((delta + 1, "pass"), (delta, "pass"), (delta - 1, "fail")):
+        make(service, f"{name}{limit}", {"metric": "delta", "series": RTN4, "max": limit})
+        rule = one(service, f"{name}{limit}", "step2")
+        assert (rule["verdict"], rule["value"], rule["limit"]) == (expected, delta, limit)
+        assert (rule["interval"], rule["run"], rule["reason"]) == (interval, course[2, 4]["id"], None)
+    rule = one(service, f"{name}{delta + 1}", "step6")
+    assert (rule["verdict"], rule["value"], rule["run"], rule["reason"]) == ("pending", None, None, "not measured")
+    # Of another width nothing was measured either: pending, never passed on the strength of the other.
+    make(service, name, {"metric": "delta", "series": {"method.bits": 8}, "max": 1e9})
+    assert one(service, name, "step2")["verdict"] == "pending"
+
+
+def test_a_lower_limit(service, course, name):
+    loss = course[1, 4]["result"]["loss_fp"]
+    make(service, name, {"metric": "loss_fp", "min": loss - 0.1}, {"metric": "loss_fp", "min": loss + 0.1})
+    found = verdict(service, name, "gated/step1")
+    assert [rule["verdict"] for rule in found["rules"]] == ["pass", "fail"] and found["verdict"] == "fail"
+    assert found["rules"][0]["series"] == ""
+
+
+@pytest.mark.parametrize("straddle,expected", [("value", ("pass", "fail")), ("fail", ("fail", "fail")),
+                                               ("pass", ("pass", "pass"))])
+def test_an_interval_around_the_limit_is_told_and_decided_by_rule(service, course, name, straddle, expected):
+    delta, (low, high) = (course[3, 4]["result"][field] for field in ("delta", "delta_interval"))
+    limits = ((delta + high) / 2, (low + delta) / 2)
+    for limit, word in zip(limits, expected):
+        make(service, f"{name} {limit}", {"metric": "delta", "series": RTN4, "max": limit, "straddle": straddle})
+        rule = one(service, f"{name} {limit}", "step3")
+        assert (rule["straddles"], rule["verdict"]) == (True, word)
+    make(service, name, {"metric": "delta", "series": RTN4, "max": high + 1, "straddle": straddle})
+    assert (one(service, name, "step3")["straddles"], one(service, name, "step3")["verdict"]) == (False, "pass")
+
+
+def test_against_the_last_checkpoints(service, course, name):
+    before = sorted(deltas(course, (2, 3, 4)))[1]
+    value = course[5, 4]["result"]["delta"]
+    assert before > 0 and value != before
+    change = value - before
+    rules = [{"metric": "delta", "series": RTN4, "against_last": 3, field: limit} for field, limit in (
+        ("max_ratio", value / before * 1.01), ("max_ratio", value / before * 0.99), ("min_ratio", value / before * 1.01),
+        ("max_change", change + 1e-9), ("max_change", change - 1e-9), ("min_change", change - 1e-9))]
+    make(service, name, *rules)
+    found = verdict(service, name, "step5")["rules"]
+    assert [rule["verdict"] for rule in found] == ["pass", "fail", "fail", "pass", "fail", "pass"]
+    for rule in found:
+        assert rule["compared_with"] == ["step2", "step3", "step4"]
+        assert rule["base"] == pytest.approx(before, rel=1e-12) and rule["value"] == value
+    assert found[0]["limit"] == pytest.approx(value * 1.01, rel=1e-12)
+    assert found[3]["limit"] == pytest.approx(value + 1e-9, rel=1e-12)
+    # Fewer than asked for are enough; with none there is nothing to compare with.
+    assert verdict(service, name, "step1")["rules"][0]["compared_with"] == ["step0"]
+    first = verdict(service, name, "step0")["rules"][0]
+    assert first["verdict"] == "pending" and "no checkpoint before" in first["reason"] and first["value"] is not None
+
+
+def test_all_series_that_fit_must_pass_and_the_worst_is_shown(service, course, name):
+    (low, _), (high, worse) = sorted((course[0, bits]["result"]["delta"], bits) for bits in (4, 3))
+    make(service, name, {"metric": "delta", "max": (low + high) / 2})
+    rule = one(service, name, "step0")
+    assert (rule["verdict"], rule["value"], rule["series"]) == ("fail", high, f"rtn {worse}-bit g32")
+    make(service, f"{name} group", {"metric": "delta", "series": {"method.group_size": 32, "dataset": "gates-data"},
+                                    "max": high})
+    assert one(service, f"{name} group", "step0")["verdict"] == "pass"
+
+
+def test_integrity_is_pending_until_the_weights_are_read(service, course, name):
+    for i, seed in enumerate((1, 2, 2)):
+        place = models.write_llama(service.files / name / str(i), seed=seed)
+        service.checkpoint(place, name, f"step{i}", step=i)
+    make(service, name, {"integrity": "clean"}, trajectory=name)
+    rule = one(service, name, "step0")
+    assert (rule["verdict"], rule["flags"]) == ("pending", None) and "not read" in rule["reason"]
+    for i in range(3):
+        assert service.run("health", checkpoint=f"{name}/step{i}")["state"] == "succeeded"
+    assert (one(service, name, "step0")["verdict"], one(service, name, "step0")["flags"]) == ("pass", [])
+    assert one(service, name, "step2")["verdict"] == "fail" and "identical" in one(service, name, "step2")["flags"]
+
+
+def test_verdicts_that_change_are_events_and_failures_alerts(service, course, name):
+    for i in range(2):
+        service.checkpoint(models.write_llama(service.files / name / str(i), seed=80 + i), name, f"step{i}", step=i)
+    make(service, name, {"metric": "delta", "series": RTN4, "max": 1e6},
+         {"metric": "delta", "series": RTN4, "against_last": 1, "max_change": -1e6}, trajectory=name)
+    quantize(service, f"{name}/step1", 4)  # nothing before it is measured: still pending, no event
+    late = quantize(service, f"{name}/step0", 4)
+    query = f"/v1/events?after=0&trajectory={name}&kind=verdict&kind=alert"
+    with Stream(service.port, query) as stream:  # the later checkpoint is judged anew
+        (_, kind, told), (_, alert, same) = stream.take(2)
+    assert (kind, alert) == ("verdict", "alert") and same == {**told, "at": same["at"]}
+    assert (told["gate"], told["checkpoint_name"], told["from"], told["verdict"]) == (name, "step1", "pending", "fail")
+    assert told["rules"][1]["compared_with"] == ["step0"] and told["rules"][0]["verdict"] == "pass"
+    # The same numbers again change no verdict; nothing is told.
+    assert service.post("/v1/runs", {"kind": "quantize", "params": late["params"], "force": True}).status == 202
+    quantize(service, f"{name}/step1", 3)
+    with Stream(service.port, query + "&follow=false") as stream:
+        assert len(list(stream.events())) == 2
+    assert verdict(service, name, "step1")["verdict"] == "fail"
+
+
+def test_wait_holds_the_answer_while_it_is_pending(service, course, name):
+    service.checkpoint(models.write_llama(service.files / name, seed=90), name, "step0", step=0)
+    make(service, name, {"metric": "loss", "max": 100}, trajectory=name)
+    assert verdict(service, name, "step0", "&wait=1")["verdict"] == "pending"
+    body = {"kind": "evaluate", "params": {"checkpoint": f"{name}/step0", "dataset": "gates-data", "sequence_length": None}}
+    assert service.post("/v1/runs", body).status == 202
+    assert verdict(service, name, "step0", "&wait=60")["verdict"] == "pass"
+
+
+@pytest.mark.parametrize("rules,pointers", [
+    ([], ["/rules"]),
+    ([{}], ["/rules/0"]),
+    ([{"metric": "dleta", "max": 1}], ["/rules/0/metric"]),
+    ([{"metric": "delta"}], ["/rules/0"]),
+    ([{"metric": "delta", "max": 1, "min": 0}], ["/rules/0"]),
+    ([{"metric": "delta", "max_ratio": 1.5}], ["/rules/0/against_last"]),
+    ([{"metric": "delta", "max": 1, "against_last": 3}], ["/rules/0/against_last"]),
+    ([{"metric": "delta", "max_change": 1, "against_last": 51}], ["/rules/0/against_last"]),
+    ([{"metric": "delta", "max": 1, "series": {"bits": 4}}], ["/rules/0/series/bits"]),
+    ([{"metric": "delta", "max": 1, "series": {"method.bitz": 4, "method.name": ["rtn"]}}],
+     ["/rules/0/series/method.bitz", "/rules/0/series/method.name"]),
+    ([{"integrity": "dirty"}], ["/rules/0/integrity"]),
+    ([{"integrity": "clean", "max": 1}], ["/rules/0"]),
+    ([{"metric": "delta", "max": 1, "straddle": "maybe"}], ["/rules/0/straddle"]),
+    ([{"metric": "delta", "maximum": 1}], ["/rules/0/maximum"]),
+])
+def test_bad_rules_are_pointed_at(service, course, rules, pointers):
+    answer = service.post("/v1/gates", {"name": "bad", "trajectory": "gated", "rules": rules})
+    assert answer.status == 422 and sorted(answer.pointers) == sorted(pointers), answer.body
+
+
+def test_gates_are_listed_found_made_once_and_deleted(service, course, name):
+    gate = make(service, name, {"metric": "delta", "max": 1})
+    body = {"name": name, "trajectory": "gated", "rules": [{"metric": "delta", "max": 1}]}
+    again = service.post("/v1/gates", body)
+    assert again.status == 200 and again.json == gate
+    other = service.post("/v1/gates", {**body, "rules": [{"metric": "delta", "max": 2}]})
+    assert other.status == 409 and other.pointers == ["/name"]
+    assert service.post("/v1/gates", {**body, "trajectory": "nowhere"}).pointers == ["/trajectory"]
+    assert service.get(f"/v1/gates/{name}").json == gate == service.get(f"/v1/gates/{gate['id']}").json
+    assert service.get("/v1/gates?limit=1").json["items"][0]["name"] == name
+    assert service.get(f"/v1/gates/{name}/verdict").pointers == ["/checkpoint"]
+    assert service.get(f"/v1/gates/{name}/verdict?checkpoint=nothing").status == 404
+    service.checkpoint(models.write_llama(service.files / name, seed=3), name, "elsewhere", step=0)
+    assert service.get(f"/v1/gates/{name}/verdict?checkpoint=elsewhere").pointers == ["/checkpoint"]
+    assert service.request("DELETE", f"/v1/gates/{name}").status == 204
+    assert service.get(f"/v1/gates/{name}").status == 404
+    assert service.request("DELETE", f"/v1/gates/{name}").status == 404
+
+
+def test_a_killed_server_tells_every_verdict_once(tmp_path):
+    """Killed while it judges, again and again: each verdict is told, and told once."""
+    service = Service(tmp_path, "--threads", "1")
+    place = models.write_llama(service.files / "one", seed=4)
+    for i in range(30):
+        service.checkpoint(place, "killed", f"step{i}", step=i)
+    service.sequences("killed-data", models.rows(2, 32))
+    make(service, "killed", {"metric": "loss", "max": 100}, trajectory="killed")
+    for i in range(4):
+        body = {"kind": "evaluate", "force": True, "params": {
+            "checkpoint": f"killed/step{i}", "dataset": "killed-data", "sequence_length": None}}
+        assert service.post("/v1/runs", body).status == 202
+    for _ in range(4):
+        service.process.kill()
+        service.process.wait()
+        service.process.stdout.close()
+        service.start()
+    with Stream(service.port, "/v1/events?after=0&kind=verdict") as stream:
+        told = stream.take(30)
+    assert sorted(data["checkpoint_name"] for _, _, data in told) == sorted(f"step{i}" for i in range(30))
+    for run in service.get("/v1/runs").json["items"]:
+        assert service.wait(run["id"])["state"] == "succeeded"
+    with Stream(service.port, "/v1/events?after=0&kind=verdict&kind=alert&follow=false") as stream:
+        assert len(list(stream.events())) == 30
+    assert service.stop() == 0
