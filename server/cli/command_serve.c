@@ -1,6 +1,7 @@
 #include "cli/command.h"
 #include "cli/place.h"
 #include "follow/follower.h"
+#include "follow/sender.h"
 #include "http/listen.h"
 #include "http/static_files.h"
 #include "hub/hub.h"
@@ -39,6 +40,8 @@ static const struct option_row serve_options[] = {
     {"--watch-poll", "SECONDS", "DELTAQ_WATCH_POLL", "5", false,
      "Between looks at watched directories where the kernel cannot tell"},
     {"--keep-events", "DAYS", "DELTAQ_KEEP_EVENTS", "30", false, "How long the change log (/v1/events) goes back"},
+    {"--allow-private-webhooks", NULL, "DELTAQ_ALLOW_PRIVATE_WEBHOOKS", NULL, false,
+     "Webhooks may go to addresses of this machine and of private networks"},
     {"--allow-host", "NAME", "DELTAQ_ALLOW_HOST", NULL, true, "One more name that requests may have in Host"},
     {"--static", "DIR", "DELTAQ_STATIC", NULL, false, "The dashboard's files (those that came with the binary)"},
     {"--access-log", NULL, "DELTAQ_ACCESS_LOG", NULL, false, "A line on stderr for each request"},
@@ -59,6 +62,7 @@ struct serving {
     struct notifier *notifier;
     struct watcher *watcher;
     struct follower *follower;
+    struct sender *sender;
     struct supervisor *supervisor;
     const char *worker_arguments[WORKER_ARGUMENTS];
     char device[PLACE_DEVICE_NAME];
@@ -204,6 +208,7 @@ static enum status check(const struct options *options, struct serving *serving,
     application->watch_quiet_seconds = (double)quiet;
     application->device = serving->device;
     application->threads = (int)threads;
+    application->allow_private_webhooks = options_text(options, "--allow-private-webhooks") != NULL;
     if (application->conninfo == NULL) status = place_has_database(options, &database, error);
     if (status == STATUS_OK && !database && !serving->loopback) status = listen_refuse(address, error);
     return status;
@@ -240,11 +245,13 @@ static enum status start(const struct options *options, struct serving *serving,
     if ((status = start_http(options, serving, tokens, error)) != STATUS_OK) return status;
     if ((status = start_watcher(serving, error)) != STATUS_OK) return status;
     if ((status = follower_start(application->conninfo, &serving->follower, error)) != STATUS_OK) return status;
-    return start_workers(options, serving, error);
+    status = sender_start(application->conninfo, application->allow_private_webhooks, &serving->sender, error);
+    return status == STATUS_OK ? start_workers(options, serving, error) : status;
 }
 
 static void stop(struct serving *serving)
 {
+    sender_stop(serving->sender);
     follower_stop(serving->follower);
     watcher_stop(serving->watcher);
     notifier_stop(serving->notifier);

@@ -20,6 +20,7 @@ struct application { /* lent for the life of the server; does not change */
     const char *device;   /* of the workers here: what plans are made for */
     int64_t memory_bytes; /* that a run may take of the host; 0: what is free */
     int threads;          /* of a worker; 0: one for each processor */
+    bool allow_private_webhooks;
 };
 
 /* The handler's own connection. */

@@ -3,6 +3,7 @@
 #include "http/server.h"
 #include "store/changes.h"
 #include "store/idempotency.h"
+#include "store/webhooks.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -35,6 +36,7 @@ static void expire(struct notifier *notifier)
     struct error ignored;
     bool more = true;
     enum status status = idempotency_expire(notifier->connection, &ignored);
+    if (status == STATUS_OK) status = webhook_prune(notifier->connection, notifier->keep_event_days, &ignored);
     while (status == STATUS_OK && more)
         status = changes_prune(notifier->connection, notifier->keep_event_days, &more, &ignored);
 }

@@ -75,6 +75,11 @@ static const struct route routes[] = {
     {"GET", "/v1/gates/{gate}", gates_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"DELETE", "/v1/gates/{gate}", gates_delete, SCOPE_WRITE, ROUTE_BODY_NONE, 0, 0, no_query},
     {"GET", "/v1/gates/{gate}/verdict", gates_verdict, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, verdict_query},
+    {"GET", "/v1/webhooks", webhooks_list, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, page_query},
+    {"POST", "/v1/webhooks", webhooks_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, 0, 0, no_query},
+    {"GET", "/v1/webhooks/{webhook}", webhooks_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
+    {"DELETE", "/v1/webhooks/{webhook}", webhooks_delete, SCOPE_WRITE, ROUTE_BODY_NONE, 0, 0, no_query},
+    {"GET", "/v1/webhooks/{webhook}/deliveries", webhooks_deliveries, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, page_query},
     {"GET", "/v1/recipes", recipes_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"GET", "/v1/metrics", metrics_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"GET", "/v1/curves/metrics", curves_metrics, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
@@ -155,6 +160,7 @@ enum status routes_schemas(json_t **out, struct error *error)
         {"CheckpointBody", checkpoints_post_body}, {"CheckpointPatch", checkpoints_patch_body},
         {"DatasetBody", datasets_post_body},       {"TokenizeBody", tokenize_post_body},
         {"SweepBody", sweeps_post_body},           {"GateBody", gates_post_body},
+        {"WebhookBody", webhooks_post_body},
     };
     enum status status = STATUS_OK;
     *out = json_object();

@@ -1,0 +1,17 @@
+/* address.h: which addresses belong to the internet at large. A webhook may not reach what only this machine or its
+ * network can: whoever may name an address could otherwise have the server speak for them there. */
+#ifndef FOLLOW_ADDRESS_H
+#define FOLLOW_ADDRESS_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/socket.h>
+
+/* False for loopback, private, link-local, shared, multicast, reserved and documentation addresses, for IPv6 addresses
+ * that hold such an IPv4 one, and for every other family. */
+bool address_public(const struct sockaddr *address, size_t length);
+
+/* Whether `host` is a literal address ("10.0.0.1", "[::1]") that is not public. */
+bool address_literal_private(const char *host);
+
+#endif

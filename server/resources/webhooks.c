@@ -1,0 +1,92 @@
+#include "store/webhooks.h"
+
+#include "follow/delivery.h"
+#include "resources/answer.h"
+#include "resources/application.h"
+#include "resources/handlers.h"
+
+struct webhook_body {
+    const char *url, *secret;
+    struct param_list events;
+};
+
+static const struct param event_item = {
+    .type = PARAM_CHOICE, .schema = "ChangeKind", .choices = change_kinds, .help = "A kind of change"};
+
+const struct param webhooks_post_body[] = {
+    {.name = "url",
+     .type = PARAM_STRING,
+     .offset = offsetof(struct webhook_body, url),
+     .maximum = WEBHOOK_URL_SIZE - 1,
+     .help = "Where events are posted: https:// or http://, without user, password and fragment"},
+    {.name = "events",
+     .type = PARAM_LIST,
+     .offset = offsetof(struct webhook_body, events),
+     .fallback = "[]",
+     .maximum = 32,
+     .item = &event_item,
+     .help = "Kinds of events; none: all"},
+    {.name = "secret",
+     .type = PARAM_STRING,
+     .offset = offsetof(struct webhook_body, secret),
+     .maximum = WEBHOOK_SECRET_SIZE - 1,
+     .help = "Key of the signatures, best 32 random bytes or more; it is never shown again"},
+    {0},
+};
+
+enum status webhooks_list(struct http_context *context, const struct request *request, struct response *response,
+                          struct error *error)
+{
+    struct page page;
+    json_t *document = NULL;
+    enum status status = answer_page(request, &page, error);
+    if (status == STATUS_OK) status = webhook_list(application_connection(context), &page, &document, error);
+    return status == STATUS_OK ? answer_list(response, request, document, error) : status;
+}
+
+enum status webhooks_get(struct http_context *context, const struct request *request, struct response *response,
+                         struct error *error)
+{
+    json_t *document = NULL;
+    const enum status status =
+        webhook_get(application_connection(context), request_parameter(request, "webhook"), &document, error);
+    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+}
+
+enum status webhooks_delete(struct http_context *context, const struct request *request, struct response *response,
+                            struct error *error)
+{
+    const enum status status =
+        webhook_delete(application_connection(context), request_parameter(request, "webhook"), error);
+    if (status == STATUS_OK) response_empty(response, 204);
+    return status;
+}
+
+enum status webhooks_deliveries(struct http_context *context, const struct request *request, struct response *response,
+                                struct error *error)
+{
+    struct page page;
+    json_t *document = NULL;
+    enum status status = answer_page(request, &page, error);
+    if (status == STATUS_OK)
+        status = webhook_deliveries(application_connection(context), request_parameter(request, "webhook"), &page,
+                                    &document, error);
+    return status == STATUS_OK ? answer_list(response, request, document, error) : status;
+}
+
+enum status webhooks_post(struct http_context *context, const struct request *request, struct response *response,
+                          struct error *error)
+{
+    struct schema_filled filled = {0};
+    json_t *document = NULL;
+    enum status status =
+        answer_body(request, response, webhooks_post_body, sizeof(struct webhook_body), &filled, error);
+    if (status != STATUS_OK) return status;
+    const struct webhook_body *body = filled.params;
+    status = delivery_check_url(body->url, application_of(context)->allow_private_webhooks, error);
+    if (status == STATUS_OK)
+        status = webhook_insert(application_connection(context), body->url, json_object_get(request->body, "events"),
+                                body->secret, &document, error);
+    schema_filled_reset(&filled);
+    return status == STATUS_OK ? answer_made(response, 201, "/v1/webhooks/", document, error) : status;
+}

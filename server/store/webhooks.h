@@ -1,0 +1,59 @@
+/* webhooks.h: who is told of changes by HTTP. Each webhook goes through the change log by itself: `after` is the last
+ * change that it is done with, so that it gets them in order and none is lost. A sender leases a webhook for one
+ * change; `lease` grows with each taking and is the fence. Document: id, url, events, after, tries, created_at. The
+ * secret is in no document. */
+#ifndef STORE_WEBHOOKS_H
+#define STORE_WEBHOOKS_H
+
+#include "store/changes.h"
+
+enum { WEBHOOK_URL_SIZE = 2048, WEBHOOK_SECRET_SIZE = 256, WEBHOOK_TRIES_MOST = 16 };
+
+/* A leased webhook. */
+struct webhook_job {
+    struct store_id id;
+    int64_t lease, after;
+    int tries; /* of the change that comes next */
+    char url[WEBHOOK_URL_SIZE], secret[WEBHOOK_SECRET_SIZE];
+    json_t *kinds; /* owned (webhook_job_reset); NULL: all */
+};
+void webhook_job_reset(struct webhook_job *job); /* the secret is overwritten */
+
+/* What came of one try. */
+struct webhook_try {
+    int64_t event;
+    const char *kind;
+    double seconds;
+    int http_status;   /* 0: there was no answer */
+    const char *error; /* NULL: it was taken */
+};
+
+/* `events`: kinds; empty: all. It is told what happens from now on. */
+MUST_CHECK enum status webhook_insert(struct connection *connection, const char *url, const json_t *events,
+                                      const char *secret, json_t **document, struct error *error);
+MUST_CHECK enum status webhook_get(struct connection *connection, const char *id, json_t **document,
+                                   struct error *error);
+MUST_CHECK enum status webhook_list(struct connection *connection, const struct page *page, json_t **document,
+                                    struct error *error);
+MUST_CHECK enum status webhook_delete(struct connection *connection, const char *id, struct error *error);
+/* Tries, newest first: event, kind, try, at, seconds, http_status, outcome, error. */
+MUST_CHECK enum status webhook_deliveries(struct connection *connection, const char *id, const struct page *page,
+                                          json_t **document, struct error *error);
+
+/* Leases the webhook that has waited longest, of those that are due and behind the log. */
+MUST_CHECK enum status webhook_take(struct connection *connection, double lease_seconds, bool *found,
+                                    struct webhook_job *out, struct error *error);
+/* Nothing for it up to `until`; gives the lease back. `lost`: changes up to there were removed before it got them. */
+MUST_CHECK enum status webhook_pass(struct connection *connection, const struct webhook_job *job, int64_t until,
+                                    bool lost, struct error *error);
+/* Keeps the try and gives the lease back: taken, or to be tried again after a growing, jittered time, or given up after
+ * WEBHOOK_TRIES_MOST tries, and then the next one comes. A lease that was lost changes nothing. */
+MUST_CHECK enum status webhook_tried(struct connection *connection, const struct webhook_job *job,
+                                     const struct webhook_try *what, struct error *error);
+/* Gives the lease back, nothing counted. */
+MUST_CHECK enum status webhook_release(struct connection *connection, const struct webhook_job *job,
+                                       struct error *error);
+/* Removes tries that are older than `days`. */
+MUST_CHECK enum status webhook_prune(struct connection *connection, int64_t days, struct error *error);
+
+#endif
