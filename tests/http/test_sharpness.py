@@ -57,6 +57,11 @@ def test_direction_predicts_the_damage(service, ready):
         for term in ("gradient_term", "curvature_term"):
             assert sum(part[term] for part in result[parts]) == pytest.approx(result[term], abs=1e-9)
     assert result["prediction_in_range"] is True
+    assert result["prediction_units"] == 4
+    for name in ("gradient_term", "curvature_term", "predicted_delta"):
+        point = service.get(f"/v1/curves?trajectory=sharpness&metric={name}").json["series"][0]["points"][-1]
+        half = 3.182446305284263 * result[f"{name}_stderr"]  # t of 0.975, 3 degrees
+        assert half > 0 and [point["low"], point["high"]] == pytest.approx([result[name] - half, result[name] + half])
     coarse = service.run("sharpness", **ready, estimators=[], direction={"method": {"name": "rtn", "bits": 2, "group_size": -1}})["result"]
     assert coarse["prediction_in_range"] == (abs(coarse["predicted_delta"]) <= 0.2)
     assert len(result["by_layer"]) == 14 and len(result["by_block"]) == 2

@@ -196,13 +196,22 @@ static enum status direction(struct sharpness *s, struct error *error)
 {
     struct sharpness_direction *out = &s->out->direction;
     if (s->request->direction == NULL) return STATUS_OK;
-    const enum status status =
-        sharpness_direction_run(s->request, &s->parameters, hvp_operator(s->hvp), s->gradient, out, error);
-    if (status != STATUS_OK) return status;
-    out->predicted_delta = (out->gradient_term + out->curvature_term) / s->out->loss;
-    s->state.products++;
-    show(s, 0);
-    return STATUS_OK;
+    struct matrix along = {0};
+    enum status status =
+        sharpness_direction_run(s->request, &s->parameters, hvp_operator(s->hvp), s->gradient, &along, out, error);
+    if (status == STATUS_OK) {
+        out->predicted_delta = (out->gradient_term + out->curvature_term) / s->out->loss;
+        s->state.products++;
+        /* the products of single sequences take the memory of those of all */
+        const enum hvp_mode mode = s->mode < HVP_KEEP_CHUNK ? s->mode : HVP_KEEP_CHUNK;
+        hvp_free(s->hvp);
+        s->hvp = NULL;
+        status = sharpness_direction_sample(s->request, &s->parameters, s->chunks.largest, mode, along, s->gradient,
+                                            out, error);
+    }
+    if (status == STATUS_OK) show(s, 0);
+    matrix_release(s->request->backend, &along);
+    return status;
 }
 
 enum status sharpness_run(const struct sharpness_request *request, struct sharpness_result *out, struct error *error)

@@ -57,6 +57,10 @@ struct sharpness_direction {
     double predicted_delta, measured_delta,
         measured_loss; /* the loss with the quantized weights, on the same sequences */
     double kl, norm;   /* |d| */
+    /* Over the sequences, d being as it is: standard errors of the two terms and of predicted_delta by the delta
+     * method, of so many units (sequences, or groups of them: curvature/sampling.h). NAN of a single sequence. */
+    double gradient_error, curvature_error, predicted_error;
+    int64_t units;
     int64_t layer_count, block_count;
     struct sharpness_part *layers, *blocks; /* owned */
 };

@@ -1,6 +1,7 @@
 #include "jobs/sharpness/sharpness_direction.h"
 
 #include "base/memory.h"
+#include "curvature/sampling.h"
 #include "jobs/quantize/quantize.h"
 
 #include <math.h>
@@ -96,27 +97,49 @@ static enum status parts_new(const struct parameters_layout *layout, struct shar
 
 enum status sharpness_direction_run(const struct sharpness_request *request, const struct parameters *parameters,
                                     const struct symmetric_operator *op, struct matrix gradient,
-                                    struct sharpness_direction *out, struct error *error)
+                                    struct matrix *direction, struct sharpness_direction *out, struct error *error)
 {
     const struct parameters_layout *layout = parameters->layout;
     struct backend *backend = parameters->backend;
-    struct matrix direction = {0}, product = {0};
+    struct matrix product = {0};
     int64_t *tensors = NULL;
     enum status status;
     if ((status = parts_new(layout, out, error)) != STATUS_OK) goto done;
     if ((status = memory_new(layout->tensor_count, sizeof *tensors, "layer results", &tensors, error)) != STATUS_OK)
         goto done;
-    if ((status = vector_new(&op->space, "the quantization error", &direction, error)) != STATUS_OK) goto done;
-    const struct parameters d = {layout, backend, direction.data};
+    if ((status = vector_new(&op->space, "the quantization error", direction, error)) != STATUS_OK) goto done;
+    const struct parameters d = {layout, backend, direction->data};
     struct collector collector = {parameters, &d, out, tensors};
     if ((status = quantize(request, &collector, error)) != STATUS_OK) goto done;
     if ((status = vector_new(&op->space, "a product", &product, error)) != STATUS_OK) goto done;
-    if ((status = operator_apply(op, direction, product, error)) != STATUS_OK) goto done;
+    if ((status = operator_apply(op, *direction, product, error)) != STATUS_OK) goto done;
     const struct parameters g = {layout, backend, gradient.data}, hd = {layout, backend, product.data};
     sum_terms(&d, &g, &hd, tensors, out);
 done:
-    matrix_release(backend, &direction);
     matrix_release(backend, &product);
     memory_free(tensors);
     return status;
+}
+
+enum status sharpness_direction_sample(const struct sharpness_request *request, const struct parameters *parameters,
+                                       int64_t chunk_tokens, enum hvp_mode mode, struct matrix direction,
+                                       struct matrix scratch, struct sharpness_direction *out, struct error *error)
+{
+    struct sampling sampling;
+    double halves[SAMPLING_UNITS] = {0}, sums[SAMPLING_UNITS] = {0};
+    out->units = 1;
+    out->gradient_error = out->curvature_error = out->predicted_error = NAN;
+    if (request->sequences->count < 2) return STATUS_OK;
+    const enum status status = sampling_along(parameters, request->sequences, chunk_tokens, mode, direction, scratch,
+                                              request->monitor, &sampling, error);
+    if (status != STATUS_OK) return status;
+    for (int64_t i = 0; i < sampling.units; i++) {
+        halves[i] = sampling.curvatures[i] / 2;
+        sums[i] = sampling.slopes[i] + halves[i];
+    }
+    out->units = sampling.units;
+    out->gradient_error = sampling_error(&sampling, sampling.slopes, NULL);
+    out->curvature_error = sampling_error(&sampling, halves, NULL);
+    out->predicted_error = sampling_error(&sampling, sums, sampling.losses);
+    return STATUS_OK;
 }

@@ -64,6 +64,11 @@ static void fill_work(const struct sharpness *s, struct run_plan *out)
     out->read_bytes = weights_bytes(s->request->model->weights);
     out->tokens = (1 + products) * s->chunks.tokens;
     out->flops = 4 * blocks + 3 * head + (double)products * (units[s->mode] * blocks + 7 * head);
+    if (s->request->direction != NULL) { /* sharpness_direction_sample */
+        const double unit = units[s->mode < HVP_KEEP_CHUNK ? s->mode : HVP_KEEP_CHUNK];
+        out->tokens += 2 * s->chunks.tokens;
+        out->flops += (4 + unit) * blocks + 10 * head;
+    }
     out->at_most = products > 0;
 }
 

@@ -1,0 +1,86 @@
+#include "curvature/sampling.h"
+
+#include "base/memory.h"
+#include "eval/ratio.h"
+#include "model/gradient.h"
+
+#include <math.h>
+
+/* The sequences of a unit, cut into chunks. */
+static enum status unit_chunks(const struct sequences *sequences, int64_t units, int64_t unit, int64_t chunk_tokens,
+                               struct chunks *out, struct error *error)
+{
+    const int64_t first = unit * sequences->count / units, end = (unit + 1) * sequences->count / units;
+    struct sequences own = {.count = end - first, .tokens = sequences->tokens + sequences->starts[first]};
+    enum status status = memory_new(own.count + 1, sizeof *own.starts, "sequences", &own.starts, error);
+    for (int64_t s = 0; status == STATUS_OK && s <= own.count; s++)
+        own.starts[s] = sequences->starts[first + s] - sequences->starts[first];
+    if (status == STATUS_OK) status = chunks_init(&own, chunk_tokens, out, error);
+    memory_free(own.starts);
+    return status;
+}
+
+static enum status slope_find(const struct parameters *parameters, const struct chunks *chunks, struct matrix v,
+                              struct matrix scratch, const struct monitor *monitor, double *loss, double *slope,
+                              struct error *error)
+{
+    struct backend *backend = parameters->backend;
+    struct parameters into = {parameters->layout, backend, scratch.data};
+    struct gradient *gradient = NULL;
+    double *losses = NULL, sum = 0;
+    enum status status;
+    if ((status = memory_new(chunks->tokens, sizeof *losses, "losses", &losses, error)) != STATUS_OK) goto done;
+    status = gradient_new(parameters, GRADIENT_RECOMPUTE, chunks->largest, chunks->longest, &gradient, error);
+    if (status != STATUS_OK) goto done;
+    backend->ops->fill(backend, scratch, 0);
+    for (int64_t i = 0; i < chunks->count; i++) {
+        const struct chunk *chunk = &chunks->chunks[i];
+        if ((status = monitor_check(monitor, error)) != STATUS_OK) goto done;
+        gradient_add(gradient, &chunk->batch, 1 / (double)chunks->predictions, losses + chunk->first_token, &into);
+    }
+    *slope = backend->ops->dot(backend, scratch, v);
+    if ((status = backend->ops->sync(backend, error)) != STATUS_OK) goto done;
+    for (int64_t t = 0; t < chunks->tokens; t++) sum += losses[t];
+    *loss = sum / (double)chunks->predictions;
+done:
+    gradient_free(gradient);
+    memory_free(losses);
+    return status;
+}
+
+static enum status curvature_find(const struct parameters *parameters, const struct chunks *chunks, enum hvp_mode mode,
+                                  struct matrix v, struct matrix scratch, const struct monitor *monitor,
+                                  double *curvature, struct error *error)
+{
+    struct hvp *hvp = NULL;
+    enum status status = hvp_new(parameters, chunks, mode, monitor, &hvp, error);
+    if (status == STATUS_OK) status = operator_apply(hvp_operator(hvp), v, scratch, error);
+    if (status == STATUS_OK) *curvature = parameters->backend->ops->dot(parameters->backend, scratch, v);
+    hvp_free(hvp);
+    return status;
+}
+
+enum status sampling_along(const struct parameters *parameters, const struct sequences *sequences, int64_t chunk_tokens,
+                           enum hvp_mode mode, struct matrix v, struct matrix scratch, const struct monitor *monitor,
+                           struct sampling *out, struct error *error)
+{
+    enum status status = STATUS_OK;
+    *out = (struct sampling){.units = sequences->count < SAMPLING_UNITS ? sequences->count : SAMPLING_UNITS};
+    for (int64_t i = 0; i < out->units && status == STATUS_OK; i++) {
+        struct chunks chunks = {0};
+        if ((status = unit_chunks(sequences, out->units, i, chunk_tokens, &chunks, error)) != STATUS_OK) break;
+        out->predictions[i] = chunks.predictions;
+        status = slope_find(parameters, &chunks, v, scratch, monitor, &out->losses[i], &out->slopes[i], error);
+        if (status == STATUS_OK)
+            status = curvature_find(parameters, &chunks, mode, v, scratch, monitor, &out->curvatures[i], error);
+        chunks_reset(&chunks);
+    }
+    return status;
+}
+
+double sampling_error(const struct sampling *sampling, const double *over, const double *under)
+{
+    double ones[SAMPLING_UNITS];
+    for (int i = 0; i < SAMPLING_UNITS; i++) ones[i] = 1;
+    return sqrt(ratio_variance(under != NULL ? under : ones, over, sampling->predictions, sampling->units));
+}
