@@ -16,8 +16,10 @@
  *
  *     |X Dᵀ|² = N/2 tr(D H Dᵀ)
  *
- * so that the search costs products of weights and not of tokens. Then, for each row and group, the largest magnitude
- * is lowered to the best of
+ * so that the search costs products of weights and not of tokens. With judge "block" the alpha wins whose Q changes the
+ * outputs of the whole block least (quantizer.h): each alpha then costs a pass of the calibration tokens over the rest
+ * of the block. AutoAWQ looks at the outputs of the attention or of the MLP in the same way. Then, for each row and
+ * group, the largest magnitude is lowered to the best of
  *
  *     max |w| (1 - i/20),  i = 0 … 9
  *
@@ -34,6 +36,7 @@
 
 enum { CLIP_STEPS = 10, CLIP_PARTS = 20, SLAB = 64 }; /* SLAB: rows of weights read at a time */
 
+static const char *const judge_names[] = {"linear", "block", NULL};
 static const char *const scale_o_proj_names[] = {"when_exportable", "always", NULL};
 
 const struct param awq_params[] = {
@@ -63,6 +66,14 @@ const struct param awq_params[] = {
      .help =
          "Whether inputs of the attention's output are scaled where heads share their values (grouped queries), which "
          "no packed format can hold; they are quantized in any case"},
+    {.name = "judge",
+     .type = PARAM_CHOICE,
+     .offset = QUANTIZE_AT(awq.judge),
+     .fallback = "\"linear\"",
+     .choices = judge_names,
+     .help =
+         "Whose outputs decide between exponents: those of the linears, or those of their block, which takes a pass "
+         "of the calibration tokens for each exponent"},
     QUANTIZE_ACTIVATION_PARAM,
     QUANTIZE_OPTION_PARAMS,
     {0},
@@ -70,6 +81,14 @@ const struct param awq_params[] = {
 
 static enum status awq_complete(struct quantize_method *method, struct error *error)
 {
+    if (method->awq.judge == AWQ_JUDGE_BLOCK && method->options.keep_outliers > 0)
+        return error_set_at(error, STATUS_INVALID, "/judge",
+                            "\"block\" tries weights in their block, which columns that are kept are taken out of; "
+                            "leave out keep_outliers, or judge by \"linear\"");
+    if (method->awq.judge == AWQ_JUDGE_BLOCK && method->options.activation_bits > 0)
+        return error_set_at(error, STATUS_INVALID, "/judge",
+                            "\"block\" tries weights on inputs as they are; leave out activation_bits, or judge by "
+                            "\"linear\"");
     return check_group_size(method->awq.group_size, error);
 }
 
@@ -90,6 +109,7 @@ struct awq {
     struct matrix column_scales; /* [1, columns] the same */
     struct matrix scaled;        /* [largest rows, columns] W diag(s) */
     struct matrix clip_scratch;  /* (backend/codes.h); absent on a device */
+    struct matrix *originals;    /* [count] the weights, while a block judges candidates; or NULL */
 };
 
 static enum status matrix_new(struct backend *backend, int64_t rows, int64_t columns, const char *what,
@@ -132,6 +152,9 @@ static void awq_reset(struct awq *awq)
     matrix_release(awq->backend, &awq->clip_scratch);
     matrix_release(awq->backend, &awq->scaled);
     matrix_release(awq->backend, &awq->column_scales);
+    for (int64_t i = 0; i < awq->task->count && awq->originals != NULL; i++)
+        matrix_release(awq->backend, &awq->originals[i]);
+    memory_free(awq->originals);
     memory_free(awq->coded);
     memory_free(awq->scales);
     memory_free(awq->magnitudes);
@@ -210,6 +233,77 @@ static enum status try_alpha(struct awq *awq, double alpha, double *out, struct 
     return STATUS_OK;
 }
 
+/* ---- Judged by the block ---- */
+
+static double alpha_of(const struct awq *awq, int64_t number)
+{
+    return (double)number / (double)awq->params->grid_points;
+}
+
+static void put_originals(struct awq *awq)
+{
+    for (int64_t i = 0; i < awq->task->count; i++)
+        awq->backend->ops->add(awq->backend, awq->task->linears[i].weight, awq->originals[i], 1, 0);
+}
+
+/* Candidates are made of the original weights, which stand in place while one is encoded. */
+static enum status put_candidate(void *owner, int64_t number, struct error *error)
+{
+    struct awq *awq = owner;
+    (void)error;
+    put_originals(awq);
+    if (number < 0) return STATUS_OK;
+    find_scales(awq, alpha_of(awq, number));
+    for (int64_t i = 0; i < awq->task->count; i++) {
+        coded_encode(&awq->coded[i], scale(awq, i));
+        coded_decode(&awq->coded[i], awq->task->linears[i].weight);
+    }
+    return STATUS_OK;
+}
+
+static enum status block_errors(struct awq *awq, double *errors, struct error *error)
+{
+    const struct quantize_task *task = awq->task;
+    const struct quantize_candidates candidates = {awq, awq->params->grid_points, put_candidate};
+    enum status status = memory_new(task->count, sizeof *awq->originals, "original weights", &awq->originals, error);
+    for (int64_t i = 0; i < task->count && status == STATUS_OK; i++) {
+        const struct matrix weight = task->linears[i].weight;
+        status = matrix_new(awq->backend, weight.rows, weight.columns, "original weights", &awq->originals[i], error);
+        if (status == STATUS_OK) awq->backend->ops->add(awq->backend, awq->originals[i], weight, 1, 0);
+    }
+    if (status != STATUS_OK) return status;
+    status = task->judge->errors(task->judge->owner, &candidates, errors, error);
+    put_originals(awq);
+    return status;
+}
+
+static enum status find_errors(struct awq *awq, double *errors, struct error *error)
+{
+    enum status status = STATUS_OK;
+    if (awq->params->judge == AWQ_JUDGE_BLOCK && awq->task->judge == NULL)
+        return error_set(error, STATUS_INTERNAL, "there is no block to judge \"%s\" by", awq->task->linears[0].name);
+    if (awq->params->judge == AWQ_JUDGE_BLOCK) return block_errors(awq, errors, error);
+    for (int64_t i = 0; i < awq->params->grid_points && status == STATUS_OK; i++)
+        status = try_alpha(awq, alpha_of(awq, i), &errors[i], error);
+    return status;
+}
+
+/* The first of those with the least error. */
+static enum status find_alpha(struct awq *awq, double *out, struct error *error)
+{
+    double *errors = NULL, least = INFINITY;
+    enum status status = memory_new(awq->params->grid_points, sizeof *errors, "exponents", &errors, error);
+    *out = 0;
+    if (status == STATUS_OK) status = find_errors(awq, errors, error);
+    for (int64_t i = 0; i < awq->params->grid_points && status == STATUS_OK; i++) {
+        if (!(errors[i] < least)) continue;
+        least = errors[i];
+        *out = alpha_of(awq, i);
+    }
+    memory_free(errors);
+    return status;
+}
+
 static bool may_clip(const char *name)
 {
     static const char *const spared[] = {"q_proj", "k_proj", "query", "key", "c_attn", "Wqkv"};
@@ -253,19 +347,12 @@ static enum status awq_quantize(struct backend *backend, const struct quantize_m
                                  .group_size = params->group_size},
                       .columns = task->linears[0].weight.columns,
                       .unscaled = task->shared_values && params->scale_o_proj == AWQ_SCALE_O_PROJ_WHEN_EXPORTABLE};
-    double best = 0, least = INFINITY;
+    double best = 0;
     enum status status;
     if ((status = check_task(backend, task, error)) != STATUS_OK) goto done;
     if ((status = awq_init(&awq, error)) != STATUS_OK) goto done;
     if (params->duo_scaling && !awq.unscaled && (status = find_magnitudes(&awq, error)) != STATUS_OK) goto done;
-    for (int64_t i = 0; i < params->grid_points && !awq.unscaled; i++) {
-        const double alpha = (double)i / (double)params->grid_points;
-        double found;
-        if ((status = try_alpha(&awq, alpha, &found, error)) != STATUS_OK) goto done;
-        if (!(found < least)) continue;
-        least = found;
-        best = alpha;
-    }
+    if (!awq.unscaled && (status = find_alpha(&awq, &best, error)) != STATUS_OK) goto done;
     if ((status = encode_best(&awq, best, error)) != STATUS_OK) goto done;
     for (int64_t i = 0; i < task->count; i++) coded_decode(&awq.coded[i], task->linears[i].weight);
 done:

@@ -37,7 +37,9 @@ struct awq_params {
     int64_t bits, group_size, grid_points;
     bool sym, clip, duo_scaling;
     int scale_o_proj; /* enum awq_scale_o_proj */
+    int judge;        /* enum awq_judge */
 };
+enum awq_judge { AWQ_JUDGE_LINEAR, AWQ_JUDGE_BLOCK };
 enum awq_scale_o_proj { AWQ_SCALE_O_PROJ_WHEN_EXPORTABLE, AWQ_SCALE_O_PROJ_ALWAYS };
 
 struct llm_int8_params {

@@ -16,6 +16,25 @@
 #include "quant/quantized_layer.h"
 #include "quant/statistics.h"
 
+/* Weights that might take the place of a task's, to be tried one after the other. */
+struct quantize_candidates {
+    void *owner;
+    int64_t count;
+    /* Puts the weights of candidate `number` in place; -1: the original ones. */
+    enum status (*put)(void *owner, int64_t number, struct error *error);
+};
+
+/* Tries candidates in the block that the linears are in. */
+struct quantize_judge {
+    void *owner;
+    /* errors[count]: of each candidate the sum over the calibration tokens of the squared change of the block's outputs
+     * from those with the original weights, the block's other linears being as they are: quantized before this task, in
+     * full precision behind it. Weights are the last candidate's afterwards. Statuses of put and of hidden_lend,
+     * STATUS_CANCELLED, STATUS_LEASE_LOST, STATUS_NO_MEMORY. */
+    enum status (*errors)(void *owner, const struct quantize_candidates *candidates, double *errors,
+                          struct error *error);
+};
+
 /* Linears that read the same activations (q, k and v; gate and up). */
 struct quantize_task {
     const struct quantize_linear {
@@ -29,6 +48,7 @@ struct quantize_task {
     /* The inputs are values that attention heads share: scales of columns fit no packed format (FOLD_SHARED). */
     bool shared_values;
     bool half_scales; /* scales of grids are rounded to float16 after the codes were found, as files store them */
+    const struct quantize_judge *judge; /* lent; NULL: there are no tokens, or no block */
 };
 
 struct quantizer {

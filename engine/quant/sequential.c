@@ -135,6 +135,70 @@ static enum status collect(struct sequential *sequential, const struct block *bl
     return STATUS_OK;
 }
 
+/* ---- Candidates judged by the block's outputs ---- */
+
+struct judging {
+    const struct sequential *sequential;
+    const struct block *block;
+    const struct cut *held;
+    struct matrix hidden,
+        outputs; /* [largest chunk, d] the states that steps may change; what candidates are held to */
+};
+
+/* The block's outputs of a chunk with its weights as they are. `from`: its hidden states, which stay as they are. */
+static struct matrix judged_outputs(const struct judging *judging, const struct chunk *chunk, struct matrix from)
+{
+    const struct sequential *sequential = judging->sequential;
+    const struct program *program = judging->block->program;
+    const struct matrix hidden = matrix_rows(judging->hidden, 0, from.rows);
+    sequential->backend->ops->add(sequential->backend, hidden, from, 1, 0);
+    walk_begin(sequential->walk, program, &chunk->batch, judging->block->parameters, hidden);
+    if (judging->held != NULL) held_copy(sequential, judging->held, chunk, false);
+    walk_steps(sequential->walk, judging->held == NULL ? 0 : judging->held->resume, program->step_count);
+    return sequential->walk->values[program->output];
+}
+
+static enum status judge_chunk(const struct judging *judging, const struct chunk *chunk, struct matrix from,
+                               const struct quantize_candidates *candidates, double *errors, struct error *error)
+{
+    struct backend *backend = judging->sequential->backend;
+    const struct matrix outputs = matrix_rows(judging->outputs, 0, from.rows);
+    enum status status = candidates->put(candidates->owner, -1, error);
+    if (status != STATUS_OK) return status;
+    backend->ops->add(backend, outputs, judged_outputs(judging, chunk, from), 1, 0);
+    for (int64_t i = 0; i < candidates->count; i++) {
+        if ((status = candidates->put(candidates->owner, i, error)) != STATUS_OK) return status;
+        const struct matrix found = judged_outputs(judging, chunk, from);
+        backend->ops->add(backend, found, outputs, -1, 1);
+        errors[i] += backend->ops->dot(backend, found, found);
+        if ((status = monitor_check(judging->sequential->monitor, error)) != STATUS_OK) return status;
+    }
+    return STATUS_OK;
+}
+
+static enum status judge_errors(void *owner, const struct quantize_candidates *candidates, double *errors,
+                                struct error *error)
+{
+    struct judging *judging = owner;
+    const struct chunks *chunks = judging->sequential->chunks;
+    struct backend *backend = judging->sequential->backend;
+    const int64_t width = judging->sequential->model->config.hidden_size;
+    struct matrix *const rooms[] = {&judging->hidden, &judging->outputs};
+    enum status status = STATUS_OK;
+    for (int i = 0; i < 2 && status == STATUS_OK; i++) {
+        *rooms[i] = matrix_of(NULL, chunks->largest, width, backend->ops->element);
+        status = backend->ops->allocate(backend, chunks->largest * width, "outputs of a block", &rooms[i]->data, error);
+    }
+    for (int64_t i = 0; i < candidates->count; i++) errors[i] = 0;
+    for (int64_t i = 0; i < chunks->count && status == STATUS_OK; i++) {
+        struct matrix from;
+        status = hidden_lend(judging->sequential->hidden, &chunks->chunks[i], &from, error);
+        if (status == STATUS_OK) status = judge_chunk(judging, &chunks->chunks[i], from, candidates, errors, error);
+    }
+    for (int i = 0; i < 2; i++) matrix_release(backend, rooms[i]);
+    return status;
+}
+
 static enum status finish(const struct sequential *sequential, const struct block *block, const struct cut *held,
                           struct error *error)
 {
@@ -304,13 +368,20 @@ static bool is_cold(const struct sequential *sequential, int64_t tokens)
 }
 
 static enum status quantize_subset(struct sequential *sequential, const struct block *block, const struct cut *cut,
-                                   int64_t expert, const struct statistics *inputs, int64_t tokens,
-                                   struct layer_summary *summaries, struct error *error)
+                                   const struct cut *held, int64_t expert, const struct statistics *inputs,
+                                   int64_t tokens, struct layer_summary *summaries, struct error *error)
 {
     struct quantize_linear linears[PROGRAM_STEPS];
     struct quantized_layer layers[PROGRAM_STEPS] = {0};
     const enum fold fold = fold_of(block->program, cut);
-    const struct quantize_task task = {linears, cut->count, *inputs, fold == FOLD_SHARED, sequential->half_scales};
+    struct judging judging = {.sequential = sequential, .block = block, .held = held};
+    const struct quantize_judge judge = {&judging, judge_errors};
+    const struct quantize_task task = {linears,
+                                       cut->count,
+                                       *inputs,
+                                       fold == FOLD_SHARED,
+                                       sequential->half_scales,
+                                       sequential->chunks != NULL ? &judge : NULL};
     for (int i = 0; i < cut->count; i++) {
         const int number = block->program->steps[cut->step + i].parameter[0] + (int)expert;
         linears[i] = (struct quantize_linear){block->program->parameters[number].name, block->parameters[number]};
@@ -372,7 +443,8 @@ static enum status cut_run(struct sequential *sequential, const struct block *bl
             const int64_t tokens = collector != NULL            ? collector->seen
                                    : sequential->chunks == NULL ? 0
                                                                 : sequential->chunks->tokens;
-            status = quantize_subset(sequential, block, cut, first + k, inputs, tokens, summaries + *count, error);
+            status =
+                quantize_subset(sequential, block, cut, *held, first + k, inputs, tokens, summaries + *count, error);
             if (status != STATUS_OK) return status;
             *count += cut->count;
             if ((status = monitor_check(sequential->monitor, error)) != STATUS_OK) return status;

@@ -19,23 +19,27 @@ def rotate(x):  # [heads, T, dim]
     return numpy.concatenate([a * numpy.cos(angle) - b * numpy.sin(angle), b * numpy.cos(angle) + a * numpy.sin(angle)], -1)
 
 
-def logarithms(tensors, sequence, linear):
-    """Log-probabilities of every next token, [T - 1, vocabulary]; linear(name, x) is a module's product."""
+def block(tensors, at, x, linear):
+    """Outputs of the block whose names begin with `at`; linear(name, x) is a module's product."""
     heads, kv, width = CONFIG["num_attention_heads"], CONFIG["num_key_value_heads"], CONFIG["hidden_size"]
+    split = lambda y, n: y.reshape(len(x), n, -1).transpose(1, 0, 2)
+    h = rms(x, tensors[at + "input_layernorm.weight"])
+    q, k, v = (split(linear(f"{at}self_attn.{p}_proj", h), n) for p, n in (("q", heads), ("k", kv), ("v", kv)))
+    q, k, v = rotate(q), numpy.repeat(rotate(k), heads // kv, 0), numpy.repeat(v, heads // kv, 0)
+    scores = q @ k.transpose(0, 2, 1) / numpy.sqrt(width // heads) + numpy.triu(numpy.full((len(x),) * 2, -numpy.inf), 1)
+    weights = numpy.exp(scores - scores.max(-1, keepdims=True))
+    mixed = (weights / weights.sum(-1, keepdims=True) @ v).transpose(1, 0, 2).reshape(len(x), width)
+    x = x + linear(at + "self_attn.o_proj", mixed)
+    h = rms(x, tensors[at + "post_attention_layernorm.weight"])
+    gate = linear(at + "mlp.gate_proj", h)
+    return x + linear(at + "mlp.down_proj", gate / (1 + numpy.exp(-gate)) * linear(at + "mlp.up_proj", h))
+
+
+def logarithms(tensors, sequence, linear):
+    """Log-probabilities of every next token, [T - 1, vocabulary]."""
     x = tensors["model.embed_tokens.weight"][sequence]
-    split = lambda y, n: y.reshape(len(sequence), n, -1).transpose(1, 0, 2)
     for layer in range(CONFIG["num_hidden_layers"]):
-        at = f"model.layers.{layer}."
-        h = rms(x, tensors[at + "input_layernorm.weight"])
-        q, k, v = (split(linear(f"{at}self_attn.{p}_proj", h), n) for p, n in (("q", heads), ("k", kv), ("v", kv)))
-        q, k, v = rotate(q), numpy.repeat(rotate(k), heads // kv, 0), numpy.repeat(v, heads // kv, 0)
-        scores = q @ k.transpose(0, 2, 1) / numpy.sqrt(width // heads) + numpy.triu(numpy.full((len(sequence),) * 2, -numpy.inf), 1)
-        weights = numpy.exp(scores - scores.max(-1, keepdims=True))
-        mixed = (weights / weights.sum(-1, keepdims=True) @ v).transpose(1, 0, 2).reshape(len(sequence), width)
-        x = x + linear(at + "self_attn.o_proj", mixed)
-        h = rms(x, tensors[at + "post_attention_layernorm.weight"])
-        gate = linear(at + "mlp.gate_proj", h)
-        x = x + linear(at + "mlp.down_proj", gate / (1 + numpy.exp(-gate)) * linear(at + "mlp.up_proj", h))
+        x = block(tensors, f"model.layers.{layer}.", x, linear)
     logits = rms(x, tensors["model.norm.weight"]) @ tensors["lm_head.weight"].T
     logits -= logits.max(-1, keepdims=True)
     return (logits - numpy.log(numpy.exp(logits).sum(-1, keepdims=True)))[:-1]

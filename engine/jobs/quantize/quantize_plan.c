@@ -97,6 +97,12 @@ static bool is_exact(const struct quantize_method *method)
     return method->quantizer == QUANTIZER_LLM_INT8 && method->llm_int8.variant > 0;
 }
 
+/* Whether the outputs of blocks judge candidates: AWQ's exponents. */
+static bool is_judged(const struct quantize_method *method)
+{
+    return method->quantizer == QUANTIZER_AWQ && method->awq.judge == AWQ_JUDGE_BLOCK;
+}
+
 /* What the quantizers need beside the statistics for the linears of one input: the factor of the Hessian, the weights
  * in another order as floats, and the codes twice. Outlier columns that are kept make one more copy of factor and
  * weights. `aside`: what a device's quantizers put into host memory: codes, and for LLM.int8 as in the paper the
@@ -104,11 +110,14 @@ static bool is_exact(const struct quantize_method *method)
 static int64_t solver_bytes(const struct planned_batch *batch, bool aside)
 {
     const struct model *model = batch->pass->model;
-    int64_t most = 0, copies = 1, kept = 0;
+    int64_t most = 0, copies = 1, kept = 0, judged = 0;
     struct cuts cuts;
     for (int64_t i = 0; i < batch->count; i++) {
         if (batch->members[i]->request->method.options.keep_outliers > 0) copies = 2;
         if (is_exact(&batch->members[i]->request->method)) kept = (int64_t)sizeof(float);
+        if (!is_judged(&batch->members[i]->request->method)) continue;
+        copies = 2; /* the original weights */
+        judged = 2 * (int64_t)sizeof(float) * batch->largest * model->config.hidden_size;
     }
     for (int64_t layer = batch->begins; layer < batch->idle_from; layer++) {
         const struct program *program = &model->programs[layer];
@@ -126,7 +135,7 @@ static int64_t solver_bytes(const struct planned_batch *batch, bool aside)
             most = larger(most, (aside ? kept * rows * weight->columns : floats) + 2 * rows * weight->columns);
         }
     }
-    return most;
+    return aside ? most : most + judged;
 }
 
 /* What a member whose method treats inputs keeps from block to block: inputs rotated and rounded, and where outliers
@@ -237,8 +246,9 @@ static void fill_memory(const struct planned_batch *batch, struct quantize_choic
 
 /* The work of sequential_block: calibration tokens pass the steps before each cut, their Hessians are summed, and the
  * quantizer factors and uses these. */
-static double calibrate_block(const struct planned_batch *batch, const struct program *program,
-                              const struct chunks *chunks, int64_t budget_width, bool last)
+static double calibrate_block(const struct planned_batch *batch, const struct quantize_method *method,
+                              const struct program *program, const struct chunks *chunks, int64_t budget_width,
+                              bool last)
 {
     struct cuts cuts;
     const struct cut *held = NULL;
@@ -260,6 +270,9 @@ static double calibrate_block(const struct planned_batch *batch, const struct pr
         work +=
             tokens * visits * columns * columns + factors * (columns * columns * columns + rows * columns * columns);
         if (cut->held) held = cut;
+        if (is_judged(method)) /* each candidate, and the original weights */
+            work += factors * (double)(method->awq.grid_points + 1) *
+                    work_steps(program, held == NULL ? 0 : held->resume, program->step_count, chunks);
     }
     return last ? work : work + work_steps(program, held == NULL ? 0 : held->resume, program->step_count, chunks);
 }
@@ -271,8 +284,8 @@ static double calibrate(const struct planned_batch *batch, const struct quantize
     const int64_t tokens = member->calibration.tokens, element = (int64_t)member->pass->backend->ops->element;
     double work = 0;
     for (int64_t layer = batch->begins; layer < batch->idle_from && tokens > 0; layer++)
-        work += calibrate_block(batch, &model->programs[layer], &member->calibration, hold_bytes / tokens / element,
-                                layer + 1 == batch->idle_from);
+        work += calibrate_block(batch, &member->request->method, &model->programs[layer], &member->calibration,
+                                hold_bytes / tokens / element, layer + 1 == batch->idle_from);
     return work;
 }
 

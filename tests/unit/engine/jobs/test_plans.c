@@ -52,6 +52,9 @@ static struct quantize_request quantization_of(const struct fixture *f, int meth
     if (method == 4)
         request.method =
             (struct quantize_method){.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {.threshold = 2, .variant = 1}};
+    if (method == 5)
+        request.method = (struct quantize_method){.quantizer = QUANTIZER_AWQ,
+                                                  .awq = {4, 16, 2, .clip = true, .judge = AWQ_JUDGE_BLOCK}};
     if (method == 3) {
         request.method =
             (struct quantize_method){.quantizer = QUANTIZER_RTN, .rtn = {.bits = 4, .group_size = 16, .sym = true}};
@@ -120,14 +123,14 @@ static void check_quantize(const char *config, int count, int length, int method
 static void test_quantize_takes_what_its_plan_says(void **state)
 {
     (void)state;
-    for (int method = 0; method < 5; method++) {
+    for (int method = 0; method < 6; method++) {
         check_quantize(deep, 24, 128, method);
         check_quantize(wide, 16, 64, method);
         check_quantize(mixture, 24, 64, method);
     }
 }
 
-static void check_sharpness(const char *config, int count, int length)
+static void check_sharpness(const char *config, int count, int length, const struct quantize_method *direction)
 {
     struct fixture f;
     struct run_plan plan;
@@ -144,9 +147,11 @@ static void check_sharpness(const char *config, int count, int length)
                      .probes = 1,
                      .spectrum_probes = 1,
                      .spectrum_steps = 1},
+        .direction = direction,
     };
     assert_int_equal(sharpness_plan(&request, &unbounded, &plan, &error), STATUS_OK);
-    assert_int_equal(plan.tokens, (1 + 8) * count * length);
+    /* of a direction its quantization in two streams, its product, and gradient and product sequence by sequence */
+    assert_int_equal(plan.tokens, (1 + 8 + (direction != NULL ? 2 + 1 + 2 : 0)) * count * length);
     const long long begun = counter_begin();
     if (sharpness_run(&request, &found, &error) != STATUS_OK) fail_msg("%s", error.detail);
     compare("sharpness", plan.peak[PLAN_HOST], counter_peak(begun));
@@ -157,9 +162,11 @@ static void check_sharpness(const char *config, int count, int length)
 static void test_sharpness_takes_what_its_plan_says(void **state)
 {
     (void)state;
-    check_sharpness(deep, 12, 64);
-    check_sharpness(wide, 6, 48);
-    check_sharpness(mixture, 6, 48);
+    static const struct quantize_method rtn = {.quantizer = QUANTIZER_RTN, .rtn = {4, 16, true}};
+    check_sharpness(deep, 12, 64, NULL);
+    check_sharpness(wide, 6, 48, NULL);
+    check_sharpness(mixture, 6, 48, NULL);
+    check_sharpness(deep, 12, 64, &rtn);
 }
 
 static void check_train(const char *config, int64_t length, int64_t memory_limit)

@@ -182,6 +182,8 @@ static const struct recipe recipes[] = {
     /* where two exponents are nearly as good, the two may choose differently: no such layer here */
     {tiny_llama, NEAR, {.quantizer = QUANTIZER_AWQ, .awq = {4, 16, 5, false, true, false, AWQ_SCALE_O_PROJ_ALWAYS}}},
     {tiny_llama, NEAR, {.quantizer = QUANTIZER_AWQ, .awq = {3, 16, 3, true, true}}},
+    {tiny_llama, NEAR, {.quantizer = QUANTIZER_AWQ, .awq = {4, 16, 5, .judge = AWQ_JUDGE_BLOCK}}},
+    {tiny_gpt2, NEAR, {.quantizer = QUANTIZER_AWQ, .awq = {3, 8, 4, true, true, true, .judge = AWQ_JUDGE_BLOCK}}},
     {tiny_llama, NEAR, {.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {1.5, 0}}},
     {tiny_gpt2, NEAR, {.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {1.5, 1}, .options = {.keep_outliers = 2}}},
     {tiny_llama, ANEW, {.quantizer = QUANTIZER_SMOOTHQUANT, .smoothquant = {8, 8, 0.5, false}}},

@@ -78,11 +78,12 @@ static void assert_same(const struct quantize_result *a, const struct quantize_r
 }
 
 /* Nothing held, only what is narrow held, everything held: the same bits. */
-static void check_holding(const char *config)
+static void check_holding_of(const char *config, const struct quantize_method *method)
 {
     struct fixture f;
     open_fixture(&f, config, (struct tiny_change){0});
     struct quantize_request request = request_of(&f);
+    if (method != NULL) request.method = *method;
     const struct quantize_result everything = run(&request);
     const int64_t token = 4 * f.long_starts[12], budgets[] = {1, 31 * token, 32 * token, 64 * token, 100 * token};
     for (size_t i = 0; i < sizeof budgets / sizeof budgets[0]; i++) {
@@ -95,6 +96,22 @@ static void check_holding(const char *config)
     struct quantize_result copy = everything;
     quantize_result_reset(&copy);
     close_fixture(&f);
+}
+
+static void check_holding(const char *config)
+{
+    check_holding_of(config, NULL);
+}
+
+/* Its passes begin where the search's began, and leave the hidden states as they were. */
+static void test_what_is_held_does_not_change_what_a_block_judges(void **state)
+{
+    static const struct quantize_method awq = {.quantizer = QUANTIZER_AWQ,
+                                               .awq = {3, 16, 4, .clip = true, .judge = AWQ_JUDGE_BLOCK}};
+    (void)state;
+    check_holding_of(tiny_llama, &awq);
+    check_holding_of(tiny_gpt_neox, &awq);
+    check_holding_of(tiny_olmoe, &awq);
 }
 
 static void test_what_is_held_does_not_change_llama(void **state)
@@ -438,6 +455,7 @@ int main(void)
         cmocka_unit_test(test_experts_are_quantized_with_the_tokens_that_visit_them),
         cmocka_unit_test(test_an_expert_without_tokens_is_rounded_to_nearest_and_says_so),
         cmocka_unit_test(test_what_is_held_does_not_change_llama),
+        cmocka_unit_test(test_what_is_held_does_not_change_what_a_block_judges),
         cmocka_unit_test(test_what_is_held_does_not_change_gpt_neox),
         cmocka_unit_test(test_full_precision_losses_are_those_of_evaluate),
         cmocka_unit_test(test_calibration_is_cut_to_the_positions_and_sorted),
