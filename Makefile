@@ -230,8 +230,8 @@ echo-server: $(OBJ)/tests/http/echo_server
 
 # --- What it stands on -----------------------------------------------------------------------------------------------------------
 DEBIAN_BUILD := gcc make libc6-dev libmicrohttpd-dev libjansson-dev libpq-dev libpcre2-dev libutf8proc-dev libssl-dev zlib1g-dev libcurl4-openssl-dev \
-                libopenblas0-pthread postgresql ca-certificates
-DEBIAN_TEST  := libcmocka-dev clang libclang-rt-dev clang-format python3 python3-venv git curl chromium-headless-shell nodejs procps
+                libopenblas0-pthread postgresql ca-certificates python3
+DEBIAN_TEST  := libcmocka-dev clang libclang-rt-dev clang-format python3-venv git curl chromium-headless-shell nodejs procps
 PYPI_TEST    := pytest==8.4.2 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safetensors==0.5.2 tokenizers==0.21.0 pyarrow==18.1.0 schemathesis==4.32.5 hypothesis==6.170.15
 VENV         := $(BUILD)/venv
 PYTHON       := $(VENV)/bin/python
@@ -250,15 +250,18 @@ venv:
 	    $(VENV)/bin/pip install -q --disable-pip-version-check $(PYPI_TEST) && echo "$(PYPI_TEST)" >$(VENV)/.made || \
 	    { echo "the tests need these packages, and pip could not install them into $(VENV) (its reason is above): $(PYPI_TEST)" >&2; exit 1; }; }
 
-# Plotly comes out of Debian's package and is served, not committed; unpacking it brings no Python along.
+# Plotly comes out of Debian's package and is served, not committed: cut down to what the dashboard draws, and made small by esbuild, a
+# program of its own. Unpacking the two packages installs nothing.
 static: $(BUILD)/static/plotly.js ## Fetch Plotly.js for the dashboard
 	@:
-$(BUILD)/static/plotly.js:
-	@mkdir -p $(BUILD)/static $(BUILD)/deb
-	@cd $(BUILD)/deb && apt-get download -qq python3-plotly || { echo "the dashboard's plots need Plotly.js out of Debian's package \
-	python3-plotly, and apt-get could not download it (its reason is above): is there a network? Try \`apt-get update\` as root." >&2; exit 1; }
-	@dpkg-deb -x $(BUILD)/deb/python3-plotly_*.deb $(BUILD)/deb/plotly
-	@cp $(BUILD)/deb/plotly/usr/share/python3-plotly/plotly.js $@
+$(BUILD)/static/plotly.js: tests/tools/plotly_part.py
+	@mkdir -p $(BUILD)/static && rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb
+	@cd $(BUILD)/deb && apt-get download -qq python3-plotly esbuild || { echo "the dashboard's plots need Plotly.js out of Debian's package \
+	python3-plotly, and esbuild, and apt-get could not download them (its reason is above): is there a network? Try \`apt-get update\` as root." >&2; exit 1; }
+	@for package in $(BUILD)/deb/*.deb; do dpkg-deb -x $$package $(BUILD)/deb/files || exit 1; done
+	@python3 tests/tools/plotly_part.py $(BUILD)/deb/files/usr/share/python3-plotly/plotly.js $(BUILD)/deb/part.js
+	@$(BUILD)/deb/files/usr/bin/esbuild $(BUILD)/deb/part.js --minify --legal-comments=inline --log-level=warning --outfile=$(BUILD)/deb/small.js
+	@mv $(BUILD)/deb/small.js $@
 	@rm -rf $(BUILD)/deb
 
 # --- Checks ----------------------------------------------------------------------------------------------------------------------
@@ -390,7 +393,7 @@ serve: all static ## Run the server on http://127.0.0.1:8642
 	$(BINARY) serve
 
 demo: ## Install what is missing, train small models, quantize their checkpoints, show the curves; leaves the server running
-	@sh tests/tools/packages.sh "building and running deltaq, and the demo," $(DEBIAN_BUILD) python3
+	@sh tests/tools/packages.sh "building and running deltaq, and the demo," $(DEBIAN_BUILD)
 	$(AGAIN) run-demo
 
 demo-stop: ## Stop the demo's server

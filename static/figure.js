@@ -30,7 +30,17 @@ function below(panel, source) {
   return panel === "loss" && source ? source : BELOW[panel];
 }
 
+/* Texts are made once for each model: `more` is the model's own. */
+const texts = new WeakMap();
+
 function hoverText(series, point, more, metric) {
+  if (!texts.has(more)) texts.set(more, new WeakMap());
+  const known = texts.get(more);
+  if (!known.has(point)) known.set(point, hoverLines(series, point, more.get(point.checkpoint), metric));
+  return known.get(point);
+}
+
+function hoverLines(series, point, more, metric) {
   const lines = [`<b>${plain(point.checkpoint_name ?? more?.name ?? point.checkpoint)}</b>  ${plain(series.trajectory)}`];
   if (series.panel === "curve") lines.push(plain(series.text), valueText(metric, point));
   const position = [];
@@ -77,7 +87,7 @@ function curveTrace(series, points, options, more) {
     type: "scatter", mode: mode(points, options), xaxis: "x", yaxis: "y",
     x: points.map((point) => point.x), y: points.map((point) => scale * point.y),
     line: { color: colour, width: 2, dash: dash(series.bits) }, marker: marker(series, colour, options),
-    text: points.map((point) => hoverText(series, point, more.get(point.checkpoint), options.metric)),
+    text: points.map((point) => hoverText(series, point, more, options.metric)),
     hovertemplate: "%{text}<extra></extra>", legendgroup: series.key, meta: { key: series.key, kind: "curve" },
     customdata: points.map((point) => point.checkpoint), name: plain(fullName(series)),
   };
@@ -141,7 +151,7 @@ function sideTrace(series, points, axis, options, more) {
     type: "scatter", mode: mode(points, options), xaxis: "x", yaxis: axis,
     x: points.map((point) => point.x), y: points.map((point) => point.y), line: { color: colour, width: 1.5 },
     marker: { color: colour, size: 4 }, showlegend: false, name: plain(series.trajectory), meta: { key: series.key, kind: series.panel },
-    text: points.map((point) => hoverText(series, point, more.get(point.checkpoint), options.metric)),
+    text: points.map((point) => hoverText(series, point, more, options.metric)),
     hovertemplate: "%{text}<extra></extra>", customdata: points.map((point) => point.checkpoint),
   };
 }

@@ -1,6 +1,7 @@
 /* format.js: numbers, times and names as people read them. Pure functions; null gives an en dash. */
 
 const NONE = "–";
+const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 }); /* making one takes longer than a thousand uses */
 
 export function isNumber(value) {
   return typeof value === "number" && Number.isFinite(value);
@@ -12,7 +13,7 @@ function minus(text) {
 
 /* 1234567 -> "1,234,567" */
 export function integer(value) {
-  return isNumber(value) ? minus(Math.round(value).toLocaleString("en-US")) : NONE;
+  return isNumber(value) ? minus(WHOLE.format(Math.round(value))) : NONE;
 }
 
 /* 299892736000 -> "300B", 2048000 -> "2.05M": three significant digits */

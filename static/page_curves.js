@@ -13,7 +13,7 @@ import { markOf, queued, running, watch } from "./live.js";
 import { inOrder, metric as metricOf } from "./metrics.js";
 import { failure, loading, sweepCommand } from "./notice.js";
 import { COLOURS, colourIndex, isDark, scheme } from "./palette.js";
-import { fileName, keepDrawn, saveFigure } from "./plot.js";
+import { fileName, keepDrawn, plotly, saveFigure } from "./plot.js";
 import { amend, checkpointLink, link } from "./router.js";
 import { runningSection } from "./runs.js";
 import { fullName, seriesColours } from "./series.js";
@@ -48,7 +48,7 @@ function remark(model, view, datasets) {
   if (nothing && model.whole) return h("div", {}, h("p", {}, "Nothing is quantized yet. Start with a sweep; curves grow here as its runs finish:"), firstSweep(model.names[0], datasets));
   const hidden = hiddenByLog(model, view), most = model.curves.reduce((count, series) => Math.max(count, series.points.length), 0);
   const parts = [hidden ? `${plural(hidden, "value")} at or below zero cannot be drawn on a logarithmic axis; the table has them.` : null,
-    most > MOST_POINTS ? `Up to ${integer(most)} points a curve: each column of pixels shows its extremes, and a closer look all points.` : null].filter(Boolean);
+    most > MOST_POINTS ? `Up to ${integer(most)} points a curve: drawn are the extremes of each few pixels, and in a closer look all points.` : null].filter(Boolean);
   return parts.length ? h("p", {}, parts.join(" ")) : null;
 }
 
@@ -62,6 +62,7 @@ export async function showCurves({ root, query: search, signal }) {
   if (!names.length) return noTrajectory(root);
   document.title = `${names.join(", ")} · deltaq`;
   fill(root, h("h1", {}, names.join(", ")), loading("curves"));
+  plotly().catch(() => {}); /* fetched meanwhile; the figure says when it could not be */
   const [{ items: all }, { metrics: measured }, { items: datasets }, ...first] = await Promise.all([list(query("/v1/trajectories", { limit: 100 }), signal, 500), get("/v1/curves/metrics", signal),
     get(query("/v1/datasets", { limit: 100 }), signal), ...names.map((name) => trajectory(name, signal))]);
   let shown = first, model = null, integrities = new Map(), colourOf = () => 0;
@@ -78,7 +79,7 @@ export async function showCurves({ root, query: search, signal }) {
     zoom: (ranges) => {
       view.zoom = ranges;
       remember();
-      if (visible().some((series) => series.points.length > MOST_POINTS)) redraw();
+      if (visible().some((series) => series.points.length > MOST_POINTS)) drawn.redraw().catch(() => {});
     },
   });
 
@@ -108,11 +109,11 @@ export async function showCurves({ root, query: search, signal }) {
   };
   /* Large trajectories are shown step by step when the page opens; else all at once. */
   const reload = async (opening = false) => {
-    let last = null;
-    const read = loadIntegrity(names, signal);
-    read.catch(() => {}); /* awaited below */
+    let last = null, read = null;
     await load(names, view.metric, view.x, signal, (known) => {
       last = known;
+      read ??= loadIntegrity(names, signal);
+      read.catch(() => {}); /* awaited below */
       if (opening && known.curves.some((series) => series.points.length > MOST_POINTS)) show(known);
     });
     if (model !== last) show(last);

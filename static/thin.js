@@ -1,8 +1,8 @@
-/* thin.js: fewer points than were measured, of the same picture: what lies in one column of pixels is drawn by its first, last, least and
+/* thin.js: fewer points than were measured, of the same picture: what lies in one column of a few pixels is drawn by its first, last, least and
  * greatest point, so that no spike is lost. Pure. */
 
-export const MOST_POINTS = 1600; /* of a curve; fewer are drawn as they are */
-const COLUMNS = 400;
+export const MOST_POINTS = 1200; /* of a curve; fewer are drawn as they are */
+const COLUMNS = 300;
 
 /* `points` by ascending x. `range`: what is shown of x, or null for all; one point beyond each end is kept. */
 export function thin(points, range = null, log = false) {

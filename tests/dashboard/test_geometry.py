@@ -43,7 +43,7 @@ def test_measured_curvature_has_panels_between_loss_and_learning_rate(world, vis
     page = visit(THREE)
     page.wait(DRAWN)
     assert page.run("document.querySelector('#plot').layout.annotations.map(note => note.text)") == [
-        "ΔQL (%)", "validation loss (nats)", "largest eigenvalue of the Hessian", "trace of the Hessian", "learning rate"]
+        "ΔQL (%)", "full-precision loss (nats)", "largest eigenvalue of the Hessian", "trace of the Hessian", "learning rate"]
     top = traces(page, "largest_algebraic")
     answer = world.curves(["constant", "decay-1M", "decay-3M"], "largest_algebraic", "tokens")
     assert [trace["y"] for trace in top] == [[point["y"] for point in series["points"]] for series in answer["series"]]

@@ -1,0 +1,105 @@
+"""A trajectory of 25,000 checkpoints at two widths: 50,000 points are drawn at once, zoomed and switched without waiting, and no extreme is
+lost, in the figure or in the table."""
+
+import gzip
+import statistics
+
+import pytest
+import stand_in
+from looks import DRAWN, traces
+from stand_in import PLOTLY
+
+CHECKPOINTS, SPIKE = 25_000, 17_321
+FIRST_MILLISECONDS, STEP_MILLISECONDS = 1500, 100
+
+
+@pytest.fixture(scope="module")
+def large():
+    """Made once: 50,000 measurements, one of them a spike that a sample of every n-th point would miss."""
+    world = stand_in.World()
+    world.add_trajectory("long", [])
+    for index in range(1, CHECKPOINTS + 1):
+        checkpoint = world.add_checkpoint("long", index, 1e-3)
+        for bits, scale in ((4, 0.004), (3, 0.03)):
+            delta = scale * (1 + index / CHECKPOINTS) * (1 + 0.05 * ((index * 7919) % 101) / 101) * (4 if index == SPIKE and bits == 4 else 1)
+            world.points.append(("delta", checkpoint, "gptq", bits, f"gptq {bits}-bit g128", delta, 0.9 * delta, 1.1 * delta, "r0"))
+        world.points.append(("loss_fp", checkpoint, None, None, "", 3.0, None, None, "r0"))
+    return world
+
+
+@pytest.fixture
+def world(large, monkeypatch):
+    """Answers are made once: what is measured is the page and not the stand-in."""
+    kept, original = {}, large.curves
+    monkeypatch.setattr(large, "flags_of", lambda checkpoint: [])
+
+    def curves(names, metric, axis):
+        asked = (*names, metric, axis)
+        if asked not in kept:
+            kept[asked] = original(names, metric, axis)
+        return kept[asked]
+
+    monkeypatch.setattr(large, "curves", curves)
+    large.curves(["long"], "delta", "tokens")
+    return large
+
+
+# From a call to the frame after it; gives the time on the clock.
+TIMED = """new Promise(done => {{ const began = performance.now(); {action};
+  requestAnimationFrame(() => requestAnimationFrame(() => done(performance.now() - began))); }})"""
+
+
+def busy(page):
+    """Seconds of processor time of the page's main thread: what other work on the machine does not stretch."""
+    return next(one["value"] for one in page.call("Performance.getMetrics")["metrics"] if one["name"] == "TaskDuration")
+
+
+def steps(page, actions):
+    """Medians over steps, in milliseconds: (processor, clock)."""
+    found = []
+    for action in actions:
+        before = busy(page)
+        clock = page.run(TIMED.format(action=action))
+        found.append((1000 * (busy(page) - before), clock))
+    return tuple(statistics.median(column) for column in zip(*found))
+
+
+def test_the_first_figure_zoom_and_toggle_are_quick(world, visit):
+    page = visit("#/nowhere")
+    page.call("Performance.enable", timeDomain="threadTicks")
+    before = busy(page)
+    page.run("location.hash = '#/curves?trajectory=long'")
+    clock = page.run("""new Promise(done => { const began = performance.now(); (function look() {
+      if (document.querySelector('#plot .scatterlayer .js-line')) done(performance.now() - began); else setTimeout(look, 5); })(); })""")
+    first = 1000 * (busy(page) - before)
+    page.wait("document.querySelector('table.checkpoints') !== null", seconds=120)
+    page.wait(DRAWN)
+    curves, nodes = traces(page, "curve"), page.run("document.querySelectorAll('#plot *').length")
+    assert all(len(curve["x"]) <= 1300 for curve in curves) and nodes < 3000
+    assert max(curves[0]["y"]) == pytest.approx(max(100 * row[5] for row in world.points if row[0] == "delta" and row[3] == 4))
+    toggle = steps(page, ["document.querySelector('.legend .key').click()"] * 6)
+    zoom = steps(page, [f"Plotly.relayout('plot', {{'xaxis.range': [{low}e9, {low + 2}e9]}})" for low in range(1, 7)])
+    print(f"processor (clock): first figure {first:.0f} ms ({clock:.0f}), toggle {toggle[0]:.0f} ({toggle[1]:.0f}), zoom {zoom[0]:.0f} ({zoom[1]:.0f}), {nodes} nodes")
+    assert first < FIRST_MILLISECONDS and toggle[0] < STEP_MILLISECONDS and zoom[0] < STEP_MILLISECONDS
+
+
+def test_a_closer_look_has_all_points_and_the_table_knows_the_worst(world, visit):
+    page = visit("#/curves?trajectory=long", ready="document.querySelector('table.checkpoints') !== null")
+    page.wait(DRAWN)
+    centre = SPIKE * stand_in.HALF
+    page.run(f"void Plotly.relayout('plot', {{'xaxis.range': [{centre - 2e8}, {centre + 2e8}]}})")
+    page.wait("document.querySelector('#plot').data.find(trace => trace.meta.kind === 'curve').x.length < 900")
+    near = traces(page, "curve")[0]["x"]
+    assert len(near) == pytest.approx(2 * 2e8 / stand_in.HALF, abs=4)
+    page.run("[...document.querySelectorAll('table.checkpoints .sort')].find(button => button.innerText.includes('4-bit')).click()")
+    assert page.run("document.querySelector('table.checkpoints tbody th').innerText") == f"step-{SPIKE * stand_in.HALF // stand_in.STEP}"
+    assert page.run("document.querySelectorAll('table.checkpoints tbody tr').length") == 200
+    page.run("[...document.querySelectorAll('.more button')].find(button => button.innerText.includes('more')).click()")
+    page.wait("document.querySelectorAll('table.checkpoints tbody tr').length === 1200")
+
+
+def test_the_plots_bundle_is_small():
+    if not PLOTLY.is_file():
+        pytest.skip("build/static/plotly.js is missing; run `make static`")
+    assert len(gzip.compress(PLOTLY.read_bytes(), 6)) <= 500_000
+    assert b"Plotly, Inc" in PLOTLY.read_bytes()[:400]
