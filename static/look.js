@@ -2,6 +2,7 @@
 import { fill, h } from "./dom.js";
 import { failure } from "./notice.js";
 import { keepDrawn } from "./plot.js";
+import { saveButtons } from "./saving.js";
 
 export const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
 
@@ -26,11 +27,12 @@ export function legendOf(ink) {
   return { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 12, color: ink.text }, bgcolor: "rgba(0, 0, 0, 0)" };
 }
 
-/* An element with id `id` in which figure(look, width) is kept drawn: {node, redraw}. `words` say for those who do not see it what it is. */
-export function drawing(id, words, figure, signal) {
+/* An element with id `id` in which figure(look, width) is kept drawn: {node, redraw}. `words` say for those who do not see it what it is;
+ * `on` as keepDrawn takes it. Below it are buttons that save it. */
+export function drawing(id, words, figure, signal, on = {}) {
   const plot = h("div", { class: "plot", id, role: "img", "aria-label": words });
-  const drawn = keepDrawn(plot, (look) => figure(look, plot.clientWidth), signal);
+  const drawn = keepDrawn(plot, (look) => figure(look, plot.clientWidth), signal, on);
   const redraw = () => drawn.redraw().catch((error) => { if (!signal.aborted) fill(plot, failure(error)); });
   queueMicrotask(redraw);
-  return { node: h("div", { class: "panel" }, plot), redraw };
+  return { node: h("div", { class: "panel" }, plot, saveButtons(id, figure)), redraw };
 }

@@ -27,7 +27,7 @@ function heading(names, all, view, colours, averages) {
   const others = all.filter((item) => !names.includes(item.name)).map((item) => [item.name, item.name]);
   const add = others.length ? dropdown("Compare with", [["", "…"], ...others], "", (name) => { if (name) location.hash = addressOf([...names, name], view, true); }) : null;
   return h("div", { class: "row between heading" }, h("h1", {}, removable ? h("span", { class: "unseen" }, "Comparison of ") : null, chips),
-    h("div", { class: "row" }, h("a", { href: link("/scatter", { trajectory: names }) }, "Scatter"), add));
+    h("div", { class: "row" }, h("a", { href: link("/scatter", { trajectory: names }) }, "Scatter"), h("a", { href: link("/frontier", { trajectory: names }) }, "Frontier"), add));
 }
 
 /* What to post where nothing was quantized: with the datasets there are, of two different ones. */

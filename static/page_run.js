@@ -1,6 +1,6 @@
 /* page_run.js: one run: what was asked, how far it is, what it says, what came out. */
 import { at, checkpoint, get, post, send } from "./api.js";
-import { fill, h, save } from "./dom.js";
+import { command, curl, fill, h, save } from "./dom.js";
 import { followRun, isFinal } from "./events.js";
 import { bytes, duration, time } from "./format.js";
 import { loading, problem } from "./notice.js";
@@ -8,6 +8,8 @@ import { link, sweepLink } from "./router.js";
 import { badge, methodOf, progressBar, subject, trajectoryName } from "./runs.js";
 import { params, result } from "./run_parts.js";
 import { facts } from "./table.js";
+import { trainSection } from "./train_live.js";
+import { tokensSection } from "./worst_tokens.js";
 
 const LOG_LINES = 2000;
 
@@ -31,9 +33,18 @@ function times(run) {
 async function artifacts(run, signal) {
   const { items } = await get(at("runs", run.id, "artifacts"), signal);
   if (!items.length) return null;
+  return [tokensSection(run, items, signal), fileList(run, items, signal)];
+}
+
+function fileList(run, items, signal) {
   const fetchOne = async (item) => save(item.name.replace(/[/\\]/g, "_"), await (await send("GET", at("runs", run.id, "artifacts", item.name), { accept: "*/*", signal })).blob());
   return h("section", {}, h("h2", {}, "Files"), h("ul", { class: "plain" }, items.map((item) => h("li", {},
     h("button", { type: "button", class: "small", events: { click: () => fetchOne(item) } }, "Save"), " ", h("span", { class: "name" }, item.name), h("span", { class: "muted" }, ` ${bytes(item.bytes)}`)))));
+}
+
+/* The same run again, and what this page reads. */
+function copies(run) {
+  return h("details", {}, h("summary", {}, "As curl"), command(curl("/v1/runs", { kind: run.kind, params: run.params })), command(curl(at("runs", run.id))));
 }
 
 /* The log: lines are appended as they come, and the view follows its end unless the reader scrolled up. */
@@ -54,6 +65,7 @@ export async function showRun({ root, parameters, signal }) {
   fill(root, h("h1", {}, "Run"), loading("the run"));
   let run = await get(at("runs", parameters.id), signal);
   const head = h("div"), state = h("div"), wrong = h("div"), outcome = h("div"), files = h("div"), log = logView();
+  const training = run.kind === "train" ? trainSection(run, signal) : null;
   let bar = progressBar(run), shownResult = null;
 
   const act = async (verb) => {
@@ -90,12 +102,19 @@ export async function showRun({ root, parameters, signal }) {
     log.clear(); /* a stream begins with all that was said before */
     signal.addEventListener("abort", () => following.abort(), { once: true });
     followRun(run.id, (type, data) => {
-      if (type === "progress") bar.update(data, "running");
-      if (type === "log") log.add(data.line ?? "");
+      if (type === "progress") {
+        bar.update(data, "running");
+        training?.refresh();
+      }
+      if (type === "log") {
+        log.add(data.line ?? "");
+        training?.add(data.line);
+      }
       if (type === "state" && data.to !== run.state && (isFinal(data.to) || !isFinal(run.state))) refresh().catch(() => {});
     }, following.signal);
   };
   await show();
-  fill(root, head, wrong, state, outcome, files, log.node, h("section", {}, h("h2", {}, "Parameters"), params(run)));
+  training?.refresh();
+  fill(root, head, wrong, state, training?.node, outcome, files, log.node, h("section", {}, h("h2", {}, "Parameters"), params(run)), copies(run));
   follow();
 }

@@ -8,7 +8,7 @@ import { inOrder, metric as metricOf } from "./metrics.js";
 import { failure, loading } from "./notice.js";
 import { colourIndex } from "./palette.js";
 import { fileName } from "./plot.js";
-import { amend, curvesLink, link } from "./router.js";
+import { amend, checkpointLink, curvesLink, link } from "./router.js";
 import { captionOf, drawable, groupsOf, scatterFigure } from "./scatter.js";
 
 const ALONG = ["step", "tokens", "learning_rate"]; /* of the checkpoint itself; always there */
@@ -55,7 +55,7 @@ export async function showScatter({ root, query: search, signal }) {
 
   const caption = h("div", { class: "caption" }), note = h("div", { class: "notice remark", role: "status" }), picks = h("div"), labels = h("div", { class: "control" });
   const figure = ({ ink, narrow }) => scatterFigure(groupsOf(answer, options.label), { ...options, ink, narrow, colour: (name) => ink.colour(colours.get(name)) });
-  const plot = drawing("scatter-plot", "points of checkpoints and a least-squares fit; the text below has the correlations", figure, signal);
+  const plot = drawing("scatter-plot", "points of checkpoints and a least-squares fit; the text below has the correlations", figure, signal, { pick: (id) => { location.hash = checkpointLink(id); } });
   plot.node.prepend(picks, note);
   plot.node.append(caption);
 

@@ -22,7 +22,7 @@ def check_looks(page, name):
         for dark in (False, True):
             page.scheme(dark)
             page.wait(f"(Number(getComputedStyle(document.documentElement).backgroundColor.match(/\\d+/)[0]) < 60) === {json.dumps(dark)}")
-            page.wait(DRAWN)
+            page.wait(ALL_DRAWN)
             assert page.run("document.documentElement.scrollWidth") <= width
             assert page.run(CONTRAST) == []
             assert page.run(APART)
@@ -35,7 +35,7 @@ APART = """(() => { const boxes = [...document.querySelectorAll('.top nav a, .to
   const meet = (a, b) => a.left < b.right - 0.5 && b.left < a.right - 0.5 && a.top < b.bottom - 0.5 && b.top < a.bottom - 0.5;
   return boxes.every(box => box.left >= 0 && box.right <= document.documentElement.clientWidth) && boxes.every((box, place) => boxes.slice(place + 1).every(other => !meet(box, other))); })()"""
 # Every figure has the colours and the width of the page.
-DRAWN = """[...document.querySelectorAll('.js-plotly-plot')].every(plot => {
+ALL_DRAWN = """[...document.querySelectorAll('.js-plotly-plot')].every(plot => {
   const paper = getComputedStyle(plot.querySelector('.main-svg')).backgroundColor, panel = getComputedStyle(plot.closest('.panel')).backgroundColor;
   return paper === panel && Math.abs(plot._fullLayout.width - plot.clientWidth) <= 1; })"""
 # Texts whose contrast with what is behind them is below WCAG's 4.5 (3 for large ones).

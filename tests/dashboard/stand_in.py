@@ -42,6 +42,7 @@ class World:
         self.token = None
         self.integrities = {}
         self.protocols = {}  # run -> protocol_id, of those that are not on the usual evaluation
+        self.artifacts = {}  # run -> {name: bytes}
         self.healths, self.posted, self.sweeps, self.workers = set(), [], [], []
         self.requests = []
 
@@ -76,7 +77,7 @@ class World:
                          "top1_agreement": 1 - 2.2 * delta, "bits_per_weight": bits + 0.15, "sequences": 192, "tokens": 24576,
                          "calibration_sequences": 64, "calibration_tokens": 8192, "layers": layers, "artifact": None}
         label = f"gptq {bits}-bit g128"
-        for metric in ("delta", "loss_q", "kl", "top1_agreement"):
+        for metric in ("delta", "loss_q", "kl", "top1_agreement", "bits_per_weight"):
             bounds = (low, high) if metric == "delta" else (None, None)
             self.points.append((metric, checkpoint, "gptq", bits, label, run["result"][metric], *bounds, run["id"]))
         if not any(point[0] == "loss_fp" and point[1] is checkpoint for point in self.points):
@@ -299,8 +300,8 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
         return {name: value for name, value in run.items() if not name.startswith("_")}
 
     def get_runs(self, parts, fields):
-        if len(parts) == 2 and parts[1] == "artifacts":
-            return {"items": [], "next": None}
+        if len(parts) > 1 and parts[1] == "artifacts":
+            return self.artifact(*parts[2:], files=self.world.artifacts.get(parts[0], {}))
         if parts:
             return next((self.visible(run) for run in self.world.runs if run["id"] == parts[0]), None)
         state, kind, names, checkpoint = (fields.get(name) for name in ("state", "kind", "trajectory", "checkpoint"))

@@ -36,6 +36,12 @@ class Service:
                     "blocks": [block(layer) for layer in range(6)], "created_at": "2026-11-20T08:00:00Z"}  # fmt: skip
         return None
 
+    @staticmethod
+    def artifact(name=None, files=()):
+        if name is not None:
+            return files.get(name)
+        return {"items": [{"name": one, "bytes": len(content), "sha256": "f" * 64, "media_type": "application/octet-stream"} for one, content in dict(files).items()], "next": None}
+
     def prometheus(self):
         runs = self.world.runs
         lines = [f'deltaq_runs{{state="{state}"}} {sum(run["state"] == state for run in runs)}' for state in ("queued", "running", "succeeded", "failed", "cancelled")]

@@ -420,9 +420,10 @@ static enum status steps_run(struct training *t, struct train_result *out, struc
         const double now = seconds_now();
         out->tokens_per_second = (double)(trainer->step - first) * step_tokens / (now - began);
         if (now - logged >= LOG_SECONDS) {
-            monitor_log(monitor, "step %lld of %lld: loss %.4f, learning rate %.3g, %.0f tokens/s",
+            monitor_log(monitor, "step %lld of %lld: loss %.4f, learning rate %.3g, gradient norm %.3g, %.0f tokens/s",
                         (long long)trainer->step, (long long)total, trainer->loss,
-                        schedule_rate(&trainer->setup.schedule, trainer->step - 1), out->tokens_per_second);
+                        schedule_rate(&trainer->setup.schedule, trainer->step - 1), trainer->gradient_norm,
+                        out->tokens_per_second);
             logged = now;
         }
         if (checkpoint_due(t)) {
