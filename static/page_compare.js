@@ -26,7 +26,7 @@ function columns(a, b) {
     { label: `B: ${b.name}`, numeric: true, value: (row) => row.value, cell: (row) => linked(row, row.run, row.value) },
     { label: "B against A (%)", numeric: true, value: (row) => row.change, cell: (row) => percentNumber(row.change) },
     { label: "B − A, 95 % in pairs", numeric: true, value: (row) => row.found?.difference, cell: (row) => (isNumber(row.found?.difference)
-      ? [row.figure.show(row.found.difference), Array.isArray(row.found.interval) ? h("span", { class: "interval" }, row.figure.between(...row.found.interval)) : null] : h("span", { class: "muted" }, "not paired")) },
+      ? [row.figure.show(row.found.difference), " ", Array.isArray(row.found.interval) ? h("span", { class: "interval" }, row.figure.between(...row.found.interval)) : null] : h("span", { class: "muted" }, "not paired")) },
     { label: "Sequences worse in B (%)", numeric: true, value: (row) => row.found?.worse_share, cell: (row) => percentNumber(row.found?.worse_share, 0) },
     { label: "Sign test p", numeric: true, value: (row) => row.found?.sign_p, cell: (row) => scientific(row.found?.sign_p, 2) },
     { label: "Measured on", value: (row) => row.evaluation, cell: (row) => row.evaluation },

@@ -5,13 +5,26 @@ import { fill, h } from "./dom.js";
 import { isNumber, plural } from "./format.js";
 import { drawing } from "./look.js";
 import { failure, loading } from "./notice.js";
-import { amend } from "./router.js";
+import { amend, checkpointLink } from "./router.js";
+import { withTexts } from "./series.js";
 import { accuracyFigure, accuracyTable, flipsLink, flipsTable } from "./tasks.js";
 
-async function read({ trajectory, task, label }, signal) {
-  const [answer, curve] = await Promise.all([
-    get(query("/v1/flips", { trajectory, task, label }), signal), get(query("/v1/curves", { trajectory, metric: "delta", x: "step" }), signal)]);
-  const deltas = new Map(curve.series.filter((series) => !label || series.label === label).flatMap((series) => series.points.map((point) => [point.checkpoint, point.y])));
+const NONE = "none"; /* no ΔQL beside the accuracies */
+
+/* Series of ΔQL along the trajectory, each with its name in words. */
+async function deltasOf(trajectory, signal) {
+  return withTexts((await get(query("/v1/curves", { trajectory, metric: "delta", x: "step" }), signal)).series);
+}
+
+/* The one that the tasks' quantizer has, unless the reader chose another; null: none, and none is made up. */
+function deltaOf(series, { label, delta }) {
+  if (delta === NONE) return null;
+  return series.find((one) => one.text === delta) ?? (delta ? null : series.find((one) => label && one.label === label) ?? null);
+}
+
+async function read({ trajectory, task, label }, series, signal) {
+  const answer = await get(query("/v1/flips", { trajectory, task, label }), signal);
+  const deltas = new Map((series?.points ?? []).map((point) => [point.checkpoint, point.y]));
   const points = answer.checkpoints.map((at, index) => ({
     ...at, x: at.step ?? index, full: at.right / at.items, quantized: isNumber(at.right_q) ? at.right_q / at.items : null, delta: deltas.get(at.checkpoint) ?? null }));
   return { items: answer.items, points };
@@ -32,27 +45,29 @@ export async function showFlips({ root, query: search, signal }) {
   document.title = "Tasks · deltaq";
   fill(root, h("h1", {}, "Tasks"), loading("answers"));
   const { items: trajectories } = await list(query("/v1/trajectories", { limit: 100 }), signal, 500);
-  const options = { trajectory: search.get("trajectory") ?? trajectories[0]?.name ?? "", task: search.get("task"), label: search.get("label") };
+  const options = { delta: search.get("delta"), trajectory: search.get("trajectory") ?? trajectories[0]?.name ?? "", task: search.get("task"), label: search.get("label") };
   const controls = h("div", { class: "controls" }), body = h("div");
-  let tasks = [""], labels = [];
+  let tasks = [""], labels = [], series = [];
 
   const show = async () => {
     labels = options.trajectory ? await labelsOf(options.trajectory, signal) : [];
     if (!options.label) options.label = labels[0] ?? null;
-    amend(flipsLink(options.trajectory, { task: options.task, label: options.label }));
-    const { items, points } = options.trajectory ? await read(options, signal) : { items: [], points: [] };
+    series = options.trajectory ? await deltasOf(options.trajectory, signal) : [];
+    amend(flipsLink(options.trajectory, { task: options.task, label: options.label, delta: options.delta }));
+    const chosen = deltaOf(series, options), { items, points } = options.trajectory ? await read(options, chosen, signal) : { items: [], points: [] };
     if (!options.task) tasks = ["", ...new Set(items.map((item) => item.task.replace(/^mmlu_.*/, "mmlu")))].sort();
     choose();
     if (!points.length) return fill(body, nothing(options.trajectory));
-    const plot = drawing("accuracy-plot", "accuracy in full precision and quantized, and ΔQL below; the table has the values", (look) => accuracyFigure(points, look), signal);
-    fill(body, h("section", {}, h("h2", {}, "Accuracy beside ΔQL"), plot.node, accuracyTable(points)),
+    const plot = drawing("accuracy-plot", "accuracy in full precision and quantized, and ΔQL below; the table has the values", (look) => accuracyFigure(points, chosen?.text ?? null, look), signal, { pick: (id) => { location.hash = checkpointLink(id); } });
+    fill(body, h("section", {}, h("h2", {}, "Accuracy beside ΔQL"), plot.node, accuracyTable(points, chosen?.text ?? null)),
       h("section", {}, h("h2", {}, "Questions that flip most"), items.length ? flipsTable(items) : h("p", {}, "No answer changed."),
         h("p", { class: "muted caption" }, `Over ${plural(points.length, "checkpoint")}, in the order of training: above full precision, below the quantized model.`)));
   };
   const refresh = () => show().catch((error) => { if (!signal.aborted) fill(body, failure(error)); });
   const choose = () => fill(controls,
-    dropdown("Trajectory", trajectories.map(({ name }) => [name, name]), options.trajectory, (value) => { Object.assign(options, { trajectory: value, task: null, label: null }); refresh(); }),
+    dropdown("Trajectory", trajectories.map(({ name }) => [name, name]), options.trajectory, (value) => { Object.assign(options, { trajectory: value, task: null, label: null, delta: null }); refresh(); }),
     labels.length ? dropdown("Method", labels.map((label) => [label, label]), options.label ?? "", (value) => { options.label = value; refresh(); }) : null,
+    series.length ? dropdown("ΔQL of", [[NONE, "none"], ...series.map(({ text }) => [text, text])], deltaOf(series, options)?.text ?? NONE, (value) => { options.delta = value; refresh(); }) : null,
     dropdown("Task", tasks.map((name) => [name, name || "all"]), options.task ?? "", (value) => { options.task = value || null; refresh(); }));
   fill(root, h("h1", {}, "Tasks"), controls, body);
   await show();

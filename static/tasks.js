@@ -1,9 +1,12 @@
 /* tasks.js: what a run of tasks found, and accuracy beside ΔQL along a trajectory. */
 import { h } from "./dom.js";
+import { plain } from "./figure.js";
 import { integer, isNumber, percent, percentNumber, scientific } from "./format.js";
 import { axisOf, legendOf, paperOf } from "./look.js";
-import { link } from "./router.js";
+import { checkpointLink, link } from "./router.js";
 import { dataTable } from "./table.js";
+
+const FEW_STEPS = 8; /* ticks that fit beside each other */
 
 function accuracy(value, interval) {
   if (!isNumber(value)) return "–";
@@ -40,18 +43,18 @@ export function tasksSection(run) {
       `Of ${integer(found.tokens_alone)} tokens ${integer(found.tokens_computed)} were computed: what prompts share is computed once.`));
 }
 
-/* Accuracy above, ΔQL below, over the same axis. `points` [{x, full, quantized, delta}]. */
-export function accuracyFigure(points, { ink, narrow }) {
+/* Accuracy above, ΔQL below, over the same axis. `points` [{x, full, quantized, delta}]; `quantizer`: in words, whose ΔQL it is. */
+export function accuracyFigure(points, quantizer, { ink, narrow }) {
   const series = (key, name, axis, colour, dash) => ({
     type: "scatter", mode: "lines+markers", name, x: points.map((point) => point.x), y: points.map((point) => (isNumber(point[key]) ? 100 * point[key] : null)), yaxis: axis,
-    line: { color: colour, width: 1.8, dash }, marker: { size: 6, color: colour }, text: points.map((point) => point.name), connectgaps: false,
+    line: { color: colour, width: 1.8, dash }, marker: { size: 6, color: colour }, text: points.map((point) => plain(point.name)), customdata: points.map((point) => point.checkpoint), connectgaps: false,
     hovertemplate: `<b>%{text}</b><br>${name} %{y:.3g} %<extra></extra>`, meta: { kind: key },
   });
-  const both = points.some((point) => isNumber(point.delta));
+  const both = points.some((point) => isNumber(point.delta)), steps = [...new Set(points.map((point) => point.x))];
   const axis = (title, domain) => ({ ...axisOf(ink, title), domain, nticks: 5 });
   return {
-    data: [series("full", "full precision", "y", ink.colour(0), "solid"), series("quantized", "quantized", "y", ink.colour(1), "dot"), ...(both ? [series("delta", "ΔQL", "y2", ink.colour(2), "solid")] : [])],
-    layout: { ...paperOf(ink, narrow ? 380 : 440), margin: { l: narrow ? 44 : 60, r: 12, t: 30, b: 44 }, showlegend: true, legend: legendOf(ink), xaxis: { ...axisOf(ink, "step"), anchor: both ? "y2" : "y" },
+    data: [series("full", "full precision", "y", ink.colour(0), "solid"), series("quantized", "quantized", "y", ink.colour(1), "dot"), ...(both ? [series("delta", plain(`ΔQL of ${quantizer}`), "y2", ink.colour(2), "solid")] : [])],
+    layout: { ...paperOf(ink, narrow ? 380 : 440), margin: { l: narrow ? 44 : 60, r: 12, t: 30, b: 44 }, showlegend: true, legend: legendOf(ink), xaxis: { ...axisOf(ink, "step"), ...(steps.length <= FEW_STEPS ? { tickmode: "array", tickvals: steps, ticktext: steps.map(integer) } : { tickformat: ",d" }), anchor: both ? "y2" : "y" },
       yaxis: axis("accuracy (%)", both ? [0.52, 1] : [0, 1]), ...(both ? { yaxis2: axis("ΔQL (%)", [0, 0.42]) } : {}) },
   };
 }
@@ -79,17 +82,18 @@ export function flipsTable(items) {
   });
 }
 
-export function accuracyTable(points) {
+export function accuracyTable(points, quantizer) {
+  const flips = (count) => (point) => (point.quantized === null ? "–" : integer(point[count]));
   return dataTable({
     caption: "Accuracy and ΔQL by checkpoint", className: "cards", sortable: true, rows: points,
     columns: [
-      { label: "Checkpoint", value: (point) => point.x, cell: (point) => h("span", { class: "name" }, point.name) },
+      { label: "Checkpoint", value: (point) => point.x, cell: (point) => h("a", { href: checkpointLink(point.checkpoint), class: "name" }, point.name) },
       { label: "Items", numeric: true, value: (point) => point.items, cell: (point) => integer(point.items) },
       { label: "Accuracy", numeric: true, value: (point) => point.full, cell: (point) => accuracy(point.full) },
       { label: "Quantized", numeric: true, value: (point) => point.quantized, cell: (point) => accuracy(point.quantized) },
-      { label: "Flips up", numeric: true, value: (point) => point.up, cell: (point) => integer(point.up) },
-      { label: "Flips down", numeric: true, value: (point) => point.down, cell: (point) => integer(point.down) },
-      { label: "ΔQL", numeric: true, value: (point) => point.delta, cell: (point) => (isNumber(point.delta) ? percent(point.delta) : "–") },
+      { label: "Flips up", numeric: true, value: (point) => point.up, cell: flips("up") },
+      { label: "Flips down", numeric: true, value: (point) => point.down, cell: flips("down") },
+      ...(quantizer ? [{ label: `ΔQL of ${quantizer}`, numeric: true, value: (point) => point.delta, cell: (point) => (isNumber(point.delta) ? percent(point.delta) : "–") }] : []),
     ],
   });
 }

@@ -60,6 +60,42 @@ def test_first_page_curves_and_run(service, measured, visit):
     assert page.run("window.hurt") is None
 
 
+def test_a_checkpoint_says_why_and_is_quantized_and_compared(service, measured, visit):
+    """The pages that the stand-in promises, on the real answers: neighbours, pairs, plans and posted runs."""
+    ids = {item["name"]: item["id"] for item in service.get("/v1/checkpoints?limit=1000").json["items"] if item["trajectory"] == HOSTILE}
+    page = visit(f"#/checkpoints/{ids['step1']}", url=service.url)
+    words = page.wait("document.querySelector('#why')?.innerText")
+    worst = max((run for run in measured if run["params"]["checkpoint"] == ids["step1"]), key=lambda run: run["result"]["delta"])
+    assert f"rtn {worst['params']['method']['bits']}-bit g32" in words and "of 3 checkpoints" in words and "Since step0 it changed by" in words
+    assert "8 sequences" in words and "The learning rate fell from 0.1 to 0.05" in words and "95 % paired" in words
+    assert page.run("document.querySelectorAll('table.beside tbody tr').length") >= 10
+    page.run("document.querySelector('#tensors').open = true")
+    page.wait("document.querySelectorAll('#tensors tbody tr').length > 10")
+    page.click("#quantize-this")
+    page.run("(node => { node.value = '2'; node.dispatchEvent(new Event('input', {bubbles: true})); })(document.querySelector('#form-method-bits'))")
+    page.click("#plan-quantize")
+    page.wait("document.querySelector('.run-form')?.innerText.includes('of memory')")
+    page.click("#send-quantize")
+    page.wait("document.querySelector('#queued-run') !== null")
+    run = service.wait(page.run("document.querySelector('#queued-run').getAttribute('href').split('/').pop()"))
+    assert run["state"] == "succeeded" and run["params"]["method"]["bits"] == 2 and run["params"]["checkpoint"] == ids["step1"]
+    page.run(f"location.hash = '#/compare?a={ids['step0']}&b={ids['step2']}'")
+    page.wait("document.querySelector('table.measured') !== null")
+    pair = [next(run["id"] for run in measured if run["params"]["checkpoint"] == ids[name] and run["params"]["method"]["bits"] == 4) for name in ("step0", "step2")]
+    found = service.get(f"/v1/compare?a={pair[0]}&b={pair[1]}").json["loss_q"]["difference"]
+    cells = page.run("[...document.querySelectorAll('table.measured tbody tr')].map(row => [...row.cells].map(cell => cell.innerText.trim()))")
+    shown = next(row[5].split()[0] for row in cells if row[0].startswith("Quantized loss") and "4-bit" in row[1])
+    assert float(shown.replace("−", "-")) == pytest.approx(found, abs=6e-5)
+    assert page.run("window.hurt") is None
+
+
+@pytest.mark.parametrize("address, words", [("#/sweeps", "method.bits: 3, 4"), ("#/sweeps/sweep", "succeeded"), ("#/data", "tokens"), ("#/system", "cpu, "), ("#/frontier", "✓ yes")])
+def test_boards_read_what_the_service_says(service, measured, visit, address, words):
+    page = visit(address, url=service.url)
+    page.wait(f"document.querySelector('main').innerText.includes({json.dumps(words)})")
+    assert page.run("document.querySelectorAll('main tbody tr').length") > 0
+
+
 def test_what_a_user_meets_first(service, measured, visit):
     """No trajectory goes by its id, every kind can be asked for, and the header keeps its words apart on a telephone."""
     service.checkpoint(models.write_llama(service.files / "alone"), "alone", "only", step=1, tokens=10)
