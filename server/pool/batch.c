@@ -26,6 +26,7 @@ struct leased_member {
 
     /* Under the batch's mutex. */
     enum status stop; /* STATUS_OK: go on */
+    bool paused;
     char stop_detail[128];
     bool ended;
     uint64_t version;
@@ -60,7 +61,8 @@ struct leased_batch {
     int64_t device_bytes; /* as in struct run_context */
     pthread_t thread;
     pthread_mutex_t mutex;
-    uint64_t moves; /* under the mutex */
+    pthread_cond_t resumed; /* a member is no longer paused, or is stopped */
+    uint64_t moves;         /* under the mutex */
     size_t count;
     struct leased_member members[]; /* owns */
 };
@@ -114,6 +116,8 @@ static enum status check_stop(void *owner, struct error *error)
     struct leased_member *member = owner;
     (void)pthread_mutex_lock(&member->batch->mutex);
     member->batch->moves++;
+    while (member->paused && member->stop == STATUS_OK)
+        (void)pthread_cond_wait(&member->batch->resumed, &member->batch->mutex);
     const enum status stop = member->stop;
     if (stop != STATUS_OK) (void)error_set(error, stop, "%s", member->stop_detail);
     (void)pthread_mutex_unlock(&member->batch->mutex);
@@ -285,6 +289,7 @@ static void batch_destroy(struct leased_batch *batch)
         artifacts_free(member->artifacts);
         free(member->work_directory);
     }
+    (void)pthread_cond_destroy(&batch->resumed);
     (void)pthread_mutex_destroy(&batch->mutex);
     free(batch);
 }
@@ -299,6 +304,7 @@ enum status batch_start(const struct worker_options *options, struct leased_run 
     *out = NULL;
     if (batch == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a run");
     (void)pthread_mutex_init(&batch->mutex, NULL);
+    (void)pthread_cond_init(&batch->resumed, NULL);
     batch->options = *options;
     batch->connection = connection;
     batch->team = team;
@@ -346,6 +352,15 @@ void batch_stop(struct leased_batch *batch, size_t number, enum status status, c
         member->stop = status;
         (void)snprintf(member->stop_detail, sizeof member->stop_detail, "%s", detail);
     }
+    (void)pthread_cond_broadcast(&batch->resumed);
+    (void)pthread_mutex_unlock(&batch->mutex);
+}
+
+void batch_pause(struct leased_batch *batch, size_t number, bool paused)
+{
+    (void)pthread_mutex_lock(&batch->mutex);
+    batch->members[number].paused = paused;
+    (void)pthread_cond_broadcast(&batch->resumed);
     (void)pthread_mutex_unlock(&batch->mutex);
 }
 

@@ -26,6 +26,10 @@ const struct lease *batch_lease(const struct leased_batch *batch, size_t number)
  * order stands. */
 void batch_stop(struct leased_batch *batch, size_t number, enum status status, const char *detail);
 
+/* Makes the engine wait in its next monitor_check for that run, until `paused` is false or the run is stopped: the
+ * database is away, and nobody knows whether the run is still ours. */
+void batch_pause(struct leased_batch *batch, size_t number, bool paused);
+
 struct batch_view {
     bool ended;       /* this run; others may go on */
     uint64_t moves;   /* grows with every call of any run's monitor */

@@ -40,6 +40,7 @@ struct slot {
 /* A worker whose leases are still to be released; the database may be away when it dies. */
 struct burial {
     struct store_id owner;
+    enum queue_death death;
     char evidence[96];
 };
 
@@ -157,11 +158,18 @@ static void start_worker(struct supervisor *supervisor, struct slot *slot)
 
 /* ---- the dead ---- */
 
-static void note_death(struct supervisor *supervisor, const struct store_id *owner, const char *evidence)
+static void note_death(struct supervisor *supervisor, const struct store_id *owner, enum queue_death death,
+                       const char *evidence)
 {
-    if (supervisor->burial_count == BURIALS_MOST) return; /* their leases end by themselves */
+    if (supervisor->burial_count == BURIALS_MOST) {
+        (void)fprintf(stderr,
+                      "deltaq: too many dead workers at once: runs of worker %s wait for the end of its lease\n",
+                      owner->text);
+        return;
+    }
     struct burial *burial = &supervisor->burials[supervisor->burial_count++];
     burial->owner = *owner;
+    burial->death = death;
     (void)snprintf(burial->evidence, sizeof burial->evidence, "%s", evidence);
 }
 
@@ -170,7 +178,8 @@ static void bury(struct supervisor *supervisor)
     struct error error;
     while (supervisor->burial_count > 0) {
         const struct burial *burial = &supervisor->burials[supervisor->burial_count - 1];
-        if (queue_release_dead(supervisor->connection, &burial->owner, burial->evidence, NULL, &error) != STATUS_OK)
+        if (queue_release_dead(supervisor->connection, &burial->owner, burial->death, burial->evidence, NULL, &error) !=
+            STATUS_OK)
             return;
         if (worker_gone(supervisor->connection, &burial->owner, &error) != STATUS_OK) return;
         supervisor->burial_count--;
@@ -183,7 +192,7 @@ static void note_end(struct supervisor *supervisor, struct slot *slot, int end)
     int64_t delay = BACKOFF_FIRST_MS;
     child_describe_end(end, evidence, sizeof evidence);
     if (!supervisor->stopping) (void)fprintf(stderr, "deltaq: worker process %d ended: %s\n", (int)slot->pid, evidence);
-    note_death(supervisor, &slot->owner, evidence);
+    note_death(supervisor, &slot->owner, QUEUE_CRASHED, evidence);
     slot->pid = 0;
     slot->failures = now_ms() - slot->started_at < FAST_MS ? slot->failures + 1 : 0;
     for (int i = 1; i < slot->failures && delay < BACKOFF_LAST_MS; i++) delay *= 2;
@@ -203,7 +212,7 @@ static void search_dead(struct supervisor *supervisor)
     {
         struct store_id owner;
         (void)snprintf(owner.text, sizeof owner.text, "%s", json_string_value(id));
-        note_death(supervisor, &owner, "its process was gone when the server started");
+        note_death(supervisor, &owner, QUEUE_VANISHED, "its process was gone when the server started");
     }
     json_decref(gone);
     supervisor->searched = true;

@@ -26,12 +26,16 @@ enum { EXIT_STOPPED = 0, EXIT_CANNOT_START = 1, EXIT_STALLED = 70, KINDS_MOST = 
 static const double STALL_SECONDS = 600;
 static const double POLL_SECONDS = 1, BUSY_SECONDS = 0.25, FLUSH_SECONDS = 0.5, HOUSEKEEPING_SECONDS = 10,
                     RETRY_SECONDS = 0.5, CLEANUP_SECONDS = 3600;
-/* Without a successful beat for this part of the lease a worker gives up by itself. tests/pool also builds
- * without it, where the fence of the database alone must keep results whole. */
+/* Without a successful beat for this part of the lease a worker pauses its runs until it knows whether they are still
+ * its own. tests/pool builds without it, to hold the fence of the database alone to its promise. */
 #ifndef WORKER_GRACE
 #define WORKER_GRACE (2.0 / 3)
 #endif
 static const double STOP_SECONDS = 8, LOST_SECONDS = 60;
+/* In parts of a lease. A gap of so much, and two polls, between two signs of life from the database (or a host that was
+ * suspended for so long) is an outage, after which a worker rescues nobody for a while: the others may live, and have
+ * time for a beat. */
+static const double OUTAGE = 0.6, AFTER_OUTAGE = 0.5;
 
 /* A leased run of the batch, as the main thread holds it. */
 struct held_member {
@@ -40,6 +44,7 @@ struct held_member {
     double beat_at, peek_at, flush_at; /* next */
     uint64_t version_written;
     bool cancelling, lost;
+    bool doubted; /* no beat came through for long: paused until one does, or the lease is lost */
     double lost_at;
     bool unsure;   /* an end of the lease was sent and its outcome is not known */
     double end_at; /* when to try again */
@@ -61,6 +66,8 @@ struct worker {
     int stops;                                    /* signals to stop so far */
     double stop_at;                               /* when the first one came */
     double lease_at, housekeeping_at, cleanup_at; /* next */
+    double answered_at;                           /* when housekeeping last reached the database */
+    double steady_since;                          /* since when it has, without an outage */
 
     struct leased_batch *batch; /* NULL: idle */
     struct held_member members[WORKER_BATCH_MOST];
@@ -195,6 +202,16 @@ static void seek_work(struct worker *worker)
     take_batch(worker, runs, 1 + others, sent_at);
 }
 
+/* Called when the database has answered. */
+static bool steady(struct worker *worker)
+{
+    const double time = now();
+    if (worker->answered_at <= 0 || time - worker->answered_at > worker->lease_seconds * OUTAGE + 2 * POLL_SECONDS)
+        worker->steady_since = time;
+    worker->answered_at = time;
+    return time - worker->steady_since >= worker->lease_seconds * AFTER_OUTAGE;
+}
+
 static void keep_house(struct worker *worker)
 {
     struct error error;
@@ -203,6 +220,7 @@ static void keep_house(struct worker *worker)
         now() +
         jittered(worker->lease_seconds / 3 < HOUSEKEEPING_SECONDS ? worker->lease_seconds / 3 : HOUSEKEEPING_SECONDS);
     if (!worker->registered || worker_seen(worker->connection, &worker->identity.id, &error) != STATUS_OK) return;
+    if (!steady(worker)) return;
     if (queue_rescue(worker->connection, worker->lease_seconds, &rescued, &error) != STATUS_OK) return;
     if (rescued > 0)
         (void)fprintf(stderr, "deltaq worker %d: rescued %d runs of workers that are gone\n", worker->identity.pid,
@@ -223,6 +241,18 @@ static void clean_up(struct worker *worker)
 }
 
 /* ---- holding it ---- */
+
+/* Between two thirds of a lease without a beat and the next one that comes through the engine waits: what it has is not
+ * lost when the run is still ours, and nothing is written when it is another's. */
+static void doubt(struct worker *worker, struct held_member *member)
+{
+    const bool doubted = now() - member->renewed_at > worker->lease_seconds * WORKER_GRACE;
+    if (doubted == member->doubted) return;
+    member->doubted = doubted;
+    batch_pause(worker->batch, member->number, doubted);
+    (void)fprintf(stderr, "deltaq worker %d: run %s %s\n", worker->identity.pid, lease_of(worker, member)->run.text,
+                  doubted ? "waits: the database did not answer for two thirds of the lease" : "goes on");
+}
 
 static void lose(struct worker *worker, struct held_member *member, const char *why)
 {
@@ -305,7 +335,7 @@ static void watch_engine(struct worker *worker, const struct held_member *member
 {
     const double time = now();
     const double limit = worker->options.stall_seconds > 0 ? worker->options.stall_seconds : STALL_SECONDS;
-    if (view->moves != worker->moves_seen) {
+    if (view->moves != worker->moves_seen || member->doubted) {
         worker->moves_seen = view->moves;
         worker->moved_at = time;
     }
@@ -366,8 +396,7 @@ static void hold_member(struct worker *worker, struct held_member *member, bool 
 {
     struct batch_view view;
     batch_look(worker->batch, member->number, &view);
-    if (!member->lost && now() - member->renewed_at > worker->lease_seconds * WORKER_GRACE)
-        lose(worker, member, "the database did not answer for two thirds of the lease");
+    if (!member->lost) doubt(worker, member);
     if (!member->lost) {
         const double time = now();
         const bool flush = time >= member->flush_at;
@@ -377,6 +406,7 @@ static void hold_member(struct worker *worker, struct held_member *member, bool 
             peek(worker, member);
         if (flush && !member->lost) flush_log(worker, member);
         if (flush) member->flush_at = now() + FLUSH_SECONDS;
+        doubt(worker, member);
     }
     if (view.ended)
         end_run(worker, member);

@@ -17,7 +17,7 @@ struct worker_options {
     int threads;                     /* 0: one for each processor */
     int64_t memory_bytes;            /* of the host that a run may take; 0: what is free */
     const struct kind *const *kinds; /* what it can do; ends with NULL */
-    double lease_seconds;            /* 0: 30; beats at a third, gives up by itself at two thirds */
+    double lease_seconds;            /* 0: 30; beats at a third, pauses at two thirds */
     double stall_seconds;            /* 0: 600; longest time without a call of the monitor */
     const char *owner;               /* the id under which its supervisor will release its leases; NULL: a random one */
 };

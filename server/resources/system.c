@@ -64,7 +64,7 @@ enum status system_ready(struct http_context *context, const struct request *req
 static void put_queue(struct buffer *out, const json_t *stats)
 {
     static const char *const states[] = {"queued", "running", "succeeded", "failed", "cancelled"};
-    static const char *const gauges[] = {"oldest_queued_seconds", "crashes", "workers"};
+    static const char *const gauges[] = {"oldest_queued_seconds", "crashes", "expiries", "workers"};
     buffer_puts(out, "# TYPE deltaq_runs gauge\n");
     for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
         buffer_printf(out, "deltaq_runs{state=\"%s\"} %lld\n", states[i],

@@ -25,6 +25,20 @@
 /* STATUS_UNAVAILABLE has more tries than other errors: the delays between twelve tries add up to some four minutes. */
 enum { ERROR_BUDGET = 3, AWAY_BUDGET = 12, STALL_BUDGET = 3, RESCUE_BATCH = 100 };
 
+/* A run got further than ever before, by a twentieth or more of what is to be done: what was counted against it is
+ * forgotten. Each unit of progress has a mark of its own, and a mark only grows, so a run that dies again and again at
+ * the same place is not forgiven twice. $5 … $8: whether there is progress, done, total, unit. */
+#define FURTHER \
+    " $5 and $7 > 0 and $6::double precision / $7 >= coalesce((progress_marks ->> $8)::double precision, 0) + 0.05 "
+#define FORGIVEN(counter) " " counter " = case when" FURTHER "then 0 else " counter " end,"
+#define FORGIVE_ALL                                                \
+    FORGIVEN("tries")                                              \
+    FORGIVEN("crashes")                                            \
+    FORGIVEN("stalls")                                             \
+    FORGIVEN("expiries")                                           \
+    " progress_marks = case when" FURTHER "then progress_marks ||" \
+    " jsonb_build_object($8::text, $6::double precision / $7) else progress_marks end "
+
 static enum status lease_lost(struct error *error)
 {
     return error_set(error, STATUS_LEASE_LOST, "the run belongs to another worker, or has ended");
@@ -69,7 +83,7 @@ static json_t *text_array(const char *const *texts, size_t count)
     " event as (insert into run_events (run, epoch, type, data) select id, epoch, 'state',"                          \
     " json_build_object('from', 'queued'"                                                                            \
     ", 'to', 'running', 'owner', owner, 'worker', worker, 'device', device) from leased)"                            \
-    " select l.id, l.epoch, l.kind, l.tries + l.crashes + l.stalls, s.params from leased l join run_specs s"         \
+    " select l.id, l.epoch, l.kind, l.attempts, s.params from leased l join run_specs s"                             \
     " on s.run = l.id"                                                                                               \
     " order by l.number"
 
@@ -153,12 +167,12 @@ enum status queue_lease_members(struct connection *connection, const struct work
         connection,
         "with held as (select batch_key, kind from runs"
         " where id = $5 and epoch = $6 and owner = $1 and state = 'running'"
-        " and crashes < $8 - 1 and stalls < $9 - 1),"
+        " and crashes < $8 - 1 and stalls < $9 - 1 and expiries < $10 - 1),"
         " idle as (select count(*) as workers from workers w where w.seen_at > clock_timestamp() - interval '1 minute'"
         " and not exists (select 1 from runs b where b.owner = w.id and b.state = 'running')),"
         " waiting as materialized (select r.id from runs r"
         " join held h on r.batch_key = h.batch_key and r.kind = h.kind"
-        " where r.state = 'queued' and r.crashes < $8 - 1 and r.stalls < $9 - 1 and" DUE "),"
+        " where r.state = 'queued' and r.crashes < $8 - 1 and r.stalls < $9 - 1 and r.expiries < $10 - 1 and" DUE "),"
         " candidate as materialized (select r.id from runs r where r.id in (select id from waiting)"
         " and r.state = 'queued'"
         " order by r.priority desc, r.run_at, r.number limit least($7, (select ceil((count(*) + 1)"
@@ -166,7 +180,7 @@ enum status queue_lease_members(struct connection *connection, const struct work
         " for update of r skip locked)," LEASE_CANDIDATES,
         VALUES(value_text(worker->id.text), value_double(lease_seconds), value_text(name), value_text(worker->device),
                value_text(lease->run.text), value_integer(lease->epoch), value_integer((int64_t)most),
-               value_integer(QUEUE_CRASH_BUDGET), value_integer(STALL_BUDGET)),
+               value_integer(QUEUE_CRASH_BUDGET), value_integer(STALL_BUDGET), value_integer(QUEUE_EXPIRY_BUDGET)),
         &rows, error);
     return status == STATUS_OK ? leased_read(worker, rows, most, out, count, error) : status;
 }
@@ -201,8 +215,8 @@ enum status queue_beat(struct connection *connection, const struct lease *lease,
         " progress_done = case when $5 then $6 else progress_done end,"
         " progress_total = case when $5 then $7 else progress_total end,"
         " progress_unit = case when $5 then $8 else progress_unit end,"
-        " progress_eta = case when $5 then $9 else progress_eta end"
-        " where" QUEUE_FENCE "returning cancel_requested_at is not null",
+        " progress_eta = case when $5 then $9 else progress_eta end," FORGIVE_ALL " where" QUEUE_FENCE
+        "returning cancel_requested_at is not null",
         VALUES(FENCE_OF(lease), value_double(lease_seconds), value_boolean(progress != NULL),
                value_integer(shown->done), value_integer(shown->total), value_text(shown->unit),
                value_double(shown->eta_seconds)),
@@ -304,7 +318,7 @@ enum status queue_fail(struct connection *connection, const struct lease *lease,
     if (document == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to record why the run failed");
     const enum status status = connection_execute(
         connection,
-        "with changed as (update runs set tries = tries + $4::int,"
+        "with changed as (update runs set tries = tries + $4::int, attempts = attempts + $4::int,"
         " state = case when cancel_requested_at is not null then 'cancelled'"
         " when $4 = 1 and tries + 1 < $5 then 'queued' else 'failed' end,"
         " finished_at = case when cancel_requested_at is null and $4 = 1 and tries + 1 < $5 then null"
@@ -363,7 +377,7 @@ enum status queue_stalled(struct connection *connection, const struct lease *lea
     json_t *document = queue_problem(STATUS_INTERNAL, "", evidence);
     const enum status status = connection_execute(
         connection,
-        "with changed as (update runs set stalls = stalls + 1,"
+        "with changed as (update runs set stalls = stalls + 1, attempts = attempts + 1,"
         " state = case when cancel_requested_at is not null then 'cancelled'"
         " when stalls + 1 < $4 then 'queued' else 'failed' end,"
         " finished_at = case when cancel_requested_at is null and stalls + 1 < $4 then null else clock_timestamp() end,"
@@ -387,35 +401,50 @@ enum status queue_outcome(struct connection *connection, const struct lease *lea
 
 /* ---- runs of workers that died ---- */
 
-/* One statement, so that rows are locked and their predicate is checked again under the lock; nothing is read first and
- * updated by id later. It needs no knowledge of the kinds. After its first crash a run keeps its place in the queue and
- * is tried again at once, after later ones with a delay. */
-#define BURY(predicate)                                                                                               \
-    "with dead as materialized (select id from runs where state = 'running' and" predicate                            \
-    "order by id limit $2 for update skip locked),"                                                                   \
-    " changed as (update runs r set crashes = crashes + 1,"                                                           \
-    " state = case when cancel_requested_at is not null then 'cancelled'"                                             \
-    " when crashes + 1 < $3 then 'queued' else 'failed' end,"                                                         \
-    " finished_at = case when cancel_requested_at is null and crashes + 1 < $3 then null else clock_timestamp() end," \
-    " error = case when cancel_requested_at is null and crashes + 1 >= $3 then $4::json end,"                         \
-    " run_at = case crashes when 0 then run_at else" DELAY(                                                           \
-        "crashes") "end," LET_GO                                                                                      \
-                   "from dead d where r.id = d.id and r.state = 'running' returning r.id, r.epoch, r.state)"          \
-                   " insert into run_events (run, epoch, type, data) select id, epoch, 'state',"                      \
-                   " json_build_object('from', 'running', 'to', state,"                                               \
-                   " 'lease', epoch, 'reason', 'crashed', 'evidence', $5::text) from changed"
+/* One statement: rows are locked and their predicate checked again under the lock; nothing is read, thought over and
+ * then updated by id. It needs no knowledge of the kinds. What was counted for the first time keeps its place in the
+ * queue and is tried again at once, later ones after a while. */
+#define BURY(predicate, counter, reason)                                                                   \
+    "with dead as materialized (select id from runs where state = 'running' and" predicate                 \
+    "order by id limit $2 for update skip locked),"                                                        \
+    " changed as (update runs r set " counter " = " counter " + 1, attempts = attempts + 1,"               \
+    " state = case when cancel_requested_at is not null then 'cancelled'"                                  \
+    " when " counter " + 1 < $3 then 'queued' else 'failed' end,"                                          \
+    " finished_at = case when cancel_requested_at is null and " counter " + 1 < $3 then null"              \
+    " else clock_timestamp() end,"                                                                         \
+    " error = case when cancel_requested_at is null and " counter " + 1 >= $3 then $4::json end,"          \
+    " run_at = case " counter " when 0 then run_at else" DELAY(                                            \
+        counter) "end," LET_GO                                                                             \
+                 "from dead d where r.id = d.id and r.state = 'running' returning r.id, r.epoch, r.state)" \
+                 " insert into run_events (run, epoch, type, data) select id, epoch, 'state',"             \
+                 " json_build_object('from', 'running', 'to', state,"                                      \
+                 " 'lease', epoch, 'reason', '" reason "', 'evidence', $5::text) from changed"
 
-static enum status bury(struct connection *connection, const char *sql, struct value whose, const char *evidence,
-                        int *count, struct error *error)
+/* What is counted, and what a run that is over the budget says. */
+struct death {
+    const char *of_owner;
+    int budget;
+    const char *what, *when;
+};
+
+static const struct death deaths[] = {
+    [QUEUE_CRASHED] = {BURY(" owner = $1 ", "crashes", "crashed"), QUEUE_CRASH_BUDGET, "the worker died",
+                       "with this run"},
+    [QUEUE_VANISHED] = {BURY(" owner = $1 ", "expiries", "expired"), QUEUE_EXPIRY_BUDGET, "the run's worker vanished",
+                        "before the run got 5 % further"},
+};
+
+static enum status bury(struct connection *connection, const char *sql, const struct death *death, struct value whose,
+                        const char *evidence, int *count, struct error *error)
 {
     int64_t affected;
     char detail[320];
-    (void)snprintf(detail, sizeof detail, "the worker died %d times with this run, the last time: %.200s",
-                   QUEUE_CRASH_BUDGET, evidence);
+    (void)snprintf(detail, sizeof detail, "%s %d times %s, the last time: %.200s", death->what, death->budget,
+                   death->when, evidence);
     json_t *document = queue_problem(STATUS_INTERNAL, "", detail);
     const enum status status =
         connection_execute(connection, sql,
-                           VALUES(whose, value_integer(RESCUE_BATCH), value_integer(QUEUE_CRASH_BUDGET),
+                           VALUES(whose, value_integer(RESCUE_BATCH), value_integer(death->budget),
                                   value_json(document), value_text(evidence)),
                            &affected, error);
     json_decref(document);
@@ -424,16 +453,16 @@ static enum status bury(struct connection *connection, const char *sql, struct v
     return status;
 }
 
-enum status queue_release_dead(struct connection *connection, const struct store_id *owner, const char *evidence,
-                               int *released, struct error *error)
+enum status queue_release_dead(struct connection *connection, const struct store_id *owner, enum queue_death death,
+                               const char *evidence, int *released, struct error *error)
 {
-    return bury(connection, BURY(" owner = $1 "), value_text(owner->text), evidence, released, error);
+    return bury(connection, deaths[death].of_owner, &deaths[death], value_text(owner->text), evidence, released, error);
 }
 
 enum status queue_rescue(struct connection *connection, double lease_seconds, int *rescued, struct error *error)
 {
-    return bury(connection, BURY(LEASE_EXPIRED("$1")), value_double(lease_seconds),
-                "its lease ended without a sign of life", rescued, error);
+    return bury(connection, BURY(LEASE_EXPIRED("$1"), "expiries", "expired"), &deaths[QUEUE_VANISHED],
+                value_double(lease_seconds), "its lease ended without a sign of life", rescued, error);
 }
 
 enum status queue_stats(struct connection *connection, json_t **document, struct error *error)
@@ -446,7 +475,8 @@ enum status queue_stats(struct connection *connection, json_t **document, struct
         " 'cancelled', count(*) filter (where state = 'cancelled'), 'oldest_queued_seconds',"
         " extract(epoch from clock_timestamp() - min(run_at) filter (where state = 'queued'"
         " and run_at <= clock_timestamp()))::double precision,"
-        " 'crashes', coalesce(sum(crashes), 0), 'workers', (select count(*) from workers"
+        " 'crashes', coalesce(sum(crashes), 0),"
+        " 'expiries', coalesce(sum(expiries), 0), 'workers', (select count(*) from workers"
         " where seen_at > clock_timestamp() - interval '1 minute'))"
         " from runs",
         NO_VALUES, document, error);

@@ -2,7 +2,8 @@
  *   - `epoch` grows with every lease and never falls. Every write about a leased run carries the fence (id, epoch,
  *     owner, running). When the fence matches no row, the status is STATUS_LEASE_LOST and the caller drops what it has.
  *   - Time is the database's (clock_timestamp()).
- *   - Errors, crashes and stalls are counted apart, each with its own budget; a graceful release counts nothing.
+ *   - Errors, crashes, stalls and expired leases are counted apart, each with its own budget; a graceful release counts
+ *     nothing, and all of it is forgotten when the run gets 5 % further than ever before.
  * Every transition appends to run_events in the same statement or transaction. */
 #ifndef STORE_QUEUE_H
 #define STORE_QUEUE_H
@@ -14,6 +15,12 @@
 
 #define QUEUE_LEASE_SECONDS 30
 #define QUEUE_CRASH_BUDGET  3
+#define QUEUE_EXPIRY_BUDGET 20
+
+/* How a worker ended. Crashed: its process was seen to die while its host lived, so the run may be to blame. Vanished:
+ * nobody renews its leases, or its process was gone with its server; outages, suspended hosts and nodes that were taken
+ * away look so, and so does a run that crashes a worker that nobody supervises. */
+enum queue_death { QUEUE_CRASHED, QUEUE_VANISHED };
 
 /* What names a leased run; the fence. */
 struct lease {
@@ -104,17 +111,18 @@ MUST_CHECK enum status queue_stalled(struct connection *connection, const struct
 MUST_CHECK enum status queue_outcome(struct connection *connection, const struct lease *lease, bool *open,
                                      struct error *error);
 
-/* A worker process died: its runs go back to the queue at once, and a crash is counted for each. A run over its budget
+/* A worker process died: what it held goes back to the queue at once, counted as `death` says; over the budget the run
  * is failed with the evidence ("killed by signal 9"). *released (may be NULL) counts. */
 MUST_CHECK enum status queue_release_dead(struct connection *connection, const struct store_id *owner,
-                                          const char *evidence, int *released, struct error *error);
-/* Does the same for runs whose lease is not renewed, whoever holds it, at most 100 at a time. Every worker may call
- * it. */
+                                          enum queue_death death, const char *evidence, int *released,
+                                          struct error *error);
+/* Rescues what nobody renews, whoever's it is, at most 100 at a time, counted as expired leases. Anyone may call it
+ * whose own sessions have not been interrupted lately: after an outage living workers first need time for a beat. */
 MUST_CHECK enum status queue_rescue(struct connection *connection, double lease_seconds, int *rescued,
                                     struct error *error);
 
-/* {"queued", "running", "succeeded", "failed", "cancelled", "oldest_queued_seconds", "crashes", "workers"}, for
- * /metrics. */
+/* {"queued", "running", "succeeded", "failed", "cancelled", "oldest_queued_seconds", "crashes", "expiries",
+ * "workers"}, for /metrics. */
 MUST_CHECK enum status queue_stats(struct connection *connection, json_t **document, struct error *error);
 
 /* The document that stands as a failed run's error. NULL: no memory. */

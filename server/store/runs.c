@@ -13,16 +13,16 @@ enum { QUEUED_MAX = 10000 };
     "json_build_object('done', r.progress_done, 'total', r.progress_total, 'unit', r.progress_unit, 'eta_seconds'," \
     " r.progress_eta)"
 /* A result is visible only from the run's last epoch. */
-#define DOCUMENT                                                                                                    \
-    "json_build_object('id', r.id, 'kind', r.kind, 'state', r.state, 'params', s.params,"                           \
-    " 'result', (select x.result from run_results x where x.run = r.id and x.epoch = r.result_epoch),"              \
-    " 'error', r.error,"                                                                                            \
-    " 'progress', " PROGRESS ", 'attempt', r.tries + r.crashes + r.stalls, 'worker', r.worker, 'device', r.device," \
-    " 'created_at', rfc3339(r.created_at), 'started_at', rfc3339(r.started_at), 'finished_at',"                     \
-    " rfc3339(r.finished_at),"                                                                                      \
-    " 'usage', json_build_object('seconds', r.usage_seconds, 'peak_host_bytes', r.usage_host_bytes,"                \
-    " 'peak_device_bytes', r.usage_device_bytes),"                                                                  \
-    " 'sweep', (select w.sweep from sweep_runs w where w.run = r.id order by 1 limit 1),"                           \
+#define DOCUMENT                                                                                       \
+    "json_build_object('id', r.id, 'kind', r.kind, 'state', r.state, 'params', s.params,"              \
+    " 'result', (select x.result from run_results x where x.run = r.id and x.epoch = r.result_epoch)," \
+    " 'error', r.error,"                                                                               \
+    " 'progress', " PROGRESS ", 'attempt', r.attempts, 'worker', r.worker, 'device', r.device,"        \
+    " 'created_at', rfc3339(r.created_at), 'started_at', rfc3339(r.started_at), 'finished_at',"        \
+    " rfc3339(r.finished_at),"                                                                         \
+    " 'usage', json_build_object('seconds', r.usage_seconds, 'peak_host_bytes', r.usage_host_bytes,"   \
+    " 'peak_device_bytes', r.usage_device_bytes),"                                                     \
+    " 'sweep', (select w.sweep from sweep_runs w where w.run = r.id order by 1 limit 1),"              \
     " 'cancel_requested', r.cancel_requested_at is not null)"
 #define FROM " from runs r join run_specs s on s.run = r.id"
 
@@ -262,7 +262,8 @@ enum status run_retry(struct connection *connection, const char *id, json_t **do
     enum status status = connection_execute(
         connection,
         "with before as (select id, state from runs where id = $1 and state in ('failed', 'cancelled') for update),"
-        " changed as (update runs r set state = 'queued', tries = 0, crashes = 0, stalls = 0,"
+        " changed as (update runs r set state = 'queued', tries = 0, crashes = 0, stalls = 0, expiries = 0,"
+        " attempts = 0, progress_marks = '{}',"
         " run_at = clock_timestamp(), error = null,"
         " cancel_requested_at = null, started_at = null, finished_at = null, worker = null, device = null,"
         " progress_done = 0,"

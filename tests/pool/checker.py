@@ -3,11 +3,11 @@
     I1 every acknowledged submission is there           I5 every referenced object exists and has its hash
     I2 each reached a final state                       I6 leases' epochs strictly grow; each transition begins where the last ended
     I3 a success has one result, of the last epoch      I7 what was cancelled never runs again
-    I4 no row of another epoch is visible               I8 crashes stay within their budget"""
+    I4 no row of another epoch is visible               I8 crashes and expired leases stay within their budgets"""
 
 import hashlib
 
-BUDGET = 3
+BUDGET, EXPIRIES = 3, 20
 
 
 FINAL = ("succeeded", "failed", "cancelled")
@@ -16,7 +16,7 @@ FINAL = ("succeeded", "failed", "cancelled")
 def violations(pool, submitted):
     """`submitted`: run id -> seed. Returns a list of sentences."""
     wrong = []
-    runs = {row["id"]: row for row in pool.sql("select id, state, epoch, crashes, result_epoch from runs")}
+    runs = {row["id"]: row for row in pool.sql("select id, state, epoch, crashes, expiries, result_epoch from runs")}
     results, artifacts, measured, events = {}, {}, {}, {}
     for table, into in (("run_results", results), ("artifacts", artifacts), ("measurements", measured)):
         for row in pool.sql(f"select * from {table}"):
@@ -59,7 +59,7 @@ def check_results(pool, row, seed, results, artifacts, measured):
 
 
 def check_history(row, events):
-    state, epoch, final, crashes = None, 0, 0, 0
+    state, epoch, final, crashes, expired = None, 0, 0, 0, 0
     for event in events:
         data = event["data"]
         if data["from"] != state:
@@ -73,9 +73,12 @@ def check_history(row, events):
         elif data["from"] == "running" and data.get("lease", epoch) != epoch:
             yield f"I6 a lease of epoch {data['lease']} ended the run of {epoch}"
         crashes += data.get("reason") == "crashed"
+        expired += data.get("reason") == "expired"
         final += data["to"] in FINAL
         state = data["to"]
     if state != row["state"] or final != 1:
         yield f"I3 {final} ends, the last is {state}, the row says {row['state']}"
-    if crashes > BUDGET or row["crashes"] > BUDGET:
-        yield f"I8 {crashes} crashes"
+    if row["crashes"] > min(BUDGET, crashes) or row["expiries"] > min(EXPIRIES, expired):
+        yield f"I8 {row['crashes']} of {crashes} crashes, {row['expiries']} of {expired} expired leases"
+    if row["state"] == "failed" and row["crashes"] < BUDGET and row["expiries"] < EXPIRIES:
+        yield f"I8 failed with {row['crashes']} crashes and {row['expiries']} expired leases"

@@ -58,7 +58,7 @@ static void test_a_lease_says_who_has_the_run_and_until_when(void **state)
     struct connection *connection = connection_of(state);
     const struct store_id run = enqueue(connection, (struct run_new){.kind = "order"}, STORE_CREATED);
     change(connection,
-           "update runs set tries = 1, crashes = 2, stalls = 4, epoch = 10, started_at = clock_timestamp() -"
+           "update runs set tries = 1, crashes = 2, attempts = 7, epoch = 10, started_at = clock_timestamp() -"
            " interval '1 hour'"
            " where id = $1",
            &run);

@@ -207,7 +207,8 @@ static void test_what_is_to_be_cancelled_is_not_tried_again(void **state)
         if (way == 0) fail_once(connection, &lease, STATUS_IO, 0);
         if (way == 1) OK(queue_release(connection, &lease, &error));
         if (way == 2) OK(queue_stalled(connection, &lease, "stood still", &error));
-        if (way == 3) OK(queue_release_dead(connection, &lease.owner, "killed by signal 9", NULL, &error));
+        if (way == 3)
+            OK(queue_release_dead(connection, &lease.owner, QUEUE_CRASHED, "killed by signal 9", NULL, &error));
         expect_ended(connection, &lease.run, "cancelled");
         assert_true(
             ask(connection,
@@ -256,10 +257,10 @@ static void test_crashes_are_of_one_worker_and_wait_from_the_second_on(void **st
     int released = -1;
     struct lease lease = begin(connection);
     change(connection, "update runs set run_at = clock_timestamp() - interval '1 hour' where id = $1", &lease.run);
-    OK(queue_release_dead(connection, &other, "killed by signal 9", &released, &error));
+    OK(queue_release_dead(connection, &other, QUEUE_CRASHED, "killed by signal 9", &released, &error));
     assert_int_equal(released, 0);
     expect_state(connection, &lease.run, "running");
-    OK(queue_release_dead(connection, &lease.owner, "killed by signal 9", &released, &error));
+    OK(queue_release_dead(connection, &lease.owner, QUEUE_CRASHED, "killed by signal 9", &released, &error));
     assert_int_equal(released, 1);
     assert_true(wait_of(connection, &lease.run) < -3500);
     assert_true(ask(connection,
@@ -267,11 +268,66 @@ static void test_crashes_are_of_one_worker_and_wait_from_the_second_on(void **st
                     " by signal 9'",
                     &lease.run) == 1);
     lease = take(connection);
-    OK(queue_release_dead(connection, &lease.owner, "killed by signal 11", NULL, &error));
+    OK(queue_release_dead(connection, &lease.owner, QUEUE_CRASHED, "killed by signal 11", NULL, &error));
     assert_true(wait_of(connection, &lease.run) > -1);
     lease = again(connection, &lease.run);
-    OK(queue_release_dead(connection, &lease.owner, "killed by signal 11", NULL, &error));
+    OK(queue_release_dead(connection, &lease.owner, QUEUE_CRASHED, "killed by signal 11", NULL, &error));
     expect_ended(connection, &lease.run, "failed");
+    forget(connection, &lease.run);
+}
+
+/* A worker that vanished is no crash: the run goes on long after three of them, and ends in the end. */
+static void test_an_expired_lease_is_no_crash(void **state)
+{
+    struct connection *connection = connection_of(state);
+    struct error error;
+    int rescued;
+    struct lease lease = begin(connection);
+    for (int i = 1; i <= QUEUE_EXPIRY_BUDGET; i++) {
+        change(connection, "update runs set lease_until = clock_timestamp() - interval '1 second' where id = $1",
+               &lease.run);
+        if (i % 2 == 0)
+            OK(queue_rescue(connection, 30, &rescued, &error));
+        else
+            OK(queue_release_dead(connection, &lease.owner, QUEUE_VANISHED, "gone", &rescued, &error));
+        assert_int_equal(rescued, 1);
+        expect_ended(connection, &lease.run, i < QUEUE_EXPIRY_BUDGET ? "queued" : "failed");
+        assert_true(ask(connection, "select crashes::double precision from runs where id = $1", &lease.run) < 1);
+        assert_true(ask(connection, "select attempts::double precision from runs where id = $1", &lease.run) == i);
+        if (i < QUEUE_EXPIRY_BUDGET) lease = again(connection, &lease.run);
+    }
+    forget(connection, &lease.run);
+}
+
+/* What was counted is forgotten at 5 % more than ever before, in each unit of progress; the same 5 % count once. */
+static void test_counts_are_forgotten_with_progress(void **state)
+{
+    static const struct {
+        int64_t done;
+        const char *unit;
+        bool forgotten;
+    } beats[] = {
+        {4, "step", false},  {6, "step", true},   {10, "step", false},  {11, "step", true}, {2, "step", false},
+        {11, "step", false}, {20, "block", true}, {20, "block", false}, {20, "step", true}, {21, "step", false},
+    };
+    struct connection *connection = connection_of(state);
+    const struct lease lease = begin(connection);
+    for (size_t i = 0; i < sizeof beats / sizeof beats[0]; i++) {
+        struct error error;
+        bool cancel;
+        struct queue_progress progress = {.done = beats[i].done, .total = 100, .eta_seconds = NAN};
+        (void)snprintf(progress.unit, sizeof progress.unit, "%s", beats[i].unit);
+        change(connection,
+               "update runs set tries = 1, crashes = 2, stalls = 1, expiries = 5, attempts = 9 where id = $1",
+               &lease.run);
+        OK(queue_beat(connection, &lease, 30, &progress, &cancel, &error));
+        OK(queue_beat(connection, &lease, 30, NULL, &cancel, &error));
+        const double left =
+            ask(connection, "select (tries + crashes + stalls + expiries)::double precision from runs where id = $1",
+                &lease.run);
+        if (left != (beats[i].forgotten ? 0 : 9)) fail_msg("beat %zu: %g are left", i, left);
+        assert_true(ask(connection, "select attempts::double precision from runs where id = $1", &lease.run) == 9);
+    }
     forget(connection, &lease.run);
 }
 
@@ -328,6 +384,8 @@ int main(void)
         cmocka_unit_test(test_the_third_stall_fails_the_run),
         cmocka_unit_test(test_a_release_counts_nothing),
         cmocka_unit_test(test_crashes_are_of_one_worker_and_wait_from_the_second_on),
+        cmocka_unit_test(test_an_expired_lease_is_no_crash),
+        cmocka_unit_test(test_counts_are_forgotten_with_progress),
         cmocka_unit_test(test_leases_are_rescued_when_they_have_ended),
         cmocka_unit_test(test_what_waits_and_runs_is_counted),
     };

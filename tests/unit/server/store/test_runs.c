@@ -96,11 +96,11 @@ static void test_trying_again_begins_anew(void **state)
     const struct store_id run = enqueue(connection, (struct run_new){.priority = 0}, STORE_CREATED);
     GIVES(STATUS_CONFLICT, run_retry(connection, run.text, &document, &error));
     fail_run(connection, &run);
-    change(
-        connection,
-        "update runs set tries = 1, crashes = 2, stalls = 1, progress_done = 3, progress_total = 4, usage_seconds = 5,"
-        " usage_host_bytes = 6, usage_work = 7, cancel_requested_at = clock_timestamp() where id = $1",
-        &run);
+    change(connection,
+           "update runs set tries = 1, crashes = 2, stalls = 1, expiries = 4, attempts = 8,"
+           " progress_done = 3, progress_total = 4, usage_seconds = 5,"
+           " usage_host_bytes = 6, usage_work = 7, cancel_requested_at = clock_timestamp() where id = $1",
+           &run);
     OK(run_retry(connection, run.text, &document, &error));
     assert_string_equal(text_at(document, "state"), "queued");
     assert_int_equal(json_integer_value(json_object_get(document, "attempt")), 0);
@@ -111,8 +111,9 @@ static void test_trying_again_begins_anew(void **state)
     assert_int_equal(json_integer_value(json_object_get(json_object_get(document, "progress"), "done")), 0);
     assert_true(json_is_null(json_object_get(json_object_get(document, "usage"), "seconds")));
     json_decref(document);
-    assert_true(ask(connection, "select (tries + crashes + stalls)::double precision from runs where id = $1", &run) <
-                1);
+    assert_true(ask(connection,
+                    "select (tries + crashes + stalls + expiries)::double precision from runs where id = $1",
+                    &run) < 1);
     succeed(connection, &run);
     GIVES(STATUS_CONFLICT, run_retry(connection, run.text, &document, &error));
     assert_non_null(strstr(error.detail, "succeeded"));

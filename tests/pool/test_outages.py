@@ -1,0 +1,117 @@
+"""A worker that lives is not a crash: outages of the database, suspended workers and nodes that are taken away."""
+
+import signal
+import time
+
+import pytest
+
+from outage import Network
+from test_cluster import wait_until
+
+LEASE = 2.0
+
+
+@pytest.fixture
+def networks():
+    made = []
+
+    def make(pool):
+        made.append(Network(pool.conninfo))
+        return made[-1]
+
+    yield make
+    for network in made:
+        network.close()
+
+
+def counts(pool, run):
+    return pool.sql(f"select state, epoch, tries, crashes, stalls, expiries, attempts from runs where id = '{run}'")[0]
+
+
+def outage(network, worker, times):
+    """Cut until the worker has noticed, and past the end of the lease."""
+    network.cut.set()
+    wait_until(lambda: worker.said().count("waits: the database did not answer") == times)
+    time.sleep(2 * LEASE)
+    network.cut.clear()
+    wait_until(lambda: worker.said().count("goes on") == times)
+
+
+def test_four_outages_of_the_database_cost_a_run_nothing(pool, networks):
+    pool.cluster()
+    pool.migrate()
+    network = networks(pool)
+    pool.gate.hold("pace", 2, "step", lease="*")
+    run = pool.submit(steps=5, seed=3)
+    pool.conninfo, direct = network.conninfo, pool.conninfo
+    workers = [pool.worker(POOL_LEASE=LEASE), pool.worker(POOL_LEASE=LEASE)]  # the second one might rescue it
+    pool.conninfo = direct
+    pool.gate.wait(run)
+    holder = next(w for w in workers if pool.sql(f"select worker from runs where id = '{run}'")[0]["worker"].endswith(f"/{w.pid}"))
+    for times in range(1, 5):
+        outage(network, holder, times)
+        assert counts(pool, run) == {"state": "running", "epoch": 1, "tries": 0, "crashes": 0, "stalls": 0, "expiries": 0, "attempts": 0}
+    pool.gate.open()
+    assert pool.wait(run)["result"] == {"seed": 3, "epoch": 1}
+
+
+def test_a_suspended_worker_goes_on_with_its_run(pool):
+    pool.cluster()
+    pool.migrate()
+    pool.gate.hold("pace", 2, "step", lease="*")
+    run = pool.submit(steps=5, seed=4)
+    worker = pool.worker(POOL_LEASE=LEASE)
+    pool.gate.wait(run)
+    for times in range(1, 5):
+        worker.kill(signal.SIGSTOP)
+        time.sleep(1.5 * LEASE)
+        worker.kill(signal.SIGCONT)
+        wait_until(lambda: worker.said().count("goes on") == times)
+    pool.gate.open()
+    assert pool.wait(run)["result"] == {"seed": 4, "epoch": 1}
+    assert counts(pool, run)["attempts"] == 0
+
+
+def test_nodes_that_are_taken_away_do_not_end_a_run(pool):
+    """Killed outright, with nobody beside them who could say so."""
+    pool.cluster()
+    pool.migrate()
+    pool.gate.hold("pace", 2, "step", lease="*")
+    run = pool.submit(steps=5, seed=5)
+    for lease in range(1, 6):
+        worker = pool.worker(POOL_LEASE=0.9)
+        wait_until(lambda: rush(pool, run) or pool.gate.reported(run, lease) is not None)
+        worker.kill()
+        worker.handle.wait()
+    row = counts(pool, run)
+    assert row["crashes"] == 0 and row["attempts"] >= 4, row
+    pool.gate.open()
+    pool.worker(POOL_LEASE=0.9)
+    wait_until(lambda: rush(pool, run) or counts(pool, run)["state"] == "succeeded")
+
+
+def rush(pool, run):
+    """Without the delay between two tries."""
+    pool.execute(f"update runs set run_at = clock_timestamp() where id = '{run}' and state = 'queued'")
+    return False
+
+
+def test_a_worker_that_was_cut_off_and_overtaken_lets_go(pool, networks):
+    pool.cluster()
+    pool.migrate()
+    network = networks(pool)
+    pool.gate.hold("pace", 2, "step", lease="*")
+    run = pool.submit(steps=5, seed=6)
+    pool.conninfo, direct = network.conninfo, pool.conninfo
+    first = pool.worker(POOL_LEASE=LEASE)
+    pool.conninfo = direct
+    pool.gate.wait(run)
+    network.cut.set()
+    pool.worker(POOL_LEASE=LEASE)
+    pool.gate.wait(run, 2)
+    network.cut.clear()
+    wait_until(lambda: "lease lost" in first.said())
+    pool.gate.open()
+    assert pool.wait(run)["result"] == {"seed": 6, "epoch": 2}
+    row = counts(pool, run)
+    assert row["crashes"] == 0 and row["attempts"] == 1, row
