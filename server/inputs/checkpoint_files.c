@@ -29,7 +29,7 @@ static enum status add_given(struct hash *hash, const struct model *model, struc
 }
 
 /* Adds every weights file, config.json if there is one, and what was given beside it to the hash, files by `add`. */
-static enum status hash_files(const struct model *model,
+static enum status hash_files(const struct model *model, const struct monitor *monitor,
                               enum status (*add)(struct hash *, const char *, struct error *), char out[HASH_TEXT],
                               struct error *error)
 {
@@ -38,6 +38,13 @@ static enum status hash_files(const struct model *model,
     enum status status = hash_new(&hash, error);
     if (status != STATUS_OK) return status;
     const int count = weights_file_count(model->weights);
+    int64_t bytes = 0;
+    for (int i = 0; i < count; i++) {
+        struct weights_file file;
+        weights_file(model->weights, i, &file);
+        bytes += file.bytes;
+    }
+    hash_watch(hash, monitor, bytes);
     for (int i = 0; i <= count && status == STATUS_OK; i++) {
         struct weights_file file = {.name = "config.json"};
         if (i < count) weights_file(model->weights, i, &file);
@@ -52,12 +59,13 @@ static enum status hash_files(const struct model *model,
 
 enum status checkpoint_files_fingerprint(const struct model *model, char out[HASH_TEXT], struct error *error)
 {
-    return hash_files(model, hash_add_sample, out, error);
+    return hash_files(model, NULL, hash_add_sample, out, error);
 }
 
-enum status checkpoint_files_content(const struct model *model, char out[HASH_TEXT], struct error *error)
+enum status checkpoint_files_content(const struct model *model, const struct monitor *monitor, char out[HASH_TEXT],
+                                     struct error *error)
 {
-    return hash_files(model, hash_add_file, out, error);
+    return hash_files(model, monitor, hash_add_file, out, error);
 }
 
 static json_t *list_files(const struct model *model)
@@ -108,7 +116,7 @@ enum status checkpoint_files_read(const char *path, const char *config, struct c
     (void)snprintf(out->architecture, sizeof out->architecture, "%s", model->config.architecture->model_type);
     (void)snprintf(out->dtype, sizeof out->dtype, "%s", dtype_info(weights_dtype(model->weights, NULL))->name);
     if ((status = checkpoint_files_fingerprint(model, out->fingerprint, error)) != STATUS_OK) goto done;
-    if (out->bytes <= HASH_AT_ONCE) status = checkpoint_files_content(model, out->sha256, error);
+    if (out->bytes <= HASH_AT_ONCE) status = checkpoint_files_content(model, NULL, out->sha256, error);
     if (status != STATUS_OK) goto done;
     if ((out->files = list_files(model)) == NULL)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a list of files");

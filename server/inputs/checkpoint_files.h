@@ -26,10 +26,11 @@ MUST_CHECK enum status checkpoint_files_read(const char *path, const char *confi
 void checkpoint_files_reset(struct checkpoint_files *files);
 
 /* Of headers, sizes and samples of the content; of the whole content. Both over the weight files, config.json and what
- * was given beside it. */
+ * was given beside it. `monitor` (may be NULL) is told of the bytes read and may stop it. */
 MUST_CHECK enum status checkpoint_files_fingerprint(const struct model *model, char out[HASH_TEXT],
                                                     struct error *error);
-MUST_CHECK enum status checkpoint_files_content(const struct model *model, char out[HASH_TEXT], struct error *error);
+MUST_CHECK enum status checkpoint_files_content(const struct model *model, const struct monitor *monitor,
+                                                char out[HASH_TEXT], struct error *error);
 
 /* Reads the files at `row`->path and inserts the checkpoint; what `row` leaves NULL of step, tokens and learning rate
  * comes from the training state, else from `guess` (may be NULL); the rate of a published run from what is known of it

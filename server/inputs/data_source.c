@@ -45,20 +45,28 @@ enum status data_source_parse(const char *format, const json_t *definition, stru
     return parse_dtype(json_string_value(json_object_get(definition, "dtype")), &out->dtype, error);
 }
 
-/* All files, by `add`; *bytes is their size. */
-static enum status hash_files(const struct dataset_source *source,
+static int64_t bytes_of(const struct dataset_files *files)
+{
+    struct stat info;
+    int64_t bytes = 0;
+    for (int64_t i = 0; i < files->count; i++) bytes += stat(files->paths[i], &info) == 0 ? info.st_size : 0;
+    return bytes;
+}
+
+/* All files, by `add`, watched by `monitor` (may be NULL); *bytes is their size. */
+static enum status hash_files(const struct dataset_source *source, const struct monitor *monitor,
                               enum status (*add)(struct hash *, const char *, struct error *), char out[HASH_TEXT],
                               int64_t *bytes, struct error *error)
 {
     struct dataset_files files = {0};
     struct hash *hash = NULL;
-    struct stat info;
     enum status status = dataset_files_list(source, &files, error);
     if (status == STATUS_OK) status = hash_new(&hash, error);
-    *bytes = 0;
+    *bytes = bytes_of(&files);
+    if (status == STATUS_OK) hash_watch(hash, monitor, *bytes);
     for (int64_t i = 0; i < files.count && status == STATUS_OK; i++) {
-        if (stat(files.paths[i], &info) == 0) *bytes += info.st_size;
-        status = add(hash, files.paths[i], error);
+        if (monitor != NULL) status = monitor_check(monitor, error);
+        if (status == STATUS_OK) status = add(hash, files.paths[i], error);
     }
     if (status == STATUS_OK)
         status = hash_finish(hash, out, error);
@@ -68,13 +76,14 @@ static enum status hash_files(const struct dataset_source *source,
     return status;
 }
 
-enum status data_source_read(const struct dataset_source *source, struct data_source_files *out, struct error *error)
+enum status data_source_read(const struct dataset_source *source, const struct monitor *monitor,
+                             struct data_source_files *out, struct error *error)
 {
     int64_t bytes = 0;
     *out = (struct data_source_files){0};
-    const enum status status = hash_files(source, hash_add_sample, out->fingerprint, &bytes, error);
-    return status == STATUS_OK && bytes <= HASH_AT_ONCE ? hash_files(source, hash_add_file, out->sha256, &bytes, error)
-                                                        : status;
+    const enum status status = hash_files(source, monitor, hash_add_sample, out->fingerprint, &bytes, error);
+    if (status != STATUS_OK || bytes > HASH_AT_ONCE) return status;
+    return hash_files(source, monitor, hash_add_file, out->sha256, &bytes, error);
 }
 
 bool data_source_is_text(const struct dataset_source *source)
@@ -107,7 +116,8 @@ static enum status hash_now(const struct run_context *context, struct data_sourc
     int64_t bytes;
     if (context->planning) return STATUS_OK;
     monitor_log(context->monitor, "hashing the dataset, once");
-    const enum status status = hash_files(&source->source, hash_add_file, source->row.sha256, &bytes, error);
+    const enum status status =
+        hash_files(&source->source, context->monitor, hash_add_file, source->row.sha256, &bytes, error);
     return status == STATUS_OK ? dataset_set_content(context->connection, &source->row.id, source->row.sha256, error)
                                : status;
 }
@@ -120,9 +130,9 @@ static enum status check_files(const struct run_context *context, struct data_so
     struct dataset *row = &source->row;
     enum status status = roots_resolve(context->roots, source->source.path, "", canonical, sizeof canonical, error);
     const bool sampled = row->fingerprint[0] != '\0'; /* older rows are not */
-    if (status == STATUS_OK) status = data_source_read(&source->source, &found, error);
-    if (status == STATUS_OK && !sampled && found.sha256[0] == '\0')
-        status = hash_files(&source->source, hash_add_file, found.sha256, &bytes, error);
+    if (status == STATUS_OK) status = data_source_read(&source->source, context->monitor, &found, error);
+    if (status == STATUS_OK && !sampled && found.sha256[0] == '\0' && !context->planning)
+        status = hash_files(&source->source, context->monitor, hash_add_file, found.sha256, &bytes, error);
     if (status != STATUS_OK) return status;
     const bool hashed = found.sha256[0] != '\0' && row->sha256[0] != '\0';
     if ((sampled && strcmp(found.fingerprint, row->fingerprint) != 0) ||

@@ -61,8 +61,9 @@ MUST_CHECK enum status data_source_parse(const char *format, const json_t *defin
 struct data_source_files {
     char fingerprint[HASH_TEXT], sha256[HASH_TEXT];
 };
-MUST_CHECK enum status data_source_read(const struct dataset_source *source, struct data_source_files *out,
-                                        struct error *error);
+/* `monitor` may be NULL; its statuses are given. */
+MUST_CHECK enum status data_source_read(const struct dataset_source *source, const struct monitor *monitor,
+                                        struct data_source_files *out, struct error *error);
 
 /* Whether a tokenizer is needed. */
 bool data_source_is_text(const struct dataset_source *source);

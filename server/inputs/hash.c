@@ -12,6 +12,8 @@ enum { CHUNK = 1 << 20, SAMPLE = 1 << 14, SAMPLES = 64 };
 struct hash {
     EVP_MD_CTX *context;
     bool failed;
+    const struct monitor *monitor; /* lent */
+    int64_t done, total;           /* for it */
 };
 
 enum status hash_new(struct hash **out, struct error *error)
@@ -56,12 +58,27 @@ void hash_free(struct hash *hash)
     free(hash);
 }
 
+void hash_watch(struct hash *hash, const struct monitor *monitor, int64_t total)
+{
+    hash->monitor = monitor;
+    hash->total = total;
+}
+
+enum status hash_add_part(struct hash *hash, const void *bytes, size_t length, struct error *error)
+{
+    hash_add(hash, bytes, length);
+    hash->done += (int64_t)length;
+    monitor_progress(hash->monitor, hash->done, hash->total > hash->done ? hash->total : hash->done, "byte");
+    return monitor_check(hash->monitor, error);
+}
+
 /* Chunks of `chunk` bytes, `stride` apart. */
-static enum status add_chunks(struct hash *hash, const char *path, int64_t chunk, int64_t chunks, struct error *error)
+static enum status add_chunks(struct hash *hash, const char *path, int64_t chunk, int64_t chunks, int64_t most,
+                              struct error *error)
 {
     struct file *file = NULL;
     char *bytes = NULL;
-    enum status status = file_open(AT_FDCWD, path, FILE_FOLLOW_LINKS, INT64_MAX, &file, error);
+    enum status status = file_open(AT_FDCWD, path, FILE_FOLLOW_LINKS, most, &file, error);
     if (status != STATUS_OK) return status;
     const int64_t size = file_bytes(file);
     const int64_t stride = chunks > 0 && size / chunks > chunk ? size / chunks : chunk;
@@ -71,7 +88,10 @@ static enum status add_chunks(struct hash *hash, const char *path, int64_t chunk
     for (int64_t at = 0; status == STATUS_OK && at < size; at += stride) {
         const size_t length = (size_t)(size - at < chunk ? size - at : chunk);
         status = file_read(file, at, bytes, length, error);
-        if (status == STATUS_OK) hash_add(hash, bytes, length);
+        if (status == STATUS_OK && chunks == 0)
+            status = hash_add_part(hash, bytes, length, error);
+        else if (status == STATUS_OK)
+            hash_add(hash, bytes, length);
     }
     free(bytes);
     file_close(file);
@@ -80,12 +100,17 @@ static enum status add_chunks(struct hash *hash, const char *path, int64_t chunk
 
 enum status hash_add_file(struct hash *hash, const char *path, struct error *error)
 {
-    return add_chunks(hash, path, CHUNK, 0, error);
+    return add_chunks(hash, path, CHUNK, 0, INT64_MAX, error);
+}
+
+enum status hash_add_small_file(struct hash *hash, const char *path, int64_t most, struct error *error)
+{
+    return add_chunks(hash, path, CHUNK, 0, most, error);
 }
 
 enum status hash_add_sample(struct hash *hash, const char *path, struct error *error)
 {
-    return add_chunks(hash, path, SAMPLE, SAMPLES, error);
+    return add_chunks(hash, path, SAMPLE, SAMPLES, INT64_MAX, error);
 }
 
 enum status hash_json(const json_t *value, char out[HASH_TEXT], struct error *error)

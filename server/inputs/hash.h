@@ -3,6 +3,7 @@
 #define INPUTS_HASH_H
 
 #include "base/error.h"
+#include "base/monitor.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -23,9 +24,19 @@ MUST_CHECK enum status hash_finish(struct hash *hash, char out[HASH_TEXT], struc
 MUST_CHECK enum status hash_finish_bytes(struct hash *hash, unsigned char out[32], struct error *error);
 void hash_free(struct hash *hash); /* NULL is fine */
 
-/* Adds all bytes of the regular file at `path`; `label` names it in errors. STATUS_INPUT_CHANGED when it shrinks
- * meanwhile. */
+/* From now on hash_add_file and hash_add_part tell `monitor` (lent; may be NULL) how many bytes of `total` they have
+ * read, and ask it at every piece whether to stop: hundreds of gigabytes take an hour. */
+void hash_watch(struct hash *hash, const struct monitor *monitor, int64_t total);
+
+/* Bytes of something long, told to the monitor. Statuses of the monitor. */
+MUST_CHECK enum status hash_add_part(struct hash *hash, const void *bytes, size_t length, struct error *error);
+
+/* Adds all bytes of the regular file at `path`. STATUS_INPUT_CHANGED when it shrinks meanwhile; statuses of the
+ * monitor. */
 MUST_CHECK enum status hash_add_file(struct hash *hash, const char *path, struct error *error);
+
+/* The same of a file that must not be larger than `most` bytes, and is hashed while somebody waits. STATUS_INVALID. */
+MUST_CHECK enum status hash_add_small_file(struct hash *hash, const char *path, int64_t most, struct error *error);
 
 /* Adds some of the file's bytes, spread evenly over it: cheap, and different checkpoints of one training run differ
  * everywhere. */

@@ -49,7 +49,8 @@ static enum status check_content(const struct run_context *context, struct input
             inputs->row.name);
     if (inputs->row.sha256[0] != '\0' || context->planning) return STATUS_OK;
     monitor_log(context->monitor, "hashing the checkpoint, once");
-    if ((status = checkpoint_files_content(inputs->model, inputs->row.sha256, error)) != STATUS_OK) return status;
+    if ((status = checkpoint_files_content(inputs->model, context->monitor, inputs->row.sha256, error)) != STATUS_OK)
+        return status;
     return checkpoint_set_content(context->connection, &inputs->row.id, inputs->row.sha256, error);
 }
 
@@ -178,7 +179,7 @@ static enum status hash_tokenizer(const char *path, char sha256[HASH_TEXT], stru
     if (tokenizer_gguf_is(path)) {
         if ((status = tokenizer_gguf_text(path, &text, error)) == STATUS_OK) hash_add(hash, text.bytes, text.size);
     } else {
-        status = hash_add_file(hash, path, error);
+        status = hash_add_small_file(hash, path, TOKENIZER_FILE_LIMIT, error);
     }
     text_free(&text);
     if (status == STATUS_OK) return hash_finish(hash, sha256, error);

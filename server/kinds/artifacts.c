@@ -183,7 +183,8 @@ void artifact_abandon(struct artifact_writer *writer)
     free(writer);
 }
 
-static enum status hash_all(int fd, struct artifact_writer *writer, bool copy, struct error *error)
+static enum status hash_all(int fd, struct artifact_writer *writer, bool copy, const struct monitor *monitor,
+                            struct error *error)
 {
     char *buffer = malloc(BUFFER_BYTES);
     enum status status =
@@ -192,7 +193,8 @@ static enum status hash_all(int fd, struct artifact_writer *writer, bool copy, s
         const ssize_t length = read(fd, buffer, BUFFER_BYTES);
         if (length < 0 && errno == EINTR) continue;
         if (length < 0) status = error_set_errno(error, "cannot read a finished file");
-        if (length <= 0) break;
+        if (length > 0) status = monitor_check(monitor, error);
+        if (length <= 0 || status != STATUS_OK) break;
         if (copy) {
             status = artifact_write(writer, buffer, (size_t)length, error);
         } else {
@@ -218,14 +220,14 @@ static bool link_in(const struct artifact_writer *writer, int fd, const char *pa
 }
 
 enum status artifact_publish_file(struct artifacts *artifacts, const char *name, const char *media_type,
-                                  const char *path, struct error *error)
+                                  const char *path, const struct monitor *monitor, struct error *error)
 {
     struct artifact_writer *writer = NULL;
     int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
     if (fd < 0) return error_set_errno(error, "cannot open a finished file");
     enum status status = artifact_open(artifacts, name, media_type, &writer, error);
     const bool linked = status == STATUS_OK && link_in(writer, fd, path);
-    if (status == STATUS_OK) status = hash_all(fd, writer, !linked, error);
+    if (status == STATUS_OK) status = hash_all(fd, writer, !linked, monitor, error);
     if (linked) { /* it is the one to be made durable */
         const int empty = writer->fd;
         writer->fd = fd;

@@ -5,6 +5,7 @@
 #define KINDS_ARTIFACTS_H
 
 #include "base/error.h"
+#include "base/monitor.h"
 #include "store/queue.h" /* struct queue_artifact */
 
 #include <stdint.h>
@@ -30,9 +31,9 @@ MUST_CHECK enum status artifact_publish(struct artifact_writer *writer, struct e
 void artifact_abandon(struct artifact_writer *writer); /* removes the temporary file; NULL is fine */
 
 /* Publishes a finished file at `path`, which nobody changes any more: as a second link where it lies on the same file
- * system, else as a copy. */
+ * system, else as a copy. `monitor` (may be NULL) may stop it: its statuses. */
 MUST_CHECK enum status artifact_publish_file(struct artifacts *artifacts, const char *name, const char *media_type,
-                                             const char *path, struct error *error);
+                                             const char *path, const struct monitor *monitor, struct error *error);
 
 /* What has been published, lent. */
 const struct queue_artifact *artifacts_items(const struct artifacts *artifacts, size_t *count);

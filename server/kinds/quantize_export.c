@@ -156,7 +156,7 @@ static enum status publish_files(const struct run_context *context, const struct
     for (int64_t i = 0; status == STATUS_OK && i < out->file_count; i++) {
         const char *name = out->files[i];
         if ((status = path_of(path, directory, name, error)) == STATUS_OK)
-            status = artifact_publish_file(context->artifacts, name, media_type(name), path, error);
+            status = artifact_publish_file(context->artifacts, name, media_type(name), path, context->monitor, error);
     }
     return status;
 }

@@ -52,7 +52,7 @@ static enum status check_tokenizer(struct run_request *request, const struct tra
         roots_resolve(request->roots, params->tokenizer.path, "/params/tokenizer/path", path, sizeof path, error);
     if (status == STATUS_OK) status = hash_new(&hash, error);
     if (status != STATUS_OK) return status;
-    if ((status = hash_add_file(hash, path, error)) != STATUS_OK) {
+    if ((status = hash_add_small_file(hash, path, TOKENIZER_FILE_LIMIT, error)) != STATUS_OK) {
         hash_free(hash);
         return status;
     }

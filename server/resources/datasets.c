@@ -219,7 +219,7 @@ static enum status insert_files(struct http_context *context, const struct datas
     if (status == STATUS_OK) status = define(given, format, path, &definition, error);
     if (status == STATUS_OK) status = data_source_parse(format, definition, &source, error);
     if (status == STATUS_OK) {
-        status = data_source_read(&source, &files, error);
+        status = data_source_read(&source, NULL, &files, error);
         if (status != STATUS_OK && error->pointer[0] == '\0')
             (void)snprintf(error->pointer, sizeof error->pointer, "/path");
         if (status == STATUS_NOT_FOUND || status == STATUS_FORBIDDEN)

@@ -119,6 +119,49 @@ static void test_files_do_not_run_into_each_other(void **state)
     }
 }
 
+/* What a run that hashes tells, and after how many questions it is stopped. */
+struct listener {
+    int64_t done, total;
+    int questions, patience;
+};
+
+static void hear(void *owner, int64_t done, int64_t total, const char *unit)
+{
+    struct listener *listener = owner;
+    assert_string_equal(unit, "byte");
+    assert_true(done > listener->done);
+    listener->done = done;
+    listener->total = total;
+}
+
+static enum status ask_on(void *owner, struct error *error)
+{
+    struct listener *listener = owner;
+    return listener->questions++ < listener->patience ? STATUS_OK : error_set(error, STATUS_CANCELLED, "enough");
+}
+
+/* 64 GiB would take minutes: it is told of, and stopped, within a few mebibytes. */
+static void test_hashing_is_told_of_and_can_be_stopped(void **state)
+{
+    char path[] = "/tmp/deltaq-hash-XXXXXX";
+    const int file = mkstemp(path);
+    struct listener listener = {.patience = 3};
+    const struct monitor monitor = {.owner = &listener, .progress = hear, .check = ask_on};
+    const int64_t size = INT64_C(64) << 30;
+    struct hash *hash;
+    struct error error;
+    (void)state;
+    assert_int_equal(ftruncate(file, size), 0);
+    assert_int_equal(hash_new(&hash, &error), STATUS_OK);
+    hash_watch(hash, &monitor, size);
+    assert_int_equal(hash_add_file(hash, path, &error), STATUS_CANCELLED);
+    assert_true(listener.done == INT64_C(4) << 20 && listener.total == size);
+    assert_int_equal(hash_add_small_file(hash, path, 1 << 20, &error), STATUS_TOO_LARGE);
+    hash_free(hash);
+    (void)close(file);
+    (void)unlink(path);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -127,6 +170,7 @@ int main(void)
         cmocka_unit_test(test_samples_see_changes_of_size_and_spread_content),
         cmocka_unit_test(test_samples_are_spread_to_the_end),
         cmocka_unit_test(test_files_do_not_run_into_each_other),
+        cmocka_unit_test(test_hashing_is_told_of_and_can_be_stopped),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
