@@ -17,7 +17,7 @@ struct option_row {
     const char *help;
 };
 
-enum { OPTIONS_MAX = 24 };
+enum { OPTIONS_MAX = 32 };
 
 struct options {
     const struct option_row *rows; /* ends with a NULL flag */

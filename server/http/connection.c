@@ -18,7 +18,7 @@
 /* The rest of a small refused body is read, so that its connection can be used again. */
 enum { SWALLOW_MAX = 64 << 10 };
 
-static int connection_descriptor(struct MHD_Connection *connection)
+int connection_descriptor(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     return info != NULL ? info->connect_fd : -1;
@@ -27,7 +27,7 @@ static int connection_descriptor(struct MHD_Connection *connection)
 void connection_notify(void *closure, struct MHD_Connection *connection, void **socket_context,
                        enum MHD_ConnectionNotificationCode code)
 {
-    struct http_server *server = closure;
+    struct http_server *server = ((const struct front *)closure)->server;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         metrics_connections(server->metrics, 1);
         *socket_context =
@@ -41,11 +41,13 @@ void connection_notify(void *closure, struct MHD_Connection *connection, void **
 
 void *connection_request_line(void *closure, const char *target, struct MHD_Connection *connection)
 {
-    struct http_server *server = closure;
+    const struct front *front = closure;
+    struct http_server *server = front->server;
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_SOCKET_CONTEXT);
     struct exchange *exchange = calloc(1, sizeof *exchange);
     if (exchange == NULL) return NULL;
     exchange->server = server;
+    exchange->front = front;
     exchange->connection = connection;
     exchange->entry = info != NULL ? info->socket_context : NULL;
     exchange->started_ms = clock_milliseconds();
@@ -85,7 +87,7 @@ void exchange_free(struct exchange *exchange)
 void connection_completed(void *closure, struct MHD_Connection *connection, void **slot,
                           enum MHD_RequestTerminationCode code)
 {
-    struct http_server *server = closure;
+    struct http_server *server = ((const struct front *)closure)->server;
     struct exchange *exchange = *slot;
     (void)connection;
     (void)code;
@@ -186,7 +188,7 @@ static void request_fill(struct exchange *exchange, const char *method)
 static enum problem_id check_head(struct exchange *exchange, const char *method, const char *version,
                                   struct lint_body *body, struct error *error)
 {
-    struct http_server *server = exchange->server;
+    const struct front *front = exchange->front;
     struct header_walk walk = {.exchange = exchange};
     enum problem_id problem;
     char own[128];
@@ -202,8 +204,10 @@ static enum problem_id check_head(struct exchange *exchange, const char *method,
     if ((problem = lint_head(&exchange->request, method, exchange->target, version, body, error)) != PROBLEM_NONE)
         return problem;
     const bool local =
-        server->wildcard && listen_local_name(connection_descriptor(exchange->connection), own, sizeof own);
-    if ((problem = lint_host(&exchange->request, server->hosts, local ? own : NULL, error)) != PROBLEM_NONE)
+        front->wildcard && listen_local_name(connection_descriptor(exchange->connection), own, sizeof own);
+    /* No name leads a browser to a unix socket. */
+    if (front->kind != FRONT_SOCKET &&
+        (problem = lint_host(&exchange->request, front->hosts, local ? own : NULL, error)) != PROBLEM_NONE)
         return problem;
     return lint_origin(&exchange->request, method, error);
 }
@@ -307,6 +311,11 @@ static enum MHD_Result begin(struct exchange *exchange, const char *method, cons
         const struct problem row = problem_of_status(status);
         return refuse(exchange, &body, &row, &error);
     }
+    const bool probes = exchange->front->kind == FRONT_PROBES;
+    if (probes && (match == ROUTE_UNKNOWN || (match == ROUTE_FOUND && !(exchange->route->flags & ROUTE_PROBE)))) {
+        (void)error_set(&error, STATUS_NOT_FOUND, "this address answers /healthz, /readyz and /metrics alone");
+        return refuse_row(exchange, &body, PROBLEM_ROUTE_UNKNOWN, &error);
+    }
     if (match == ROUTE_UNKNOWN) return begin_unrouted(exchange, &body, &error);
     if (match == ROUTE_METHOD) return begin_other_method(exchange, &body, allow, &error);
     exchange->metric = metrics_row(server->metrics, exchange->route);
@@ -404,7 +413,10 @@ static enum MHD_Result dispatch(struct exchange *exchange)
     reaper_deadline(server->reaper, exchange->entry, -1);
     exchange->stage = EXCHANGE_HANDLING;
     MHD_suspend_connection(exchange->connection);
-    if (handler_pool_push(server->pool, exchange)) return MHD_YES;
+    const unsigned flags = exchange->route->flags;
+    const enum pool_kind kind = flags & ROUTE_PROBE ? POOL_PROBES : flags & ROUTE_WORK ? POOL_WORK : POOL_PLAIN;
+    exchange->pool = server->pools[kind];
+    if (handler_pool_push(exchange->pool, exchange)) return MHD_YES;
     struct error error;
     const struct problem problem = problem_row(PROBLEM_BUSY);
     (void)error_set(&error, STATUS_UNAVAILABLE, "%s",
@@ -416,11 +428,11 @@ static enum MHD_Result dispatch(struct exchange *exchange)
     return MHD_YES;
 }
 
-enum MHD_Result connection_access(void *server, struct MHD_Connection *connection, const char *url, const char *method,
+enum MHD_Result connection_access(void *front, struct MHD_Connection *connection, const char *url, const char *method,
                                   const char *version, const char *upload, size_t *upload_size, void **slot)
 {
     struct exchange *exchange = *slot;
-    (void)server;
+    (void)front;
     (void)connection;
     (void)url;
     if (exchange == NULL) return MHD_NO; /* no memory for it */

@@ -5,20 +5,23 @@
 
 #include "http/exchange.h"
 
-/* MHD_NotifyConnectionCallback: `server` as closure. */
-void connection_notify(void *server, struct MHD_Connection *connection, void **socket_context,
+/* MHD_NotifyConnectionCallback: a struct front as closure, as for all of these. */
+void connection_notify(void *front, struct MHD_Connection *connection, void **socket_context,
                        enum MHD_ConnectionNotificationCode code);
 
 /* The URI-log callback: makes the exchange, and keeps the request target as it was sent. */
-void *connection_request_line(void *server, const char *target, struct MHD_Connection *connection);
+void *connection_request_line(void *front, const char *target, struct MHD_Connection *connection);
 
-/* Changes nothing, because the router decodes escapes, once. */
-size_t connection_unescape(void *server, struct MHD_Connection *connection, char *text);
+/* Leaves escapes as they are: the router decodes, once. */
+size_t connection_unescape(void *front, struct MHD_Connection *connection, char *text);
 
 /* MHD_AccessHandlerCallback and MHD_RequestCompletedCallback. */
-enum MHD_Result connection_access(void *server, struct MHD_Connection *connection, const char *url, const char *method,
+enum MHD_Result connection_access(void *front, struct MHD_Connection *connection, const char *url, const char *method,
                                   const char *version, const char *upload, size_t *upload_size, void **exchange);
-void connection_completed(void *server, struct MHD_Connection *connection, void **exchange,
+void connection_completed(void *front, struct MHD_Connection *connection, void **exchange,
                           enum MHD_RequestTerminationCode code);
+
+/* Its socket; -1 when that is not known. */
+int connection_descriptor(struct MHD_Connection *connection);
 
 #endif

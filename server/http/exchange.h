@@ -66,9 +66,25 @@ enum exchange_stage {
     EXCHANGE_ANSWERED
 };
 
+/* Where connections come in. */
+enum front_kind { FRONT_MAIN, FRONT_SOCKET, FRONT_PROBES, FRONT_COUNT };
+
+struct front {
+    enum front_kind kind;
+    struct http_server *server; /* lent */
+    struct MHD_Daemon *daemon;  /* NULL: there is none */
+    char **hosts;               /* owned, ends with NULL */
+    bool wildcard; /* bound to all addresses: Host may be the literal address that the client connected to */
+};
+
+/* Who runs handlers: each with threads and a queue of its own. */
+enum pool_kind { POOL_PLAIN, POOL_PROBES, POOL_WORK, POOL_COUNT };
+
 struct exchange {
     struct exchange *next; /* in the pool's queue or the waiters' list */
     struct http_server *server;
+    const struct front *front;
+    struct handler_pool *pool; /* whose it is; lent */
     struct MHD_Connection *connection;
     struct reaper_entry *entry; /* of the connection; lent */
     struct request request;
@@ -100,15 +116,13 @@ struct exchange {
 
 struct http_server {
     struct http_options options; /* limits filled in */
-    struct MHD_Daemon *daemon;
-    struct handler_pool *pool;
+    struct front fronts[FRONT_COUNT];
+    struct handler_pool *pools[POOL_COUNT];
     struct waiters *waiters;
     struct streams *streams;
     struct reaper *reaper;
     struct metrics *metrics;
-    char **hosts; /* owned, ends with NULL */
     char url[128];
-    bool wildcard; /* bound to all addresses: Host may be the literal address that the client connected to */
     atomic_bool stopping;
     atomic_uint active;       /* exchanges begun and not completed */
     atomic_size_t body_bytes; /* of all bodies being held */

@@ -1,8 +1,10 @@
 #include "http/handler_pool.h"
 
 #include "http/clock.h"
+#include "http/connection.h"
 #include "http/idempotent.h"
 #include "http/json_body.h"
+#include "http/peer.h"
 #include "http/precondition.h"
 #include "http/waiters.h"
 
@@ -48,6 +50,8 @@ static enum status authorize(struct exchange *exchange, void *thread, struct err
     struct request *request = &exchange->request;
     request->principal = (struct principal){.scope = SCOPE_ADMIN};
     if (options->authorize == NULL || exchange->route->scope == SCOPE_NONE) return STATUS_OK;
+    if (bearer_token(request) == NULL)
+        request->principal.local = options->trust_loopback || peer_is_ours(connection_descriptor(exchange->connection));
     enum status status =
         options->authorize(thread, bearer_token(request), exchange->route->scope, &request->principal, error);
     if (status == STATUS_UNAUTHORIZED)
@@ -105,7 +109,7 @@ static enum problem_id call_conditional(struct exchange *exchange, struct http_c
 {
     enum problem_id problem = PROBLEM_NONE;
     const bool conditional = precondition_given(exchange) && exchange->request.remembered[0] == '\0';
-    pthread_mutex_t *lock = &exchange->server->pool->conditional;
+    pthread_mutex_t *lock = &exchange->server->pools[POOL_PLAIN]->conditional;
     if (conditional) {
         pthread_mutex_lock(lock);
         problem = precondition_check(exchange, context->thread, error);
@@ -255,21 +259,21 @@ unsigned handler_pool_depth(struct handler_pool *pool)
     return depth;
 }
 
-enum status handler_pool_start(struct http_server *server, struct handler_pool **out, struct error *error)
+enum status handler_pool_start(struct http_server *server, int threads, unsigned limit, struct handler_pool **out,
+                               struct error *error)
 {
     const struct http_options *options = &server->options;
     enum status status = STATUS_OK;
-    const int wanted = options->handler_threads;
-    struct handler_pool *pool = calloc(1, sizeof *pool + (size_t)wanted * sizeof pool->threads[0]);
+    struct handler_pool *pool = calloc(1, sizeof *pool + (size_t)threads * sizeof pool->threads[0]);
     *out = NULL;
     if (pool == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for the handler threads");
     pool->server = server;
-    pool->limit = options->limits.queue;
+    pool->limit = limit;
     (void)pthread_mutex_init(&pool->mutex, NULL);
     (void)pthread_cond_init(&pool->changed, NULL);
     (void)pthread_mutex_init(&pool->conditional, NULL);
     (void)sem_init(&pool->parsers, 0, PARSERS);
-    while (pool->count < wanted) {
+    while (pool->count < threads) {
         struct handler_thread *thread = &pool->threads[pool->count];
         thread->pool = pool;
         if (options->thread_open != NULL &&

@@ -7,8 +7,10 @@
 
 struct handler_pool;
 
-/* `server` is lent and has its waiters already. The caller owns *out. STATUS_NO_MEMORY, statuses of thread_open. */
-MUST_CHECK enum status handler_pool_start(struct http_server *server, struct handler_pool **out, struct error *error);
+/* `threads` threads and a queue of `limit`. `server` is lent; its waiters exist by then. The caller owns *out.
+ * STATUS_NO_MEMORY, what thread_open gave. */
+MUST_CHECK enum status handler_pool_start(struct http_server *server, int threads, unsigned limit,
+                                          struct handler_pool **out, struct error *error);
 
 /* Queues the exchange, whose connection is suspended. False when the queue is full or the pool stops; the caller then
  * keeps the exchange. */

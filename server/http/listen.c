@@ -9,6 +9,8 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
 #include <unistd.h>
 
 enum { BACKLOG = 1024, HOST_SIZE = 256 };
@@ -182,6 +184,37 @@ enum status listen_refuse(const char *address, struct error *error)
         "refusing to listen on %.80s without a token: others could use it; make one first (deltaq token create "
         "--scope admin, with the same --data-dir or --database-url) or listen on 127.0.0.1",
         address);
+}
+
+/* Whether somebody answers there. */
+static bool is_served(const struct sockaddr_un *address)
+{
+    const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    const bool served = probe >= 0 && (connect(probe, (const struct sockaddr *)address, sizeof *address) == 0 ||
+                                       (errno != ECONNREFUSED && errno != ENOENT));
+    if (probe >= 0) (void)close(probe);
+    return served;
+}
+
+enum status listen_open_socket(const char *path, struct listener *out, struct error *error)
+{
+    struct sockaddr_un address = {.sun_family = AF_UNIX};
+    struct stat there;
+    *out = (struct listener){.descriptor = -1};
+    if (strlen(path) >= sizeof address.sun_path)
+        return error_set(error, STATUS_INVALID, "--socket: a path of at most %zu bytes", sizeof address.sun_path - 1);
+    (void)snprintf(address.sun_path, sizeof address.sun_path, "%s", path);
+    if (lstat(path, &there) == 0 && S_ISSOCK(there.st_mode) && !is_served(&address)) (void)unlink(path);
+    const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
+    if (descriptor < 0) return bind_failed(path, error);
+    if (bind(descriptor, (const struct sockaddr *)&address, sizeof address) != 0 || chmod(path, 0666) != 0 ||
+        listen(descriptor, BACKLOG) != 0) {
+        const enum status status = bind_failed(path, error);
+        (void)close(descriptor);
+        return status;
+    }
+    out->descriptor = descriptor;
+    return STATUS_OK;
 }
 
 enum status listen_open(const char *address, const char *const *extra, bool token_configured, struct listener *out,

@@ -18,8 +18,11 @@ struct listener {
  * STATUS_NO_MEMORY; nothing is open then. */
 MUST_CHECK enum status listen_open(const char *address, const char *const *extra, bool token_configured,
                                    struct listener *out, struct error *error);
-/* Checks whether listen_open could open `address` now (apart from the token) and whether it is a loopback address.
- * Leaves nothing open. */
+/* The same of a unix socket at `path`, which any user may connect to who can reach the directory. A socket that nobody
+ * listens on any more is replaced. It has no hosts and no url. */
+MUST_CHECK enum status listen_open_socket(const char *path, struct listener *out, struct error *error);
+/* Whether listen_open could open `address` now, a token apart, and whether it is one of the loopback. Leaves nothing
+ * open. */
 MUST_CHECK enum status listen_check(const char *address, bool *loopback, struct error *error);
 
 /* Refuses an address that other machines reach while there is no token. Returns STATUS_FORBIDDEN. */

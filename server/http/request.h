@@ -16,6 +16,7 @@ enum scope { SCOPE_NONE, SCOPE_READ, SCOPE_WRITE, SCOPE_ADMIN };
 struct principal {
     char name[64]; /* token id; "" when no token was needed */
     enum scope scope;
+    bool local; /* before that: the client is our own user or root on this machine, or all there are trusted */
 };
 
 struct name_value {

@@ -26,6 +26,10 @@ enum {
     ROUTE_INLINE = 1,
     /* Strings in the body may hold \u0000 (use json_string_length). */
     ROUTE_BODY_TEXT = 2,
+    /* Answered on the listener for probes too, and on a handler thread of their own. */
+    ROUTE_PROBE = 4,
+    /* The handler computes: it runs on handler threads of its own, so that others need not wait for it. */
+    ROUTE_WORK = 8,
 };
 
 enum { HTTP_BODY_LIMIT = 1 << 20, HTTP_BODY_LIMIT_LARGE = 16 << 20 };

@@ -14,7 +14,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CONNECTION_MEMORY = 32 << 10 };
+enum { CONNECTION_MEMORY = 32 << 10, PROBE_CONNECTIONS = 32, PROBE_QUEUE = 32, WORK_THREADS = 2, WORK_QUEUE = 32 };
 
 /* Version 1.0 has levels of discipline. The strict mode of 0.9 adds only the check for a missing Host, and answers such
  * a request with two response heads, so the lint makes that check instead. */
@@ -56,7 +56,8 @@ static void limits_fill(struct http_options *options)
 static void release(void *closure, struct exchange *exchange)
 {
     struct http_server *server = closure;
-    handler_pool_push_again(server->pool, exchange);
+    (void)server;
+    handler_pool_push_again(exchange->pool, exchange);
 }
 
 static void tick(void *closure)
@@ -65,33 +66,74 @@ static void tick(void *closure)
     waiters_tick(server->waiters);
 }
 
-static enum status daemon_start(struct http_server *server, struct listener *listener, struct error *error)
+static enum status daemon_start(struct front *front, struct listener *listener, unsigned connections,
+                                struct error *error)
 {
-    const struct http_options *options = &server->options;
+    const struct http_options *options = &front->server->options;
     const unsigned flags =
         MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (listener->ipv6 ? MHD_USE_IPv6 : 0);
-    server->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, connection_access, server, MHD_OPTION_LISTEN_SOCKET, listener->descriptor,
-        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)options->network_threads, MHD_OPTION_CONNECTION_LIMIT,
-        options->limits.connections, MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY,
-        MHD_OPTION_CONNECTION_TIMEOUT, (unsigned)options->limits.idle_seconds, STRICT_OPTION,
-        MHD_OPTION_NOTIFY_CONNECTION, connection_notify, server, MHD_OPTION_NOTIFY_COMPLETED, connection_completed,
-        server, MHD_OPTION_URI_LOG_CALLBACK, connection_request_line, server, MHD_OPTION_UNESCAPE_CALLBACK,
-        connection_unescape, server, MHD_OPTION_END);
-    if (server->daemon == NULL)
+    front->daemon = MHD_start_daemon(
+        flags, 0, NULL, NULL, connection_access, front, MHD_OPTION_LISTEN_SOCKET, listener->descriptor,
+        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)options->network_threads, MHD_OPTION_CONNECTION_LIMIT, connections,
+        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT,
+        (unsigned)options->limits.idle_seconds, STRICT_OPTION, MHD_OPTION_NOTIFY_CONNECTION, connection_notify, front,
+        MHD_OPTION_NOTIFY_COMPLETED, connection_completed, front, MHD_OPTION_URI_LOG_CALLBACK, connection_request_line,
+        front, MHD_OPTION_UNESCAPE_CALLBACK, connection_unescape, front, MHD_OPTION_END);
+    if (front->daemon == NULL)
         return error_set(error, STATUS_IO, "the HTTP library refused to start; are there too few file descriptors?");
     listener->descriptor = -1; /* the daemon's now */
     return STATUS_OK;
 }
 
+/* Takes the listener over. */
+static enum status front_start(struct http_server *server, enum front_kind kind, struct listener *listener,
+                               struct error *error)
+{
+    struct front *front = &server->fronts[kind];
+    const struct http_limits *limits = &server->options.limits;
+    *front = (struct front){.kind = kind, .server = server, .hosts = listener->hosts, .wildcard = listener->wildcard};
+    listener->hosts = NULL;
+    const unsigned connections = kind == FRONT_PROBES ? PROBE_CONNECTIONS : limits->connections;
+    const enum status status = daemon_start(front, listener, connections, error);
+    if (listener->descriptor >= 0) (void)close(listener->descriptor);
+    listener->descriptor = -1;
+    return status;
+}
+
+static enum status fronts_start(struct http_server *server, struct listener *main, struct error *error)
+{
+    const struct http_options *options = &server->options;
+    struct listener listener;
+    enum status status = front_start(server, FRONT_MAIN, main, error);
+    if (status == STATUS_OK && options->probes != NULL &&
+        (status = listen_open(options->probes, options->allowed_hosts, true, &listener, error)) == STATUS_OK)
+        status = front_start(server, FRONT_PROBES, &listener, error);
+    if (status == STATUS_OK && options->socket != NULL &&
+        (status = listen_open_socket(options->socket, &listener, error)) == STATUS_OK)
+        status = front_start(server, FRONT_SOCKET, &listener, error);
+    return status;
+}
+
+static enum status pools_start(struct http_server *server, struct error *error)
+{
+    const struct http_options *options = &server->options;
+    const unsigned queue = options->limits.queue;
+    enum status status = handler_pool_start(server, options->handler_threads, queue, &server->pools[POOL_PLAIN], error);
+    if (status == STATUS_OK) status = handler_pool_start(server, 1, PROBE_QUEUE, &server->pools[POOL_PROBES], error);
+    if (status == STATUS_OK)
+        status = handler_pool_start(server, WORK_THREADS, WORK_QUEUE, &server->pools[POOL_WORK], error);
+    return status;
+}
+
 static void server_free(struct http_server *server)
 {
-    handler_pool_free(server->pool);
+    for (int i = 0; i < POOL_COUNT; i++) handler_pool_free(server->pools[i]);
     streams_free(server->streams);
     reaper_free(server->reaper);
     waiters_free(server->waiters);
     metrics_free(server->metrics);
-    listen_hosts_free(server->hosts);
+    for (int i = 0; i < FRONT_COUNT; i++) listen_hosts_free(server->fronts[i].hosts);
+    if (server->fronts[FRONT_SOCKET].server != NULL) (void)unlink(server->options.socket);
     free(server);
 }
 
@@ -108,22 +150,24 @@ enum status http_server_start(const struct http_options *options, struct http_se
     if ((status = listen_open(options->listen, options->allowed_hosts, options->token_configured, &listener, error)) !=
         STATUS_OK)
         goto done;
-    server->hosts = listener.hosts;
-    server->wildcard = listener.wildcard;
     (void)snprintf(server->url, sizeof server->url, "%s", listener.url);
     if ((status = metrics_new(options->routes, options->route_count, &server->metrics, error)) != STATUS_OK) goto done;
     if ((status = waiters_new(release, server, &server->waiters, error)) != STATUS_OK) goto done;
     if ((status = streams_start(&server->options, &server->streams, error)) != STATUS_OK) goto done;
-    if ((status = handler_pool_start(server, &server->pool, error)) != STATUS_OK) goto done;
+    if ((status = pools_start(server, error)) != STATUS_OK) goto done;
     if ((status = reaper_start(tick, server, &server->reaper, error)) != STATUS_OK) goto done;
-    if ((status = daemon_start(server, &listener, error)) != STATUS_OK) goto done;
+    if ((status = fronts_start(server, &listener, error)) != STATUS_OK) goto done;
     *out = server;
     server = NULL;
 done:
     if (listener.descriptor >= 0) (void)close(listener.descriptor);
+    listen_hosts_free(listener.hosts);
     if (server != NULL) {
+        for (int i = 0; i < FRONT_COUNT; i++)
+            if (server->fronts[i].daemon != NULL) MHD_stop_daemon(server->fronts[i].daemon);
         reaper_stop(server->reaper);
-        if (server->pool != NULL) handler_pool_stop(server->pool);
+        for (int i = 0; i < POOL_COUNT; i++)
+            if (server->pools[i] != NULL) handler_pool_stop(server->pools[i]);
         if (server->streams != NULL) streams_end(server->streams);
         server_free(server);
     }
@@ -141,10 +185,17 @@ void http_server_wake(struct http_server *server, const char *topic)
     streams_wake(server->streams, topic);
 }
 
+static unsigned pools_depth(const struct http_server *server)
+{
+    unsigned depth = 0;
+    for (int i = 0; i < POOL_COUNT; i++) depth += handler_pool_depth(server->pools[i]);
+    return depth;
+}
+
 void http_server_metrics(const struct http_server *server, struct buffer *out)
 {
-    metrics_render(server->metrics, handler_pool_depth(server->pool), waiters_count(server->waiters),
-                   streams_count(server->streams), out);
+    metrics_render(server->metrics, pools_depth(server), waiters_count(server->waiters), streams_count(server->streams),
+                   out);
 }
 
 /* Waits until no request is being answered, but no longer than stopping may take. */
@@ -159,14 +210,18 @@ void http_server_stop(struct http_server *server)
 {
     if (server == NULL) return;
     atomic_store(&server->stopping, true);
-    const MHD_socket descriptor = MHD_quiesce_daemon(server->daemon);
-    if (descriptor != MHD_INVALID_SOCKET) (void)close(descriptor);
+    for (int i = 0; i < FRONT_COUNT; i++) {
+        if (server->fronts[i].daemon == NULL) continue;
+        const MHD_socket descriptor = MHD_quiesce_daemon(server->fronts[i].daemon);
+        if (descriptor != MHD_INVALID_SOCKET) (void)close(descriptor);
+    }
     waiters_end(server->waiters);
     streams_end(server->streams);
     drain(server);
     /* whatever is left is answered here, so that no connection is suspended when the daemon stops */
-    handler_pool_stop(server->pool);
+    for (int i = 0; i < POOL_COUNT; i++) handler_pool_stop(server->pools[i]);
     reaper_stop(server->reaper);
-    MHD_stop_daemon(server->daemon);
+    for (int i = 0; i < FRONT_COUNT; i++)
+        if (server->fronts[i].daemon != NULL) MHD_stop_daemon(server->fronts[i].daemon);
     server_free(server);
 }

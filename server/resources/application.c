@@ -44,7 +44,8 @@ void application_thread_close(void *application, void *thread)
     connection_free(thread);
 }
 
-/* Without any token in the database everyone may do everything: the server then listens on a loopback address only. */
+/* Without any token in the database the server listens on a loopback address only, and our own user may do everything
+ * there; so may root. */
 static enum status authorize_nobody(struct connection *connection, struct principal *principal, struct error *error)
 {
     bool any = true;
@@ -53,7 +54,12 @@ static enum status authorize_nobody(struct connection *connection, struct princi
     if (any)
         return error_set(error, STATUS_UNAUTHORIZED,
                          "a token is needed: send Authorization: Bearer TOKEN (deltaq token create)");
-    *principal = (struct principal){.name = "", .scope = SCOPE_ADMIN};
+    if (!principal->local)
+        return error_set(
+            error, STATUS_UNAUTHORIZED,
+            "a token is needed: you are not the user who runs this server, or that cannot be told from here;"
+            " ask that user for one (deltaq token create), or for --trust-loopback");
+    *principal = (struct principal){.name = "", .scope = SCOPE_ADMIN, .local = true};
     return STATUS_OK;
 }
 
