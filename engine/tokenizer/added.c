@@ -91,6 +91,25 @@ static int compare(const void *a, const void *b, void *context)
     return left->pattern.size < right->pattern.size ? -1 : left->pattern.size > right->pattern.size;
 }
 
+static enum status build_automaton(const struct added *added, struct added_set *out, struct error *error)
+{
+    struct automaton_pattern *patterns = calloc(out->count, sizeof *patterns);
+    if (patterns == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for added tokens");
+    for (uint32_t i = 0; i < out->count; i++) {
+        const struct text *pattern = &added->tokens[out->order[i]].pattern;
+        patterns[i] = (struct automaton_pattern){pattern->bytes, pattern->size};
+        if (pattern->size <= AUTOMATON_PATTERN) continue;
+        free(patterns);
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "an added token has %zu bytes when it is normalized, at most %d"
+                         " are done",
+                         pattern->size, AUTOMATON_PATTERN);
+    }
+    const enum status status = automaton_new(patterns, out->count, &out->automaton, error);
+    free(patterns);
+    return status;
+}
+
 static enum status build_set(struct added *added, bool normalized, const char *name, struct added_set *out,
                              struct error *error)
 {
@@ -106,12 +125,8 @@ static enum status build_set(struct added *added, bool normalized, const char *n
         if (i > 0 && compare(&out->order[i - 1], &out->order[i], added->tokens) == 0)
             return error_set(error, STATUS_CORRUPT, "%s: two added tokens are the same text, \"%.60s\"", name,
                              token->pattern.bytes);
-        out->first[(uint8_t)token->pattern.bytes[0] + 1] = i + 1;
     }
-    for (int b = 1; b <= 256; b++) {
-        if (out->first[b] < out->first[b - 1]) out->first[b] = out->first[b - 1];
-    }
-    return STATUS_OK;
+    return out->count > 0 ? build_automaton(added, out, error) : STATUS_OK;
 }
 
 enum status added_load(const struct part_document *document, struct json_reader_text span,
@@ -143,46 +158,13 @@ void added_reset(struct added *added)
     pair_map_reset(&added->by_id);
     free(added->raw.order);
     free(added->normalized.order);
+    automaton_free(added->raw.automaton);
+    automaton_free(added->normalized.automaton);
     pattern_free(added->word);
     *added = (struct added){0};
 }
 
 /* ---- finding ---- */
-
-/* The longest pattern that the text at `at` begins with, by narrowing the sorted list byte by byte; NULL. */
-static const struct added_token *longest(const struct added *added, const struct added_set *set, const char *at,
-                                         size_t left)
-{
-    uint32_t low = set->first[(uint8_t)*at], high = set->first[(uint8_t)*at + 1];
-    const struct added_token *best = NULL;
-    for (size_t depth = 1; low < high; depth++) {
-        /* all of [low, high) agree with the text in their first `depth` bytes; the shortest comes first */
-        const struct added_token *token = &added->tokens[set->order[low]];
-        if (token->pattern.size == depth) {
-            best = token;
-            low++;
-        }
-        if (depth >= left) break;
-        uint8_t next = (uint8_t)at[depth];
-        for (uint32_t from = low, to = high; from < to;) { /* first that is not below */
-            uint32_t middle = from + (to - from) / 2;
-            if ((uint8_t)added->tokens[set->order[middle]].pattern.bytes[depth] < next)
-                low = from = middle + 1;
-            else
-                to = middle;
-        }
-        uint32_t end = low;
-        for (uint32_t from = low, to = high; from < to;) { /* first that is above */
-            uint32_t middle = from + (to - from) / 2;
-            if ((uint8_t)added->tokens[set->order[middle]].pattern.bytes[depth] <= next)
-                end = from = middle + 1;
-            else
-                to = middle;
-        }
-        high = end;
-    }
-    return best;
-}
 
 static size_t before(const char *text, size_t at)
 {
@@ -215,20 +197,18 @@ enum status added_next(const struct added *added, const struct added_set *set, s
 {
     match->token = NULL;
     if (set->count == 0) return STATUS_OK;
-    for (size_t at = *from; at < bytes; at++) {
-        uint8_t first = (uint8_t)text[at];
-        if (set->first[first] == set->first[first + 1]) continue;
-        const struct added_token *token = longest(added, set, text + at, bytes - at);
-        if (token == NULL) continue;
-        *match = (struct added_match){.start = at, .end = at + token->pattern.size, .token = token};
-        *from = match->end;
+    uint32_t which;
+    size_t begin, end;
+    while (automaton_find(set->automaton, text, bytes, *from, &which, &begin, &end)) {
+        const struct added_token *token = &added->tokens[set->order[which]];
+        *match = (struct added_match){.start = begin, .end = end, .token = token};
+        *from = end;
         bool alone = true;
         enum status status =
             token->single_word ? stands_alone(added, scratch, text, bytes, match, &alone, error) : STATUS_OK;
         if (status != STATUS_OK) return status;
         if (alone) break;
         match->token = NULL;
-        at = match->end - 1;
     }
     if (match->token == NULL) return STATUS_OK;
     size_t start = match->start;

@@ -2,6 +2,7 @@
 #ifndef TOKENIZER_ADDED_H
 #define TOKENIZER_ADDED_H
 
+#include "tokenizer/automaton.h"
 #include "tokenizer/normalizer.h"
 #include "tokenizer/pair_map.h"
 #include "tokenizer/vocabulary.h"
@@ -23,7 +24,7 @@ struct added {
     struct added_set {
         uint32_t *order; /* indices of tokens in byte order of their patterns */
         uint32_t count;
-        uint32_t first[257]; /* those that begin with byte b: order[first[b]] to order[first[b + 1] - 1] */
+        struct automaton *automaton; /* of their patterns in that order; owned, NULL when there are none */
     } raw, normalized;
     struct pair_map by_id; /* (id, 0) -> index in tokens */
     struct pattern *word;  /* one word character; NULL when no token asks */
@@ -31,7 +32,7 @@ struct added {
 
 /* Reads the list and holds it against the model's `vocabulary`. added_reset *out whatever comes back.
  * STATUS_CORRUPT (an id or content given twice, or not the vocabulary's), STATUS_UNSUPPORTED (an empty or very long
- * one). */
+ * one, or too much of them together). */
 MUST_CHECK enum status added_load(const struct part_document *document, struct json_reader_text span,
                                   const struct normalizer *normalizer, const struct vocabulary *vocabulary,
                                   struct added *out, struct error *error);

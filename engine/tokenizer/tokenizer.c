@@ -12,13 +12,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { POOL_KEEPS = 16 };
+enum { POOL_KEEPS = 16, STEPS_BETWEEN = 512 };
 
 struct context {
     struct bpe_scratch bpe;
     struct pattern_scratch *pattern;
     struct text normal, other;
     struct pretokenizer_pieces pieces;
+    const struct monitor *monitor; /* lent for one call; NULL: nobody asks */
+    unsigned steps;                /* since it was asked */
 };
 
 struct tokenizer_pool {
@@ -88,6 +90,12 @@ void tokenizer_pool_free(struct tokenizer_pool *pool)
 
 /* ---- encoding ---- */
 
+/* Called for each piece of text; asks the monitor once in a while. */
+static enum status go_on(struct context *context, struct error *error)
+{
+    return ++context->steps % STEPS_BETWEEN != 0 ? STATUS_OK : monitor_check(context->monitor, error);
+}
+
 static enum status encode_pieces(const struct tokenizer *tokenizer, struct context *context, const char *text,
                                  size_t bytes, bool at_start, struct token_list *out, struct error *error)
 {
@@ -97,6 +105,7 @@ static enum status encode_pieces(const struct tokenizer *tokenizer, struct conte
         pretokenizer_apply(tokenizer->pretokenizer, context->pattern, text, bytes, at_start, pieces, error);
     for (int64_t i = 0; status == STATUS_OK && i < pieces->count; i++) {
         struct pretokenizer_piece piece = pieces->items[i];
+        if ((status = go_on(context, error)) != STATUS_OK) return status;
         status = bpe_encode(&tokenizer->bpe, &context->bpe, pieces->text + piece.start, piece.end - piece.start, raw,
                             out, error);
     }
@@ -116,6 +125,7 @@ static enum status encode_around(const struct tokenizer *tokenizer, const struct
     enum status status = STATUS_OK;
     struct added_match match;
     do {
+        if ((status = go_on(context, error)) != STATUS_OK) return status;
         status = added_next(&tokenizer->added, set, context->pattern, text, bytes, done, &from, &match, error);
         size_t end = match.token != NULL ? match.start : bytes;
         if (status == STATUS_OK && done < end)
@@ -157,12 +167,14 @@ static enum status encode_original(const struct tokenizer *tokenizer, struct con
 }
 
 enum status tokenizer_encode_part(const struct tokenizer *tokenizer, const char *text, size_t bytes, bool continued,
-                                  struct token_list *out, struct error *error)
+                                  const struct monitor *monitor, struct token_list *out, struct error *error)
 {
     struct context *context = NULL;
     enum status status = context_take(tokenizer->pool, &context, error);
     if (status != STATUS_OK) return status;
+    context->monitor = monitor;
     while (status == STATUS_OK && bytes > 0) {
+        if ((status = monitor_check(monitor, error)) != STATUS_OK) break;
         size_t end = bytes < TOKENIZER_CHUNK ? bytes : TOKENIZER_CHUNK;
         while (end < bytes && !tokenizer_cuts_at(tokenizer, text, end)) end++;
         status = encode_around(tokenizer, &tokenizer->added.raw, context, text, end, !continued, continued,
@@ -171,12 +183,20 @@ enum status tokenizer_encode_part(const struct tokenizer *tokenizer, const char 
         text += end;
         bytes -= end;
     }
+    context->monitor = NULL;
     context_give(tokenizer->pool, context);
     return status;
 }
 
 enum status tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t bytes, bool add_special_tokens,
                              struct token_list *out, struct error *error)
+{
+    return tokenizer_encode_watched(tokenizer, text, bytes, add_special_tokens, NULL, out, error);
+}
+
+enum status tokenizer_encode_watched(const struct tokenizer *tokenizer, const char *text, size_t bytes,
+                                     bool add_special_tokens, const struct monitor *monitor, struct token_list *out,
+                                     struct error *error)
 {
     const struct postprocessor *around = &tokenizer->postprocessor;
     enum status status = STATUS_OK;
@@ -187,7 +207,7 @@ enum status tokenizer_encode(const struct tokenizer *tokenizer, const char *text
     size_t valid = utf8_check(text, bytes);
     if (valid != bytes) return error_set(error, STATUS_MALFORMED, "text is not UTF-8 at byte %zu", valid);
     if (add_special_tokens) status = bpe_append(out, around->before.ids, around->before.count, error);
-    if (status == STATUS_OK) status = tokenizer_encode_part(tokenizer, text, bytes, false, out, error);
+    if (status == STATUS_OK) status = tokenizer_encode_part(tokenizer, text, bytes, false, monitor, out, error);
     if (status == STATUS_OK && add_special_tokens)
         status = bpe_append(out, around->after.ids, around->after.count, error);
     if (status != STATUS_OK) out->count = had;

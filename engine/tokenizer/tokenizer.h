@@ -7,6 +7,7 @@
 #define TOKENIZER_TOKENIZER_H
 
 #include "base/error.h"
+#include "base/monitor.h"
 
 #include <stdint.h>
 
@@ -45,6 +46,11 @@ void tokenizer_close(struct tokenizer *tokenizer); /* NULL is fine */
  * STATUS_NO_MEMORY. */
 MUST_CHECK enum status tokenizer_encode(const struct tokenizer *tokenizer, const char *text, size_t bytes,
                                         bool add_special_tokens, struct token_list *out, struct error *error);
+
+/* The same, and asks `monitor` now and then (at the latest after a mebibyte) whether to stop: its statuses. */
+MUST_CHECK enum status tokenizer_encode_watched(const struct tokenizer *tokenizer, const char *text, size_t bytes,
+                                                bool add_special_tokens, const struct monitor *monitor,
+                                                struct token_list *out, struct error *error);
 
 /* The text of `ids` [count]; with `skip_special` without the tokens marked special. Byte sequences that are not UTF-8
  * become U+FFFD. The caller owns *text (memory_free), NUL-terminated at *bytes. STATUS_INVALID (an id that the

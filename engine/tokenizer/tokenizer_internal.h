@@ -31,9 +31,11 @@ struct tokenizer {
 struct tokenizer_pool *tokenizer_pool_new(void); /* NULL: no memory */
 void tokenizer_pool_free(struct tokenizer_pool *pool);
 
-/* Appends the ids of valid UTF-8. `continued`: text came before it and was cut off at a place that `cuts` allows. */
+/* Appends the ids of valid UTF-8. `continued`: text came before it and was cut off at a place that `cuts` allows.
+ * `monitor`: as in tokenizer_encode_watched, or NULL. */
 MUST_CHECK enum status tokenizer_encode_part(const struct tokenizer *tokenizer, const char *text, size_t bytes,
-                                             bool continued, struct token_list *out, struct error *error);
+                                             bool continued, const struct monitor *monitor, struct token_list *out,
+                                             struct error *error);
 
 /* True when `text` may be cut before its byte `at`, which is neither the first nor behind the last. */
 static inline bool tokenizer_cuts_at(const struct tokenizer *tokenizer, const char *text, size_t at)

@@ -44,7 +44,8 @@ static enum status encode_head(struct tokenizer_stream *stream, size_t bytes, st
 {
     struct text *held = &stream->held;
     if (bytes == 0) return STATUS_OK;
-    enum status status = tokenizer_encode_part(stream->tokenizer, held->bytes, bytes, stream->encoded > 0, out, error);
+    enum status status =
+        tokenizer_encode_part(stream->tokenizer, held->bytes, bytes, stream->encoded > 0, NULL, out, error);
     if (status != STATUS_OK) return status;
     memmove(held->bytes, held->bytes + bytes, held->size - bytes);
     held->size -= bytes;

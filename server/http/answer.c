@@ -103,6 +103,7 @@ static struct MHD_Response *make(struct exchange *exchange)
         made = MHD_create_response_from_buffer(0, NULL, MHD_RESPMEM_PERSISTENT);
         break;
     case RESPONSE_UNSET:
+    case RESPONSE_TO_WORK:
     case RESPONSE_WAIT:
         break;
     }

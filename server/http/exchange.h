@@ -22,7 +22,15 @@ struct stream;
 struct streams;
 struct waiters;
 
-enum response_kind { RESPONSE_UNSET, RESPONSE_BYTES, RESPONSE_FILE, RESPONSE_EMPTY, RESPONSE_WAIT, RESPONSE_STREAM };
+enum response_kind {
+    RESPONSE_UNSET,
+    RESPONSE_BYTES,
+    RESPONSE_FILE,
+    RESPONSE_EMPTY,
+    RESPONSE_WAIT,
+    RESPONSE_TO_WORK,
+    RESPONSE_STREAM
+};
 
 enum { RESPONSE_HEADERS_MAX = 8, RESPONSE_ERRORS_MAX = 32, TOPIC_SIZE = 64 };
 
@@ -89,6 +97,8 @@ struct exchange {
     struct reaper_entry *entry; /* of the connection; lent */
     struct request request;
     struct response response;
+    struct monitor monitor; /* what request.monitor leads to */
+    int64_t work_ms;        /* when the handler began */
     enum exchange_stage stage;
     char *target; /* own copy of the request target; request.path points into it, cut at the "?" */
     const char *query;

@@ -8,6 +8,7 @@
 #include "http/precondition.h"
 #include "http/waiters.h"
 
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
@@ -120,7 +121,32 @@ static enum problem_id call_conditional(struct exchange *exchange, struct http_c
     return problem;
 }
 
-/* Runs the handler; false when the exchange is parked and must not be touched any more. */
+/* The monitor of requests: whether anybody still wants the answer, and whether it may still be worked on. The
+ * connection is suspended, so nobody else looks at its socket. */
+static enum status check_wanted(void *owner, struct error *error)
+{
+    struct exchange *exchange = owner;
+    const int limit = exchange->server->options.limits.work_milliseconds;
+    struct pollfd socket = {.fd = connection_descriptor(exchange->connection), .events = POLLRDHUP};
+    if (poll(&socket, 1, 0) > 0 && (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0)
+        return error_set(error, STATUS_CANCELLED, "the client has left");
+    if (atomic_load(&exchange->server->stopping)) return error_set(error, STATUS_UNAVAILABLE, "the server is stopping");
+    if (clock_milliseconds() - exchange->work_ms <= limit) return STATUS_OK;
+    return error_set(error, STATUS_TOO_LARGE, "this takes more than the %d s that a request may compute: send less",
+                     limit / 1000);
+}
+
+/* To the threads for what computes. False: they are busy, and the error says so. */
+static bool move_to_work(struct exchange *exchange, struct error *error)
+{
+    exchange->request.working = true;
+    exchange->pool = exchange->server->pools[POOL_WORK];
+    if (handler_pool_push(exchange->pool, exchange)) return true;
+    (void)error_set(error, STATUS_UNAVAILABLE, "too many requests that compute are waiting; try again in a second");
+    return false;
+}
+
+/* Runs the handler; false when the exchange is parked or moved and must not be touched any more. */
 static bool call_handler(struct exchange *exchange, void *thread)
 {
     struct http_server *server = exchange->server;
@@ -131,6 +157,10 @@ static bool call_handler(struct exchange *exchange, void *thread)
         exchange->request.wait_over = exchange->request.wait_over || atomic_load(&server->stopping) ||
                                       (exchange->deadline_ms && exchange->deadline_ms <= now);
         exchange->wakes_seen = waiters_sequence(server->waiters);
+        exchange->work_ms = now;
+        exchange->monitor = (struct monitor){.owner = exchange, .check = check_wanted};
+        exchange->request.monitor = &exchange->monitor;
+        exchange->request.working = exchange->pool == server->pools[POOL_WORK];
         response_reset(&exchange->response);
         enum status status = STATUS_OK;
         const enum problem_id refused = call_conditional(exchange, &context, &status, &error);
@@ -153,6 +183,10 @@ static bool call_handler(struct exchange *exchange, void *thread)
                 continue;
             }
             status = error_set(&error, STATUS_INTERNAL, "the handler waits although its wait is over");
+        }
+        if (status == STATUS_OK && exchange->response.kind == RESPONSE_TO_WORK) {
+            if (move_to_work(exchange, &error)) return false;
+            status = error.status;
         }
         if (status != STATUS_OK) {
             response_drop_headers(&exchange->response);

@@ -5,6 +5,7 @@
 #define HTTP_REQUEST_H
 
 #include "base/error.h"
+#include "base/monitor.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -31,6 +32,10 @@ struct request {
     json_t *body;       /* lent; NULL: there was none. Any JSON value: check json_is_object */
     const char *last_event_id; /* of a reconnecting event stream; NULL: none */
     struct principal principal;
+    /* For what computes: its check gives STATUS_CANCELLED when the client has left and STATUS_TOO_LARGE when the work
+     * has taken longer than a request may (http_limits.work_milliseconds). Ask at least once a second. */
+    const struct monitor *monitor;
+    bool working;   /* on a thread for what computes; else a handler may ask for one (response_to_work) */
     bool wait_over; /* response_wait was used before and its deadline has passed (or the server stops): answer now */
     char remembered[64]; /* what the handler left with response_remember when it waited; "" at first */
     char id[17];         /* request id, also sent as X-Request-Id */

@@ -128,6 +128,11 @@ void response_add_error(struct response *response, const char *pointer, const ch
     if (entry != NULL) (void)json_array_append_new(response->errors, entry);
 }
 
+void response_to_work(struct response *response)
+{
+    response->kind = RESPONSE_TO_WORK;
+}
+
 void response_wait(struct response *response, const char *topic, double seconds)
 {
     body_reset(response);

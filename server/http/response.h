@@ -55,6 +55,10 @@ void response_wait(struct response *response, const char *topic, double seconds)
  * it waited must not make it again. */
 void response_remember(struct response *response, const char *memo);
 
+/* Has the handler called again on a thread for what computes (request->working is true then). Return STATUS_OK after
+ * it. */
+void response_to_work(struct response *response);
+
 /* Answers with a stream of server-sent events (see streams.h); takes `state` (ops->free), also on failure.
  * STATUS_UNAVAILABLE when 64 streams are open. */
 MUST_CHECK enum status response_stream(struct response *response, const char *topic, const struct stream_ops *ops,

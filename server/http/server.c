@@ -43,6 +43,7 @@ static void limits_fill(struct http_options *options)
     fill_int(&limits->write_milliseconds, 30000);
     fill_int(&limits->ping_milliseconds, 15000);
     fill_int(&limits->stream_milliseconds, 600000);
+    fill_int(&limits->work_milliseconds, 30000);
     fill_int(&limits->stop_milliseconds, 5000);
     fill_unsigned(&limits->connections, 1024);
     fill_unsigned(&limits->streams, 64);

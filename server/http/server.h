@@ -43,6 +43,7 @@ struct http_limits {         /* 0: the default */
     int write_milliseconds;  /* 30000, and a second more for each 64 KiB of the answer */
     int ping_milliseconds;   /* 15000 */
     int stream_milliseconds; /* 600000 */
+    int work_milliseconds;   /* 30000: how long a handler may compute */
     int stop_milliseconds;   /* 5000: how long http_server_stop lets handlers finish */
     unsigned connections;    /* 1024 */
     unsigned streams;        /* 64 */

@@ -17,7 +17,7 @@ const struct application *application_of(const struct http_context *context)
     return context->application;
 }
 
-struct dry_run_place application_dry_run_place(struct http_context *context)
+struct dry_run_place application_dry_run_place(struct http_context *context, const struct monitor *monitor)
 {
     const struct application *application = application_of(context);
     return (struct dry_run_place){.connection = application_connection(context),
@@ -26,6 +26,7 @@ struct dry_run_place application_dry_run_place(struct http_context *context)
                                   .device = application->device,
                                   .memory_bytes = application->memory_bytes,
                                   .threads = application->threads,
+                                  .monitor = monitor,
                                   .hub = application->hub};
 }
 

@@ -27,7 +27,7 @@ struct application { /* lent for the life of the server; does not change */
 struct connection *application_connection(struct http_context *context);
 const struct application *application_of(const struct http_context *context);
 /* What a dry run is told for: the workers of this server. */
-struct dry_run_place application_dry_run_place(struct http_context *context);
+struct dry_run_place application_dry_run_place(struct http_context *context, const struct monitor *monitor);
 
 /* For http_options: a connection for each thread; tokens; answers kept for Idempotency-Key. */
 enum status application_thread_open(void *application, void **thread, struct error *error);

@@ -201,8 +201,9 @@ static enum status define(const json_t *body, const char *format, const char *pa
     return STATUS_OK;
 }
 
-static enum status insert_files(struct http_context *context, const struct dataset_body *body, const json_t *given,
-                                enum store_outcome *outcome, json_t **document, struct error *error)
+static enum status insert_files(struct http_context *context, const struct monitor *monitor,
+                                const struct dataset_body *body, const json_t *given, enum store_outcome *outcome,
+                                json_t **document, struct error *error)
 {
     char path[PATH_MAX];
     struct stat found;
@@ -219,7 +220,7 @@ static enum status insert_files(struct http_context *context, const struct datas
     if (status == STATUS_OK) status = define(given, format, path, &definition, error);
     if (status == STATUS_OK) status = data_source_parse(format, definition, &source, error);
     if (status == STATUS_OK) {
-        status = data_source_read(&source, NULL, &files, error);
+        status = data_source_read(&source, monitor, &files, error);
         if (status != STATUS_OK && error->pointer[0] == '\0')
             (void)snprintf(error->pointer, sizeof error->pointer, "/path");
         if (status == STATUS_NOT_FOUND || status == STATUS_FORBIDDEN)
@@ -252,7 +253,7 @@ enum status datasets_post(struct http_context *context, const struct request *re
     else if (status == STATUS_OK && body->path == NULL)
         status = insert_inline(application_connection(context), body, sequences, &outcome, &document, error);
     else if (status == STATUS_OK)
-        status = insert_files(context, body, request->body, &outcome, &document, error);
+        status = insert_files(context, request->monitor, body, request->body, &outcome, &document, error);
     schema_filled_reset(&filled);
     if (status != STATUS_OK) return status;
     return answer_made(response, outcome == STORE_CREATED ? 201 : 200, "/v1/datasets/", document, error);

@@ -105,12 +105,17 @@ enum status runs_post(struct http_context *context, const struct request *reques
     status = answer_body(request, response, runs_post_body, sizeof(struct run_body), &filled, error);
     if (status != STATUS_OK) return status;
     const struct run_body *body = filled.params;
+    if (body->dry_run && !request->working) {
+        schema_filled_reset(&filled);
+        response_to_work(response);
+        return STATUS_OK;
+    }
     status = prepare_run(connection, kinds[body->kind], json_object_get(request->body, "params"), application->roots,
                          application->data_directory, !body->dry_run, &faults, &run, error);
     if (faults.count > 0) status = answer_faults(response, &faults, error);
     const bool dry_run = body->dry_run;
     if (status == STATUS_OK && dry_run) {
-        const struct dry_run_place place = application_dry_run_place(context);
+        const struct dry_run_place place = application_dry_run_place(context, request->monitor);
         status = dry_run_of_run(&place, &run, &document, error);
     } else if (status == STATUS_OK) {
         struct run_new row = prepare_row(&run);

@@ -103,9 +103,9 @@ static enum status find_standing(struct connection *connection, const json_t *gr
     return error_set_at(error, STATUS_INVALID, "/grid", "no trajectory \"%.200s\"", trajectory);
 }
 
-static enum status insert(struct http_context *context, const struct sweep_body *body, const json_t *document,
-                          const struct idempotency_record *record, struct faults *faults, enum store_outcome *outcome,
-                          json_t **made, struct error *error)
+static enum status insert(struct http_context *context, const struct monitor *monitor, const struct sweep_body *body,
+                          const json_t *document, const struct idempotency_record *record, struct faults *faults,
+                          enum store_outcome *outcome, json_t **made, struct error *error)
 {
     const struct application *application = application_of(context);
     struct connection *connection = application_connection(context);
@@ -124,7 +124,7 @@ static enum status insert(struct http_context *context, const struct sweep_body 
     if (body->standing) status = find_standing(connection, request.grid, &standing, error);
     if (status == STATUS_OK) status = sweep_plan_make(connection, &request, faults, &plan, error);
     if (status == STATUS_OK && body->dry_run) {
-        const struct dry_run_place place = application_dry_run_place(context);
+        const struct dry_run_place place = application_dry_run_place(context, monitor);
         status = dry_run_of_sweep(&place, plan.prepared, plan.count, made, error);
     } else if (status == STATUS_OK) {
         const struct sweep_new sweep = {.name = body->name,
@@ -154,8 +154,13 @@ enum status sweeps_post(struct http_context *context, const struct request *requ
     status = answer_body(request, response, sweeps_post_body, sizeof(struct sweep_body), &filled, error);
     if (status != STATUS_OK) return status;
     const struct sweep_body *body = filled.params;
-    status = insert(context, body, request->body, application_record(request, "/v1/sweeps/", 202, 200, &record),
-                    &faults, &outcome, &document, error);
+    if (body->dry_run && !request->working) {
+        schema_filled_reset(&filled);
+        response_to_work(response);
+        return STATUS_OK;
+    }
+    status = insert(context, request->monitor, body, request->body,
+                    application_record(request, "/v1/sweeps/", 202, 200, &record), &faults, &outcome, &document, error);
     if (faults.count > 0) status = answer_faults(response, &faults, error);
     const bool dry_run = body->dry_run;
     schema_filled_reset(&filled);

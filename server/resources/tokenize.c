@@ -104,15 +104,15 @@ static enum status open_tokenizer(struct http_context *context, const struct tok
     return status;
 }
 
-static enum status encode(const struct tokenizer *tokenizer, const json_t *text, size_t index, bool special,
-                          json_t *out, struct error *error)
+static enum status encode(const struct request *request, const struct tokenizer *tokenizer, const json_t *text,
+                          size_t index, bool special, json_t *out, struct error *error)
 {
     struct token_list list = {0};
     char pointer[64];
     (void)snprintf(pointer, sizeof pointer, "/texts/%zu", index);
     if (!json_is_string(text)) return error_set_at(error, STATUS_INVALID, pointer, "must be a string");
-    enum status status =
-        tokenizer_encode(tokenizer, json_string_value(text), json_string_length(text), special, &list, error);
+    enum status status = tokenizer_encode_watched(tokenizer, json_string_value(text), json_string_length(text), special,
+                                                  request->monitor, &list, error);
     json_t *ids = json_array();
     for (int64_t i = 0; status == STATUS_OK && i < list.count; i++)
         if (json_array_append_new(ids, json_integer(list.ids[i])) != 0)
@@ -135,7 +135,7 @@ enum status tokenize_post(struct http_context *context, const struct request *re
     const struct tokenize_body *body = filled.params;
     if (status == STATUS_OK) status = open_tokenizer(context, body, &tokenizer, error);
     json_array_foreach(json_object_get(request->body, "texts"), index, text) if (status == STATUS_OK) status =
-        encode(tokenizer, text, index, body->add_special_tokens, all, error);
+        encode(request, tokenizer, text, index, body->add_special_tokens, all, error);
     tokenizer_close(tokenizer);
     schema_filled_reset(&filled);
     if (status == STATUS_OK) return response_json(response, 200, json_pack("{so}", "ids", all), error);

@@ -66,15 +66,19 @@ static enum status plan_find(const struct dry_run_place *place, const struct pre
         .memory_bytes = place->memory_bytes,
         .threads = place->threads,
         .hub = place->hub,
+        .monitor = place->monitor,
         .planning = true,
     };
+    enum status status = monitor_check(place->monitor, error);
+    if (status != STATUS_OK) return status;
     json_t *params = json_deep_copy(run->request.params);
     if (params == NULL) return no_memory(error);
-    enum status status = schema_fill(kind->params, kind->params_size, params, "/params", NULL, &filled, error);
+    status = schema_fill(kind->params, kind->params_size, params, "/params", NULL, &filled, error);
     if (status == STATUS_OK) {
         f->status = kind->plan(&context, filled.params, &f->budget, &f->plan, &f->error);
         const bool too_much = f->status == STATUS_TOO_LARGE || f->status == STATUS_DISK_FULL;
         f->known = f->status == STATUS_OK || (too_much && f->plan.peak[PLAN_HOST] > 0);
+        status = monitor_check(place->monitor, error); /* what stopped the plan is no fault of the run */
     }
     schema_filled_reset(&filled);
     json_decref(params);

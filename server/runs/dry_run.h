@@ -10,10 +10,11 @@ struct dry_run_place {
     struct connection *connection;
     const char *const *roots; /* ends with NULL */
     const char *data_directory;
-    const char *device;    /* "cpu", "cuda:0" */
-    int64_t memory_bytes;  /* that a run may take of the host; 0: what is free */
-    int threads;           /* of a worker; 0: one for each processor */
-    const struct hub *hub; /* asked about what a run would fetch; NULL: nobody is */
+    const char *device;            /* "cpu", "cuda:0" */
+    int64_t memory_bytes;          /* that a run may take of the host; 0: what is free */
+    int threads;                   /* of a worker; 0: one for each processor */
+    const struct monitor *monitor; /* may stop it; NULL: nobody does */
+    const struct hub *hub;         /* asked about what a run would fetch; NULL: nobody is */
 };
 
 /* The document of one run (openapi.yaml, RunForecast). What would fail the run is in it, not in the status. */
