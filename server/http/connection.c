@@ -93,7 +93,8 @@ void connection_completed(void *closure, struct MHD_Connection *connection, void
     (void)code;
     *slot = NULL;
     if (exchange == NULL) return;
-    /* the connection is idle from here on; the time for the next head begins with its request line */
+    /* from here the connection is idle; the time for the next head counts once its request line has come */
+    reaper_waits(server->reaper, exchange->entry, true);
     reaper_deadline(server->reaper, exchange->entry,
                     (int64_t)server->options.limits.idle_seconds * 1000 + server->options.limits.header_milliseconds);
     exchange_free(exchange);
@@ -296,6 +297,7 @@ static enum MHD_Result begin(struct exchange *exchange, const char *method, cons
     enum route_match match;
     char allow[96];
     exchange->started = true;
+    reaper_waits(server->reaper, exchange->entry, false);
     (void)atomic_fetch_add(&server->active, 1);
     request_id_make(exchange->request.id);
     reaper_deadline(server->reaper, exchange->entry, server->options.limits.body_milliseconds);

@@ -214,6 +214,7 @@ enum status listen_open_socket(const char *path, struct listener *out, struct er
         return status;
     }
     out->descriptor = descriptor;
+    out->loopback = true;
     return STATUS_OK;
 }
 
@@ -230,6 +231,7 @@ enum status listen_open(const char *address, const char *const *extra, bool toke
     enum status status = resolve(address, &found, &loopback, &out->wildcard, error);
     if (status != STATUS_OK) return status;
     out->ipv6 = found->ai_family == AF_INET6;
+    out->loopback = loopback;
     if (!loopback && !token_configured) {
         status = listen_refuse(address, error);
         goto done;

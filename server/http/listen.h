@@ -9,6 +9,7 @@ struct listener {
     int descriptor; /* bound and listening; owned by who opened it */
     bool ipv6;
     bool wildcard; /* bound to all addresses */
+    bool loopback;
     char url[128]; /* "http://127.0.0.1:8642" with the port that was bound */
     char **hosts;  /* every Host that is answered, owned, ends with NULL (listen_hosts_free) */
 };

@@ -7,12 +7,13 @@
 #include <sys/socket.h>
 #include <time.h>
 
-enum { TICK_MILLISECONDS = 100 };
+enum { TICK_MILLISECONDS = 100, CROWDED_MILLISECONDS = 500 };
 
 struct reaper_entry {
     struct reaper_entry *previous, *next;
     int descriptor;
     int64_t deadline_ms; /* 0: none */
+    int64_t waits_ms;    /* since when it waits for a head; 0: it does not */
 };
 
 struct reaper {
@@ -20,6 +21,7 @@ struct reaper {
     pthread_cond_t stopped;
     pthread_t thread;
     struct reaper_entry *first;
+    unsigned count, crowded;
     void (*tick)(void *closure);
     void *closure;
     bool stopping, joined;
@@ -30,8 +32,10 @@ struct reaper_entry *reaper_add(struct reaper *reaper, int descriptor, int64_t m
     struct reaper_entry *entry = calloc(1, sizeof *entry);
     if (entry == NULL) return NULL;
     entry->descriptor = descriptor;
-    entry->deadline_ms = clock_milliseconds() + milliseconds;
+    entry->waits_ms = clock_milliseconds();
+    entry->deadline_ms = entry->waits_ms + milliseconds;
     pthread_mutex_lock(&reaper->mutex);
+    reaper->count++;
     entry->next = reaper->first;
     if (entry->next != NULL) entry->next->previous = entry;
     reaper->first = entry;
@@ -43,6 +47,7 @@ void reaper_remove(struct reaper *reaper, struct reaper_entry *entry)
 {
     if (entry == NULL) return;
     pthread_mutex_lock(&reaper->mutex);
+    reaper->count--;
     if (entry->previous != NULL)
         entry->previous->next = entry->next;
     else
@@ -60,6 +65,14 @@ void reaper_deadline(struct reaper *reaper, struct reaper_entry *entry, int64_t 
     pthread_mutex_unlock(&reaper->mutex);
 }
 
+void reaper_waits(struct reaper *reaper, struct reaper_entry *entry, bool waits)
+{
+    if (entry == NULL) return;
+    pthread_mutex_lock(&reaper->mutex);
+    entry->waits_ms = waits ? clock_milliseconds() : 0;
+    pthread_mutex_unlock(&reaper->mutex);
+}
+
 void reaper_extend(struct reaper *reaper, struct reaper_entry *entry, int64_t milliseconds)
 {
     if (entry == NULL) return;
@@ -72,10 +85,12 @@ void reaper_extend(struct reaper *reaper, struct reaper_entry *entry, int64_t mi
 static void reap(struct reaper *reaper)
 {
     const int64_t now = clock_milliseconds();
+    const bool crowded = reaper->count > reaper->crowded;
     for (struct reaper_entry *entry = reaper->first; entry != NULL; entry = entry->next) {
-        if (entry->deadline_ms == 0 || entry->deadline_ms > now) continue;
+        const bool late = entry->deadline_ms != 0 && entry->deadline_ms <= now;
+        if (!late && !(crowded && entry->waits_ms != 0 && now - entry->waits_ms > CROWDED_MILLISECONDS)) continue;
         (void)shutdown(entry->descriptor, SHUT_RDWR);
-        entry->deadline_ms = 0;
+        entry->deadline_ms = entry->waits_ms = 0;
     }
 }
 
@@ -96,7 +111,8 @@ static void *run(void *closure)
     return NULL;
 }
 
-enum status reaper_start(void (*tick)(void *closure), void *closure, struct reaper **out, struct error *error)
+enum status reaper_start(void (*tick)(void *closure), void *closure, unsigned crowded, struct reaper **out,
+                         struct error *error)
 {
     pthread_condattr_t attributes;
     struct reaper *reaper = calloc(1, sizeof *reaper);
@@ -104,6 +120,7 @@ enum status reaper_start(void (*tick)(void *closure), void *closure, struct reap
     if (reaper == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for the reaper");
     reaper->tick = tick;
     reaper->closure = closure;
+    reaper->crowded = crowded;
     (void)pthread_mutex_init(&reaper->mutex, NULL);
     (void)pthread_condattr_init(&attributes);
     (void)pthread_condattr_setclock(&attributes, CLOCK_MONOTONIC);

@@ -7,6 +7,7 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct reaper;
@@ -14,7 +15,7 @@ struct reaper_entry;
 
 /* `tick` runs on the reaper's thread ten times a second, with `closure` (the waiters' deadlines). The caller owns
  * *out. */
-MUST_CHECK enum status reaper_start(void (*tick)(void *closure), void *closure, struct reaper **out,
+MUST_CHECK enum status reaper_start(void (*tick)(void *closure), void *closure, unsigned crowded, struct reaper **out,
                                     struct error *error);
 
 struct reaper_entry *reaper_add(struct reaper *reaper, int descriptor, int64_t milliseconds); /* NULL: no memory */
@@ -23,7 +24,12 @@ void reaper_remove(struct reaper *reaper, struct reaper_entry *entry);          
 /* The connection must reach its next stage in `milliseconds` from now; negative: no deadline. NULL is fine. */
 void reaper_deadline(struct reaper *reaper, struct reaper_entry *entry, int64_t milliseconds);
 
-/* Moves the deadline, if one is set, further away. */
+/* Whether the connection waits for its client's next head, as a new entry does. Such connections are shut down after
+ * half a second while there are more than the `crowded` of reaper_start, so that a flood of them leaves room for
+ * clients that ask something. NULL is fine. */
+void reaper_waits(struct reaper *reaper, struct reaper_entry *entry, bool waits);
+
+/* Moves a deadline that is set further away. */
 void reaper_extend(struct reaper *reaper, struct reaper_entry *entry, int64_t milliseconds);
 
 void reaper_stop(struct reaper *reaper); /* joins its thread; NULL is fine */

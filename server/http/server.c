@@ -76,6 +76,7 @@ static enum status daemon_start(struct front *front, struct listener *listener, 
     front->daemon = MHD_start_daemon(
         flags, 0, NULL, NULL, connection_access, front, MHD_OPTION_LISTEN_SOCKET, listener->descriptor,
         MHD_OPTION_THREAD_POOL_SIZE, (unsigned)options->network_threads, MHD_OPTION_CONNECTION_LIMIT, connections,
+        MHD_OPTION_PER_IP_CONNECTION_LIMIT, listener->loopback ? 0U : connections / 2,
         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT,
         (unsigned)options->limits.idle_seconds, STRICT_OPTION, MHD_OPTION_NOTIFY_CONNECTION, connection_notify, front,
         MHD_OPTION_NOTIFY_COMPLETED, connection_completed, front, MHD_OPTION_URI_LOG_CALLBACK, connection_request_line,
@@ -156,7 +157,9 @@ enum status http_server_start(const struct http_options *options, struct http_se
     if ((status = waiters_new(release, server, &server->waiters, error)) != STATUS_OK) goto done;
     if ((status = streams_start(&server->options, &server->streams, error)) != STATUS_OK) goto done;
     if ((status = pools_start(server, error)) != STATUS_OK) goto done;
-    if ((status = reaper_start(tick, server, &server->reaper, error)) != STATUS_OK) goto done;
+    if ((status = reaper_start(tick, server, server->options.limits.connections / 2, &server->reaper, error)) !=
+        STATUS_OK)
+        goto done;
     if ((status = fronts_start(server, &listener, error)) != STATUS_OK) goto done;
     *out = server;
     server = NULL;

@@ -208,6 +208,25 @@ def test_tokens():
         running.stop()
 
 
+def test_one_address_gets_half_of_the_connections():
+    running = Server("--token", "--listen", "0.0.0.0:0")
+    held = []
+    try:
+        for _ in range(600):
+            held.append(socket.create_connection(("127.0.0.1", running.port), timeout=2))
+        held[-1].sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % running.port)
+        try:
+            assert held[-1].recv(100) == b"", "a connection beyond the limit was served"
+        except ConnectionResetError:
+            pass
+        held[0].sendall(b"GET /healthz HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % running.port)
+        assert held[0].recv(15) == b"HTTP/1.1 200 OK"
+    finally:
+        for connection in held:
+            connection.close()
+        running.stop()
+
+
 def test_refuses_to_listen_beyond_loopback_without_a_token():
     for address in ("0.0.0.0:0", "[::]:0"):
         done = subprocess.run([BINARY, "--listen", address], capture_output=True, text=True, timeout=10)
