@@ -6,34 +6,93 @@
 #include <string.h>
 
 static const struct option_row token_options[] = {
-    {"--scope", "SCOPE", NULL, NULL, false, "read, write or admin; each includes the ones before"},
-    {"--name", "NAME", NULL, NULL, false, "What it is called in lists and logs"},
+    {"--scope", "SCOPE", NULL, NULL, false, "create: read, write or admin; each includes the ones before"},
+    {"--name", "NAME", NULL, NULL, false, "create: what it is called in lists and logs; revoke: its name or id"},
+    {"--days", "N", NULL, "0", false, "create: how long it is valid; 0: until it is revoked"},
     PLACE_DATA_DIR,
     PLACE_DATABASE_URL,
     {0},
 };
 
+static enum status create(struct connection *connection, const struct options *options, struct error *error)
+{
+    enum token_scope scope;
+    char text[64] = "";
+    int64_t days;
+    enum status status = token_scope_parse(options_text(options, "--scope"), &scope, error);
+    if (status == STATUS_OK) status = options_integer(options, "--days", 0, 36500, &days, error);
+    if (status == STATUS_OK)
+        status = token_create(connection, scope, options_text(options, "--name"), days, text, error);
+    if (status == STATUS_OK) (void)puts(text);
+    return status;
+}
+
+static const char *text_of(const json_t *item, const char *key)
+{
+    const char *text = json_string_value(json_object_get(item, key));
+    return text != NULL ? text : "-";
+}
+
+static enum status list(struct connection *connection, const struct options *options, struct error *error)
+{
+    static const char *const columns[] = {"id",         "name",       "scope",       "created_at",
+                                          "expires_at", "revoked_at", "last_used_at"};
+    json_t *document = NULL, *item;
+    size_t index;
+    (void)options;
+    const enum status status = token_list(connection, &document, error);
+    if (status != STATUS_OK) return status;
+    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) (void)printf("%s%s", i > 0 ? "\t" : "", columns[i]);
+    (void)puts("");
+    json_array_foreach(json_object_get(document, "items"), index, item)
+    {
+        for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
+            (void)printf("%s%s", i > 0 ? "\t" : "", text_of(item, columns[i]));
+        (void)puts("");
+    }
+    json_decref(document);
+    return STATUS_OK;
+}
+
+static enum status revoke(struct connection *connection, const struct options *options, struct error *error)
+{
+    return token_revoke(connection, options_text(options, "--name"), error);
+}
+
+static const struct action {
+    const char *word, *needs; /* the option it cannot do without, or NULL */
+    enum status (*run)(struct connection *connection, const struct options *options, struct error *error);
+} actions[] = {{"create", "--scope", create}, {"list", NULL, list}, {"revoke", "--name", revoke}};
+
+static const struct action *find_action(const struct options *options)
+{
+    for (size_t i = 0; options->positional != NULL && i < sizeof actions / sizeof actions[0]; i++)
+        if (strcmp(actions[i].word, options->positional) == 0 &&
+            (actions[i].needs == NULL || options_text(options, actions[i].needs) != NULL))
+            return &actions[i];
+    return NULL;
+}
+
 static int token_run(const struct options *options)
 {
     struct place_database database = {0};
     struct error error;
-    enum token_scope scope;
-    char text[64] = "";
-    const char *given = options_text(options, "--scope");
-    enum status status = STATUS_OK;
-    if (options->positional == NULL || strcmp(options->positional, "create") != 0 || given == NULL) {
-        (void)fputs("deltaq token: expected `deltaq token create --scope read|write|admin`\n", stderr);
+    const struct action *action = find_action(options);
+    if (action == NULL) {
+        (void)fputs("deltaq token: expected `deltaq token create --scope read|write|admin`, `deltaq token list` or"
+                    " `deltaq token revoke --name NAME`\n",
+                    stderr);
         return 2;
     }
-    status = token_scope_parse(given, &scope, &error);
+    const char *scope = options_text(options, "--scope");
+    enum token_scope ignored;
+    enum status status = scope != NULL ? token_scope_parse(scope, &ignored, &error) : STATUS_OK;
     if (status == STATUS_OK) status = place_database_open(options, &database, &error);
     if (status == STATUS_OK) status = migrations_apply(database.connection, NULL, &error);
-    if (status == STATUS_OK)
-        status = token_create(database.connection, scope, options_text(options, "--name"), text, &error);
+    if (status == STATUS_OK) status = action->run(database.connection, options, &error);
     place_database_close(&database);
-    if (status != STATUS_OK) return place_fail("token", &error);
-    return puts(text) < 0;
+    return status == STATUS_OK ? 0 : place_fail("token", &error);
 }
 
-const struct command command_token = {"token", "create", "Make an access token; it is shown once", token_options,
-                                      token_run};
+const struct command command_token = {"token", "create|list|revoke", "Make, list and revoke access tokens",
+                                      token_options, token_run};

@@ -28,8 +28,8 @@ enum status token_scope_parse(const char *text, enum token_scope *scope, struct 
     return error_set(error, STATUS_INVALID, "scope \"%.40s\", expected read, write or admin", text);
 }
 
-enum status token_create(struct connection *connection, enum token_scope scope, const char *name, char text[64],
-                         struct error *error)
+enum status token_create(struct connection *connection, enum token_scope scope, const char *name, int64_t days,
+                         char text[64], struct error *error)
 {
     static const char digits[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"; /* base64url, RFC 4648 */
@@ -44,10 +44,44 @@ enum status token_create(struct connection *connection, enum token_scope scope, 
     }
     text[at] = '\0';
     if ((status = hash(text, sha256, error)) != STATUS_OK) return status;
-    status = connection_execute(connection, "insert into tokens (name, scope, sha256) values ($1, $2, $3)",
-                                VALUES(value_text(name), value_text(scopes[scope]), value_text(sha256)), NULL, error);
+    status = connection_execute(
+        connection,
+        "insert into tokens (name, scope, sha256, expires_at) values ($1, $2, $3,"
+        " case when $4::bigint > 0 then clock_timestamp() + $4::bigint * interval '1 day' end)",
+        VALUES(value_text(name), value_text(scopes[scope]), value_text(sha256), value_integer(days)), NULL, error);
     if (status == STATUS_CONFLICT) return error_set(error, status, "another token is called \"%.100s\"", name);
     return status;
+}
+
+enum status token_list(struct connection *connection, json_t **document, struct error *error)
+{
+    return connection_query_json(
+        connection,
+        "select json_build_object('items', coalesce(json_agg(json_build_object('id', id, 'name', name, 'scope', scope,"
+        " 'created_at', rfc3339(created_at), 'expires_at', rfc3339(expires_at), 'revoked_at', rfc3339(revoked_at),"
+        " 'last_used_at', rfc3339(last_used_at)) order by created_at desc), '[]')) from tokens",
+        NO_VALUES, document, error);
+}
+
+enum status token_revoke(struct connection *connection, const char *reference, struct error *error)
+{
+    int64_t affected = 0;
+    const enum status status = connection_execute(
+        connection,
+        "update tokens set revoked_at = coalesce(revoked_at, clock_timestamp()) where id = (select id from tokens"
+        " where id = $1 or name = $1 order by (id = $1) desc limit 1)",
+        VALUES(value_text(reference)), &affected, error);
+    if (status != STATUS_OK || affected == 1) return status;
+    return error_set(error, STATUS_NOT_FOUND, "no token \"%.100s\"", reference);
+}
+
+/* Once a minute at most. A database that takes no writes still lets people read: then it is not noted. */
+static void note_use(struct connection *connection, const struct store_id *id)
+{
+    struct error ignored;
+    if (connection_execute(connection, "update tokens set last_used_at = clock_timestamp() where id = $1",
+                           VALUES(value_text(id->text)), NULL, &ignored) != STATUS_OK)
+        return;
 }
 
 enum status token_check(struct connection *connection, const char *text, enum token_scope *scope, struct store_id *id,
@@ -57,12 +91,21 @@ enum status token_check(struct connection *connection, const char *text, enum to
     struct rows *rows;
     enum status status = hash(text, sha256, error);
     if (status != STATUS_OK) return status;
-    status = connection_query_one(connection, "select scope, id from tokens where sha256 = $1",
-                                  VALUES(value_text(sha256)), &rows, error);
+    status = connection_query_one(
+        connection,
+        "select scope, id, revoked_at is not null, coalesce(expires_at <= clock_timestamp(), false),"
+        " last_used_at is null or last_used_at < clock_timestamp() - interval '1 minute' from tokens where sha256 = $1",
+        VALUES(value_text(sha256)), &rows, error);
     if (status == STATUS_NOT_FOUND) return error_set(error, STATUS_UNAUTHORIZED, "unknown token");
     if (status != STATUS_OK) return status;
+    const bool revoked = rows_boolean(rows, 0, 2), ended = rows_boolean(rows, 0, 3);
+    if (revoked || ended) {
+        rows_free(rows);
+        return error_set(error, STATUS_UNAUTHORIZED, revoked ? "the token was revoked" : "the token has expired");
+    }
     status = token_scope_parse(rows_text(rows, 0, 0), scope, error);
     (void)snprintf(id->text, sizeof id->text, "%s", rows_text(rows, 0, 1));
+    if (status == STATUS_OK && rows_boolean(rows, 0, 4)) note_use(connection, id);
     rows_free(rows);
     return status;
 }

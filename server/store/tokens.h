@@ -7,13 +7,20 @@
 enum token_scope { TOKEN_READ, TOKEN_WRITE, TOKEN_ADMIN }; /* each includes the ones before */
 
 /* Makes a token of 256 random bits; `text` gets "dq_" and 43 characters. `name` may be NULL; a taken one is
- * STATUS_CONFLICT. */
+ * STATUS_CONFLICT. It ends after `days`, 0: never. */
 MUST_CHECK enum status token_create(struct connection *connection, enum token_scope scope, const char *name,
-                                    char text[64], struct error *error);
-/* STATUS_UNAUTHORIZED for an unknown one. *id names it in idempotency keys and logs. */
+                                    int64_t days, char text[64], struct error *error);
+/* All of them, newest first: {"items": [{"id", "name", "scope", "created_at", "expires_at", "revoked_at",
+ * "last_used_at"}]}. The caller owns *document. */
+MUST_CHECK enum status token_list(struct connection *connection, json_t **document, struct error *error);
+/* Takes the token with that id or name back: it is not let in from now on, and stays in the list. STATUS_NOT_FOUND. */
+MUST_CHECK enum status token_revoke(struct connection *connection, const char *reference, struct error *error);
+/* STATUS_UNAUTHORIZED for one that is unknown, has ended or was taken back. *id names it in idempotency keys and logs.
+ * Notes when it was used. */
 MUST_CHECK enum status token_check(struct connection *connection, const char *text, enum token_scope *scope,
                                    struct store_id *id, struct error *error);
-/* Whether there is any token: then loopback clients need one too. */
+/* Whether any token was ever made, ended and revoked ones too: then loopback clients need one. Taking the last one back
+ * must not open the server to everybody. */
 MUST_CHECK enum status token_any(struct connection *connection, bool *any, struct error *error);
 /* The same for a database that may not have our schema yet. */
 MUST_CHECK enum status token_any_yet(struct connection *connection, bool *any, struct error *error);

@@ -6,6 +6,7 @@ import hashlib
 import http.client
 import json
 import re
+import socket
 import subprocess
 import threading
 import time
