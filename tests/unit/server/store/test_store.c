@@ -250,7 +250,7 @@ static void test_a_stale_lease_changes_nothing(void **state)
     int released;
     const struct store_id run = add_run(connection, NULL, false, STORE_CREATED, NULL);
     const struct lease stale = take(connection);
-    OK(queue_release_dead(connection, &stale.owner, "killed by signal 9", &released, &error));
+    OK(queue_release_dead(connection, &stale.owner, QUEUE_CRASHED, "killed by signal 9", &released, &error));
     assert_int_equal(released, 1);
     const struct lease current = take(connection);
     assert_string_equal(current.run.text, run.text);
@@ -276,7 +276,7 @@ static void test_the_third_crash_fails_the_run_with_the_evidence(void **state)
         OK(connection_execute(connection, "update runs set run_at = clock_timestamp() where id = $1",
                               VALUES(value_text(run.text)), NULL, &error));
         const struct lease lease = take(connection);
-        OK(queue_release_dead(connection, &lease.owner, "killed by signal 11", NULL, &error));
+        OK(queue_release_dead(connection, &lease.owner, QUEUE_CRASHED, "killed by signal 11", NULL, &error));
     }
     OK(run_get(connection, run.text, &document, &error));
     assert_string_equal(text_at(document, "state"), "failed");
