@@ -1,6 +1,6 @@
 /* delivery.h: one POST of an event to a webhook. http and https with verified certificates, no proxy, no redirect, ten
- * seconds. The address is judged when its socket is made: whatever a name stood for before, the one that is connected to
- * is public, unless private ones are allowed. */
+ * seconds. The address is judged when its socket is made: whatever a name stood for before, the one that is connected
+ * to is public, unless private ones are allowed. */
 #ifndef FOLLOW_DELIVERY_H
 #define FOLLOW_DELIVERY_H
 

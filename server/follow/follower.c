@@ -1,6 +1,7 @@
 #include "follow/follower.h"
 
 #include "follow/verdict.h"
+#include "store/followers.h"
 
 #include <errno.h>
 #include <poll.h>

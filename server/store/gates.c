@@ -152,23 +152,6 @@ enum status gate_read(struct connection *connection, const char *checkpoint, boo
 
 /* ---- following the log ---- */
 
-enum status follower_lock(struct connection *connection, const char *name, int64_t *after, struct error *error)
-{
-    struct rows *rows;
-    const enum status status = connection_query_one(
-        connection, "select after from followers where name = $1 for update", VALUES(value_text(name)), &rows, error);
-    if (status != STATUS_OK) return status;
-    *after = rows_integer(rows, 0, 0);
-    rows_free(rows);
-    return STATUS_OK;
-}
-
-enum status follower_advance(struct connection *connection, const char *name, int64_t after, struct error *error)
-{
-    return connection_execute(connection, "update followers set after = $2 where name = $1",
-                              VALUES(value_text(name), value_integer(after)), NULL, error);
-}
-
 /* Changes that may change a verdict. */
 #define CONCERNS " (c.kind in ('checkpoint', 'measurement') or (c.kind = 'run' and c.data ->> 'to' = 'succeeded'))"
 
@@ -194,8 +177,8 @@ enum status gate_touched(struct connection *connection, int64_t after, int64_t u
 {
     return connection_query_json(
         connection,
-        "with touched as (select distinct c.checkpoint as id from changes c where c.id > $1 and c.id <= $2 and c.kind in"
-        " ('checkpoint', 'measurement') and c.checkpoint is not null"
+        "with touched as (select distinct c.checkpoint as id from changes c where c.id > $1 and c.id <= $2"
+        " and c.kind in ('checkpoint', 'measurement') and c.checkpoint is not null"
         " union select k ->> 'checkpoint' from changes c, jsonb_array_elements(c.data -> 'checkpoints') k"
         " where c.id > $1 and c.id <= $2 and c.kind = 'run' and c.data ->> 'to' = 'succeeded'),"
         " alike as (select c.id, c.trajectory, c.step, c.number from checkpoints c join touched t on t.id = c.id"
@@ -210,8 +193,8 @@ enum status gate_touched(struct connection *connection, int64_t after, int64_t u
         " join gate_verdicts v on v.gate = g.id where c.id > $1 and c.id <= $2 and c.kind = 'run'"
         " and c.data ->> 'to' = 'succeeded' and c.data ->> 'run_kind' = 'health'"
         " and exists (select 1 from json_array_elements(g.rules) r where r ->> 'integrity' is not null))"
-        " select coalesce(json_agg(json_build_object('gate', gate, 'checkpoint', checkpoint) order by gate, checkpoint),"
-        " '[]') from pairs",
+        " select coalesce(json_agg(json_build_object('gate', gate, 'checkpoint', checkpoint)"
+        " order by gate, checkpoint), '[]') from pairs",
         VALUES(value_integer(after), value_integer(until), value_integer(AFTER_MOST)), document, error);
 }
 

@@ -41,13 +41,8 @@ MUST_CHECK enum status gate_values(struct connection *connection, const struct g
 MUST_CHECK enum status gate_read(struct connection *connection, const char *checkpoint, bool *read,
                                  struct error *error);
 
-/* For who follows the log (store/changes.h), inside one transaction of the caller: */
+/* For who follows the log (store/followers.h), inside one transaction of the caller: */
 
-/* The change up to which follower `name` has worked; its row stays locked, so one works at a time. */
-MUST_CHECK enum status follower_lock(struct connection *connection, const char *name, int64_t *after,
-                                     struct error *error);
-MUST_CHECK enum status follower_advance(struct connection *connection, const char *name, int64_t after,
-                                        struct error *error);
 /* [{"gate", "checkpoint"}]: ids of what the changes in (after, until] may have given another verdict: the checkpoints
  * themselves, those of the same content, the next hundred with a verdict, and, where weights were read, all that have
  * one. */

@@ -8,7 +8,7 @@ import schemathesis
 
 # Operation; pointer; detail; why no schema can say it. All of a refusal's faults must stand here.
 REFUSALS = [
-    ("POST /v1/(runs|sweeps|tokenize|checkpoints)", "",
+    ("POST /v1/(runs|sweeps|tokenize|checkpoints|gates)", "",
      "no (checkpoint|dataset|trajectory) |more than one checkpoint",
      "what is registered is not in a schema"),
     ("POST", "", "no such file or directory below the server's roots", "nor is what lies on the server's disk"),
@@ -46,6 +46,13 @@ REFUSALS = [
     ("POST /v1/sweeps", "/(base|grid|standing)(/|$)",
      "",
      "the parameters of a sweep's runs are checked once they are multiplied out"),
+    ("POST /v1/gates", r"/rules/\d+",
+     "give |either a metric|is missing: |means nothing for|no measured number|unknown; known here|must be a single value",
+     "rules over several fields are not in the tables, nor are metrics and fields of methods in those of gates"),
+    ("GET /v1/gates/{gate}/verdict", "/checkpoint$", "is one of trajectory", "what is registered is not in a schema"),
+    ("POST /v1/webhooks", "/url$",
+     "must be an address|must begin with|names no host|may hold no|is an address of this machine",
+     "no short pattern says what an address is"),
     ("POST|PATCH", "",
      r"line \d+, column \d+: too big integer",
      "integers of free objects have 64 bits, as openapi.yaml says at its top"),
@@ -81,6 +88,8 @@ def before_call(context, case, kwargs):
 
 @schemathesis.hook
 def filter_failure(context, failure, case, response):
+    if type(failure).__name__ == "RejectedPositiveData" and response.status_code == 410:
+        return False  # a cursor beyond the end of the log: how far it goes is in no schema
     if type(failure).__name__ != "RejectedPositiveData" or response.status_code not in (400, 422):
         return True
     return not all(is_right(case.operation.label, *fault) for fault in faults_of(response))

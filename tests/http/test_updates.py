@@ -84,8 +84,9 @@ def test_a_changed_checkpoint_changes_all_its_rows_and_no_others(service, course
 
 
 def test_as_lines_and_as_csv_the_cursor_is_a_header(service, course):
-    rows, cursor = updates(service, 0, "&fields=checkpoint,series,delta")
-    answer = service.get("/v1/measurements?trajectory=updates&updated_since=0&format=csv&fields=checkpoint,series,delta")
+    fields = "&fields=checkpoint,series,delta"
+    rows, cursor = updates(service, 0, fields)
+    answer = service.get(f"/v1/measurements?trajectory=updates&updated_since=0&format=csv{fields}")
     assert answer.headers["Deltaq-Cursor"] == cursor
     found = list(csv.DictReader(io.StringIO(answer.body.decode())))
     assert keys(found) == keys(rows) and any(row["delta"] for row in found)

@@ -1,4 +1,4 @@
-"""Webhooks: events posted to an address, signed, in order, again until they are taken, and never to a private address."""
+"""Webhooks: events posted to an address, signed, in order, until they are taken, and never to a private address."""
 
 import hashlib
 import hmac
@@ -210,8 +210,8 @@ def test_a_killed_server_loses_nothing_and_repeats_under_the_same_id(receiver, n
 def test_private_addresses_are_refused_when_asked_for_and_when_connected_to(service, receiver, name):
     """This server was started without --allow-private-webhooks. A name is judged by what it stands for then."""
     port = receiver.server.server_port
-    for url in (receiver.url, "http://10.1.2.3/", "http://[::1]/", "http://169.254.169.254/latest", "https://[fe80::1]/",
-                "http://0x7f000001/", "http://2130706433/", "http://0177.1/"):
+    for url in (receiver.url, "http://10.1.2.3/", "http://[::1]/", "http://169.254.169.254/latest",
+                "https://[fe80::1]/", "http://0x7f000001/", "http://2130706433/", "http://0177.1/"):
         answer = service.post("/v1/webhooks", {"url": url, "secret": "x"})
         assert answer.status == 422 and answer.pointers == ["/url"] and "private" in answer.json["detail"], url
     made = [hook(service, f"http://localhost:{port}/", events=["checkpoint"]),

@@ -52,9 +52,10 @@ SERVER = {
     "kinds": BASE | DATABASE | {"jobs", "dataset", "eval", "quant", "health", "inputs", "schema", "hub"},
     "runs": BASE | DATABASE | {"inputs", "kinds", "schema"},
     "pool": BASE | DATABASE | {"kinds", "schema"},
-    "resources": BASE | DATABASE | {"tokenizer", "eval", "http", "schema", "inputs", "kinds", "runs", "hub", "watch"},
+    "resources": BASE | DATABASE | {"tokenizer", "eval", "http", "schema", "inputs", "kinds", "runs", "hub", "watch", "follow"},
     "watch": BASE | DATABASE | {"formats", "weights", "tokenizer", "inputs", "runs"},
-    "cli": BASE | DATABASE | {"backend", "http", "hub", "pool", "resources", "watch"},
+    "follow": BASE | DATABASE | {"quant", "schema", "inputs", "kinds"},
+    "cli": BASE | DATABASE | {"backend", "http", "hub", "pool", "resources", "watch", "follow"},
     "main.c": {"cli"},
 }
 ENGINE_FORBIDS = ("jansson.h", "microhttpd.h", "libpq-fe.h", "openssl/")

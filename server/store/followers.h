@@ -1,0 +1,13 @@
+/* followers.h: how far those have come who follow the change log, in the transaction of what they make of it. */
+#ifndef STORE_FOLLOWERS_H
+#define STORE_FOLLOWERS_H
+
+#include "store/store.h"
+
+/* The change up to which follower `name` has worked; its row stays locked, so one works at a time. */
+MUST_CHECK enum status follower_lock(struct connection *connection, const char *name, int64_t *after,
+                                     struct error *error);
+MUST_CHECK enum status follower_advance(struct connection *connection, const char *name, int64_t after,
+                                        struct error *error);
+
+#endif
