@@ -8,7 +8,8 @@
 
 /* gptqmodel-7: the defaults of GPTQModel 7. seed-compat: those of the builds of the time of "Training dynamics impact
  * post-training quantization robustness", which visited columns by activation; damp01: with the damping of the papers.
- * autogptq: AutoGPTQ's own. awq-paper, bnb-*, quarot-w4: the published settings. */
+ * autogptq: AutoGPTQ's own. awq-paper, bnb-*, quarot-w4: the published settings;
+ * awq-duo: those of awq-paper with AutoAWQ's choice of scales; awq-block: judged by the block's outputs. */
 const struct param_recipe recipes_table[] = {
     {"gptqmodel-7", "{\"name\": \"gptq\", \"bits\": 4, \"group_size\": 128, \"sym\": true, \"desc_act\": false,"
                     " \"act_group_aware\": true, \"damp_percent\": 0.05}"},
@@ -20,6 +21,10 @@ const struct param_recipe recipes_table[] = {
                  " \"act_group_aware\": false, \"damp_percent\": 0.01}"},
     {"awq-paper",
      "{\"name\": \"awq\", \"bits\": 4, \"group_size\": 128, \"sym\": false, \"grid_points\": 20, \"clip\": true}"},
+    {"awq-duo", "{\"name\": \"awq\", \"bits\": 4, \"group_size\": 128, \"sym\": false, \"grid_points\": 20,"
+                " \"clip\": true, \"duo_scaling\": true}"},
+    {"awq-block", "{\"name\": \"awq\", \"bits\": 4, \"group_size\": 128, \"sym\": false, \"grid_points\": 20,"
+                  " \"clip\": true, \"judge\": \"block\"}"},
     {"bnb-int8", "{\"name\": \"llm_int8\", \"threshold\": 6.0, \"variant\": \"bnb\"}"},
     {"bnb-nf4", "{\"name\": \"nf4\", \"block_size\": 64, \"double_quant\": true}"},
     {"quarot-w4",

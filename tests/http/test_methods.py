@@ -185,6 +185,8 @@ def test_recipes_are_methods_with_names(service, subject):
         "seed-compat-damp01",
         "autogptq",
         "awq-paper",
+        "awq-duo",
+        "awq-block",
         "bnb-int8",
         "bnb-nf4",
         "quarot-w4",
