@@ -48,6 +48,7 @@ static enum status read_question(const struct request *request, struct question 
     query->protocol = request_query(request, "protocol");
     query->calibration = request_query(request, "calibration");
     query->bits = (int)bits;
+    query->most = PAIRS_MAX + 1;
     return STATUS_OK;
 }
 
@@ -227,8 +228,7 @@ static enum status make_document(const struct question *question, json_t *points
     enum status status = series == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a correlation") : STATUS_OK;
     *out = NULL;
     if (status == STATUS_OK && count > PAIRS_MAX)
-        status = error_set(error, STATUS_INVALID, "%zu pairs, at most %d at once: name trajectories, method or bits",
-                           count, PAIRS_MAX);
+        status = error_set(error, STATUS_INVALID, "more than %d pairs: name trajectories, method or bits", PAIRS_MAX);
     if (status == STATUS_OK) status = describe_series(points, series, error);
     if (status == STATUS_OK) status = describe(points, 0, count, json_array_size(series), out, error);
     if (status == STATUS_OK) {

@@ -8,7 +8,7 @@
 
 #include <string.h>
 
-enum { TRAJECTORIES_MAX = 32 };
+enum { TRAJECTORIES_MAX = 32, POINTS_LEAST = 4, POINTS_MAX = 100000 };
 
 static enum status answer_csv(struct response *response, json_t *document, struct error *error)
 {
@@ -54,12 +54,21 @@ static enum status read_axis(const char *name, enum curve_axis *out, struct erro
     return request_query_fault(error, "x", "must be one of step, tokens, learning_rate, found \"%.60s\"", name);
 }
 
+/* A first, a last and one part's lowest and highest at least. */
+static enum status read_points(const struct request *request, int64_t *out, struct error *error)
+{
+    const enum status status = request_query_integer(request, "points", 0, 0, POINTS_MAX, out, error);
+    if (status != STATUS_OK || *out == 0 || *out >= POINTS_LEAST) return status;
+    return request_query_fault(error, "points", "expected 0 for all, or at least %d", POINTS_LEAST);
+}
+
 static enum status read_query(const struct request *request, struct curve_query *query, const char **trajectories,
                               struct error *error)
 {
     int64_t bits = 0;
     enum status status = request_query_integer(request, "bits", 0, 0, 64, &bits, error);
     if (status == STATUS_OK) status = read_axis(request_query(request, "x"), &query->axis, error);
+    if (status == STATUS_OK) status = read_points(request, &query->points, error);
     if (status != STATUS_OK) return status;
     for (const char *name; (name = request_query_at(request, "trajectory", query->trajectory_count)) != NULL;) {
         if (query->trajectory_count == TRAJECTORIES_MAX)

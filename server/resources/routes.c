@@ -16,7 +16,7 @@ static const char *const runs_query[] = {"kind", "state", "checkpoint", "traject
 static const char *const wait_query[] = {"wait", NULL};
 static const char *const discover_query[] = {"repo", "match", NULL};
 static const char *const curves_query[] = {"trajectory", "metric",   "x",           "method", "bits",
-                                           "dataset",    "protocol", "calibration", NULL};
+                                           "dataset",    "protocol", "calibration", "points", NULL};
 static const char *const measurements_query[] = {
     "trajectory", "checkpoint", "fields",  "metric", "method",        "bits",  "dataset", "protocol", "calibration",
     "tag",        "step_from",  "step_to", "format", "updated_since", "limit", "cursor",  NULL};

@@ -11,20 +11,18 @@ static const char *const axes[] = {
  * calibration. */
 #define IDENTITY "label, dataset, protocol, calibration"
 
-/* The newest number of each (checkpoint, metric, series), of runs that succeeded, from their last epoch. */
-#define LATEST                                                                                                  \
-    "(select distinct on (m.checkpoint, m.metric, m.label, m.dataset, m.protocol, m.calibration) m.*, r.number" \
-    " from measurements m join runs r on r.id = m.run and r.result_epoch = m.epoch and r.state = 'succeeded'"   \
-    " order by m.checkpoint, m.metric, m.label, m.dataset, m.protocol, m.calibration, r.number desc)"
+/* What is measured between checkpoints is each one's own, whatever other checkpoints have the same content. */
+#define BETWEEN_CHECKPOINTS "('weight_change', 'weight_cosine')"
 
-/* A label that also distinguishes series which differ in their calibration alone, within `alike`: by the words for the
- * calibration, or by the first digits of its id where two have the same words. */
-#define TOLD_APART(alike)                                                                                            \
-    "label || case when min(calibration) over (partition by " alike ") = max(calibration) over (partition by " alike \
-    ") then '' else ', calibrated on ' || coalesce(nullif(calibrated_on, ''), 'unknown data') ||"                    \
-    " case when min(calibration) over (partition by " alike ", calibrated_on)"                                       \
-    " = max(calibration) over (partition by " alike                                                                  \
-    ", calibrated_on) then '' else ' (' || left(calibration, 6) || ')' end end"
+/* A label that also distinguishes series which differ in their calibration alone: by the words for the calibration, or
+ * by the first digits of its id where two have the same words. */
+#define TOLD_APART                                                                            \
+    "label || case when min(calibration) over (partition by label, dataset, protocol)"        \
+    " = max(calibration) over (partition by label, dataset, protocol) then '' else"           \
+    " ', calibrated on ' || coalesce(nullif(calibrated_on, ''), 'unknown data') ||"           \
+    " case when min(calibration) over (partition by label, dataset, protocol, calibrated_on)" \
+    " = max(calibration) over (partition by label, dataset, protocol, calibrated_on) then ''" \
+    " else ' (' || left(calibration, 6) || ')' end end"
 
 static enum status resolve_all(struct connection *connection, const char *const *trajectories, size_t count,
                                json_t **out, struct error *error)
@@ -59,46 +57,41 @@ enum status curve_read(struct connection *connection, const struct curve_query *
         " case $3 when 'step' then c.step::double precision when 'tokens' then c.tokens::double precision else"
         " c.learning_rate end as x"
         " from checkpoints c join trajectories t on t.id = c.trajectory join wanted w on w.id = t.id),"
-        " latest as materialized (select m.checkpoint, m.label, m.method, m.bits, m.dataset, m.protocol,"
-        " m.calibration, m.calibrated_on,"
-        " m.value, m.low, m.high, m.run, m.number, s.sha256 from " LATEST
-        " m join checkpoints s on s.id = m.checkpoint where m.metric = $2 and ($4 is null or m.method = $4) and ($5"
-        " is null or m.dataset = $5)"
-        " and ($6 = 0 or m.bits = $6) and ($7 is null or m.protocol = $7) and ($8 is null or m.calibration = $8)),"
+        " own as (select n.checkpoint as at, n.series, n.value, n.low, n.high, n.run from newest n"
+        " where n.trajectory in (select id from wanted) and n.metric = $2),"
         /* Checkpoints of the same content share their measurements, except those that compare two checkpoints. */
-        " shared as (select distinct on (sha256, " IDENTITY ") * from latest where sha256 is not null"
-        " and $2 not in ('weight_change', 'weight_cosine') order by sha256, " IDENTITY ", number desc),"
-        " measured as (select checkpoint as at, " IDENTITY
-        ", method, bits, calibrated_on, value, low, high, run from latest"
-        " union all select a.id, s.label, s.dataset, s.protocol, s.calibration, s.method, s.bits, s.calibrated_on,"
-        " s.value, s.low, s.high, s.run"
-        " from at a join shared s on s.sha256 = a.sha256 where not exists (select 1 from latest l where l.checkpoint"
-        " = a.id"
-        " and (l.label, l.dataset, l.protocol, l.calibration) = (s.label, s.dataset, s.protocol, s.calibration))),"
-        " points as (select a.place, a.trajectory_name, m.label, m.method, m.bits, m.dataset, m.protocol,"
-        " m.calibration, m.calibrated_on,"
-        " a.x, m.value as y, m.low, m.high, a.id, a.name, m.run from at a join measured m on m.at = a.id where a.x is"
-        " not null"
-        " union all select a.place, a.trajectory_name, '', '', 0, '', '', '', '', a.x, a.learning_rate, null, null,"
-        " a.id, a.name, null from at a"
-        " where $2 = 'learning_rate' and a.x is not null and a.learning_rate is not null),"
+        " shared as (select distinct on (a.id, n.series) a.id as at, n.series, n.value, n.low, n.high, n.run from at a"
+        " join checkpoints c on c.sha256 = a.sha256 and c.id <> a.id join newest n on n.checkpoint = c.id"
+        " and n.metric = $2 where $2 not in " BETWEEN_CHECKPOINTS " and not exists (select from own o where o.at = a.id"
+        " and o.series = n.series) order by a.id, n.series, n.number desc),"
+        " points as (select a.place, a.trajectory_name, s.id as series, s.label, s.method, s.bits, s.dataset,"
+        " s.protocol, s.calibration, s.calibrated_on, a.x, m.value as y, m.low, m.high, a.id, a.name, m.run"
+        " from (select * from own union all select * from shared) m join at a on a.id = m.at join series s"
+        " on s.id = m.series where a.x is not null and ($4 is null or s.method = $4) and ($5 is null or s.dataset = $5)"
+        " and ($6 = 0 or s.bits = $6) and ($7 is null or s.protocol = $7) and ($8 is null or s.calibration = $8)"
+        " union all select a.place, a.trajectory_name, 0, '', '', 0, '', '', '', '', a.x, a.learning_rate, null, null,"
+        " a.id, a.name, null from at a where $2 = 'learning_rate' and a.x is not null and a.learning_rate is not null),"
+        /* Of more than $9 points: the first, the last, and of each part of the curve the lowest and the highest. */
+        " numbered as (select *, row_number() over (partition by place, series order by x, name) as nth,"
+        " count(*) over (partition by place, series) as total from points),"
+        " ranked as (select *, row_number() over (partition by place, series, part order by y, nth) as lowest,"
+        " row_number() over (partition by place, series, part order by y desc, nth) as highest"
+        " from (select *, (nth - 1) * (($9 - 2) / 2) / total as part from numbered) n),"
+        " kept as (select * from ranked where $9 = 0 or total <= $9 or nth in (1, total) or lowest = 1 or highest = 1),"
         " grouped as (select place, trajectory_name, " IDENTITY ", method, bits, min(calibrated_on) as calibrated_on,"
+        " min(total) as total,"
         " json_agg(json_build_object('x', x, 'y', y, 'low', low, 'high', high, 'checkpoint', id, 'checkpoint_name',"
-        " name, 'run', run)"
-        " order by x, name) as points from points group by place, trajectory_name, " IDENTITY ", method, bits),"
-        " series as (select *, " TOLD_APART(
-            "label, dataset, protocol") " as told from grouped)"
-                                        " select json_build_object('metric', $2, 'x', $3, 'series', coalesce((select"
-                                        " json_agg(json_build_object('trajectory', trajectory_name,"
-                                        " 'label', told, 'method', nullif(method, ''), 'bits', nullif(bits, 0),"
-                                        " 'dataset', nullif(dataset, ''),"
-                                        " 'protocol_id', nullif(protocol, ''), 'calibration_id', nullif(calibration,"
-                                        " ''), 'calibrated_on', nullif(calibrated_on, ''),"
-                                        " 'points', points) order by place, dataset, method, bits desc, told,"
-                                        " protocol) from series), '[]'))",
+        " name, 'run', run) order by x, name) as points from kept group by place, trajectory_name, " IDENTITY
+        ", method, bits),"
+        " series as (select *, " TOLD_APART " as told from grouped)"
+        " select json_build_object('metric', $2, 'x', $3, 'series', coalesce((select json_agg(json_build_object("
+        "'trajectory', trajectory_name, 'label', told, 'method', nullif(method, ''), 'bits', nullif(bits, 0),"
+        " 'dataset', nullif(dataset, ''), 'protocol_id', nullif(protocol, ''), 'calibration_id', nullif(calibration,"
+        " ''), 'calibrated_on', nullif(calibrated_on, ''), 'total', total, 'points', points)"
+        " order by place, dataset, method, bits desc, told, protocol) from series), '[]'))",
         VALUES(value_json(trajectories), value_text(query->metric), value_text(axes[query->axis]),
                value_text(query->method), value_text(query->dataset), value_integer(query->bits),
-               value_text(query->protocol), value_text(query->calibration)),
+               value_text(query->protocol), value_text(query->calibration), value_integer(query->points)),
         document, error);
     json_decref(trajectories);
     return status;
@@ -118,44 +111,38 @@ enum status curve_pairs(struct connection *connection, const struct curve_pairs_
         " coalesce('seed ' || (c.tags ->> 'seed'), 'trajectory ' || t.name) as unit from checkpoints c"
         " join trajectories t on t.id = c.trajectory where json_array_length($1::json) = 0 or t.id in (select id from"
         " wanted)),"
-        " measured as (select m.checkpoint, m.metric, m.value, " IDENTITY
-        ", m.method, m.bits, m.calibrated_on from " LATEST " m where m.metric in ($2, $3)"
-        " union all select id, 'step', step::double precision, '', '', '', '', '', 0, '' from at where step is not null"
-        " union all select id, 'tokens', tokens::double precision, '', '', '', '', '', 0, '' from at where tokens is"
-        " not null"
-        " union all select id, 'learning_rate', learning_rate, '', '', '', '', '', 0, '' from at where learning_rate"
-        " is not null),"
-        " y as (select m.*, " TOLD_APART(
-            "label, dataset, protocol") " as told from measured m join at on at.id = m.checkpoint"
-                                        " where m.metric = $3 and ($4 is null or m.method = $4) and ($5 is null or"
-                                        " m.dataset = $5) and ($6 = 0 or m.bits = $6)"
-                                        " and ($7 is null or m.protocol = $7) and ($8 is null or m.calibration = $8)),"
-                                        " pairs as (select at.*, y.told, y.method, y.bits, y.dataset, y.protocol,"
-                                        " y.calibration, y.calibrated_on, y.value as y,"
-                                        " x.label as label_x, x.dataset as dataset_x, x.protocol as protocol_x,"
-                                        " x.calibration as calibration_x, x.value as x"
-                                        " from y join at on at.id = y.checkpoint"
-                                        " join lateral (select l.*, rank() over (order by (l.label = y.label) desc,"
-                                        " (l.protocol = y.protocol) desc, (l.dataset = y.dataset) desc,"
-                                        " (l.calibration = y.calibration) desc) as place from measured l where"
-                                        " l.checkpoint = y.checkpoint and l.metric = $2"
-                                        " and l.label in (y.label, '')) x on x.place = 1),"
-                                        " numbered as (select *, dense_rank() over (order by told, dataset, protocol,"
-                                        " calibration, label_x, dataset_x, protocol_x, calibration_x)"
-                                        " - 1 as series from pairs)"
-                                        " select coalesce(json_agg(json_build_object('trajectory', trajectory_name,"
-                                        " 'checkpoint', id, 'checkpoint_name', name, 'step', step,"
-                                        " 'tokens', tokens, 'unit', unit, 'series', series, 'label_x', label_x,"
-                                        " 'dataset_x', nullif(dataset_x, ''),"
-                                        " 'protocol_id_x', nullif(protocol_x, ''), 'calibration_id_x',"
-                                        " nullif(calibration_x, ''), 'label', told, 'method', nullif(method, ''),"
-                                        " 'bits', nullif(bits, 0), 'dataset', nullif(dataset, ''), 'protocol_id',"
-                                        " nullif(protocol, ''), 'calibration_id', nullif(calibration, ''),"
-                                        " 'calibrated_on', nullif(calibrated_on, ''), 'x', x, 'y', y)"
-                                        " order by series, trajectory_name, step, tokens, number), '[]') from numbered",
+        " measured as (select n.checkpoint, n.metric, n.value, " IDENTITY ", s.method, s.bits, s.calibrated_on"
+        " from newest n join series s on s.id = n.series where n.metric in ($2, $3)"
+        " and (json_array_length($1::json) = 0 or n.trajectory in (select id from wanted))"
+        " union all select id, 'step', step::double precision, '', '', '', '', '', 0, '' from at"
+        " where 'step' in ($2, $3) and step is not null"
+        " union all select id, 'tokens', tokens::double precision, '', '', '', '', '', 0, '' from at"
+        " where 'tokens' in ($2, $3) and tokens is not null"
+        " union all select id, 'learning_rate', learning_rate, '', '', '', '', '', 0, '' from at"
+        " where 'learning_rate' in ($2, $3) and learning_rate is not null),"
+        " y as (select m.*, " TOLD_APART
+        " as told from measured m where m.metric = $3 and ($4 is null or m.method = $4)"
+        " and ($5 is null or m.dataset = $5) and ($6 = 0 or m.bits = $6)"
+        " and ($7 is null or m.protocol = $7) and ($8 is null or m.calibration = $8)),"
+        " near as (select y.*, x.label as label_x, x.dataset as dataset_x, x.protocol as protocol_x,"
+        " x.calibration as calibration_x, x.value as x, rank() over (partition by y.checkpoint, y.label, y.dataset,"
+        " y.protocol, y.calibration, y.method, y.bits order by (x.label = y.label) desc,"
+        " (x.protocol = y.protocol) desc, (x.dataset = y.dataset) desc, (x.calibration = y.calibration) desc) as far from y join measured x"
+        " on x.checkpoint = y.checkpoint and x.metric = $2 and x.label in (y.label, '')),"
+        " pairs as (select near.*, near.value as y, at.id, at.name, at.number, at.step, at.tokens, at.trajectory_name,"
+        " at.unit from near join at on at.id = near.checkpoint where near.far = 1 limit nullif($9, 0)),"
+        " numbered as (select *, dense_rank() over (order by told, dataset, protocol, calibration, label_x, dataset_x,"
+        " protocol_x, calibration_x) - 1 as series from pairs)"
+        " select coalesce(json_agg(json_build_object('trajectory', trajectory_name, 'checkpoint', id,"
+        " 'checkpoint_name', name, 'step', step, 'tokens', tokens, 'unit', unit, 'series', series, 'label_x', label_x,"
+        " 'dataset_x', nullif(dataset_x, ''), 'protocol_id_x', nullif(protocol_x, ''), 'calibration_id_x',"
+        " nullif(calibration_x, ''), 'label', told, 'method', nullif(method, ''), 'bits', nullif(bits, 0), 'dataset',"
+        " nullif(dataset, ''), 'protocol_id', nullif(protocol, ''), 'calibration_id', nullif(calibration, ''),"
+        " 'calibrated_on', nullif(calibrated_on, ''), 'x', x, 'y', y)"
+        " order by series, trajectory_name, step, tokens, number), '[]') from numbered",
         VALUES(value_json(trajectories), value_text(query->x), value_text(query->y), value_text(query->method),
                value_text(query->dataset), value_integer(query->bits), value_text(query->protocol),
-               value_text(query->calibration)),
+               value_text(query->calibration), value_integer(query->most)),
         document, error);
     json_decref(trajectories);
     return status;
@@ -163,6 +150,12 @@ enum status curve_pairs(struct connection *connection, const struct curve_pairs_
 
 enum status curve_metrics(struct connection *connection, json_t **document, struct error *error)
 {
-    return connection_query_json(connection, "select coalesce(json_agg(distinct metric), '[]') from measurements",
-                                 NO_VALUES, document, error);
+    /* From one metric of a trajectory to the next, along the primary key. */
+    return connection_query_json(
+        connection,
+        "with recursive found as (select f.* from (select trajectory, metric from newest order by trajectory, metric"
+        " limit 1) f union all select n.* from found f cross join lateral (select trajectory, metric from newest n"
+        " where (n.trajectory, n.metric) > (f.trajectory, f.metric) order by trajectory, metric limit 1) n)"
+        " select coalesce(json_agg(distinct metric), '[]') from found",
+        NO_VALUES, document, error);
 }

@@ -13,12 +13,14 @@ struct curve_query {
     enum curve_axis axis;
     const char *method, *dataset, *protocol, *calibration; /* NULL: all */
     int bits;                                              /* 0: all */
+    int64_t points; /* most of a series: the first, the last, the lowest and highest of each part; 0: all */
 };
 
 /* {"metric", "x", "series": [{"trajectory", "label", "method", "bits", "dataset", "protocol_id", "calibration_id",
- * "calibrated_on", "points": [{"x", "y", "low", "high", "checkpoint", "checkpoint_name", "run"}]}]}, points by x. Where
- * a checkpoint was measured more than once, the newest run counts. A label names the calibration when it would
- * otherwise equal that of another series. STATUS_NOT_FOUND for an unknown trajectory. */
+ * "calibrated_on", "total", "points": [{"x", "y",
+ * "low", "high", "checkpoint", "checkpoint_name", "run"}]}]}, points by x. Where a checkpoint was measured more than
+ * once, the newest run counts. A label names the calibration when it would otherwise equal that of another series.
+ * STATUS_NOT_FOUND for an unknown trajectory. */
 MUST_CHECK enum status curve_read(struct connection *connection, const struct curve_query *query, json_t **document,
                                   struct error *error);
 
@@ -28,16 +30,16 @@ struct curve_pairs_query {
     const char *x, *y;               /* metrics, or "step", "tokens", "learning_rate" of the checkpoint */
     const char *method, *dataset, *protocol, *calibration; /* of y; NULL: all */
     int bits;                                              /* of y; 0: all */
+    int64_t most;                                          /* of more pairs any so many; 0: all */
 };
 
 /* [{"trajectory", "checkpoint", "checkpoint_name", "step", "tokens", "unit", "series", "label", "method", "bits",
  * "dataset", "protocol_id", "calibration_id", "calibrated_on", "label_x", "dataset_x", "protocol_id_x",
- * "calibration_id_x", "x", "y"}]: two metrics of the same checkpoints, the newest measurement of each series, ordered
- * by series, trajectory, step. Each pair of a series of y and one of x has a number, "series" from 0. The series of x
- * has the label of y's where one was measured, else it is of full precision; among those, series of the same protocol,
- * dataset and calibration are preferred; several that are equally near make a pair each. "unit" says what is
- * independent of the rest: the tag `seed` of the checkpoint, else its trajectory. STATUS_NOT_FOUND for an unknown
- * trajectory. */
+ * "calibration_id_x", "x", "y"}]: two metrics of the same checkpoints, the newest measurement of each series. A pair of
+ * a series of y and one of x has a number of its own, "series" from 0: x is of the same label where it was measured
+ * so, else of full precision, of the same protocol, dataset and calibration before others, and of all series that are
+ * equally near. By series, trajectory, step. "unit": what is independent of others, the tag `seed` of the checkpoint or
+ * else its trajectory. STATUS_NOT_FOUND for an unknown trajectory. */
 MUST_CHECK enum status curve_pairs(struct connection *connection, const struct curve_pairs_query *query,
                                    json_t **document, struct error *error);
 

@@ -15,10 +15,11 @@
     "wanted as (select w.id, w.place from json_array_elements_text($1::json) with ordinality as w (id, place)" \
     " union all select id, number from trajectories where json_array_length($1::json) = 0)"
 
-/* What a filter asks of a measurement `m`: $2 to $6. */
+/* What a filter asks of a series `s`, and of a number `n`: $2 to $7. */
 #define MEASURED                                                                                    \
-    " ($2 is null or m.method = $2) and ($3 = 0 or m.bits = $3) and ($4 is null or m.dataset = $4)" \
-    " and ($5 is null or m.protocol = $5) and ($6 is null or m.calibration = $6)"
+    " ($2 is null or s.method = $2) and ($3 = 0 or s.bits = $3) and ($4 is null or s.dataset = $4)" \
+    " and ($5 is null or s.protocol = $5) and ($6 is null or s.calibration = $6)"                   \
+    " and ($7::json is null or n.metric in (select json_array_elements_text($7::json)))"
 
 /* What is measured between checkpoints is each one's own, whatever other checkpoints have the same content. */
 #define BETWEEN_CHECKPOINTS "('weight_change', 'weight_cosine')"
@@ -55,25 +56,34 @@ enum status measurement_series(struct connection *connection, const struct measu
     const struct measurement_filter *filter = selection->filter;
     return connection_query_json(
         connection,
-        "with " WANTED ", at as (select c.id, c.sha256 from checkpoints c join wanted w on w.id = c.trajectory),"
-        " alike as (select id from at union select c.id from at join checkpoints c on c.sha256 = at.sha256),"
-        " found as (select m.metric, m.method, m.bits, " IDENTITY ", max(m.calibrated_on) as calibrated_on"
-        " from alike join measurements m on m.checkpoint = alike.id group by m.metric, m.method, m.bits, " IDENTITY "),"
-        " series as (select " IDENTITY ", max(calibrated_on) as calibrated_on from found group by " IDENTITY "),"
+        "with recursive " WANTED ","
+        /* From one series to the next, along the primary key. */
+        " own as (select w.id as trajectory, f.metric, f.series from wanted w cross join lateral (select metric, series"
+        " from newest n where n.trajectory = w.id order by metric, series limit 1) f union all"
+        " select o.trajectory, f.metric, f.series from own o cross join lateral (select metric, series from newest n"
+        " where n.trajectory = o.trajectory and (n.metric, n.series) > (o.metric, o.series) order by metric, series"
+        " limit 1) f),"
+        " found as (select metric, series from own union select n.metric, n.series from wanted w join checkpoints at"
+        " on at.trajectory = w.id join checkpoints c on c.sha256 = at.sha256 and c.id <> at.id join newest n"
+        " on n.checkpoint = c.id where n.metric not in " BETWEEN_CHECKPOINTS "),"
         " told as (select s.*, case label when '' then 'full precision' else label end"
         " || case when min(calibration) over same = max(calibration) over same then '' else"
         " ', calibrated on ' || coalesce(nullif(calibrated_on, ''), 'unknown data') || case when min(calibration) over"
         " worded = max(calibration) over worded then '' else ' (' || left(calibration, 6) || ')' end end"
-        " || case when min(dataset) over labelled = max(dataset) over labelled then '' else"
-        " ', on ' || coalesce(nullif(dataset, ''), 'no data') end"
-        " || case when min(protocol) over measured = max(protocol) over measured then '' else"
-        " ' (evaluation ' || left(protocol, 6) || ')' end as told from series s"
+        " || case when dataset = '' or (min(dataset) over labelled = max(dataset) over labelled"
+        " and min(protocol) over measured = max(protocol) over measured) then ''"
+        " when protocol = '' then ', in training on ' || dataset"
+        " when min(protocol) over measured = max(protocol) over measured then ', on ' || dataset"
+        " else ', on ' || evaluated_on || case when min(protocol) over spoken = max(protocol) over spoken then ''"
+        " else ' (evaluation ' || left(protocol, 6) || ')' end end as told"
+        " from series s where id in (select series from found)"
         " window same as (partition by label, dataset, protocol),"
         " worded as (partition by label, dataset, protocol, calibrated_on),"
-        " labelled as (partition by label), measured as (partition by label, dataset))"
+        " labelled as (partition by label), measured as (partition by label, dataset),"
+        " spoken as (partition by label, evaluated_on))"
         " select json_build_object('labels', (select coalesce(json_object_agg(" SERIES_ID ", told), '{}') from told),"
-        " 'metrics', (select coalesce(json_agg(distinct metric), '[]') from found m where" MEASURED
-        " and ($7::json is null or metric in (select json_array_elements_text($7::json)))))",
+        " 'metrics', (select coalesce(json_agg(distinct metric), '[]') from found n join series s on s.id = n.series"
+        " where" MEASURED "))",
         VALUES(value_json(selection->trajectories), value_text(filter->method), value_integer(filter->bits),
                value_text(filter->dataset), value_text(filter->protocol), value_text(filter->calibration),
                value_json(filter->metrics)),
@@ -86,31 +96,30 @@ enum status measurement_series(struct connection *connection, const struct measu
     " and not exists (select 1 from json_array_elements($11::json) f where case when f ->> 'value' is null" \
     " then c.tags -> (f ->> 'key') is null else c.tags ->> (f ->> 'key') is distinct from f ->> 'value' end)"
 #define PLACE "place, step_or_last, number"
-/* The newest of each metric and series at the checkpoint `at`, its own before those of others of the same content. */
-#define NEWEST                                                                                                   \
-    "(select distinct on (m.metric, m.label, m.dataset, m.protocol, m.calibration) m.*, r.number, r.finished_at" \
-    " from (select at.id as id, true as own union all select c.id, false from checkpoints c where c.sha256 ="    \
-    " at.sha256 and c.id <> at.id) k join measurements m on m.checkpoint = k.id join runs r on r.id = m.run"     \
-    " and r.result_epoch = m.epoch and r.state = 'succeeded' where" MEASURED                                     \
-    " and ($7::json is null or m.metric in (select json_array_elements_text($7::json)))"                         \
-    " and (k.own or m.metric not in " BETWEEN_CHECKPOINTS ")"                                                    \
-    " order by m.metric, m.label, m.dataset, m.protocol, m.calibration, k.own desc, r.number desc)"
+#define CHECKPOINT                                                                               \
+    "c.id, c.name, c.trajectory, c.step, c.tokens, c.learning_rate, c.tags, c.sha256, c.number," \
+    " coalesce(c.step, 9223372036854775807) as step_or_last"
+/* Numbers of the checkpoint `c`: its own, and those of others of the same content. */
+#define SHARED                                                                                           \
+    "checkpoints k join newest n on n.checkpoint = k.id join series s on s.id = n.series where" MEASURED \
+    " and k.sha256 = c.sha256 and k.id <> c.id and n.metric not in " BETWEEN_CHECKPOINTS
+#define OWN "newest n join series s on s.id = n.series where n.checkpoint = c.id and" MEASURED
+#define NEWEST                                                                             \
+    "(select distinct on (n.metric, n.series) n.* from (select n.*, true as own from " OWN \
+    " union all select n.*, false from " SHARED ") n order by n.metric, n.series, n.own desc, n.number desc)"
 
-#define CHECKPOINT_PARTS                                                                                   \
-    " c.id, c.name, c.trajectory, c.step, c.tokens, c.learning_rate, c.tags, c.sha256, c.number, w.place," \
-    " t.name as trajectory_name "
-/* A series at the checkpoint `at`, made of its newest measurements `n`. */
-#define ROW_PARTS                                                                                                  \
-    " method, bits, " IDENTITY                                                                                     \
-    ", max(calibrated_on) as calibrated_on, (array_agg(n.run order by n.number desc))[1] as"                       \
-    " run, max(n.finished_at) as measured_at, json_object_agg(n.metric, json_build_array(n.value, n.low, n.high))" \
-    " as measured "
-#define ROW                                                                                                         \
-    "json_build_object('trajectory', at.trajectory_name, 'trajectory_id', at.trajectory, 'checkpoint', at.id,"      \
-    " 'checkpoint_name', at.name, 'step', at.step, 'tokens', at.tokens, 'learning_rate', at.learning_rate, 'tags'," \
-    " at.tags, 'series', " SERIES_ID ", 'method', nullif(method, ''), 'bits', nullif(bits, 0), 'dataset',"          \
-    " nullif(dataset, ''), 'protocol_id', nullif(protocol, ''), 'calibration_id', nullif(calibration, ''),"         \
-    " 'calibrated_on', nullif(calibrated_on, ''), 'run', run, 'measured_at', rfc3339(measured_at), 'values', measured)"
+/* The series of the checkpoint `c`, each made of its newest numbers `n`: (series, run, measured). */
+#define SERIES_PARTS                                                                                          \
+    " n.series, (array_agg(n.run order by n.number desc))[1] as run, json_object_agg(n.metric,"              \
+    " json_build_array(n.value, n.low, n.high)) as measured "
+/* The row of such a series `g`, joined with `series`. */
+#define ROW                                                                                                           \
+    "json_build_object('trajectory', c.trajectory_name, 'trajectory_id', c.trajectory, 'checkpoint', c.id,"           \
+    " 'checkpoint_name', c.name, 'step', c.step, 'tokens', c.tokens, 'learning_rate', c.learning_rate, 'tags',"       \
+    " c.tags, 'series', " SERIES_ID ", 'method', nullif(method, ''), 'bits', nullif(bits, 0), 'dataset',"             \
+    " nullif(dataset, ''), 'evaluated_on', nullif(evaluated_on, ''), 'protocol_id', nullif(protocol, ''),"            \
+    " 'calibration_id', nullif(calibration, ''), 'calibrated_on', nullif(calibrated_on, ''), 'run', g.run,"           \
+    " 'measured_at', (select rfc3339(finished_at) from runs r where r.id = g.run), 'values', measured)"
 
 enum status measurement_page(struct connection *connection, const struct measurement_selection *selection,
                              const struct page *page, json_t **document, struct error *error)
@@ -126,15 +135,17 @@ enum status measurement_page(struct connection *connection, const struct measure
         "with " WANTED ","
         " before as (select w.place, coalesce(c.step, 9223372036854775807) as step_or_last, c.number"
         " from checkpoints c join wanted w on w.id = c.trajectory where c.number = $13),"
-        " ordered as (select" CHECKPOINT_PARTS ", coalesce(c.step, 9223372036854775807) as step_or_last"
-        " from wanted w join trajectories t on t.id = w.id join checkpoints c on c.trajectory = w.id"
-        " where" CHECKPOINT_FITS "),"
-        " page as (select at.place, at.step_or_last, at.number, s.rows from ordered at cross join lateral"
-        " (select json_agg(" ROW " order by method, bits desc, " IDENTITY ") as rows"
-        " from (select" ROW_PARTS " from " NEWEST " n group by method, bits, " IDENTITY
-        ") g) s where s.rows is not null"
-        " and ($14 or (" PLACE ") > (select " PLACE " from before)) order by " PLACE " limit $12 + 1),"
-        " shown as (select * from page order by " PLACE " limit $12)"
+        /* Of each trajectory no more than a page of what comes after the cursor, in the order of an index. */
+        " ordered as (select c.*, w.place, t.name as trajectory_name from wanted w join trajectories t on t.id = w.id"
+        " left join before b on true cross join lateral (select " CHECKPOINT " from checkpoints c"
+        " where c.trajectory = w.id and ($14 or w.place > b.place or (w.place = b.place"
+        " and (coalesce(c.step, 9223372036854775807), c.number) > (b.step_or_last, b.number))) and" CHECKPOINT_FITS
+        " and (exists (select from " OWN ") or exists (select from " SHARED "))"
+        " order by coalesce(c.step, 9223372036854775807), c.number limit $12 + 1) c where $14 or w.place >= b.place),"
+        " page as (select * from ordered order by " PLACE " limit $12 + 1),"
+        " shown as (select c.place, c.step_or_last, c.number, r.rows from (select * from page order by " PLACE
+        " limit $12) c cross join lateral (select json_agg(" ROW " order by method, bits desc, " IDENTITY ") as rows"
+        " from (select" SERIES_PARTS "from " NEWEST " n group by n.series) g join series s on s.id = g.series) r)"
         " select json_build_object('found', $14 or exists (select 1 from before), 'items',"
         " coalesce((select json_agg(rows order by " PLACE ") from shown), '[]'), 'next', case when"
         " (select count(*) from page) > $12 then (select number::text from shown order by (" PLACE ") desc limit 1)"
@@ -178,13 +189,13 @@ enum status measurement_updates(struct connection *connection, const struct meas
         " count(*) = $12 and max(change) < (select max(change) from change_marks) as more from taken),"
         " touched as (select checkpoint as id from taken union select c.id from taken k join checkpoints m"
         " on m.id = k.checkpoint join checkpoints c on c.sha256 = m.sha256 where k.run <> ''),"
-        " changed as (select" CHECKPOINT_PARTS ", (select change from change_marks o where o.checkpoint = c.id"
-        " and o.run = '') as own_change from touched join checkpoints c on c.id = touched.id"
+        " changed as (select " CHECKPOINT ", t.name as trajectory_name, (select change from change_marks o"
+        " where o.checkpoint = c.id and o.run = '') as own_change from touched join checkpoints c on c.id = touched.id"
         " join wanted w on w.id = c.trajectory join trajectories t on t.id = w.id where" CHECKPOINT_FITS "),"
-        " found as (select g.change, at.number, " SERIES_ID " as series, " ROW " as row from changed at"
-        " cross join lateral (select" ROW_PARTS ", greatest(at.own_change, max(k.change)) as change from " NEWEST
-        " n left join change_marks k on k.checkpoint = n.checkpoint and k.run = n.run"
-        " group by method, bits, " IDENTITY ") g where g.change > $13 and g.change <= (select change from upto))"
+        " found as (select g.change, c.number, " SERIES_ID " as series, " ROW " as row from changed c"
+        " cross join lateral (select" SERIES_PARTS ", greatest(c.own_change, max(k.change)) as change from " NEWEST
+        " n left join change_marks k on k.checkpoint = n.checkpoint and k.run = n.run group by n.series) g"
+        " join series s on s.id = g.series where g.change > $13 and g.change <= (select change from upto))"
         " select json_build_object('items', coalesce((select json_agg(json_build_array(row) order by change, number,"
         " series) from found), '[]'), 'cursor', u.change::text, 'next', case when u.more then u.change::text end)"
         " from upto u",

@@ -206,6 +206,18 @@ static enum status filter_ids(struct connection *connection, const struct run_fi
     return STATUS_OK;
 }
 
+/* Which runs a page shows is found before any document is made. The runs of a trajectory have an index of their own. */
+#define CHOSEN(from, number)                                                                   \
+    "chosen as (select r.id from " from " and " number " < $2 and ($3 is null or r.kind = $3)" \
+    " and ($4 is null or r.state = $4)"                                                        \
+    " and ($5 = '' or r.id in (select i.run from run_inputs i where i.checkpoint = $5))"       \
+    " and ($7 = '' or r.id in (select w.run from sweep_runs w where w.sweep = $7))"            \
+    " order by " number " desc limit $1 + 1)"
+#define SHOWN "select r.number, " DOCUMENT FROM " where r.id in (select id from chosen)"
+static const char list_of_all[] = LIST_WITH(CHOSEN("runs r where $6 = ''", "r.number"), SHOWN);
+static const char list_of_trajectory[] =
+    LIST_WITH(CHOSEN("run_trajectories t join runs r on r.id = t.run where t.trajectory = $6", "t.number"), SHOWN);
+
 enum status run_list(struct connection *connection, const struct run_filter *filter, const struct page *page,
                      json_t **document, struct error *error)
 {
@@ -215,17 +227,11 @@ enum status run_list(struct connection *connection, const struct run_filter *fil
     *document = NULL;
     if ((status = page_read(page, &limit, &before, error)) != STATUS_OK) return status;
     if ((status = filter_ids(connection, filter, ids, error)) != STATUS_OK) return status;
-    return connection_query_json(
-        connection,
-        LIST_OF("select r.number, " DOCUMENT FROM
-                " where r.number < $2 and ($3 is null or r.kind = $3) and ($4 is null or r.state = $4)"
-                " and ($5 = '' or exists (select 1 from run_inputs i where i.run = r.id and i.checkpoint = $5))"
-                " and ($6 = '' or exists (select 1 from run_inputs i left join checkpoints c on c.id = i.checkpoint"
-                " where i.run = r.id and (i.trajectory = $6 or c.trajectory = $6)))"
-                " and ($7 = '' or exists (select 1 from sweep_runs w where w.run = r.id and w.sweep = $7))"),
-        VALUES(value_integer(limit), value_integer(before), value_text(filter->kind), value_text(filter->state),
-               value_text(ids[0].text), value_text(ids[1].text), value_text(ids[2].text)),
-        document, error);
+    return connection_query_json(connection, filter->trajectory != NULL ? list_of_trajectory : list_of_all,
+                                 VALUES(value_integer(limit), value_integer(before), value_text(filter->kind),
+                                        value_text(filter->state), value_text(ids[0].text), value_text(ids[1].text),
+                                        value_text(ids[2].text)),
+                                 document, error);
 }
 
 /* ---- cancel and retry ---- */

@@ -5,19 +5,17 @@
 #include <stdio.h>
 #include <string.h>
 
-#define RUNS_IN(which)                                                                                                 \
-    "'" which "', (select count(distinct i.run) from run_inputs i join runs r on r.id = i.run left join checkpoints k" \
-    " on k.id = i.checkpoint"                                                                                          \
-    " where r.state = '" which "' and (i.trajectory = t.id or k.trajectory = t.id))"
-#define DOCUMENT                                                                                                    \
-    "json_build_object('id', t.id, 'name', t.name,"                                                                 \
-    " 'checkpoints', (select count(*) from checkpoints c where c.trajectory = t.id),"                               \
-    " 'first_step', (select min(step) from checkpoints c where c.trajectory = t.id),"                               \
-    " 'last_step', (select max(step) from checkpoints c where c.trajectory = t.id),"                                \
-    " 'last_tokens', (select max(tokens) from checkpoints c where c.trajectory = t.id),"                            \
-    " 'runs', json_build_object(" RUNS_IN("queued") ", " RUNS_IN("running") ", " RUNS_IN("succeeded") ", " RUNS_IN( \
-        "failed") ", " RUNS_IN("cancelled") "), 'watch', t.watch, 'watch_state', t.watch_state, 'created_at',"      \
-                                            " rfc3339(t.created_at))"
+/* Counts are kept by the writes: sql/0013_measurement_table.sql. */
+#define COUNT(what) "'" what "', coalesce(sum(k.change) filter (where k.what = '" what "'), 0)"
+#define DOCUMENT                                                                                             \
+    "(select json_build_object('id', t.id, 'name', t.name,"                                                  \
+    " 'checkpoints', coalesce(sum(k.change) filter (where k.what = 'checkpoint'), 0),"                       \
+    " 'first_step', (select min(step) from checkpoints c where c.trajectory = t.id),"                        \
+    " 'last_step', (select max(step) from checkpoints c where c.trajectory = t.id),"                         \
+    " 'last_tokens', (select max(tokens) from checkpoints c where c.trajectory = t.id),"                     \
+    " 'runs', json_build_object(" COUNT("queued") ", " COUNT("running") ", " COUNT("succeeded") ", " COUNT(  \
+        "failed") ", " COUNT("cancelled") "), 'watch', t.watch, 'watch_state', t.watch_state, 'created_at'," \
+                                          " rfc3339(t.created_at)) from trajectory_counts k where k.trajectory = t.id)"
 /* An id has precedence over a name that looks like one. */
 #define MATCH " t.id = $1 or t.name = $1 order by (t.id = $1) desc limit 1"
 

@@ -26,12 +26,12 @@ FILL = """
 set synchronous_commit = off;
 insert into trajectories (name) select 'run-' || lpad(i::text, 3, '0') from generate_series(1, %(trajectories)d) i;
 insert into trajectories (name) values ('long');
-insert into checkpoints (trajectory, name, step, tokens, learning_rate, source, path, tags)
+insert into checkpoints (trajectory, name, step, tokens, learning_rate, source, path, sha256, tags)
   select t.id, 'step' || s, s, s * 1000::bigint, 0.001 * (1 - s / %(checkpoints)d.0 / 2), '{"path": "/nowhere"}', '/nowhere',
-    case when s %% 2 = 0 then '{"phase": "even"}' else '{}' end::json
+    md5(t.id || s) || md5(s || t.id), case when s %% 2 = 0 then '{"phase": "even"}' else '{}' end::json
   from trajectories t, generate_series(1, %(checkpoints)d) s where t.name <> 'long';
-insert into checkpoints (trajectory, name, step, tokens, learning_rate, source, path)
-  select t.id, 'step' || s, s, s * 1000::bigint, 0.001, '{"path": "/nowhere"}', '/nowhere' from trajectories t, generate_series(1, %(long)d) s
+insert into checkpoints (trajectory, name, step, tokens, learning_rate, source, path, sha256)
+  select t.id, 'step' || s, s, s * 1000::bigint, 0.001, '{"path": "/nowhere"}', '/nowhere', md5(t.id || s) || md5(s || t.id) from trajectories t, generate_series(1, %(long)d) s
   where t.name = 'long';
 create temporary table made as select c.id as checkpoint, c.step, c.number as c, k.kind, gen_random_uuid()::text as run,
     row_number() over (order by c.number) as n, t.name as trajectory from checkpoints c join trajectories t on t.id = c.trajectory,
@@ -59,7 +59,6 @@ ROWS = [
     ("trajectories", "/v1/trajectories", 0.1),
     ("one trajectory", "/v1/trajectories/long", 0.1),
     ("runs", "/v1/runs", 0.1),
-    ("runs, as a summary", "/v1/runs?view=summary", 0.1),
     ("runs of a trajectory", "/v1/runs?trajectory=run-050&limit=100", 0.1),
     ("checkpoints of a trajectory", "/v1/checkpoints?trajectory=long&limit=100", 0.1),
     ("measurements, a page", "/v1/measurements?trajectory=run-050&limit=100", 0.1),

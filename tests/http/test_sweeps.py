@@ -1,5 +1,6 @@
 import csv
 import io
+import subprocess
 
 import models
 import pytest
@@ -86,7 +87,7 @@ def test_bad_curves(service, swept, query, status):
 
 
 def test_parquet_is_refused(service, swept):
-    assert service.get("/v1/curves?trajectory=sweeps", {"Accept": "application/vnd.apache.parquet"}).status == 422
+    assert service.get("/v1/curves?trajectory=sweeps", {"Accept": "application/vnd.apache.parquet"}).status == 406
 
 
 def test_metrics_are_listed(service, swept):
@@ -99,3 +100,25 @@ def test_cancel(service, swept, name):
     assert service.post(f"/v1/sweeps/{name}/cancel").status == 202
     for run in service.get(f"/v1/runs?sweep={name}").json["items"]:
         assert service.wait(run["id"])["state"] in ("cancelled", "succeeded")
+
+
+def test_a_curve_of_few_points_keeps_its_extremes(service, name):
+    """Forty checkpoints with a spike; what is left out is told by `total`."""
+    for step in range(40):
+        service.checkpoint(models.write_llama(service.files / name / str(step % 2), seed=step % 2), name, f"step{step}", step=step)
+    data = service.sequences(name, models.rows(2, 8))["name"]
+    run = service.run("evaluate", checkpoint=f"{name}/step0", dataset=data, sequence_length=None)["id"]
+    target = f"host={service.data}/pg/socket port=5432 user=deltaq dbname=deltaq"
+    fill = (f"delete from measurements where run = '{run}'; insert into measurements (run, epoch, checkpoint, metric, value) select '{run}', 1, c.id, 'delta',"
+            f" case c.step when 23 then 9 when 31 then -5 else c.step / 100.0 end from checkpoints c join trajectories t on t.id = c.trajectory where t.name = '{name}'")
+    subprocess.run(["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", target, "-c", fill], check=True)
+    whole = service.get(f"/v1/curves?trajectory={name}").json["series"][0]
+    assert len(whole["points"]) == whole["total"] == 40
+    for points in (4, 10, 25):
+        few = service.get(f"/v1/curves?trajectory={name}&points={points}").json["series"][0]
+        assert few["total"] == 40 and len(few["points"]) <= points
+        assert all(point in whole["points"] for point in few["points"])
+        assert {0, 39} <= {point["x"] for point in few["points"]} and {9, -5} <= {point["y"] for point in few["points"]}
+        assert [point["x"] for point in few["points"]] == sorted(point["x"] for point in few["points"])
+    assert service.get(f"/v1/curves?trajectory={name}&points=40").json["series"][0] == whole
+    assert service.get(f"/v1/curves?trajectory={name}&points=3").pointers == ["/points"]

@@ -1,0 +1,90 @@
+"""What the writes keep for lists and curves (sql/0013_measurement_table.sql) is what it can be made again of."""
+
+import subprocess
+import zlib
+
+import models
+import pytest
+
+KEPT = "select trajectory, metric, series, checkpoint, value, low, high, run, number from newest order by 1, 2, 3, 4"
+MADE = """select distinct on (c.trajectory, m.metric, s.id, c.id) c.trajectory, m.metric, s.id, c.id, m.value, m.low, m.high, m.run, r.number
+  from measurements m join checkpoints c on c.id = m.checkpoint join runs r on r.id = m.run and r.result_epoch = m.epoch and r.state = 'succeeded'
+  join series s on (s.label, s.dataset, s.protocol, s.calibration, s.method, s.bits) = (m.label, m.dataset, m.protocol, m.calibration, m.method, m.bits)
+  order by c.trajectory, m.metric, s.id, c.id, r.number desc"""
+COUNTED = "select trajectory, what, sum(change) from trajectory_counts group by 1, 2 having sum(change) <> 0 order by 1, 2"
+COUNTS = """select * from (select t.trajectory, r.state as what, count(*) from run_trajectories t join runs r on r.id = t.run group by 1, 2
+  union all select trajectory, 'checkpoint', count(*) from checkpoints group by 1) c order by 1, 2"""
+
+
+def sql(service, text):
+    target = f"host={service.data}/pg/socket port=5432 user=deltaq dbname=deltaq"
+    done = subprocess.run(["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", target, "-c", text], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+def check(service):
+    assert sql(service, KEPT) == sql(service, MADE) != ""
+    assert sql(service, COUNTED) == sql(service, COUNTS) != ""
+
+
+@pytest.fixture
+def evaluated(service, name):
+    for i in range(3):
+        service.checkpoint(models.write_llama(service.files / name / str(i), seed=zlib.crc32(name.encode()) % 10000 + i), name, f"step{i}", step=i, tokens=i)
+    data = service.sequences(name, models.rows(3, 16))["name"]
+    runs = [service.run("evaluate", checkpoint=f"{name}/step{i}", dataset=data, sequence_length=None) for i in range(3)]
+    assert all(run["state"] == "succeeded" for run in runs)
+    return name, data, runs
+
+
+def test_the_newest_is_kept_when_runs_end_and_when_they_go(service, evaluated):
+    name, data, runs = evaluated
+    check(service)
+    body = {"kind": "evaluate", "params": {"checkpoint": f"{name}/step0", "dataset": data, "sequence_length": None}, "force": True}
+    again = service.post("/v1/runs", body, {"Prefer": "wait=60"}).json
+    check(service)
+    address = f"/v1/measurements?checkpoint={name}/step0&fields=run,loss"
+    assert [row["run"] for row in service.get(address).json["items"]] == [again["id"]]
+    sql(service, f"delete from runs where id = '{again['id']}'")
+    check(service)
+    assert [row["run"] for row in service.get(address).json["items"]] == [runs[0]["id"]]
+    sql(service, f"delete from runs where id = '{runs[0]['id']}'")
+    check(service)
+    assert service.get(address).json["items"] == []
+    assert service.request("DELETE", f"/v1/checkpoints/{name}%2Fstep1").status == 204
+    check(service)
+
+
+def test_trajectories_count_their_checkpoints_and_runs(service, evaluated):
+    name, data, runs = evaluated
+    found = service.get(f"/v1/trajectories/{name}").json
+    assert (found["checkpoints"], found["first_step"], found["last_step"], found["last_tokens"]) == (3, 0, 2, 2)
+    assert found["runs"] == {"queued": 0, "running": 0, "succeeded": 3, "failed": 0, "cancelled": 0}
+    body = {"kind": "evaluate", "params": {"checkpoint": f"{name}/step0", "dataset": data, "sequence_length": 7}}
+    with service.gate.holding("evaluate", 0):
+        held = service.post("/v1/runs", body).json["id"]
+        service.held(held)
+        assert service.get(f"/v1/trajectories/{name}").json["runs"]["running"] == 1
+        check(service)
+        service.post(f"/v1/runs/{held}/cancel")
+    assert service.wait(held)["state"] == "cancelled"
+    assert service.get(f"/v1/trajectories/{name}").json["runs"] == {"queued": 0, "running": 0, "succeeded": 3, "failed": 0, "cancelled": 1}
+    service.post(f"/v1/runs/{held}/retry")
+    assert service.wait(held)["state"] == "succeeded"
+    check(service)
+    assert service.get(f"/v1/trajectories/{name}").json["runs"]["succeeded"] == 4
+    # A run of two checkpoints of one trajectory is one run.
+    both = service.run("average", checkpoints=[f"{name}/step0", f"{name}/step1"], name=f"{name}-mean")
+    assert both["state"] == "succeeded" and service.get(f"/v1/trajectories/{name}").json["runs"]["succeeded"] == 5
+    check(service)
+    assert [run["id"] for run in service.get(f"/v1/runs?trajectory={name}&limit=2").json["items"]] == [both["id"], held]
+
+
+def test_rows_of_counts_are_made_one(service, evaluated):
+    before = service.get("/v1/trajectories?limit=1000").json
+    for _ in range(40):
+        sql(service, "with t as (select id from trajectories limit 1) insert into trajectory_counts select t.id, 'queued', c from t,"
+                     " (values (1), (-1)) v (c), generate_series(1, 20)")
+    assert int(sql(service, "select count(*) from trajectory_counts")) < 40 * 40 + 1000
+    assert service.get("/v1/trajectories?limit=1000").json == before
