@@ -11,6 +11,9 @@ static const char *const axes[] = {
  * calibration. */
 #define IDENTITY "label, dataset, protocol, calibration"
 
+/* The trajectories that were named. As an array they are few to the planner, which takes a hundred rows for granted. */
+#define NAMED "array(select json_array_elements_text($1::json))"
+
 /* What is measured between checkpoints is each one's own, whatever other checkpoints have the same content. */
 #define BETWEEN_CHECKPOINTS "('weight_change', 'weight_cosine')"
 
@@ -56,9 +59,10 @@ enum status curve_read(struct connection *connection, const struct curve_query *
         " at as (select c.id, c.name, c.sha256, c.trajectory, t.name as trajectory_name, w.place, c.learning_rate,"
         " case $3 when 'step' then c.step::double precision when 'tokens' then c.tokens::double precision else"
         " c.learning_rate end as x"
-        " from checkpoints c join trajectories t on t.id = c.trajectory join wanted w on w.id = t.id),"
+        " from checkpoints c join trajectories t on t.id = c.trajectory join wanted w on w.id = t.id"
+        " where c.trajectory = any (" NAMED ")),"
         " own as (select n.checkpoint as at, n.series, n.value, n.low, n.high, n.run from newest n"
-        " where n.trajectory in (select id from wanted) and n.metric = $2),"
+        " where n.trajectory = any (" NAMED ") and n.metric = $2),"
         /* Checkpoints of the same content share their measurements, except those that compare two checkpoints. */
         " shared as (select distinct on (a.id, n.series) a.id as at, n.series, n.value, n.low, n.high, n.run from at a"
         " join checkpoints c on c.sha256 = a.sha256 and c.id <> a.id join newest n on n.checkpoint = c.id"
@@ -106,14 +110,13 @@ enum status curve_pairs(struct connection *connection, const struct curve_pairs_
     if (status != STATUS_OK) return status;
     status = connection_query_json(
         connection,
-        "with wanted as (select json_array_elements_text($1::json) as id),"
-        " at as (select c.id, c.name, c.number, c.step, c.tokens, c.learning_rate, t.name as trajectory_name,"
+        "with at as (select c.id, c.name, c.number, c.step, c.tokens, c.learning_rate, t.name as trajectory_name,"
         " coalesce('seed ' || (c.tags ->> 'seed'), 'trajectory ' || t.name) as unit from checkpoints c"
-        " join trajectories t on t.id = c.trajectory where json_array_length($1::json) = 0 or t.id in (select id from"
-        " wanted)),"
+        " join trajectories t on t.id = c.trajectory where json_array_length($1::json) = 0"
+        " or c.trajectory = any (" NAMED ")),"
         " measured as (select n.checkpoint, n.metric, n.value, " IDENTITY ", s.method, s.bits, s.calibrated_on"
         " from newest n join series s on s.id = n.series where n.metric in ($2, $3)"
-        " and (json_array_length($1::json) = 0 or n.trajectory in (select id from wanted))"
+        " and (json_array_length($1::json) = 0 or n.trajectory = any (" NAMED "))"
         " union all select id, 'step', step::double precision, '', '', '', '', '', 0, '' from at"
         " where 'step' in ($2, $3) and step is not null"
         " union all select id, 'tokens', tokens::double precision, '', '', '', '', '', 0, '' from at"

@@ -109,16 +109,16 @@ enum status measurement_series(struct connection *connection, const struct measu
     " union all select n.*, false from " SHARED ") n order by n.metric, n.series, n.own desc, n.number desc)"
 
 /* The series of the checkpoint `c`, each made of its newest numbers `n`: (series, run, measured). */
-#define SERIES_PARTS                                                                                          \
-    " n.series, (array_agg(n.run order by n.number desc))[1] as run, json_object_agg(n.metric,"              \
+#define SERIES_PARTS                                                                            \
+    " n.series, (array_agg(n.run order by n.number desc))[1] as run, json_object_agg(n.metric," \
     " json_build_array(n.value, n.low, n.high)) as measured "
 /* The row of such a series `g`, joined with `series`. */
-#define ROW                                                                                                           \
-    "json_build_object('trajectory', c.trajectory_name, 'trajectory_id', c.trajectory, 'checkpoint', c.id,"           \
-    " 'checkpoint_name', c.name, 'step', c.step, 'tokens', c.tokens, 'learning_rate', c.learning_rate, 'tags',"       \
-    " c.tags, 'series', " SERIES_ID ", 'method', nullif(method, ''), 'bits', nullif(bits, 0), 'dataset',"             \
-    " nullif(dataset, ''), 'evaluated_on', nullif(evaluated_on, ''), 'protocol_id', nullif(protocol, ''),"            \
-    " 'calibration_id', nullif(calibration, ''), 'calibrated_on', nullif(calibrated_on, ''), 'run', g.run,"           \
+#define ROW                                                                                                     \
+    "json_build_object('trajectory', c.trajectory_name, 'trajectory_id', c.trajectory, 'checkpoint', c.id,"     \
+    " 'checkpoint_name', c.name, 'step', c.step, 'tokens', c.tokens, 'learning_rate', c.learning_rate, 'tags'," \
+    " c.tags, 'series', " SERIES_ID ", 'method', nullif(method, ''), 'bits', nullif(bits, 0), 'dataset',"       \
+    " nullif(dataset, ''), 'evaluated_on', nullif(evaluated_on, ''), 'protocol_id', nullif(protocol, ''),"      \
+    " 'calibration_id', nullif(calibration, ''), 'calibrated_on', nullif(calibrated_on, ''), 'run', g.run,"     \
     " 'measured_at', (select rfc3339(finished_at) from runs r where r.id = g.run), 'values', measured)"
 
 enum status measurement_page(struct connection *connection, const struct measurement_selection *selection,

@@ -137,14 +137,15 @@ enum status sweep_list(struct connection *connection, const struct page *page, j
 
 enum status sweep_behind(struct connection *connection, int64_t most, json_t **document, struct error *error)
 {
+    /* Without "offset 0" all checkpoints would be walked in their order for sweeps that mostly are not there. */
     return connection_query_json(
         connection,
-        "select coalesce(json_agg(b.document), '[]') from (select json_build_object('sweep', w.id, 'kind', w.kind,"
-        " 'base', w.base,"
-        " 'grid', w.grid, 'checkpoint', c.id) as document from sweeps w join checkpoints c on c.trajectory = w.standing"
+        "select coalesce(json_agg(b.document), '[]') from (select document from (select json_build_object('sweep',"
+        " w.id, 'kind', w.kind, 'base', w.base, 'grid', w.grid, 'checkpoint', c.id) as document, c.number,"
+        " w.number as sweep from sweeps w join checkpoints c on c.trajectory = w.standing"
         " and (c.path is not null or c.source ->> 'commit' is not null) where w.standing is not null and not exists"
-        " (select 1 from sweep_checkpoints k"
-        " where k.sweep = w.id and k.checkpoint = c.id) order by c.number, w.number limit $1) b",
+        " (select 1 from sweep_checkpoints k where k.sweep = w.id and k.checkpoint = c.id) offset 0) f"
+        " order by number, sweep limit $1) b",
         VALUES(value_integer(most)), document, error);
 }
 

@@ -117,7 +117,7 @@ def main():
             print(sql(service, "select (select count(*) from trajectories) || ' trajectories, ' || (select count(*) from checkpoints) || ' checkpoints, '"
                                " || (select count(*) from runs) || ' runs, ' || (select count(*) from measurements) || ' measurements'").strip())
             if options.explain:
-                sql(service, "alter system set session_preload_libraries = 'auto_explain'; alter system set auto_explain.log_min_duration = 20;"
+                sql(service, "load 'auto_explain'; alter system set session_preload_libraries = 'auto_explain'; alter system set auto_explain.log_min_duration = 20;"
                              " alter system set auto_explain.log_analyze = on; select pg_reload_conf();")
                 service.stop()
                 service.start()
