@@ -94,5 +94,8 @@ static int doctor_run(const struct options *options)
     return wrong > 0;
 }
 
-const struct command command_doctor = {"doctor", "", "Look whether everything that deltaq needs is there",
-                                       doctor_options, doctor_run};
+const struct command command_doctor = {.name = "doctor",
+                                       .usage = "",
+                                       .help = "Look whether everything that deltaq needs is there",
+                                       .options = doctor_options,
+                                       .run = doctor_run};

@@ -16,5 +16,8 @@ static int migrate_run(const struct options *options)
     return printf("schema %d, %d step%s applied\n", migrations_latest(), applied, applied == 1 ? "" : "s") < 0;
 }
 
-const struct command command_migrate = {"migrate", "", "Bring the database's schema up to this binary's",
-                                        migrate_options, migrate_run};
+const struct command command_migrate = {.name = "migrate",
+                                        .usage = "",
+                                        .help = "Bring the database's schema up to this binary's",
+                                        .options = migrate_options,
+                                        .run = migrate_run};

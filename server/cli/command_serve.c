@@ -294,5 +294,8 @@ static int serve_run(const struct options *options)
     return exit_status;
 }
 
-const struct command command_serve = {
-    "serve", "", "Run the server, its workers and, unless told otherwise, its database", serve_options, serve_run};
+const struct command command_serve = {.name = "serve",
+                                      .usage = "",
+                                      .help = "Run the server, its workers and, unless told otherwise, its database",
+                                      .options = serve_options,
+                                      .run = serve_run};

@@ -33,5 +33,5 @@ static int schema_run(const struct options *options)
     return wrong;
 }
 
-const struct command command_tables_routes = {"routes", "", NULL, no_options, routes_run};
-const struct command command_tables_schema = {"schema", "", NULL, no_options, schema_run};
+const struct command command_tables_routes = {.name = "routes", .usage = "", .options = no_options, .run = routes_run};
+const struct command command_tables_schema = {.name = "schema", .usage = "", .options = no_options, .run = schema_run};

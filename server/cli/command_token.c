@@ -94,5 +94,9 @@ static int token_run(const struct options *options)
     return status == STATUS_OK ? 0 : place_fail("token", &error);
 }
 
-const struct command command_token = {"token", "create|list|revoke", "Make, list and revoke access tokens",
-                                      token_options, token_run};
+const struct command command_token = {.name = "token",
+                                      .usage = "create|list|revoke",
+                                      .help = "Make, list and revoke access tokens",
+                                      .options = token_options,
+                                      .run = token_run,
+                                      .words = 1};

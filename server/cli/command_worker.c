@@ -65,6 +65,8 @@ static int worker_command_run(const struct options *options)
     return exit_status;
 }
 
-const struct command command_worker = {"worker", "",
-                                       "Run one worker beside those of `serve`, here or on another machine",
-                                       worker_options, worker_command_run};
+const struct command command_worker = {.name = "worker",
+                                       .usage = "",
+                                       .help = "Run one worker beside those of `serve`, here or on another machine",
+                                       .options = worker_options,
+                                       .run = worker_command_run};

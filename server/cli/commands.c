@@ -4,11 +4,12 @@
 
 #include <string.h>
 
-static const struct command *const commands[] = {
-    &command_serve,  &command_worker,  &command_migrate,       &command_token,
-    &command_doctor, &command_version, &command_tables_routes, &command_tables_schema,
+const struct command *const commands[] = {
+    &command_serve,    &command_worker,        &command_migrate,       &command_token,
+    &command_doctor,   &command_version,       &command_register,      &command_run,
+    &command_sweep,    &command_curve,         &command_gate,          &command_completion,
+    &command_complete, &command_tables_routes, &command_tables_schema, NULL,
 };
-enum { COMMANDS = sizeof commands / sizeof commands[0] };
 
 static int version_run(const struct options *options)
 {
@@ -17,57 +18,82 @@ static int version_run(const struct options *options)
 }
 
 static const struct option_row no_options[] = {{0}};
-const struct command command_version = {"version", "", "Print the version, and the commit that it was built from",
-                                        no_options, version_run};
+const struct command command_version = {.name = "version",
+                                        .usage = "",
+                                        .help = "Print the version, and the commit that it was built from",
+                                        .options = no_options,
+                                        .run = version_run};
 
 static void print_usage(FILE *out)
 {
     (void)fputs("usage: deltaq COMMAND [OPTION]…\n\nMeasures what low-bit quantization costs checkpoints of language"
                 " models.\n\n",
                 out);
-    for (int i = 0; i < COMMANDS; i++)
+    for (int i = 0; commands[i] != NULL; i++)
         if (commands[i]->help != NULL) (void)fprintf(out, "  %-10s %s\n", commands[i]->name, commands[i]->help);
     (void)fputs("\n`deltaq COMMAND --help` lists the options of a command.\n", out);
 }
 
-static void print_help(const struct command *command)
+static void print_help(const struct command *command, const struct fields *fields)
 {
+    const char *const *choices = command->choices != NULL ? command->choices() : NULL;
     (void)printf("usage: deltaq %s%s%s [OPTION]…\n\n%s.\n\n", command->name, command->usage[0] != '\0' ? " " : "",
                  command->usage, command->help != NULL ? command->help : "For the tests");
     options_print(command->options, stdout);
+    if (fields->count > 0) (void)puts("\nParameters of the request:\n");
+    fields_print(fields, stdout);
+    if (choices != NULL && fields->count == 0) {
+        (void)printf("\nThe options of each are listed by deltaq %s WORD --help:\n\n ", command->name);
+        for (; *choices != NULL; choices++) (void)printf(" %s", *choices);
+        (void)puts("");
+    }
+    if (command->notes != NULL) (void)printf("\n%s", command->notes);
 }
 
-/* What follows the command's name must be options, and the one word of `usage` where there is one. */
-static enum status parse(const struct command *command, int argc, char **argv, struct options *options,
-                         struct error *error)
+enum status command_line_parse(const struct command *command, int argc, char **argv, struct command_line *out,
+                               struct error *error)
 {
-    const enum status status = options_parse(command->options, argc, argv, options, error);
-    if (status != STATUS_OK || options->positional == NULL || command->usage[0] != '\0') return status;
-    return error_set(error, STATUS_INVALID, "unexpected word \"%.100s\"; see deltaq %s --help", options->positional,
-                     command->name);
+    const char *word = argc > 0 && argv[0][0] != '-' ? argv[0] : NULL;
+    const struct option_row *rows = command->options;
+    enum status status;
+    *out = (struct command_line){0};
+    if (command->fields != NULL) {
+        if ((status = command->fields(word, &out->fields, error)) != STATUS_OK) return status;
+        if ((status = fields_rows(&out->fields, rows, error)) != STATUS_OK) return status;
+        rows = out->fields.rows;
+    }
+    status = options_parse(rows, argc, argv, command->words, &out->options, error);
+    out->options.fields = &out->fields;
+    return status;
+}
+
+void command_line_reset(struct command_line *line)
+{
+    options_reset(&line->options); /* reads the rows, which belong to the fields */
+    fields_reset(&line->fields);
 }
 
 static int run_command(const struct command *command, int argc, char **argv, const char *commit)
 {
-    struct options options;
+    struct command_line line;
     struct error error;
     int exit_status = 0;
-    if (parse(command, argc, argv, &options, &error) != STATUS_OK) {
+    if (command_line_parse(command, argc, argv, &line, &error) != STATUS_OK) {
         (void)fprintf(stderr, "deltaq %s: %s\n", command->name, error.detail);
         exit_status = 2;
-    } else if (options.help) {
-        print_help(command);
+    } else if (line.options.help) {
+        print_help(command, &line.fields);
     } else {
-        options.commit = commit;
-        exit_status = command->run(&options);
+        line.options.commit = commit;
+        exit_status = command->run(&line.options);
     }
-    options_reset(&options);
+    command_line_reset(&line);
     return exit_status;
 }
 
-static const struct command *find_command(const char *name)
+const struct command *command_find(const char *name)
 {
-    for (int i = 0; i < COMMANDS; i++)
+    for (int i = 0; commands[i] != NULL; i++)
         if (strcmp(name, commands[i]->name) == 0) return commands[i];
     return NULL;
 }
@@ -78,25 +104,29 @@ static int not_understood(const char *word)
     return 2;
 }
 
+/* `deltaq help serve`, `deltaq help run quantize` */
+static int help(int argc, char **argv)
+{
+    char flag[] = "--help", *words[] = {argc > 1 ? argv[1] : flag, flag};
+    const struct command *command = command_find(argv[0]);
+    if (command == NULL || argc > (command->choices != NULL ? 2 : 1)) return not_understood(argv[argc - 1]);
+    return run_command(command, argc > 1 ? 2 : 1, words, NULL);
+}
+
 int command_main(int argc, char **argv, const char *commit)
 {
     const char *word = argc > 1 ? argv[1] : "";
-    const bool help = strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
+    const bool asks_help = strcmp(word, "--help") == 0 || strcmp(word, "-h") == 0 || strcmp(word, "help") == 0;
     if (argc < 2) {
         print_usage(stderr);
         return 2;
     }
-    if (help && argc == 2) {
+    if (asks_help && argc == 2) {
         print_usage(stdout);
         return 0;
     }
-    if (help) { /* `deltaq help serve` */
-        const struct command *command = find_command(argv[2]);
-        if (argc > 3 || command == NULL) return not_understood(argv[argc > 3 ? 3 : 2]);
-        print_help(command);
-        return 0;
-    }
+    if (asks_help) return help(argc - 2, argv + 2);
     if (strcmp(word, "--version") == 0 || strcmp(word, "-V") == 0) word = command_version.name;
-    const struct command *command = find_command(word);
+    const struct command *command = command_find(word);
     return command != NULL ? run_command(command, argc - 2, argv + 2, commit) : not_understood(word);
 }

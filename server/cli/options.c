@@ -4,10 +4,20 @@
 #include <stdlib.h>
 #include <string.h>
 
+/* --sequence-length is the API's sequence_length, and both are understood. */
+static bool same_flag(const char *flag, const char *word, size_t length)
+{
+    for (size_t i = 0; i < length; i++) {
+        if (flag[i] == word[i] && flag[i] != '\0') continue;
+        if (i < 2 || (flag[i] != '-' && flag[i] != '_') || (word[i] != '-' && word[i] != '_')) return false;
+    }
+    return flag[length] == '\0';
+}
+
 static int row_index(const struct option_row *rows, const char *flag, size_t length)
 {
     for (int i = 0; rows[i].flag != NULL; i++)
-        if (strlen(rows[i].flag) == length && memcmp(rows[i].flag, flag, length) == 0) return i;
+        if (same_flag(rows[i].flag, flag, length)) return i;
     return -1;
 }
 
@@ -55,20 +65,40 @@ static enum status read_flag(struct options *options, int argc, char **argv, int
     return add_value(options, index, value, strlen(value), error);
 }
 
-enum status options_parse(const struct option_row *rows, int argc, char **argv, struct options *out,
+static enum status read_word(struct options *options, const char *word, int most_words, struct error *error)
+{
+    if (options->word_count >= most_words)
+        return error_set(error, STATUS_INVALID, "unexpected word \"%.100s\"; see --help", word);
+    options->words[options->word_count++] = word;
+    options->positional = options->words[0];
+    return STATUS_OK;
+}
+
+static size_t count_rows(const struct option_row *rows)
+{
+    size_t count = 0;
+    while (rows[count].flag != NULL) count++;
+    return count;
+}
+
+enum status options_parse(const struct option_row *rows, int argc, char **argv, int most_words, struct options *out,
                           struct error *error)
 {
     enum status status = STATUS_OK;
-    *out = (struct options){.rows = rows};
+    *out = (struct options){.rows = rows, .values = calloc(count_rows(rows) + 1, sizeof *out->values)};
+    if (out->values == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for options");
+    bool words = false; /* after "--" */
     for (int i = 0; i < argc && status == STATUS_OK; i++) {
-        if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
+        if (words)
+            status = read_word(out, argv[i], most_words, error);
+        else if (strcmp(argv[i], "--") == 0)
+            words = true;
+        else if (strcmp(argv[i], "--help") == 0 || strcmp(argv[i], "-h") == 0)
             out->help = true;
-        else if (argv[i][0] == '-')
+        else if (argv[i][0] == '-' && argv[i][1] != '\0')
             status = read_flag(out, argc, argv, &i, error);
-        else if (out->positional == NULL)
-            out->positional = argv[i];
         else
-            status = error_set(error, STATUS_INVALID, "unexpected word \"%.100s\"; see --help", argv[i]);
+            status = read_word(out, argv[i], most_words, error);
     }
     for (int i = 0; rows[i].flag != NULL && status == STATUS_OK; i++) status = read_environment(out, i, error);
     return status;
@@ -76,11 +106,18 @@ enum status options_parse(const struct option_row *rows, int argc, char **argv, 
 
 void options_reset(struct options *options)
 {
-    for (int i = 0; i < OPTIONS_MAX; i++) {
+    for (size_t i = 0; options->values != NULL && options->rows[i].flag != NULL; i++) {
         for (char **value = options->values[i]; value != NULL && *value != NULL; value++) free(*value);
         free(options->values[i]);
     }
+    free(options->values);
     *options = (struct options){0};
+}
+
+bool options_given(const struct options *options, const char *flag)
+{
+    const int index = row_index(options->rows, flag, strlen(flag));
+    return index >= 0 && options->values[index] != NULL;
 }
 
 const char *options_text(const struct options *options, const char *flag)
@@ -114,7 +151,8 @@ enum status options_integer(const struct options *options, const char *flag, int
 void options_print(const struct option_row *rows, FILE *out)
 {
     for (; rows->flag != NULL; rows++) {
-        char left[48];
+        char left[80];
+        if (rows->help == NULL) continue;
         (void)snprintf(left, sizeof left, "%s%s%s%s", rows->flag, rows->value != NULL ? " " : "",
                        rows->value != NULL ? rows->value : "", rows->repeated ? "..." : "");
         (void)fprintf(out, "  %-24s %s", left, rows->help);

@@ -14,25 +14,32 @@ struct option_row {
     const char *environment; /* "DELTAQ_LISTEN" or NULL */
     const char *fallback;    /* or NULL */
     bool repeated;           /* may stand several times; the environment variable is then separated by colons */
-    const char *help;
+    const char *help;        /* NULL: understood, and not listed */
 };
 
-enum { OPTIONS_MAX = 32 };
+struct fields;
+enum { OPTIONS_WORDS = 64 };
 
 struct options {
-    const struct option_row *rows; /* ends with a NULL flag */
-    char **values[OPTIONS_MAX];    /* owned; each ends with NULL; NULL: not given anywhere */
-    const char *positional;        /* the one word that is no option (`token create`), lent, or NULL */
+    const struct option_row *rows;    /* ends with a NULL flag; lent until options_reset */
+    char ***values;                   /* owned; a list for each row, which ends with NULL; NULL: not given anywhere */
+    const char *words[OPTIONS_WORDS]; /* what is no option, in order; lent */
+    int word_count;
+    const char *positional; /* the first of them (`token create`), or NULL */
     bool help;
-    const char *commit; /* of command_main; options_parse leaves NULL */
+    const char *commit;          /* of command_main; options_parse leaves NULL */
+    const struct fields *fields; /* likewise: of command_line_parse (fields.h) */
 };
 
-/* Reads argv[0 … argc), then the environment for what is missing. STATUS_INVALID naming the option. options_reset in
- * any case. */
-MUST_CHECK enum status options_parse(const struct option_row *rows, int argc, char **argv, struct options *out,
-                                     struct error *error);
+/* Reads argv[0 … argc), then the environment for what is missing. In flags "-" and "_" are the same; what follows
+ * "--" are words. STATUS_INVALID
+ * naming the option or the word that is one too many. options_reset in any case. */
+MUST_CHECK enum status options_parse(const struct option_row *rows, int argc, char **argv, int most_words,
+                                     struct options *out, struct error *error);
 void options_reset(struct options *options);
 
+/* Whether it was given, on the command line or in the environment. */
+bool options_given(const struct options *options, const char *flag);
 /* First value, else the fallback, else NULL; for a switch "1" or NULL. Lent. */
 const char *options_text(const struct options *options, const char *flag);
 /* All values, ends with NULL; never NULL itself. */

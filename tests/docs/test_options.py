@@ -9,22 +9,31 @@ import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = pathlib.Path(os.environ.get("DELTAQ_BINARY", ROOT / "build" / "deltaq"))
-COMMANDS = ["serve", "worker", "migrate", "token", "doctor", "version"]
+HAVE_KINDS = ["run", "sweep"]  # their options are those of a kind of run, besides
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 # What is said to PostgreSQL's programs and to a script of ours, and a colour of the style sheet.
 OTHERS = {"server/postgres/cluster.c": {"--locale", "--encoding", "--data-checksums", "--username", "--auth-local", "--auth-host", "--single"},
-          "openapi.yaml": {"--write"}, "static/page_curves.js": {"--surface"}}
+          "server/cli/fields.c": {"--no"}, "openapi.yaml": {"--write"}, "static/page_curves.js": {"--surface"}}
 ALWAYS = {"--help", "--version"}
 
 
-def options_of(command):
-    text = subprocess.run([BINARY, command, "--help"], capture_output=True, text=True, check=True).stdout
-    return set(re.findall(r"^  (--[a-z][a-z-]*)", text, re.M))
+def said(*words):
+    return subprocess.run([BINARY, *words], capture_output=True, text=True, check=True).stdout
+
+
+def commands():
+    for command in said("complete", "--", "").split():
+        yield [command]
+        yield from ([command, kind] for kind in said("complete", "--", command, "").split() if command in HAVE_KINDS)
+
+
+def options_of(words):
+    return set(re.findall(r"^  (--[a-z][a-z-]*)", said(*words, "--help"), re.M))
 
 
 @pytest.fixture(scope="module")
 def options():
-    return set().union(ALWAYS, *map(options_of, COMMANDS))
+    return set().union(ALWAYS, *map(options_of, commands()))
 
 
 def strings_of(text):
@@ -58,8 +67,12 @@ def test_options_that_messages_name_exist(options):
     assert not {path: found for path, found in wrong.items() if found}
 
 
-@pytest.mark.parametrize("path", ["README.md", "ARCHITECTURE.md"])
+COMMANDS = "serve|worker|migrate|token|doctor|version|register|run|sweep|curve|gate|track"
+
+
+@pytest.mark.parametrize("path", ["README.md", "ARCHITECTURE.md", "docs/running.md", "docs/clients.md"])
 def test_options_of_deltaq_in_the_documents_exist(options, path):
-    for command, rest in re.findall(r"deltaq (serve|worker|migrate|token|doctor|version)\b([^`\n]*)", (ROOT / path).read_text()):
-        wrong = set(OPTION.findall(rest)) - options_of(command) - ALWAYS
+    for command, rest in re.findall(rf"deltaq ({COMMANDS})\b([^`\n]*)", (ROOT / path).read_text()):
+        kind = rest.split()[:1] if command in HAVE_KINDS and rest.split()[:1] != ["KIND"] else []
+        wrong = set(OPTION.findall(rest)) - options_of([command, *kind]) - ALWAYS
         assert not wrong, f"{path}: deltaq {command}{rest}"

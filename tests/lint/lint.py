@@ -55,7 +55,8 @@ SERVER = {
     "resources": BASE | DATABASE | {"tokenizer", "eval", "http", "schema", "inputs", "kinds", "runs", "hub", "watch", "follow"},
     "watch": BASE | DATABASE | {"formats", "weights", "tokenizer", "inputs", "runs"},
     "follow": BASE | DATABASE | {"quant", "schema", "inputs", "kinds"},
-    "cli": BASE | DATABASE | {"backend", "http", "hub", "pool", "resources", "watch", "follow"},
+    "client": BASE,
+    "cli": BASE | DATABASE | {"backend", "client", "http", "hub", "kinds", "pool", "resources", "watch", "follow"},
     "main.c": {"cli"},
 }
 ENGINE_FORBIDS = ("jansson.h", "microhttpd.h", "libpq-fe.h", "openssl/")

@@ -17,7 +17,7 @@ static enum status parse(struct options *options, int argc, const char *const *a
     struct error error;
     char *copies[8];
     for (int i = 0; i < argc; i++) copies[i] = strdup(argv[i]);
-    const enum status status = options_parse(rows, argc, copies, options, &error);
+    const enum status status = options_parse(rows, argc, copies, 1, options, &error);
     for (int i = 0; i < argc; i++) free(copies[i]);
     return status;
 }
@@ -59,6 +59,24 @@ static void test_wrong_command_lines_are_refused(void **state)
     }
 }
 
+static void test_flags_have_either_dash_and_words_follow_two(void **state)
+{
+    static const struct option_row dashed[] = {{"--no-name", "N", NULL, NULL, false, "Dashed"}, {0}};
+    struct options options;
+    struct error error;
+    char word[][16] = {"--no_name", "1", "--", "--listen", "-x"};
+    char *words[] = {word[0], word[1], word[2], word[3], word[4]};
+    (void)state;
+    assert_int_equal(options_parse(dashed, 5, words, 2, &options, &error), STATUS_OK);
+    assert_string_equal(options_text(&options, "--no-name"), "1");
+    assert_true(options_given(&options, "--no-name"));
+    assert_int_equal(options.word_count, 2);
+    assert_string_equal(options.words[1], "-x");
+    options_reset(&options);
+    assert_int_equal(options_parse(dashed, 5, words, 1, &options, &error), STATUS_INVALID);
+    options_reset(&options);
+}
+
 static void test_numbers_are_whole_and_in_range(void **state)
 {
     struct options options;
@@ -79,6 +97,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_flags_go_before_the_environment_and_that_before_defaults),
         cmocka_unit_test(test_wrong_command_lines_are_refused),
+        cmocka_unit_test(test_flags_have_either_dash_and_words_follow_two),
         cmocka_unit_test(test_numbers_are_whole_and_in_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);

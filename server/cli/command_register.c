@@ -1,0 +1,189 @@
+#include "cli/command.h"
+#include "cli/verb.h"
+#include "resources/handlers.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+/* What a path can be registered as. `path`: where it goes in the body. */
+enum { CHECKPOINT, TRAJECTORY, DATASET, THINGS };
+
+static const struct thing {
+    const char *name, *title, *route, *path;
+    const struct param *table;
+} things[THINGS] = {
+    [CHECKPOINT] = {"checkpoint", "Of a checkpoint:", "/v1/checkpoints", "source", checkpoints_post_body},
+    [TRAJECTORY] = {"trajectory", "Of a trajectory, beside --trajectory:", "/v1/trajectories", "path",
+                    trajectories_scan_body},
+    [DATASET] = {"dataset", "Of a dataset:", "/v1/datasets", "path", datasets_post_body},
+};
+
+static const struct option_row register_options[] = {
+    {"--as", "WHAT", NULL, NULL, false,
+     "checkpoint, trajectory (every checkpoint below DIR) or dataset; without it what DIR looks like"},
+    VERB_ROWS,
+    VERB_JSON,
+    {0},
+};
+
+static enum status register_fields(const char *word, struct fields *fields, struct error *error)
+{
+    static const char *const skip[] = {"source", "path", "sequences", NULL};
+    enum status status = STATUS_OK;
+    (void)word;
+    for (int i = 0; status == STATUS_OK && i < THINGS; i++)
+        status = fields_add(fields, i, "", things[i].table, skip, error);
+    for (int i = 0; i < THINGS; i++) fields->titles[i] = things[i].title;
+    return status;
+}
+
+/* A checkpoint has config.json, or is one file of weights; a dataset is asked for by name. */
+static int guess(const char *path)
+{
+    char config[PATH_MAX + 16];
+    struct stat found;
+    if (stat(path, &found) != 0) return -1;
+    if (S_ISREG(found.st_mode)) return CHECKPOINT;
+    (void)snprintf(config, sizeof config, "%s/config.json", path);
+    return stat(config, &found) == 0 ? CHECKPOINT : TRAJECTORY;
+}
+
+static int what_it_is(struct verb *verb, const char *path)
+{
+    const char *as = options_text(verb->options, "--as");
+    for (int i = 0; as != NULL && i < THINGS; i++)
+        if (strcmp(as, things[i].name) == 0) return i;
+    if (as != NULL)
+        return (void)verb_usage(verb, "--as must be checkpoint, trajectory or dataset, found \"%.60s\"", as), -1;
+    const int thing = guess(path);
+    if (thing < 0)
+        (void)verb_usage(verb, "%s: %s; of a path on the server's machine say what it is with --as", path,
+                         strerror(errno));
+    return thing;
+}
+
+/* Whether a flag that was given is one of another thing's. */
+static bool check_flags(struct verb *verb, int thing)
+{
+    const struct fields *fields = verb->options->fields;
+    for (int64_t i = 0; i < fields->count; i++) {
+        const struct field *field = &fields->items[i];
+        /* The trajectory of a scan stands in its address, and in the table of checkpoints. */
+        if (thing == TRAJECTORY && strcmp(field->path, "trajectory") == 0) continue;
+        if (field->object == thing || fields_find(fields, thing, field->path, strlen(field->path)) != NULL) continue;
+        if (options_given(verb->options, field->flags[FIELDS_SHORT]) ||
+            (field->flags[FIELDS_NO_SHORT][0] != '\0' && options_given(verb->options, field->flags[FIELDS_NO_SHORT])))
+            return (void)verb_usage(verb, "%s is of a %s, and this is a %s (--as)", field->flags[FIELDS_SHORT],
+                                    things[field->object].name, things[thing].name),
+                   false;
+    }
+    return true;
+}
+
+/* The last word of a path, for a name that was not given. */
+static const char *last_word(const char *path)
+{
+    const char *slash = strrchr(path, '/');
+    return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
+}
+
+/* What the table wants and the path itself tells: names. A trajectory's is part of the address. */
+static void add_names(struct verb *verb, int thing, const char *path, json_t *body)
+{
+    char parent[PATH_MAX];
+    const char *trajectory = options_text(verb->options, "--trajectory");
+    (void)snprintf(parent, sizeof parent, "%s", path);
+    char *slash = strrchr(parent, '/');
+    if (slash != NULL) *slash = '\0';
+    if (thing != TRAJECTORY && json_object_get(body, "name") == NULL)
+        (void)json_object_set_new(body, "name", json_string(last_word(path)));
+    if (thing == CHECKPOINT && trajectory == NULL)
+        (void)json_object_set_new(body, "trajectory", json_string(last_word(parent)));
+}
+
+static json_t *make_body(struct verb *verb, int thing, const char *path)
+{
+    struct error error;
+    json_t *body = json_object();
+    if (!check_flags(verb, thing) ||
+        fields_read(verb->options->fields, thing, verb->options, body, &error) != STATUS_OK) {
+        if (verb->exit_status == VERB_DONE) (void)verb_usage(verb, "%s", error.detail);
+        json_decref(body);
+        return NULL;
+    }
+    add_names(verb, thing, path, body);
+    json_t *where = thing == CHECKPOINT ? json_pack("{ss}", "path", path) : json_string(path);
+    if (json_object_set_new(body, things[thing].path, where) == 0) return body;
+    json_decref(body);
+    return NULL;
+}
+
+static void tell(struct verb *verb, int thing, const json_t *answer)
+{
+    size_t index;
+    const json_t *item;
+    if (options_given(verb->options, "--json")) {
+        verb_print(verb, answer);
+    } else if (thing != TRAJECTORY) {
+        (void)printf("%s\n", json_string_value(json_object_get(answer, "id")));
+    } else {
+        json_array_foreach(json_object_get(answer, "registered"), index, item)(void)
+            printf("%s\n", json_string_value(json_object_get(item, "name")));
+        json_array_foreach(json_object_get(answer, "failed"), index, item)
+        {
+            (void)fprintf(stderr, "deltaq register: %s: %s\n", json_string_value(json_object_get(item, "path")),
+                          json_string_value(json_object_get(item, "detail")));
+            verb->exit_status = VERB_FAILED;
+        }
+    }
+}
+
+static void post(struct verb *verb, int thing, const char *path)
+{
+    struct buffer route = {0};
+    struct client_reply reply = {0};
+    const char *trajectory = options_text(verb->options, "--trajectory");
+    json_t *body = make_body(verb, thing, path);
+    if (body == NULL) return;
+    buffer_puts(&route, things[thing].route);
+    if (thing == TRAJECTORY) {
+        buffer_puts(&route, "/");
+        client_escape(&route, trajectory != NULL ? trajectory : last_word(path));
+        buffer_puts(&route, "/scan");
+    }
+    if (verb_call(verb, &(struct client_request){.method = "POST", .path = route.bytes, .body = body}, &reply))
+        tell(verb, thing, reply.document);
+    client_reply_reset(&reply);
+    buffer_reset(&route);
+    json_decref(body);
+}
+
+static int register_run(const struct options *options)
+{
+    struct verb verb = {.options = options, .name = "register"};
+    char resolved[PATH_MAX];
+    if (options->word_count == 0) return verb_usage(&verb, "expected a directory or file; see deltaq register --help");
+    /* The server has another working directory. */
+    const char *path = realpath(options->words[0], resolved) != NULL ? resolved : options->words[0];
+    if (verb_open(options, "register", &verb)) {
+        const int thing = what_it_is(&verb, path);
+        if (thing >= 0) post(&verb, thing, path);
+    }
+    return verb_close(&verb);
+}
+
+const struct command command_register = {
+    .name = "register",
+    .usage = "DIR",
+    .help = "Register a directory with a server: a checkpoint, a trajectory of them, or a dataset",
+    .options = register_options,
+    .run = register_run,
+    .words = 1,
+    .fields = register_fields,
+    .notes =
+        "A checkpoint without --name is called by its directory, one without --trajectory by the directory above.\n"
+        "The trajectory of a whole folder is named by --trajectory, or by the folder.\n\n" VERB_NOTES,
+};

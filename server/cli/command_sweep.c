@@ -1,0 +1,148 @@
+#include "cli/command.h"
+#include "cli/verb.h"
+#include "kinds/kind.h"
+#include "resources/handlers.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { BASE, BODY };
+
+static const struct option_row sweep_options[] = {
+    {"--grid", "FIELD=VALUES", NULL, NULL, true,
+     "Values of a parameter, separated by commas or a JSON array; runs are made for their product"},
+    {"--along", "TRAJECTORY", NULL, NULL, false, "Every checkpoint of it, instead of --checkpoint"},
+    VERB_ROWS,
+    VERB_WAIT,
+    VERB_JSON,
+    {0},
+};
+
+static const char *const *sweep_kinds(void)
+{
+    return kind_names;
+}
+
+static enum status sweep_fields(const char *word, struct fields *fields, struct error *error)
+{
+    static const char *const given[] = {"kind", "base", "grid", NULL};
+    if (word == NULL) return STATUS_OK;
+    const struct kind *kind = kind_find(kinds, word);
+    if (kind == NULL)
+        return error_set(error, STATUS_INVALID, "no kind of run \"%.60s\"; see deltaq sweep --help", word);
+    const enum status status = fields_add(fields, BASE, "/base", kind->params, NULL, error);
+    return status == STATUS_OK ? fields_add(fields, BODY, "", sweeps_post_body, given, error) : status;
+}
+
+/* Values of one field, each read as the field's own. */
+static json_t *read_values(const struct field *field, const char *text, struct error *error)
+{
+    json_t *list = text[0] == '[' ? json_loads(text, 0, NULL) : json_array();
+    if (list == NULL) (void)error_set(error, STATUS_INVALID, "--grid %s: no JSON array", field->path);
+    while (list != NULL && text[0] != '[' && text[0] != '\0') {
+        const size_t length = strcspn(text, ",");
+        char *word = strndup(text, length);
+        json_t *value = NULL;
+        const bool good = word != NULL && fields_value(field, word, &value, error) == STATUS_OK;
+        free(word);
+        if (good && json_array_append_new(list, value) == 0) {
+            text += length + (text[length] == ',');
+            continue;
+        }
+        json_decref(list);
+        return NULL;
+    }
+    return list;
+}
+
+static bool read_grid(struct verb *verb, json_t *grid)
+{
+    const char *trajectory = options_text(verb->options, "--along");
+    struct error error = {.detail = ""};
+    for (const char *const *text = options_all(verb->options, "--grid"); *text != NULL; text++) {
+        const size_t length = strcspn(*text, "=");
+        const struct field *field = fields_find(verb->options->fields, BASE, *text, length);
+        if ((*text)[length] != '=') return (void)verb_usage(verb, "--grid %.100s: expected FIELD=VALUES", *text), false;
+        if (field == NULL)
+            return (void)verb_usage(verb, "--grid: a %s run has no parameter \"%.*s\"", verb->options->words[0],
+                                    (int)length, *text),
+                   false;
+        json_t *values = read_values(field, *text + length + 1, &error);
+        if (values == NULL) return (void)verb_usage(verb, "%s", error.detail), false;
+        if (json_object_set_new(grid, field->path, values) != 0) return false;
+    }
+    if (trajectory == NULL) return true;
+    return json_object_set_new(grid, "checkpoint", json_pack("{ss}", "trajectory", trajectory)) == 0;
+}
+
+static json_t *make_body(struct verb *verb)
+{
+    struct error error;
+    json_t *base = json_object(), *grid = json_object();
+    json_t *body = json_pack("{ss so so}", "kind", verb->options->words[0], "base", base, "grid", grid);
+    enum status status = fields_read(verb->options->fields, BODY, verb->options, body, &error);
+    if (status == STATUS_OK) status = fields_read(verb->options->fields, BASE, verb->options, base, &error);
+    if (status != STATUS_OK) (void)verb_usage(verb, "%s", error.detail);
+    if (status == STATUS_OK && read_grid(verb, grid)) return body;
+    json_decref(body);
+    return NULL;
+}
+
+static void conclude(struct verb *verb, const json_t *sweep)
+{
+    const char *state;
+    json_t *count, *counts = json_object_get(sweep, "runs");
+    const json_int_t succeeded = json_integer_value(json_object_get(counts, "succeeded"));
+    if (succeeded != json_integer_value(json_object_get(counts, "total"))) verb->exit_status = VERB_FAILED;
+    if (options_given(verb->options, "--json")) {
+        verb_print(verb, sweep);
+        return;
+    }
+    json_object_foreach(counts, state, count)(void) printf("%-12s %lld\n", state, (long long)json_integer_value(count));
+}
+
+static void post(struct verb *verb, const json_t *body)
+{
+    const struct options *options = verb->options;
+    struct client_reply reply;
+    json_t *sweep = NULL;
+    char path[200];
+    if (verb_call(verb, &(struct client_request){.method = "POST", .path = "/v1/sweeps", .body = body}, &reply)) {
+        const char *id = json_string_value(json_object_get(reply.document, "id"));
+        (void)snprintf(path, sizeof path, "/v1/sweeps/%.100s", id != NULL ? id : "");
+        if (json_is_true(json_object_get(body, "dry_run")) ||
+            (!options_given(options, "--wait") && options_given(options, "--json")))
+            verb_print(verb, reply.document);
+        else if (!options_given(options, "--wait"))
+            (void)puts(id != NULL ? id : "");
+        else if (verb_wait(verb, path, false, &sweep))
+            conclude(verb, sweep);
+    }
+    json_decref(sweep);
+    client_reply_reset(&reply);
+}
+
+static int sweep_run(const struct options *options)
+{
+    struct verb verb = {.options = options, .name = "sweep"};
+    if (options->word_count == 0) return verb_usage(&verb, "expected the kind of its runs; see deltaq sweep --help");
+    if (verb_open(options, "sweep", &verb)) {
+        json_t *body = make_body(&verb);
+        if (body != NULL) post(&verb, body);
+        json_decref(body);
+    }
+    return verb_close(&verb);
+}
+
+const struct command command_sweep = {
+    .name = "sweep",
+    .usage = "KIND",
+    .help = "Post the runs of a grid to a server; prints the sweep's id, or with --wait the counts of its runs",
+    .options = sweep_options,
+    .run = sweep_run,
+    .words = 1,
+    .fields = sweep_fields,
+    .choices = sweep_kinds,
+    .notes = "deltaq sweep quantize --along pythia --method gptq --grid bits=3,4 --calibration.dataset text "
+             "--evaluation.dataset held-out\n\n" VERB_NOTES,
+};

@@ -1,0 +1,146 @@
+#include "cli/verb.h"
+
+#include "cli/fields.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+enum { VERB_PATH = 4096 };
+
+static const char default_url[] = "http://127.0.0.1:8642";
+
+int verb_usage(struct verb *verb, const char *format, ...)
+{
+    va_list arguments;
+    va_start(arguments, format);
+    (void)fprintf(stderr, "deltaq %s: ", verb->name);
+    (void)vfprintf(stderr, format, arguments);
+    (void)fputc('\n', stderr);
+    va_end(arguments);
+    return verb->exit_status = VERB_USAGE;
+}
+
+int verb_error(struct verb *verb, const struct error *error)
+{
+    (void)fprintf(stderr, "deltaq %s: %s\n", verb->name, error->detail);
+    return verb->exit_status = VERB_FAILED;
+}
+
+/* ---- where the server is ---- */
+
+static bool default_file(char path[VERB_PATH])
+{
+    const char *config = getenv("XDG_CONFIG_HOME"), *home = getenv("HOME");
+    if (config != NULL && config[0] == '/')
+        return snprintf(path, VERB_PATH, "%s/deltaq/client.json", config) < VERB_PATH;
+    return home != NULL && snprintf(path, VERB_PATH, "%s/.config/deltaq/client.json", home) < VERB_PATH;
+}
+
+/* *out stays NULL where there is no file and none was named. */
+static bool read_file(struct verb *verb, json_t **out)
+{
+    char path[VERB_PATH];
+    json_error_t fault;
+    struct stat found;
+    const char *given = options_text(verb->options, "--client-file");
+    if (given == NULL && !default_file(path)) return true;
+    if (given != NULL) (void)snprintf(path, sizeof path, "%s", given);
+    if (stat(path, &found) != 0) {
+        if (given == NULL && (errno == ENOENT || errno == ENOTDIR || errno == EACCES)) return true;
+        return (void)verb_usage(verb, "--client-file %s: %s", path, strerror(errno)), false;
+    }
+    *out = json_load_file(path, 0, &fault);
+    if (*out == NULL) return (void)verb_usage(verb, "%s: line %d: %s", path, fault.line, fault.text), false;
+    if (json_object_get(*out, "token") != NULL && (found.st_mode & 077) != 0)
+        return (void)verb_usage(verb, "%s holds a token and others may read it: chmod 600 it", path), false;
+    return true;
+}
+
+bool verb_open(const struct options *options, const char *name, struct verb *verb)
+{
+    struct error error;
+    json_t *file = NULL;
+    *verb = (struct verb){.options = options, .name = name};
+    if (!read_file(verb, &file)) {
+        json_decref(file);
+        return false;
+    }
+    const char *url = options_text(options, "--url"), *token = options_text(options, "--token");
+    if (token == NULL) token = json_string_value(json_object_get(file, "token"));
+    /* A token goes to the server that it stands beside. */
+    if (url != NULL && options_text(options, "--token") == NULL) token = NULL;
+    if (url == NULL) url = json_string_value(json_object_get(file, "url"));
+    const enum status status = client_new(url != NULL ? url : default_url, token, &verb->client, &error);
+    json_decref(file);
+    if (status != STATUS_OK) (void)verb_usage(verb, "%s", error.detail);
+    return status == STATUS_OK;
+}
+
+int verb_close(struct verb *verb)
+{
+    client_free(verb->client);
+    verb->client = NULL;
+    if (fflush(stdout) != 0 && verb->exit_status == VERB_DONE) verb->exit_status = VERB_FAILED;
+    return verb->exit_status;
+}
+
+/* ---- problems ---- */
+
+/* "/params/method/bits" → the flag that it is; NULL: none of ours. */
+static const char *flag_of(const struct verb *verb, const char *pointer)
+{
+    const struct fields *fields = verb->options->fields;
+    for (int64_t i = 0; fields != NULL && i < fields->count; i++) {
+        const int object = fields->items[i].object;
+        const size_t length = strlen(fields->objects[object]);
+        if (strncmp(pointer, fields->objects[object], length) != 0) continue;
+        const struct field *field = fields_at(fields, object, pointer + length);
+        if (field != NULL) return field->flags[FIELDS_SHORT];
+    }
+    return NULL;
+}
+
+static void tell_problem(struct verb *verb, const struct client_reply *reply)
+{
+    struct error error;
+    size_t index;
+    const json_t *fault, *faults = json_object_get(reply->document, "errors");
+    (void)client_problem(reply, &error);
+    (void)verb_error(verb, &error);
+    json_array_foreach(faults, index, fault)
+    {
+        const char *pointer = json_string_value(json_object_get(fault, "pointer"));
+        const char *detail = json_string_value(json_object_get(fault, "detail"));
+        const char *flag = pointer != NULL ? flag_of(verb, pointer) : NULL;
+        (void)fprintf(stderr, "  %s%s%s%s: %s\n", flag != NULL ? flag : "", flag != NULL ? " (" : "",
+                      pointer != NULL ? pointer : "", flag != NULL ? ")" : "", detail != NULL ? detail : "");
+    }
+    if (reply->http == 401) (void)fputs("  the server wants a token: --token, DELTAQ_TOKEN or --client-file\n", stderr);
+}
+
+bool verb_told(struct verb *verb, enum status status, const struct client_reply *reply, const struct error *error)
+{
+    if (status != STATUS_OK) {
+        (void)verb_error(verb, error);
+        if (status == STATUS_UNAVAILABLE) verb->exit_status = VERB_UNREACHABLE;
+        return false;
+    }
+    if (reply->http < 300) return true;
+    tell_problem(verb, reply);
+    return false;
+}
+
+bool verb_call(struct verb *verb, const struct client_request *request, struct client_reply *reply)
+{
+    struct error error;
+    const enum status status = client_send(verb->client, request, reply, &error);
+    return verb_told(verb, status, reply, &error);
+}
+
+void verb_print(struct verb *verb, const json_t *document)
+{
+    if (json_dumpf(document, stdout, JSON_INDENT(2)) != 0 || putchar('\n') < 0) verb->exit_status = VERB_FAILED;
+}

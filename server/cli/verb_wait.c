@@ -1,0 +1,147 @@
+#include "cli/verb.h"
+
+#include <math.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+/* How long one request waits, on a terminal and elsewhere; how long a server may be away. */
+enum { LOOK_SECONDS = 2, HOLD_SECONDS = 30, AWAY_SECONDS = 60 };
+
+static double now(void)
+{
+    struct timespec time;
+    (void)clock_gettime(CLOCK_MONOTONIC, &time);
+    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
+}
+
+/* ---- progress ---- */
+
+static int64_t integer(const json_t *object, const char *name)
+{
+    return json_integer_value(json_object_get(object, name));
+}
+
+static void put_seconds(double seconds, char *out, size_t size)
+{
+    const long whole = lround(seconds);
+    if (whole < 120)
+        (void)snprintf(out, size, "%ld s", whole);
+    else if (whole < 7200)
+        (void)snprintf(out, size, "%ld min", (whole + 30) / 60);
+    else
+        (void)snprintf(out, size, "%.1f h", seconds / 3600);
+}
+
+static void describe_run(const json_t *run, char *out, size_t size)
+{
+    char left[40] = "";
+    const json_t *progress = json_object_get(run, "progress"), *eta = json_object_get(progress, "eta_seconds");
+    const char *state = json_string_value(json_object_get(run, "state"));
+    const int64_t done = integer(progress, "done"), total = integer(progress, "total");
+    const char *unit = json_string_value(json_object_get(progress, "unit"));
+    if (json_is_number(eta)) put_seconds(json_number_value(eta), left, sizeof left);
+    if (total > 0)
+        (void)snprintf(out, size, "%s: %.0f %% of %lld %s%s%s%s", state, 100 * (double)done / (double)total,
+                       (long long)total, unit != NULL ? unit : "", total == 1 ? "" : "s",
+                       left[0] != '\0' ? ", to go: " : "", left);
+    else
+        (void)snprintf(out, size, "%s", state != NULL ? state : "");
+}
+
+static void describe_sweep(const json_t *counts, char *out, size_t size)
+{
+    const int64_t total = integer(counts, "total"), open = integer(counts, "queued") + integer(counts, "running");
+    (void)snprintf(out, size, "%lld of %lld runs, %lld failed", (long long)(total - open), (long long)total,
+                   (long long)integer(counts, "failed"));
+}
+
+/* One line that is written over itself. */
+static void show(const json_t *document, bool terminal)
+{
+    char line[160];
+    const json_t *counts = json_object_get(document, "runs");
+    if (!terminal) return;
+    if (json_is_object(counts))
+        describe_sweep(counts, line, sizeof line);
+    else
+        describe_run(document, line, sizeof line);
+    (void)fprintf(stderr, "\r\033[K%s", line);
+}
+
+/* ---- the wait ---- */
+
+static bool is_final(const json_t *document)
+{
+    const json_t *counts = json_object_get(document, "runs");
+    const char *state = json_string_value(json_object_get(document, "state"));
+    if (json_is_object(counts)) return integer(counts, "queued") + integer(counts, "running") == 0;
+    return state != NULL && strcmp(state, "queued") != 0 && strcmp(state, "running") != 0;
+}
+
+static void rest(double seconds)
+{
+    const struct timespec time = {(time_t)seconds, (long)((seconds - floor(seconds)) * 1e9)};
+    if (seconds > 0) (void)nanosleep(&time, NULL);
+}
+
+/* Worth asking again: no answer, or one that says so. */
+static bool is_away(enum status status, const struct client_reply *reply)
+{
+    return status == STATUS_UNAVAILABLE || (status == STATUS_OK && (reply->http == 503 || reply->http == 429));
+}
+
+/* One look, of a server that may be away until `patience`; false: told. *out may stay NULL: look again. */
+static bool look(struct verb *verb, const char *path, double seconds, double *patience, json_t **out)
+{
+    char query[512];
+    struct error error;
+    struct client_reply reply;
+    const struct client_request request = {.method = "GET", .path = query};
+    (void)snprintf(query, sizeof query, seconds > 0 ? "%s?wait=%d" : "%s", path, (int)seconds);
+    const enum status status = client_send(verb->client, &request, &reply, &error);
+    bool good = true;
+    if (is_away(status, &reply) && now() < *patience) {
+        rest(reply.retry_seconds > 0 ? reply.retry_seconds : 1);
+    } else if (status != STATUS_OK || reply.http >= 300) {
+        good = verb_told(verb, status, &reply, &error);
+    } else {
+        *out = json_incref(reply.document);
+        *patience = now() + AWAY_SECONDS;
+    }
+    client_reply_reset(&reply);
+    return good;
+}
+
+bool verb_wait(struct verb *verb, const char *path, bool holds, json_t **out)
+{
+    const bool terminal = isatty(STDERR_FILENO) == 1;
+    int64_t timeout;
+    struct error error;
+    *out = NULL;
+    if (options_integer(verb->options, "--timeout", 0, INT32_MAX, &timeout, &error) != STATUS_OK)
+        return (void)verb_usage(verb, "%s", error.detail), false;
+    double patience = now() + AWAY_SECONDS;
+    const double end = timeout > 0 ? now() + (double)timeout : INFINITY;
+    for (;;) {
+        json_t *document = NULL;
+        const double began = now(), most = fmin(terminal ? LOOK_SECONDS : HOLD_SECONDS, fmax(end - began, 0));
+        const bool good = look(verb, path, holds ? ceil(most) : 0, &patience, &document);
+        if (document != NULL) {
+            json_decref(*out);
+            *out = document;
+            show(document, terminal && good);
+        }
+        if (!good || is_final(*out)) break;
+        if (now() >= end) {
+            if (terminal) (void)fputc('\n', stderr);
+            (void)fprintf(stderr, "deltaq %s: not finished after %lld seconds\n", verb->name, (long long)timeout);
+            verb->exit_status = VERB_PENDING;
+            return false;
+        }
+        /* Where the answer was not held back, the next look is not at once. */
+        rest(fmin(document != NULL ? began + 1 - now() : 0, end - now()));
+    }
+    if (terminal) (void)fputs("\r\033[K", stderr);
+    return is_final(*out);
+}
