@@ -6,7 +6,7 @@ RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends make &&
 
 FROM debian:bookworm-slim
 RUN apt-get update -qq && apt-get install -y -qq --no-install-recommends libmicrohttpd12 libjansson4 libpq5 libpcre2-8-0 libutf8proc2 \
-        libssl3 zlib1g libcurl4 libopenblas0-pthread postgresql && rm -rf /var/lib/apt/lists/*
+        libssl3 zlib1g libcurl4 libsqlite3-0 libopenblas0-pthread postgresql && rm -rf /var/lib/apt/lists/*
 COPY --from=build /out/usr/local /usr/local
 VOLUME /data
 EXPOSE 8642

@@ -19,7 +19,7 @@ CFLAGS    := -std=c11 $(OPTIMISE) -g -fopenmp-simd -ffp-contract=off -fno-math-e
              -pthread $(WARNINGS) $(SANITIZE)
 LDFLAGS   := -pthread $(SANITIZE) -Wl,-z,relro,-z,now
 ENGINE_LIBS := -lpcre2-8 -lutf8proc -lz -lm -ldl
-SERVER_LIBS := -lmicrohttpd -ljansson -lpq -lcurl -lcrypto -lz
+SERVER_LIBS := -lmicrohttpd -ljansson -lpq -lcurl -lcrypto -lsqlite3 -lz
 
 # CONFIG=gpu: the engine and its tests on a machine that may have little else. What stands in for libraries it lacks: tests/gpu/absent.
 ifeq ($(CONFIG),gpu)
@@ -230,7 +230,7 @@ echo-server: $(OBJ)/tests/http/echo_server
 
 # --- What it stands on -----------------------------------------------------------------------------------------------------------
 DEBIAN_BUILD := gcc make libc6-dev libmicrohttpd-dev libjansson-dev libpq-dev libpcre2-dev libutf8proc-dev libssl-dev zlib1g-dev libcurl4-openssl-dev \
-                libopenblas0-pthread postgresql ca-certificates python3
+                libsqlite3-dev libopenblas0-pthread postgresql ca-certificates python3
 DEBIAN_TEST  := libcmocka-dev clang libclang-rt-dev clang-format python3-venv git curl chromium-headless-shell nodejs procps
 PYPI_TEST    := pytest==8.4.2 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safetensors==0.5.2 tokenizers==0.21.0 pyarrow==18.1.0 schemathesis==4.32.5 hypothesis==6.170.15
 VENV         := $(BUILD)/venv
@@ -249,6 +249,14 @@ venv:
 	@[ "$$(cat $(VENV)/.made 2>/dev/null)" = "$(PYPI_TEST)" ] || { echo "  venv $(VENV)"; python3 -m venv $(VENV) && \
 	    $(VENV)/bin/pip install -q --disable-pip-version-check $(PYPI_TEST) && echo "$(PYPI_TEST)" >$(VENV)/.made || \
 	    { echo "the tests need these packages, and pip could not install them into $(VENV) (its reason is above): $(PYPI_TEST)" >&2; exit 1; }; }
+
+# The trackers that `deltaq track` writes for: about 1 GB, so `make check` skips their tests where they are not.
+TRACKERS := $(BUILD)/trackers
+.PHONY: trackers
+trackers: ## Install TensorBoard, MLflow and W&B for the tests of `deltaq track` (build/trackers, about 1 GB)
+	@cmp -s tests/trackers/requirements.txt $(TRACKERS)/.made || { echo "  venv $(TRACKERS)"; python3 -m venv $(TRACKERS) && \
+	    $(TRACKERS)/bin/pip install -q --disable-pip-version-check -r tests/trackers/requirements.txt && \
+	    cp tests/trackers/requirements.txt $(TRACKERS)/.made; }
 
 # Plotly comes out of Debian's package and is served, not committed: cut down to what the dashboard draws, and made small by esbuild, a
 # program of its own. Unpacking the two packages installs nothing.
@@ -291,7 +299,7 @@ JOBS ?= $(shell nproc)
 check: deps ## Install what is missing, build everything, run the tests; ends with "N passed, N failed, N skipped"
 	$(AGAIN) run-check
 
-check-all: deps ## Run the long sweeps that `make check` leaves out: all sanitized and emulated suites, PTX, chaos, the demo's finding
+check-all: deps trackers ## Run the long sweeps that `make check` leaves out: all sanitized and emulated suites, PTX, chaos, the demo's finding
 	$(AGAIN) run-check-all
 
 .PHONY: run-check run-check-all builds
@@ -306,7 +314,7 @@ run-check-all:
 	$(WITHIN) all unit-binaries pool-tools $(EMULATED_TESTS:%=$(BUILD)/release/tests/emulated/%) $(if $(NVCC),$(PTX_TESTS))
 	$(WITHIN) CONFIG=asan unit-binaries $(EMULATED_TESTS:%=$(BUILD)/asan/tests/emulated/%)
 	@$(ASAN_AS_GCC12) DELTAQ_LONG=1 DELTAQ_CHAOS_JOBS=600 $(PYTHON) tests/run.py $(if $(NVCC),ptx="$(MAKE) --no-print-directory run-ptx") \
-	    $(wildcard tests/pool/test_chaos.py tests/demo/test_demo.py) $(ASAN_UNIT) \
+	    $(wildcard tests/pool/test_chaos.py tests/demo/test_demo.py tests/http/test_track.py) $(ASAN_UNIT) \
 	    $(foreach config,release asan,$(EMULATED_TESTS:%=$(BUILD)/$(config)/tests/emulated/%))
 
 mutants: deps ## Break the source in each way of a table and see that the tests notice (long; ARGUMENTS: see tests/mutants/run.py)

@@ -5,10 +5,23 @@
 #include <string.h>
 
 const struct command *const commands[] = {
-    &command_serve,    &command_worker,        &command_migrate,       &command_token,
-    &command_doctor,   &command_version,       &command_register,      &command_run,
-    &command_sweep,    &command_curve,         &command_gate,          &command_completion,
-    &command_complete, &command_tables_routes, &command_tables_schema, NULL,
+    &command_serve,
+    &command_worker,
+    &command_migrate,
+    &command_token,
+    &command_doctor,
+    &command_version,
+    &command_register,
+    &command_run,
+    &command_sweep,
+    &command_curve,
+    &command_gate,
+    &command_track,
+    &command_completion,
+    &command_complete,
+    &command_tables_routes,
+    &command_tables_schema,
+    NULL,
 };
 
 static int version_run(const struct options *options)
@@ -42,7 +55,7 @@ static void print_help(const struct command *command, const struct fields *field
     options_print(command->options, stdout);
     if (fields->count > 0) (void)puts("\nParameters of the request:\n");
     fields_print(fields, stdout);
-    if (choices != NULL && fields->count == 0) {
+    if (choices != NULL && command->fields != NULL && fields->count == 0) {
         (void)printf("\nThe options of each are listed by deltaq %s WORD --help:\n\n ", command->name);
         for (; *choices != NULL; choices++) (void)printf(" %s", *choices);
         (void)puts("");

@@ -56,7 +56,8 @@ SERVER = {
     "watch": BASE | DATABASE | {"formats", "weights", "tokenizer", "inputs", "runs"},
     "follow": BASE | DATABASE | {"quant", "schema", "inputs", "kinds"},
     "client": BASE,
-    "cli": BASE | DATABASE | {"backend", "client", "http", "hub", "kinds", "pool", "resources", "watch", "follow"},
+    "track": BASE | {"files", "client"},
+    "cli": BASE | DATABASE | {"backend", "client", "http", "hub", "kinds", "pool", "resources", "track", "watch", "follow"},
     "main.c": {"cli"},
 }
 ENGINE_FORBIDS = ("jansson.h", "microhttpd.h", "libpq-fe.h", "openssl/")
@@ -218,10 +219,10 @@ SQL = re.compile(
 
 
 def rule_sql():
-    """Queries stand in server/store; server/postgres has what a session and its own cluster need."""
+    """Queries stand in server/store; server/postgres has what a session and its own cluster need, server/track a ledger of its own."""
     for path in sources(".c", ".h"):
         side, room = room_of(path)
-        if side not in ("engine", "server") or room in ("store", "postgres"):
+        if side not in ("engine", "server") or room in ("store", "postgres", "track"):
             continue
         for number, line in enumerate(path.read_text().splitlines(), 1):
             if SQL.search(line):

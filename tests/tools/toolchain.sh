@@ -8,9 +8,9 @@ if ! command -v "$compiler" >/dev/null 2>&1; then
     echo "there is no C compiler ($compiler) here: run \`make deps-build\`, which installs what building and running need" >&2
     exit 1
 fi
-if ! printf '#include <%s>\n' microhttpd.h jansson.h libpq-fe.h pcre2.h utf8proc.h openssl/evp.h zlib.h curl/curl.h |
+if ! printf '#include <%s>\n' microhttpd.h jansson.h libpq-fe.h pcre2.h utf8proc.h openssl/evp.h zlib.h curl/curl.h sqlite3.h |
     "$compiler" -E -DPCRE2_CODE_UNIT_WIDTH=8 "$@" -x c - >/dev/null 2>&1; then
-    for header in microhttpd.h jansson.h libpq-fe.h pcre2.h utf8proc.h openssl/evp.h zlib.h curl/curl.h; do
+    for header in microhttpd.h jansson.h libpq-fe.h pcre2.h utf8proc.h openssl/evp.h zlib.h curl/curl.h sqlite3.h; do
         echo "#include <$header>" | "$compiler" -E -DPCRE2_CODE_UNIT_WIDTH=8 "$@" -x c - >/dev/null 2>&1 || echo "  <$header> is missing" >&2
     done
     echo "run \`make deps-build\`, which installs what building and running need" >&2

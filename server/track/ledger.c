@@ -1,0 +1,192 @@
+#include "track/ledger_database.h"
+
+#include "track/ledger.h"
+
+#include <math.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+
+static const char schema[] =
+    "create table about (what text not null, cursor text not null);"
+    "create table stream (id integer primary key, trajectory_id text not null, trajectory text not null,"
+    " series text not null, name text not null, place text not null default '', length integer not null default 0,"
+    " unique (trajectory_id, series), unique (trajectory_id, name));"
+    "create table point (id integer primary key, stream integer not null references stream, metric text not null,"
+    " checkpoint text not null, checkpoint_name text not null, step integer not null, time_ms integer not null,"
+    " value real not null, state integer not null, written integer not null default 0,"
+    " unique (stream, metric, checkpoint));"
+    "create index point_state on point (state, stream) where state < 2;"
+    "create index point_step on point (stream, metric, step);"
+    "pragma user_version = 1;";
+
+/* ---- opened ---- */
+
+static enum status prepare_about(struct ledger *ledger, const char *about, struct error *error)
+{
+    char found[1024] = "";
+    bool row = false;
+    struct ledger_query query;
+    enum status status = ledger_query_begin(ledger, &query, "select what from about", error);
+    if (status == STATUS_OK) status = ledger_query_row(&query, &row, error);
+    if (row) ledger_query_text(&query, 0, found, sizeof found);
+    ledger_query_end(&query);
+    if (status != STATUS_OK) return status;
+    if (row && strcmp(found, about) == 0) return STATUS_OK;
+    if (row) return error_set(error, STATUS_CONFLICT, "the ledger is that of %.200s; give another one", found);
+    status = ledger_query_begin(ledger, &query, "insert into about values (?, '0')", error);
+    if (status == STATUS_OK) status = ledger_query_bind_text(&query, 1, about, error);
+    if (status == STATUS_OK) status = ledger_query_run(&query, error);
+    ledger_query_end(&query);
+    return status;
+}
+
+static enum status read_version(struct ledger *ledger, int64_t *version, struct error *error)
+{
+    bool row = false;
+    struct ledger_query query;
+    enum status status = ledger_query_begin(ledger, &query, "pragma user_version", error);
+    if (status == STATUS_OK) status = ledger_query_row(&query, &row, error);
+    *version = row ? ledger_query_integer(&query, 0) : 0;
+    ledger_query_end(&query);
+    return status;
+}
+
+enum status ledger_open(const char *path, const char *about, bool shared, struct ledger **out, struct error *error)
+{
+    int64_t version;
+    struct ledger *ledger;
+    enum status status = ledger_database_open(path, &ledger, error);
+    *out = NULL;
+    if (ledger != NULL) ledger->shared = shared;
+    if (status == STATUS_OK) status = read_version(ledger, &version, error);
+    if (status == STATUS_OK) status = ledger_begin(ledger, error);
+    if (status == STATUS_OK && version == 0) status = ledger_execute(ledger, schema, error);
+    if (status == STATUS_OK && version > 1)
+        status = error_set(error, STATUS_CORRUPT, "the ledger was written by a newer deltaq");
+    if (status == STATUS_OK) status = prepare_about(ledger, about, error);
+    if (status == STATUS_OK) status = ledger_commit(ledger, error);
+    if (status == STATUS_OK)
+        *out = ledger;
+    else
+        ledger_close(ledger);
+    return status;
+}
+
+enum status ledger_cursor(struct ledger *ledger, char out[LEDGER_CURSOR], struct error *error)
+{
+    bool row = false;
+    struct ledger_query query;
+    enum status status = ledger_query_begin(ledger, &query, "select cursor from about", error);
+    if (status == STATUS_OK) status = ledger_query_row(&query, &row, error);
+    if (status == STATUS_OK && !row) status = error_set(error, STATUS_CORRUPT, "the ledger has no cursor");
+    if (row) ledger_query_text(&query, 0, out, LEDGER_CURSOR);
+    ledger_query_end(&query);
+    return status;
+}
+
+/* ---- rows taken ---- */
+
+static const char *text_of(const json_t *row, const char *name)
+{
+    const char *text = json_string_value(json_object_get(row, name));
+    return text != NULL ? text : "";
+}
+
+/* The id of the row's stream, made when it is new. A label that another series of the trajectory has already gets the
+ * beginning of the series' id. */
+static enum status find_stream(struct ledger *ledger, const json_t *row, int64_t *id, struct error *error)
+{
+    static const char insert[] =
+        "insert into stream (trajectory_id, trajectory, series, name) values (?1, ?2, ?3, case when exists"
+        " (select 1 from stream where trajectory_id = ?1 and name = ?4) then ?4 || ' ' || ?3 else ?4 end)"
+        " on conflict (trajectory_id, series) do update set trajectory = excluded.trajectory returning id";
+    static const char *const names[] = {"trajectory_id", "trajectory", "series", "label"};
+    bool found = false;
+    struct ledger_query query;
+    enum status status = ledger_query_begin(ledger, &query, insert, error);
+    for (int i = 0; status == STATUS_OK && i < 4; i++)
+        status = ledger_query_bind_text(&query, i + 1, text_of(row, names[i]), error);
+    if (status == STATUS_OK) status = ledger_query_row(&query, &found, error);
+    if (found) *id = ledger_query_integer(&query, 0);
+    ledger_query_end(&query);
+    return status;
+}
+
+/* "2026-11-22T15:04:26.123Z" */
+static int64_t milliseconds(const char *text)
+{
+    struct tm parts = {0};
+    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%S", &parts);
+    if (rest == NULL) return 0;
+    return (int64_t)timegm(&parts) * 1000 + (*rest == '.' ? llround(strtod(rest, NULL) * 1000) : 0);
+}
+
+/* A number that stands there already as it was changes nothing. */
+static enum status put_point(struct ledger *ledger, int64_t stream, const json_t *row, const char *metric, double value,
+                             struct error *error)
+{
+    static const char upsert[] =
+        "insert into point (stream, metric, checkpoint, checkpoint_name, step, time_ms, value, state)"
+        " values (?, ?, ?, ?, ?, ?, ?, 0) on conflict (stream, metric, checkpoint) do update set"
+        " step = excluded.step, time_ms = excluded.time_ms, value = excluded.value, state = 0"
+        " where value <> excluded.value or step <> excluded.step";
+    struct ledger_query query;
+    enum status status = ledger_query_begin(ledger, &query, upsert, error);
+    if (status == STATUS_OK) status = ledger_query_bind_integer(&query, 1, stream, error);
+    if (status == STATUS_OK) status = ledger_query_bind_text(&query, 2, metric, error);
+    if (status == STATUS_OK) status = ledger_query_bind_text(&query, 3, text_of(row, "checkpoint"), error);
+    if (status == STATUS_OK) status = ledger_query_bind_text(&query, 4, text_of(row, "checkpoint_name"), error);
+    if (status == STATUS_OK)
+        status = ledger_query_bind_integer(&query, 5, json_integer_value(json_object_get(row, "step")), error);
+    if (status == STATUS_OK)
+        status = ledger_query_bind_integer(&query, 6, milliseconds(text_of(row, "measured_at")), error);
+    if (status == STATUS_OK) status = ledger_query_bind_real(&query, 7, value, error);
+    if (status == STATUS_OK) status = ledger_query_run(&query, error);
+    ledger_query_end(&query);
+    return status;
+}
+
+/* Every number of the row but those that say which row it is. */
+static enum status take_row(struct ledger *ledger, json_t *row, struct error *error)
+{
+    int64_t stream = 0;
+    const char *name;
+    json_t *value;
+    enum status status = find_stream(ledger, row, &stream, error);
+    json_object_foreach(row, name, value)
+    {
+        if (!json_is_number(value) || strcmp(name, "step") == 0 || strcmp(name, "bits") == 0) continue;
+        if (status == STATUS_OK) status = put_point(ledger, stream, row, name, json_number_value(value), error);
+    }
+    return status;
+}
+
+static enum status set_cursor(struct ledger *ledger, const char *cursor, struct error *error)
+{
+    struct ledger_query query;
+    enum status status = ledger_query_begin(ledger, &query, "update about set cursor = ?", error);
+    if (status == STATUS_OK) status = ledger_query_bind_text(&query, 1, cursor, error);
+    if (status == STATUS_OK) status = ledger_query_run(&query, error);
+    ledger_query_end(&query);
+    return status;
+}
+
+enum status ledger_take(struct ledger *ledger, const json_t *rows, const char *cursor, int64_t *left_out,
+                        struct error *error)
+{
+    size_t index;
+    json_t *row;
+    enum status status = ledger_begin(ledger, error);
+    json_array_foreach(rows, index, row)
+    {
+        if (!json_is_integer(json_object_get(row, "step")))
+            (*left_out)++;
+        else if (status == STATUS_OK)
+            status = take_row(ledger, row, error);
+    }
+    if (status == STATUS_OK && cursor != NULL) status = set_cursor(ledger, cursor, error);
+    if (status == STATUS_OK) return ledger_commit(ledger, error);
+    ledger_rollback(ledger);
+    return status;
+}

@@ -1,0 +1,176 @@
+#include "track/track.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+enum { PAGE = 500 }; /* changes a request */
+
+struct track {
+    const struct track_options *options;
+    struct ledger *ledger;
+    void *state; /* the exporter's */
+    bool settled;
+};
+
+/* ---- in: what has changed at the server ---- */
+
+static void first_page(const struct track *track, const char *cursor, struct buffer *path)
+{
+    buffer_printf(path, "/v1/measurements?limit=%d&updated_since=", PAGE);
+    client_escape(path, cursor);
+    for (const char *const *name = track->options->trajectories; *name != NULL; name++) {
+        buffer_puts(path, "&trajectory=");
+        client_escape(path, *name);
+    }
+}
+
+/* Takes one page; *path becomes that of the next one, or empty. */
+static enum status take_page(struct track *track, struct buffer *path, struct track_counts *counts, struct error *error)
+{
+    struct client_reply reply = {0};
+    enum status status = buffer_status(path, "an address", error);
+    if (status == STATUS_OK)
+        status = client_call(track->options->client, &(struct client_request){.method = "GET", .path = path->bytes},
+                             &reply, error);
+    const json_t *rows = json_object_get(reply.document, "items");
+    const char *next = json_string_value(json_object_get(reply.document, "next"));
+    const char *cursor = json_string_value(json_object_get(reply.document, "cursor"));
+    if (status == STATUS_OK && (!json_is_array(rows) || (next == NULL && cursor == NULL)))
+        status = error_set(error, STATUS_UNSUPPORTED, "the server does not tell changes of measurements; is it older?");
+    if (status == STATUS_OK)
+        status = ledger_take(track->ledger, rows, next == NULL ? cursor : NULL, &counts->left_out, error);
+    buffer_reset(path);
+    if (status == STATUS_OK && next != NULL) buffer_puts(path, next);
+    client_reply_reset(&reply);
+    return status;
+}
+
+static enum status take_changes(struct track *track, struct track_counts *counts, struct error *error)
+{
+    char cursor[LEDGER_CURSOR];
+    struct buffer path = {0};
+    enum status status = ledger_cursor(track->ledger, cursor, error);
+    if (status == STATUS_OK) first_page(track, cursor, &path);
+    do
+        if (status == STATUS_OK) status = take_page(track, &path, counts, error);
+    while (status == STATUS_OK && path.length > 0);
+    buffer_reset(&path);
+    return status;
+}
+
+/* ---- out: what the tracker lacks ---- */
+
+/* Asks the tracker which of a batch in doubt arrived; the others are pending again. */
+static enum status settle_stream(struct track *track, struct ledger_stream *stream, struct error *error)
+{
+    struct ledger_batch batch;
+    enum status status = ledger_points(track->ledger, stream, LEDGER_DOUBTFUL, 0, &batch, error);
+    bool *arrived = NULL, *missing = NULL;
+    if (status != STATUS_OK || batch.count == 0) return status;
+    arrived = calloc((size_t)batch.count, sizeof *arrived);
+    missing = calloc((size_t)batch.count, sizeof *missing);
+    if (arrived == NULL || missing == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a batch");
+    if (status == STATUS_OK) status = track->options->exporter->settle(track->state, stream, &batch, arrived, error);
+    for (int64_t i = 0; status == STATUS_OK && i < batch.count; i++) missing[i] = !arrived[i];
+    if (status == STATUS_OK) status = ledger_mark(track->ledger, &batch, arrived, LEDGER_SENT, stream, error);
+    if (status == STATUS_OK) status = ledger_mark(track->ledger, &batch, missing, LEDGER_PENDING, stream, error);
+    free(arrived);
+    free(missing);
+    ledger_batch_reset(&batch);
+    return status;
+}
+
+static enum status settle_all(struct track *track, struct error *error)
+{
+    struct ledger_stream stream = {.id = 0};
+    bool found = true;
+    enum status status = STATUS_OK;
+    while (status == STATUS_OK && found) {
+        status = ledger_next(track->ledger, LEDGER_DOUBTFUL, 0, &stream, &found, error);
+        if (status == STATUS_OK && found) status = settle_stream(track, &stream, error);
+    }
+    track->settled = status == STATUS_OK;
+    return status;
+}
+
+/* The next points of the stream, or all of it, where the file must be written anew. */
+static enum status read_batch(struct track *track, const struct ledger_stream *stream, bool *anew,
+                              struct ledger_batch *batch, struct error *error)
+{
+    const struct exporter *exporter = track->options->exporter;
+    enum status status = STATUS_OK;
+    *anew = stream->length < 0;
+    *batch = (struct ledger_batch){0};
+    if (exporter->ordered && !*anew) status = ledger_late(track->ledger, stream, anew, error);
+    if (status != STATUS_OK) return status;
+    if (*anew) return ledger_all(track->ledger, stream, batch, error);
+    return ledger_points(track->ledger, stream, LEDGER_PENDING, exporter->most, batch, error);
+}
+
+static enum status send_batch(struct track *track, struct ledger_stream *stream, struct track_counts *counts,
+                              struct error *error)
+{
+    bool anew;
+    struct ledger_batch batch, pending = {0};
+    enum status status = read_batch(track, stream, &anew, &batch, error);
+    /* Of a file that is written anew only the new points are in doubt: the old one is there until the new one is. */
+    if (status == STATUS_OK)
+        status = ledger_points(track->ledger, stream, LEDGER_PENDING, anew ? 0 : batch.count, &pending, error);
+    if (status == STATUS_OK) status = ledger_mark(track->ledger, &pending, NULL, LEDGER_DOUBTFUL, stream, error);
+    if (status == STATUS_OK) track->settled = false;
+    if (status == STATUS_OK) status = track->options->exporter->write(track->state, stream, &batch, anew, error);
+    if (status == STATUS_OK) status = ledger_mark(track->ledger, &pending, NULL, LEDGER_SENT, stream, error);
+    if (status == STATUS_OK) track->settled = true;
+    if (status == STATUS_OK) counts->sent += pending.count;
+    ledger_batch_reset(&pending);
+    ledger_batch_reset(&batch);
+    return status;
+}
+
+static enum status send_pending(struct track *track, struct track_counts *counts, struct error *error)
+{
+    struct ledger_stream stream;
+    bool found = true;
+    enum status status = STATUS_OK;
+    while (status == STATUS_OK && found) {
+        status = ledger_next(track->ledger, LEDGER_PENDING, 0, &stream, &found, error);
+        if (status == STATUS_OK && found) status = send_batch(track, &stream, counts, error);
+    }
+    return status;
+}
+
+/* ---- both ---- */
+
+enum status track_open(const struct track_options *options, struct track **out, struct error *error)
+{
+    struct buffer about = {0};
+    struct track *track = calloc(1, sizeof *track);
+    *out = track;
+    if (track == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a tracker");
+    track->options = options;
+    buffer_printf(&about, "%s %s of", options->exporter->name, options->destination);
+    for (const char *const *name = options->trajectories; *name != NULL; name++) buffer_printf(&about, " %s", *name);
+    if (options->trajectories[0] == NULL) buffer_puts(&about, " all trajectories");
+    enum status status = buffer_status(&about, "a ledger's name", error);
+    if (status == STATUS_OK)
+        status = ledger_open(options->ledger, about.bytes, options->exporter->shared, &track->ledger, error);
+    if (status == STATUS_OK) status = options->exporter->open(options->destination, &track->state, error);
+    buffer_reset(&about);
+    return status;
+}
+
+void track_close(struct track *track)
+{
+    if (track == NULL) return;
+    track->options->exporter->close(track->state);
+    ledger_close(track->ledger);
+    free(track);
+}
+
+enum status track_round(struct track *track, struct track_counts *counts, struct error *error)
+{
+    enum status status = track->settled ? STATUS_OK : settle_all(track, error);
+    if (status == STATUS_OK) status = take_changes(track, counts, error);
+    if (status == STATUS_OK) status = send_pending(track, counts, error);
+    return status;
+}

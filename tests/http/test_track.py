@@ -1,0 +1,362 @@
+"""deltaq track: what a tracker has is what GET /v1/measurements says, each point once, however often the sender is killed. Trackers are read
+by their own packages (build/trackers, made by `make trackers`)."""
+
+import json
+import os
+import pathlib
+import signal
+import socket
+import subprocess
+import time
+import urllib.error
+import urllib.request
+
+import models
+import numpy
+import pytest
+from service import BINARY, ROOT, Service
+
+PACKAGES = pathlib.Path(os.environ.get("DELTAQ_TRACKERS", ROOT / "build" / "trackers"))
+LIMIT = 180
+STEPS = 6
+
+needs_packages = pytest.mark.skipif(not (PACKAGES / "bin" / "python").exists(), reason="build/trackers is not there: make trackers")
+
+
+@pytest.fixture(scope="module")
+def course(service):
+    """Checkpoints of a trajectory, all but the last two of which are measured."""
+    for i in range(STEPS):
+        service.checkpoint(models.write_llama(service.files / "track" / str(i), seed=900 + i), "track", f"step{i}", step=10 * i, tokens=1000 * i,
+                           learning_rate=0.1 / (i + 1))
+    service.sequences("track", models.rows(4, 32))
+    for i in range(STEPS - 2):
+        measure(service, i, 3)
+        measure(service, i, 4)
+    return "track"
+
+
+def measure(service, step, bits):
+    method = {"name": "rtn", "bits": bits, "group_size": 32}
+    run = service.run("quantize", checkpoint=f"track/step{step}", method=method, evaluation={"dataset": "track", "sequence_length": None})
+    assert run["state"] == "succeeded", run
+
+
+def track(service, *words, **more):
+    environment = {**os.environ, "DELTAQ_URL": service.url, "HOME": "/nowhere"}
+    return subprocess.run([BINARY, "track", *map(str, words)], capture_output=True, text=True, timeout=LIMIT, env=environment, **more)
+
+
+def wanted(service):
+    """{SERIES: {METRIC: [[STEP, VALUE]…]}} by step, of the table."""
+    found = {}
+    for row in service.get("/v1/measurements?trajectory=track&limit=1000").json["items"]:
+        for name, value in row.items():
+            if isinstance(value, (int, float)) and name not in ("step", "bits"):
+                found.setdefault(row["label"], {}).setdefault(name, []).append([row["step"], value])
+    return found
+
+
+def read_back(*words):
+    done = subprocess.run([PACKAGES / "bin" / "python", ROOT / "tests" / "trackers" / "read_back.py", *map(str, words)], capture_output=True, text=True,
+                          timeout=LIMIT)
+    assert done.returncode == 0, done.stderr
+    return json.loads(done.stdout)
+
+
+def read_lines(path):
+    """The same of an NDJSON file: every line, so that a double shows."""
+    found = {}
+    for line in path.read_text().splitlines():
+        line = json.loads(line)
+        for name, value in line["metrics"].items():
+            found.setdefault(line["name"], {}).setdefault(name, []).append([line["step"], value])
+    return found
+
+
+def rounded(series):
+    """As float32, which is what event files hold."""
+    return {name: {metric: [[step, float(numpy.float32(value))] for step, value in points] for metric, points in metrics.items()}
+            for name, metrics in series.items()}
+
+
+def by_step(series):
+    return {name: {metric: sorted(points) for metric, points in metrics.items()} for name, metrics in series.items()}
+
+
+def kill_until_done(service, *words, first=0.004, growth=1.12):
+    """Starts it again and again, killed a little later each time, until one call ends by itself. How often it was killed."""
+    environment = {**os.environ, "DELTAQ_URL": service.url, "HOME": "/nowhere"}
+    kills, delay = 0, first
+    while True:
+        with subprocess.Popen([BINARY, "track", *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
+            try:
+                _, told = process.communicate(timeout=delay)
+                assert process.returncode == 0, told
+                return kills
+            except subprocess.TimeoutExpired:
+                process.send_signal(signal.SIGKILL)
+                kills, delay = kills + 1, delay * growth
+
+
+# ---- NDJSON ----
+
+
+def test_lines_are_the_table_and_late_results_are_added(service, course, tmp_path):
+    path = tmp_path / "points.ndjson"
+    assert track(service, "ndjson", path, "--trajectory", "track").returncode == 0
+    assert by_step(read_lines(path)) == wanted(service)
+    steps = [json.loads(line)["step"] for line in path.read_text().splitlines() if json.loads(line)["name"] == "rtn 3-bit g32"]
+    assert steps == sorted(steps)
+    before = path.read_bytes()
+    assert track(service, "ndjson", path, "--trajectory", "track").stdout == "0 points sent\n" and path.read_bytes() == before
+    measure(service, 4, 3)
+    measure(service, 1, 2)
+    assert track(service, "ndjson", path, "--trajectory", "track").returncode == 0
+    assert path.read_bytes().startswith(before) and by_step(read_lines(path)) == wanted(service)
+
+
+def test_killed_at_any_time_it_neither_doubles_nor_loses_a_point(service, course, tmp_path):
+    path = tmp_path / "points.ndjson"
+    kills = kill_until_done(service, "ndjson", path, "--trajectory", "track")
+    assert kills > 3 and by_step(read_lines(path)) == wanted(service)
+
+
+def test_follow_sends_what_is_measured_later(service, course, tmp_path):
+    path = tmp_path / "points.ndjson"
+    environment = {**os.environ, "DELTAQ_URL": service.url, "HOME": "/nowhere"}
+    with subprocess.Popen([BINARY, "track", "ndjson", path, "--trajectory", "track", "--follow", "--every", "1"], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.DEVNULL, env=environment) as process:
+        try:
+            measure(service, 5, 8)
+            expected = wanted(service)
+            for _ in range(120):
+                if path.exists() and path.read_text().endswith("\n") and by_step(read_lines(path)) == expected:
+                    break
+                time.sleep(0.5)
+            assert by_step(read_lines(path)) == expected
+        finally:
+            process.kill()
+    assert track(service, "ndjson", path, "--trajectory", "track").stdout == "0 points sent\n"
+
+
+def test_what_cannot_be_is_refused(service, course, tmp_path):
+    path = tmp_path / "points.ndjson"
+    assert track(service, "ndjson", path, "--trajectory", "track").returncode == 0
+    other = track(service, "ndjson", tmp_path / "other", "--ledger", f"{path}.ledger", "--trajectory", "track")
+    assert other.returncode == 1 and f"that of ndjson {path} of track" in other.stderr
+    with open(path, "a") as file:
+        file.write("x")
+    measure(service, 2, 8)
+    foreign = track(service, "ndjson", path, "--trajectory", "track")
+    assert foreign.returncode == 1 and "somebody wrote to it" in foreign.stderr
+    (tmp_path / "no.ledger").write_text("this is no database, and long enough to be told from one that is empty" * 20)
+    broken = track(service, "ndjson", tmp_path / "no", "--trajectory", "track")
+    assert broken.returncode == 1 and "no ledger" in broken.stderr
+    unknown = track(service, "ndjson", tmp_path / "u", "--trajectory", "nothing")
+    assert unknown.returncode == 1 and "404" in unknown.stderr
+    for words in (["dance", "x"], ["ndjson"], ["mlflow", "http://127.0.0.1:1"], ["ndjson", "a", "b"], ["ndjson", "a", "--every", "0"]):
+        assert track(service, *words).returncode == 2, words
+
+
+def test_two_at_once_are_refused(service, course, tmp_path):
+    path = tmp_path / "points.ndjson"
+    environment = {**os.environ, "DELTAQ_URL": service.url, "HOME": "/nowhere"}
+    with subprocess.Popen([BINARY, "track", "ndjson", path, "--trajectory", "track", "--follow", "--every", "600"], stdout=subprocess.DEVNULL,
+                          stderr=subprocess.PIPE, text=True, env=environment) as process:
+        try:
+            assert "points sent" in process.stderr.readline()
+            second = track(service, "ndjson", path, "--trajectory", "track")
+            assert second.returncode == 1 and "another process uses it" in second.stderr
+        finally:
+            process.kill()
+
+
+def test_a_checkpoint_without_a_step_is_left_out_and_told(service, course, tmp_path):
+    service.checkpoint(models.write_llama(service.files / "stepless", seed=990), "track-stepless", "one")
+    run = service.run("evaluate", checkpoint="track-stepless/one", dataset="track", sequence_length=None)
+    assert run["state"] == "succeeded"
+    done = track(service, "ndjson", tmp_path / "p", "--trajectory", "track-stepless")
+    assert done.returncode == 0 and "1 rows of checkpoints without a step were left out" in done.stderr
+
+
+# ---- TensorBoard ----
+
+
+@needs_packages
+def test_event_files_read_back_are_the_table_by_step(service, course, tmp_path):
+    log = tmp_path / "log"
+    assert track(service, "tensorboard", log, "--trajectory", "track").returncode == 0
+    assert read_back("tensorboard", log) == rounded(wanted(service))  # in the order of the steps
+    measure(service, 3, 2)  # late: earlier steps have 2 bits already or will get it
+    measure(service, 0, 2)
+    kills = kill_until_done(service, "tensorboard", log, "--trajectory", "track")
+    assert kills > 3 and read_back("tensorboard", log) == rounded(wanted(service))
+    measure(service, 2, 2)  # between two that were sent
+    assert track(service, "tensorboard", log, "--trajectory", "track").returncode == 0
+    assert read_back("tensorboard", log) == rounded(wanted(service))
+    assert len(list((log / "track" / "rtn 2-bit g32").iterdir())) == 1
+
+
+@needs_packages
+def test_event_files_killed_from_the_beginning(service, course, tmp_path):
+    log = tmp_path / "log"
+    assert kill_until_done(service, "tensorboard", log, "--trajectory", "track") > 3
+    assert read_back("tensorboard", log) == rounded(wanted(service))
+
+
+@needs_packages
+def test_event_files_that_were_removed_are_made_anew(service, course, tmp_path):
+    log = tmp_path / "log"
+    assert track(service, "tensorboard", log, "--trajectory", "track").returncode == 0
+    for path in (log / "track" / "rtn 3-bit g32").iterdir():
+        path.unlink()
+    measure(service, 5, 3)
+    again = track(service, "tensorboard", log, "--trajectory", "track")
+    assert again.returncode == 0 and "written anew" in again.stderr
+    assert read_back("tensorboard", log) == rounded(wanted(service))
+
+
+# ---- MLflow ----
+
+
+@pytest.fixture(scope="module")
+def mlflow(tmp_path_factory):
+    directory = tmp_path_factory.mktemp("mlflow")
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        port = free.getsockname()[1]
+    url = f"http://127.0.0.1:{port}"
+    command = [PACKAGES / "bin" / "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
+               "--backend-store-uri", f"sqlite:///{directory}/store.db", "--artifacts-destination", str(directory / "artifacts")]
+    environment = {**os.environ, "PATH": f"{PACKAGES / 'bin'}:{os.environ['PATH']}", "MLFLOW_DISABLE_TELEMETRY": "true"}
+    with open(directory / "log", "wb") as log:
+        process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
+    try:
+        for _ in range(240):
+            try:
+                urllib.request.urlopen(f"{url}/health", timeout=2).read()
+                break
+            except (urllib.error.URLError, OSError):
+                assert process.poll() is None, (directory / "log").read_text()
+                time.sleep(0.5)
+        yield url
+    finally:
+        os.killpg(process.pid, signal.SIGTERM)
+        process.wait(30)
+
+
+@needs_packages
+def test_mlflow_has_the_table_once_however_often_it_is_killed(service, course, mlflow, tmp_path):
+    words = ["mlflow", mlflow, "--trajectory", "track", "--ledger", tmp_path / "ledger"]
+    kills = kill_until_done(service, *words, first=0.05, growth=1.3)
+    assert kills > 3 and by_step(read_back("mlflow", mlflow, "track")) == wanted(service)
+    measure(service, 4, 4)  # late
+    measure(service, 1, 8)
+    assert kill_until_done(service, *words, first=0.05, growth=1.3) > 3
+    assert by_step(read_back("mlflow", mlflow, "track")) == wanted(service)
+    assert track(service, *words).stdout == "0 points sent\n"
+
+
+@needs_packages
+def test_an_answer_of_mlflow_that_is_lost_is_looked_up(service, course, mlflow, tmp_path):
+    """A relay that hands every batch to MLflow and cuts the first answers: the history says that they arrived."""
+    relay = Relay(mlflow)
+    try:
+        words = ["mlflow", relay.url, "--trajectory", "track-lost", "--ledger", tmp_path / "ledger"]
+        service.checkpoint(models.write_llama(service.files / "lost", seed=991), "track-lost", "one", step=1)
+        assert service.run("evaluate", checkpoint="track-lost/one", dataset="track", sequence_length=None)["state"] == "succeeded"
+        relay.cut = 1
+        done = track(service, *words)
+        assert done.returncode == 0 and "trying again" in done.stderr and relay.batches == 1  # it was not sent a second time
+        found = read_back("mlflow", mlflow, "track-lost")
+        assert found and all(len(points) == 1 for metrics in found.values() for points in metrics.values())
+    finally:
+        relay.stop()
+
+
+@needs_packages
+def test_no_mlflow_is_told(service, course, tmp_path):
+    answer = track(service, "mlflow", f"{service.url}/nothing", "--trajectory", "track", "--ledger", tmp_path / "ledger")
+    assert answer.returncode == 1 and "MLflow: " in answer.stderr
+
+
+class Relay:
+    """A proxy in front of MLflow that drops the first `cut` answers to log-batch."""
+
+    def __init__(self, target):
+        import http.server
+        import threading
+
+        relay = self
+
+        class Handler(http.server.BaseHTTPRequestHandler):
+            def pass_on(self):
+                body = self.rfile.read(int(self.headers.get("Content-Length") or 0)) or None
+                request = urllib.request.Request(target + self.path, body, {"Content-Type": "application/json"}, method=self.command)
+                try:
+                    with urllib.request.urlopen(request, timeout=60) as answer:
+                        status, text = answer.status, answer.read()
+                except urllib.error.HTTPError as problem:
+                    status, text = problem.code, problem.read()
+                relay.batches += self.path.endswith("log-batch")
+                if self.path.endswith("log-batch") and relay.cut > 0:
+                    relay.cut -= 1
+                    self.close_connection = True
+                    return
+                self.send_response(status)
+                self.send_header("Content-Type", "application/json")
+                self.send_header("Content-Length", str(len(text)))
+                self.end_headers()
+                self.wfile.write(text)
+
+            do_GET = do_POST = pass_on
+
+            def log_message(self, *_):
+                pass
+
+        self.cut = self.batches = 0
+        self.server = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.url = f"http://127.0.0.1:{self.server.server_address[1]}"
+        threading.Thread(target=self.server.serve_forever, daemon=True).start()
+
+    def stop(self):
+        self.server.shutdown()
+        self.server.server_close()
+
+
+# ---- W&B ----
+
+
+@needs_packages
+def test_the_script_for_wandb_writes_the_table(service, course, tmp_path):
+    path = tmp_path / "points.ndjson"
+    environment = {**os.environ, "WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "WANDB_SILENT": "true", "HOME": str(tmp_path)}
+
+    def sync():
+        done = subprocess.run([PACKAGES / "bin" / "python", ROOT / "examples" / "wandb_sync.py", path], capture_output=True, text=True, env=environment,
+                              timeout=LIMIT)
+        assert done.returncode == 0, done.stderr
+
+    assert track(service, "ndjson", path, "--trajectory", "track").returncode == 0
+    sync()
+    sync()  # nothing new
+    assert by_step(read_back("wandb", tmp_path)) == wanted(service)
+    measure(service, 5, 2)
+    assert track(service, "ndjson", path, "--trajectory", "track").returncode == 0
+    sync()
+    assert by_step(read_back("wandb", tmp_path)) == wanted(service)
+
+
+def test_the_server_may_be_away(tmp_path):
+    """It goes on where it was when the server is back."""
+    service = Service(tmp_path / "server", "--threads", "1")
+    try:
+        service.checkpoint(models.write_llama(service.files / "one", seed=1), "away", "one", step=1)
+        service.sequences("away", models.rows(2, 16))
+        assert service.run("evaluate", checkpoint="away/one", dataset="away", sequence_length=None)["state"] == "succeeded"
+        assert track(service, "ndjson", tmp_path / "points", "--trajectory", "away").returncode == 0
+    finally:
+        service.stop()
+    before = (tmp_path / "points").read_bytes()
+    gone = track(service, "ndjson", tmp_path / "points", "--trajectory", "away")
+    assert gone.returncode == 4 and "trying again" in gone.stderr and (tmp_path / "points").read_bytes() == before
