@@ -10,13 +10,15 @@ import { bitsOf } from "./series.js";
 function seriesName(series, all) {
   const twins = all.filter((other) => other.label === series.label);
   const differ = (field) => new Set(twins.map((twin) => twin[field] ?? "")).size > 1;
+  /* What has no words is counted among its twins, and not told by a hash. */
+  const nth = (field) => `no. ${1 + [...new Set(twins.map((twin) => twin[field] ?? ""))].sort().indexOf(series[field] ?? "")}`;
   const parts = [series.label ?? ""];
   if (differ("dataset")) parts.push(`on ${series.dataset}`);
-  else if (differ("protocol_id")) parts.push(`(evaluation ${(series.protocol_id ?? "earlier").slice(0, 6)})`);
+  else if (differ("protocol_id")) parts.push(`(evaluation ${nth("protocol_id")})`);
   if (differ("label_x")) parts.push(`against ${series.label_x || "full precision"}`);
   if (differ("dataset_x")) parts.push(`against ${series.dataset_x}`);
-  else if (differ("protocol_id_x")) parts.push(`against evaluation ${(series.protocol_id_x ?? "earlier").slice(0, 6)}`);
-  else if (differ("calibration_id_x")) parts.push(`against calibration ${(series.calibration_id_x ?? "earlier").slice(0, 6)}`);
+  else if (differ("protocol_id_x")) parts.push(`against evaluation ${nth("protocol_id_x")}`);
+  else if (differ("calibration_id_x")) parts.push(`against calibration ${nth("calibration_id_x")}`);
   return parts.filter(Boolean).join(" ");
 }
 

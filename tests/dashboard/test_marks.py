@@ -115,3 +115,15 @@ def test_the_first_sweep_is_calibrated_on_other_data_than_it_is_measured_on(worl
     body = json.loads(command.split("-d '")[1].rstrip("'"))
     assert body["base"]["calibration"]["dataset"] == "perl-manual" and body["base"]["evaluation"]["dataset"] == "perl-manual-validation"
     assert body["base"]["evaluation"]["sequence_length"] == 256
+
+
+def test_the_scatter_tells_evaluations_apart_without_a_hash(world, visit, monkeypatch):
+    answer = stand_in.stand_in_geometry.correlations(world, None, "kl", "delta")
+    other = [{**series, "protocol_id": "f00dfeed12345678"} for series in answer["series"]]
+    count = len(answer["series"])
+    answer["points"] += [{**point, "series": point["series"] + count} for point in answer["points"]]
+    answer["series"] += other
+    monkeypatch.setattr(stand_in.stand_in_geometry, "correlations", lambda *_: answer)
+    page = visit("#/scatter?x=kl", ready="document.querySelectorAll('.caption p').length > 3")
+    words = page.run("document.querySelector('.caption').innerText")
+    assert "(evaluation no. 1)" in words and "(evaluation no. 2)" in words and "f00d" not in words
