@@ -61,7 +61,7 @@ export async function measuredSection(runs) {
   const told = await Promise.all(runs.map(async (run) => ({ run, method: run.params?.method ? methodIn(run.params.method) : "", evaluation: await evaluationIn(run), calibration: await calibrationIn(run) })));
   const rows = told.flatMap((one) => numbersOf(one.run).map((number) => ({ ...one, ...number })));
   if (!rows.length) return null;
-  return h("section", { "aria-label": "Measurements" }, h("h2", {}, "Measurements"), dataTable({
+  return h("section", {}, h("h2", {}, "Measurements"), dataTable({
     caption: "Measurements", className: "layers measured", sortable: true, rows,
     columns: [
       { label: "Number", value: (row) => row.figure.label, cell: (row) => h("span", { title: row.figure.title }, row.figure.label) },

@@ -35,8 +35,8 @@ export async function showData({ root, signal }) {
   const [{ items: datasets, more }, { items: recipes }] = await Promise.all([list(query("/v1/datasets", { limit: 200 }), signal, MOST), get("/v1/recipes", signal)]);
   const example = recipes[0] ? { kind: "quantize", params: { checkpoint: "TRAJECTORY/CHECKPOINT", method: { recipe: recipes[0].name }, calibration: { dataset: datasets[1]?.name ?? "calibration" }, evaluation: { dataset: datasets[0]?.name ?? "validation" } } } : null;
   fill(root, h("h1", {}, "Datasets and recipes"),
-    h("section", { "aria-label": "Datasets" }, h("h2", {}, "Datasets"), datasets.length ? dataTable({ caption: "Datasets", className: "boards", columns: DATASETS, rows: datasets, sortable: true, most: 200 }) : h("p", {}, "None yet."),
+    h("section", {}, h("h2", {}, "Datasets"), datasets.length ? dataTable({ caption: "Datasets", className: "boards", columns: DATASETS, rows: datasets, sortable: true, most: 200 }) : h("p", {}, "None yet."),
       more ? h("p", { class: "muted" }, `Only the newest ${integer(MOST)} are shown.`) : null, h("p", { class: "muted" }, "Another one:"), command(curl("/v1/datasets", { name: "validation", path: "/path/to/text.txt", format: "text" }))),
-    h("section", { "aria-label": "Recipes" }, h("h2", {}, "Recipes"), h("p", { class: "muted" }, "Methods with names, for where a method is asked for."), dataTable({ caption: "Recipes", className: "boards", columns: RECIPES, rows: recipes, sortable: true }),
+    h("section", {}, h("h2", {}, "Recipes"), h("p", { class: "muted" }, "Methods with names, for where a method is asked for."), dataTable({ caption: "Recipes", className: "boards", columns: RECIPES, rows: recipes, sortable: true }),
       example ? [h("p", { class: "muted" }, "Used so:"), command(curl("/v1/runs", example))] : null));
 }

@@ -84,7 +84,7 @@ export function tokensSection(run, artifacts, signal) {
     try {
       const [csv, ...arrays] = await Promise.all([fetched("losses.csv"), ...Object.values(found).map((item) => (item ? fetched(item.name).then(readNpy) : null))]);
       const [full, quantized, kl] = arrays, rows = worstTokens({ full, quantized, kl }, readSequences(new TextDecoder().decode(csv)));
-      fill(place, dataTable({ caption: "Worst tokens", className: "layers", sortable: true, rows, columns: columnsOf(Boolean(quantized)) }),
+      fill(place, dataTable({ caption: "Predictions that lost most", className: "layers", sortable: true, rows, columns: columnsOf(Boolean(quantized)) }),
         h("p", { class: "muted caption" }, `The ${integer(rows.length)} predictions that ${quantized ? "quantization made worse most" : "cost most"}; tokens count from 0 in their sequence. ${quantized ? "Solid: full precision, dashed: quantized." : ""}`));
     } catch (error) { if (!signal.aborted) fill(place, failure(error)); }
   };
