@@ -78,10 +78,10 @@ static bool ask(int netlink, const struct ends *ends, uid_t *user)
         struct nlmsghdr head;
         char bytes[1024];
     } answer;
-    const struct timeval patience = {.tv_sec = 1};
+    const struct timeval limit = {.tv_sec = 1};
     memcpy(request.body.id.idiag_src, ends->source, sizeof ends->source);
     memcpy(request.body.id.idiag_dst, ends->target, sizeof ends->target);
-    if (setsockopt(netlink, SOL_SOCKET, SO_RCVTIMEO, &patience, sizeof patience) != 0) return false;
+    if (setsockopt(netlink, SOL_SOCKET, SO_RCVTIMEO, &limit, sizeof limit) != 0) return false;
     if (send(netlink, &request, sizeof request, 0) != (ssize_t)sizeof request) return false;
     const ssize_t length = recv(netlink, &answer, sizeof answer, 0);
     if (length < (ssize_t)(sizeof answer.head + sizeof(struct inet_diag_msg)) ||

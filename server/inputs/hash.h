@@ -25,7 +25,7 @@ MUST_CHECK enum status hash_finish_bytes(struct hash *hash, unsigned char out[32
 void hash_free(struct hash *hash); /* NULL is fine */
 
 /* From now on hash_add_file and hash_add_part tell `monitor` (lent; may be NULL) how many bytes of `total` they have
- * read, and ask it at every piece whether to stop: hundreds of gigabytes take an hour. */
+ * read, and ask it at every chunk whether to stop: hundreds of gigabytes take an hour. */
 void hash_watch(struct hash *hash, const struct monitor *monitor, int64_t total);
 
 /* Bytes of something long, told to the monitor. Statuses of the monitor. */
