@@ -91,8 +91,8 @@ static bool is_away(enum status status, const struct client_reply *reply)
     return status == STATUS_UNAVAILABLE || (status == STATUS_OK && (reply->http == 503 || reply->http == 429));
 }
 
-/* One look, of a server that may be away until `patience`; false: told. *out may stay NULL: look again. */
-static bool look(struct verb *verb, const char *path, double seconds, double *patience, json_t **out)
+/* One look, of a server that may be away until `until`; false: told. *out may stay NULL: look again. */
+static bool look(struct verb *verb, const char *path, double seconds, double *until, json_t **out)
 {
     char query[512];
     struct error error;
@@ -101,13 +101,13 @@ static bool look(struct verb *verb, const char *path, double seconds, double *pa
     (void)snprintf(query, sizeof query, seconds > 0 ? "%s?wait=%d" : "%s", path, (int)seconds);
     const enum status status = client_send(verb->client, &request, &reply, &error);
     bool good = true;
-    if (is_away(status, &reply) && now() < *patience) {
+    if (is_away(status, &reply) && now() < *until) {
         rest(reply.retry_seconds > 0 ? reply.retry_seconds : 1);
     } else if (status != STATUS_OK || reply.http >= 300) {
         good = verb_told(verb, status, &reply, &error);
     } else {
         *out = json_incref(reply.document);
-        *patience = now() + AWAY_SECONDS;
+        *until = now() + AWAY_SECONDS;
     }
     client_reply_reset(&reply);
     return good;
@@ -121,12 +121,12 @@ bool verb_wait(struct verb *verb, const char *path, bool holds, json_t **out)
     *out = NULL;
     if (options_integer(verb->options, "--timeout", 0, INT32_MAX, &timeout, &error) != STATUS_OK)
         return (void)verb_usage(verb, "%s", error.detail), false;
-    double patience = now() + AWAY_SECONDS;
+    double until = now() + AWAY_SECONDS;
     const double end = timeout > 0 ? now() + (double)timeout : INFINITY;
     for (;;) {
         json_t *document = NULL;
         const double began = now(), most = fmin(terminal ? LOOK_SECONDS : HOLD_SECONDS, fmax(end - began, 0));
-        const bool good = look(verb, path, holds ? ceil(most) : 0, &patience, &document);
+        const bool good = look(verb, path, holds ? ceil(most) : 0, &until, &document);
         if (document != NULL) {
             json_decref(*out);
             *out = document;

@@ -20,14 +20,14 @@ struct exporter {
     enum status (*open)(const char *destination, void **state, struct error *error);
 
     /* Sends points of one stream, by step. On STATUS_OK they are durable there, and stream->place and length say where.
-     * Any other status: they, or some, may have arrived; settle tells. STATUS_UNAVAILABLE is worth another try. */
+     * Any other status: they, or some, may have arrived; reconcile tells. STATUS_UNAVAILABLE is worth another try. */
     enum status (*write)(void *state, struct ledger_stream *stream, const struct ledger_batch *batch, bool anew,
                          struct error *error);
 
     /* Of a batch whose write did not end: which points arrived (arrived[i], false at first). An exporter that can
      * removes what arrived instead. May change stream->place and length; a length of -1 asks for `anew`. */
-    enum status (*settle)(void *state, struct ledger_stream *stream, const struct ledger_batch *batch, bool *arrived,
-                          struct error *error);
+    enum status (*reconcile)(void *state, struct ledger_stream *stream, const struct ledger_batch *batch, bool *arrived,
+                             struct error *error);
     void (*close)(void *state); /* NULL is fine */
 };
 

@@ -21,7 +21,7 @@ struct ledger_stream {
     int64_t id;
     char trajectory_id[LEDGER_ID], trajectory[LEDGER_NAME], series[LEDGER_NAME];
     char name[LEDGER_NAME]; /* the series' label when it was first seen; unique in its trajectory, never changes */
-    /* Where the exporter keeps it: the exporter's own words, which it changes in write and settle. */
+    /* Where the exporter keeps it: the exporter's own words, which it changes in write and reconcile. */
     char place[LEDGER_NAME];
     int64_t length;
 };

@@ -260,8 +260,8 @@ static bool is_first_of_metric(const struct ledger_batch *batch, int64_t at)
     return true;
 }
 
-static enum status mlflow_settle(void *state, struct ledger_stream *stream, const struct ledger_batch *batch,
-                                 bool *arrived, struct error *error)
+static enum status mlflow_reconcile(void *state, struct ledger_stream *stream, const struct ledger_batch *batch,
+                                    bool *arrived, struct error *error)
 {
     struct mlflow *mlflow = state;
     enum status status = STATUS_OK;
@@ -283,6 +283,6 @@ const struct exporter exporter_mlflow = {
     .most = MOST_METRICS,
     .open = mlflow_open,
     .write = mlflow_write,
-    .settle = mlflow_settle,
+    .reconcile = mlflow_reconcile,
     .close = mlflow_close,
 };

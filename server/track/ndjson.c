@@ -74,8 +74,8 @@ static enum status ndjson_write(void *state, struct ledger_stream *stream, const
     return status;
 }
 
-static enum status ndjson_settle(void *state, struct ledger_stream *stream, const struct ledger_batch *batch,
-                                 bool *arrived, struct error *error)
+static enum status ndjson_reconcile(void *state, struct ledger_stream *stream, const struct ledger_batch *batch,
+                                    bool *arrived, struct error *error)
 {
     const struct ndjson *ndjson = state;
     bool found;
@@ -96,6 +96,6 @@ const struct exporter exporter_ndjson = {
     .beside = true,
     .open = ndjson_open,
     .write = ndjson_write,
-    .settle = ndjson_settle,
+    .reconcile = ndjson_reconcile,
     .close = free,
 };

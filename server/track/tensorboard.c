@@ -96,7 +96,7 @@ static enum status tensorboard_write(void *state, struct ledger_stream *stream, 
         const long first = number > 0 ? number : 1;
         file_path(tensorboard, stream, first, path);
         status = append_file_write(path, &stream->length, records.bytes, records.length, error);
-        if (status == STATUS_NOT_FOUND) /* settle will ask for all of it */
+        if (status == STATUS_NOT_FOUND) /* reconcile will ask for all of it */
             status = error_set(error, STATUS_UNAVAILABLE, "an event file is gone and is written anew");
         if (status == STATUS_OK) (void)snprintf(stream->place, sizeof stream->place, "%ld", first);
     }
@@ -104,8 +104,8 @@ static enum status tensorboard_write(void *state, struct ledger_stream *stream, 
     return status;
 }
 
-static enum status tensorboard_settle(void *state, struct ledger_stream *stream, const struct ledger_batch *batch,
-                                      bool *arrived, struct error *error)
+static enum status tensorboard_reconcile(void *state, struct ledger_stream *stream, const struct ledger_batch *batch,
+                                         bool *arrived, struct error *error)
 {
     const struct tensorboard *tensorboard = state;
     const long number = strtol(stream->place, NULL, 10);
@@ -128,6 +128,6 @@ const struct exporter exporter_tensorboard = {
     .beside = true,
     .open = tensorboard_open,
     .write = tensorboard_write,
-    .settle = tensorboard_settle,
+    .reconcile = tensorboard_reconcile,
     .close = free,
 };

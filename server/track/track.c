@@ -9,7 +9,7 @@ struct track {
     const struct track_options *options;
     struct ledger *ledger;
     void *state; /* the exporter's */
-    bool settled;
+    bool reconciled;
 };
 
 /* ---- in: what has changed at the server ---- */
@@ -61,7 +61,7 @@ static enum status take_changes(struct track *track, struct track_counts *counts
 /* ---- out: what the tracker lacks ---- */
 
 /* Asks the tracker which of a batch in doubt arrived; the others are pending again. */
-static enum status settle_stream(struct track *track, struct ledger_stream *stream, struct error *error)
+static enum status reconcile_stream(struct track *track, struct ledger_stream *stream, struct error *error)
 {
     struct ledger_batch batch;
     enum status status = ledger_points(track->ledger, stream, LEDGER_DOUBTFUL, 0, &batch, error);
@@ -70,7 +70,7 @@ static enum status settle_stream(struct track *track, struct ledger_stream *stre
     arrived = calloc((size_t)batch.count, sizeof *arrived);
     missing = calloc((size_t)batch.count, sizeof *missing);
     if (arrived == NULL || missing == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a batch");
-    if (status == STATUS_OK) status = track->options->exporter->settle(track->state, stream, &batch, arrived, error);
+    if (status == STATUS_OK) status = track->options->exporter->reconcile(track->state, stream, &batch, arrived, error);
     for (int64_t i = 0; status == STATUS_OK && i < batch.count; i++) missing[i] = !arrived[i];
     if (status == STATUS_OK) status = ledger_mark(track->ledger, &batch, arrived, LEDGER_SENT, stream, error);
     if (status == STATUS_OK) status = ledger_mark(track->ledger, &batch, missing, LEDGER_PENDING, stream, error);
@@ -80,16 +80,16 @@ static enum status settle_stream(struct track *track, struct ledger_stream *stre
     return status;
 }
 
-static enum status settle_all(struct track *track, struct error *error)
+static enum status reconcile_all(struct track *track, struct error *error)
 {
     struct ledger_stream stream = {.id = 0};
     bool found = true;
     enum status status = STATUS_OK;
     while (status == STATUS_OK && found) {
         status = ledger_next(track->ledger, LEDGER_DOUBTFUL, 0, &stream, &found, error);
-        if (status == STATUS_OK && found) status = settle_stream(track, &stream, error);
+        if (status == STATUS_OK && found) status = reconcile_stream(track, &stream, error);
     }
-    track->settled = status == STATUS_OK;
+    track->reconciled = status == STATUS_OK;
     return status;
 }
 
@@ -117,10 +117,10 @@ static enum status send_batch(struct track *track, struct ledger_stream *stream,
     if (status == STATUS_OK)
         status = ledger_points(track->ledger, stream, LEDGER_PENDING, anew ? 0 : batch.count, &pending, error);
     if (status == STATUS_OK) status = ledger_mark(track->ledger, &pending, NULL, LEDGER_DOUBTFUL, stream, error);
-    if (status == STATUS_OK) track->settled = false;
+    if (status == STATUS_OK) track->reconciled = false;
     if (status == STATUS_OK) status = track->options->exporter->write(track->state, stream, &batch, anew, error);
     if (status == STATUS_OK) status = ledger_mark(track->ledger, &pending, NULL, LEDGER_SENT, stream, error);
-    if (status == STATUS_OK) track->settled = true;
+    if (status == STATUS_OK) track->reconciled = true;
     if (status == STATUS_OK) counts->sent += pending.count;
     ledger_batch_reset(&pending);
     ledger_batch_reset(&batch);
@@ -169,7 +169,7 @@ void track_close(struct track *track)
 
 enum status track_round(struct track *track, struct track_counts *counts, struct error *error)
 {
-    enum status status = track->settled ? STATUS_OK : settle_all(track, error);
+    enum status status = track->reconciled ? STATUS_OK : reconcile_all(track, error);
     if (status == STATUS_OK) status = take_changes(track, counts, error);
     if (status == STATUS_OK) status = send_pending(track, counts, error);
     return status;

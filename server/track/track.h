@@ -14,8 +14,8 @@ struct track_options {
 
 struct track;
 
-/* Opens ledger and tracker, and settles what a killed process left in doubt. The caller owns *out, which is there after
- * some failures too (track_close); `options` is lent until then. */
+/* Opens ledger and tracker, and reconciles what a killed process left in doubt. The caller owns *out, which is there
+ * after some failures too (track_close); `options` is lent until then. */
 MUST_CHECK enum status track_open(const struct track_options *options, struct track **out, struct error *error);
 void track_close(struct track *track);
 
