@@ -165,3 +165,20 @@ void data_source_reset(struct data_source *source)
     dataset_reset(&source->row);
     *source = (struct data_source){0};
 }
+
+enum status data_source_tokens_at_most(const struct data_source *source, int64_t *out, struct error *error)
+{
+    struct dataset_files files = {0};
+    const int64_t width = data_source_is_text(&source->source) ? 1 : 2;
+    enum status status = STATUS_OK;
+    *out = source->inlined.count > 0 ? source->inlined.starts[source->inlined.count] : 0;
+    if (source->inlined.count > 0) return STATUS_OK;
+    status = dataset_files_list(&source->source, &files, error);
+    for (int64_t i = 0; i < files.count && status == STATUS_OK; i++) {
+        struct stat found;
+        if (stat(files.paths[i], &found) != 0) status = error_set_errno(error, "looking at the dataset");
+        if (status == STATUS_OK) *out += (int64_t)found.st_size / width;
+    }
+    dataset_files_free(&files);
+    return status;
+}

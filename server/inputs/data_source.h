@@ -65,6 +65,10 @@ struct data_source_files {
 MUST_CHECK enum status data_source_read(const struct dataset_source *source, const struct monitor *monitor,
                                         struct data_source_files *out, struct error *error);
 
+/* Tokens that the dataset may hold: a text has no more of them than bytes, a file of tokens at most one for two bytes.
+ * STATUS_IO, STATUS_NO_MEMORY. */
+MUST_CHECK enum status data_source_tokens_at_most(const struct data_source *source, int64_t *out, struct error *error);
+
 /* Whether a tokenizer is needed. */
 bool data_source_is_text(const struct dataset_source *source);
 

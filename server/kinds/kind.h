@@ -61,7 +61,7 @@ struct kind {
 };
 
 extern const struct kind evaluate_kind, quantize_kind, sharpness_kind, train_kind, average_kind, interpolate_kind,
-    landscape_kind, health_kind, fetch_kind, tasks_kind, attribution_kind, compare_kind;
+    landscape_kind, health_kind, fetch_kind, tasks_kind, attribution_kind, compare_kind, advice_kind;
 
 /* registry.c: every kind of the product; ends with NULL. */
 extern const struct kind *const kinds[];

@@ -272,25 +272,6 @@ static void places_reset(struct places *places)
     backend_free(places->backend);
 }
 
-/* Tokens that the dataset may hold: a text has no more of them than bytes, a file of tokens at most one for two
- * bytes. */
-static enum status tokens_at_most(const struct data_source *source, int64_t *out, struct error *error)
-{
-    struct dataset_files files = {0};
-    const int64_t width = data_source_is_text(&source->source) ? 1 : 2;
-    enum status status = STATUS_OK;
-    *out = source->inlined.count > 0 ? source->inlined.starts[source->inlined.count] : 0;
-    if (source->inlined.count > 0) return STATUS_OK;
-    status = dataset_files_list(&source->source, &files, error);
-    for (int64_t i = 0; i < files.count && status == STATUS_OK; i++) {
-        struct stat found;
-        if (stat(files.paths[i], &found) != 0) status = error_set_errno(error, "looking at the dataset");
-        if (status == STATUS_OK) *out += (int64_t)found.st_size / width;
-    }
-    dataset_files_free(&files);
-    return status;
-}
-
 /* Without the data nobody knows how many tokens they are. As sharpness, training goes by a share of the machine. */
 static enum status train_run_plan(const struct run_context *context, const void *filled, struct plan_budget *budget,
                                   struct run_plan *out, struct error *error)
@@ -300,7 +281,7 @@ static enum status train_run_plan(const struct run_context *context, const void 
     int64_t tokens = 0;
     if (places == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a plan");
     enum status status = places_open(context, params, places, error);
-    if (status == STATUS_OK) status = tokens_at_most(&places->dataset, &tokens, error);
+    if (status == STATUS_OK) status = data_source_tokens_at_most(&places->dataset, &tokens, error);
     if (status == STATUS_OK) {
         const struct train_request request = {
             .params = params, .from = params->from != NULL ? places->from.path : NULL, .backend = places->backend};

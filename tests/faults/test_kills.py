@@ -95,6 +95,33 @@ def once(service, found):
     assert [c["id"] for c in sorted(items, key=lambda c: c["step"])] == found["train"]["result"]["checkpoints"]
 
 
+def test_a_plan_goes_on_where_it_was_killed(own):
+    """In the training of a branch, in the quantization of one, and in a branch that continues another."""
+    prepare(own)
+    trunk = body_of("train", "stable")
+    trunk["params"]["schedule"] = {"name": "constant", "peak": 0.01}
+    assert settled(own, submit(own, trunk))["state"] == "succeeded"
+    measures = {key: body_of("quantize")["params"][key] for key in ("method", "calibration", "evaluation")}
+    step = 64 * 4
+    options = [{"decay": 8 * step}, {"continue": 6 * step}, {"continue": 12 * step}, {"average": 2}]
+    body = {"kind": "plan", "force": True, "params": {"trajectory": "stable", **measures, "options": options, "budget": 20 * step}}
+    calm = settled(own, submit(own, body))
+    assert calm["state"] == "succeeded" and calm["attempt"] == 0, calm["error"]
+    measured = 2 * 16 * 64 + 8 * 64
+    first = 2 * measured  # of the last checkpoint and of the average
+    places = [first + 3 * 5 * step, first + 3 * 8 * step + measured // 2, first + 3 * 14 * step + 2 * measured + 3 * 3 * step]
+    for place in places:
+        own.gate.hold("plan", place, "token")
+        run = submit(own, body)
+        own.held(run)
+        kill_worker(own)
+        own.gate.open()
+        document = settled(own, run)
+        assert document["state"] == "succeeded" and document["attempt"] == 1, document["error"]
+        assert document["result"] == calm["result"], place
+        wait_for_none_left(own)
+
+
 def test_a_cancelled_run_leaves_its_finished_checkpoints_alone(own):
     prepare(own)
     run = submit_held(own, body_of("train"))

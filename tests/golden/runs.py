@@ -1,14 +1,14 @@
 """The runs whose numbers are kept: (kind, name, params), in the order in which they are made.
 
 The product trains its own small models on the bytes of LICENSE; the later runs read those checkpoints by name. Every
-kind of run is here except `fetch`, whose result holds no number of the engine, and `compare`, whose numbers are made of
-those of `evaluate` and `quantize`. The five architectures use all ops
+kind of run is here except `fetch`, whose result holds no number of the engine, and `compare` and `plan`, whose numbers
+are made of those of `evaluate`, `quantize`, `train` and `average`. The five architectures use all ops
 between them: llama (RMS norm, rotation, gated SiLU), gpt_neox (layer norm, GELU, a learned vocabulary), olmoe
 (experts), apertus (xIELU) and mamba2 (convolution and scan)."""
 
 import json
 
-WITHOUT_NUMBERS = {"fetch", "compare"}
+WITHOUT_NUMBERS = {"fetch", "compare", "plan"}
 
 DATASETS = {"golden-text": "text.jsonl", "golden-held-out": "held-out.jsonl"}
 SIZES = {

@@ -63,10 +63,13 @@ def lay_out(service):
 @pytest.fixture(scope="module")
 def idle(tmp_path_factory):
     """A server whose runs stay in the queue."""
-    service = Service(
-        tmp_path_factory.mktemp("clients"), "--workers", "0", environment={"HF_ENDPOINT": "http://127.0.0.1:9"}
-    )
+    directory = tmp_path_factory.mktemp("clients")
+    service = Service(directory, "--threads", "1", environment={"HF_ENDPOINT": "http://127.0.0.1:9"})
     lay_out(service)
+    assert service.run("train", **{**TRAIN, "trajectory": "stable"})["state"] == "succeeded"
+    assert service.stop() == 0
+    service.options = ["--workers", "0"]
+    service.start()
     yield service
     assert service.stop() == 0
 
@@ -80,6 +83,16 @@ MODEL = {
     "num_hidden_layers": 1,
     "num_attention_heads": 2,
     "max_position_embeddings": 64,
+}
+TRAIN = {
+    "trajectory": "clients-made",
+    "model": MODEL,
+    "dataset": "prose",
+    "tokens": 4096,
+    "batch_sequences": 4,
+    "sequence_length": 32,
+    "tokenizer": {"name": "bytes"},
+    "schedule": {"name": "constant", "peak": 1e-3},
 }
 LEAST = [  # the least that each kind wants; methods and objects that may be null given too
     ("evaluate", {"checkpoint": CHECKPOINT, "dataset": "prose"}),
@@ -112,19 +125,7 @@ LEAST = [  # the least that each kind wants; methods and objects that may be nul
             "direction": {"method": GPTQ, "calibration": {"dataset": "prose"}},
         },
     ),
-    (
-        "train",
-        {
-            "trajectory": "clients-made",
-            "model": MODEL,
-            "dataset": "prose",
-            "tokens": 4096,
-            "batch_sequences": 4,
-            "sequence_length": 32,
-            "tokenizer": {"name": "bytes"},
-            "schedule": {"name": "constant", "peak": 1e-3},
-        },
-    ),
+    ("train", TRAIN),
     ("average", {"checkpoints": [CHECKPOINT, OTHER]}),
     ("interpolate", {"from": CHECKPOINT, "to": OTHER, "dataset": "prose"}),
     ("landscape", {"checkpoints": [CHECKPOINT, OTHER, THIRD], "dataset": "prose"}),
@@ -133,6 +134,16 @@ LEAST = [  # the least that each kind wants; methods and objects that may be nul
     ("tasks", {"checkpoint": CHECKPOINT, "tasks": [{"name": "piqa", "path": "piqa.jsonl"}], "shots": 0}),
     ("attribution", {"checkpoint": CHECKPOINT, "method": RTN, "evaluation": {"dataset": "prose"}}),
     ("compare", {"checkpoints": [CHECKPOINT, OTHER], "evaluation": {"dataset": "prose"}}),
+    (
+        "plan",
+        {
+            "trajectory": "stable",
+            "method": RTN,
+            "evaluation": {"dataset": "clients-inline"},
+            "options": [{"average": 1}, {"decay": 512}],
+            "budget": 512,
+        },
+    ),
 ]
 
 

@@ -1,0 +1,30 @@
+#include "jobs/advice/advice_files.h"
+
+#include <errno.h>
+#include <fts.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum status advice_files_make(const char *directory, const char *name, char out[PATH_MAX], struct error *error)
+{
+    if (snprintf(out, PATH_MAX, "%s/%s", directory, name) >= PATH_MAX)
+        return error_set(error, STATUS_INVALID, "a work directory's path is too long");
+    if (mkdir(out, 0700) == 0 || errno == EEXIST) return STATUS_OK;
+    return error_set_errno(error, "making the directory of a branch");
+}
+
+void advice_files_remove(const char *directory, const char *name)
+{
+    char path[PATH_MAX];
+    char *paths[] = {path, NULL};
+    if (snprintf(path, sizeof path, "%s/%s", directory, name) >= (int)sizeof path) return;
+    FTS *tree = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
+    for (const FTSENT *entry; tree != NULL && (entry = fts_read(tree)) != NULL;) {
+        if (entry->fts_info == FTS_DP)
+            (void)rmdir(entry->fts_accpath);
+        else if (entry->fts_info != FTS_D)
+            (void)unlink(entry->fts_accpath);
+    }
+    if (tree != NULL) (void)fts_close(tree);
+}

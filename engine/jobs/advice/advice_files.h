@@ -1,0 +1,16 @@
+/* advice_files.h: the places of branches in a run's work directory. For advice.c. */
+#ifndef ADVICE_ADVICE_FILES_H
+#define ADVICE_ADVICE_FILES_H
+
+#include "base/error.h"
+
+#include <limits.h>
+
+/* DIRECTORY/NAME, made unless it is there, into `out`. STATUS_INVALID (too long), STATUS_IO, STATUS_DISK_FULL. */
+MUST_CHECK enum status advice_files_make(const char *directory, const char *name, char out[PATH_MAX],
+                                         struct error *error);
+
+/* Removes DIRECTORY/NAME with all that is in it. What cannot be removed goes with the work directory. */
+void advice_files_remove(const char *directory, const char *name);
+
+#endif

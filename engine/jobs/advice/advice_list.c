@@ -1,0 +1,182 @@
+#include "jobs/advice/advice_list.h"
+
+#include "jobs/train/train_plan.h"
+
+#include <stdio.h>
+
+/* Shortest branches, in steps: a decay of fewer steps is none. */
+enum { LEAST_STEPS = 2, SHARES = (1 << ADVICE_DECAYS) - 1, LONGEST_SHARE = 1 << (ADVICE_DECAYS - 1) };
+
+/* What branches of one act are to reach: lengths of its options in steps, rising, each once. */
+struct wanted {
+    int64_t lengths[ADVICE_OPTIONS];
+    int64_t count, needed; /* needed: steps that train all of them to their ends */
+};
+
+static int64_t steps_of(int64_t tokens, int64_t step_tokens)
+{
+    return tokens / step_tokens + (tokens % step_tokens != 0);
+}
+
+enum advice_act advice_list_act(const struct advice_list *list, const struct advice_option *option, int64_t *amount)
+{
+    *amount = option->average;
+    if (option->average > 0) return ADVICE_AVERAGE;
+    *amount = steps_of(option->decay > 0 ? option->decay : option->continue_, list->step_tokens);
+    return option->decay > 0 ? ADVICE_DECAY : ADVICE_CONTINUE;
+}
+
+int64_t advice_list_find(const struct advice_list *list, enum advice_act act, int64_t amount)
+{
+    for (int64_t i = 0; i < list->count; i++)
+        if (list->rows[i].act == act && list->rows[i].amount == amount) return i;
+    return -1;
+}
+
+static void list_add(struct advice_list *list, enum advice_act act, int64_t amount, int64_t before)
+{
+    list->rows[list->count++] = (struct advice_row){act, amount, before};
+    if (act == ADVICE_DECAY || act == ADVICE_CONTINUE) list->trained += amount - before;
+}
+
+/* A rate that falls, or has not risen yet, is no place to branch from: what a decay does depends on the rate. */
+static enum status check_schedule(const struct advice_request *request, int64_t start, struct error *error)
+{
+    const struct schedule schedule = train_plan_schedule(request->train);
+    bool constant = start > schedule.warmup && start <= schedule.total;
+    for (int64_t step = schedule.warmup; step < start && constant; step++)
+        constant = schedule_rate(&schedule, step) == schedule.peak;
+    if (constant) return STATUS_OK;
+    return error_set_at(error, STATUS_INVALID, "/params/trajectory",
+                        "the learning rate of its run (schedule \"%s\") is not constant up to its last checkpoint;"
+                        " branches are made of a stable run",
+                        schedule_names[schedule.kind]);
+}
+
+static enum status check_option(const struct advice_request *request, int64_t i, int64_t members, struct error *error)
+{
+    const struct advice_option *option = &request->options[i];
+    const int given = (option->decay > 0) + (option->average > 0) + (option->continue_ > 0);
+    char pointer[48];
+    (void)snprintf(pointer, sizeof pointer, "/params/options/%lld", (long long)i);
+    if (given != 1) return error_set_at(error, STATUS_INVALID, pointer, "must have one of decay, average and continue");
+    for (int64_t k = 0; k < i; k++) {
+        const struct advice_option *other = &request->options[k];
+        if (option->decay == other->decay && option->average == other->average && option->continue_ == other->continue_)
+            return error_set_at(error, STATUS_INVALID, pointer, "is option %lld again", (long long)k);
+    }
+    if (option->average > members)
+        return error_set_at(error, STATUS_INVALID, pointer, "the trajectory has %lld checkpoints to average, not %lld",
+                            (long long)members, (long long)option->average);
+    if (option->decay > 0 && optimizer_kinds[request->train->optimizer.name]->keeps_rate)
+        return error_set_at(error, STATUS_INVALID, pointer, "%s averages instead of lowering the learning rate",
+                            optimizer_kinds[request->train->optimizer.name]->name);
+    return STATUS_OK;
+}
+
+static void want(struct wanted *wanted, int64_t length)
+{
+    int64_t at = 0;
+    while (at < wanted->count && wanted->lengths[at] < length) at++;
+    if (at < wanted->count && wanted->lengths[at] == length) return;
+    for (int64_t i = wanted->count++; i > at; i--) wanted->lengths[i] = wanted->lengths[i - 1];
+    wanted->lengths[at] = length;
+}
+
+static enum status refuse(const struct advice_list *list, int64_t steps, int64_t acts, struct error *error)
+{
+    return error_set_at(error, STATUS_INVALID, "/params/budget",
+                        "is too small to forecast these options from: give %lld tokens or more",
+                        (long long)(steps * acts * list->step_tokens));
+}
+
+static int64_t at_least(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* Each length is the half of the next, so that their logarithms are evenly spaced. */
+static enum status add_decays(const struct wanted *wanted, int64_t share, int64_t acts, struct advice_list *list,
+                              struct error *error)
+{
+    const int64_t farthest = wanted->count > 0 ? wanted->lengths[wanted->count - 1] : 0;
+    int64_t longest = share * LONGEST_SHARE / SHARES;
+    if (wanted->needed <= share) {
+        for (int64_t i = 0; i < wanted->count; i++) list_add(list, ADVICE_DECAY, wanted->lengths[i], 0);
+        return STATUS_OK;
+    }
+    longest = longest < farthest ? longest : farthest;
+    const int64_t least = at_least(LEAST_STEPS * LONGEST_SHARE, steps_of(farthest, ADVICE_REACH));
+    if (longest < least) return refuse(list, steps_of(least * SHARES, LONGEST_SHARE), acts, error);
+    for (int i = ADVICE_DECAYS - 1; i >= 0; i--) list_add(list, ADVICE_DECAY, longest >> i, 0);
+    return STATUS_OK;
+}
+
+static enum status add_continuations(const struct advice_request *request, int64_t members, const struct wanted *wanted,
+                                     int64_t share, int64_t acts, struct advice_list *list, struct error *error)
+{
+    int64_t before = 0;
+    if (wanted->needed <= share) {
+        for (int64_t i = 0; i < wanted->count; i++) {
+            list_add(list, ADVICE_CONTINUE, wanted->lengths[i], before);
+            before = wanted->lengths[i];
+        }
+        return STATUS_OK;
+    }
+    const int64_t least = at_least(LEAST_STEPS * ADVICE_STOPS, steps_of(wanted->needed, ADVICE_REACH));
+    if (share < least) return refuse(list, least, acts, error);
+    for (int64_t i = at_least(members - request->steady, members - 1 - ADVICE_HISTORY); i < members - 1; i++)
+        list_add(list, ADVICE_MEMBER, i, 0);
+    for (int64_t i = 1; i <= ADVICE_STOPS; i++) {
+        list_add(list, ADVICE_CONTINUE, share * i / ADVICE_STOPS, before);
+        before = share * i / ADVICE_STOPS;
+    }
+    return STATUS_OK;
+}
+
+/* Half of the budget each, and what the other has no use for. */
+static enum status add_branches(const struct advice_request *request, int64_t members, struct advice_list *list,
+                                struct error *error)
+{
+    struct wanted decays = {.count = 0}, continuations = {.count = 0};
+    const int64_t budget = request->budget / list->step_tokens;
+    enum status status;
+    for (int64_t i = 0; i < request->option_count; i++) {
+        int64_t amount;
+        const enum advice_act act = advice_list_act(list, &request->options[i], &amount);
+        if (act == ADVICE_AVERAGE) continue;
+        want(act == ADVICE_DECAY ? &decays : &continuations, amount);
+    }
+    for (int64_t i = 0; i < decays.count; i++) decays.needed += decays.lengths[i];
+    if (continuations.count > 0) continuations.needed = continuations.lengths[continuations.count - 1];
+    const int64_t acts = (decays.count > 0) + (continuations.count > 0);
+    if (acts > 0 && request->budget == 0)
+        return error_set_at(error, STATUS_INVALID, "/params/budget",
+                            "is missing: how many tokens the branches may train in all");
+    const int64_t half = acts > 0 ? budget / acts : 0;
+    status = add_decays(&decays, at_least(half, budget - continuations.needed), acts, list, error);
+    if (status != STATUS_OK) return status;
+    return add_continuations(request, members, &continuations, at_least(half, budget - decays.needed), acts, list,
+                             error);
+}
+
+enum status advice_list_make(const struct advice_request *request, int64_t members, struct advice_list *out,
+                             struct error *error)
+{
+    *out = (struct advice_list){.step_tokens = request->train->batch_sequences * request->train->sequence_length,
+                                .start = request->steps[members - 1]};
+    enum status status = check_schedule(request, out->start, error);
+    for (int64_t i = 0; i < request->option_count && status == STATUS_OK; i++)
+        status = check_option(request, i, members, error);
+    if (status != STATUS_OK) return status;
+    list_add(out, ADVICE_MEMBER, members - 1, 0);
+    for (int64_t i = 0; i < request->option_count; i++)
+        if (request->options[i].average > 0) list_add(out, ADVICE_AVERAGE, request->options[i].average, 0);
+    return add_branches(request, members, out, error);
+}
+
+enum status advice_check(const struct advice_request *request, int64_t members, struct error *error)
+{
+    struct advice_list list;
+    return advice_list_make(request, members, &list, error);
+}

@@ -1,0 +1,27 @@
+/* advice_measure.h: trains, averages, quantizes and measures one row of an advice, or tells what that will need. For
+ * advice.c. */
+#ifndef ADVICE_ADVICE_MEASURE_H
+#define ADVICE_ADVICE_MEASURE_H
+
+#include "jobs/advice/advice_list.h"
+#include "jobs/quantize/quantize.h"
+
+struct advice_work {
+    const struct advice_request *request;
+    const struct advice_list *list;
+    const struct monitor *monitor; /* whose progress is that of the step at hand */
+};
+
+/* A branch or an average is written into the work directory and removed when nothing needs it any more; what an
+ * attempt before this one left of it is gone on with. The caller owns *out (quantize_result_reset). */
+MUST_CHECK enum status advice_measure_row(const struct advice_work *work, int64_t row, struct quantize_result *out,
+                                          struct error *error);
+/* Called when the row's numbers are safe. */
+void advice_measure_done(const struct advice_work *work, int64_t row);
+
+/* What making the row's model takes (nothing for a checkpoint that is there), and what measuring it takes. */
+MUST_CHECK enum status advice_measure_plan(const struct advice_work *work, int64_t row, int64_t token_count,
+                                           const struct plan_budget *budget, struct run_plan *making,
+                                           struct run_plan *measuring, struct error *error);
+
+#endif

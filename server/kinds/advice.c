@@ -1,0 +1,346 @@
+/* The kind `plan`. Its files are called advice, as a plan in the code is what a run needs (base/plan.h). */
+#include "jobs/advice/advice.h"
+
+#include "base/memory.h"
+#include "inputs/checkpoint_set.h"
+#include "kinds/advice_report.h"
+#include "kinds/advice_settings.h"
+#include "kinds/kind.h"
+#include "kinds/method.h"
+#include "kinds/protocol.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+struct advice_params {
+    const char *trajectory;
+    struct param_list checkpoints, options;
+    int64_t budget, seed;
+    double final;
+    int shape;
+    struct quantize_method method;
+    struct data_use calibration, evaluation;
+};
+#define AT(field) offsetof(struct advice_params, field)
+
+static const struct param checkpoint_item = {.type = PARAM_CHECKPOINT};
+
+#define LENGTH(called, at, text)                                                                           \
+    {                                                                                                      \
+        .name = called, .type = PARAM_INTEGER, .offset = offsetof(struct advice_option, at), .minimum = 1, \
+        .maximum = 1e15, .fallback = "null", .nullable = true, .help = text                                \
+    }
+static const struct param option_fields[] = {
+    LENGTH("decay", decay, "Tokens over which the learning rate falls, beginning at the last checkpoint"),
+    LENGTH("average", average, "Mean of so many of the last checkpoints"),
+    LENGTH("continue", continue_, "Tokens more at the constant rate"),
+    {0},
+};
+static const struct param option_item = {
+    .type = PARAM_OBJECT, .children = option_fields, .size = sizeof(struct advice_option)};
+
+static const struct param advice_params[] = {
+    {.name = "trajectory",
+     .type = PARAM_TRAJECTORY,
+     .offset = AT(trajectory),
+     .help = "Of a train run whose learning rate is constant up to its last checkpoint"},
+    {.name = "checkpoints",
+     .type = PARAM_LIST,
+     .offset = AT(checkpoints),
+     .item = &checkpoint_item,
+     .fallback = "null",
+     .nullable = true,
+     .minimum = 1,
+     .maximum = CHECKPOINT_SET_MOST,
+     .help = "The last of the trajectory, by step; branches continue the last one; null: as many as are needed, which"
+             " are then written here"},
+    {.name = "options",
+     .type = PARAM_LIST,
+     .offset = AT(options),
+     .item = &option_item,
+     .minimum = 1,
+     .maximum = ADVICE_OPTIONS,
+     .help = "What could be done next, each with one of its fields"},
+    {.name = "budget",
+     .type = PARAM_INTEGER,
+     .offset = AT(budget),
+     .fallback = "null",
+     .nullable = true,
+     .minimum = 1,
+     .maximum = 1e15,
+     .help = "Tokens that all branches together may train; null: none, for averages alone"},
+    {.name = "final",
+     .type = PARAM_NUMBER,
+     .offset = AT(final),
+     .fallback = "0",
+     .minimum = 0,
+     .maximum = 1,
+     .help = "Learning rate at the end of a decay, as a share of the constant one"},
+    {.name = "shape",
+     .type = PARAM_CHOICE,
+     .offset = AT(shape),
+     .choices = schedule_shape_names,
+     .fallback = "\"linear\"",
+     .help = "Of decays"},
+    {.name = "method",
+     .type = PARAM_VARIANT,
+     .schema = "Method",
+     .offset = AT(method.quantizer),
+     .variants = quantize_method_variants,
+     .recipes = recipes_table,
+     .help = "The quantizer, by name, and its parameters"},
+    {.name = "calibration",
+     .type = PARAM_OBJECT,
+     .offset = AT(calibration),
+     .schema = "Calibration",
+     .children = data_source_calibration,
+     .fallback = "null",
+     .nullable = true,
+     .help = "What the quantizer sees; null only for methods that need none"},
+    {.name = "evaluation",
+     .type = PARAM_OBJECT,
+     .offset = AT(evaluation),
+     .schema = "Evaluation",
+     .children = data_source_evaluation,
+     .help = "What losses are measured on"},
+    {.name = "seed",
+     .type = PARAM_INTEGER,
+     .offset = AT(seed),
+     .fallback = "0",
+     .minimum = 0,
+     .maximum = 9007199254740992.0,
+     .help = "Of the bootstrap in each measurement, which no forecast reads"},
+    {0},
+};
+
+/* ---- when posted ------------------------------------------------------------------------------------------------- */
+
+static enum status no_memory(struct error *error)
+{
+    return error_set(error, STATUS_NO_MEMORY, "no memory for a run");
+}
+
+/* What the options are asked of; the rest of a request is opened later. */
+static struct advice_request request_of(const struct advice_params *params, const struct advice_settings *settings)
+{
+    return (struct advice_request){
+        .train = advice_settings_train(settings),
+        .steps = settings->steps,
+        .steady = settings->steady,
+        .options = params->options.objects,
+        .option_count = params->options.count,
+        .budget = params->budget,
+        .shape = params->shape,
+        .final = params->final,
+        .seed = (uint64_t)params->seed,
+    };
+}
+
+/* As many of the trajectory's last checkpoints as averages and trends look at, into the document. */
+static enum status settle_checkpoints(struct run_request *request, const struct advice_params *params, json_t **out,
+                                      struct error *error)
+{
+    const struct advice_option *options = params->options.objects;
+    json_t *all = json_array();
+    int64_t wanted = ADVICE_HISTORY + 1;
+    *out = json_object_get(request->params, "checkpoints");
+    if (json_is_array(*out)) {
+        json_decref(all);
+        return STATUS_OK;
+    }
+    for (int64_t i = 0; i < params->options.count; i++)
+        if (options[i].average > wanted) wanted = options[i].average;
+    enum status status = all == NULL
+                             ? no_memory(error)
+                             : checkpoint_set_list(request, params->trajectory, "/params/trajectory", all, error);
+    while (status == STATUS_OK && json_array_size(all) > (size_t)wanted) (void)json_array_remove(all, 0);
+    if (status == STATUS_OK && json_object_set(request->params, "checkpoints", all) != 0) status = no_memory(error);
+    *out = json_object_get(request->params, "checkpoints");
+    json_decref(all);
+    return status;
+}
+
+/* The checkpoints' own training, and whether the options can be had of it. */
+static enum status check_training(struct run_request *request, const struct advice_params *params, const json_t *ids,
+                                  struct error *error)
+{
+    const int64_t count = (int64_t)json_array_size(ids);
+    struct advice_settings settings = {.run = NULL};
+    struct store_id dataset = {""};
+    const char **texts = NULL;
+    enum status status = memory_new(count, sizeof *texts, "checkpoint list", &texts, error);
+    for (int64_t i = 0; i < count && status == STATUS_OK; i++)
+        texts[i] = json_string_value(json_array_get(ids, (size_t)i));
+    if (status == STATUS_OK) status = advice_settings_read(request->connection, texts, count, &settings, error);
+    if (status == STATUS_OK) status = advice_settings_check_last(request, params->trajectory, texts[count - 1], error);
+    if (status == STATUS_OK) {
+        const struct advice_request asked = request_of(params, &settings);
+        status = advice_check(&asked, count, error);
+    }
+    if (status == STATUS_OK)
+        status = inputs_check_precision(request, advice_settings_train(&settings)->precision, error);
+    if (status == STATUS_OK) {
+        (void)snprintf(dataset.text, sizeof dataset.text, "%s", advice_settings_train(&settings)->dataset);
+        status = run_request_uses_dataset(request, &dataset, error);
+    }
+    if (status == STATUS_OK && json_object_set(request->identity, "training", settings.run) != 0)
+        status = no_memory(error);
+    advice_settings_reset(&settings);
+    memory_free(texts);
+    return status;
+}
+
+static enum status advice_kind_check(struct run_request *request, const void *filled, struct error *error)
+{
+    const struct advice_params *params = filled;
+    json_t *ids = NULL;
+    enum status status;
+    if ((status = settle_checkpoints(request, params, &ids, error)) != STATUS_OK) return status;
+    if ((status = checkpoint_set_check(request, ids, "/params/checkpoints", error)) != STATUS_OK) return status;
+    if ((status = check_training(request, params, ids, error)) != STATUS_OK) return status;
+    const char *first = json_string_value(json_array_get(ids, 0));
+    if ((status = method_check(request, NULL, &params->method, params->calibration.dataset != NULL, error)) !=
+        STATUS_OK)
+        return status;
+    status = inputs_check_use(request, first, params->evaluation.dataset, "evaluation", error);
+    if (status != STATUS_OK || params->calibration.dataset == NULL) return status;
+    return inputs_check_use(request, first, params->calibration.dataset, "calibration", error);
+}
+
+/* ---- execution --------------------------------------------------------------------------------------------------- */
+
+/* All that a request lends, opened. Stays where it is. */
+struct opened {
+    struct advice_settings settings;
+    struct checkpoint_set set;
+    struct data_source training;
+    struct sequences calibration, evaluation;
+    struct quantize_method method;
+    char dataset[128], calibrated_on[128];
+    struct advice_request request;
+};
+
+static enum status open_all(const struct run_context *context, const struct advice_params *params, struct opened *o,
+                            struct error *error)
+{
+    const char *const *ids = params->checkpoints.texts;
+    const int64_t count = params->checkpoints.count;
+    enum status status;
+    o->method = params->method;
+    if ((status = advice_settings_read(context->connection, ids, count, &o->settings, error)) != STATUS_OK)
+        return status;
+    const struct train_params *train = advice_settings_train(&o->settings);
+    if ((status = checkpoint_set_open(context, ids, count, train->precision, &o->set, error)) != STATUS_OK)
+        return status;
+    if ((status = data_source_open(context, train->dataset, &o->training, error)) != STATUS_OK) return status;
+    struct inputs *first = &o->set.inputs[0];
+    status = inputs_sequences(context, first, &params->evaluation, false, &o->evaluation, o->dataset, error);
+    if (status == STATUS_OK && params->calibration.dataset != NULL)
+        status = inputs_sequences(context, first, &params->calibration, true, &o->calibration, o->calibrated_on, error);
+    if (status == STATUS_OK) status = quantize_method_settle(&o->method, error);
+    if (status != STATUS_OK) return status;
+    o->request = request_of(params, &o->settings);
+    o->request.dataset = &o->training.source;
+    o->request.family = &o->set.family;
+    o->request.from = o->set.inputs[count - 1].place.path;
+    o->request.backend = first->backend;
+    o->request.method = &o->method;
+    o->request.evaluation = &o->evaluation;
+    o->request.calibration = o->calibration.count > 0 ? &o->calibration : NULL;
+    o->request.work_directory = context->work_directory;
+    o->request.monitor = context->monitor;
+    return STATUS_OK;
+}
+
+static void close_all(struct opened *o)
+{
+    if (o == NULL) return;
+    dataset_sequences_free(&o->calibration);
+    dataset_sequences_free(&o->evaluation);
+    data_source_reset(&o->training);
+    checkpoint_set_reset(&o->set);
+    advice_settings_reset(&o->settings);
+    free(o);
+}
+
+static enum status opened_new(struct opened **out, struct error *error)
+{
+    *out = calloc(1, sizeof **out);
+    return *out == NULL ? no_memory(error) : STATUS_OK;
+}
+
+/* Training goes by a share of the machine, as that of the kind train does, and quantizations by what is free. */
+static enum status plan_of(const struct run_context *context, const struct opened *o, struct plan_budget *budget,
+                           struct run_plan *out, struct error *error)
+{
+    int64_t tokens;
+    const enum status status = data_source_tokens_at_most(&o->training, &tokens, error);
+    if (status != STATUS_OK) return status;
+    *budget = backend_budget(o->request.backend, context->work_directory);
+    return advice_plan(&o->request, tokens, budget, out, error);
+}
+
+static enum status advice_run_plan(const struct run_context *context, const void *filled, struct plan_budget *budget,
+                                   struct run_plan *out, struct error *error)
+{
+    struct opened *o = NULL;
+    enum status status = opened_new(&o, error);
+    if (status == STATUS_OK) status = open_all(context, filled, o, error);
+    if (status == STATUS_OK) status = plan_of(context, o, budget, out, error);
+    close_all(o);
+    return status;
+}
+
+static enum status report(const struct opened *o, const struct advice_params *params, const struct advice_result *found,
+                          json_t **result, struct error *error)
+{
+    char label[200], recipe[RECIPE_TEXT], protocol[PROTOCOL_TEXT];
+    struct protocol_calibration calibration;
+    enum status status = recipes_id(&o->method, recipe, error);
+    if (status == STATUS_OK)
+        status = protocol_id(&o->evaluation, inputs_precisions[o->request.train->precision], protocol, error);
+    if (status == STATUS_OK)
+        status = protocol_calibrated(&o->method, &o->calibration, 1, o->calibrated_on, &calibration, error);
+    if (status != STATUS_OK) return status;
+    method_label(&o->method, label, sizeof label);
+    const struct advice_subject subject = {
+        .ids = params->checkpoints.texts,
+        .members = params->checkpoints.count,
+        .method = label,
+        .recipe = recipe,
+        .protocol = protocol,
+        .calibration = calibration.id,
+    };
+    return advice_report_render(found, &subject, result, error);
+}
+
+static enum status advice_execute(const struct run_context *context, const void *filled, json_t **result,
+                                  struct measurements *out, struct error *error)
+{
+    const struct advice_params *params = filled;
+    struct advice_result found = {.points = NULL};
+    struct plan_budget budget;
+    struct run_plan plan;
+    struct opened *o = NULL;
+    enum status status = opened_new(&o, error);
+    (void)out; /* branches are not kept, and forecasts are no measurements */
+    if (status == STATUS_OK) status = open_all(context, params, o, error);
+    if (status == STATUS_OK) status = plan_of(context, o, &budget, &plan, error);
+    if (status == STATUS_OK) status = advice_run(&o->request, &found, error);
+    if (status == STATUS_OK) run_context_note_work(context, plan_work(&plan));
+    if (status == STATUS_OK) status = report(o, params, &found, result, error);
+    advice_result_reset(&found);
+    close_all(o);
+    return status;
+}
+
+const struct kind advice_kind = {
+    .name = "plan",
+    .help = "Forecasts what decaying, averaging and going on would give, from short branches, and recommends one",
+    .params = advice_params,
+    .params_size = sizeof(struct advice_params),
+    .result = &advice_report_shape,
+    .check = advice_kind_check,
+    .execute = advice_execute,
+    .plan = advice_run_plan,
+};
