@@ -23,6 +23,7 @@ http_handler webhooks_list, webhooks_get, webhooks_post, webhooks_delete, webhoo
 http_handler metrics_get;
 http_handler correlations_get, flips_get;
 http_handler compare_get;
+http_handler changepoints_get;
 http_handler system_health, system_ready, system_metrics, system_workers;
 
 /* The parameter tables of bodies, for the comparison with openapi.yaml. */

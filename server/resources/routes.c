@@ -22,6 +22,8 @@ static const char *const measurements_query[] = {
     "tag",        "step_from",  "step_to", "format", "updated_since", "limit", "cursor",  NULL};
 static const char *const correlations_query[] = {"trajectory", "x",        "y",           "method", "bits",
                                                  "dataset",    "protocol", "calibration", "seed",   NULL};
+static const char *const changepoints_query[] = {"metric",   "x",           "method", "bits", "dataset",
+                                                 "protocol", "calibration", "from",   NULL};
 static const char *const compare_query[] = {"a", "b", NULL};
 static const char *const events_query[] = {"kind", "trajectory", "after", "follow", NULL};
 static const char *const verdict_query[] = {"checkpoint", "wait", NULL};
@@ -37,6 +39,8 @@ static const struct route routes[] = {
      no_query},
     {"GET", "/v1/trajectories/{trajectory}/integrity", trajectories_integrity, SCOPE_READ, ROUTE_BODY_NONE, 0, 0,
      no_query},
+    {"GET", "/v1/trajectories/{trajectory}/changepoints", changepoints_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0,
+     changepoints_query},
     {"GET", "/v1/schedules", schedules_list, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"GET", "/v1/trajectories/{trajectory}/discover", discover_get, SCOPE_READ, ROUTE_BODY_NONE, 0, ROUTE_WORK,
      discover_query},
