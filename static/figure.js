@@ -1,5 +1,6 @@
 /* figure.js: the figure of a trajectory as Plotly wants it: panels over one x axis, the measure at the top. Pure functions of the model (curves.js), so
  * that screen and export draw the same. */
+import { changeOf, changeSentence, changeWords } from "./changepoints.js";
 import { AXES, hoverDetails } from "./curves.js";
 import { FLAGS } from "./integrity.js";
 import { compact, integer, isNumber, scientific } from "./format.js";
@@ -98,6 +99,20 @@ function curveTrace(series, points, options, more) {
   return trace;
 }
 
+/* The last point before a change, with the interval of its place across and what happens in words. */
+function changeTrace(series, points, changes, options) {
+  const found = changeOf(changes, series), point = found && points.find(({ x }) => x === found.after.x);
+  if (!point) return null;
+  const scale = scaleOf(options.metric), [low, high] = found.interval, words = changeWords(found);
+  const test = changes.find(({ change }) => change === found);
+  return {
+    type: "scatter", mode: "markers+text", xaxis: "x", yaxis: "y", x: [point.x], y: [scale * point.y], text: [words], textposition: found.size > 0 ? "bottom center" : "top center",
+    textfont: { color: options.ink.text, size: 12 }, error_x: { type: "data", symmetric: false, array: [high - point.x], arrayminus: [point.x - low], color: options.ink.text, thickness: 1.5, width: 6 },
+    marker: { symbol: "diamond-open", size: 14, color: options.ink.text, line: { color: options.ink.text, width: 2 } }, hovertext: [plain(`${series.trajectory}: ${changeSentence(options.metric, options.x, found, test.adjusted_p_value)}`)],
+    hovertemplate: "%{hovertext}<extra></extra>", showlegend: false, legendgroup: series.key, name: "change", meta: { key: series.key, kind: "change" },
+  };
+}
+
 /* Rings around the points of checkpoints that are not what they claim to be. */
 function flagTrace(series, points, axis, options) {
   const marked = points.filter((point) => point.flags?.length);
@@ -142,6 +157,8 @@ function markTraces(shown, model, options) {
 export function decays(model) {
   return model.x === "learning_rate" ? [] : model.rate.map((series) => ({ trajectory: series.trajectory, point: decayStart(series.points) })).filter(({ point }) => point !== null);
 }
+
+
 
 function sideTrace(series, points, axis, options, more) {
   const colour = options.colour(series.trajectory), bounded = points.some((point) => isNumber(point.low) && isNumber(point.high));
@@ -192,6 +209,7 @@ export function traces(model, options) {
   for (const series of shown) out.push(curveTrace(series, points.get(series), full, more));
   out.push(...markTraces(shown, model, full));
   for (const series of shown) out.push(flagTrace(series, series.points, "y", full));
+  for (const series of shown) out.push(changeTrace(series, series.points, options.changes ?? [], full));
   /* A trajectory all of whose curves are hidden is hidden in the other panels too. */
   const present = new Set(model.curves.map((series) => series.trajectory)), left = new Set(shown.map((series) => series.trajectory));
   const visible = (series) => left.has(series.trajectory) || !present.has(series.trajectory);

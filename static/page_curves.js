@@ -1,5 +1,7 @@
 /* page_curves.js: one trajectory or several: the figure, its controls and legend, runs in progress, the table of checkpoints. */
 import { csv, get, list, query } from "./api.js";
+import { advicePanel, loadPlans } from "./advice.js";
+import { changesPanel, loadChanges } from "./changepoints.js";
 import { dropdown, segmented } from "./controls.js";
 import { legend, marksKey, summary } from "./curve_legend.js";
 import { addressOf, readView } from "./curve_state.js";
@@ -65,12 +67,13 @@ export async function showCurves({ root, query: search, signal }) {
   plotly().catch(() => {}); /* fetched meanwhile; the figure says when it could not be */
   const [{ items: all }, { metrics: measured }, { items: datasets }, ...first] = await Promise.all([list(query("/v1/trajectories", { limit: 100 }), signal, 500), get("/v1/curves/metrics", signal),
     get(query("/v1/datasets", { limit: 100 }), signal), ...names.map((name) => trajectory(name, signal))]);
-  let shown = first, model = null, integrities = new Map(), colourOf = () => 0;
+  let shown = first, model = null, integrities = new Map(), changes = [], plans = new Map(), colourOf = () => 0;
   const colours = colourIndex(all.length ? all : shown), view = readView(search, shown.some((item) => item.last_tokens !== null && item.last_tokens !== undefined));
 
   const head = h("div"), legendPlace = h("div"), words = h("div"), key = h("div"), note = h("div", { class: "notice remark", role: "status" }), tablePlace = h("div"), integrityPlace = h("div");
+  const changesPlace = h("div"), advicePlace = h("div");
   const plot = h("div", { class: "plot", id: "plot", role: "img" }, loading("the figure")), live = runningSection();
-  const paint = ({ ink, dark, narrow }) => ({ ink, dark, narrow, height: figureHeight(model, narrow), ...view, colour: (name) => ink.colour(colours.get(name)), colourOf: (series) => ink.colour(colourOf(series)) });
+  const paint = ({ ink, dark, narrow }) => ({ ink, dark, narrow, height: figureHeight(model, narrow), ...view, changes, colour: (name) => ink.colour(colours.get(name)), colourOf: (series) => ink.colour(colourOf(series)) });
   const figure = (look) => ({ data: traces(model, paint(look)), layout: layout(model, paint(look)) });
   const visible = () => model.curves.filter((series) => !view.hidden.has(fullName(series)));
   const remember = () => amend(addressOf(names, view));
@@ -96,6 +99,11 @@ export async function showCurves({ root, query: search, signal }) {
     const panel = integrityPanel(shown, integrities);
     fill(integrityPlace, panel ? [h("h2", {}, "Integrity"), panel] : null);
   };
+  const showAdvice = () => {
+    const found = changesPanel(model, changes), advice = advicePanel(plans);
+    fill(changesPlace, found ? [h("h2", {}, "Change points"), found] : null);
+    fill(advicePlace, advice ? [h("h2", {}, "What to do next"), advice] : null);
+  };
   const show = (known) => {
     if (signal.aborted) return;
     model = known;
@@ -110,16 +118,18 @@ export async function showCurves({ root, query: search, signal }) {
   /* Large trajectories are shown step by step when the page opens; else all at once. */
   const reload = async (opening = false) => {
     let last = null, read = null;
+    changes = [];
     await load(names, view.metric, view.x, signal, (known) => {
       last = known;
-      read ??= loadIntegrity(names, signal);
+      read ??= Promise.all([loadIntegrity(names, signal), loadChanges(names, view.metric, view.x, signal), loadPlans(names, signal)]);
       read.catch(() => {}); /* awaited below */
       if (opening && known.curves.some((series) => series.points.length > MOST_POINTS)) show(known);
     });
     if (model !== last) show(last);
-    integrities = await read;
+    [integrities, changes, plans] = await read;
     showFlags();
-    if (flagsOf(integrities).size) show(last);
+    showAdvice();
+    if (flagsOf(integrities).size || changes.some(({ change }) => change)) show(last);
   };
   const wrong = (error) => { if (!signal.aborted) fill(note, failure(error)).hidden = false; };
   const set = (field, value, fresh) => {
@@ -147,7 +157,7 @@ export async function showCurves({ root, query: search, signal }) {
     h("div", { class: "control export" }, h("span", { class: "label", "aria-hidden": "true" }, "Save"), h("div", { class: "segmented", role: "group", "aria-label": "Save" },
       ["png", "svg"].map((format) => h("button", { type: "button", id: `save-${format}`, events: { click: () => saveAs(format) } }, format.toUpperCase())),
       h("button", { type: "button", id: "save-csv", events: { click: saveCsv } }, "CSV"))));
-  fill(root, head, controls, h("section", { class: "panel", "aria-label": "Curves" }, legendPlace, words, note, plot, key), live.node, h("h2", {}, "Checkpoints"), tablePlace, integrityPlace);
+  fill(root, head, controls, h("section", { class: "panel", "aria-label": "Curves" }, legendPlace, words, note, plot, key), live.node, changesPlace, advicePlace, h("h2", {}, "Checkpoints"), tablePlace, integrityPlace);
   await reload(true);
 
   let waiting = 0;

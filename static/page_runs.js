@@ -11,7 +11,7 @@ import { pause } from "./events.js";
 import { dataTable } from "./table.js";
 
 const PAGE = 50, SECONDS = 5;
-const KINDS = ["evaluate", "quantize", "train", "sharpness", "average", "interpolate", "landscape", "attribution", "tasks", "health", "fetch"];
+const KINDS = ["evaluate", "quantize", "train", "sharpness", "average", "interpolate", "landscape", "attribution", "plan", "tasks", "health", "fetch"];
 
 const columns = [
   { label: "Run", cell: title },

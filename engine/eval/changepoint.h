@@ -1,13 +1,13 @@
 /* changepoint.h: where a series of measurements along training changes: its level jumps, or its slope changes, and
  * whether that can be told from a smooth trend and its noise.
  *
- * The trend is a + b u + c log(u), u the distance from the first point plus the smallest gap. A change after
- * point k adds a step between k and k + 1, or a kink at k. The statistic is the largest share, over all places and both
- * kinds, of the squares about the trend that one change explains. Noise of a trajectory may be fresh at each checkpoint
- * or add up from one to the next, and a walk has bends everywhere: the statistic is taken of the numbers, held against
- * white noise, and of their differences, held against a random walk with such a trend. Both distributions are simulated
- * for these very places (CHANGEPOINT_SIMULATIONS draws of Gaussian noise). The p-value is the larger of the two, so that
- * under either noise at most 5 of 100 series have one below 0.05.
+ * The trend is a + b u + c log(u), u the distance from the first point plus the smallest gap. A change after point
+ * k adds a step between k and k + 1, or a kink at k. The statistic is the largest share, over all places and both
+ * kinds, of the squares about the trend that one change explains. Noise of a trajectory may be fresh at each
+ * checkpoint or add up from one to the next, and a walk has bends everywhere: the statistic is taken of the numbers,
+ * held against white noise, and of their differences, held against a random walk with such a trend. Both distributions
+ * are simulated for these very places (CHANGEPOINT_SIMULATIONS draws of Gaussian noise). The p-value is the larger of
+ * the two, so that under either noise at most 5 of 100 series have one below 0.05.
  *
  * The interval of the place has the middle 95 % of the places that are found when noise of the size that is left is
  * drawn about the fit with the change: white, unless what is left is correlated from point to point by more than a

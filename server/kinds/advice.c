@@ -237,7 +237,7 @@ static enum status open_all(const struct run_context *context, const struct advi
     status = inputs_sequences(context, first, &params->evaluation, false, &o->evaluation, o->dataset, error);
     if (status == STATUS_OK && params->calibration.dataset != NULL)
         status = inputs_sequences(context, first, &params->calibration, true, &o->calibration, o->calibrated_on, error);
-    if (status == STATUS_OK) status = quantize_method_settle(&o->method, error);
+    if (status == STATUS_OK) status = quantize_method_complete(&o->method, error);
     if (status != STATUS_OK) return status;
     o->request = request_of(params, &o->settings);
     o->request.dataset = &o->training.source;

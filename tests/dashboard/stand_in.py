@@ -44,6 +44,7 @@ class World:
         self.protocols = {}  # run -> protocol_id, of those that are not on the usual evaluation
         self.artifacts = {}  # run -> {name: bytes}
         self.healths, self.posted, self.sweeps, self.workers = set(), [], [], []
+        self.changes = {}
         self.requests = []
 
     def add_trajectory(self, name, rates, first=1):
@@ -172,6 +173,24 @@ class World:
         return {"metric": metric, "x": axis, "series": [series[key] for key in sorted(series)]}
 
 
+    def changepoints(self, name, metric, axis):
+        """The changes that `changes` holds, {(trajectory, metric, label): (kind, place, low, high, size)}; 8 points or more are tested."""
+        def place(points, index):
+            return {"x": points[index]["x"], "checkpoint": points[index]["checkpoint"], "checkpoint_name": points[index]["checkpoint_name"]}
+
+        found = self.curves([name], metric, axis)
+        for entry in found["series"]:
+            points, change = entry.pop("points"), self.changes.get((name, metric, entry["label"]))
+            tested = len(points) >= 8
+            p = (0.002 if change else 0.4) if tested else None
+            entry.update({"points": len(points), "p_value": p, "adjusted_p_value": p and min(1, 2 * p), "change": None})
+            if change:
+                kind, at, low, high, size = change
+                entry["change"] = {"kind": kind, "after": place(points, at), "before": place(points, at + 1),
+                                   "interval": [points[low]["x"], points[high]["x"]], "size": size}
+        return found
+
+
 def demonstration():
     """A run of constant learning rate with 8 checkpoints and two decays that branch from it."""
     world = World()
@@ -282,6 +301,9 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
             return self.page("trajectories", documents, fields)
         if parts[1:] == ["integrity"]:
             return self.world.integrity_document(parts[0])
+        if parts[1:] == ["changepoints"]:
+            known = any(item["name"] == parts[0] for item in self.world.trajectories)
+            return self.world.changepoints(parts[0], fields["metric"][0], fields["x"][0]) if known else None
         return next((item for item in documents if item["name"] == parts[0]), None)
 
     def get_checkpoints(self, parts, fields):

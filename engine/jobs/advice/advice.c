@@ -4,12 +4,12 @@
 #include "base/memory.h"
 #include "jobs/advice/advice_forecast.h"
 #include "jobs/advice/advice_measure.h"
-#include "jobs/tally.h"
+#include "jobs/saved_table.h"
 
 #include <math.h>
 #include <string.h>
 
-#define TALLY "advice"
+#define TABLE "advice"
 
 /* Progress in tokens that go through the model: of a row first those of its training, each three times (forward,
  * backward and what is computed again cost about as much), then those of its quantization. */
@@ -90,10 +90,11 @@ static uint64_t fingerprint_of(const struct advice_list *list)
     return checksum_value(&sum);
 }
 
-/* Fills a row of the tally. */
-static enum status row_measure(const struct advice_work *work, struct tally *tally, double *values, struct error *error)
+/* Fills a row of the table. */
+static enum status row_measure(const struct advice_work *work, struct saved_table *table, double *values,
+                               struct error *error)
 {
-    const int64_t row = tally->done;
+    const int64_t row = table->done;
     struct quantize_result found;
     enum status status = advice_measure_row(work, row, &found, error);
     if (status == STATUS_OK) {
@@ -101,25 +102,25 @@ static enum status row_measure(const struct advice_work *work, struct tally *tal
         values[ADVICE_Q] = found.q.loss;
         values[ADVICE_DELTA] = found.delta;
         memcpy(values + ADVICE_NUMBERS, found.q.sequence_losses, (size_t)found.q.sequences * sizeof *values);
-        status = tally_add(tally, values, error);
+        status = saved_table_add(table, values, error);
     }
     quantize_result_reset(&found);
-    if (status == STATUS_OK) status = tally_save(tally, error);
+    if (status == STATUS_OK) status = saved_table_save(table, error);
     if (status == STATUS_OK) advice_measure_done(work, row);
     return status;
 }
 
 static enum status rows_measure(const struct advice_request *request, const struct advice_list *list,
-                                struct tally *tally, struct error *error)
+                                struct saved_table *table, struct error *error)
 {
     struct progress progress;
     double *values = NULL;
-    enum status status = memory_new(tally->width, sizeof *values, "a run's numbers", &values, error);
+    enum status status = memory_new(table->width, sizeof *values, "a run's numbers", &values, error);
     progress_init(request, list, &progress);
     const struct advice_work work = {.request = request, .list = list, .monitor = &progress.monitor};
-    while (status == STATUS_OK && tally->done < list->count) {
-        progress_begin(list, tally->done, &progress);
-        status = row_measure(&work, tally, values, error);
+    while (status == STATUS_OK && table->done < list->count) {
+        progress_begin(list, table->done, &progress);
+        status = row_measure(&work, table, values, error);
     }
     memory_free(values);
     if (status == STATUS_OK) monitor_progress(request->monitor, progress.total, progress.total, "token");
@@ -162,21 +163,22 @@ enum status advice_run(const struct advice_request *request, struct advice_resul
 {
     const int64_t width = ADVICE_NUMBERS + request->evaluation->count;
     struct advice_list list;
-    struct tally tally = {.rows = 0};
+    struct saved_table table = {.rows = 0};
     *out = (struct advice_result){.points = NULL};
     enum status status = advice_list_make(request, request->family->count, &list, error);
     if (status == STATUS_OK)
-        status = tally_open(request->work_directory, TALLY, fingerprint_of(&list), list.count, width, &tally, error);
-    if (status == STATUS_OK) status = rows_measure(request, &list, &tally, error);
+        status =
+            saved_table_open(request->work_directory, TABLE, fingerprint_of(&list), list.count, width, &table, error);
+    if (status == STATUS_OK) status = rows_measure(request, &list, &table, error);
     if (status == STATUS_OK) status = memory_new(list.count, sizeof *out->points, "a forecast", &out->points, error);
     if (status == STATUS_OK) {
-        const struct advice_measured measured = {.request = request, .list = &list, .values = tally.values};
+        const struct advice_measured measured = {.request = request, .list = &list, .values = table.values};
         out->point_count = list.count;
         for (int64_t i = 0; i < list.count; i++)
-            out->points[i] = point_of(request, &list, &list.rows[i], tally.values + i * width);
+            out->points[i] = point_of(request, &list, &list.rows[i], table.values + i * width);
         advice_forecast_make(&measured, out);
     }
-    tally_reset(&tally);
+    saved_table_reset(&table);
     return status;
 }
 
@@ -194,7 +196,7 @@ enum status advice_plan(const struct advice_request *request, int64_t token_coun
     *out = (struct run_plan){.flops = 0};
     enum status status = advice_list_make(request, request->family->count, &list, error);
     if (status != STATUS_OK) return status;
-    tally_plan(list.count, ADVICE_NUMBERS + request->evaluation->count, list.count, out);
+    saved_table_plan(list.count, ADVICE_NUMBERS + request->evaluation->count, list.count, out);
     for (int64_t i = 0; i < list.count && status == STATUS_OK; i++) {
         struct run_plan making, measuring;
         status = advice_measure_plan(&work, i, token_count, budget, &making, &measuring, error);

@@ -1,0 +1,52 @@
+/* changepoints.js: where the measure of a curve page changes along training, as GET …/changepoints tells: marks for the figure, and the same in words. */
+import { at, get, query } from "./api.js";
+import { h } from "./dom.js";
+import { compact, integer, isNumber } from "./format.js";
+import { formatOf, metric as metricOf } from "./metrics.js";
+
+/* Changes have a place in training: against the learning rate there are none. */
+export async function loadChanges(names, metric, x, signal) {
+  if (x === "learning_rate") return [];
+  const answers = await Promise.all(names.map((name) => get(query(at("trajectories", name, "changepoints"), { metric, x }), signal)));
+  return answers.flatMap(({ series }) => series);
+}
+
+function same(a, b) {
+  return ["trajectory", "label", "dataset", "protocol_id", "calibration_id"].every((field) => (a[field] ?? null) === (b[field] ?? null));
+}
+
+/* The change of a curve, or null. */
+export function changeOf(changes, series) {
+  return changes.find((one) => same(one, series))?.change ?? null;
+}
+
+/* What happens there, in three words: at a mark there is no room for more. */
+export function changeWords({ kind, size }) {
+  if (kind === "level") return size > 0 ? "jumps up" : "jumps down";
+  return size > 0 ? "bends up" : "bends down";
+}
+
+/* "step 3,000" or "3M tokens" */
+function place(x, value) {
+  return x === "tokens" ? `${compact(value)} tokens` : `step ${integer(value)}`;
+}
+
+function size(metric, { kind, size: change }) {
+  return kind === "level" ? ` by ${formatOf(metricOf(metric)).text(Math.abs(change))}` : "";
+}
+
+/* "jumps up by 1.2 % after step012 (step 3,000; 95 %: step 2,800 to step 3,400; p = 0.002)" */
+export function changeSentence(metric, x, found, p) {
+  const [low, high] = found.interval, name = found.after.checkpoint_name ?? found.after.checkpoint;
+  return `${changeWords(found)}${size(metric, found)} after ${name} (${place(x, found.after.x)}; 95 %: ${place(x, low)} to ${place(x, high)}; p = ${isNumber(p) ? Number(p.toPrecision(2)) : "–"})`;
+}
+
+/* A list of the changes; that there is none is told, too, once something was tested. */
+export function changesPanel(model, changes) {
+  const tested = changes.filter(({ p_value: p }) => isNumber(p)), found = tested.filter(({ change }) => change);
+  if (!tested.length) return null;
+  const label = metricOf(model.metric).label;
+  const row = (one) => h("li", {}, h("span", { class: "name" }, one.trajectory), `, ${one.label || "full precision"}: ${label} ${changeSentence(model.metric, model.x, one.change, one.adjusted_p_value)}`);
+  return h("section", { class: "panel changes", "aria-label": "Change points" },
+    found.length ? h("ul", { class: "plain" }, found.map(row)) : h("p", { class: "muted" }, `No change of ${label} beyond a smooth trend and its noise, in ${integer(tested.length)} tested ${tested.length === 1 ? "curve" : "curves"}.`));
+}
