@@ -137,7 +137,7 @@ static struct advice_request request_of(const struct advice_params *params, cons
 }
 
 /* As many of the trajectory's last checkpoints as averages and trends look at, into the document. */
-static enum status settle_checkpoints(struct run_request *request, const struct advice_params *params, json_t **out,
+static enum status choose_checkpoints(struct run_request *request, const struct advice_params *params, json_t **out,
                                       struct error *error)
 {
     const struct advice_option *options = params->options.objects;
@@ -195,7 +195,7 @@ static enum status advice_kind_check(struct run_request *request, const void *fi
     const struct advice_params *params = filled;
     json_t *ids = NULL;
     enum status status;
-    if ((status = settle_checkpoints(request, params, &ids, error)) != STATUS_OK) return status;
+    if ((status = choose_checkpoints(request, params, &ids, error)) != STATUS_OK) return status;
     if ((status = checkpoint_set_check(request, ids, "/params/checkpoints", error)) != STATUS_OK) return status;
     if ((status = check_training(request, params, ids, error)) != STATUS_OK) return status;
     const char *first = json_string_value(json_array_get(ids, 0));

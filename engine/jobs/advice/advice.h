@@ -48,7 +48,7 @@ struct advice_request {
     int shape;      /* of decays, enum schedule_shape */
     double final;   /* rate at their end, as a share of the peak */
     struct backend *backend;
-    const struct quantize_method *method;             /* settled */
+    const struct quantize_method *method;             /* complete */
     const struct sequences *evaluation, *calibration; /* calibration NULL: none */
     uint64_t seed;                                    /* of the bootstrap, which no forecast reads */
     const char *work_directory;                       /* the run's own, kept between its attempts */
