@@ -18,7 +18,7 @@ static double straight(double x)
 /* By enum extrapolate_trends; NULL: no more. */
 enum { TRENDS = 3 };
 static double (*const shapes[][TRENDS])(double) = {
-    [EXTRAPOLATE_LOSS] = {flattening, log, NULL},
+    [EXTRAPOLATE_LOSS] = {flattening, log, sqrt},
     [EXTRAPOLATE_DAMAGE] = {log, sqrt, straight},
 };
 
