@@ -90,4 +90,4 @@ def test_the_notebook_runs_and_ends_in_a_figure(service, tmp_path):
     for notebook in (made, kept):  # the one that is kept was run too
         picture = base64.b64decode(notebook["cells"][-1]["outputs"][-1]["data"]["image/png"])
         assert picture.startswith(b"\x89PNG") and len(picture) > 10000
-        assert "'succeeded': 16" in "".join(notebook["cells"][6]["outputs"][0]["text"])
+        assert "'succeeded': 16" in "".join(notebook["cells"][5]["outputs"][0]["text"])
