@@ -13,6 +13,7 @@ static const struct option_row curve_options[] = {
     {"--dataset", "NAME", NULL, NULL, false, "Only what was evaluated on it"},
     {"--protocol", "ID", NULL, NULL, false, "Only this protocol of evaluation"},
     {"--calibration", "ID", NULL, NULL, false, "Only this calibration"},
+    {"--points", "N", NULL, NULL, false, "Most points of a series; its extremes are kept"},
     {"--csv", NULL, NULL, NULL, false, "Print CSV"},
     VERB_ROWS,
     VERB_JSON,

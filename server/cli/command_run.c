@@ -92,7 +92,7 @@ static void post(struct verb *verb, const json_t *body)
             verb_print(verb, reply.document);
         else if (!options_given(options, "--wait"))
             (void)puts(id != NULL ? id : "");
-        else if (verb_wait(verb, path, true, &run))
+        else if (verb_wait(verb, path, &run))
             conclude(verb, run);
     }
     json_decref(run);

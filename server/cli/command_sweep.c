@@ -115,7 +115,7 @@ static void post(struct verb *verb, const json_t *body)
             verb_print(verb, reply.document);
         else if (!options_given(options, "--wait"))
             (void)puts(id != NULL ? id : "");
-        else if (verb_wait(verb, path, false, &sweep))
+        else if (verb_wait(verb, path, &sweep))
             conclude(verb, sweep);
     }
     json_decref(sweep);

@@ -54,10 +54,10 @@ bool verb_call(struct verb *verb, const struct client_request *request, struct c
 /* What became of a client_send, told likewise. */
 bool verb_told(struct verb *verb, enum status status, const struct client_reply *reply, const struct error *error);
 
-/* Waits until the run or sweep at `path` has ended; *out is its last document, the caller's. `holds`: the server holds
- * the answer back for `?wait=`; otherwise it is asked every second. False as above; with --timeout also VERB_PENDING. A
- * server that is away for a minute is waited for. */
-bool verb_wait(struct verb *verb, const char *path, bool holds, json_t **out);
+/* Waits until the run or sweep at `path` has ended; *out is its last document, the caller's. the server
+ * holds its answer back for `?wait=`. False as above; with --timeout also VERB_PENDING. A server that is away for a
+ * minute is waited for. */
+bool verb_wait(struct verb *verb, const char *path, json_t **out);
 
 /* Tells a fault of the command line; returns VERB_USAGE, which is then the verb's. */
 int verb_usage(struct verb *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));

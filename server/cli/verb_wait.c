@@ -113,7 +113,7 @@ static bool look(struct verb *verb, const char *path, double seconds, double *un
     return good;
 }
 
-bool verb_wait(struct verb *verb, const char *path, bool holds, json_t **out)
+bool verb_wait(struct verb *verb, const char *path, json_t **out)
 {
     const bool terminal = isatty(STDERR_FILENO) == 1;
     int64_t timeout;
@@ -126,7 +126,7 @@ bool verb_wait(struct verb *verb, const char *path, bool holds, json_t **out)
     for (;;) {
         json_t *document = NULL;
         const double began = now(), most = fmin(terminal ? LOOK_SECONDS : HOLD_SECONDS, fmax(end - began, 0));
-        const bool good = look(verb, path, holds ? ceil(most) : 0, &until, &document);
+        const bool good = look(verb, path, ceil(most), &until, &document);
         if (document != NULL) {
             json_decref(*out);
             *out = document;

@@ -27,9 +27,12 @@ static void test_if_none_match(void **state)
                                            "W/\"ab\"", "\"ab-gzip\"", "\"x-gzip\", W/\"ab-gzip\""};
     static const char *const other[] = {"", "ab", "\"abc\"", "\"ab", "\"a\"", "\"-gzip\"", "W/", "\"ab-br\""};
     for (size_t i = 0; i < sizeof matching / sizeof matching[0]; i++)
-        assert_true(encoding_etag_matches(matching[i], "ab"));
-    for (size_t i = 0; i < sizeof other / sizeof other[0]; i++) assert_false(encoding_etag_matches(other[i], "ab"));
-    assert_false(encoding_etag_matches(NULL, "ab"));
+        assert_true(encoding_etag_matches(matching[i], "ab", true));
+    for (size_t i = 0; i < sizeof other / sizeof other[0]; i++)
+        assert_false(encoding_etag_matches(other[i], "ab", true));
+    assert_false(encoding_etag_matches(NULL, "ab", true));
+    assert_true(encoding_etag_matches("W/\"x\", \"ab\"", "ab", false)); /* If-Match takes no weak tag */
+    assert_false(encoding_etag_matches("W/\"ab\"", "ab", false));
 }
 
 static void test_gzip_unpacks_to_the_same(void **state)
