@@ -26,13 +26,17 @@ def flow(node) -> str:
 
 
 def lines_of(node, indent=""):
-    """YAML: on one line what fits there and holds no objects that hold objects, everything else as a block."""
+    """YAML: on one line what fits there and holds no objects that hold objects, on two what only its description makes
+    too long, everything else as a block."""
     rows = node.items() if isinstance(node, dict) else ((None, item) for item in node)
     for key, value in rows:
         head = f"{indent}- " if key is None else f"{indent}{flow(key)}: "
         short = flow(value)
         if not isinstance(value, (dict, list)) or not value or (len(head + short) <= WIDTH and depth_of(value) <= 2):
             yield head + short
+        elif (two := described(value)) and len(head + two[0]) <= WIDTH and depth_of(value) <= 2:
+            yield head + two[0]
+            yield indent + "  " + two[1]
         else:
             inner = list(lines_of(value, indent + "  "))
             if key is None:  # the first line of an object stands behind the dash
@@ -40,6 +44,14 @@ def lines_of(node, indent=""):
             else:
                 yield head.rstrip()
             yield from inner
+
+
+def described(node):
+    """The two lines of an object: what stands before its description, which comes last, and the description."""
+    if not isinstance(node, dict) or len(node) < 2 or list(node)[-1] != "description":
+        return None
+    rest = {key: value for key, value in node.items() if key != "description"}
+    return flow(rest)[:-1] + ",", flow({"description": node["description"]})[1:]
 
 
 def depth_of(node) -> int:
