@@ -100,12 +100,12 @@ def test_a_plan_goes_on_where_it_was_killed(own):
     prepare(own)
     trunk = body_of("train", "stable")
     trunk["params"]["schedule"] = {"name": "constant", "peak": 0.01}
-    assert settled(own, submit(own, trunk))["state"] == "succeeded"
+    assert finished(own, submit(own, trunk))["state"] == "succeeded"
     measures = {key: body_of("quantize")["params"][key] for key in ("method", "calibration", "evaluation")}
     step = 64 * 4
     options = [{"decay": 8 * step}, {"continue": 6 * step}, {"continue": 12 * step}, {"average": 2}]
     body = {"kind": "plan", "force": True, "params": {"trajectory": "stable", **measures, "options": options, "budget": 20 * step}}
-    calm = settled(own, submit(own, body))
+    calm = finished(own, submit(own, body))
     assert calm["state"] == "succeeded" and calm["attempt"] == 0, calm["error"]
     measured = 2 * 16 * 64 + 8 * 64
     first = 2 * measured  # of the last checkpoint and of the average
@@ -116,7 +116,7 @@ def test_a_plan_goes_on_where_it_was_killed(own):
         own.held(run)
         kill_worker(own)
         own.gate.open()
-        document = settled(own, run)
+        document = finished(own, run)
         assert document["state"] == "succeeded" and document["attempt"] == 1, document["error"]
         assert document["result"] == calm["result"], place
         wait_for_none_left(own)
