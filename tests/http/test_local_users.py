@@ -21,7 +21,8 @@ pytestmark = pytest.mark.skipif(os.geteuid() != 0, reason="only root can be some
 
 @pytest.fixture(scope="module")
 def shared(tmp_path_factory):
-    directory, public = tmp_path_factory.mktemp("shared"), tempfile.TemporaryDirectory(prefix="deltaq-public-")
+    directory = tmp_path_factory.mktemp("shared")
+    public = tempfile.TemporaryDirectory(prefix="deltaq-public-", dir="/tmp")  # $TMPDIR may be closed to others
     os.chmod(public.name, 0o755)
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
