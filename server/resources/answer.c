@@ -24,6 +24,24 @@ enum status answer_body(const struct request *request, struct response *response
     return faults.count > 0 ? answer_faults(response, &faults, error) : status;
 }
 
+enum status answer_changes(const struct request *request, struct response *response, const struct param *table,
+                           size_t size, json_t **changes, struct error *error)
+{
+    struct schema_filled filled = {0};
+    json_t *given = json_copy(request->body), *value;
+    const char *field;
+    *changes = NULL;
+    if (given == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a document");
+    const enum status status = answer_body(request, response, table, size, &filled, error);
+    json_object_foreach(given, field, value)(void) json_object_set(given, field, json_object_get(request->body, field));
+    schema_filled_reset(&filled);
+    if (status == STATUS_OK)
+        *changes = given;
+    else
+        json_decref(given);
+    return status;
+}
+
 enum status answer_check_name(const char *name, const char *pointer, struct error *error)
 {
     const size_t length = strlen(name);
@@ -45,6 +63,14 @@ enum status answer_check_metric(const char *name, const char *field, struct erro
         "no measured number is named \"%.60s\"; GET /v1/curves/metrics lists those measured here, /openapi.yaml "
         "all (Metric)",
         name);
+}
+
+enum status answer_query_boolean(const struct request *request, const char *field, bool *out, struct error *error)
+{
+    const char *value = request_query(request, field);
+    *out = value != NULL && strcmp(value, "true") == 0;
+    if (value == NULL || *out || strcmp(value, "false") == 0) return STATUS_OK;
+    return request_query_fault(error, field, "must be true or false, found \"%.60s\"", value);
 }
 
 enum status answer_page(const struct request *request, struct page *out, struct error *error)
@@ -111,4 +137,12 @@ enum status answer_made(struct response *response, int http_status, const char *
     if (status == STATUS_OK) return response_json(response, http_status, document, error);
     json_decref(document);
     return status;
+}
+
+enum status answer_deleted(struct response *response, struct connection *connection, enum status status)
+{
+    if (status != STATUS_OK) return status;
+    store_notify(connection);
+    response_empty(response, 204);
+    return STATUS_OK;
 }

@@ -12,6 +12,11 @@
 MUST_CHECK enum status answer_body(const struct request *request, struct response *response, const struct param *table,
                                    size_t size, struct schema_filled *out, struct error *error);
 
+/* The body of a PATCH, held to `table`: *changes (the caller's) has the fields that were given alone, in the form that
+ * the table gives them (1000 for 1000.0). */
+MUST_CHECK enum status answer_changes(const struct request *request, struct response *response,
+                                      const struct param *table, size_t size, json_t **changes, struct error *error);
+
 /* Puts the faults into the response's problem document. STATUS_OK when there are none. */
 MUST_CHECK enum status answer_faults(struct response *response, const struct faults *faults, struct error *error);
 
@@ -20,6 +25,10 @@ MUST_CHECK enum status answer_check_name(const char *name, const char *pointer, 
 
 /* The value of the query field `field` as the name of a measured number (kinds/metrics.h). */
 MUST_CHECK enum status answer_check_metric(const char *name, const char *field, struct error *error);
+
+/* The query field `field`: true or false; false when it is absent. */
+MUST_CHECK enum status answer_query_boolean(const struct request *request, const char *field, bool *out,
+                                            struct error *error);
 
 /* limit and cursor of a list. */
 MUST_CHECK enum status answer_page(const struct request *request, struct page *out, struct error *error);
@@ -37,5 +46,8 @@ MUST_CHECK enum status answer_next(struct response *response, const struct reque
 /* Answers with `document` (taken), and a Location made of `prefix` and its id. */
 MUST_CHECK enum status answer_made(struct response *response, int http_status, const char *prefix, json_t *document,
                                    struct error *error);
+
+/* After a deletion that came to `status`: wakes who waits for a change and answers 204, or gives the status back. */
+MUST_CHECK enum status answer_deleted(struct response *response, struct connection *connection, enum status status);
 
 #endif

@@ -305,19 +305,12 @@ enum status checkpoints_post(struct http_context *context, const struct request 
 enum status checkpoints_patch(struct http_context *context, const struct request *request, struct response *response,
                               struct error *error)
 {
-    struct schema_filled filled = {0};
-    json_t *document = NULL, *changes = json_copy(request->body), *value;
-    const char *field;
-    enum status status = STATUS_OK;
-    if (changes == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a document");
-    status = answer_body(request, response, checkpoints_patch_body, sizeof(struct checkpoint_body), &filled, error);
-    /* Only what was given changes, but in the form that the table gives it: 1000 for 1000.0. */
-    json_object_foreach(changes, field, value)(void)
-        json_object_set(changes, field, json_object_get(request->body, field));
+    json_t *document = NULL, *changes = NULL;
+    enum status status =
+        answer_changes(request, response, checkpoints_patch_body, sizeof(struct checkpoint_body), &changes, error);
     if (status == STATUS_OK)
         status = checkpoint_patch(application_connection(context), request_parameter(request, "checkpoint"), changes,
                                   &document, error);
-    schema_filled_reset(&filled);
     json_decref(changes);
     if (status != STATUS_OK) return status;
     store_notify(application_connection(context));
@@ -327,12 +320,9 @@ enum status checkpoints_patch(struct http_context *context, const struct request
 enum status checkpoints_delete(struct http_context *context, const struct request *request, struct response *response,
                                struct error *error)
 {
-    const enum status status =
-        checkpoint_delete(application_connection(context), request_parameter(request, "checkpoint"), error);
-    if (status != STATUS_OK) return status;
-    store_notify(application_connection(context));
-    response_empty(response, 204);
-    return STATUS_OK;
+    struct connection *connection = application_connection(context);
+    return answer_deleted(response, connection,
+                          checkpoint_delete(connection, request_parameter(request, "checkpoint"), error));
 }
 
 static json_t *describe_tensor(const struct weights *weights, int64_t index)

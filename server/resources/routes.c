@@ -11,6 +11,7 @@
 
 static const char *const no_query[] = {NULL};
 static const char *const page_query[] = {"limit", "cursor", NULL};
+static const char *const trajectories_query[] = {"archived", "limit", "cursor", NULL};
 static const char *const checkpoints_query[] = {"trajectory", "limit", "cursor", NULL};
 static const char *const runs_query[] = {"kind", "state", "checkpoint", "trajectory", "sweep", "limit", "cursor", NULL};
 static const char *const wait_query[] = {"wait", NULL};
@@ -33,8 +34,11 @@ static const struct route routes[] = {
     {"GET", "/healthz", system_health, SCOPE_NONE, ROUTE_BODY_NONE, 0, ROUTE_INLINE | ROUTE_PROBE, no_query},
     {"GET", "/readyz", system_ready, SCOPE_NONE, ROUTE_BODY_NONE, 0, ROUTE_PROBE, no_query},
     {"GET", "/metrics", system_metrics, SCOPE_NONE, ROUTE_BODY_NONE, 0, ROUTE_PROBE, no_query},
-    {"GET", "/v1/trajectories", trajectories_list, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, page_query},
+    {"GET", "/v1/trajectories", trajectories_list, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, trajectories_query},
     {"GET", "/v1/trajectories/{trajectory}", trajectories_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
+    {"PATCH", "/v1/trajectories/{trajectory}", trajectories_patch, SCOPE_WRITE, ROUTE_BODY_REQUIRED, 0, 0, no_query},
+    {"DELETE", "/v1/trajectories/{trajectory}", trajectories_delete, SCOPE_WRITE, ROUTE_BODY_NONE, 0, ROUTE_WORK,
+     no_query},
     {"POST", "/v1/trajectories/{trajectory}/scan", trajectories_scan, SCOPE_WRITE, ROUTE_BODY_REQUIRED, 0, ROUTE_WORK,
      no_query},
     {"GET", "/v1/trajectories/{trajectory}/integrity", trajectories_integrity, SCOPE_READ, ROUTE_BODY_NONE, 0, 0,
@@ -63,6 +67,7 @@ static const struct route routes[] = {
     {"GET", "/v1/runs", runs_list, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, runs_query},
     {"POST", "/v1/runs", runs_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, 0, 0, no_query},
     {"GET", "/v1/runs/{run}", runs_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, wait_query},
+    {"DELETE", "/v1/runs/{run}", runs_delete, SCOPE_WRITE, ROUTE_BODY_NONE, 0, 0, no_query},
     {"POST", "/v1/runs/{run}/cancel", runs_cancel, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, 0, 0, no_query},
     {"POST", "/v1/runs/{run}/retry", runs_retry, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, 0, 0, no_query},
     {"GET", "/v1/runs/{run}/events", run_events_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
@@ -71,7 +76,9 @@ static const struct route routes[] = {
     {"GET", "/v1/sweeps", sweeps_list, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, page_query},
     {"POST", "/v1/sweeps", sweeps_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, 0, 0, no_query},
     {"GET", "/v1/sweeps/{sweep}", sweeps_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, wait_query},
+    {"DELETE", "/v1/sweeps/{sweep}", sweeps_delete, SCOPE_WRITE, ROUTE_BODY_NONE, 0, 0, no_query},
     {"POST", "/v1/sweeps/{sweep}/cancel", sweeps_cancel, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, 0, 0, no_query},
+    {"POST", "/v1/sweeps/{sweep}/retry-failed", sweeps_retry_failed, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, 0, 0, no_query},
     {"GET", "/v1/curves", curves_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, curves_query},
     {"GET", "/v1/measurements", measurements_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, measurements_query},
     {"GET", "/v1/correlations", correlations_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, correlations_query},
@@ -164,10 +171,15 @@ enum status routes_schemas(json_t **out, struct error *error)
         const char *name;
         const struct param *table;
     } bodies[] = {
-        {"ScanBody", trajectories_scan_body},      {"DiscoverBody", discover_post_body},
-        {"CheckpointBody", checkpoints_post_body}, {"CheckpointPatch", checkpoints_patch_body},
-        {"DatasetBody", datasets_post_body},       {"TokenizeBody", tokenize_post_body},
-        {"SweepBody", sweeps_post_body},           {"GateBody", gates_post_body},
+        {"TrajectoryPatch", trajectories_patch_body},
+        {"ScanBody", trajectories_scan_body},
+        {"DiscoverBody", discover_post_body},
+        {"CheckpointBody", checkpoints_post_body},
+        {"CheckpointPatch", checkpoints_patch_body},
+        {"DatasetBody", datasets_post_body},
+        {"TokenizeBody", tokenize_post_body},
+        {"SweepBody", sweeps_post_body},
+        {"GateBody", gates_post_body},
         {"WebhookBody", webhooks_post_body},
     };
     enum status status = STATUS_OK;

@@ -156,3 +156,10 @@ enum status runs_retry(struct http_context *context, const struct request *reque
 {
     return change(context, request, response, run_retry, error);
 }
+
+enum status runs_delete(struct http_context *context, const struct request *request, struct response *response,
+                        struct error *error)
+{
+    struct connection *connection = application_connection(context);
+    return answer_deleted(response, connection, run_delete(connection, request_parameter(request, "run"), error));
+}

@@ -77,15 +77,36 @@ enum status sweeps_get(struct http_context *context, const struct request *reque
     return waiting_get(context, request, response, &sweeps_wait, request_parameter(request, "sweep"), error);
 }
 
-enum status sweeps_cancel(struct http_context *context, const struct request *request, struct response *response,
+/* What cancelling and trying again have in common. */
+static enum status change(struct http_context *context, const struct request *request, struct response *response,
+                          enum status (*how)(struct connection *, const char *, json_t **, struct error *),
                           struct error *error)
 {
     json_t *document = NULL;
     const enum status status =
-        sweep_cancel(application_connection(context), request_parameter(request, "sweep"), &document, error);
+        how(application_connection(context), request_parameter(request, "sweep"), &document, error);
     if (status != STATUS_OK) return status;
     store_notify(application_connection(context));
     return response_json(response, 202, document, error);
+}
+
+enum status sweeps_cancel(struct http_context *context, const struct request *request, struct response *response,
+                          struct error *error)
+{
+    return change(context, request, response, sweep_cancel, error);
+}
+
+enum status sweeps_retry_failed(struct http_context *context, const struct request *request, struct response *response,
+                                struct error *error)
+{
+    return change(context, request, response, sweep_retry_failed, error);
+}
+
+enum status sweeps_delete(struct http_context *context, const struct request *request, struct response *response,
+                          struct error *error)
+{
+    struct connection *connection = application_connection(context);
+    return answer_deleted(response, connection, sweep_delete(connection, request_parameter(request, "sweep"), error));
 }
 
 /* The trajectory that a standing sweep follows. */

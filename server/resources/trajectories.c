@@ -5,6 +5,7 @@
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
+#include "schema/form.h"
 #include "watch/scan.h"
 
 #include <limits.h>
@@ -13,9 +14,12 @@ enum status trajectories_list(struct http_context *context, const struct request
                               struct error *error)
 {
     struct page page;
+    bool archived = false;
     json_t *document = NULL;
     enum status status = answer_page(request, &page, error);
-    if (status == STATUS_OK) status = trajectory_list(application_connection(context), &page, &document, error);
+    if (status == STATUS_OK) status = answer_query_boolean(request, "archived", &archived, error);
+    if (status == STATUS_OK)
+        status = trajectory_list(application_connection(context), archived, &page, &document, error);
     return status == STATUS_OK ? answer_list(response, request, document, error) : status;
 }
 
@@ -26,6 +30,57 @@ enum status trajectories_get(struct http_context *context, const struct request 
     const enum status status =
         trajectory_get(application_connection(context), request_parameter(request, "trajectory"), &document, error);
     return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+}
+
+struct patch_body {
+    const char *name, *notes;
+    bool archived;
+};
+
+const struct param trajectories_patch_body[] = {
+    {.name = "name",
+     .type = PARAM_STRING,
+     .offset = offsetof(struct patch_body, name),
+     .fallback = "null",
+     .maximum = 200,
+     .form = &form_name,
+     .help = "A new name"},
+    {.name = "notes",
+     .type = PARAM_STRING,
+     .offset = offsetof(struct patch_body, notes),
+     .fallback = "null",
+     .nullable = true,
+     .maximum = 10000,
+     .help = "Anything worth remembering; null: none"},
+    {.name = "archived",
+     .type = PARAM_BOOLEAN,
+     .offset = offsetof(struct patch_body, archived),
+     .fallback = "false",
+     .help = "true: lists leave it out unless they are asked for archived ones; false: they show it again"},
+    {0},
+};
+
+enum status trajectories_patch(struct http_context *context, const struct request *request, struct response *response,
+                               struct error *error)
+{
+    json_t *document = NULL, *changes = NULL;
+    enum status status =
+        answer_changes(request, response, trajectories_patch_body, sizeof(struct patch_body), &changes, error);
+    if (status == STATUS_OK)
+        status = trajectory_patch(application_connection(context), request_parameter(request, "trajectory"), changes,
+                                  &document, error);
+    json_decref(changes);
+    if (status != STATUS_OK) return status;
+    store_notify(application_connection(context));
+    return response_json(response, 200, document, error);
+}
+
+enum status trajectories_delete(struct http_context *context, const struct request *request, struct response *response,
+                                struct error *error)
+{
+    struct connection *connection = application_connection(context);
+    return answer_deleted(response, connection,
+                          trajectory_delete(connection, request_parameter(request, "trajectory"), error));
 }
 
 enum status schedules_list(struct http_context *context, const struct request *request, struct response *response,

@@ -2,6 +2,7 @@
 
 #include "store/checkpoints.h"
 #include "store/list.h"
+#include "store/run_again.h"
 #include "store/trajectories.h"
 
 #include <stdio.h>
@@ -88,8 +89,8 @@ static enum status insert_inputs(struct connection *connection, const struct sto
     return STATUS_OK;
 }
 
-/* Refuses runs while the queue is full, so that a flood of requests does not fill the disk. Counts up to the limit. */
-static enum status queue_has_room(struct connection *connection, struct error *error)
+/* So that a flood of requests does not fill the disk. Counts up to the limit. */
+enum status run_queue_has_room(struct connection *connection, struct error *error)
 {
     struct rows *rows = NULL;
     enum status status =
@@ -115,7 +116,7 @@ enum status run_insert_within(struct connection *connection, const struct run_ne
             if ((status = find_equal(connection, run, &found, id, error)) != STATUS_OK) return status;
             if (found) break;
         }
-        if ((status = queue_has_room(connection, error)) != STATUS_OK) return status;
+        if ((status = run_queue_has_room(connection, error)) != STATUS_OK) return status;
         if ((status = insert_row(connection, run, &made, id, error)) != STATUS_OK) return status;
     }
     if (!found && !made)
@@ -267,17 +268,8 @@ enum status run_retry(struct connection *connection, const char *id, json_t **do
     *document = NULL;
     enum status status = connection_execute(
         connection,
-        "with before as (select id, state from runs where id = $1 and state in ('failed', 'cancelled') for update),"
-        " changed as (update runs r set state = 'queued', tries = 0, crashes = 0, stalls = 0, expiries = 0,"
-        " attempts = 0, progress_marks = '{}',"
-        " run_at = clock_timestamp(), error = null,"
-        " cancel_requested_at = null, started_at = null, finished_at = null, worker = null, device = null,"
-        " progress_done = 0,"
-        " progress_total = 0, progress_eta = null, usage_seconds = null, usage_host_bytes = null,"
-        " usage_device_bytes = null, usage_work = null"
-        " from before b where r.id = b.id returning r.id, r.epoch, b.state)"
-        " insert into run_events (run, epoch, type, data) select id, epoch, 'state',"
-        " json_build_object('from', state, 'to', 'queued', 'retry', true) from changed",
+        "with before as (select id, state from runs where id = $1 and state in ('failed', 'cancelled')"
+        " for update)," RUN_AGAIN,
         VALUES(value_text(id)), &affected, error);
     if (status == STATUS_CONFLICT) return error_set(error, STATUS_CONFLICT, "an equal run is queued or running");
     if (status != STATUS_OK) return status;
@@ -291,6 +283,44 @@ enum status run_retry(struct connection *connection, const char *id, json_t **do
     json_decref(*document);
     *document = NULL;
     return STATUS_CONFLICT;
+}
+
+/* ---- deletion ---- */
+
+static enum status delete_body(struct connection *connection, void *context, struct error *error)
+{
+    const char *id = context;
+    struct rows *rows;
+    enum status status =
+        connection_query_one(connection, "select state, finished_at is not null from runs where id = $1 for update",
+                             VALUES(value_text(id)), &rows, error);
+    if (status == STATUS_NOT_FOUND) return unknown(id, error);
+    if (status != STATUS_OK) return status;
+    if (!rows_boolean(rows, 0, 1))
+        status = error_set(error, STATUS_CONFLICT, "the run is %s: cancel it and wait for its end first",
+                           rows_text(rows, 0, 0));
+    rows_free(rows);
+    if (status != STATUS_OK) return status;
+    status = connection_query(connection,
+                              "select r.id from runs r join run_specs s on s.run = r.id where r.kind = 'compare'"
+                              " and r.state in ('queued', 'running') and $1 in (s.params ->> 'a', s.params ->> 'b')"
+                              " limit 1",
+                              VALUES(value_text(id)), &rows, error);
+    if (status != STATUS_OK) return status;
+    if (rows_count(rows) != 0)
+        status = error_set(error, STATUS_CONFLICT, "run %s compares it: wait for its end, or cancel it",
+                           rows_text(rows, 0, 0));
+    rows_free(rows);
+    if (status != STATUS_OK) return status;
+    return connection_execute(connection, "delete from runs where id = $1", VALUES(value_text(id)), NULL, error);
+}
+
+enum status run_delete(struct connection *connection, const char *id, struct error *error)
+{
+    char copy[64];
+    if (strlen(id) >= sizeof copy) return unknown(id, error);
+    (void)snprintf(copy, sizeof copy, "%s", id);
+    return connection_transaction(connection, delete_body, copy, NULL, error);
 }
 
 /* ---- events ---- */

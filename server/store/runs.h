@@ -44,6 +44,8 @@ MUST_CHECK enum status run_insert(struct connection *connection, const struct ru
 /* The same inside the caller's transaction (a sweep's); gives the id alone. */
 MUST_CHECK enum status run_insert_within(struct connection *connection, const struct run_new *run,
                                          enum store_outcome *outcome, struct store_id *id, struct error *error);
+/* STATUS_TOO_MANY while the queue is full. */
+MUST_CHECK enum status run_queue_has_room(struct connection *connection, struct error *error);
 MUST_CHECK enum status run_get(struct connection *connection, const char *id, json_t **document, struct error *error);
 MUST_CHECK enum status run_list(struct connection *connection, const struct run_filter *filter, const struct page *page,
                                 json_t **document, struct error *error);
@@ -54,6 +56,10 @@ MUST_CHECK enum status run_cancel(struct connection *connection, const char *id,
 /* Failed or cancelled: queued again, counters at zero. Else STATUS_CONFLICT (also when an equal run is queued or
  * running). */
 MUST_CHECK enum status run_retry(struct connection *connection, const char *id, json_t **document, struct error *error);
+/* With its result, measurements, events and the record of its artifacts; a clean-up removes their bytes once they are a
+ * day old and no other run has the same (artifacts_remove_unused). The measurement before takes the place of one
+ * that is gone; checkpoints that it made stay. STATUS_CONFLICT while it has not ended, or a run that compares it. */
+MUST_CHECK enum status run_delete(struct connection *connection, const char *id, struct error *error);
 
 /* Events with id > `after`, oldest first: [{"id", "type": "state"|"log", "at", "data": {...}}]. Ids of one run grow in
  * the order in which its events become visible. Progress is no event: it is in the run's document. */

@@ -1,6 +1,7 @@
 #include "store/sweeps.h"
 
 #include "store/list.h"
+#include "store/run_again.h"
 
 #include <stdio.h>
 
@@ -210,4 +211,72 @@ enum status sweep_cancel(struct connection *connection, const char *reference, j
     if (status != STATUS_OK) return status;
     if (affected != 0) store_notify(connection);
     return sweep_get(connection, reference, document, error);
+}
+
+static enum status resolve(struct connection *connection, const char *reference, const char *sql, struct rows **rows,
+                           struct error *error)
+{
+    const enum status status = connection_query_one(connection, sql, VALUES(value_text(reference)), rows, error);
+    return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
+}
+
+enum status sweep_retry_failed(struct connection *connection, const char *reference, json_t **document,
+                               struct error *error)
+{
+    struct rows *rows;
+    int64_t affected;
+    *document = NULL;
+    enum status status = resolve(connection, reference, "select w.id from sweeps w where" MATCH, &rows, error);
+    if (status != STATUS_OK) return status;
+    rows_free(rows);
+    if ((status = run_queue_has_room(connection, error)) != STATUS_OK) return status;
+    /* Of several equal ones the oldest: the queue takes one. */
+    status = connection_execute(
+        connection,
+        "with failed as (select distinct on (coalesce(r.dedupe_key, r.id), case when r.forced then r.id end) r.id"
+        " from runs r join sweep_runs x on x.run = r.id"
+        " where x.sweep = (select w.id from sweeps w where" MATCH ") and r.state = 'failed' and (r.forced"
+        " or r.dedupe_key is null or not exists (select 1 from runs q where q.dedupe_key = r.dedupe_key"
+        " and q.state in ('queued', 'running') and not q.forced))"
+        " order by coalesce(r.dedupe_key, r.id), case when r.forced then r.id end, r.number),"
+        " before as materialized (select r.id, r.state from runs r where r.id in (select id from failed)"
+        " and r.state = 'failed' order by r.id for update)," RUN_AGAIN,
+        VALUES(value_text(reference)), &affected, error);
+    if (status == STATUS_CONFLICT)
+        return error_set(error, STATUS_CONFLICT, "a run equal to a failed one was queued just now: try again");
+    if (status != STATUS_OK) return status;
+    if (affected != 0) store_notify(connection);
+    return sweep_get(connection, reference, document, error);
+}
+
+/* The row is locked first: no standing sweep takes in a checkpoint meanwhile. */
+static enum status delete_body(struct connection *connection, void *context, struct error *error)
+{
+    const char *const *reference = context;
+    struct store_id id;
+    struct rows *rows;
+    enum status status =
+        resolve(connection, *reference, "select w.id, w.standing is not null from sweeps w where" MATCH " for update",
+                &rows, error);
+    if (status != STATUS_OK) return status;
+    (void)snprintf(id.text, sizeof id.text, "%s", rows_text(rows, 0, 0));
+    const bool standing = rows_boolean(rows, 0, 1);
+    rows_free(rows);
+    if (standing) return error_set(error, STATUS_CONFLICT, "the sweep takes in later checkpoints: cancel it first");
+    status = connection_query(connection,
+                              "select r.id, r.state from sweep_runs x join runs r on r.id = x.run where x.sweep = $1"
+                              " and r.state in ('queued', 'running') limit 1",
+                              VALUES(value_text(id.text)), &rows, error);
+    if (status != STATUS_OK) return status;
+    if (rows_count(rows) != 0)
+        status = error_set(error, STATUS_CONFLICT, "its run %s is %s: cancel the sweep or wait for its end first",
+                           rows_text(rows, 0, 0), rows_text(rows, 0, 1));
+    rows_free(rows);
+    if (status != STATUS_OK) return status;
+    return connection_execute(connection, "delete from sweeps where id = $1", VALUES(value_text(id.text)), NULL, error);
+}
+
+enum status sweep_delete(struct connection *connection, const char *reference, struct error *error)
+{
+    return connection_transaction(connection, delete_body, &reference, NULL, error);
 }

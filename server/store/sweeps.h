@@ -39,5 +39,11 @@ MUST_CHECK enum status sweep_extend(struct connection *connection, const char *s
  * checkpoints. */
 MUST_CHECK enum status sweep_cancel(struct connection *connection, const char *reference, json_t **document,
                                     struct error *error);
+/* Queues its failed runs again, counters at zero, but for those that an equal run is queued or running for.
+ * STATUS_TOO_MANY while the queue is full. */
+MUST_CHECK enum status sweep_retry_failed(struct connection *connection, const char *reference, json_t **document,
+                                          struct error *error);
+/* Its runs stay. STATUS_CONFLICT while one of them has not ended, or it stands. */
+MUST_CHECK enum status sweep_delete(struct connection *connection, const char *reference, struct error *error);
 
 #endif

@@ -7,15 +7,18 @@
 
 /* Counts are kept by the writes: sql/0013_measurement_table.sql. */
 #define COUNT(what) "'" what "', coalesce(sum(k.change) filter (where k.what = '" what "'), 0)"
-#define DOCUMENT                                                                                             \
-    "(select json_build_object('id', t.id, 'name', t.name,"                                                  \
-    " 'checkpoints', coalesce(sum(k.change) filter (where k.what = 'checkpoint'), 0),"                       \
-    " 'first_step', (select min(step) from checkpoints c where c.trajectory = t.id),"                        \
-    " 'last_step', (select max(step) from checkpoints c where c.trajectory = t.id),"                         \
-    " 'last_tokens', (select max(tokens) from checkpoints c where c.trajectory = t.id),"                     \
-    " 'runs', json_build_object(" COUNT("queued") ", " COUNT("running") ", " COUNT("succeeded") ", " COUNT(  \
-        "failed") ", " COUNT("cancelled") "), 'watch', t.watch, 'watch_state', t.watch_state, 'created_at'," \
-                                          " rfc3339(t.created_at)) from trajectory_counts k where k.trajectory = t.id)"
+#define RUNS                                                                                       \
+    "json_build_object(" COUNT("queued") ", " COUNT("running") ", " COUNT("succeeded") ", " COUNT( \
+        "failed") ", " COUNT("cancelled") ")"
+#define DOCUMENT                                                                           \
+    "(select json_build_object('id', t.id, 'name', t.name,"                                \
+    " 'checkpoints', coalesce(sum(k.change) filter (where k.what = 'checkpoint'), 0),"     \
+    " 'first_step', (select min(step) from checkpoints c where c.trajectory = t.id),"      \
+    " 'last_step', (select max(step) from checkpoints c where c.trajectory = t.id),"       \
+    " 'last_tokens', (select max(tokens) from checkpoints c where c.trajectory = t.id),"   \
+    " 'runs', " RUNS ", 'watch', t.watch, 'watch_state', t.watch_state, 'notes', t.notes," \
+    " 'archived', t.archived_at is not null, 'created_at', rfc3339(t.created_at))"         \
+    " from trajectory_counts k where k.trajectory = t.id)"
 /* An id has precedence over a name that looks like one. */
 #define MATCH " t.id = $1 or t.name = $1 order by (t.id = $1) desc limit 1"
 
@@ -67,7 +70,7 @@ enum status trajectory_get(struct connection *connection, const char *reference,
     return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
 }
 
-enum status trajectory_list(struct connection *connection, const struct page *page, json_t **document,
+enum status trajectory_list(struct connection *connection, bool archived, const struct page *page, json_t **document,
                             struct error *error)
 {
     int64_t limit, before;
@@ -75,8 +78,10 @@ enum status trajectory_list(struct connection *connection, const struct page *pa
     *document = NULL;
     if (status != STATUS_OK) return status;
     return connection_query_json(connection,
-                                 LIST_OF("select t.number, " DOCUMENT " from trajectories t where t.number < $2"),
-                                 VALUES(value_integer(limit), value_integer(before)), document, error);
+                                 LIST_OF("select t.number, " DOCUMENT " from trajectories t where t.number < $2"
+                                         " and (t.archived_at is not null) = $3"),
+                                 VALUES(value_integer(limit), value_integer(before), value_boolean(archived)), document,
+                                 error);
 }
 
 enum status trajectory_set_watch(struct connection *connection, const char *reference, const char *path,
@@ -106,4 +111,108 @@ enum status trajectory_set_watch_state(struct connection *connection, const char
 {
     return connection_execute(connection, "update trajectories set watch_state = $3 where id = $1 and watch = $2",
                               VALUES(value_text(id), value_text(path), value_json(state)), NULL, error);
+}
+
+/* ---- changes ---- */
+
+/* Runs that have not ended and read it, write into it, or have its name among their parameters (fetch, average). */
+#define USERS                                                                                                  \
+    "select x.run from run_trajectories x join runs r on r.id = x.run where x.trajectory = $1"                 \
+    " and r.state in ('queued', 'running') union all select r.id from runs r join run_specs s on s.run = r.id" \
+    " join trajectories t on t.id = $1 and t.name in (s.params ->> 'trajectory', s.params ->> 'into')"         \
+    " where r.state in ('queued', 'running') limit 1"
+
+enum { DELETE_MILLISECONDS = 600000 };
+
+/* Locks the row: run_insert takes a key lock on it through a foreign key, so no run comes in between. */
+static enum status lock(struct connection *connection, const char *reference, struct store_id *id, bool *watched,
+                        struct error *error)
+{
+    struct rows *rows;
+    enum status status = trajectory_resolve(connection, reference, id, error);
+    if (status != STATUS_OK) return status;
+    status = connection_query_one(connection, "select watch is not null from trajectories where id = $1 for update",
+                                  VALUES(value_text(id->text)), &rows, error);
+    if (status == STATUS_NOT_FOUND) return unknown(reference, error);
+    if (status != STATUS_OK) return status;
+    *watched = rows_boolean(rows, 0, 0);
+    rows_free(rows);
+    return STATUS_OK;
+}
+
+/* Runs and scans that hold its name would make it anew under that name. */
+static enum status check_unused(struct connection *connection, const struct store_id *id, bool watched,
+                                struct error *error)
+{
+    struct rows *rows;
+    enum status status;
+    if (watched)
+        return error_set(error, STATUS_CONFLICT,
+                         "a directory is watched for this trajectory: end that first (a scan with \"watch\": false)");
+    status = connection_query(connection, USERS, VALUES(value_text(id->text)), &rows, error);
+    if (status != STATUS_OK) return status;
+    if (rows_count(rows) != 0)
+        status = error_set(error, STATUS_CONFLICT, "run %s still needs this trajectory: wait for its end, or cancel it",
+                           rows_text(rows, 0, 0));
+    rows_free(rows);
+    return status;
+}
+
+struct change {
+    const char *reference;
+    const json_t *changes;
+    struct store_id id; /* out */
+};
+
+static enum status patch_body(struct connection *connection, void *context, struct error *error)
+{
+    struct change *change = context;
+    bool watched;
+    enum status status = lock(connection, change->reference, &change->id, &watched, error);
+    if (status != STATUS_OK) return status;
+    if (json_object_get(change->changes, "name") != NULL)
+        status = check_unused(connection, &change->id, watched, error);
+    if (status != STATUS_OK) return status;
+    status = connection_execute(
+        connection,
+        "update trajectories set name = coalesce($2::jsonb ->> 'name', name),"
+        " notes = case when $2::jsonb ? 'notes' then $2::jsonb ->> 'notes' else notes end,"
+        " archived_at = case when not $2::jsonb ? 'archived' then archived_at"
+        " when ($2::jsonb ->> 'archived')::boolean then coalesce(archived_at, clock_timestamp()) end where id = $1",
+        VALUES(value_text(change->id.text), value_json(change->changes)), NULL, error);
+    if (status != STATUS_CONFLICT) return status;
+    return error_set_at(error, STATUS_CONFLICT, "/name", "another trajectory has this name");
+}
+
+enum status trajectory_patch(struct connection *connection, const char *reference, const json_t *changes,
+                             json_t **document, struct error *error)
+{
+    struct change change = {.reference = reference, .changes = changes};
+    const enum status status = connection_transaction(connection, patch_body, &change, NULL, error);
+    *document = NULL;
+    return status == STATUS_OK ? trajectory_get(connection, change.id.text, document, error) : status;
+}
+
+/* The checkpoints first: what is told of their end names their trajectory. */
+static enum status delete_body(struct connection *connection, void *context, struct error *error)
+{
+    struct change *change = context;
+    bool watched;
+    enum status status = lock(connection, change->reference, &change->id, &watched, error);
+    if (status == STATUS_OK) status = check_unused(connection, &change->id, watched, error);
+    if (status == STATUS_OK)
+        status = connection_execute(connection, "delete from checkpoints where trajectory = $1",
+                                    VALUES(value_text(change->id.text)), NULL, error);
+    if (status != STATUS_OK) return status;
+    return connection_execute(connection, "delete from trajectories where id = $1", VALUES(value_text(change->id.text)),
+                              NULL, error);
+}
+
+enum status trajectory_delete(struct connection *connection, const char *reference, struct error *error)
+{
+    struct change change = {.reference = reference};
+    connection_set_deadline(connection, DELETE_MILLISECONDS);
+    const enum status status = connection_transaction(connection, delete_body, &change, NULL, error);
+    connection_set_deadline(connection, 0);
+    return status;
 }

@@ -440,7 +440,7 @@ static void test_small_documents_are_well_formed(void **state)
     struct connection *connection = connection_of(state);
     json_t *document;
     const struct page page = {0};
-    OK(trajectory_list(connection, &page, &document, &error));
+    OK(trajectory_list(connection, false, &page, &document, &error));
     json_decref(document);
     OK(dataset_list(connection, &page, &document, &error));
     json_decref(document);
