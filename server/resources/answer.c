@@ -125,6 +125,15 @@ enum status answer_list(struct response *response, const struct request *request
     return status;
 }
 
+enum status answer_view(struct response *response, const struct request *request, const struct list_view *view,
+                        json_t *page, struct error *error)
+{
+    const enum status status = list_view_apply(view, page, error);
+    if (status == STATUS_OK) return answer_list(response, request, page, error);
+    json_decref(page);
+    return status;
+}
+
 enum status answer_made(struct response *response, int http_status, const char *prefix, json_t *document,
                         struct error *error)
 {

@@ -4,6 +4,7 @@
 
 #include "http/request.h"
 #include "http/response.h"
+#include "resources/list_view.h"
 #include "schema/schema.h"
 #include "store/store.h"
 
@@ -37,6 +38,10 @@ MUST_CHECK enum status answer_page(const struct request *request, struct page *o
  * Link header. */
 MUST_CHECK enum status answer_list(struct response *response, const struct request *request, json_t *page,
                                    struct error *error);
+
+/* The same of what the view shows. */
+MUST_CHECK enum status answer_view(struct response *response, const struct request *request,
+                                   const struct list_view *view, json_t *page, struct error *error);
 
 /* The first half of answer_list, for an answer in another form: the address and the Link header, where there is a next
  * page. */

@@ -139,16 +139,37 @@ const struct param checkpoints_patch_body[] = {
     {0},
 };
 
+static const struct list_field fields[] = {
+    {"id", true},
+    {"name", true},
+    {"trajectory", true},
+    {"step", true},
+    {"tokens", true},
+    {"learning_rate", true},
+    {"source", false},
+    {"architecture", false},
+    {"parameters", false},
+    {"dtype", false},
+    {"bytes", false},
+    {"sha256", false},
+    {"derived_from", false},
+    {"tags", true},
+    {"created_at", true},
+    {0},
+};
+
 enum status checkpoints_list(struct http_context *context, const struct request *request, struct response *response,
                              struct error *error)
 {
     struct page page;
+    struct list_view view;
     json_t *document = NULL;
     enum status status = answer_page(request, &page, error);
+    if (status == STATUS_OK) status = list_view_read(request, fields, &view, error);
     if (status == STATUS_OK)
         status = checkpoint_list(application_connection(context), request_query(request, "trajectory"), &page,
                                  &document, error);
-    return status == STATUS_OK ? answer_list(response, request, document, error) : status;
+    return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
 }
 
 enum status checkpoints_get(struct http_context *context, const struct request *request, struct response *response,

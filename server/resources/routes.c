@@ -11,9 +11,11 @@
 
 static const char *const no_query[] = {NULL};
 static const char *const page_query[] = {"limit", "cursor", NULL};
-static const char *const trajectories_query[] = {"archived", "limit", "cursor", NULL};
-static const char *const checkpoints_query[] = {"trajectory", "limit", "cursor", NULL};
-static const char *const runs_query[] = {"kind", "state", "checkpoint", "trajectory", "sweep", "limit", "cursor", NULL};
+static const char *const trajectories_query[] = {"archived", "fields", "view", "limit", "cursor", NULL};
+static const char *const checkpoints_query[] = {"trajectory", "fields", "view", "limit", "cursor", NULL};
+static const char *const runs_query[] = {"kind",   "state", "checkpoint", "trajectory", "sweep",
+                                         "fields", "view",  "limit",      "cursor",     NULL};
+static const char *const sweeps_query[] = {"fields", "view", "limit", "cursor", NULL};
 static const char *const wait_query[] = {"wait", NULL};
 static const char *const discover_query[] = {"repo", "match", NULL};
 static const char *const curves_query[] = {"trajectory", "metric",   "x",           "method", "bits",
@@ -73,7 +75,7 @@ static const struct route routes[] = {
     {"GET", "/v1/runs/{run}/events", run_events_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"GET", "/v1/runs/{run}/artifacts", run_artifacts_list, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"GET", "/v1/runs/{run}/artifacts/{artifact}", run_artifacts_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
-    {"GET", "/v1/sweeps", sweeps_list, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, page_query},
+    {"GET", "/v1/sweeps", sweeps_list, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, sweeps_query},
     {"POST", "/v1/sweeps", sweeps_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, 0, 0, no_query},
     {"GET", "/v1/sweeps/{sweep}", sweeps_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, wait_query},
     {"DELETE", "/v1/sweeps/{sweep}", sweeps_delete, SCOPE_WRITE, ROUTE_BODY_NONE, 0, 0, no_query},

@@ -57,10 +57,33 @@ static enum status check_state(const char *state, struct error *error)
                                "must be one of queued, running, succeeded, failed, cancelled, found \"%.60s\"", state);
 }
 
+/* In a summary a result has its numbers, words and intervals alone (run_list). */
+static const struct list_field fields[] = {
+    {"id", true},
+    {"kind", true},
+    {"state", true},
+    {"params", true},
+    {"checkpoint_name", true},
+    {"trajectory", true},
+    {"result", true},
+    {"error", true},
+    {"progress", true},
+    {"attempt", false},
+    {"worker", false},
+    {"device", false},
+    {"created_at", true},
+    {"started_at", false},
+    {"finished_at", true},
+    {"usage", true},
+    {"sweep", true},
+    {"cancel_requested", false},
+    {0},
+};
+
 enum status runs_list(struct http_context *context, const struct request *request, struct response *response,
                       struct error *error)
 {
-    const struct run_filter filter = {
+    struct run_filter filter = {
         .kind = request_query(request, "kind"),
         .state = request_query(request, "state"),
         .checkpoint = request_query(request, "checkpoint"),
@@ -68,11 +91,15 @@ enum status runs_list(struct http_context *context, const struct request *reques
         .sweep = request_query(request, "sweep"),
     };
     struct page page;
+    struct list_view view;
     json_t *document = NULL;
     enum status status = answer_page(request, &page, error);
+    if (status == STATUS_OK) status = list_view_read(request, fields, &view, error);
     if (status == STATUS_OK) status = check_state(filter.state, error);
+    if (status == STATUS_OK && !list_view_has(&view, "result")) filter.result = RUN_RESULT_NONE;
+    if (status == STATUS_OK && view.summary) filter.result = RUN_RESULT_SUMMARY;
     if (status == STATUS_OK) status = run_list(application_connection(context), &filter, &page, &document, error);
-    return status == STATUS_OK ? answer_list(response, request, document, error) : status;
+    return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
 }
 
 static bool is_final(const json_t *run)

@@ -10,17 +10,35 @@
 
 #include <limits.h>
 
+static const struct list_field fields[] = {
+    {"id", true},
+    {"name", true},
+    {"checkpoints", true},
+    {"first_step", false},
+    {"last_step", true},
+    {"last_tokens", false},
+    {"runs", false},
+    {"watch", false},
+    {"watch_state", false},
+    {"notes", false},
+    {"archived", true},
+    {"created_at", true},
+    {0},
+};
+
 enum status trajectories_list(struct http_context *context, const struct request *request, struct response *response,
                               struct error *error)
 {
     struct page page;
+    struct list_view view;
     bool archived = false;
     json_t *document = NULL;
     enum status status = answer_page(request, &page, error);
+    if (status == STATUS_OK) status = list_view_read(request, fields, &view, error);
     if (status == STATUS_OK) status = answer_query_boolean(request, "archived", &archived, error);
     if (status == STATUS_OK)
         status = trajectory_list(application_connection(context), archived, &page, &document, error);
-    return status == STATUS_OK ? answer_list(response, request, document, error) : status;
+    return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
 }
 
 enum status trajectories_get(struct http_context *context, const struct request *request, struct response *response,

@@ -14,16 +14,22 @@ enum { QUEUED_MAX = 10000 };
     "json_build_object('done', r.progress_done, 'total', r.progress_total, 'unit', r.progress_unit, 'eta_seconds'," \
     " r.progress_eta)"
 /* A result is visible only from the run's last epoch. */
-#define DOCUMENT                                                                                       \
-    "json_build_object('id', r.id, 'kind', r.kind, 'state', r.state, 'params', s.params,"              \
-    " 'result', (select x.result from run_results x where x.run = r.id and x.epoch = r.result_epoch)," \
-    " 'error', r.error,"                                                                               \
-    " 'progress', " PROGRESS ", 'attempt', r.attempts, 'worker', r.worker, 'device', r.device,"        \
-    " 'created_at', rfc3339(r.created_at), 'started_at', rfc3339(r.started_at), 'finished_at',"        \
-    " rfc3339(r.finished_at),"                                                                         \
-    " 'usage', json_build_object('seconds', r.usage_seconds, 'peak_host_bytes', r.usage_host_bytes,"   \
-    " 'peak_device_bytes', r.usage_device_bytes),"                                                     \
-    " 'sweep', (select w.sweep from sweep_runs w where w.run = r.id order by 1 limit 1),"              \
+#define RESULT "(select x.result from run_results x where x.run = r.id and x.epoch = r.result_epoch)"
+/* Beside the ids: the name of the checkpoint that it is about, and of its trajectory where it is one. */
+#define NAMES                                                                                                     \
+    "'checkpoint_name', (select c.name from checkpoints c where c.id = s.params ->> 'checkpoint'), 'trajectory'," \
+    " (select min(t.name) from run_trajectories x join trajectories t on t.id = x.trajectory where x.run = r.id"  \
+    " having count(*) = 1)"
+#define DOCUMENT DOCUMENT_WITH(RESULT)
+#define DOCUMENT_WITH(result)                                                                        \
+    "json_build_object('id', r.id, 'kind', r.kind, 'state', r.state, 'params', s.params, " NAMES "," \
+    " 'result', " result ", 'error', r.error,"                                                       \
+    " 'progress', " PROGRESS ", 'attempt', r.attempts, 'worker', r.worker, 'device', r.device,"      \
+    " 'created_at', rfc3339(r.created_at), 'started_at', rfc3339(r.started_at), 'finished_at',"      \
+    " rfc3339(r.finished_at),"                                                                       \
+    " 'usage', json_build_object('seconds', r.usage_seconds, 'peak_host_bytes', r.usage_host_bytes," \
+    " 'peak_device_bytes', r.usage_device_bytes),"                                                   \
+    " 'sweep', (select w.sweep from sweep_runs w where w.run = r.id order by 1 limit 1),"            \
     " 'cancel_requested', r.cancel_requested_at is not null)"
 #define FROM " from runs r join run_specs s on s.run = r.id"
 
@@ -214,10 +220,18 @@ static enum status filter_ids(struct connection *connection, const struct run_fi
     " and ($5 = '' or r.id in (select i.run from run_inputs i where i.checkpoint = $5))"       \
     " and ($7 = '' or r.id in (select w.run from sweep_runs w where w.sweep = $7))"            \
     " order by " number " desc limit $1 + 1)"
-#define SHOWN "select r.number, " DOCUMENT FROM " where r.id in (select id from chosen)"
+/* Of a summary: what is no list and no object, and intervals. */
+#define RESULT_SHOWN                                                                                       \
+    "case $8 when 'full' then " RESULT " when 'summary' then (select json_object_agg(e.key, e.value) from" \
+    " json_each(" RESULT ") e where case json_typeof(e.value) when 'object' then false when 'array' then"  \
+    " json_array_length(e.value) = 2 and json_typeof(e.value -> 0) = 'number' else true end) end"
+#define SHOWN "select r.number, " DOCUMENT_WITH(RESULT_SHOWN) FROM " where r.id in (select id from chosen)"
 static const char list_of_all[] = LIST_WITH(CHOSEN("runs r where $6 = ''", "r.number"), SHOWN);
 static const char list_of_trajectory[] =
     LIST_WITH(CHOSEN("run_trajectories t join runs r on r.id = t.run where t.trajectory = $6", "t.number"), SHOWN);
+
+static const char *const results[] = {
+    [RUN_RESULT_FULL] = "full", [RUN_RESULT_SUMMARY] = "summary", [RUN_RESULT_NONE] = ""};
 
 enum status run_list(struct connection *connection, const struct run_filter *filter, const struct page *page,
                      json_t **document, struct error *error)
@@ -231,7 +245,7 @@ enum status run_list(struct connection *connection, const struct run_filter *fil
     return connection_query_json(connection, filter->trajectory != NULL ? list_of_trajectory : list_of_all,
                                  VALUES(value_integer(limit), value_integer(before), value_text(filter->kind),
                                         value_text(filter->state), value_text(ids[0].text), value_text(ids[1].text),
-                                        value_text(ids[2].text)),
+                                        value_text(ids[2].text), value_text(results[filter->result])),
                                  document, error);
 }
 

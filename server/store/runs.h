@@ -1,6 +1,6 @@
 /* runs.h: runs as the API sees them: inserted, read, cancelled, retried. How workers get them is in queue.h.
- * Document: id, kind, state, params, result, error, progress, attempt, worker, device, created_at, started_at,
- * finished_at, usage, sweep, cancel_requested. */
+ * Document: id, kind, state, params, checkpoint_name, trajectory (names; null where it has none, or several), result,
+ * error, progress, attempt, worker, device, created_at, started_at, finished_at, usage, sweep, cancel_requested. */
 #ifndef STORE_RUNS_H
 #define STORE_RUNS_H
 
@@ -28,7 +28,11 @@ struct run_new {
     size_t dataset_count;
 };
 
+/* How much of their results a list of runs reads; a summary has what is no list and no object, and intervals. */
+enum run_result { RUN_RESULT_FULL, RUN_RESULT_SUMMARY, RUN_RESULT_NONE };
+
 struct run_filter { /* NULL: any */
+    enum run_result result;
     const char *kind, *state;
     const char *checkpoint, *trajectory, *sweep; /* references; unknown ones are STATUS_NOT_FOUND */
 };
