@@ -1,6 +1,7 @@
 #include "backend/backend.h"
 #include "base/team.h"
 #include "cli/command.h"
+#include "cli/migrate.h"
 #include "cli/place.h"
 #include "store/migrations.h"
 
@@ -9,7 +10,7 @@
 
 enum { ENOUGH_GIBIBYTES = 2 };
 
-static const struct option_row doctor_options[] = {PLACE_DATA_DIR, PLACE_DATABASE_URL, {0}};
+static const struct option_row doctor_options[] = {PLACE_DATA_DIR, PLACE_DATABASE_URL, MIGRATE_NO_BACKUP, {0}};
 
 /* One line a finding; what is wrong counts. */
 static int say(bool good, const char *what, const char *detail)
@@ -71,7 +72,7 @@ static int check_database(const struct options *options)
     struct place_database database = {0};
     struct error error;
     enum status status = place_database_open(options, &database, &error);
-    if (status == STATUS_OK) status = migrations_apply(database.connection, NULL, &error);
+    if (status == STATUS_OK) status = migrate_database(options, &database, NULL, &error);
     if (status == STATUS_OK) status = migrations_check(database.connection, &error);
     place_database_close(&database);
     return say(status == STATUS_OK, "database",

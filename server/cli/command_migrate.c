@@ -1,8 +1,9 @@
 #include "cli/command.h"
+#include "cli/migrate.h"
 #include "cli/place.h"
 #include "store/migrations.h"
 
-static const struct option_row migrate_options[] = {PLACE_DATA_DIR, PLACE_DATABASE_URL, {0}};
+static const struct option_row migrate_options[] = {PLACE_DATA_DIR, PLACE_DATABASE_URL, MIGRATE_NO_BACKUP, {0}};
 
 static int migrate_run(const struct options *options)
 {
@@ -10,7 +11,7 @@ static int migrate_run(const struct options *options)
     struct error error;
     int applied = 0;
     enum status status = place_database_open(options, &database, &error);
-    if (status == STATUS_OK) status = migrations_apply(database.connection, &applied, &error);
+    if (status == STATUS_OK) status = migrate_database(options, &database, &applied, &error);
     place_database_close(&database);
     if (status != STATUS_OK) return place_fail("migrate", &error);
     return printf("schema %d, %d step%s applied\n", migrations_latest(), applied, applied == 1 ? "" : "s") < 0;

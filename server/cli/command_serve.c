@@ -1,4 +1,5 @@
 #include "cli/command.h"
+#include "cli/migrate.h"
 #include "cli/place.h"
 #include "follow/follower.h"
 #include "follow/sender.h"
@@ -10,7 +11,6 @@
 #include "resources/application.h"
 #include "resources/notifier.h"
 #include "resources/routes.h"
-#include "store/migrations.h"
 #include "store/tokens.h"
 #include "watch/watcher.h"
 
@@ -28,6 +28,7 @@ static const struct option_row serve_options[] = {
     PLACE_DATA_DIR,
     PLACE_ROOT,
     PLACE_DATABASE_URL,
+    MIGRATE_NO_BACKUP,
     PLACE_HUB_ENDPOINT,
     PLACE_HUB_CACHE,
     {"--workers", "N", "DELTAQ_WORKERS", "1", false,
@@ -94,7 +95,9 @@ static enum status prepare_database(const struct options *options, const struct 
     status = token_any_yet(connection, tokens, error);
     if (status == STATUS_OK && !serving->loopback && !*tokens)
         status = listen_refuse(options_text(options, "--listen"), error);
-    if (status == STATUS_OK) status = migrations_apply(connection, NULL, error);
+    if (status == STATUS_OK)
+        status = migrate_schema(options, connection, conninfo,
+                                serving->embedded != NULL ? serving->data_directory : NULL, NULL, error);
     connection_free(connection);
     return status;
 }

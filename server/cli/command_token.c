@@ -1,6 +1,6 @@
 #include "cli/command.h"
+#include "cli/migrate.h"
 #include "cli/place.h"
-#include "store/migrations.h"
 #include "store/tokens.h"
 
 #include <string.h>
@@ -11,6 +11,7 @@ static const struct option_row token_options[] = {
     {"--days", "N", NULL, "0", false, "create: how long it is valid; 0: until it is revoked"},
     PLACE_DATA_DIR,
     PLACE_DATABASE_URL,
+    MIGRATE_NO_BACKUP,
     {0},
 };
 
@@ -88,7 +89,7 @@ static int token_run(const struct options *options)
     enum token_scope ignored;
     enum status status = scope != NULL ? token_scope_parse(scope, &ignored, &error) : STATUS_OK;
     if (status == STATUS_OK) status = place_database_open(options, &database, &error);
-    if (status == STATUS_OK) status = migrations_apply(database.connection, NULL, &error);
+    if (status == STATUS_OK) status = migrate_database(options, &database, NULL, &error);
     if (status == STATUS_OK) status = action->run(database.connection, options, &error);
     place_database_close(&database);
     return status == STATUS_OK ? 0 : place_fail("token", &error);

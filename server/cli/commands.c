@@ -10,6 +10,8 @@ const struct command *const commands[] = {
     &command_migrate,
     &command_token,
     &command_doctor,
+    &command_backup,
+    &command_restore,
     &command_version,
     &command_register,
     &command_run,

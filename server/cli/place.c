@@ -1,6 +1,7 @@
 #include "cli/place.h"
 
 #include "backend/backend.h"
+#include "backup/restore.h"
 #include "hub/hub.h"
 #include "postgres/embedded.h"
 
@@ -67,7 +68,8 @@ enum status place_data_directory(const struct options *options, char *out, struc
     enum status status = data_path(options, path, error);
     if (status == STATUS_OK) status = make_directories(path, error);
     if (status != STATUS_OK) return status;
-    return realpath(path, out) != NULL ? STATUS_OK : path_failed("opening the data directory", path, error);
+    if (realpath(path, out) == NULL) return path_failed("opening the data directory", path, error);
+    return restore_check_finished(out, error);
 }
 
 static enum status root_failed(const char *path, struct error *error)
@@ -236,21 +238,19 @@ enum status place_embedded_attach(const char *data_directory, char *conninfo, si
 
 enum status place_database_open(const struct options *options, struct place_database *out, struct error *error)
 {
-    char data_directory[PLACE_PATH], attached[512];
-    const char *conninfo = options_text(options, "--database-url");
     enum status status = STATUS_OK;
-    *out = (struct place_database){0};
-    if (conninfo == NULL) {
-        status = place_data_directory(options, data_directory, error);
-        if (status == STATUS_OK) status = place_embedded_start(data_directory, &out->embedded, error);
+    *out = (struct place_database){.conninfo = options_text(options, "--database-url")};
+    if (out->conninfo == NULL) {
+        if ((status = place_data_directory(options, out->data_directory, error)) != STATUS_OK) return status;
+        status = place_embedded_start(out->data_directory, &out->embedded, error);
         if (status == STATUS_OK) {
-            conninfo = embedded_conninfo(out->embedded);
-        } else if (status == STATUS_CONFLICT) {
-            status = place_embedded_attach(data_directory, attached, sizeof attached, error);
-            conninfo = attached;
+            out->conninfo = embedded_conninfo(out->embedded);
+        } else if (status == STATUS_CONFLICT) { /* a server runs it */
+            status = place_embedded_attach(out->data_directory, out->attached, sizeof out->attached, error);
+            out->conninfo = out->attached;
         }
     }
-    if (status == STATUS_OK) status = connection_new(conninfo, "deltaq", &out->connection, error);
+    if (status == STATUS_OK) status = connection_new(out->conninfo, "deltaq", &out->connection, error);
     if (status == STATUS_OK)
         connection_set_deadline(out->connection, MIGRATION_MILLISECONDS);
     else

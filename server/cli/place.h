@@ -60,7 +60,8 @@ MUST_CHECK enum status place_device(const struct options *options, int64_t which
 /* Whether a private database was made below the data directory once. Makes nothing. */
 MUST_CHECK enum status place_has_database(const struct options *options, bool *out, struct error *error);
 
-/* Makes the data directory (mode 0700) if it is missing; canonical path in `out` [PLACE_PATH]. */
+/* Makes the data directory (mode 0700) if it is missing; canonical path in `out` [PLACE_PATH]. STATUS_CONFLICT: a
+ * restore into it was not finished. */
 MUST_CHECK enum status place_data_directory(const struct options *options, char *out, struct error *error);
 
 /* Canonical paths of the roots and of $DATA/checkpoints, where training runs write. Ends with NULL. */
@@ -93,6 +94,9 @@ MUST_CHECK enum status place_embedded_attach(const char *data_directory, char *c
 struct place_database {
     struct embedded *embedded;
     struct connection *connection;
+    const char *conninfo; /* lent by the options or by `attached` */
+    char attached[512];
+    char data_directory[PLACE_PATH]; /* "" with --database-url */
 };
 MUST_CHECK enum status place_database_open(const struct options *options, struct place_database *out,
                                            struct error *error);

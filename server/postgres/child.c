@@ -69,7 +69,8 @@ static _Noreturn void become(const struct child *child, pid_t parent)
     union {
         const char *const *constant;
         char *const *plain;
-    } arguments = {.constant = child->arguments}, variables = {.constant = environment};
+    } arguments = {.constant = child->arguments},
+      variables = {.constant = child->environment != NULL ? child->environment : environment};
     (void)execve(child->program, arguments.plain, variables.plain);
     _exit(EXIT_NOT_STARTED);
 }

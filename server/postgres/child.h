@@ -11,9 +11,10 @@
 enum { CHILD_DIRECTORY_FD = 10 };
 
 struct child {
-    const char *program;          /* path */
-    const char *const *arguments; /* argv, ends with NULL */
-    uid_t uid;                    /* taken on if we are root, with no other groups */
+    const char *program;            /* path */
+    const char *const *arguments;   /* argv, ends with NULL */
+    const char *const *environment; /* ends with NULL; NULL: a small one, see child_start */
+    uid_t uid;                      /* taken on if we are root, with no other groups */
     gid_t gid;
     int input, output; /* descriptors for stdin and for stdout and stderr; -1: /dev/null */
     int directory;     /* becomes descriptor CHILD_DIRECTORY_FD; -1: none */
@@ -30,8 +31,8 @@ struct child_wait {
 struct child_wait child_wait_start(const char *what);
 void child_wait_tick(struct child_wait *wait);
 
-/* Starts it in "/", umask 077, with an environment of PATH, LC_ALL=C, TZ=UTC and no other descriptors.
- * STATUS_UNAVAILABLE. */
+/* Starts it in "/", umask 077, with no other descriptors and, unless another is given, an environment of PATH,
+ * LC_ALL=C, TZ=UTC and HOME=/. STATUS_UNAVAILABLE. */
 MUST_CHECK enum status child_start(const struct child *child, pid_t *pid, struct error *error);
 
 /* Starts it and waits; STATUS_UNAVAILABLE unless it exits 0 ("initdb ended with exit status 1"). */

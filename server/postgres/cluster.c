@@ -1,6 +1,7 @@
 #include "postgres/cluster.h"
 
 #include "postgres/child.h"
+#include "postgres/tools.h"
 
 #include <dirent.h>
 #include <errno.h>
@@ -151,25 +152,15 @@ static bool has_server(const char *directory)
 /* The newest installed server. */
 static enum status find_binaries(const char *given, char out[512], struct error *error)
 {
-    long newest = 0;
     if (given != NULL) {
         (void)snprintf(out, 512, "%s", given);
         return has_server(out) ? STATUS_OK
                                : error_set(error, STATUS_NOT_FOUND, "there is no `postgres` in the given directory");
     }
-    DIR *directory = opendir(BINARIES);
-    for (const struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
-        char path[512];
-        const long version = strtol(entry->d_name, NULL, 10);
-        (void)snprintf(path, sizeof path, BINARIES "/%ld/bin", version);
-        if (version > newest && has_server(path)) newest = version;
-    }
-    if (directory != NULL) (void)closedir(directory);
-    if (newest == 0)
+    if (!tools_newest("postgres", out))
         return error_set(
             error, STATUS_NOT_FOUND,
             "no PostgreSQL server is installed: install the package postgresql (`make deps`), or give DATABASE_URL");
-    (void)snprintf(out, 512, BINARIES "/%ld/bin", newest);
     return STATUS_OK;
 }
 
@@ -320,8 +311,7 @@ static enum status check_version(struct cluster *cluster, struct error *error)
     }
     return error_set(error, STATUS_UNSUPPORTED,
                      "the database was made by PostgreSQL %s, which is not installed: install postgresql-%s; or"
-                     " with both versions installed"
-                     " dump it with pg_dump, move pg/data away, start deltaq once and restore with psql",
+                     " with both versions installed run `deltaq backup` and `deltaq restore` into a new data directory",
                      version, version);
 }
 

@@ -26,8 +26,7 @@ int migrations_latest(void)
     return migrations[MIGRATIONS - 1].number;
 }
 
-/* The highest number applied, 0 for a database without our tables. */
-static enum status schema_number(struct connection *connection, int *number, struct error *error)
+enum status migrations_number(struct connection *connection, int *number, struct error *error)
 {
     struct rows *rows;
     enum status status = connection_query_one(connection, "select to_regclass('public.schema_migrations') is not null",
@@ -85,7 +84,7 @@ static enum status apply_step(struct connection *connection, void *context, stru
                                     error)) != STATUS_OK)
         return status;
     if ((status = connection_script(connection, bookkeeping, error)) != STATUS_OK) return status;
-    if ((status = schema_number(connection, &number, error)) != STATUS_OK) return status;
+    if ((status = migrations_number(connection, &number, error)) != STATUS_OK) return status;
     if (number > migrations_latest()) return newer(number, error);
     if ((status = already_applied(connection, step->migration, &step->applied, error)) != STATUS_OK || step->applied)
         return status;
@@ -116,7 +115,7 @@ enum status migrations_apply(struct connection *connection, int *applied, struct
 enum status migrations_check(struct connection *connection, struct error *error)
 {
     int number;
-    const enum status status = schema_number(connection, &number, error);
+    const enum status status = migrations_number(connection, &number, error);
     if (status != STATUS_OK) return status;
     if (number > migrations_latest()) return newer(number, error);
     if (number < migrations_latest())

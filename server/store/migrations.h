@@ -11,5 +11,7 @@ MUST_CHECK enum status migrations_apply(struct connection *connection, int *appl
 /* STATUS_OK when schema and binary agree; STATUS_CONFLICT, saying which is older and what to do. */
 MUST_CHECK enum status migrations_check(struct connection *connection, struct error *error);
 int migrations_latest(void);
+/* The number of the newest step that was applied; 0 for a database without our tables. */
+MUST_CHECK enum status migrations_number(struct connection *connection, int *number, struct error *error);
 
 #endif

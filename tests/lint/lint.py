@@ -55,9 +55,10 @@ SERVER = {
     "resources": BASE | DATABASE | {"tokenizer", "eval", "http", "schema", "inputs", "kinds", "runs", "hub", "watch", "follow"},
     "watch": BASE | DATABASE | {"formats", "weights", "tokenizer", "inputs", "runs"},
     "follow": BASE | DATABASE | {"quant", "schema", "inputs", "kinds"},
+    "backup": BASE | DATABASE | {"files", "inputs"},
     "client": BASE,
     "track": BASE | {"files", "client"},
-    "cli": BASE | DATABASE | {"backend", "client", "http", "hub", "kinds", "pool", "resources", "track", "watch", "follow"},
+    "cli": BASE | DATABASE | {"backend", "backup", "client", "http", "hub", "kinds", "pool", "resources", "track", "watch", "follow"},
     "main.c": {"cli"},
 }
 ENGINE_FORBIDS = ("jansson.h", "microhttpd.h", "libpq-fe.h", "openssl/")

@@ -1,0 +1,188 @@
+#include "backup/copy.h"
+
+#include "files/file_writer.h"
+#include "inputs/hash.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <ftw.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { CHUNK = 1 << 20, DESCRIPTORS = 16 };
+
+/* For who started the program: it names the file. */
+static enum status file_failed(const char *action, const char *directory, const char *path, struct error *error)
+{
+    const enum status status = errno == ENOENT ? STATUS_NOT_FOUND : errno == ENOSPC ? STATUS_DISK_FULL : STATUS_IO;
+    return error_set(error, status, "%s %.150s/%.200s: %s", action, directory, path, strerror(errno));
+}
+
+static enum status join(char out[PATH_MAX], const char *directory, const char *path, struct error *error)
+{
+    if (snprintf(out, PATH_MAX, "%s/%s", directory, path) < PATH_MAX) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "a path is too long: %.200s/%.100s", directory, path);
+}
+
+/* The directories of `path` below `to`. */
+static enum status make_parents(const char *to, const char *path, struct error *error)
+{
+    char part[PATH_MAX];
+    enum status status = join(part, to, path, error);
+    for (char *slash = part + strlen(to) + 1; status == STATUS_OK && (slash = strchr(slash, '/')) != NULL; slash++) {
+        *slash = '\0';
+        if (mkdir(part, 0700) != 0 && errno != EEXIST)
+            status = file_failed("cannot make the directory of", to, path, error);
+        *slash = '/';
+    }
+    return status;
+}
+
+/* `writer` may be NULL. */
+static enum status copy_bytes(int source, struct hash *hash, struct file_writer *writer, int64_t *bytes,
+                              struct error *error)
+{
+    enum status status = STATUS_OK;
+    char *buffer = malloc(CHUNK);
+    if (buffer == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to copy a file");
+    for (*bytes = 0; status == STATUS_OK;) {
+        const ssize_t length = read(source, buffer, CHUNK);
+        if (length < 0 && errno == EINTR) continue;
+        if (length < 0) status = error_set_errno(error, "cannot read a file");
+        if (length <= 0) break;
+        hash_add(hash, buffer, (size_t)length);
+        *bytes += length;
+        if (writer != NULL) status = file_writer_append(writer, buffer, (size_t)length, error);
+    }
+    free(buffer);
+    return status;
+}
+
+/* A regular file, opened without following a link or waiting. */
+static enum status open_file(const char *directory, const char *path, int *fd, struct stat *file, struct error *error)
+{
+    char source[PATH_MAX];
+    const enum status status = join(source, directory, path, error);
+    *fd = -1;
+    if (status != STATUS_OK) return status;
+    *fd = open(source, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (*fd < 0 || fstat(*fd, file) != 0) return file_failed("cannot read", directory, path, error);
+    if (S_ISREG(file->st_mode)) return STATUS_OK;
+    return error_set(error, STATUS_UNSUPPORTED, "%.150s/%.200s is not a regular file", directory, path);
+}
+
+enum status copy_digest(const char *directory, const char *path, int64_t *bytes, char sha256[65], struct error *error)
+{
+    struct hash *hash = NULL;
+    struct stat file;
+    int fd;
+    sha256[0] = '\0';
+    enum status status = open_file(directory, path, &fd, &file, error);
+    if (status == STATUS_OK) status = hash_new(&hash, error);
+    if (status == STATUS_OK) status = copy_bytes(fd, hash, NULL, bytes, error);
+    if (status == STATUS_OK)
+        status = hash_finish(hash, sha256, error);
+    else
+        hash_free(hash);
+    if (fd >= 0) (void)close(fd);
+    return status;
+}
+
+enum status copy_note(json_t *files, const char *path, int64_t bytes, const char *sha256, struct error *error)
+{
+    if (files == NULL || json_array_append_new(files, json_pack("{ss sI ss}", "path", path, "bytes", (json_int_t)bytes,
+                                                                "sha256", sha256)) == 0)
+        return STATUS_OK;
+    return error_set(error, STATUS_NO_MEMORY, "no memory for a list of files");
+}
+
+enum status copy_file(const char *from, const char *to, const char *path, const char *sha256, json_t *files,
+                      struct error *error)
+{
+    char target[PATH_MAX], found[HASH_TEXT] = "";
+    struct file_writer *writer = NULL;
+    struct hash *hash = NULL;
+    struct stat file;
+    int64_t bytes = 0;
+    int fd;
+    enum status status = open_file(from, path, &fd, &file, error);
+    if (status == STATUS_OK) status = join(target, to, path, error);
+    if (status == STATUS_OK) status = make_parents(to, path, error);
+    if (status == STATUS_OK) status = file_writer_open(target, 0, &writer, error);
+    if (status == STATUS_OK) status = hash_new(&hash, error);
+    if (status == STATUS_OK) status = copy_bytes(fd, hash, writer, &bytes, error);
+    if (status == STATUS_OK)
+        status = hash_finish(hash, found, error);
+    else
+        hash_free(hash);
+    if (status == STATUS_OK && sha256 != NULL && strcmp(found, sha256) != 0)
+        status = error_set(error, STATUS_CORRUPT, "%.150s/%.200s is damaged: its SHA-256 is another", from, path);
+    if (status == STATUS_OK) status = file_writer_commit(writer, error);
+    if (status == STATUS_OK) {
+        const struct timespec times[2] = {file.st_atim, file.st_mtim};
+        (void)utimensat(AT_FDCWD, target, times, 0); /* a copy without its time is as good */
+        status = copy_note(files, path, bytes, found, error);
+    }
+    file_writer_close(writer);
+    if (fd >= 0) (void)close(fd);
+    return status;
+}
+
+static enum status copy_entry(const char *from, const char *to, const char *path, json_t *files, struct error *error)
+{
+    char source[PATH_MAX];
+    struct stat found;
+    const enum status status = join(source, from, path, error);
+    if (status != STATUS_OK) return status;
+    if (lstat(source, &found) != 0) return file_failed("cannot read", from, path, error);
+    if (S_ISDIR(found.st_mode)) return copy_tree(from, to, path, files, error);
+    if (S_ISREG(found.st_mode)) return copy_file(from, to, path, NULL, files, error);
+    return error_set(error, STATUS_UNSUPPORTED, "%.150s/%.200s is neither a file nor a directory", from, path);
+}
+
+enum status copy_tree(const char *from, const char *to, const char *path, json_t *files, struct error *error)
+{
+    char source[PATH_MAX], entry_path[PATH_MAX];
+    enum status status = join(source, from, path, error);
+    if (status != STATUS_OK) return status;
+    DIR *directory = opendir(source);
+    if (directory == NULL) return file_failed("cannot list", from, path, error);
+    for (const struct dirent *entry; status == STATUS_OK && (entry = readdir(directory)) != NULL;) {
+        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
+        status = join(entry_path, path, entry->d_name, error);
+        if (status == STATUS_OK) status = copy_entry(from, to, entry_path, files, error);
+    }
+    (void)closedir(directory);
+    return status;
+}
+
+enum status copy_is_empty(const char *path, bool *empty, struct error *error)
+{
+    DIR *directory = opendir(path);
+    *empty = directory == NULL && errno == ENOENT;
+    if (*empty) return STATUS_OK;
+    if (directory == NULL) return error_set(error, STATUS_IO, "opening %.300s: %s", path, strerror(errno));
+    int count = 0;
+    while (readdir(directory) != NULL) count++;
+    (void)closedir(directory);
+    *empty = count == 2; /* "." and ".." */
+    return STATUS_OK;
+}
+
+static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
+{
+    (void)status;
+    (void)where;
+    (void)(type == FTW_DP ? rmdir(path) : unlink(path));
+    return 0;
+}
+
+void copy_remove(const char *directory)
+{
+    (void)nftw(directory, remove_entry, DESCRIPTORS, FTW_DEPTH | FTW_PHYS);
+}

@@ -1,0 +1,115 @@
+#include "backup/restore.h"
+
+#include "backup/copy.h"
+#include "backup/manifest.h"
+#include "files/file_writer.h"
+#include "postgres/tools.h"
+#include "store/backup_rows.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+/* A backup of all goes into an empty directory; one of the database alone goes back to the files that it left. */
+static enum status check_place(const char *data_directory, const json_t *manifest, struct error *error)
+{
+    char database[PATH_MAX];
+    bool empty;
+    enum status status = restore_check_finished(data_directory, error);
+    if (status == STATUS_OK) status = copy_is_empty(data_directory, &empty, error);
+    if (status != STATUS_OK || empty) return status;
+    if (json_is_true(json_object_get(manifest, "whole")))
+        return error_set(error, STATUS_CONFLICT,
+                         "the data directory %.300s is not empty: restore into a new one (--data-dir)", data_directory);
+    if (snprintf(database, sizeof database, "%s/pg", data_directory) < (int)sizeof database &&
+        access(database, F_OK) != 0 && errno == ENOENT)
+        return STATUS_OK;
+    return error_set(error, STATUS_CONFLICT,
+                     "the data directory %.300s has a database: move its directory pg away first", data_directory);
+}
+
+enum status restore_check(const char *directory, const char *data_directory, int schema, json_t **manifest,
+                          struct error *error)
+{
+    enum status status = manifest_read(directory, manifest, error);
+    if (status != STATUS_OK) return status;
+    const json_int_t number = json_integer_value(json_object_get(*manifest, "schema"));
+    if (number > schema)
+        status =
+            error_set(error, STATUS_UNSUPPORTED, "the backup has schema %lld, this deltaq knows %d: use a newer deltaq",
+                      (long long)number, schema);
+    if (status == STATUS_OK) status = check_place(data_directory, *manifest, error);
+    if (status == STATUS_OK) status = manifest_verify(json_object_get(*manifest, "files"), directory, error);
+    if (status == STATUS_OK) status = manifest_verify(json_object_get(*manifest, "elsewhere"), data_directory, error);
+    if (status == STATUS_OK) return STATUS_OK;
+    json_decref(*manifest);
+    *manifest = NULL;
+    return status;
+}
+
+static enum status marker_path(const char *data_directory, char out[PATH_MAX], struct error *error)
+{
+    if (snprintf(out, PATH_MAX, "%s/" RESTORE_MARKER, data_directory) < PATH_MAX) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "the data directory's path is too long");
+}
+
+enum status restore_files(const char *directory, const char *data_directory, const json_t *manifest,
+                          struct error *error)
+{
+    static const char text[] = "`deltaq restore` fills this directory, or was killed while it did\n";
+    char marker[PATH_MAX];
+    size_t index;
+    const json_t *file;
+    enum status status = marker_path(data_directory, marker, error);
+    if (status == STATUS_OK) status = file_writer_put(marker, text, sizeof text - 1, error);
+    json_array_foreach(json_object_get(manifest, "files"), index, file)
+    {
+        const char *path = json_string_value(json_object_get(file, "path"));
+        if (status == STATUS_OK && strcmp(path, MANIFEST_DUMP) != 0)
+            status = copy_file(directory, data_directory, path, json_string_value(json_object_get(file, "sha256")),
+                               NULL, error);
+    }
+    return status;
+}
+
+enum status restore_database(struct connection *connection, const char *conninfo, const char *directory,
+                             const char *data_directory, const json_t *manifest, struct error *error)
+{
+    char from[PATH_MAX], to[PATH_MAX];
+    enum status status = backup_rows_check_empty(connection, error);
+    if (status != STATUS_OK) return status;
+    const int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return error_set_errno(error, "cannot open the backup");
+    status = tools_restore(conninfo, fd, MANIFEST_DUMP, error);
+    (void)close(fd);
+    if (status != STATUS_OK) return status;
+    (void)snprintf(from, sizeof from, "%s/checkpoints/",
+                   json_string_value(json_object_get(manifest, "data_directory")));
+    (void)snprintf(to, sizeof to, "%s/checkpoints/", data_directory);
+    return backup_rows_move(connection, from, to, error);
+}
+
+enum status restore_finish(const char *data_directory, struct error *error)
+{
+    char marker[PATH_MAX];
+    const enum status status = marker_path(data_directory, marker, error);
+    if (status != STATUS_OK) return status;
+    const int fd = open(data_directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const bool done = fd >= 0 && unlink(marker) == 0 && fsync(fd) == 0;
+    if (fd >= 0) (void)close(fd);
+    return done ? STATUS_OK : error_set_errno(error, "cannot take away " RESTORE_MARKER);
+}
+
+enum status restore_check_finished(const char *data_directory, struct error *error)
+{
+    char marker[PATH_MAX];
+    const enum status status = marker_path(data_directory, marker, error);
+    if (status != STATUS_OK || access(marker, F_OK) != 0) return status;
+    return error_set(error, STATUS_CONFLICT,
+                     "a restore into %.300s was not finished (" RESTORE_MARKER
+                     "): delete what is in it and restore again",
+                     data_directory);
+}

@@ -1,0 +1,30 @@
+/* restore.h: a backup put back, in steps: check it, copy its files, fill the database. */
+#ifndef BACKUP_RESTORE_H
+#define BACKUP_RESTORE_H
+
+#include "postgres/connection.h"
+
+/* In a data directory while a restore fills it: nothing starts there. */
+#define RESTORE_MARKER "restore.unfinished"
+
+/* Reads all of the backup and of the data directory's state; changes nothing. The caller owns *manifest (json_decref).
+ * STATUS_CONFLICT: the data directory is not empty (for a backup without files: has a database); STATUS_CORRUPT: the
+ * backup is damaged, or a file that should have stayed in the data directory is. */
+MUST_CHECK enum status restore_check(const char *directory, const char *data_directory, int schema, json_t **manifest,
+                                     struct error *error);
+
+/* Marks the data directory and copies the files. */
+MUST_CHECK enum status restore_files(const char *directory, const char *data_directory, const json_t *manifest,
+                                     struct error *error);
+
+/* Fills the database, which must be empty; the checkpoints of the backup lie below `data_directory` now. */
+MUST_CHECK enum status restore_database(struct connection *connection, const char *conninfo, const char *directory,
+                                        const char *data_directory, const json_t *manifest, struct error *error);
+
+/* Takes the mark away, when all is durable. */
+MUST_CHECK enum status restore_finish(const char *data_directory, struct error *error);
+
+/* STATUS_CONFLICT while the data directory is marked. */
+MUST_CHECK enum status restore_check_finished(const char *data_directory, struct error *error);
+
+#endif

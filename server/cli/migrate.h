@@ -1,0 +1,24 @@
+/* migrate.h: the schema brought up to this binary's, after a backup of the private database. */
+#ifndef CLI_MIGRATE_H
+#define CLI_MIGRATE_H
+
+#include "cli/place.h"
+
+#define MIGRATE_NO_BACKUP                                                   \
+    {                                                                       \
+        "--no-backup", NULL, "DELTAQ_NO_BACKUP", NULL, false,               \
+            "Do not back the private database up before its schema changes" \
+    }
+
+/* migrations_apply. When that will change the schema of the private database of `data_directory` (NULL: the database is
+ * somebody else's), a backup of it is made first, unless the options say otherwise; if it cannot be made nothing is
+ * changed. */
+MUST_CHECK enum status migrate_schema(const struct options *options, struct connection *connection,
+                                      const char *conninfo, const char *data_directory, int *applied,
+                                      struct error *error);
+
+/* The same for the database of a small command. */
+MUST_CHECK enum status migrate_database(const struct options *options, struct place_database *database, int *applied,
+                                        struct error *error);
+
+#endif

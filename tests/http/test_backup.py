@@ -1,0 +1,297 @@
+"""Backups: made while runs go on, whole or nothing, and put back elsewhere with the same answers."""
+
+import hashlib
+import json
+import random
+import shutil
+import signal
+import subprocess
+import time
+
+import models
+import pytest
+from service import BINARY, ROOT, Service
+
+LISTS = ("trajectories", "checkpoints", "datasets", "runs", "sweeps", "webhooks", "gates")
+
+
+def tool(*arguments):
+    return subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True, timeout=180)
+
+
+def done(*arguments):
+    ended = tool(*arguments)
+    assert ended.returncode == 0, ended.stderr
+    return ended
+
+
+def psql(data, text):
+    command = ["psql", "-XAtqv", "ON_ERROR_STOP=1", "-h", data / "pg" / "socket", "-U", "deltaq", "deltaq"]
+    return subprocess.run(command, input=text, capture_output=True, text=True, check=True).stdout
+
+
+def items(service, path):
+    found = []
+    while path:
+        page = service.get(path).json
+        found += page["items"]
+        path = page.get("next")
+    return found
+
+
+def documents(service, runs):
+    """Of every run its document, its events and the bytes of its artifacts."""
+    found = {}
+    for run in runs:
+        path = f"/v1/runs/{run}"
+        found[path] = service.get(path).body
+        for artifact in service.get(f"{path}/artifacts").json["items"]:
+            body = service.get(f"{path}/artifacts/{artifact['name']}").body
+            assert hashlib.sha256(body).hexdigest() == artifact["sha256"]
+            found[path, artifact["name"]] = body
+    return {key: body.replace(str(service.data).encode(), b"DATA") for key, body in found.items()}
+
+
+def lists(service):
+    found = {name: items(service, f"/v1/{name}?limit=3") for name in LISTS}
+    found["measurements"] = items(service, "/v1/measurements?limit=100")
+    return json.loads(json.dumps(found).replace(str(service.data), "DATA"))
+
+
+def post(service, lab, seed, force=True):
+    params = {"checkpoint": lab["checkpoint"], "method": {"name": "gptq", "bits": 3, "group_size": 16}, "evaluation": {"dataset": "held"},
+              "calibration": {"dataset": "calibration"}, "seed": seed, "export": "gptq" if seed % 2 else "dequantized"}
+    answer = service.post("/v1/runs", {"kind": "quantize", "params": params, "force": force})
+    assert answer.status in (200, 202), answer.body
+    return answer.json["id"]
+
+
+@pytest.fixture(scope="module")
+def lab(tmp_path_factory):
+    """A server with runs that ended and left artifacts and a checkpoint."""
+    service = Service(tmp_path_factory.mktemp("lab"), "--threads", "1")
+    try:
+        found = {"service": service, "checkpoint": service.checkpoint(models.write_llama(service.files / "tiny", seed=3, num_key_value_heads=4), "lab", "one", step=1)["id"]}
+        service.sequences("held", models.rows(4, 24, seed=1))
+        service.sequences("calibration", models.rows(8, 24, seed=2))
+        found["ended"] = [post(service, found, seed) for seed in range(4)]
+        for run in found["ended"]:
+            document = service.wait(run)
+            assert document["state"] == "succeeded", document
+        yield found
+    finally:
+        service.stop()
+
+
+def restored(directory, backup, *options):
+    """A server on what `backup` has; below another data directory."""
+    directory.mkdir(exist_ok=True)
+    done("restore", backup, "--data-dir", directory / "data")
+    return Service(directory, "--threads", "1", *options)
+
+
+def test_a_backup_while_runs_go_on_gives_the_same_answers_elsewhere(lab, tmp_path):
+    service, before = lab["service"], documents(lab["service"], lab["ended"])
+    flying = [post(service, lab, seed) for seed in range(4, 24)]
+    service.wait(flying[0])
+    done("backup", tmp_path / "copy", "--data-dir", service.data)
+    assert service.get(f"/v1/runs/{flying[-1]}").json["state"] in ("queued", "running"), "the backup outlasted the runs: nothing was shown"
+    for run in flying:
+        assert service.wait(run)["state"] == "succeeded"
+    other = restored(tmp_path / "other", tmp_path / "copy", "--root", service.files)
+    try:
+        assert {run["id"] for run in items(other, "/v1/runs?limit=50")} >= {*lab["ended"], *flying}
+        assert documents(other, lab["ended"]) == before
+        states = [other.wait(run)["state"] for run in flying]  # those that were in flight run again
+        assert states == ["succeeded"] * len(flying)
+        assert [other.get(f"/v1/runs/{run}").json["result"]["loss_q"] for run in flying] == [
+            service.get(f"/v1/runs/{run}").json["result"]["loss_q"] for run in flying]
+        written = [c for c in items(other, "/v1/checkpoints?limit=50") if str(other.data) in json.dumps(c)]
+        assert written, "no checkpoint that a run wrote lies below the new data directory"
+        loss = other.run("evaluate", checkpoint=written[0]["id"], dataset="held")
+        assert loss["state"] == "succeeded", loss["error"]
+    finally:
+        other.stop()
+
+
+def test_a_backup_at_rest_gives_every_list_and_document(lab, tmp_path):
+    service = lab["service"]
+    done("backup", tmp_path / "copy", "--data-dir", service.data)
+    expected, every = lists(service), documents(service, [run["id"] for run in items(service, "/v1/runs?limit=50")])
+    other = restored(tmp_path / "other", tmp_path / "copy", "--workers", "0")
+    try:
+        found = lists(other)
+        for name, rows in expected.items():
+            assert found[name] == rows, name
+        assert documents(other, [run["id"] for run in items(other, "/v1/runs?limit=50")]) == every and len(every) > len(lab["ended"])
+    finally:
+        other.stop()
+
+
+@pytest.fixture(scope="module")
+def copy(lab, tmp_path_factory):
+    directory = tmp_path_factory.mktemp("copy") / "copy"
+    done("backup", directory, "--data-dir", lab["service"].data)
+    return directory
+
+
+def flip(path):
+    raw = bytearray(path.read_bytes())
+    raw[len(raw) // 2] ^= 1
+    path.write_bytes(raw)
+
+
+def first(directory, pattern):
+    return sorted(path for path in directory.glob(pattern) if path.is_file())[0]
+
+
+@pytest.mark.parametrize("damage", ["dump", "artifact", "checkpoint", "manifest", "cut", "lost", "unfinished"])
+def test_a_damaged_backup_is_refused_before_anything_is_written(copy, tmp_path, damage):
+    spoiled = shutil.copytree(copy, tmp_path / "spoiled")
+    if damage == "cut":
+        with open(spoiled / "database.dump", "r+b") as dump:
+            dump.truncate(dump.seek(0, 2) - 1)
+    elif damage in ("lost", "unfinished"):
+        (first(spoiled, "artifacts/*") if damage == "lost" else spoiled / "manifest.json").unlink()
+    else:
+        flip({"dump": spoiled / "database.dump", "artifact": first(spoiled, "artifacts/*"), "checkpoint": first(spoiled, "checkpoints/**/*"),
+              "manifest": spoiled / "manifest.json"}[damage])
+    ended = tool("restore", spoiled, "--data-dir", tmp_path / "data")
+    assert ended.returncode == 1 and ("damaged" in ended.stderr or "not whole" in ended.stderr or "not finished" in ended.stderr), ended.stderr
+    assert not any((tmp_path / "data").iterdir())
+
+
+def test_nothing_is_restored_over_what_is_there(lab, copy, tmp_path):
+    (tmp_path / "data").mkdir()
+    (tmp_path / "data" / "mine").write_text("kept")
+    ended = tool("restore", copy, "--data-dir", tmp_path / "data")
+    assert ended.returncode == 1 and "is not empty" in ended.stderr
+    assert [path.name for path in (tmp_path / "data").iterdir()] == ["mine"]
+    ended = tool("backup", copy, "--data-dir", lab["service"].data)
+    assert ended.returncode == 1 and "is not empty" in ended.stderr and (copy / "manifest.json").exists()
+
+
+def test_a_file_that_is_gone_or_damaged_fails_the_backup_and_is_named(lab, tmp_path):
+    service = lab["service"]
+    for path in (first(service.data, "artifacts/*"), first(service.data, "checkpoints/**/*.safetensors")):
+        raw = path.read_bytes()
+        if path.parent.name == "artifacts":
+            flip(path)
+            ended = tool("backup", tmp_path / "copy", "--data-dir", service.data)
+            assert ended.returncode == 1 and path.name in ended.stderr and "damaged" in ended.stderr
+            path.unlink()
+        else:
+            shutil.move(path.parent, tmp_path / "aside")
+        ended = tool("backup", tmp_path / "copy", "--data-dir", service.data)
+        assert ended.returncode == 1 and (path.name in ended.stderr or path.parent.name in ended.stderr), ended.stderr
+        assert not (tmp_path / "copy").exists()
+        if path.parent.name == "artifacts":
+            path.write_bytes(raw)
+        else:
+            shutil.move(tmp_path / "aside", path.parent)
+
+
+def killed_after(seconds, *arguments):
+    process = subprocess.Popen([BINARY, *map(str, arguments)], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    try:
+        return process.wait(timeout=seconds)
+    except subprocess.TimeoutExpired:
+        process.send_signal(signal.SIGKILL)
+        return process.wait()
+
+
+def test_a_backup_that_is_killed_leaves_nothing_that_looks_whole(lab, tmp_path):
+    began = time.monotonic()
+    done("backup", tmp_path / "timed", "--data-dir", lab["service"].data)
+    took, chance, killed = time.monotonic() - began, random.Random(7), 0
+    for i in range(25):
+        copy = tmp_path / f"copy{i}"
+        code = killed_after(chance.uniform(0.02, took), "backup", copy, "--data-dir", lab["service"].data)
+        if code == 0:
+            continue
+        killed += 1
+        assert not (copy / "manifest.json").exists() or code == -signal.SIGKILL
+        ended = tool("restore", copy, "--data-dir", tmp_path / "data")
+        if (copy / "manifest.json").exists():  # killed after its last step: it must be whole
+            assert ended.returncode == 0, ended.stderr
+            shutil.rmtree(tmp_path / "data")
+        else:
+            assert ended.returncode == 1 and "no backup, or one that was not finished" in ended.stderr
+    assert killed >= 5
+
+
+def test_a_restore_that_is_killed_leaves_a_directory_that_nothing_starts_in(copy, tmp_path):
+    chance, killed = random.Random(8), 0
+    for i in range(6):
+        data = tmp_path / f"data{i}"
+        if killed_after(chance.uniform(0.1, 1.5), "restore", copy, "--data-dir", data) == 0:
+            continue
+        if not data.exists() or not any(data.iterdir()):
+            continue
+        killed += 1
+        for command in (["serve", "--listen", "127.0.0.1:0"], ["migrate"], ["restore", copy], ["token", "list"]):
+            ended = tool(*command, "--data-dir", data)
+            assert ended.returncode == 1 and "was not finished" in ended.stderr, (command, ended.stderr)
+    assert killed >= 2
+
+
+# ---- before migrations ----
+
+
+def earlier_schema(data):
+    """Turns the database of `data`, which a server holds, into one that lacks the newest step."""
+    steps = sorted((ROOT / "sql").glob("*.sql"))
+    text = "drop schema public cascade; create schema public;\n"
+    text += "create table schema_migrations (number integer primary key, name text not null, sha256 text not null,"
+    text += " applied_at timestamptz not null default clock_timestamp());\n"
+    for step in steps[:-1]:
+        sql = step.read_text()
+        hashed = hashlib.sha256(sql.encode()).hexdigest()
+        text += f"begin;\n{sql}\n;insert into schema_migrations (number, name, sha256) values ({int(step.name[:4])}, '{step.stem}', '{hashed}');\ncommit;\n"
+    psql(data, text)
+    return int(steps[-2].name[:4])
+
+
+def test_the_private_database_is_backed_up_before_its_schema_changes(tmp_path):
+    service = Service(tmp_path, "--workers", "0")
+    made, number = tmp_path / "data" / "backups", None
+    try:
+        for i in range(4):
+            number = earlier_schema(service.data)
+            psql(service.data, f"insert into datasets (name, format, definition) values ('before-{i}', 'text', '{{}}')")
+            if i == 2:
+                (made / "20000101T000000Z-schema-1").mkdir()  # what a killed one leaves
+            if i == 3:
+                before = sorted(made.iterdir())
+                done("migrate", "--data-dir", service.data, "--no-backup")
+                assert sorted(made.iterdir()) == before
+            else:
+                assert "backed the database up" in done("migrate", "--data-dir", service.data).stderr
+                time.sleep(1.1)  # its name has seconds
+        assert "backed" not in done("migrate", "--data-dir", service.data).stderr
+        kept = sorted(made.iterdir())
+        assert len(kept) == 2 and all(path.name.endswith(f"Z-schema-{number}") and (path / "manifest.json").exists() for path in kept)
+    finally:
+        service.stop()
+    ended = tool("restore", kept[-1], "--data-dir", service.data)
+    assert ended.returncode == 1 and "move its directory pg away" in ended.stderr
+    (service.data / "pg").rename(tmp_path / "pg")
+    done("restore", kept[-1], "--data-dir", service.data)
+    service.start()
+    try:
+        assert psql(service.data, "select name from datasets").split() == ["before-2"]
+        assert service.get("/readyz").status == 200
+    finally:
+        service.stop()
+
+
+def test_without_a_backup_the_schema_stays(tmp_path):
+    service = Service(tmp_path, "--workers", "0")
+    try:
+        number = earlier_schema(service.data)
+        (service.data / "backups").write_text("in the way")
+        ended = tool("migrate", "--data-dir", service.data)
+        assert ended.returncode == 1 and "--no-backup" in ended.stderr
+        assert psql(service.data, "select max(number) from schema_migrations").strip() == str(number)
+    finally:
+        service.stop()
