@@ -6,8 +6,9 @@
 
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
-enum { NAME_MAX_BYTES = 200, ADDRESS_MAX = 8192, PAGE_MAX = 1000 };
+enum { NAME_MAX_BYTES = 200, ADDRESS_MAX = 8192, PAGE_MAX = 1000, TAGS_MAX = 16 };
 
 enum status answer_faults(struct response *response, const struct faults *faults, struct error *error)
 {
@@ -77,7 +78,57 @@ enum status answer_page(const struct request *request, struct page *out, struct 
 {
     int64_t limit = 0;
     const enum status status = request_query_integer(request, "limit", 100, 1, PAGE_MAX, &limit, error);
-    *out = (struct page){.limit = (int)limit, .cursor = request_query(request, "cursor")};
+    *out = (struct page){
+        .limit = (int)limit, .cursor = request_query(request, "cursor"), .sort = request_query(request, "sort")};
+    return status;
+}
+
+enum status answer_tags(const struct request *request, json_t **out, struct error *error)
+{
+    const char *tag;
+    for (size_t i = 0; (tag = request_query_at(request, "tag", i)) != NULL; i++) {
+        const size_t length = strcspn(tag, ":");
+        if (length == 0 || i == TAGS_MAX)
+            return request_query_fault(error, "tag", "expected KEY or KEY:VALUE, at most %d times", TAGS_MAX);
+        if (*out == NULL) *out = json_array();
+        json_t *value = tag[length] == ':' ? json_string(tag + length + 1) : json_null();
+        if (json_array_append_new(*out, json_pack("{ss% so}", "key", tag, length, "value", value)) != 0)
+            return error_set(error, STATUS_NO_MEMORY, "no memory for a filter");
+    }
+    return STATUS_OK;
+}
+
+/* A day, or a time of UTC to the second, in milliseconds since 1970. */
+static enum status query_time(const struct request *request, const char *field, int64_t fallback, int64_t *out,
+                              struct error *error)
+{
+    const char *text = request_query(request, field);
+    struct tm given = {0};
+    *out = fallback;
+    if (text == NULL) return STATUS_OK;
+    const char *end = strptime(text, strchr(text, 'T') != NULL ? "%Y-%m-%dT%H:%M:%SZ" : "%Y-%m-%d", &given);
+    struct tm read = given;
+    const time_t seconds = end != NULL && *end == '\0' ? timegm(&read) : -1;
+    if (seconds < 0 || read.tm_mday != given.tm_mday || read.tm_sec != given.tm_sec)
+        return request_query_fault(error, field,
+                                   "expected a day (2026-01-31) or a time of UTC (2026-01-31T12:00:00Z)"
+                                   " from 1970 on, found \"%.40s\"",
+                                   text);
+    *out = (int64_t)seconds * 1000;
+    return STATUS_OK;
+}
+
+enum status answer_filter(const struct request *request, struct list_filter *out, json_t **tags, struct error *error)
+{
+    *out = (struct list_filter){.name = request_query(request, "name")};
+    *tags = NULL;
+    enum status status = request_query_integer(request, "step_from", 0, 0, INT64_MAX, &out->step_from, error);
+    if (status == STATUS_OK)
+        status = request_query_integer(request, "step_to", INT64_MAX, 0, INT64_MAX, &out->step_to, error);
+    if (status == STATUS_OK) status = query_time(request, "created_from", 0, &out->created_from, error);
+    if (status == STATUS_OK) status = query_time(request, "created_to", INT64_MAX, &out->created_to, error);
+    if (status == STATUS_OK) status = answer_tags(request, tags, error);
+    out->tags = *tags;
     return status;
 }
 

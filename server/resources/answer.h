@@ -31,7 +31,16 @@ MUST_CHECK enum status answer_check_metric(const char *name, const char *field, 
 MUST_CHECK enum status answer_query_boolean(const struct request *request, const char *field, bool *out,
                                             struct error *error);
 
-/* limit and cursor of a list. */
+/* tag=KEY or tag=KEY:VALUE, as often as needed: [{"key", "value" or null}], NULL without any. *out is NULL before, and
+ * the caller's afterwards, also on failure. */
+MUST_CHECK enum status answer_tags(const struct request *request, json_t **out, struct error *error);
+
+/* name, tag, step_from, step_to, created_from and created_to of a list, as far as its route allows them. *out lends
+ * *tags, which the caller owns, also on failure. */
+MUST_CHECK enum status answer_filter(const struct request *request, struct list_filter *out, json_t **tags,
+                                     struct error *error);
+
+/* limit, cursor and sort of a list. */
 MUST_CHECK enum status answer_page(const struct request *request, struct page *out, struct error *error);
 
 /* Answers 200 with a page of the store (takes it, also on failure): its cursor becomes an address, in "next" and in a

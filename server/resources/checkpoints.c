@@ -163,12 +163,15 @@ enum status checkpoints_list(struct http_context *context, const struct request 
 {
     struct page page;
     struct list_view view;
-    json_t *document = NULL;
+    struct list_filter filter;
+    json_t *document = NULL, *tags = NULL;
     enum status status = answer_page(request, &page, error);
     if (status == STATUS_OK) status = list_view_read(request, fields, &view, error);
+    if (status == STATUS_OK) status = answer_filter(request, &filter, &tags, error);
     if (status == STATUS_OK)
-        status = checkpoint_list(application_connection(context), request_query(request, "trajectory"), &page,
+        status = checkpoint_list(application_connection(context), request_query(request, "trajectory"), &filter, &page,
                                  &document, error);
+    json_decref(tags);
     return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
 }
 

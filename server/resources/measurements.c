@@ -13,7 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRAJECTORIES_MAX = 32, METRICS_MAX = 32, TAGS_MAX = 16, PAGE_WHOLE = 1000 };
+enum { TRAJECTORIES_MAX = 32, METRICS_MAX = 32, PAGE_WHOLE = 1000 };
 
 enum form { FORM_JSON, FORM_NDJSON, FORM_CSV };
 
@@ -65,22 +65,6 @@ static enum status read_form(const struct request *request, enum form *out, stru
                            "there are application/json, application/x-ndjson and text/csv, and Accept takes none");
 }
 
-/* tag=KEY or tag=KEY:VALUE, as often as needed. */
-static enum status read_tags(const struct request *request, json_t **out, struct error *error)
-{
-    const char *tag;
-    for (size_t i = 0; (tag = request_query_at(request, "tag", i)) != NULL; i++) {
-        const size_t length = strcspn(tag, ":");
-        if (length == 0 || i == TAGS_MAX)
-            return request_query_fault(error, "tag", "expected KEY or KEY:VALUE, at most %d times", TAGS_MAX);
-        if (*out == NULL && (*out = json_array()) == NULL) return no_memory(error);
-        json_t *value = tag[length] == ':' ? json_string(tag + length + 1) : json_null();
-        if (json_array_append_new(*out, json_pack("{ss% so}", "key", tag, length, "value", value)) != 0)
-            return no_memory(error);
-    }
-    return STATUS_OK;
-}
-
 static enum status read_metrics(const struct request *request, json_t **metrics, struct error *error)
 {
     const char *name;
@@ -109,7 +93,7 @@ static enum status read_filter(const struct request *request, struct table *tabl
     if (status == STATUS_OK)
         status = request_query_integer(request, "step_to", INT64_MAX, 0, INT64_MAX, &filter->step_to, error);
     if (status == STATUS_OK) status = read_metrics(request, &table->metrics, error);
-    if (status == STATUS_OK) status = read_tags(request, &table->tags, error);
+    if (status == STATUS_OK) status = answer_tags(request, &table->tags, error);
     if (status != STATUS_OK) return status;
     for (const char *name; (name = request_query_at(request, "trajectory", filter->trajectory_count)) != NULL;) {
         if (filter->trajectory_count == TRAJECTORIES_MAX)

@@ -11,11 +11,16 @@
 
 static const char *const no_query[] = {NULL};
 static const char *const page_query[] = {"limit", "cursor", NULL};
-static const char *const trajectories_query[] = {"archived", "fields", "view", "limit", "cursor", NULL};
-static const char *const checkpoints_query[] = {"trajectory", "fields", "view", "limit", "cursor", NULL};
-static const char *const runs_query[] = {"kind",   "state", "checkpoint", "trajectory", "sweep",
-                                         "fields", "view",  "limit",      "cursor",     NULL};
-static const char *const sweeps_query[] = {"fields", "view", "limit", "cursor", NULL};
+static const char *const trajectories_query[] = {"archived", "name", "created_from", "created_to", "sort",
+                                                 "fields",   "view", "limit",        "cursor",     NULL};
+static const char *const checkpoints_query[] = {"trajectory",   "name",       "tag",  "step_from", "step_to",
+                                                "created_from", "created_to", "sort", "fields",    "view",
+                                                "limit",        "cursor",     NULL};
+static const char *const runs_query[] = {"kind",   "state",     "checkpoint", "trajectory",   "sweep",      "name",
+                                         "tag",    "step_from", "step_to",    "created_from", "created_to", "sort",
+                                         "fields", "view",      "limit",      "cursor",       NULL};
+static const char *const sweeps_query[] = {"name", "created_from", "created_to", "sort", "fields",
+                                           "view", "limit",        "cursor",     NULL};
 static const char *const wait_query[] = {"wait", NULL};
 static const char *const discover_query[] = {"repo", "match", NULL};
 static const char *const curves_query[] = {"trajectory", "metric",   "x",           "method", "bits",

@@ -62,10 +62,13 @@ enum status sweeps_list(struct http_context *context, const struct request *requ
 {
     struct page page;
     struct list_view view;
-    json_t *document = NULL;
+    struct list_filter filter;
+    json_t *document = NULL, *tags = NULL;
     enum status status = answer_page(request, &page, error);
     if (status == STATUS_OK) status = list_view_read(request, fields, &view, error);
-    if (status == STATUS_OK) status = sweep_list(application_connection(context), &page, &document, error);
+    if (status == STATUS_OK) status = answer_filter(request, &filter, &tags, error);
+    if (status == STATUS_OK) status = sweep_list(application_connection(context), &filter, &page, &document, error);
+    json_decref(tags);
     return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
 }
 

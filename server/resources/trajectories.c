@@ -31,13 +31,16 @@ enum status trajectories_list(struct http_context *context, const struct request
 {
     struct page page;
     struct list_view view;
+    struct list_filter filter;
     bool archived = false;
-    json_t *document = NULL;
+    json_t *document = NULL, *tags = NULL;
     enum status status = answer_page(request, &page, error);
     if (status == STATUS_OK) status = list_view_read(request, fields, &view, error);
+    if (status == STATUS_OK) status = answer_filter(request, &filter, &tags, error);
     if (status == STATUS_OK) status = answer_query_boolean(request, "archived", &archived, error);
     if (status == STATUS_OK)
-        status = trajectory_list(application_connection(context), archived, &page, &document, error);
+        status = trajectory_list(application_connection(context), archived, &filter, &page, &document, error);
+    json_decref(tags);
     return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
 }
 

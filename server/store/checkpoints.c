@@ -193,20 +193,53 @@ enum status checkpoint_files(struct connection *connection, const char *referenc
     return show(connection, "select c.files from checkpoints c where c.id = $1", reference, document, error);
 }
 
-enum status checkpoint_list(struct connection *connection, const char *trajectory, const struct page *page,
-                            json_t **document, struct error *error)
+#define NAMED   LIST_NAMED("c.name", "$4")
+#define TAGGED  LIST_TAGGED("c.tags", "$5")
+#define STEPS   LIST_STEPS("c.step", "$6", "$7")
+#define CREATED LIST_CREATED("c.created_at", "$8", "$9")
+#define FITS    " and ($3 = '' or c.trajectory = $3)" NAMED TAGGED STEPS CREATED
+#define LISTED(behind, order) \
+    LIST_BY("", "select c.number, " DOCUMENT FROM " where ($2::bigint is null or " behind ")" FITS, order)
+#define STEP "coalesce(c.step, 9223372036854775807)" /* an index has it so */
+static const struct list_order orders[] = {
+    {.name = "-created", .sql = LISTED("c.number < $2", "c.number desc")},
+    {.name = "created", .sql = LISTED("c.number > $2", "c.number")},
+    {.name = "step",
+     .sql = LISTED("(" STEP ", c.number) > ($10::bigint, $2)", STEP ", c.number"),
+     .key = "select " STEP "::text from checkpoints c where c.number = $1",
+     .of_trajectory = true},
+    {.name = "-step",
+     .sql = LISTED("(" STEP ", c.number) < ($10::bigint, $2)", STEP " desc, c.number desc"),
+     .key = "select " STEP "::text from checkpoints c where c.number = $1",
+     .of_trajectory = true},
+    {.name = "name",
+     .sql = LISTED("(c.name, c.number) > ($10, $2)", "c.name, c.number"),
+     .key = "select name from checkpoints where number = $1",
+     .of_trajectory = true},
+    {.name = "-name",
+     .sql = LISTED("(c.name, c.number) < ($10, $2)", "c.name desc, c.number desc"),
+     .key = "select name from checkpoints where number = $1",
+     .of_trajectory = true},
+    {0},
+};
+
+enum status checkpoint_list(struct connection *connection, const char *trajectory, const struct list_filter *filter,
+                            const struct page *page, json_t **document, struct error *error)
 {
     enum status status;
     struct store_id id = {""};
-    int64_t limit, before;
+    struct list_place place;
     *document = NULL;
-    if ((status = page_read(page, &limit, &before, error)) != STATUS_OK) return status;
+    status = list_place_find(connection, page, orders, trajectory != NULL, &place, error);
+    if (status != STATUS_OK) return status;
     if (trajectory != NULL && (status = trajectory_resolve(connection, trajectory, &id, error)) != STATUS_OK)
         return status;
     return connection_query_json(
-        connection,
-        LIST_OF("select c.number, " DOCUMENT FROM " where c.number < $2 and ($3 = '' or c.trajectory = $3)"),
-        VALUES(value_integer(limit), value_integer(before), value_text(id.text)), document, error);
+        connection, place.order->sql,
+        VALUES(value_integer(place.limit), list_place_number(&place), value_text(id.text), value_text(filter->name),
+               value_json(filter->tags), value_integer(filter->step_from), value_integer(filter->step_to),
+               value_integer(filter->created_from), value_integer(filter->created_to), list_place_key(&place)),
+        document, error);
 }
 
 enum status checkpoint_of_trajectory(struct connection *connection, const char *trajectory, struct checkpoint **out,

@@ -58,8 +58,9 @@ MUST_CHECK enum status checkpoint_get(struct connection *connection, const char 
 MUST_CHECK enum status checkpoint_files(struct connection *connection, const char *reference, json_t **document,
                                         struct error *error);
 /* `trajectory`: reference or NULL for all. */
-MUST_CHECK enum status checkpoint_list(struct connection *connection, const char *trajectory, const struct page *page,
-                                       json_t **document, struct error *error);
+MUST_CHECK enum status checkpoint_list(struct connection *connection, const char *trajectory,
+                                       const struct list_filter *filter, const struct page *page, json_t **document,
+                                       struct error *error);
 /* All checkpoints of a trajectory by step; those without a step come last: *out is malloc'ed and the caller's
  * (free). */
 MUST_CHECK enum status checkpoint_of_trajectory(struct connection *connection, const char *trajectory,

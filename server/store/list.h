@@ -1,15 +1,59 @@
-/* list.h: the SQL around every list. `inner` selects (number, document) in any order, with $1 the limit and $2 the
- * cursor ("number < $2"), and has no order or limit of its own. One row more than asked for tells whether there is a
- * next page. `first` are queries before it (WITH) that choose what it shows. */
+/* list.h: the SQL around every list. `inner` selects (number, document), with $1 the limit and $2 the cursor, and has
+ * no order or limit of its own. One row more than asked for tells whether there is a next page, whose cursor is the
+ * number of the last row shown. `first` are queries before it (WITH, each with a comma behind it) that choose what it
+ * shows. */
 #ifndef STORE_LIST_H
 #define STORE_LIST_H
 
-#define LIST_OF(inner)          "with page (number, document) as (" inner LIST_END
-#define LIST_WITH(first, inner) "with " first ", page (number, document) as (" inner LIST_END
-#define LIST_END                                                                                                      \
-    " order by 1 desc limit $1 + 1),"                                                                                 \
-    " shown as (select * from page order by number desc limit $1)"                                                    \
-    " select json_build_object('items', coalesce((select json_agg(document order by number desc) from shown), '[]')," \
-    " 'next', case when (select count(*) from page) > $1 then (select min(number)::text from shown) end)"
+#include "store/store.h"
+
+#define LIST_OF(inner) LIST_BY("", inner, "1 desc")
+#define LIST_BY(first, inner, order)                                                                   \
+    "with " first "page as (select row_number() over () as place, p.* from (" inner " order by " order \
+    " limit $1 + 1) p (number, document))"                                                             \
+    " select json_build_object('items',"                                                               \
+    " coalesce((select json_agg(document order by place) from page where place <= $1), '[]'), 'next'," \
+    " (select number::text from page where place = $1 and (select count(*) from page) > $1))"
+
+/* Conditions of lists that are filtered; `n` is a parameter, "$4". */
+#define LIST_NAMED(column, n)                                                         \
+    " and (" n "::text is null or " column " like replace(replace(replace(replace(" n \
+    ", '\\', '\\\\'), '%', '\\%'), '_', '\\_'), '*', '%'))"
+#define LIST_CREATED(column, from, to)                                              \
+    " and (" from " = 0 or " column " >= to_timestamp(" from " / 1000.0)) and (" to \
+    " = 9223372036854775807 or " column " < to_timestamp(" to " / 1000.0))"
+#define LIST_STEPS(column, from, to) \
+    " and (" from " = 0 or " column " >= " from ") and (" to " = 9223372036854775807 or " column " <= " to ")"
+#define LIST_TAGGED(column, n)                                                                              \
+    " and not exists (select 1 from json_array_elements(" n                                                 \
+    "::json) f where case when f ->> 'value' is null then " column " -> (f ->> 'key') is null else " column \
+    " ->> (f ->> 'key') is distinct from f ->> 'value' end)"
+
+/* One order that a list can have. The first of a table is the usual one. */
+struct list_order {
+    const char *name;       /* as `sort` has it; NULL ends a table */
+    const char *sql;        /* the list, with $2 null on the first page */
+    const char *sql_narrow; /* the same of one trajectory, where that is another query */
+    const char *key;        /* the order's value in the row with number $1, as text; NULL: the number itself */
+    bool of_trajectory;     /* an index serves it within one trajectory alone */
+};
+
+/* Where a page begins. */
+struct list_place {
+    const struct list_order *order;
+    int64_t limit, number;
+    bool first;    /* no number, no key */
+    char key[401]; /* "": the order needs none */
+};
+
+/* Finds the order that the page wants, and the place behind its cursor. `within`: the list is of one trajectory.
+ * STATUS_INVALID at "/sort", "/limit" and "/cursor", there also when the row that it names is gone. */
+MUST_CHECK enum status list_place_find(struct connection *connection, const struct page *page,
+                                       const struct list_order *orders, bool within, struct list_place *out,
+                                       struct error *error);
+
+/* The place as $2 and as the key of its order. */
+struct value list_place_number(const struct list_place *place);
+struct value list_place_key(const struct list_place *place);
 
 #endif

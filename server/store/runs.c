@@ -214,21 +214,48 @@ static enum status filter_ids(struct connection *connection, const struct run_fi
 }
 
 /* Which runs a page shows is found before any document is made. The runs of a trajectory have an index of their own. */
-#define CHOSEN(from, number)                                                                   \
-    "chosen as (select r.id from " from " and " number " < $2 and ($3 is null or r.kind = $3)" \
-    " and ($4 is null or r.state = $4)"                                                        \
-    " and ($5 = '' or r.id in (select i.run from run_inputs i where i.checkpoint = $5))"       \
-    " and ($7 = '' or r.id in (select w.run from sweep_runs w where w.sweep = $7))"            \
-    " order by " number " desc limit $1 + 1)"
+#define CREATED LIST_CREATED("r.created_at", "$9", "$10")
+#define TAGGED  LIST_TAGGED("c.tags", "$11")
+#define STEPS   LIST_STEPS("c.step", "$12", "$13")
+#define NAMED   LIST_NAMED("c.name", "$15")
+#define CHOSEN(from, behind, order)                                                                                \
+    "chosen as (select r.id from " from " and ($2::bigint is null or " behind ") and ($3 is null or r.kind = $3)"  \
+    " and ($4 is null or r.state = $4)"                                                                            \
+    " and ($5 = '' or r.id in (select i.run from run_inputs i where i.checkpoint = $5))"                           \
+    " and ($7 = '' or r.id in (select w.run from sweep_runs w where w.sweep = $7))" CREATED                        \
+    " and (($11::json is null and $12 = 0 and $13 = 9223372036854775807 and $15::text is null) or exists"          \
+    " (select 1 from run_inputs i join checkpoints c on c.id = i.checkpoint where i.run = r.id" TAGGED STEPS NAMED \
+    "))"                                                                                                           \
+    " order by " order " limit $1 + 1), "
 /* Of a summary: what is no list and no object, and intervals. */
 #define RESULT_SHOWN                                                                                       \
     "case $8 when 'full' then " RESULT " when 'summary' then (select json_object_agg(e.key, e.value) from" \
     " json_each(" RESULT ") e where case json_typeof(e.value) when 'object' then false when 'array' then"  \
     " json_array_length(e.value) = 2 and json_typeof(e.value -> 0) = 'number' else true end) end"
-#define SHOWN "select r.number, " DOCUMENT_WITH(RESULT_SHOWN) FROM " where r.id in (select id from chosen)"
-static const char list_of_all[] = LIST_WITH(CHOSEN("runs r where $6 = ''", "r.number"), SHOWN);
-static const char list_of_trajectory[] =
-    LIST_WITH(CHOSEN("run_trajectories t join runs r on r.id = t.run where t.trajectory = $6", "t.number"), SHOWN);
+#define SHOWN         "select r.number, " DOCUMENT_WITH(RESULT_SHOWN) FROM " where r.id in (select id from chosen)"
+#define OF_TRAJECTORY "run_trajectories t join runs r on r.id = t.run where t.trajectory = $6"
+/* That index has the number in it. */
+#define BY_NUMBER(way, direction)                                                                      \
+    .sql = LIST_BY(CHOSEN("runs r where $6 = ''", "r.number " way " $2", "r.number" direction), SHOWN, \
+                   "r.number" direction),                                                              \
+    .sql_narrow =                                                                                      \
+        LIST_BY(CHOSEN(OF_TRAJECTORY, "t.number " way " $2", "t.number" direction), SHOWN, "r.number" direction)
+#define ENDED(way) "(r.finished_at, r.number) " way " ($14::timestamptz, $2)"
+#define BY_END(way, direction)                                                               \
+    .sql = LIST_BY(CHOSEN("runs r where $6 = '' and r.finished_at is not null", ENDED(way),  \
+                          "r.finished_at" direction ", r.number" direction),                 \
+                   SHOWN, "r.finished_at" direction ", r.number" direction),                 \
+    .sql_narrow = LIST_BY(CHOSEN(OF_TRAJECTORY " and r.finished_at is not null", ENDED(way), \
+                                 "r.finished_at" direction ", r.number" direction),          \
+                          SHOWN, "r.finished_at" direction ", r.number" direction),          \
+    .key = "select finished_at::text from runs where number = $1"
+static const struct list_order orders[] = {
+    {.name = "-created", BY_NUMBER("<", " desc")},
+    {.name = "created", BY_NUMBER(">", "")},
+    {.name = "-finished", BY_END("<", " desc")},
+    {.name = "finished", BY_END(">", "")},
+    {0},
+};
 
 static const char *const results[] = {
     [RUN_RESULT_FULL] = "full", [RUN_RESULT_SUMMARY] = "summary", [RUN_RESULT_NONE] = ""};
@@ -236,16 +263,20 @@ static const char *const results[] = {
 enum status run_list(struct connection *connection, const struct run_filter *filter, const struct page *page,
                      json_t **document, struct error *error)
 {
-    enum status status;
-    int64_t limit, before;
+    struct list_place place;
     struct store_id ids[3];
+    const struct list_filter *list = &filter->list;
     *document = NULL;
-    if ((status = page_read(page, &limit, &before, error)) != STATUS_OK) return status;
-    if ((status = filter_ids(connection, filter, ids, error)) != STATUS_OK) return status;
-    return connection_query_json(connection, filter->trajectory != NULL ? list_of_trajectory : list_of_all,
-                                 VALUES(value_integer(limit), value_integer(before), value_text(filter->kind),
+    enum status status = list_place_find(connection, page, orders, filter->trajectory != NULL, &place, error);
+    if (status == STATUS_OK) status = filter_ids(connection, filter, ids, error);
+    if (status != STATUS_OK) return status;
+    return connection_query_json(connection, filter->trajectory != NULL ? place.order->sql_narrow : place.order->sql,
+                                 VALUES(value_integer(place.limit), list_place_number(&place), value_text(filter->kind),
                                         value_text(filter->state), value_text(ids[0].text), value_text(ids[1].text),
-                                        value_text(ids[2].text), value_text(results[filter->result])),
+                                        value_text(ids[2].text), value_text(results[filter->result]),
+                                        value_integer(list->created_from), value_integer(list->created_to),
+                                        value_json(list->tags), value_integer(list->step_from),
+                                        value_integer(list->step_to), list_place_key(&place), value_text(list->name)),
                                  document, error);
 }
 

@@ -33,6 +33,7 @@ enum run_result { RUN_RESULT_FULL, RUN_RESULT_SUMMARY, RUN_RESULT_NONE };
 
 struct run_filter { /* NULL: any */
     enum run_result result;
+    struct list_filter list; /* name, tags and steps: of a checkpoint that it reads */
     const char *kind, *state;
     const char *checkpoint, *trajectory, *sweep; /* references; unknown ones are STATUS_NOT_FOUND */
 };

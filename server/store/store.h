@@ -21,7 +21,17 @@ struct store_id {
 struct page {
     int limit;          /* 1 to 1,000; 0: 100 */
     const char *cursor; /* from the page before; NULL: the first page. A bad one is STATUS_INVALID at "/cursor" */
+    const char *sort;   /* name of an order, where a list has several; NULL: newest first */
 };
+
+/* What items of a list must be like. Lent. */
+struct list_filter {
+    const char *name;                 /* "*" stands for any text; NULL: any */
+    const json_t *tags;               /* [{"key", "value" or null: any}]; NULL: any */
+    int64_t step_from, step_to;       /* both belong to it; 0 and INT64_MAX: any */
+    int64_t created_from, created_to; /* milliseconds since 1970, the second not part of it; 0 and INT64_MAX: any */
+};
+#define LIST_FILTER_ANY ((struct list_filter){.step_to = INT64_MAX, .created_to = INT64_MAX})
 
 /* What an insertion under a name found. A different thing under the same name is STATUS_CONFLICT. */
 enum store_outcome { STORE_CREATED, STORE_EXISTED };

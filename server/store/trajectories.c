@@ -70,18 +70,34 @@ enum status trajectory_get(struct connection *connection, const char *reference,
     return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
 }
 
-enum status trajectory_list(struct connection *connection, bool archived, const struct page *page, json_t **document,
-                            struct error *error)
+#define NAMED   LIST_NAMED("t.name", "$4")
+#define CREATED LIST_CREATED("t.created_at", "$5", "$6")
+#define FITS    " and (t.archived_at is not null) = $3" NAMED CREATED
+#define LISTED(behind, order)                                                                                      \
+    LIST_BY("", "select t.number, " DOCUMENT " from trajectories t where ($2::bigint is null or " behind ")" FITS, \
+            order)
+static const struct list_order orders[] = {
+    {.name = "-created", .sql = LISTED("t.number < $2", "t.number desc")},
+    {.name = "created", .sql = LISTED("t.number > $2", "t.number")},
+    {.name = "name", .sql = LISTED("t.name > $7", "t.name"), .key = "select name from trajectories where number = $1"},
+    {.name = "-name",
+     .sql = LISTED("t.name < $7", "t.name desc"),
+     .key = "select name from trajectories where number = $1"},
+    {0},
+};
+
+enum status trajectory_list(struct connection *connection, bool archived, const struct list_filter *filter,
+                            const struct page *page, json_t **document, struct error *error)
 {
-    int64_t limit, before;
-    const enum status status = page_read(page, &limit, &before, error);
+    struct list_place place;
+    const enum status status = list_place_find(connection, page, orders, false, &place, error);
     *document = NULL;
     if (status != STATUS_OK) return status;
-    return connection_query_json(connection,
-                                 LIST_OF("select t.number, " DOCUMENT " from trajectories t where t.number < $2"
-                                         " and (t.archived_at is not null) = $3"),
-                                 VALUES(value_integer(limit), value_integer(before), value_boolean(archived)), document,
-                                 error);
+    return connection_query_json(connection, place.order->sql,
+                                 VALUES(value_integer(place.limit), list_place_number(&place), value_boolean(archived),
+                                        value_text(filter->name), value_integer(filter->created_from),
+                                        value_integer(filter->created_to), list_place_key(&place)),
+                                 document, error);
 }
 
 enum status trajectory_set_watch(struct connection *connection, const char *reference, const char *path,
@@ -200,6 +216,7 @@ static enum status delete_body(struct connection *connection, void *context, str
     bool watched;
     enum status status = lock(connection, change->reference, &change->id, &watched, error);
     if (status == STATUS_OK) status = check_unused(connection, &change->id, watched, error);
+    if (status == STATUS_OK) status = connection_script(connection, "set local statement_timeout = 0", error);
     if (status == STATUS_OK)
         status = connection_execute(connection, "delete from checkpoints where trajectory = $1",
                                     VALUES(value_text(change->id.text)), NULL, error);

@@ -62,6 +62,11 @@ REFUSALS = [
     ("(GET|POST)", "/repo$",
      "must be the name of a repository",
      "a part has at most 96 characters: a look ahead, which not all tools have"),
+    ("GET", "/created_(from|to)$", "expected a day", "months have 28 to 31 days, and no time is before 1970"),
+    ("GET", "/sort$", "goes with trajectory", "a schema of one field knows no other"),
+    ("GET", "/view$", "goes without fields", "likewise"),
+    ("GET", "/cursor$", "what the page before ended with is gone", "only numbers that a page gave"),
+    ("GET", "/fields$", "no field|\"[a-z0-9_]+\" comes twice", "the names of an item's fields are those of its schema"),
     ("POST", "/revision$", "must be a branch, a tag or a commit", "git's rules for references make no short pattern"),
     ("POST", r"/files/\d+$", "must be the path of a file in the repository", "nor do those for paths in a repository"),
 ]

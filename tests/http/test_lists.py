@@ -1,5 +1,6 @@
-"""Lists: which fields their items have."""
+"""Lists: which fields their items have, which items there are, and in which order."""
 
+import datetime
 import zlib
 
 import models
@@ -44,7 +45,8 @@ def test_fields_choose_what_items_have(service, lab, what):
 
 @pytest.mark.parametrize("what", LISTS)
 @pytest.mark.parametrize("query,pointer,words", [("fields=id,colour", "/fields", "no field \"colour\"; there are id"), ("fields=id,id", "/fields", "twice"), ("fields=", "/fields", "no field"),
-                                                 ("view=short", "/view", "summary"), ("fields=id&view=summary", "/view", "fields"), ("colour=red", "/colour", "")])
+                                                 ("view=short", "/view", "summary"), ("sort=colour", "/sort", "must be one of -created, created"), ("created_from=yesterday", "/created_from", "a day"),
+                                                 ("created_to=2026-02-31", "/created_to", "a day"), ("created_to=2026-02-01x", "/created_to", "a day"), ("fields=id&view=summary", "/view", "fields"), ("colour=red", "/colour", "")])
 def test_what_a_list_does_not_know_is_refused(service, lab, what, query, pointer, words):
     answer = service.get(f"/v1/{what}?{query}")
     assert answer.status == 422 and answer.pointers == [pointer] and words in answer.json["detail"], answer.body
@@ -83,3 +85,82 @@ def test_runs_name_what_they_are_about(service, lab):
     assert {run["trajectory"] for run in items(service, "/v1/runs?sweep=lists")} == {"lists"}
     both = service.run("average", checkpoints=["lists/step1", "lists-other/step7"], name="lists-average", into="lists-averages")
     assert (both["checkpoint_name"], both["trajectory"]) == (None, None), "of several trajectories none is named"
+
+
+def by_pages(service, address, key="name", limit=1):
+    """What items have under `key`, read in pages of one; all pages together are what one page has."""
+    found, whole = [], items(service, address)
+    address += f"&limit={limit}"
+    while address:
+        page = service.get(address).json
+        assert len(page["items"]) <= limit
+        found += page["items"]
+        address = page["next"]
+    assert found == whole
+    return [item[key] for item in found]
+
+
+@pytest.mark.parametrize("query,expected", [
+    ("trajectory=lists", ["last", "step1", "step5"]), ("trajectory=lists&sort=-created", ["last", "step1", "step5"]), ("trajectory=lists&sort=created", ["step5", "step1", "last"]),
+    ("trajectory=lists&sort=step", ["step1", "step5", "last"]), ("trajectory=lists&sort=-step", ["last", "step5", "step1"]),
+    ("trajectory=lists&sort=name", ["last", "step1", "step5"]), ("trajectory=lists&sort=-name", ["step5", "step1", "last"]),
+    ("trajectory=lists&name=step*", ["step1", "step5"]), ("trajectory=lists&name=*t*", ["last", "step1", "step5"]), ("trajectory=lists&name=st_p1", []), ("trajectory=lists&name=step", []),
+    ("tag=phase:decay&name=step*&trajectory=lists", ["step5"]), ("tag=phase&trajectory=lists&sort=created", ["step5", "step1"]),
+    ("tag=phase:decay&tag=seed:1", ["step5"]), ("tag=seed:2", []), ("trajectory=lists&step_from=2", ["step5"]), ("trajectory=lists&step_to=1", ["step1"]),
+    ("trajectory=lists&step_from=1&step_to=5&sort=step", ["step1", "step5"]),
+])
+def test_checkpoints_are_filtered_and_sorted(service, lab, query, expected):
+    assert by_pages(service, f"/v1/checkpoints?{query}") == expected
+
+
+def test_checkpoints_of_all_trajectories_have_no_step_order(service, lab):
+    for order in ("step", "-name"):
+        answer = service.get(f"/v1/checkpoints?sort={order}")
+        assert answer.status == 422 and answer.pointers == ["/sort"] and "trajectory" in answer.json["detail"]
+
+
+def test_a_page_whose_last_item_is_gone_is_not_the_end(service, lab):
+    for name in ("a", "b", "c"):
+        service.checkpoint(service.files / "lists" / "0", "lists-gone", name)
+    page = service.get("/v1/checkpoints?trajectory=lists-gone&sort=name&limit=1").json
+    assert service.request("DELETE", "/v1/checkpoints/lists-gone%2Fa").status == 204
+    answer = service.get(page["next"])
+    assert answer.status == 422 and answer.pointers == ["/cursor"], answer.body
+
+
+@pytest.mark.parametrize("what,first,other", [("trajectories", "lists", "lists-other"), ("sweeps", "lists", "lists-second")])
+def test_names_sort_and_filter(service, lab, what, first, other):
+    if what == "sweeps":
+        service.post("/v1/sweeps", {"name": other, "kind": "evaluate", "base": {"dataset": "lists", "sequence_length": None}, "grid": {"checkpoint": ["lists/step1"]}})
+    both = f"/v1/{what}?name=lists*&created_from=2020-01-01"
+    names = by_pages(service, f"{both}&sort=name", limit=2)
+    assert names == sorted(names) and {first, other} <= set(names)
+    assert by_pages(service, f"{both}&sort=-name", limit=2) == names[::-1]
+    assert by_pages(service, f"{both}&sort=created", limit=2) == by_pages(service, both, limit=2)[::-1]
+    assert by_pages(service, f"/v1/{what}?name={other}") == [other]
+
+
+@pytest.mark.parametrize("query,expected", [("step_from=2&step_to=6", {"step5"}), ("tag=phase:stable", {"step1"}), ("name=la*", {"last"}), ("tag=nothing", set())])
+def test_runs_are_filtered_by_what_they_read(service, lab, query, expected):
+    assert set(by_pages(service, f"/v1/runs?sweep=lists&{query}", "checkpoint_name")) == expected
+
+
+@pytest.mark.parametrize("narrow", ["sweep=lists", "trajectory=lists", "kind=evaluate&name=*"])
+def test_runs_sort_by_their_creation_and_end(service, lab, narrow):
+    runs = items(service, f"/v1/runs?{narrow}&limit=1000")
+    assert len(runs) >= 3
+    assert by_pages(service, f"/v1/runs?{narrow}&sort=created", "id", limit=2) == [run["id"] for run in runs][::-1]
+    ends = by_pages(service, f"/v1/runs?{narrow}&sort=finished", "finished_at", limit=2)
+    assert ends == sorted(run["finished_at"] for run in runs if run["finished_at"]) and by_pages(service, f"/v1/runs?{narrow}&sort=-finished", "finished_at", limit=2) == ends[::-1]
+
+
+@pytest.mark.parametrize("what", LISTS)
+def test_lists_are_cut_by_creation(service, lab, what):
+    whole = items(service, f"/v1/{what}?limit=1000")
+    today = datetime.date.fromisoformat(whole[0]["created_at"][:10])
+    assert items(service, f"/v1/{what}?limit=1000&created_from={today - datetime.timedelta(1)}&created_to={today + datetime.timedelta(1)}") == whole
+    assert items(service, f"/v1/{what}?created_from={today + datetime.timedelta(1)}") == [] == items(service, f"/v1/{what}?created_to=2020-01-01")
+    second = whole[-1]["created_at"][:19] + "Z"
+    late = {item["id"] for item in items(service, f"/v1/{what}?limit=1000&created_from={second}")}
+    early = {item["id"] for item in items(service, f"/v1/{what}?limit=1000&created_to={second}")}
+    assert whole[-1]["id"] in late and late | early == {item["id"] for item in whole} and not late & early

@@ -9,7 +9,7 @@ static json_t *list(struct connection *connection, int limit, const char *cursor
     struct error error;
     json_t *document;
     const struct page page = {.limit = limit, .cursor = cursor};
-    OK(trajectory_list(connection, false, &page, &document, &error));
+    OK(trajectory_list(connection, false, &LIST_FILTER_ANY, &page, &document, &error));
     return document;
 }
 

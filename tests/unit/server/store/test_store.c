@@ -148,19 +148,19 @@ static void test_lists_page_newest_first(void **state)
     struct page page = {.limit = 2};
     for (int i = 0; i < 3; i++)
         (void)add_checkpoint(connection_of(state), "paged", (const char *[]){"a", "b", "c"}[i], i);
-    OK(checkpoint_list(connection_of(state), "paged", &page, &document, &error));
+    OK(checkpoint_list(connection_of(state), "paged", &LIST_FILTER_ANY, &page, &document, &error));
     json_t *items = json_object_get(document, "items");
     assert_int_equal(json_array_size(items), 2);
     assert_string_equal(text_at(json_array_get(items, 0), "name"), "c");
     (void)snprintf(cursor, sizeof cursor, "%s", text_at(document, "next"));
     json_decref(document);
     page.cursor = cursor;
-    OK(checkpoint_list(connection_of(state), "paged", &page, &document, &error));
+    OK(checkpoint_list(connection_of(state), "paged", &LIST_FILTER_ANY, &page, &document, &error));
     assert_int_equal(json_array_size(json_object_get(document, "items")), 1);
     assert_true(json_is_null(json_object_get(document, "next")));
     json_decref(document);
     page.cursor = "1 or 1=1";
-    GIVES(STATUS_INVALID, checkpoint_list(connection_of(state), "paged", &page, &document, &error));
+    GIVES(STATUS_INVALID, checkpoint_list(connection_of(state), "paged", &LIST_FILTER_ANY, &page, &document, &error));
 }
 
 static void test_patch_changes_only_what_it_names(void **state)
@@ -385,7 +385,7 @@ static void test_sweeps_count_and_cancel_their_runs(void **state)
     OK(sweep_insert(connection, &new, &outcome, &document, &error));
     assert_int_equal(outcome, STORE_EXISTED);
     json_decref(document);
-    const struct run_filter filter = {.sweep = "sweep", .state = "queued"};
+    const struct run_filter filter = {.sweep = "sweep", .state = "queued", .list = LIST_FILTER_ANY};
     const struct page page = {0};
     OK(run_list(connection, &filter, &page, &document, &error));
     assert_int_equal(json_array_size(json_object_get(document, "items")), 2);
@@ -440,11 +440,11 @@ static void test_small_documents_are_well_formed(void **state)
     struct connection *connection = connection_of(state);
     json_t *document;
     const struct page page = {0};
-    OK(trajectory_list(connection, false, &page, &document, &error));
+    OK(trajectory_list(connection, false, &LIST_FILTER_ANY, &page, &document, &error));
     json_decref(document);
     OK(dataset_list(connection, &page, &document, &error));
     json_decref(document);
-    OK(sweep_list(connection, &page, &document, &error));
+    OK(sweep_list(connection, &LIST_FILTER_ANY, &page, &document, &error));
     json_decref(document);
     OK(worker_register(connection, &someone, &error));
     OK(worker_list(connection, &document, &error));

@@ -1,0 +1,51 @@
+#include "store/list.h"
+
+#include <stdio.h>
+#include <string.h>
+
+static enum status find_order(const struct page *page, const struct list_order *orders, bool within,
+                              const struct list_order **out, struct error *error)
+{
+    char all[200] = "";
+    *out = orders;
+    if (page->sort == NULL) return STATUS_OK;
+    while ((*out)->name != NULL && strcmp((*out)->name, page->sort) != 0) (*out)++;
+    if ((*out)->name != NULL && (within || !(*out)->of_trajectory)) return STATUS_OK;
+    if ((*out)->name != NULL)
+        return error_set_at(error, STATUS_INVALID, "/sort", "goes with trajectory: by %s within one alone", page->sort);
+    for (size_t i = 0; orders[i].name != NULL; i++) {
+        const size_t used = strlen(all);
+        (void)snprintf(all + used, sizeof all - used, "%s%s", i > 0 ? ", " : "", orders[i].name);
+    }
+    return error_set_at(error, STATUS_INVALID, "/sort", "must be one of %s, found \"%.60s\"", all, page->sort);
+}
+
+enum status list_place_find(struct connection *connection, const struct page *page, const struct list_order *orders,
+                            bool within, struct list_place *out, struct error *error)
+{
+    struct rows *rows;
+    enum status status = find_order(page, orders, within, &out->order, error);
+    if (status == STATUS_OK) status = page_read(page, &out->limit, &out->number, error);
+    out->first = page->cursor == NULL || page->cursor[0] == '\0';
+    out->key[0] = '\0';
+    if (status != STATUS_OK || out->first || out->order->key == NULL) return status;
+    status = connection_query(connection, out->order->key, VALUES(value_integer(out->number)), &rows, error);
+    if (status != STATUS_OK) return status;
+    if (rows_count(rows) == 0 || rows_null(rows, 0, 0))
+        status = error_set_at(error, STATUS_INVALID, "/cursor",
+                              "what the page before ended with is gone, or not in this order: begin again without it");
+    else
+        (void)snprintf(out->key, sizeof out->key, "%s", rows_text(rows, 0, 0));
+    rows_free(rows);
+    return status;
+}
+
+struct value list_place_number(const struct list_place *place)
+{
+    return value_integer_or_null(place->first ? NULL : &place->number);
+}
+
+struct value list_place_key(const struct list_place *place)
+{
+    return value_text(place->key[0] == '\0' ? NULL : place->key);
+}
