@@ -18,12 +18,14 @@ static const struct option_row token_options[] = {
 static enum status create(struct connection *connection, const struct options *options, struct error *error)
 {
     enum token_scope scope;
-    char text[64] = "";
+    char text[TOKEN_TEXT] = "";
+    json_t *document = NULL;
     int64_t days;
     enum status status = token_scope_parse(options_text(options, "--scope"), &scope, error);
-    if (status == STATUS_OK) status = options_integer(options, "--days", 0, 36500, &days, error);
+    if (status == STATUS_OK) status = options_integer(options, "--days", 0, TOKEN_DAYS_MOST, &days, error);
     if (status == STATUS_OK)
-        status = token_create(connection, scope, options_text(options, "--name"), days, text, error);
+        status = token_create(connection, scope, options_text(options, "--name"), days, text, &document, error);
+    json_decref(document);
     if (status == STATUS_OK) (void)puts(text);
     return status;
 }
@@ -34,30 +36,42 @@ static const char *text_of(const json_t *item, const char *key)
     return text != NULL ? text : "-";
 }
 
+static void print_items(const json_t *items, const char *const *columns, size_t count)
+{
+    const json_t *item;
+    size_t index;
+    json_array_foreach(items, index, item)
+    {
+        for (size_t i = 0; i < count; i++) (void)printf("%s%s", i > 0 ? "\t" : "", text_of(item, columns[i]));
+        (void)puts("");
+    }
+}
+
 static enum status list(struct connection *connection, const struct options *options, struct error *error)
 {
     static const char *const columns[] = {"id",         "name",       "scope",       "created_at",
                                           "expires_at", "revoked_at", "last_used_at"};
-    json_t *document = NULL, *item;
-    size_t index;
+    enum { COLUMNS = sizeof columns / sizeof columns[0] };
+    char cursor[32] = "";
+    enum status status = STATUS_OK;
     (void)options;
-    const enum status status = token_list(connection, &document, error);
-    if (status != STATUS_OK) return status;
-    for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++) (void)printf("%s%s", i > 0 ? "\t" : "", columns[i]);
+    for (size_t i = 0; i < COLUMNS; i++) (void)printf("%s%s", i > 0 ? "\t" : "", columns[i]);
     (void)puts("");
-    json_array_foreach(json_object_get(document, "items"), index, item)
-    {
-        for (size_t i = 0; i < sizeof columns / sizeof columns[0]; i++)
-            (void)printf("%s%s", i > 0 ? "\t" : "", text_of(item, columns[i]));
-        (void)puts("");
-    }
-    json_decref(document);
-    return STATUS_OK;
+    do {
+        const struct page page = {.cursor = cursor[0] != '\0' ? cursor : NULL};
+        json_t *document = NULL;
+        status = token_list(connection, &page, &document, error);
+        print_items(json_object_get(document, "items"), columns, COLUMNS);
+        const char *next = json_string_value(json_object_get(document, "next"));
+        (void)snprintf(cursor, sizeof cursor, "%s", next != NULL ? next : "");
+        json_decref(document);
+    } while (status == STATUS_OK && cursor[0] != '\0');
+    return status;
 }
 
 static enum status revoke(struct connection *connection, const struct options *options, struct error *error)
 {
-    return token_revoke(connection, options_text(options, "--name"), error);
+    return token_revoke(connection, options_text(options, "--name"), "", error);
 }
 
 static const struct action {

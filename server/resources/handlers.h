@@ -21,6 +21,7 @@ http_handler recipes_get;
 http_handler events_get;
 http_handler gates_list, gates_get, gates_post, gates_delete, gates_verdict;
 http_handler webhooks_list, webhooks_get, webhooks_post, webhooks_delete, webhooks_deliveries;
+http_handler tokens_list, tokens_post, tokens_delete;
 http_handler metrics_get;
 http_handler correlations_get, flips_get;
 http_handler compare_get;
@@ -30,7 +31,7 @@ http_handler system_health, system_ready, system_metrics, system_workers;
 /* The parameter tables of bodies, for the comparison with openapi.yaml. */
 extern const struct param trajectories_patch_body[], trajectories_scan_body[], discover_post_body[],
     checkpoints_post_body[], checkpoints_patch_body[], datasets_post_body[], tokenize_post_body[], runs_post_body[],
-    sweeps_post_body[], gates_post_body[], webhooks_post_body[];
+    sweeps_post_body[], gates_post_body[], webhooks_post_body[], tokens_post_body[];
 
 /* The tables of answers, likewise. */
 extern const struct result_shape compare_result;

@@ -102,6 +102,9 @@ static const struct route routes[] = {
     {"GET", "/v1/webhooks/{webhook}", webhooks_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"DELETE", "/v1/webhooks/{webhook}", webhooks_delete, SCOPE_WRITE, ROUTE_BODY_NONE, 0, 0, no_query},
     {"GET", "/v1/webhooks/{webhook}/deliveries", webhooks_deliveries, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, page_query},
+    {"GET", "/v1/tokens", tokens_list, SCOPE_ADMIN, ROUTE_BODY_NONE, 0, 0, page_query},
+    {"POST", "/v1/tokens", tokens_post, SCOPE_ADMIN, ROUTE_BODY_REQUIRED, 0, 0, no_query},
+    {"DELETE", "/v1/tokens/{token}", tokens_delete, SCOPE_ADMIN, ROUTE_BODY_NONE, 0, 0, no_query},
     {"GET", "/v1/recipes", recipes_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"GET", "/v1/metrics", metrics_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"GET", "/v1/curves/metrics", curves_metrics, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
@@ -188,6 +191,7 @@ enum status routes_schemas(json_t **out, struct error *error)
         {"SweepBody", sweeps_post_body},
         {"GateBody", gates_post_body},
         {"WebhookBody", webhooks_post_body},
+        {"TokenBody", tokens_post_body},
     };
     enum status status = STATUS_OK;
     *out = json_object();

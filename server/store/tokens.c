@@ -1,9 +1,16 @@
 #include "store/tokens.h"
 
+#include "store/list.h"
+
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/random.h>
+
+#define DOCUMENT                                                                                           \
+    "json_build_object('id', t.id, 'name', t.name, 'scope', t.scope, 'created_at', rfc3339(t.created_at)," \
+    " 'expires_at', rfc3339(t.expires_at), 'revoked_at', rfc3339(t.revoked_at), 'last_used_at',"           \
+    " rfc3339(t.last_used_at))"
 
 static const char *const scopes[] = {[TOKEN_READ] = "read", [TOKEN_WRITE] = "write", [TOKEN_ADMIN] = "admin"};
 enum { SCOPES = sizeof scopes / sizeof scopes[0], TOKEN_BYTES = 32 };
@@ -29,50 +36,60 @@ enum status token_scope_parse(const char *text, enum token_scope *scope, struct 
 }
 
 enum status token_create(struct connection *connection, enum token_scope scope, const char *name, int64_t days,
-                         char text[64], struct error *error)
+                         char text[TOKEN_TEXT], json_t **document, struct error *error)
 {
     static const char digits[] =
         "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"; /* base64url, RFC 4648 */
     unsigned char bits[TOKEN_BYTES + 1] = {0};
     char sha256[65];
     enum status status;
+    *document = NULL;
     if (getrandom(bits, TOKEN_BYTES, 0) != TOKEN_BYTES) return error_set(error, STATUS_INTERNAL, "no random numbers");
-    size_t at = (size_t)snprintf(text, 64, "dq_");
+    size_t at = (size_t)snprintf(text, TOKEN_TEXT, "dq_");
     for (int bit = 0; bit < 8 * TOKEN_BYTES; bit += 6) {
         const unsigned pair = (unsigned)bits[bit / 8] << 8 | bits[bit / 8 + 1];
         text[at++] = digits[pair >> (10 - bit % 8) & 63];
     }
     text[at] = '\0';
     if ((status = hash(text, sha256, error)) != STATUS_OK) return status;
-    status = connection_execute(
+    status = connection_query_json(
         connection,
-        "insert into tokens (name, scope, sha256, expires_at) values ($1, $2, $3,"
-        " case when $4::bigint > 0 then clock_timestamp() + $4::bigint * interval '1 day' end)",
-        VALUES(value_text(name), value_text(scopes[scope]), value_text(sha256), value_integer(days)), NULL, error);
+        "with t as (insert into tokens (name, scope, sha256, expires_at) values ($1, $2, $3,"
+        " case when $4::bigint > 0 then clock_timestamp() + $4::bigint * interval '1 day' end) returning *)"
+        " select " DOCUMENT " from t",
+        VALUES(value_text(name), value_text(scopes[scope]), value_text(sha256), value_integer(days)), document, error);
     if (status == STATUS_CONFLICT) return error_set(error, status, "another token is called \"%.100s\"", name);
     return status;
 }
 
-enum status token_list(struct connection *connection, json_t **document, struct error *error)
+enum status token_list(struct connection *connection, const struct page *page, json_t **document, struct error *error)
 {
-    return connection_query_json(
-        connection,
-        "select json_build_object('items', coalesce(json_agg(json_build_object('id', id, 'name', name, 'scope', scope,"
-        " 'created_at', rfc3339(created_at), 'expires_at', rfc3339(expires_at), 'revoked_at', rfc3339(revoked_at),"
-        " 'last_used_at', rfc3339(last_used_at)) order by created_at desc), '[]')) from tokens",
-        NO_VALUES, document, error);
+    int64_t limit, before;
+    const enum status status = page_read(page, &limit, &before, error);
+    *document = NULL;
+    if (status != STATUS_OK) return status;
+    return connection_query_json(connection, LIST_OF("select t.number, " DOCUMENT " from tokens t where t.number < $2"),
+                                 VALUES(value_integer(limit), value_integer(before)), document, error);
 }
 
-enum status token_revoke(struct connection *connection, const char *reference, struct error *error)
+enum status token_revoke(struct connection *connection, const char *reference, const char *own, struct error *error)
 {
-    int64_t affected = 0;
-    const enum status status = connection_execute(
+    struct rows *rows;
+    const enum status status = connection_query_one(
         connection,
-        "update tokens set revoked_at = coalesce(revoked_at, clock_timestamp()) where id = (select id from tokens"
-        " where id = $1 or name = $1 order by (id = $1) desc limit 1)",
-        VALUES(value_text(reference)), &affected, error);
-    if (status != STATUS_OK || affected == 1) return status;
-    return error_set(error, STATUS_NOT_FOUND, "no token \"%.100s\"", reference);
+        "with found as (select id from tokens where id = $1 or name = $1 order by (id = $1) desc limit 1),"
+        " revoked as (update tokens set revoked_at = coalesce(revoked_at, clock_timestamp())"
+        " where id = (select id from found) and id <> $2)"
+        " select id = $2 from found",
+        VALUES(value_text(reference), value_text(own)), &rows, error);
+    if (status == STATUS_NOT_FOUND) return error_set(error, status, "no token \"%.100s\"", reference);
+    if (status != STATUS_OK) return status;
+    const bool is_own = rows_boolean(rows, 0, 0);
+    rows_free(rows);
+    if (!is_own) return STATUS_OK;
+    return error_set(error, STATUS_CONFLICT,
+                     "this is the token that the request came with: revoke it with another one, or"
+                     " with `deltaq token revoke`");
 }
 
 /* Once a minute at most. A database that takes no writes still lets people read: then it is not noted. */

@@ -4,17 +4,24 @@
 
 #include "store/store.h"
 
+#include <jansson.h>
+
 enum token_scope { TOKEN_READ, TOKEN_WRITE, TOKEN_ADMIN }; /* each includes the ones before */
 
+enum { TOKEN_TEXT = 64, TOKEN_DAYS_MOST = 36500 };
+
 /* Makes a token of 256 random bits; `text` gets "dq_" and 43 characters. `name` may be NULL; a taken one is
- * STATUS_CONFLICT. It ends after `days`, 0: never. */
+ * STATUS_CONFLICT. It ends after `days`, 0: never. *document is {"id", "name", "scope", "created_at", "expires_at",
+ * "revoked_at", "last_used_at"}, without the text; the caller owns it. */
 MUST_CHECK enum status token_create(struct connection *connection, enum token_scope scope, const char *name,
-                                    int64_t days, char text[64], struct error *error);
-/* All of them, newest first: {"items": [{"id", "name", "scope", "created_at", "expires_at", "revoked_at",
- * "last_used_at"}]}. The caller owns *document. */
-MUST_CHECK enum status token_list(struct connection *connection, json_t **document, struct error *error);
-/* Takes the token with that id or name back: it is not let in from now on, and stays in the list. STATUS_NOT_FOUND. */
-MUST_CHECK enum status token_revoke(struct connection *connection, const char *reference, struct error *error);
+                                    int64_t days, char text[TOKEN_TEXT], json_t **document, struct error *error);
+/* A page of them, newest first. The caller owns *document. */
+MUST_CHECK enum status token_list(struct connection *connection, const struct page *page, json_t **document,
+                                  struct error *error);
+/* Takes the token with that id or name back: it is not let in from now on, and stays in the list. STATUS_NOT_FOUND;
+ * STATUS_CONFLICT when it is the one with the id `own` ("": none), which would lock out who asks. */
+MUST_CHECK enum status token_revoke(struct connection *connection, const char *reference, const char *own,
+                                    struct error *error);
 /* STATUS_UNAUTHORIZED for one that is unknown, has ended or was taken back. *id names it in idempotency keys and logs.
  * Notes when it was used. */
 MUST_CHECK enum status token_check(struct connection *connection, const char *text, enum token_scope *scope,

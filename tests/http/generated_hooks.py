@@ -22,6 +22,7 @@ REFUSALS = [
     ("GET /v1/checkpoints/{checkpoint}/tensors", "",
      "the files of checkpoint .* are not here: fetch them first",
      "nor what was fetched"),
+    ("POST /v1/tokens", "", "no Idempotency-Key here", "no schema forbids a header that every POST may have"),
     ("POST", "", "this Idempotency-Key came before with another request", "nor which keys were used"),
     ("POST /v1/checkpoints", "/source/(path|revision)$",
      "is missing|either a path or a repo|goes with repo",

@@ -55,3 +55,43 @@ def test_a_token_that_has_expired_is_refused(tmp_path):
     finally:
         service.token = None
         service.stop()
+
+
+def test_the_life_of_a_token_over_the_api(tmp_path):
+    service = Service(tmp_path, "--workers", "0")
+    try:
+        made = service.post("/v1/tokens", {"scope": "admin", "name": "first"})
+        assert made.status == 201 and made.json["name"] == "first" and made.json["expires_at"] is None
+        assert service.get("/v1/tokens").status == 401, "once there is a token everybody needs one"
+        service.token = admin = made.json["token"]
+        assert service.post("/v1/tokens", {"scope": "read", "name": "first"}).status == 409
+        assert service.post("/v1/tokens", {"scope": "all"}).pointers == ["/scope"]
+        assert service.post("/v1/tokens", {"scope": "read", "days": -1}).pointers == ["/days"]
+        assert service.post("/v1/tokens", {"scope": "read", "name": "a/b"}).pointers == ["/name"]
+        kept = service.post("/v1/tokens", {"scope": "read"}, {"Idempotency-Key": "k"})
+        assert kept.status == 422 and "secret" in kept.json["detail"]
+        reader, writer = (service.post("/v1/tokens", {"scope": scope, "name": scope, "days": days}).json for scope, days in (("read", 30), ("write", 0)))
+        assert reader["expires_at"] > reader["created_at"] and reader["token"] != writer["token"]
+        rows = service.get("/v1/tokens")
+        assert [row["name"] for row in rows.json["items"]] == ["write", "read", "first"]
+        assert not any(token in rows.body.decode() for token in (admin, reader["token"], writer["token"]))
+        page = service.get("/v1/tokens?limit=2").json
+        assert [row["name"] for row in page["items"]] == ["write", "read"] and [r["name"] for r in service.get(page["next"]).json["items"]] == ["first"]
+        for row in (reader, writer):
+            service.token = row["token"]
+            assert service.get("/v1/runs").status == 200
+            for method, path, body in (("GET", "/v1/tokens", None), ("POST", "/v1/tokens", {"scope": "read"}), ("DELETE", "/v1/tokens/first", None)):
+                assert service.request(method, path, body).status == 403
+        service.token = admin
+        used = {row["name"]: row["last_used_at"] for row in service.get("/v1/tokens").json["items"]}
+        assert all(used.values())
+        assert service.request("DELETE", "/v1/tokens/first").status == 409, "it would lock out who asks"
+        assert service.request("DELETE", "/v1/tokens/nobody").status == 404
+        assert service.request("DELETE", "/v1/tokens/read").status == 204
+        assert service.request("DELETE", f"/v1/tokens/{writer['id']}").status == 204
+        for row in (reader, writer):
+            service.token = row["token"]
+            assert service.get("/v1/runs").status == 401
+    finally:
+        service.token = None
+        service.stop()

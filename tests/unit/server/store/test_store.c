@@ -399,17 +399,20 @@ static void test_sweeps_count_and_cancel_their_runs(void **state)
 static void test_tokens_open_and_only_their_hash_is_kept(void **state)
 {
     struct error error;
-    char text[64];
+    char text[TOKEN_TEXT];
+    json_t *document = NULL;
     enum token_scope scope;
     struct store_id id;
     bool any;
-    OK(token_create(connection_of(state), TOKEN_WRITE, "laptop", 0, text, &error));
+    OK(token_create(connection_of(state), TOKEN_WRITE, "laptop", 0, text, &document, &error));
     assert_int_equal(strlen(text), 46);
+    assert_string_equal(json_string_value(json_object_get(document, "name")), "laptop");
+    json_decref(document);
     OK(token_check(connection_of(state), text, &scope, &id, &error));
     assert_int_equal(scope, TOKEN_WRITE);
     text[10] = text[10] == 'x' ? 'y' : 'x';
     GIVES(STATUS_UNAUTHORIZED, token_check(connection_of(state), text, &scope, &id, &error));
-    GIVES(STATUS_CONFLICT, token_create(connection_of(state), TOKEN_READ, "laptop", 0, text, &error));
+    GIVES(STATUS_CONFLICT, token_create(connection_of(state), TOKEN_READ, "laptop", 0, text, &document, &error));
     OK(token_any(connection_of(state), &any, &error));
     assert_true(any);
 }
