@@ -40,7 +40,9 @@ void answer_problem(struct exchange *exchange, const struct problem *problem, co
     if (text == NULL && (text = strdup(last_resort)) == NULL) length = 0;
     enum status status = response_take(response, problem->http, "application/problem+json", text, length, &ignored);
     if (status != STATUS_OK) response_empty(response, 503);
-    if (problem->retry) answer_header(exchange, "Retry-After", "1");
+    char seconds[16];
+    (void)snprintf(seconds, sizeof seconds, "%d", exchange->retry_seconds > 0 ? exchange->retry_seconds : 1);
+    if (problem->retry) answer_header(exchange, "Retry-After", seconds);
     exchange->close = exchange->close || problem->close;
 }
 

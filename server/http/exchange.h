@@ -20,6 +20,7 @@ struct reaper;
 struct reaper_entry;
 struct stream;
 struct streams;
+struct token_backoff;
 struct waiters;
 
 enum response_kind {
@@ -117,6 +118,7 @@ struct exchange {
     int64_t retry_ms;          /* parked for a busy Idempotency-Key: when to look again; 0: not so */
     int64_t retry_deadline_ms; /* when to give that up */
     uint64_t wakes_seen;       /* number of wakes before the handler ran; see waiters.h */
+    int retry_seconds;         /* Retry-After of a problem that a retry may help with; 0: 1 */
     bool admitted;             /* authorized and parsed */
     char key_hash[65];
     struct MHD_Response *answer; /* owned */
@@ -132,6 +134,7 @@ struct http_server {
     struct streams *streams;
     struct reaper *reaper;
     struct metrics *metrics;
+    struct token_backoff *backoff;
     char url[128];
     atomic_bool stopping;
     atomic_uint active;       /* exchanges begun and not completed */

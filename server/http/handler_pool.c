@@ -6,6 +6,7 @@
 #include "http/json_body.h"
 #include "http/peer.h"
 #include "http/precondition.h"
+#include "http/token_backoff.h"
 #include "http/waiters.h"
 
 #include <poll.h>
@@ -14,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <sys/socket.h>
 
 enum { PARSERS = 2, WAITING_MAX = 512 };
 
@@ -45,6 +47,35 @@ static const char *bearer_token(const struct request *request)
     return value + strspn(value, " ");
 }
 
+/* The other end; of one that has gone, an address of its own kind. */
+static struct sockaddr_storage peer_of(const struct exchange *exchange)
+{
+    struct sockaddr_storage peer = {0};
+    socklen_t length = sizeof peer;
+    if (getpeername(connection_descriptor(exchange->connection), (struct sockaddr *)&peer, &length) != 0)
+        peer = (struct sockaddr_storage){.ss_family = AF_UNIX};
+    return peer;
+}
+
+/* The application's word on the token, unless too many wrong ones came from there. */
+static enum status ask_application(struct exchange *exchange, void *thread, struct error *error)
+{
+    const struct http_options *options = &exchange->server->options;
+    struct token_backoff *backoff = exchange->server->backoff;
+    struct request *request = &exchange->request;
+    const char *token = bearer_token(request);
+    const struct sockaddr_storage peer = peer_of(exchange);
+    const struct sockaddr *from = (const struct sockaddr *)&peer;
+    if (token != NULL && (exchange->retry_seconds = token_backoff_wait(backoff, from, token, clock_milliseconds())) > 0)
+        return error_set(error, STATUS_TOO_MANY, "too many wrong tokens came from this address: try again in %d s",
+                         exchange->retry_seconds);
+    const enum status status = options->authorize(thread, token, exchange->route->scope, &request->principal, error);
+    const bool right = status == STATUS_OK || status == STATUS_FORBIDDEN;
+    if (token != NULL && (right || status == STATUS_UNAUTHORIZED))
+        token_backoff_note(backoff, from, token, right, clock_milliseconds());
+    return status;
+}
+
 static enum status authorize(struct exchange *exchange, void *thread, struct error *error)
 {
     const struct http_options *options = &exchange->server->options;
@@ -53,8 +84,7 @@ static enum status authorize(struct exchange *exchange, void *thread, struct err
     if (options->authorize == NULL || exchange->route->scope == SCOPE_NONE) return STATUS_OK;
     if (bearer_token(request) == NULL)
         request->principal.local = options->trust_loopback || peer_is_ours(connection_descriptor(exchange->connection));
-    enum status status =
-        options->authorize(thread, bearer_token(request), exchange->route->scope, &request->principal, error);
+    const enum status status = ask_application(exchange, thread, error);
     if (status == STATUS_UNAUTHORIZED)
         answer_header(exchange, "WWW-Authenticate",
                       bearer_token(request) != NULL ? "Bearer realm=\"deltaq\", error=\"invalid_token\""

@@ -7,6 +7,7 @@
 #include "http/metrics.h"
 #include "http/reaper.h"
 #include "http/stream_registry.h"
+#include "http/token_backoff.h"
 #include "http/waiters.h"
 
 #include <stdio.h>
@@ -134,6 +135,7 @@ static void server_free(struct http_server *server)
     reaper_free(server->reaper);
     waiters_free(server->waiters);
     metrics_free(server->metrics);
+    token_backoff_free(server->backoff);
     for (int i = 0; i < FRONT_COUNT; i++) listen_hosts_free(server->fronts[i].hosts);
     if (server->fronts[FRONT_SOCKET].server != NULL) (void)unlink(server->options.socket);
     free(server);
@@ -154,6 +156,7 @@ enum status http_server_start(const struct http_options *options, struct http_se
         goto done;
     (void)snprintf(server->url, sizeof server->url, "%s", listener.url);
     if ((status = metrics_new(options->routes, options->route_count, &server->metrics, error)) != STATUS_OK) goto done;
+    if ((status = token_backoff_new(&server->backoff, error)) != STATUS_OK) goto done;
     if ((status = waiters_new(release, server, &server->waiters, error)) != STATUS_OK) goto done;
     if ((status = streams_start(&server->options, &server->streams, error)) != STATUS_OK) goto done;
     if ((status = pools_start(server, error)) != STATUS_OK) goto done;

@@ -1,6 +1,7 @@
 """The life of a token: made, used, listed, ended, taken back."""
 
 import subprocess
+import time
 
 from service import BINARY, Service
 
@@ -92,6 +93,31 @@ def test_the_life_of_a_token_over_the_api(tmp_path):
         for row in (reader, writer):
             service.token = row["token"]
             assert service.get("/v1/runs").status == 401
+    finally:
+        service.token = None
+        service.stop()
+
+
+def test_wrong_tokens_wait_and_right_ones_pass(tmp_path):
+    service = Service(tmp_path, "--workers", "0")
+    try:
+        right, unused = (tool(service, "create", "--scope", "read", "--name", name) for name in ("right", "unused"))
+        service.token = right
+        assert service.get("/v1/runs").status == 200
+        service.token = "dq_wrong"
+        answers = [service.get("/v1/runs") for _ in range(30)]
+        assert [answer.status for answer in answers[:21]] == [401] * 21
+        refused = [answer for answer in answers[21:] if answer.status == 429]
+        assert len(refused) >= 7 and all(1 <= int(answer.headers["Retry-After"]) <= 4 for answer in refused)
+        service.token = unused
+        assert service.get("/v1/runs").status == 429, "a guess that is right says nothing either"
+        service.token = right
+        assert service.get("/v1/runs").status == 200, "who was right lately does not wait for others"
+        service.token = unused
+        time.sleep(int(refused[-1].headers["Retry-After"]) + 0.2)
+        assert service.get("/v1/runs").status == 200
+        service.token = None
+        assert service.get("/v1/runs").status == 401 and service.get("/healthz").status == 200
     finally:
         service.token = None
         service.stop()

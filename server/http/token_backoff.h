@@ -1,0 +1,28 @@
+/* token_backoff.h: who sends wrong tokens waits. The first 20 wrong ones of an address within ten minutes cost nothing;
+ * after each further one, requests with a token from there are refused for a second, then twice as long each time, at
+ * most a minute. Tokens that were right lately are let through all the same, so that one client's mistakes do not shut
+ * out the others behind the same address. Memory is bounded: the address that erred longest ago is forgotten first.
+ * Any thread. Private to server/http. */
+#ifndef HTTP_TOKEN_BACKOFF_H
+#define HTTP_TOKEN_BACKOFF_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+#include <sys/socket.h>
+
+struct token_backoff;
+
+/* The caller owns *out (token_backoff_free). */
+MUST_CHECK enum status token_backoff_new(struct token_backoff **out, struct error *error);
+void token_backoff_free(struct token_backoff *backoff); /* NULL is fine */
+
+/* Seconds until a request with `token` from `peer` is looked at; 0: now. `now` in milliseconds, never falling. Of an
+ * IPv6 address the first 64 bits count, for those are given to one client; all of a unix socket are one address. */
+int token_backoff_wait(struct token_backoff *backoff, const struct sockaddr *peer, const char *token, int64_t now);
+
+/* What came of it. */
+void token_backoff_note(struct token_backoff *backoff, const struct sockaddr *peer, const char *token, bool right,
+                        int64_t now);
+
+#endif
