@@ -16,9 +16,9 @@ static double straight(double x)
 }
 
 /* By enum extrapolate_trends; NULL: no more. */
-enum { TRENDS = 3 };
+enum { TRENDS = 4 };
 static double (*const shapes[][TRENDS])(double) = {
-    [EXTRAPOLATE_LOSS] = {flattening, log, sqrt},
+    [EXTRAPOLATE_LOSS] = {flattening, log, sqrt, straight},
     [EXTRAPOLATE_DAMAGE] = {log, sqrt, straight},
 };
 

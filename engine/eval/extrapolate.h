@@ -16,7 +16,7 @@ enum {
 
 /* Which trends there are. */
 enum extrapolate_trends {
-    EXTRAPOLATE_LOSS,  /* g = -1 / sqrt(x), log(x), sqrt(x): losses fall ever more slowly */
+    EXTRAPOLATE_LOSS,  /* g = -1 / sqrt(x), log(x), sqrt(x), x: a loss falls ever more slowly, or not yet so */
     EXTRAPOLATE_DAMAGE /* g = log(x), sqrt(x), x: the cost of quantization may go on growing as it did */
 };
 

@@ -24,7 +24,7 @@ enum {
     ADVICE_DECAYS = 6,
     ADVICE_STOPS = 4,
     ADVICE_HISTORY = 8, /* checkpoints of the run itself that a trend of going on is fitted to, at most */
-    ADVICE_REACH = 16   /* an option is at most so many times as long as the longest branch */
+    ADVICE_REACH = 4    /* an option is at most so many times as long as the longest branch */
 };
 
 /* One of the three is above 0. */
