@@ -13,6 +13,8 @@ HAVE_KINDS = ["run", "sweep"]  # their options are those of a kind of run, besid
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 # What is said to PostgreSQL's programs and to a script of ours, and a colour of the style sheet.
 OTHERS = {"server/postgres/cluster.c": {"--locale", "--encoding", "--data-checksums", "--username", "--auth-local", "--auth-host", "--single"},
+          "server/postgres/tools.c": {"--dbname", "--exit-on-error", "--file", "--format", "--lock-wait-timeout", "--no-owner", "--no-password",
+                                      "--no-privileges", "--single-transaction", "--snapshot"},  # of pg_dump and pg_restore
           "server/cli/fields.c": {"--no"}, "openapi.yaml": {"--write"}, "static/curve_legend.js": {"--surface"}}
 ALWAYS = {"--help", "--version"}
 

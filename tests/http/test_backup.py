@@ -92,10 +92,12 @@ def restored(directory, backup, *options):
 
 def test_a_backup_while_runs_go_on_gives_the_same_answers_elsewhere(lab, tmp_path):
     service, before = lab["service"], documents(lab["service"], lab["ended"])
-    flying = [post(service, lab, seed) for seed in range(4, 24)]
+    flying = [post(service, lab, 4)]
     service.wait(flying[0])
-    done("backup", tmp_path / "copy", "--data-dir", service.data)
-    assert service.get(f"/v1/runs/{flying[-1]}").json["state"] in ("queued", "running"), "the backup outlasted the runs: nothing was shown"
+    with service.gate.holding("quantize", 0):
+        flying += [post(service, lab, seed) for seed in range(5, 24)]
+        service.held(flying[1])
+        done("backup", tmp_path / "copy", "--data-dir", service.data)
     for run in flying:
         assert service.wait(run)["state"] == "succeeded"
     other = restored(tmp_path / "other", tmp_path / "copy", "--root", service.files)

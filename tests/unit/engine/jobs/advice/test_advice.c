@@ -73,7 +73,7 @@ static void test_what_the_budget_reaches_is_trained_to_its_end(void **state)
 /* A decay out of reach: six lengths, doubling, within what going on leaves of the budget. */
 static void test_a_long_decay_has_six_shorter_branches(void **state)
 {
-    const struct advice_option options[] = {{.decay = 640 * STEP}, {.continue_ = 10 * STEP}};
+    const struct advice_option options[] = {{.decay = 380 * STEP}, {.continue_ = 10 * STEP}};
     const struct train_params train = stable();
     const struct advice_request request = request_of(&train, options, 2, 200);
     struct advice_list list;
@@ -88,7 +88,7 @@ static void test_a_long_decay_has_six_shorter_branches(void **state)
 /* Going on: the run's own steady checkpoints, then one branch in four parts, each from where the last one ended. */
 static void test_going_on_far_is_seen_from_the_run_itself(void **state)
 {
-    const struct advice_option option = {.continue_ = 300 * STEP};
+    const struct advice_option option = {.continue_ = 150 * STEP};
     const struct train_params train = stable();
     const struct advice_request request = request_of(&train, &option, 1, 40);
     struct advice_list list;
@@ -111,12 +111,12 @@ static void test_refusals_say_what_would_do(void **state)
     struct error error;
     (void)state;
     refused(&request, "/params/budget", "too small");
-    /* the budget that it names is the least that will do: 10000 / 16 steps for the longest branch */
-    request.budget = (625 * 63 + 31) / 32 * STEP;
+    /* the budget that it names is the least that will do: 10000 / 4 steps for the longest branch */
+    request.budget = (2500 * 63 + 31) / 32 * STEP;
     list_of(&request, &list);
-    assert_int_equal(list.rows[list.count - 1].amount, 625);
+    assert_int_equal(list.rows[list.count - 1].amount, 2500);
     request.budget -= STEP;
-    refused(&request, "/params/budget", "78784"); /* = 1231 steps */
+    refused(&request, "/params/budget", "315008"); /* = 4922 steps */
     request.budget = 0;
     refused(&request, "/params/budget", "is missing");
     request = request_of(&train, &average, 1, 0);
@@ -191,7 +191,7 @@ static void test_a_decay_out_of_reach_is_extrapolated_over_its_length(void **sta
     static int64_t starts[] = {0, 16, 32, 48, 64};
     const struct sequences evaluation = {.count = SEQUENCES, .starts = starts};
     const double own[SEQUENCES] = {0};
-    const struct advice_option option = {.decay = 640 * STEP};
+    const struct advice_option option = {.decay = 380 * STEP};
     const struct train_params train = stable();
     struct advice_request request = request_of(&train, &option, 1, 200);
     struct advice_list list;
@@ -208,11 +208,11 @@ static void test_a_decay_out_of_reach_is_extrapolated_over_its_length(void **sta
         delta[i] = values[(1 + i) * WIDTH + ADVICE_DELTA];
     }
     advice_forecast_make(&(struct advice_measured){&request, &list, values}, &found);
-    const struct extrapolation loss = extrapolate(EXTRAPOLATE_LOSS, x, fp, ADVICE_DECAYS, 640);
-    const struct extrapolation damage = extrapolate(EXTRAPOLATE_DAMAGE, x, delta, ADVICE_DECAYS, 640);
+    const struct extrapolation loss = extrapolate(EXTRAPOLATE_LOSS, x, fp, ADVICE_DECAYS, 380);
+    const struct extrapolation damage = extrapolate(EXTRAPOLATE_DAMAGE, x, delta, ADVICE_DECAYS, 380);
     const struct extrapolation q = extrapolate_product(&loss, &damage);
     const struct advice_forecast *forecast = &found.forecasts[0];
-    assert_true(!forecast->measured && forecast->tokens == (100 + 640) * STEP);
+    assert_true(!forecast->measured && forecast->tokens == (100 + 380) * STEP);
     assert_memory_equal(&forecast->fp, &loss, sizeof loss);
     assert_memory_equal(&forecast->delta, &damage, sizeof damage);
     assert_memory_equal(&forecast->q, &q, sizeof q);
