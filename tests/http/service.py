@@ -16,7 +16,7 @@ from gate import Gate
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = pathlib.Path(os.environ.get("DELTAQ_BINARY", ROOT / "build" / "deltaq"))
-OPENAPI = yaml.safe_load((ROOT / "openapi.yaml").read_text())
+OPENAPI = yaml.load((ROOT / "openapi.yaml").read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # 0.1 s or 0.7
 
 
 def template_of(path):
