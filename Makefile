@@ -422,19 +422,30 @@ study-publish: ## Copy the study's report, tables and figures to docs/study
 	@python3 tests/study/publish.py $(BUILD)/study docs/study
 
 PREFIX ?= /usr/local
-SHARE   = $(DESTDIR)$(PREFIX)/share/deltaq
-install: all static ## Install the binary and the dashboard below PREFIX (/usr/local)
-	install -D -s -m 755 $(BINARY) $(DESTDIR)$(PREFIX)/bin/deltaq
-	$(if $(NVCC),install -D -m 755 $(CUDA_PLUGIN) $(DESTDIR)$(PREFIX)/lib/deltaq/$(notdir $(CUDA_PLUGIN)))
-	install -d $(SHARE)/static
+PLACE   = $(DESTDIR)$(PREFIX)
+SHARE   = $(PLACE)/share/deltaq
+UNITS   = deltaq.service deltaq-worker.service
+COMMANDS_WITH_PAGES = $(shell $(BINARY) complete -- "" 2>/dev/null)
+install: all static ## Install the binary, its manual, the dashboard and systemd's units below PREFIX (/usr/local)
+	install -D -s -m 755 $(BINARY) $(PLACE)/bin/deltaq
+	$(if $(NVCC),install -D -m 755 $(CUDA_PLUGIN) $(PLACE)/lib/deltaq/$(notdir $(CUDA_PLUGIN)))
+	install -d $(SHARE)/static $(PLACE)/share/man/man1 $(PLACE)/lib/systemd/system $(PLACE)/lib/sysusers.d
 	install -m 644 static/* $(BUILD)/static/* $(SHARE)/static/
 	install -m 644 openapi.yaml LICENSE $(SHARE)/
+	$(BINARY) manual > $(PLACE)/share/man/man1/deltaq.1
+	for command in $(COMMANDS_WITH_PAGES); do \
+	    $(BINARY) manual $$command > $(PLACE)/share/man/man1/deltaq-$$command.1 || exit 1; done
+	for unit in $(UNITS); do sed -e 's|@PREFIX@|$(PREFIX)|' -e '/@SANDBOX@/{r deploy/systemd/sandbox.conf' -e 'd}' \
+	    deploy/systemd/$$unit.in > $(PLACE)/lib/systemd/system/$$unit || exit 1; done
+	install -m 644 deploy/systemd/sysusers.conf $(PLACE)/lib/sysusers.d/deltaq.conf
 
 # File by file: with PREFIX=~/.local the data directory of a server is share/deltaq, too.
 uninstall: ## Remove what `make install` put below PREFIX, and nothing else
-	rm -f $(DESTDIR)$(PREFIX)/bin/deltaq $(DESTDIR)$(PREFIX)/lib/deltaq/$(notdir $(CUDA_PLUGIN)) \
+	rm -f $(PLACE)/bin/deltaq $(PLACE)/lib/deltaq/$(notdir $(CUDA_PLUGIN)) \
+	    $(PLACE)/share/man/man1/deltaq.1 $(PLACE)/share/man/man1/deltaq-*.1 \
+	    $(addprefix $(PLACE)/lib/systemd/system/,$(UNITS)) $(PLACE)/lib/sysusers.d/deltaq.conf \
 	    $(addprefix $(SHARE)/,openapi.yaml LICENSE $(wildcard static/*) static/plotly.js)
-	@for directory in $(SHARE)/static $(SHARE) $(DESTDIR)$(PREFIX)/lib/deltaq; do rmdir $$directory 2>/dev/null || :; done
+	@for directory in $(SHARE)/static $(SHARE) $(PLACE)/lib/deltaq; do rmdir $$directory 2>/dev/null || :; done
 
 # The libraries that ours are measured beside. GPTQModel and llm-compressor want different versions of the same packages.
 PEERS := $(BUILD)/peers

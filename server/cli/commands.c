@@ -20,6 +20,7 @@ const struct command *const commands[] = {
     &command_gate,
     &command_track,
     &command_completion,
+    &command_manual,
     &command_complete,
     &command_tables_routes,
     &command_tables_schema,

@@ -3,6 +3,7 @@
 import os
 import pathlib
 import re
+import shutil
 import subprocess
 
 import pytest
@@ -36,6 +37,31 @@ def test_what_is_installed_is_whole_and_stripped(installed):
     assert (installed / "usr/share/deltaq/LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
     sections = subprocess.run(["readelf", "-SW", installed / "usr/bin/deltaq"], capture_output=True, text=True, check=True).stdout
     assert ".text" in sections and ".symtab" not in sections and ".debug_info" not in sections
+
+
+def test_every_command_has_a_manual_page(installed):
+    commands = subprocess.run([BINARY, "complete", "--", ""], capture_output=True, text=True, check=True).stdout.split()
+    pages = {path.name: path.read_text() for path in (installed / "usr/share/man/man1").iterdir()}
+    assert set(pages) == {"deltaq.1", *(f"deltaq-{command}.1" for command in commands)}
+    assert "\\-\\-bits" in pages["deltaq-run.1"] and "DELTAQ_LISTEN" in pages["deltaq-serve.1"]
+    if shutil.which("groff") is None:
+        pytest.skip("groff is not installed: what the pages look like is not checked")
+    for name, page in pages.items():
+        done = subprocess.run(["groff", "-man", "-Tutf8", "-Kutf8", "-ww"], input=page, capture_output=True, text=True)
+        assert done.returncode == 0 and not done.stderr and name[:-2].upper() in done.stdout, f"{name}: {done.stderr}"
+
+
+@pytest.mark.parametrize("unit", ["deltaq", "deltaq-worker"])
+def test_units_of_systemd(installed, unit):
+    text = (installed / f"usr/lib/systemd/system/{unit}.service").read_text()
+    assert "@" not in text.replace("@system-service", "") and "ExecStart=/usr/bin/deltaq " in text
+    assert "\nProtectSystem=strict\n" in text and "\n[Install]\n" in text
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd is not installed: it does not read the unit")
+    verify = ["systemd-analyze", f"--root={installed}", "--man=no", "--recursive-errors=no", "verify", f"{unit}.service"]
+    done = subprocess.run(verify, capture_output=True, text=True)
+    wrong = [line for line in done.stderr.splitlines() if f"{unit}.service:" in line and "sysinit.target" not in line]
+    assert not wrong, done.stderr
 
 
 def test_the_installed_binary_finds_its_files(installed, tmp_path):
