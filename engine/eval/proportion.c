@@ -25,25 +25,19 @@ static double probability(int64_t k, int64_t n, double p)
                (double)(n - k) * log1p(-p));
 }
 
-/* P(X >= k), k in [1, n]: the tail that does not hold the mode is summed, from its largest term outwards. */
+/* P(X >= k), k in [1, n], where it can be small, summed from its largest term outwards. A tail that holds the mean has
+ * at least half of the probability, and who asks wants to know about a fortieth: 1 stands for it. */
 static double at_least(int64_t k, int64_t n, double p)
 {
     const double odds = p / (1 - p);
     double sum = 0;
-    if ((double)k > (double)n * p) {
-        double term = probability(k, n, p);
-        for (int64_t i = k; i <= n && term > 0; i++) {
-            sum += term;
-            term *= odds * (double)(n - i) / (double)(i + 1);
-        }
-        return sum;
-    }
-    double term = probability(k - 1, n, p);
-    for (int64_t i = k - 1; i >= 0 && term > 0; i--) {
+    if ((double)k <= (double)n * p) return 1;
+    double term = probability(k, n, p);
+    for (int64_t i = k; i <= n && term > 0; i++) {
         sum += term;
-        term *= (double)i / (double)(n - i + 1) / odds;
+        term *= odds * (double)(n - i) / (double)(i + 1);
     }
-    return 1 - sum;
+    return sum;
 }
 
 static double exact_low(int64_t k, int64_t n)

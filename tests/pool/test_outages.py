@@ -55,6 +55,34 @@ def test_four_outages_of_the_database_cost_a_run_nothing(pool, networks):
     assert pool.wait(run)["result"] == {"seed": 3, "epoch": 1}
 
 
+def test_nobody_is_rescued_right_after_an_outage(pool, networks):
+    """The database is back; a worker that hears of it a little later than another one keeps its run."""
+    lease = 6.0
+    pool.cluster()
+    pool.migrate()
+    network = networks(pool)
+    pool.gate.hold("pace", 2, "step", lease="*")
+    run = pool.submit(steps=5, seed=8)
+    pool.conninfo, direct = network.conninfo, pool.conninfo
+    holder = pool.worker(POOL_LEASE=lease)
+    pool.gate.wait(run)
+    other = pool.worker(POOL_LEASE=lease)
+    wait_until(lambda: len(pool.sql("select pid from workers")) == 2)
+    pool.conninfo = direct
+    network.cut.set()
+    time.sleep(1.2 * lease)
+    holder.kill(signal.SIGSTOP)
+    back = pool.sql("select clock_timestamp() as now")[0]["now"]
+    network.cut.clear()
+    wait_until(lambda: pool.sql(f"select 1 from workers where pid = {other.pid} and seen_at > '{back}'"))
+    time.sleep(0.2)  # its next question would be the one about leases that have ended
+    holder.kill(signal.SIGCONT)
+    wait_until(lambda: "goes on" in holder.said())
+    assert counts(pool, run)["epoch"] == 1 and counts(pool, run)["attempts"] == 0
+    pool.gate.open()
+    assert pool.wait(run)["result"] == {"seed": 8, "epoch": 1}
+
+
 def test_a_suspended_worker_goes_on_with_its_run(pool):
     pool.cluster()
     pool.migrate()
