@@ -1,4 +1,5 @@
-/* advice.js: what a run of kind `plan` forecasts of each option, and which one it recommends: on its own page, and the newest on a trajectory's. */
+/* advice.js: what a run of kind `plan` forecasts of each option, and which one it recommends: on its own page, and the
+ * newest on a trajectory's. */
 import { at, get, query } from "./api.js";
 import { h } from "./dom.js";
 import { compact, isNumber, loss, percent, percentInterval, plural } from "./format.js";
@@ -8,14 +9,20 @@ import { dataTable } from "./table.js";
 
 /* Map name -> newest plan that succeeded, of those trajectories that have one. */
 export async function loadPlans(names, signal) {
-  const newest = async (name) => (await get(query("/v1/runs", { kind: "plan", trajectory: name, state: "succeeded", limit: 1 }), signal)).items[0];
+  const newest = async (name) => {
+    const asked = { kind: "plan", trajectory: name, state: "succeeded", limit: 1 };
+    return (await get(query("/v1/runs", asked), signal)).items[0];
+  };
+  const whole = async (run) => (run.result ? run : await get(at("runs", run.id), signal));
   const found = await Promise.all(names.map(async (name) => [name, await newest(name)]));
-  return new Map(await Promise.all(found.filter(([, run]) => run).map(async ([name, run]) => [name, run.result ? run : await get(at("runs", run.id), signal)])));
+  const planned = found.filter(([, run]) => run);
+  return new Map(await Promise.all(planned.map(async ([name, run]) => [name, await whole(run)])));
 }
 
 function called({ decay, average, continue: more }) {
   if (isNumber(decay)) return `decay over ${compact(decay)} tokens`;
-  return isNumber(average) ? `average of the last ${plural(average, "checkpoint")}` : `go on for ${compact(more)} tokens`;
+  if (isNumber(average)) return `average of the last ${plural(average, "checkpoint")}`;
+  return `go on for ${compact(more)} tokens`;
 }
 
 /* A number, and below it what is known of it. */
@@ -33,15 +40,28 @@ function lossInterval(low, high) {
 }
 
 export function adviceTable({ options, recommended }) {
-  const place = new Map(options.map((option, index) => [option, index])), best = (option) => place.get(option) === recommended;
-  const column = (label, name, text, between) => ({ label, numeric: true, value: (option) => option[name], cell: (option) => forecast(option, name, text, between) });
-  const behind = (option) => (option.behind === 0 ? "lowest" : cell(loss(option.behind), option.behind_interval ? lossInterval(...option.behind_interval) : null));
+  const place = new Map(options.map((option, index) => [option, index]));
+  const best = (option) => place.get(option) === recommended;
+  const badge = () => [" ", h("span", { class: "badge" }, "recommended")];
+  const column = (name, text, between) => ({
+    label: metricOf(name).label, numeric: true, value: (option) => option[name],
+    cell: (option) => forecast(option, name, text, between),
+  });
+  const behind = (option) => {
+    if (option.behind === 0) return "lowest";
+    return cell(loss(option.behind), option.behind_interval ? lossInterval(...option.behind_interval) : null);
+  };
   return dataTable({
-    caption: "Forecast of each option", rows: options, sortable: true, columns: [
-      { label: "Option", value: called, cell: (option) => [called(option), best(option) ? [" ", h("span", { class: "badge" }, "recommended")] : null] },
-      { label: "Tokens in all", numeric: true, value: (option) => option.tokens, cell: (option) => compact(option.tokens) },
-      column(metricOf("loss_fp").label, "loss_fp", loss, lossInterval), column(metricOf("loss_q").label, "loss_q", loss, lossInterval),
-      column(metricOf("delta").label, "delta", percent, percentInterval),
+    caption: "Forecast of each option", rows: options, sortable: true,
+    columns: [
+      { label: "Option", value: called, cell: (option) => [called(option), best(option) ? badge() : null] },
+      {
+        label: "Tokens in all", numeric: true,
+        value: (option) => option.tokens, cell: (option) => compact(option.tokens),
+      },
+      column("loss_fp", loss, lossInterval),
+      column("loss_q", loss, lossInterval),
+      column("delta", percent, percentInterval),
       { label: "Behind the lowest", numeric: true, value: (option) => option.behind, cell: behind },
     ],
   });
@@ -57,13 +77,22 @@ function verdict({ recommended, reason }) {
 
 /* Of a run's page. */
 export function adviceSection({ result: found }) {
-  return h("section", {}, h("h2", {}, "Forecast of each option"), h("p", { class: "muted" }, "95 % intervals of what this evaluation would measure; ", `${plural(found.points.length, "model")} measured, ${compact(found.trained_tokens)} tokens trained.`), adviceTable(found));
+  const { points, trained_tokens: trained } = found;
+  return h("section", {}, h("h2", {}, "Forecast of each option"),
+    h("p", { class: "muted" }, "95 % intervals of what this evaluation would measure; ",
+      `${plural(points.length, "model")} measured, ${compact(trained)} tokens trained.`),
+    adviceTable(found));
 }
 
 /* Of a trajectory's page; null without a plan. */
 export function advicePanel(plans) {
   if (!plans.size) return null;
-  return [...plans].map(([name, run]) => h("section", { class: "panel advice", "aria-label": `What to do next with ${name}` },
-    plans.size > 1 ? h("h3", { class: "name" }, name) : null, verdict(run.result),
-    h("p", { class: "muted" }, `${run.result.method}, from ${compact(run.result.tokens)} tokens on; `, h("a", { href: link(`/runs/${run.id}`) }, "the plan's run"), "."), adviceTable(run.result)));
+  const panel = ([name, { id, result }]) => h("section",
+    { class: "panel advice", "aria-label": `What to do next with ${name}` },
+    plans.size > 1 ? h("h3", { class: "name" }, name) : null,
+    verdict(result),
+    h("p", { class: "muted" }, `${result.method}, from ${compact(result.tokens)} tokens on; `,
+      h("a", { href: link(`/runs/${id}`) }, "the plan's run"), "."),
+    adviceTable(result));
+  return [...plans].map(panel);
 }

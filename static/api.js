@@ -54,14 +54,16 @@ export async function get(path, signal) {
 export async function post(path, signal, content) {
   const more = { "Idempotency-Key": crypto.randomUUID?.() ?? String(Math.random()) };
   if (content !== undefined) more["Content-Type"] = "application/json";
-  return (await send("POST", path, { signal, more, body: content === undefined ? undefined : JSON.stringify(content) })).json();
+  const body = content === undefined ? undefined : JSON.stringify(content);
+  return (await send("POST", path, { signal, more, body })).json();
 }
 
 export async function csv(path, signal) {
   return (await send("GET", path, { accept: "text/csv", signal })).text();
 }
 
-/* "/v1/runs" with {state: "running", trajectory: ["a", "b"], kind: ""} -> "/v1/runs?state=running&trajectory=a&trajectory=b" */
+/* "/v1/runs" with {state: "running", trajectory: ["a", "b"], kind: ""}
+ * -> "/v1/runs?state=running&trajectory=a&trajectory=b" */
 export function query(path, fields) {
   const search = new URLSearchParams();
   for (const [name, values] of Object.entries(fields)) {

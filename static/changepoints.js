@@ -1,4 +1,5 @@
-/* changepoints.js: where the measure of a curve page changes along training, as GET …/changepoints tells: marks for the figure, and the same in words. */
+/* changepoints.js: where the measure of a curve page changes along training, as GET …/changepoints tells: marks for
+ * the figure, and the same in words. */
 import { at, get, query } from "./api.js";
 import { h } from "./dom.js";
 import { compact, integer, isNumber } from "./format.js";
@@ -7,12 +8,15 @@ import { formatOf, metric as metricOf } from "./metrics.js";
 /* Changes have a place in training: against the learning rate there are none. */
 export async function loadChanges(names, metric, x, signal) {
   if (x === "learning_rate") return [];
-  const answers = await Promise.all(names.map((name) => get(query(at("trajectories", name, "changepoints"), { metric, x }), signal)));
+  const asked = (name) => query(at("trajectories", name, "changepoints"), { metric, x });
+  const answers = await Promise.all(names.map((name) => get(asked(name), signal)));
   return answers.flatMap(({ series }) => series);
 }
 
+const IDENTITY = ["trajectory", "label", "dataset", "protocol_id", "calibration_id"];
+
 function same(a, b) {
-  return ["trajectory", "label", "dataset", "protocol_id", "calibration_id"].every((field) => (a[field] ?? null) === (b[field] ?? null));
+  return IDENTITY.every((field) => (a[field] ?? null) === (b[field] ?? null));
 }
 
 /* The change of a curve, or null. */
@@ -38,15 +42,20 @@ function size(metric, { kind, size: change }) {
 /* "jumps up by 1.2 % after step012 (step 3,000; 95 %: step 2,800 to step 3,400; p = 0.002)" */
 export function changeSentence(metric, x, found, p) {
   const [low, high] = found.interval, name = found.after.checkpoint_name ?? found.after.checkpoint;
-  return `${changeWords(found)}${size(metric, found)} after ${name} (${place(x, found.after.x)}; 95 %: ${place(x, low)} to ${place(x, high)}; p = ${isNumber(p) ? Number(p.toPrecision(2)) : "–"})`;
+  const interval = `95 %: ${place(x, low)} to ${place(x, high)}`;
+  const chance = isNumber(p) ? Number(p.toPrecision(2)) : "–";
+  const where = `${place(x, found.after.x)}; ${interval}; p = ${chance}`;
+  return `${changeWords(found)}${size(metric, found)} after ${name} (${where})`;
 }
 
 /* A list of the changes; that there is none is told, too, once something was tested. */
 export function changesPanel(model, changes) {
   const tested = changes.filter(({ p_value: p }) => isNumber(p)), found = tested.filter(({ change }) => change);
   if (!tested.length) return null;
-  const label = metricOf(model.metric).label;
-  const row = (one) => h("li", {}, h("span", { class: "name" }, one.trajectory), `, ${one.label || "full precision"}: ${label} ${changeSentence(model.metric, model.x, one.change, one.adjusted_p_value)}`);
+  const label = metricOf(model.metric).label, curves = tested.length === 1 ? "curve" : "curves";
+  const row = (one) => h("li", {}, h("span", { class: "name" }, one.trajectory), `, ${one.label || "full precision"}: `,
+    `${label} ${changeSentence(model.metric, model.x, one.change, one.adjusted_p_value)}`);
   return h("section", { class: "panel changes", "aria-label": "Change points" },
-    found.length ? h("ul", { class: "plain" }, found.map(row)) : h("p", { class: "muted" }, `No change of ${label} beyond a smooth trend and its noise, in ${integer(tested.length)} tested ${tested.length === 1 ? "curve" : "curves"}.`));
+    found.length ? h("ul", { class: "plain" }, found.map(row)) : h("p", { class: "muted" },
+      `No change of ${label} beyond a smooth trend and its noise, in ${integer(tested.length)} tested ${curves}.`));
 }

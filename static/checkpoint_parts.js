@@ -15,40 +15,84 @@ import { calibrationIn, evaluationIn, methodIn } from "./words.js";
 
 function presetOf(run) {
   const { method, calibration, evaluation, precision } = run.params;
-  return structuredClone({ method, ...(calibration ? { calibration } : {}), evaluation, ...(precision && precision !== "f32" ? { precision } : {}) });
+  return structuredClone({
+    method,
+    ...(calibration ? { calibration } : {}),
+    evaluation,
+    ...(precision && precision !== "f32" ? { precision } : {}),
+  });
 }
 
 /* Ids of datasets become names, so that the form and its command can be read. */
 function named(preset, datasets) {
   const names = new Map(datasets.map((one) => [one.id, one.name]));
-  for (const part of [preset.calibration, preset.evaluation]) if (part) part.dataset = names.get(part.dataset) ?? part.dataset;
+  for (const part of [preset.calibration, preset.evaluation]) {
+    if (part) part.dataset = names.get(part.dataset) ?? part.dataset;
+  }
   return preset;
+}
+
+/* The checkpoint of the series with the least quantized loss: this one, or another one to go to. */
+function bestLine({ point, own }, checkpoint) {
+  if (point.checkpoint === checkpoint.id) {
+    return h("li", {}, `This checkpoint has the least quantized loss of its series (${loss(own.y)} nats): `,
+      "ΔQL alone does not speak against it.");
+  }
+  const name = point.checkpoint_name ?? point.checkpoint;
+  return h("li", {}, "Least quantized loss of this series: ",
+    h("a", { href: checkpointLink(point.checkpoint), id: "best-checkpoint", class: "name" }, name),
+    ` with ${loss(point.y)} nats, ${loss(own.y)} here.`);
+}
+
+/* Another quantization of this checkpoint, that costs less than `run`. */
+function otherLine(other, run) {
+  return h("li", {}, h("a", { href: runLink(other.id) }, methodIn(other.params.method)),
+    ` costs ΔQL ${percent(other.result.delta)} at ${scientific(other.result.bits_per_weight)} bits per weight, `,
+    `instead of ${percent(run.result.delta)} at ${scientific(run.result.bits_per_weight)}.`);
+}
+
+function attributionLine(attribution, run) {
+  if (attribution) {
+    return h("li", {}, h("a", { href: runLink(attribution.id) }, "Its attribution"),
+      " names the layers to keep at more bits.");
+  }
+  return run ? h("li", {}, "Attribute it: which layers cost what, and where more bits pay.") : null;
 }
 
 /* What to do, with the button that does it. `run`: the costliest quantization here, or null. */
 export function adviceSection({ checkpoint, runs, around, run, best, other, datasets, health, signal }) {
-  const model = run ?? [...(around.before?.runs ?? []), ...(around.after?.runs ?? [])].find((one) => one.kind === "quantize");
-  const preset = model ? named(presetOf(model), datasets) : {}, context = { datasets: datasets.map(({ name }) => name) };
-  const attribution = attributionOf(runs), place = h("div", { class: "form-place" });
+  const neighbours = [...(around.before?.runs ?? []), ...(around.after?.runs ?? [])];
+  const model = run ?? neighbours.find((one) => one.kind === "quantize");
+  const preset = model ? named(presetOf(model), datasets) : {};
+  const place = h("div", { class: "form-place" });
   const open = (kind, verb, given) => {
-    const form = runForm({ kind, verb, checkpoint: `${checkpoint.trajectory}/${checkpoint.name}`, preset: structuredClone(given), context, signal });
+    const form = runForm({
+      kind, verb, checkpoint: `${checkpoint.trajectory}/${checkpoint.name}`, preset: structuredClone(given),
+      context: { datasets: datasets.map(({ name }) => name) }, signal,
+    });
     fill(place, form);
     form.querySelector("select, input, button")?.focus();
   };
-  const button = (id, label, kind, given) => h("button", { type: "button", id, events: { click: () => open(kind, label, given) } }, label);
+  const button = (id, label, kind, given) =>
+    h("button", { type: "button", id, events: { click: () => open(kind, label, given) } }, label);
   const { overrides, embedding_bits: embedding, lm_head_bits: head, ...method } = preset.method ?? {};
   const advice = [
-    best && best.point.checkpoint !== checkpoint.id ? h("li", {}, "Least quantized loss of this series: ", h("a", { href: checkpointLink(best.point.checkpoint), id: "best-checkpoint", class: "name" }, best.point.checkpoint_name ?? best.point.checkpoint),
-      ` with ${loss(best.point.y)} nats, ${loss(best.own.y)} here.`) : null,
-    best && best.point.checkpoint === checkpoint.id ? h("li", {}, `This checkpoint has the least quantized loss of its series (${loss(best.own.y)} nats): ΔQL alone does not speak against it.`) : null,
-    other ? h("li", {}, h("a", { href: runLink(other.id) }, methodIn(other.params.method)), ` costs ΔQL ${percent(other.result.delta)} at ${scientific(other.result.bits_per_weight)} bits per weight, instead of ${percent(run.result.delta)} at ${scientific(run.result.bits_per_weight)}.`) : null,
-    attribution ? h("li", {}, h("a", { href: runLink(attribution.id) }, "Its attribution"), " names the layers to keep at more bits.") : run ? h("li", {}, "Attribute it: which layers cost what, and where more bits pay.") : null,
+    best ? bestLine(best, checkpoint) : null,
+    other ? otherLine(other, run) : null,
+    attributionLine(attributionOf(runs), run),
     run ? null : h("li", {}, "Quantize it: what each method costs here."),
     health ? null : h("li", {}, "Its weights were not read yet: read them to see whether they are sound."),
   ].filter(Boolean);
+  const actions = [
+    button("attribute-this", "Attribute this", "attribution", { ...preset, method }),
+    button("quantize-this", "Quantize this", "quantize", preset),
+    health ? null : button("read-weights", "Read its weights", "health", {}),
+    around.before
+      ? h("a", { href: compareLink(around.before.id, checkpoint.id) }, `Compare with ${around.before.name}`)
+      : null,
+  ];
   return h("section", { "aria-label": "What to do" }, h("h2", {}, "What to do"), h("ul", { class: "reasons" }, advice),
-    h("div", { class: "row actions" }, button("attribute-this", "Attribute this", "attribution", { ...preset, method }), button("quantize-this", "Quantize this", "quantize", preset),
-      health ? null : button("read-weights", "Read its weights", "health", {}), around.before ? h("a", { href: compareLink(around.before.id, checkpoint.id) }, `Compare with ${around.before.name}`) : null), place);
+    h("div", { class: "row actions" }, actions), place);
 }
 
 function spread({ low, high, stderr, figure }) {
@@ -56,16 +100,32 @@ function spread({ low, high, stderr, figure }) {
   return isNumber(stderr) ? `± ${scientific(stderr)} (standard error)` : "";
 }
 
+/* A number that leads to the run that measured it. */
+function measuredBy(run, text) {
+  return h("a", { href: runLink(run.id), "aria-label": `${text}, to the run` }, text);
+}
+
 /* Every number with what it was measured on. */
 export async function measuredSection(runs) {
-  const told = await Promise.all(runs.map(async (run) => ({ run, method: run.params?.method ? methodIn(run.params.method) : "", evaluation: await evaluationIn(run), calibration: await calibrationIn(run) })));
+  const told = await Promise.all(runs.map(async (run) => ({
+    run,
+    method: run.params?.method ? methodIn(run.params.method) : "",
+    evaluation: await evaluationIn(run),
+    calibration: await calibrationIn(run),
+  })));
   const rows = told.flatMap((one) => numbersOf(one.run).map((number) => ({ ...one, ...number })));
   if (!rows.length) return null;
   return h("section", {}, h("h2", {}, "Measurements"), dataTable({
     caption: "Measurements", className: "layers measured", sortable: true, rows,
     columns: [
-      { label: "Number", value: (row) => row.figure.label, cell: (row) => h("span", { title: row.figure.title }, row.figure.label) },
-      { label: "Value", numeric: true, value: (row) => row.value, cell: (row) => h("a", { href: runLink(row.run.id), "aria-label": `${row.figure.show(row.value)}, to the run` }, row.figure.show(row.value)) },
+      {
+        label: "Number",
+        value: ({ figure }) => figure.label, cell: ({ figure }) => h("span", { title: figure.title }, figure.label),
+      },
+      {
+        label: "Value", numeric: true,
+        value: (row) => row.value, cell: (row) => measuredBy(row.run, row.figure.show(row.value)),
+      },
       { label: "95 %", cell: (row) => h("span", { class: "muted" }, spread(row)) },
       { label: "Method", value: (row) => row.method, cell: (row) => row.method || row.run.kind },
       { label: "Measured on", value: (row) => row.evaluation, cell: (row) => row.evaluation || "–" },
@@ -78,63 +138,118 @@ function difference(paired, name) {
   return paired?.[name] ?? null;
 }
 
+/* A row for each number of `run`, with the same number of the runs before and after. */
+function besideRows({ run, before, after }, paired) {
+  return numbersOf(run).map((number) => {
+    const { name } = number.figure;
+    const of = (other) => (isNumber(other?.result?.[name]) ? other.result[name] : null);
+    const found = difference(paired.get(run.id), name);
+    return { run, before, after, ...number, earlier: of(before), later: of(after), found };
+  });
+}
+
+function differenceCell({ figure, found }) {
+  if (!isNumber(found?.difference)) return "–";
+  const interval = Array.isArray(found.interval) ? figure.between(...found.interval) : "";
+  return [figure.show(found.difference), " ", h("span", { class: "interval" }, interval)];
+}
+
 /* The same questions, answered for the checkpoints before and after. */
 export function besideSection({ pairs, around, paired, checkpoint }) {
-  const rows = pairs.filter(({ before, after }) => before || after).flatMap(({ run, before, after }) => numbersOf(run).map((number) => {
-    const of = (other) => (isNumber(other?.result?.[number.figure.name]) ? other.result[number.figure.name] : null);
-    return { run, before, after, ...number, earlier: of(before), later: of(after), found: difference(paired.get(run.id), number.figure.name) };
-  }));
+  const rows = pairs.filter(({ before, after }) => before || after).flatMap((pair) => besideRows(pair, paired));
   if (!rows.length) return null;
-  const value = (row, other, number) => (isNumber(number) ? h("a", { href: runLink(other.id), "aria-label": `${row.figure.show(number)}, to the run` }, row.figure.show(number)) : "–");
+  const value = (row, other, number) => (isNumber(number) ? measuredBy(other, row.figure.show(number)) : "–");
+  const method = ({ run: { params, kind } }) =>
+    h("span", { class: "muted" }, params?.method ? methodIn(params.method) : kind);
   const change = (row) => (isNumber(row.earlier) && row.earlier !== 0 ? row.value / row.earlier - 1 : null);
   const name = (one) => (one ? one.name : "–");
   return h("section", { "aria-label": "Neighbours" }, h("h2", {}, "Beside its neighbours"), dataTable({
     caption: "Beside its neighbours", className: "layers beside", sortable: true, rows,
     columns: [
-      { label: "Number", value: (row) => row.figure.label, cell: (row) => [row.figure.label, " ", h("span", { class: "muted" }, row.run.params?.method ? methodIn(row.run.params.method) : row.run.kind)] },
-      { label: `Before: ${name(around.before)}`, numeric: true, value: (row) => row.earlier, cell: (row) => value(row, row.before, row.earlier) },
-      { label: `Here: ${checkpoint.name}`, numeric: true, value: (row) => row.value, cell: (row) => value(row, row.run, row.value) },
-      { label: `After: ${name(around.after)}`, numeric: true, value: (row) => row.later, cell: (row) => value(row, row.after, row.later) },
+      { label: "Number", value: (row) => row.figure.label, cell: (row) => [row.figure.label, " ", method(row)] },
+      {
+        label: `Before: ${name(around.before)}`, numeric: true,
+        value: (row) => row.earlier, cell: (row) => value(row, row.before, row.earlier),
+      },
+      {
+        label: `Here: ${checkpoint.name}`, numeric: true,
+        value: (row) => row.value, cell: (row) => value(row, row.run, row.value),
+      },
+      {
+        label: `After: ${name(around.after)}`, numeric: true,
+        value: (row) => row.later, cell: (row) => value(row, row.after, row.later),
+      },
       { label: "Change since before (%)", numeric: true, value: change, cell: (row) => percentNumber(change(row)) },
-      { label: "Difference, 95 % in pairs", value: (row) => row.found?.difference, cell: (row) => (isNumber(row.found?.difference)
-        ? [row.figure.show(row.found.difference), " ", h("span", { class: "interval" }, Array.isArray(row.found.interval) ? row.figure.between(...row.found.interval) : "")] : "–") },
+      { label: "Difference, 95 % in pairs", value: (row) => row.found?.difference, cell: differenceCell },
     ],
   }));
 }
 
 function changesTable(caption, what, rows) {
-  return dataTable({ caption, className: "layers", sortable: true, sort: { column: 3, descending: true }, rows, columns: [
-    { label: "Layer", value: (row) => row.name, cell: (row) => h("span", { class: "name mono" }, row.name) },
-    { label: `${what} before (%)`, numeric: true, value: (row) => row.before, cell: (row) => percentNumber(row.before) },
-    { label: `${what} here (%)`, numeric: true, value: (row) => row.here, cell: (row) => percentNumber(row.here) },
-    { label: "Change (points)", numeric: true, value: (row) => row.change, cell: (row) => percentNumber(row.change) },
-  ] });
+  return dataTable({
+    caption, className: "layers", sortable: true, sort: { column: 3, descending: true }, rows,
+    columns: [
+      { label: "Layer", value: (row) => row.name, cell: (row) => h("span", { class: "name mono" }, row.name) },
+      {
+        label: `${what} before (%)`, numeric: true,
+        value: (row) => row.before, cell: (row) => percentNumber(row.before),
+      },
+      { label: `${what} here (%)`, numeric: true, value: (row) => row.here, cell: (row) => percentNumber(row.here) },
+      { label: "Change (points)", numeric: true, value: (row) => row.change, cell: (row) => percentNumber(row.change) },
+    ],
+  });
 }
 
-/* Where in the model this checkpoint differs from the one before: by attribution where both have one, else by the errors of layers. */
+/* Where in the model this checkpoint differs from the one before: by attribution where both have one, else by the
+ * errors of layers. */
 export function layerSection({ runs, around, pairs }, run, signal) {
   if (!around.before) return null;
-  const attribution = attributionOf(runs), other = attribution && finished(around.before.runs).find((one) => questionOf(one) === questionOf(attribution));
-  const errors = run ? layerChanges(run, pairs.find((pair) => pair.run.id === run.id)?.before) : [], units = other ? unitChanges(attribution, other) : [];
+  const attribution = attributionOf(runs);
+  const other = attribution && finished(around.before.runs).find((one) => questionOf(one) === questionOf(attribution));
+  const units = other ? unitChanges(attribution, other) : [];
+  const errors = run ? layerChanges(run, pairs.find((pair) => pair.run.id === run.id)?.before) : [];
   const part = (rows, id, what, words) => {
     if (!rows.length) return null;
     if (rows.every((row) => row.change === 0)) return h("p", { class: "muted" }, `${what}: the same in every layer.`);
     const look = { name: `change of ${words}`, unit: "points", signed: true, valueOf: (row) => 100 * row.change };
     const fits = heatFigure(rows, look, { ink: { heat: [], signed: [] }, narrow: false }) !== null;
-    return [h("h3", {}, `${what} by layer`), fits ? drawing(id, `change of ${words} by layer; the table below has the values`, (paint) => heatFigure(rows, look, paint), signal).node : null,
-      h("details", {}, h("summary", {}, "As a table"), changesTable(what, what, rows))];
+    const text = `change of ${words} by layer; the table below has the values`;
+    return [
+      h("h3", {}, `${what} by layer`),
+      fits ? drawing(id, text, (paint) => heatFigure(rows, look, paint), signal).node : null,
+      h("details", {}, h("summary", {}, "As a table"), changesTable(what, what, rows)),
+    ];
   };
-  const parts = [part(units, "unit-changes", "ΔQL alone", "ΔQL of each unit alone"), part(errors, "layer-changes", "Relative error", "the relative error")].filter(Boolean);
-  return parts.length ? h("section", { "aria-label": "By layer" }, h("h2", {}, `By layer, against ${around.before.name}`), parts) : null;
+  const parts = [
+    part(units, "unit-changes", "ΔQL alone", "ΔQL of each unit alone"),
+    part(errors, "layer-changes", "Relative error", "the relative error"),
+  ].filter(Boolean);
+  if (!parts.length) return null;
+  return h("section", { "aria-label": "By layer" }, h("h2", {}, `By layer, against ${around.before.name}`), parts);
 }
 
 export function healthSection({ health }) {
   if (!health) return null;
-  return h("section", { "aria-label": "Weights" }, h("h2", {}, "Weights"), facts([
-    ["Numbers", integer(health.elements)], ["Not finite", integer(health.nan + health.infinite)], ["L2", scientific(health.l2, 4)], ["Largest", scientific(health.linf, 4)],
-    ["Kurtosis", scientific(health.kurtosis, 4)], ["Outliers", percent(health.outlier_share)], ["Change since before", isNumber(health.relative_l2) ? percent(health.relative_l2) : null]]),
-  h("details", {}, h("summary", {}, "By block"), dataTable({ caption: "Weights by block", columns: BLOCK_COLUMNS, rows: health.blocks, sortable: true })));
+  return h("section", { "aria-label": "Weights" }, h("h2", {}, "Weights"),
+    facts([
+      ["Numbers", integer(health.elements)],
+      ["Not finite", integer(health.nan + health.infinite)],
+      ["L2", scientific(health.l2, 4)],
+      ["Largest", scientific(health.linf, 4)],
+      ["Kurtosis", scientific(health.kurtosis, 4)],
+      ["Outliers", percent(health.outlier_share)],
+      ["Change since before", isNumber(health.relative_l2) ? percent(health.relative_l2) : null],
+    ]),
+    h("details", {}, h("summary", {}, "By block"),
+      dataTable({ caption: "Weights by block", columns: BLOCK_COLUMNS, rows: health.blocks, sortable: true })));
 }
+
+const TENSOR_COLUMNS = [
+  { label: "Tensor", value: (row) => row.name, cell: (row) => h("span", { class: "name mono" }, row.name) },
+  { label: "Type", value: (row) => row.dtype, cell: (row) => row.dtype },
+  { label: "Shape", cell: (row) => row.shape.map((length) => integer(length)).join(" × ") || "scalar" },
+  { label: "Size", numeric: true, value: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
+];
 
 /* Read when it is opened: large models have thousands. */
 export function tensorsSection(checkpoint, signal) {
@@ -144,9 +259,9 @@ export function tensorsSection(checkpoint, signal) {
     fill(body, h("p", { class: "muted" }, "Reading …"));
     try {
       const { items } = await get(`${at("checkpoints", checkpoint.id)}/tensors`, signal);
-      fill(body, dataTable({ caption: "Tensors", className: "layers", sortable: true, rows: items, columns: [
-        { label: "Tensor", value: (row) => row.name, cell: (row) => h("span", { class: "name mono" }, row.name) }, { label: "Type", value: (row) => row.dtype, cell: (row) => row.dtype },
-        { label: "Shape", cell: (row) => row.shape.map((length) => integer(length)).join(" × ") || "scalar" }, { label: "Size", numeric: true, value: (row) => row.bytes, cell: (row) => bytes(row.bytes) }] }));
+      fill(body, dataTable({
+        caption: "Tensors", className: "layers", sortable: true, rows: items, columns: TENSOR_COLUMNS,
+      }));
     } catch (error) { if (!signal.aborted) fill(body, failure(error)); }
   });
   return h("section", { "aria-label": "Tensors" }, h("h2", {}, "Tensors"), details);

@@ -54,10 +54,15 @@ function tokensSection(found) {
         { label: "95 %", numeric: true, cell: interval },
         { label: "Design effect", numeric: true, cell: (row) => scientific(row.design_effect) },
         { label: "Worse", numeric: true, cell: (row) => percent(row.worse_share) },
-        { label: "Worse, 95 %", numeric: true, cell: (row) => (row.worse_share_interval ? percentInterval(...row.worse_share_interval) : "–") },
+        {
+          label: "Worse, 95 %", numeric: true,
+          cell: (row) => (row.worse_share_interval ? percentInterval(...row.worse_share_interval) : "–"),
+        },
       ],
     }),
-    h("p", { class: "muted caption" }, `${plural(found.predictions, "prediction")}; these intervals take each token as drawn by itself. Where the design effect is above 1, tokens of a sequence vary together and the interval by sequence is the one to cite.`));
+    h("p", { class: "muted caption" }, `${plural(found.predictions, "prediction")}; `,
+      "these intervals take each token as drawn by itself. Where the design effect is above 1, tokens of a sequence ",
+      "vary together and the interval by sequence is the one to cite."));
 }
 
 function sideName(side) {
@@ -70,8 +75,12 @@ function sideName(side) {
 
 export function compareSection(found) {
   return [
-    h("section", {}, h("h2", {}, "Differences by sequence"), facts([["a", sideName(found.a)], ["b", sideName(found.b)]]), sequencesTable(found),
-      h("p", { class: "muted caption" }, "Intervals are of pairs: what makes a sequence hard is in both and drops out. Worse and better count sequences. Bold: the interval leaves out 0.")),
+    h("section", {}, h("h2", {}, "Differences by sequence"),
+      facts([["a", sideName(found.a)], ["b", sideName(found.b)]]),
+      sequencesTable(found),
+      h("p", { class: "muted caption" },
+        "Intervals are of pairs: what makes a sequence hard is in both and drops out. ",
+        "Worse and better count sequences. Bold: the interval leaves out 0.")),
     found.by_token ? tokensSection(found.by_token) : null,
   ];
 }

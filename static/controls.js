@@ -4,17 +4,23 @@ import { h } from "./dom.js";
 /* One of `choices` [[value, label]]; onChange(value). */
 export function segmented(name, choices, value, onChange) {
   const group = h("div", { class: "segmented", role: "group", "aria-label": name });
-  const buttons = choices.map(([choice, label]) => h("button", { type: "button", "data-value": choice, "aria-pressed": String(choice === value), events: { click: () => {
-    for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.value === choice));
-    onChange(choice);
-  } } }, label));
+  const choose = (chosen) => {
+    for (const button of buttons) button.setAttribute("aria-pressed", String(button.dataset.value === chosen));
+    onChange(chosen);
+  };
+  const entry = ([choice, label]) => h("button", {
+    type: "button", "data-value": choice, "aria-pressed": String(choice === value),
+    events: { click: () => choose(choice) },
+  }, label);
+  const buttons = choices.map(entry);
   group.append(...buttons);
   return h("div", { class: "control" }, h("span", { class: "label", "aria-hidden": "true" }, name), group);
 }
 
 /* A select; `choices` [[value, label]]. */
 export function dropdown(name, choices, value, onChange) {
-  const select = h("select", { "aria-label": name }, choices.map(([choice, label]) => h("option", { value: choice }, label)));
+  const options = choices.map(([choice, label]) => h("option", { value: choice }, label));
+  const select = h("select", { "aria-label": name }, options);
   select.value = value;
   select.addEventListener("change", () => onChange(select.value));
   return h("label", { class: "control" }, h("span", { class: "label" }, name), select);

@@ -1,4 +1,5 @@
-/* curve_legend.js: what is above and below the figure of curves: a button a curve, what the marks mean, the worst and the newest in words. */
+/* curve_legend.js: what is above and below the figure of curves: a button a curve, what the marks mean, the worst and
+ * the newest in words. */
 import { h, svg } from "./dom.js";
 import { decays } from "./figure.js";
 import { branches, newestPoint, worstOf } from "./marks.js";
@@ -8,16 +9,22 @@ import { checkpointLink } from "./router.js";
 import { fullName } from "./series.js";
 
 function mark(series, colour) {
+  const stroke = { stroke: "currentColor", "stroke-width": 2, "stroke-dasharray": strokeDash(series.bits) };
+  const fill = hollow(series.bits) ? "var(--surface)" : "currentColor";
   return svg("svg", { width: 30, height: 12, "aria-hidden": "true", class: `line c${colour}` },
-    svg("line", { x1: 0, y1: 6, x2: 30, y2: 6, stroke: "currentColor", "stroke-width": 2, "stroke-dasharray": strokeDash(series.bits) }),
-    svg("path", { d: marker(series.method), transform: "translate(15 6)", fill: hollow(series.bits) ? "var(--surface)" : "currentColor", stroke: "currentColor", "stroke-width": 1.5 }));
+    svg("line", { x1: 0, y1: 6, x2: 30, y2: 6, ...stroke }),
+    svg("path", {
+      d: marker(series.method), transform: "translate(15 6)", fill, stroke: "currentColor", "stroke-width": 1.5,
+    }));
 }
 
 /* A button a curve; pressed means shown. */
 export function legend(model, view, colourOf, changed) {
   const entry = (series) => {
     const name = fullName(series);
-    const button = h("button", { type: "button", class: "key", "aria-pressed": String(!view.hidden.has(name)) }, mark(series, colourOf(series)), series.text);
+    const pressed = String(!view.hidden.has(name));
+    const button = h("button", { type: "button", class: "key", "aria-pressed": pressed },
+      mark(series, colourOf(series)), series.text);
     button.addEventListener("click", () => {
       if (!view.hidden.delete(name)) view.hidden.add(name);
       button.setAttribute("aria-pressed", String(!view.hidden.has(name)));
@@ -37,20 +44,38 @@ function value(metric, point) {
 
 /* "Worst: step-3662, ΔQL 5.08 % (gptq 3-bit g128). Newest: …", each with the way to its page. */
 export function summary(model, shown) {
-  const worst = worstOf(shown, model.metric), { label } = metricOf(model.metric), several = model.names.length > 1;
-  const one = (id, words, { series, point }) => h("span", { id }, `${words}: `, h("a", { href: checkpointLink(point.checkpoint), class: "name" }, point.checkpoint_name ?? point.checkpoint),
+  const worst = worstOf(shown, model.metric), newest = newestOf(shown, worst?.series);
+  const { label } = metricOf(model.metric), several = model.names.length > 1;
+  const one = (id, words, { series, point }) => h("span", { id }, `${words}: `,
+    h("a", { href: checkpointLink(point.checkpoint), class: "name" }, point.checkpoint_name ?? point.checkpoint),
     `, ${label} ${value(model.metric, point)} (${several ? fullName(series) : series.text}). `);
+  if (!worst && !newest) return null;
+  return h("p", { class: "summary" },
+    worst ? one("worst", "Worst", worst) : null,
+    newest && model.x !== "learning_rate" ? one("newest", "Newest", newest) : null);
+}
+
+/* {series, point} of the newest point; of several as new that of `preferred`. */
+function newestOf(shown, preferred) {
   const last = shown.map((series) => ({ series, point: newestPoint(series) })).filter(({ point }) => point !== null);
-  const newest = last.reduce((found, next) => (found === null || next.point.x > found.point.x || (next.point.x === found.point.x && worst && next.series === worst.series) ? next : found), null);
-  return worst || newest ? h("p", { class: "summary" }, worst ? one("worst", "Worst", worst) : null, newest && model.x !== "learning_rate" ? one("newest", "Newest", newest) : null) : null;
+  const newer = (next, found) => next.point.x > found.point.x
+    || (next.point.x === found.point.x && next.series === preferred);
+  return last.reduce((found, next) => (found === null || newer(next, found) ? next : found), null);
 }
 
 /* What the marks of the figure mean, of those that are in it. */
 export function marksKey(model, shown, flagged) {
-  const measured = shown.some((series) => series.points.length), line = model.x !== "learning_rate";
+  if (!shown.some((series) => series.points.length)) return null;
+  const line = model.x !== "learning_rate";
   const keys = [
-    line && measured && metricOf(model.metric).better ? "▾ worst of a curve" : null, line && measured ? "○ newest" : null, decays(model).length ? "upright line: the learning rate begins to fall" : null,
-    line && branches(shown, model.parents, model.others).length ? "dotted: from the checkpoint that a branch continues" : null, flagged ? "red ring: marked by the integrity check" : null, "press a point for its checkpoint",
+    line && metricOf(model.metric).better ? "▾ worst of a curve" : null,
+    line ? "○ newest" : null,
+    decays(model).length ? "upright line: the learning rate begins to fall" : null,
+    line && branches(shown, model.parents, model.others).length
+      ? "dotted: from the checkpoint that a branch continues"
+      : null,
+    flagged ? "red ring: marked by the integrity check" : null,
+    "press a point for its checkpoint",
   ].filter(Boolean);
-  return measured ? h("p", { class: "muted marks" }, keys.join(" · ")) : null;
+  return h("p", { class: "muted marks" }, keys.join(" · "));
 }

@@ -10,46 +10,63 @@ const MOST_CHECKPOINTS = 200000, PAGE = 1000;
 
 function compareSeries(a, b) {
   const text = (value) => value ?? "";
-  return (bitsOf(b) ?? 0) - (bitsOf(a) ?? 0) || text(a.method).localeCompare(text(b.method)) || text(a.label).localeCompare(text(b.label))
+  return (bitsOf(b) ?? 0) - (bitsOf(a) ?? 0)
+    || text(a.method).localeCompare(text(b.method))
+    || text(a.label).localeCompare(text(b.label))
     || text(a.dataset).localeCompare(text(b.dataset));
 }
 
 function along(a, b) {
-  return (a.tokens ?? a.step ?? Infinity) - (b.tokens ?? b.step ?? Infinity) || a.name.localeCompare(b.name, "en", { numeric: true });
+  return (a.tokens ?? a.step ?? Infinity) - (b.tokens ?? b.step ?? Infinity)
+    || a.name.localeCompare(b.name, "en", { numeric: true });
 }
 
-/* Answers for some trajectories -> {metric, x, names, checkpoints: Map id -> document, curves, loss, largest_algebraic, trace, rate, parents,
- * others}. What was not answered yet is empty. */
+/* Answers for some trajectories -> {metric, x, names, checkpoints: Map id -> document, curves, loss, largest_algebraic,
+ * trace, rate, parents, others}. What was not answered yet is empty. */
 export function assemble(names, metric, x, answers, spoken = new Map()) {
   const checkpoints = new Map();
   for (const item of (answers.checkpoints ?? []).flat()) checkpoints.set(item.id, item);
-  const named = (answer, panel) => withTexts((answer?.series ?? []).map((series) => ({ ...series, panel, bits: bitsOf(series), key: keyOf(series) })), spoken);
+  const named = (answer, panel) => {
+    const own = (series) => ({ ...series, panel, bits: bitsOf(series), key: keyOf(series) });
+    return withTexts((answer?.series ?? []).map(own), spoken);
+  };
   const curves = named(answers.curves, "curve");
   const order = (series) => names.indexOf(series.trajectory);
   curves.sort((a, b) => order(a) - order(b) || compareSeries(a, b));
-  return { metric, x, names, checkpoints, curves, loss: named(answers.loss, "loss"), largest_algebraic: named(answers.largest_algebraic, "largest_algebraic"),
-    trace: named(answers.trace, "trace"), rate: x === "learning_rate" ? [] : named(answers.rate, "rate"), parents: answers.parents ?? new Map(), others: answers.others?.series ?? [],
-    whole: Boolean(answers.checkpoints) };
+  return {
+    metric, x, names, checkpoints, curves,
+    loss: named(answers.loss, "loss"),
+    largest_algebraic: named(answers.largest_algebraic, "largest_algebraic"),
+    trace: named(answers.trace, "trace"),
+    rate: x === "learning_rate" ? [] : named(answers.rate, "rate"),
+    parents: answers.parents ?? new Map(),
+    others: answers.others?.series ?? [],
+    whole: Boolean(answers.checkpoints),
+  };
 }
 
-/* Losses of the full-precision checkpoints: as quantize runs measured them, or, for a trajectory where none did, as training did. The two
- * are not mixed in one curve: they may stand on different parts of the data; each series says which it is. */
+/* Losses of the full-precision checkpoints: as quantize runs measured them, or, for a trajectory where none did, as
+ * training did. The two are not mixed in one curve: they may stand on different parts of the data; each series says
+ * which it is. */
 function losses(measured, trained) {
   const have = new Set(measured.series.map((series) => series.trajectory));
   const of = (series, source) => series.map((one) => ({ ...one, source }));
-  return { series: [...of(measured.series, "loss_fp"), ...of(trained.series.filter((series) => !have.has(series.trajectory)), "validation_loss")] };
+  const others = trained.series.filter((series) => !have.has(series.trajectory));
+  return { series: [...of(measured.series, "loss_fp"), ...of(others, "validation_loss")] };
 }
 
 /* Words for evaluations that nothing but their protocol tells apart. */
 async function speak(lists, signal) {
   const asked = protocolsToName(lists);
-  const said = await Promise.all(asked.map(({ run }) => get(at("runs", run), signal).then(evaluationIn).catch(() => "")));
+  const wordsOf = ({ run }) => get(at("runs", run), signal).then(evaluationIn).catch(() => "");
+  const said = await Promise.all(asked.map(wordsOf));
   return new Map(asked.map(({ protocol_id }, index) => [protocol_id, said[index]]).filter(([, words]) => words));
 }
 
 /* Map trajectory -> id of the checkpoint that it was continued from, of those that a train run made so. */
 async function parentsOf(names, signal) {
-  const pages = await Promise.all(names.map((name) => list(query("/v1/runs", { kind: "train", trajectory: name, limit: 100 }), signal, 200)));
+  const asked = (name) => query("/v1/runs", { kind: "train", trajectory: name, limit: 100 });
+  const pages = await Promise.all(names.map((name) => list(asked(name), signal, 200)));
   const found = new Map();
   pages.forEach(({ items }, index) => {
     const first = items.filter((run) => typeof run.params?.from === "string").at(-1);
@@ -60,23 +77,35 @@ async function parentsOf(names, signal) {
 
 /* Curves of trajectories that were branched from and are not shown. */
 async function origins(names, parents, curve, signal) {
-  const homes = await Promise.all([...parents.values()].map((id) => get(at("checkpoints", id), signal).then((found) => found.trajectory).catch(() => null)));
+  const home = (id) => get(at("checkpoints", id), signal).then((found) => found.trajectory).catch(() => null);
+  const homes = await Promise.all([...parents.values()].map(home));
   const missing = [...new Set(homes)].filter((name) => name !== null && !names.includes(name));
   return missing.length ? curve(missing) : { series: [] };
 }
 
-/* Everything, in steps: show(model) is called with the measure first, then with the panels, then with all checkpoints, which may be many. */
+/* Everything, in steps: show(model) is called with the measure first, then with the panels, then with all checkpoints,
+ * which may be many. */
 export async function load(names, metric, x, signal, show) {
   const curve = (which, of = names) => get(query("/v1/curves", { trajectory: of, metric: which, x }), signal);
   const answers = { curves: await curve(metric) };
   show(assemble(names, metric, x, answers));
   const [measured, trained, rate, largest_algebraic, trace, parents] = await Promise.all([
-    curve("loss_fp"), curve("validation_loss"), curve("learning_rate"), curve("largest_algebraic"), curve("trace"), parentsOf(names, signal)]);
+    curve("loss_fp"),
+    curve("validation_loss"),
+    curve("learning_rate"),
+    curve("largest_algebraic"),
+    curve("trace"),
+    parentsOf(names, signal),
+  ]);
   Object.assign(answers, { loss: losses(measured, trained), rate, largest_algebraic, trace, parents });
-  const [spoken, others] = await Promise.all([speak([answers.curves.series, measured.series], signal), origins(names, parents, (of) => curve(metric, of), signal)]);
+  const [spoken, others] = await Promise.all([
+    speak([answers.curves.series, measured.series], signal),
+    origins(names, parents, (of) => curve(metric, of), signal),
+  ]);
   answers.others = others;
   show(assemble(names, metric, x, answers, spoken));
-  const pages = await Promise.all(names.map((name) => list(query("/v1/checkpoints", { trajectory: name, limit: PAGE }), signal, MOST_CHECKPOINTS)));
+  const asked = (name) => query("/v1/checkpoints", { trajectory: name, limit: PAGE });
+  const pages = await Promise.all(names.map((name) => list(asked(name), signal, MOST_CHECKPOINTS)));
   answers.checkpoints = pages.map((page) => page.items);
   show(assemble(names, metric, x, answers, spoken));
 }
@@ -85,7 +114,8 @@ export function trajectory(name, signal) {
   return get(at("trajectories", name), signal);
 }
 
-/* Rows of the table of checkpoints: {columns: [{key, label}], rows: [{checkpoint, loss, values: Map column -> point}]}. */
+/* Rows of the table of checkpoints:
+ * {columns: [{key, label}], rows: [{checkpoint, loss, values: Map column -> point}]}. */
 export function table(model) {
   const columns = new Map();
   for (const series of [...model.curves].sort(compareSeries)) {
@@ -94,7 +124,9 @@ export function table(model) {
   const rows = new Map();
   const sorted = [...model.checkpoints.values()].sort(along);
   for (const name of model.names) {
-    for (const item of sorted) if (item.trajectory === name) rows.set(item.id, { checkpoint: item, loss: null, values: new Map() });
+    for (const checkpoint of sorted) {
+      if (checkpoint.trajectory === name) rows.set(checkpoint.id, { checkpoint, loss: null, values: new Map() });
+    }
   }
   for (const series of model.curves) {
     for (const point of series.points) rows.get(point.checkpoint)?.values.set(columnOf(series), point);
@@ -129,7 +161,8 @@ export function hoverDetails(model) {
   };
   for (const field of ["loss", "largest_algebraic", "trace"]) note(model[field], field);
   for (const [id, checkpoint] of model.checkpoints) {
-    found.set(id, { ...found.get(id), rate: checkpoint.learning_rate, step: checkpoint.step, tokens: checkpoint.tokens, name: checkpoint.name, averaged: averagedFrom(checkpoint) });
+    const { learning_rate: rate, step, tokens, name } = checkpoint;
+    found.set(id, { ...found.get(id), rate, step, tokens, name, averaged: averagedFrom(checkpoint) });
   }
   return found;
 }
