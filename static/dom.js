@@ -1,4 +1,5 @@
-/* dom.js: builds elements. Whatever comes from the server enters the page as a text node or an attribute value, never as markup. */
+/* dom.js: builds elements. Whatever comes from the server enters the page as a text node or an attribute value, never
+ * as markup. */
 
 const FORBIDDEN = /^(on|style$|srcdoc$|innerhtml$|outerhtml$)/i;
 const SVG = "http://www.w3.org/2000/svg";
@@ -57,8 +58,10 @@ export function save(name, content, type) {
 
 /* The curl command that sends `body` to `path`, or reads it where there is no body. */
 export function curl(path, body = null) {
-  const sent = body === null ? "" : ` -H 'Content-Type: application/json' \\\n  -d '${JSON.stringify(body).replace(/'/g, "'\\''")}'`;
-  return `curl ${location.origin}${path.includes("&") ? `'${path}'` : path}${sent}`;
+  const address = `${location.origin}${path.includes("&") ? `'${path}'` : path}`;
+  if (body === null) return `curl ${address}`;
+  const text = JSON.stringify(body).replace(/'/g, "'\\''");
+  return `curl ${address} -H 'Content-Type: application/json' \\\n  -d '${text}'`;
 }
 
 /* A command to copy, with its button. */
@@ -73,5 +76,7 @@ export function command(text) {
     }
     setTimeout(() => { button.textContent = "Copy"; }, 2000);
   });
-  return h("div", { class: "command" }, h("pre", { tabindex: 0, "aria-label": "command" }, h("code", {}, text)), button);
+  return h("div", { class: "command" },
+    h("pre", { tabindex: 0, "aria-label": "command" }, h("code", {}, text)),
+    button);
 }

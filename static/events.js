@@ -1,5 +1,6 @@
-/* events.js: a run's server-sent events. Read through fetch because EventSource cannot carry a bearer token. A stream that breaks is
- * taken up again after the last event seen; when it cannot be had at all the run's document is polled instead. */
+/* events.js: a run's server-sent events. Read through fetch because EventSource cannot carry a bearer token. A stream
+ * that breaks is taken up again after the last event seen; when it cannot be had at all the run's document is polled
+ * instead. */
 import { at, get, headers } from "./api.js";
 
 const FINAL = new Set(["succeeded", "failed", "cancelled"]);

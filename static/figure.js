@@ -1,10 +1,10 @@
-/* figure.js: the figure of a trajectory as Plotly wants it: panels over one x axis, the measure at the top. Pure functions of the model (curves.js), so
- * that screen and export draw the same. */
+/* figure.js: the figure of a trajectory as Plotly wants it: panels over one x axis, the measure at the top. Pure
+ * functions of the model (curves.js), so that screen and export draw the same. */
 import { changeOf, changeSentence, changeWords } from "./changepoints.js";
 import { AXES, hoverDetails } from "./curves.js";
 import { FLAGS } from "./integrity.js";
 import { compact, integer, isNumber, scientific } from "./format.js";
-import { FONT } from "./look.js";
+import { FONT, hoverLabel, legendOf } from "./look.js";
 import { branches, decayStart, newestPoint, worstPoint } from "./marks.js";
 import { axisTitle, formatOf, fromZero, metric as metricOf, scaleOf } from "./metrics.js";
 import { dash, hollow, symbol, translucent } from "./palette.js";
@@ -19,7 +19,9 @@ export function plain(text) {
 }
 
 /* The metrics of the panels below the measure. */
-const BELOW = { loss: "validation_loss", largest_algebraic: "largest_algebraic", trace: "trace", rate: "learning_rate" };
+const BELOW = {
+  loss: "validation_loss", largest_algebraic: "largest_algebraic", trace: "trace", rate: "learning_rate",
+};
 
 function valueText(metric, point) {
   const { text, interval } = formatOf(metricOf(metric)), bounds = interval(point.low, point.high);
@@ -42,15 +44,17 @@ function hoverText(series, point, more, metric) {
 }
 
 function hoverLines(series, point, more, metric) {
-  const lines = [`<b>${plain(point.checkpoint_name ?? more?.name ?? point.checkpoint)}</b>  ${plain(series.trajectory)}`];
+  const name = plain(point.checkpoint_name ?? more?.name ?? point.checkpoint);
+  const lines = [`<b>${name}</b>  ${plain(series.trajectory)}`];
   if (series.panel === "curve") lines.push(plain(series.text), valueText(metric, point));
   const position = [];
   if (isNumber(more?.tokens)) position.push(`${compact(more.tokens)} tokens`);
   if (isNumber(more?.step)) position.push(`step ${integer(more.step)}`);
   if (position.length) lines.push(position.join(" · "));
   for (const panel of Object.keys(BELOW)) {
-    const value = series.panel === panel ? point.y : more?.[panel], name = below(panel, series.panel === panel ? series.source : more?.source);
-    if (isNumber(value)) lines.push(`${plain(metricOf(name).axis)} ${formatOf(metricOf(name)).text(value)}`);
+    const own = series.panel === panel;
+    const value = own ? point.y : more?.[panel], shown = metricOf(below(panel, own ? series.source : more?.source));
+    if (isNumber(value)) lines.push(`${plain(shown.axis)} ${formatOf(shown).text(value)}`);
   }
   if (series.panel === "loss" && series.text !== "full precision") lines.push(plain(series.text));
   if (more?.averaged) lines.push(`average of ${more.averaged} checkpoints`);
@@ -63,12 +67,15 @@ function bandTrace(series, points, options) {
   const scale = scaleOf(options.metric);
   const measured = points.filter((point) => isNumber(point.low) && isNumber(point.high));
   if (measured.length < 2) return null;
-  const x = measured.map((point) => point.x), back = [...measured].reverse();
+  const x = measured.map((point) => point.x);
+  const low = measured.map((point) => Math.max(options.floor, scale * point.low));
+  const high = measured.map((point) => Math.max(options.floor, scale * point.high));
   return {
-    type: "scatter", mode: "lines", x: [...x, ...back.map((point) => point.x)], xaxis: "x", yaxis: "y",
-    y: [...measured.map((point) => Math.max(options.floor, scale * point.low)), ...back.map((point) => Math.max(options.floor, scale * point.high))],
+    type: "scatter", mode: "lines", xaxis: "x", yaxis: "y",
+    x: [...x, ...[...x].reverse()], y: [...low, ...high.reverse()],
     fill: "toself", fillcolor: translucent(options.colourOf(series), options.dark ? 0.2 : 0.13), line: { width: 0 },
-    hoverinfo: "skip", showlegend: false, legendgroup: series.key, name: "interval", meta: { key: series.key, kind: "band" },
+    hoverinfo: "skip", showlegend: false, legendgroup: series.key, name: "interval",
+    meta: { key: series.key, kind: "band" },
   };
 }
 
@@ -79,7 +86,17 @@ function mode(points, options) {
 }
 
 function marker(series, colour, { ink }) {
-  return { color: hollow(series.bits) ? ink.paper : colour, size: 6, symbol: symbol(series.method), line: { color: colour, width: 1.5 } };
+  const fill = hollow(series.bits) ? ink.paper : colour;
+  return { color: fill, size: 6, symbol: symbol(series.method), line: { color: colour, width: 1.5 } };
+}
+
+/* Whiskers at `points`; `scale`: of drawn values. */
+function whiskers(points, scale, color) {
+  const reach = (field) =>
+    points.map((point) => (isNumber(point[field]) ? scale * Math.abs(point[field] - point.y) : 0));
+  return {
+    type: "data", symmetric: false, array: reach("high"), arrayminus: reach("low"), color, thickness: 1, width: 2,
+  };
 }
 
 function curveTrace(series, points, options, more) {
@@ -92,10 +109,7 @@ function curveTrace(series, points, options, more) {
     hovertemplate: "%{text}<extra></extra>", legendgroup: series.key, meta: { key: series.key, kind: "curve" },
     customdata: points.map((point) => point.checkpoint), name: plain(fullName(series)),
   };
-  if (options.x === "learning_rate") {
-    const bound = (field) => points.map((point) => (isNumber(point[field]) ? scale * Math.abs(point[field] - point.y) : 0));
-    trace.error_y = { type: "data", symmetric: false, array: bound("high"), arrayminus: bound("low"), color: colour, thickness: 1, width: 2 };
-  }
+  if (options.x === "learning_rate") trace.error_y = whiskers(points, scale, colour);
   return trace;
 }
 
@@ -103,13 +117,20 @@ function curveTrace(series, points, options, more) {
 function changeTrace(series, points, changes, options) {
   const found = changeOf(changes, series), point = found && points.find(({ x }) => x === found.after.x);
   if (!point) return null;
-  const scale = scaleOf(options.metric), [low, high] = found.interval, words = changeWords(found);
+  const scale = scaleOf(options.metric), [low, high] = found.interval, { text } = options.ink;
   const test = changes.find(({ change }) => change === found);
+  const sentence = changeSentence(options.metric, options.x, found, test.adjusted_p_value);
   return {
-    type: "scatter", mode: "markers+text", xaxis: "x", yaxis: "y", x: [point.x], y: [scale * point.y], text: [words], textposition: found.size > 0 ? "bottom center" : "top center",
-    textfont: { color: options.ink.text, size: 12 }, error_x: { type: "data", symmetric: false, array: [high - point.x], arrayminus: [point.x - low], color: options.ink.text, thickness: 1.5, width: 6 },
-    marker: { symbol: "diamond-open", size: 14, color: options.ink.text, line: { color: options.ink.text, width: 2 } }, hovertext: [plain(`${series.trajectory}: ${changeSentence(options.metric, options.x, found, test.adjusted_p_value)}`)],
-    hovertemplate: "%{hovertext}<extra></extra>", showlegend: false, legendgroup: series.key, name: "change", meta: { key: series.key, kind: "change" },
+    type: "scatter", mode: "markers+text", xaxis: "x", yaxis: "y", x: [point.x], y: [scale * point.y],
+    text: [changeWords(found)], textposition: found.size > 0 ? "bottom center" : "top center",
+    textfont: { color: text, size: 12 },
+    error_x: {
+      type: "data", symmetric: false, array: [high - point.x], arrayminus: [point.x - low],
+      color: text, thickness: 1.5, width: 6,
+    },
+    marker: { symbol: "diamond-open", size: 14, color: text, line: { color: text, width: 2 } },
+    hovertext: [plain(`${series.trajectory}: ${sentence}`)], hovertemplate: "%{hovertext}<extra></extra>",
+    showlegend: false, legendgroup: series.key, name: "change", meta: { key: series.key, kind: "change" },
   };
 }
 
@@ -117,22 +138,29 @@ function changeTrace(series, points, changes, options) {
 function flagTrace(series, points, axis, options) {
   const marked = points.filter((point) => point.flags?.length);
   if (!marked.length) return null;
-  const scale = axis === "y" ? scaleOf(options.metric) : 1;
+  const scale = axis === "y" ? scaleOf(options.metric) : 1, { bad } = options.ink;
   return {
-    type: "scatter", mode: "markers", xaxis: "x", yaxis: axis, x: marked.map((point) => point.x), y: marked.map((point) => scale * point.y), hoverinfo: "skip", showlegend: false,
-    marker: { symbol: "circle-open", size: 13, color: options.ink.bad, line: { color: options.ink.bad, width: 2 } }, legendgroup: series.key, name: "marked", meta: { key: series.key, kind: "flag" },
+    type: "scatter", mode: "markers", xaxis: "x", yaxis: axis,
+    x: marked.map((point) => point.x), y: marked.map((point) => scale * point.y),
+    marker: { symbol: "circle-open", size: 13, color: bad, line: { color: bad, width: 2 } },
+    hoverinfo: "skip", showlegend: false, legendgroup: series.key, name: "marked",
+    meta: { key: series.key, kind: "flag" },
   };
 }
 
 /* One trace of single points, each in the colour of its curve. */
 function pointsTrace(kind, found, options, { text, ...more }) {
-  const scale = scaleOf(options.metric), shown = found.filter(({ point }) => point !== null && isNumber(point.x) && isNumber(point.y));
+  const scale = scaleOf(options.metric);
+  const shown = found.filter(({ point }) => point !== null && isNumber(point.x) && isNumber(point.y));
   if (!shown.length) return null;
   const colours = shown.map(({ series }) => options.colourOf(series));
+  const look = text
+    ? { text: shown.map(() => text), textfont: { size: 18, color: colours }, cliponaxis: false }
+    : { marker: { symbol: "circle-open", size: 12, color: colours, line: { color: colours, width: 1.5 } } };
   return {
-    type: "scatter", xaxis: "x", yaxis: "y", x: shown.map(({ point }) => point.x), y: shown.map(({ point }) => scale * point.y), hoverinfo: "skip", showlegend: false,
-    ...(text ? { text: shown.map(() => text), textfont: { size: 18, color: colours }, cliponaxis: false } : { marker: { symbol: "circle-open", size: 12, color: colours, line: { color: colours, width: 1.5 } } }),
-    ...more, name: kind, meta: { kind },
+    type: "scatter", xaxis: "x", yaxis: "y",
+    x: shown.map(({ point }) => point.x), y: shown.map(({ point }) => scale * point.y),
+    ...look, ...more, hoverinfo: "skip", showlegend: false, name: kind, meta: { kind },
   };
 }
 
@@ -140,43 +168,50 @@ function pointsTrace(kind, found, options, { text, ...more }) {
 function branchTrace({ series, from, to }, options) {
   const scale = scaleOf(options.metric);
   return {
-    type: "scatter", mode: "lines", xaxis: "x", yaxis: "y", x: [from.x, to.x], y: [scale * from.y, scale * to.y], hoverinfo: "skip", showlegend: false,
-    line: { color: options.colourOf(series), width: 1.2, dash: "dot" }, legendgroup: series.key, name: "branch", meta: { key: series.key, kind: "branch" },
+    type: "scatter", mode: "lines", xaxis: "x", yaxis: "y", x: [from.x, to.x], y: [scale * from.y, scale * to.y],
+    line: { color: options.colourOf(series), width: 1.2, dash: "dot" }, hoverinfo: "skip", showlegend: false,
+    legendgroup: series.key, name: "branch", meta: { key: series.key, kind: "branch" },
   };
 }
 
 function markTraces(shown, model, options) {
   if (options.x === "learning_rate") return [];
   const of = (find) => shown.map((series) => ({ series, point: series.points.length ? find(series) : null }));
-  return [...branches(shown, model.parents, model.others).map((one) => branchTrace(one, options)),
-    pointsTrace("worst", of((series) => worstPoint(series, options.metric)), options, { mode: "text", text: "▾", textposition: "top center" }),
-    pointsTrace("newest", of(newestPoint), options, { mode: "markers" })];
+  const worst = of((series) => worstPoint(series, options.metric));
+  return [
+    ...branches(shown, model.parents, model.others).map((one) => branchTrace(one, options)),
+    pointsTrace("worst", worst, options, { mode: "text", text: "▾", textposition: "top center" }),
+    pointsTrace("newest", of(newestPoint), options, { mode: "markers" }),
+  ];
 }
 
 /* Trajectories whose rate falls, and where it begins to. */
 export function decays(model) {
-  return model.x === "learning_rate" ? [] : model.rate.map((series) => ({ trajectory: series.trajectory, point: decayStart(series.points) })).filter(({ point }) => point !== null);
+  if (model.x === "learning_rate") return [];
+  return model.rate.map(({ trajectory, points }) => ({ trajectory, point: decayStart(points) }))
+    .filter(({ point }) => point !== null);
 }
 
-
-
 function sideTrace(series, points, axis, options, more) {
-  const colour = options.colour(series.trajectory), bounded = points.some((point) => isNumber(point.low) && isNumber(point.high));
-  const reach = (field) => points.map((point) => (isNumber(point[field]) ? Math.abs(point[field] - point.y) : 0));
+  const colour = options.colour(series.trajectory);
+  const bounded = points.some((point) => isNumber(point.low) && isNumber(point.high));
   return {
-    ...(bounded ? { error_y: { type: "data", symmetric: false, array: reach("high"), arrayminus: reach("low"), color: colour, thickness: 1, width: 2 } } : {}),
+    ...(bounded ? { error_y: whiskers(points, 1, colour) } : {}),
     type: "scatter", mode: mode(points, options), xaxis: "x", yaxis: axis,
-    x: points.map((point) => point.x), y: points.map((point) => point.y), line: { color: colour, width: 1.5 },
-    marker: { color: colour, size: 4 }, showlegend: false, name: plain(series.trajectory), meta: { key: series.key, kind: series.panel },
+    x: points.map((point) => point.x), y: points.map((point) => point.y),
+    line: { color: colour, width: 1.5 }, marker: { color: colour, size: 4 },
+    showlegend: false, name: plain(series.trajectory), meta: { key: series.key, kind: series.panel },
     text: points.map((point) => hoverText(series, point, more, options.metric)),
     hovertemplate: "%{text}<extra></extra>", customdata: points.map((point) => point.checkpoint),
   };
 }
 
-/* What a logarithmic axis spans: the values, and the intervals as far as they do not pull it towards zero. In drawn units; null: nothing. */
+/* What a logarithmic axis spans: the values, and the intervals as far as they do not pull it towards zero. In drawn
+ * units; null: nothing. */
 function logSpan(model, options) {
   const scale = scaleOf(model.metric);
-  const points = model.curves.filter((series) => !options.hidden.has(fullName(series))).flatMap((series) => series.points).filter((point) => point.y > 0);
+  const points = model.curves.filter((series) => !options.hidden.has(fullName(series)))
+    .flatMap((series) => series.points).filter((point) => point.y > 0);
   if (!points.length) return null;
   let low = Infinity, high = 0, lowest = Infinity;
   for (const point of points) {
@@ -197,29 +232,37 @@ function detailsOf(model) {
 
 /* Points that can be drawn, by ascending x; as many as pixels can show. */
 function drawable(series, options) {
-  const points = series.points.filter((point) => isNumber(point.x) && isNumber(point.y) && !(options.xLog && !(point.x > 0)));
+  const seen = ({ x, y }) => isNumber(x) && isNumber(y) && !(options.xLog && !(x > 0));
+  const points = series.points.filter(seen);
   return options.x === "learning_rate" ? points : thin(points, options.zoom?.x ?? null, options.xLog);
 }
 
 export function traces(model, options) {
   const more = detailsOf(model), floor = options.yLog ? logSpan(model, options)?.[0] / 10 : -Infinity;
   const full = { ...options, metric: model.metric, x: model.x, floor };
-  const out = [], shown = model.curves.filter((series) => !options.hidden.has(fullName(series))), points = new Map(shown.map((series) => [series, drawable(series, full)]));
+  const shown = model.curves.filter((series) => !options.hidden.has(fullName(series)));
+  const points = new Map(shown.map((series) => [series, drawable(series, full)]));
+  const out = [];
   if (model.x !== "learning_rate") for (const series of shown) out.push(bandTrace(series, points.get(series), full));
   for (const series of shown) out.push(curveTrace(series, points.get(series), full, more));
   out.push(...markTraces(shown, model, full));
   for (const series of shown) out.push(flagTrace(series, series.points, "y", full));
   for (const series of shown) out.push(changeTrace(series, series.points, options.changes ?? [], full));
   /* A trajectory all of whose curves are hidden is hidden in the other panels too. */
-  const present = new Set(model.curves.map((series) => series.trajectory)), left = new Set(shown.map((series) => series.trajectory));
+  const present = new Set(model.curves.map((series) => series.trajectory));
+  const left = new Set(shown.map((series) => series.trajectory));
   const visible = (series) => left.has(series.trajectory) || !present.has(series.trajectory);
   sides(model).forEach(({ series }, index) => {
-    for (const one of series.filter(visible)) out.push(sideTrace(one, drawable(one, full), `y${index + 2}`, full, more), flagTrace(one, one.points, `y${index + 2}`, full));
+    const axis = `y${index + 2}`;
+    for (const one of series.filter(visible)) {
+      out.push(sideTrace(one, drawable(one, full), axis, full, more), flagTrace(one, one.points, axis, full));
+    }
   });
   return out.filter(Boolean);
 }
 
-/* 1 2 5 10 … over what is drawn, and finer where that is less than a decade; Plotly's own sub-decade labels are too many and small. */
+/* 1 2 5 10 … over what is drawn, and finer where that is less than a decade; Plotly's own sub-decade labels are too
+ * many and small. */
 export function logTicks(values) {
   const drawn = values.filter((value) => value > 0);
   if (!drawn.length) return {};
@@ -229,12 +272,18 @@ export function logTicks(values) {
   for (let decade = Math.floor(Math.log10(low)) - 1; decade <= Math.ceil(Math.log10(high)); decade++) {
     for (const step of steps) ticks.push(Number(`${step}e${decade}`));
   }
-  return ticks.length <= 60 ? { tickmode: "array", tickvals: ticks, ticktext: ticks.map((tick) => (tick >= 1e3 ? compact(tick) : scientific(tick))) } : {};
+  if (ticks.length > 60) return {};
+  const text = (tick) => (tick >= 1e3 ? compact(tick) : scientific(tick));
+  return { tickmode: "array", tickvals: ticks, ticktext: ticks.map(text) };
 }
 
-/* The panels below the measure, top down: loss, curvature where it was measured, and the learning rate where it is known and not the x axis. */
+/* The panels below the measure, top down: loss, curvature where it was measured, and the learning rate where it is
+ * known and not the x axis. */
 function sides(model) {
-  const titles = (name) => [...new Set(model[name].map((series) => axisTitle(below(name, series.source))))].join(" or ") || axisTitle(BELOW[name]);
+  const titles = (name) => {
+    const own = new Set(model[name].map((series) => axisTitle(below(name, series.source))));
+    return [...own].join(" or ") || axisTitle(BELOW[name]);
+  };
   const panel = (name, more) => ({ series: model[name], title: plain(titles(name)), nticks: 4, ...more });
   const measured = ({ series }) => series.some(({ points }) => points.length);
   const rate = model.x === "learning_rate" ? [] : [panel("rate", { rangemode: "tozero" })];
@@ -246,7 +295,8 @@ export function figureHeight(model, narrow) {
   return (narrow ? 560 : 640) + more * (narrow ? 120 : 130);
 }
 
-/* Where the panels stand, as shares of the height from below: the measure at the top, twice as high and more as one of the others. */
+/* Where the panels stand, as shares of the height from below: the measure at the top, twice as high and more as one of
+ * the others. */
 function domains(count) {
   const gap = count > 2 ? 0.055 : count === 2 ? 0.075 : 0.09, share = [0.27, 0.16, 0.14, 0.125][count - 1];
   const out = {};
@@ -258,7 +308,10 @@ function domains(count) {
 }
 
 function panelTitle(text, top, ink, size) {
-  return { text, xref: "paper", yref: "paper", x: 0, y: top, xanchor: "left", yanchor: "bottom", showarrow: false, yshift: 3, font: { color: ink.text, size } };
+  return {
+    text, xref: "paper", yref: "paper", x: 0, y: top, xanchor: "left", yanchor: "bottom",
+    showarrow: false, yshift: 3, font: { color: ink.text, size },
+  };
 }
 
 /* Least and greatest positive x. */
@@ -275,7 +328,10 @@ function positiveEnds(model) {
 
 /* A line through all panels where the rate of a trajectory begins to fall. */
 function decayShape({ trajectory, point }, options) {
-  return { type: "line", xref: "x", yref: "paper", x0: point.x, x1: point.x, y0: 0, y1: 1, layer: "below", line: { color: options.colour(trajectory), width: 1, dash: "dashdot" } };
+  return {
+    type: "line", xref: "x", yref: "paper", x0: point.x, x1: point.x, y0: 0, y1: 1,
+    layer: "below", line: { color: options.colour(trajectory), width: 1, dash: "dashdot" },
+  };
 }
 
 /* Of an axis that the reader zoomed: its range instead of its own. */
@@ -283,22 +339,44 @@ function zoomed(range) {
   return range ? { range, autorange: false } : {};
 }
 
+function xAxis(model, options, axis, anchor) {
+  const { ink, narrow, xLog, zoom } = options, { size } = axis.tickfont;
+  return {
+    ...axis, type: xLog ? "log" : "linear", anchor, nticks: narrow ? 5 : 10,
+    title: { text: AXES[model.x], font: { color: ink.text, size }, standoff: 8 },
+    exponentformat: model.x === "learning_rate" ? "power" : "B", zeroline: false, showline: true,
+    showspikes: true, spikemode: "across", spikesnap: "data",
+    spikethickness: 1, spikedash: "dot", spikecolor: ink.muted,
+    ...(xLog ? logTicks(positiveEnds(model)) : {}), ...zoomed(zoom?.x),
+  };
+}
+
+function yAxis(model, options, axis, domain) {
+  const { yLog, zoom } = options, span = yLog ? logSpan(model, options) : null;
+  return {
+    ...axis, type: yLog ? "log" : "linear", domain,
+    rangemode: fromZero(model.metric) && !yLog ? "tozero" : "normal",
+    ...(span ? { range: span.map(Math.log10), ...logTicks(span) } : {}), ...zoomed(zoom?.y),
+  };
+}
+
 export function layout(model, options) {
   const { ink, narrow } = options, below = sides(model), place = domains(below.length);
   const size = narrow ? 11 : 12;
   const axis = {
-    gridcolor: ink.grid, linecolor: ink.line, zerolinecolor: ink.line, tickfont: { color: ink.muted, size }, ticks: "outside", ticklen: 3,
-    tickcolor: ink.line, automargin: true, exponentformat: "power", nticks: narrow ? 5 : 8,
+    gridcolor: ink.grid, linecolor: ink.line, zerolinecolor: ink.line, tickcolor: ink.line,
+    tickfont: { color: ink.muted, size }, ticks: "outside", ticklen: 3,
+    automargin: true, exponentformat: "power", nticks: narrow ? 5 : 8,
   };
-  const span = options.yLog ? logSpan(model, options) : null;
   const out = {
-    autosize: true, height: options.height, paper_bgcolor: ink.paper, plot_bgcolor: ink.paper, hovermode: "closest", hoverdistance: 40, showlegend: false,
+    autosize: true, height: options.height, paper_bgcolor: ink.paper, plot_bgcolor: ink.paper,
+    hovermode: "closest", hoverdistance: 40, showlegend: false,
     margin: { l: narrow ? 40 : 56, r: narrow ? 10 : 16, t: 26, b: 44 }, font: { family: FONT, size, color: ink.text },
-    dragmode: narrow ? false : "zoom", uirevision: [model.metric, model.x, options.xLog, options.yLog].join(), shapes: decays(model).map((one) => decayShape(one, options)),
-    hoverlabel: { bgcolor: ink.paper, bordercolor: ink.line, font: { family: FONT, color: ink.text, size: 12 }, align: "left" },
-    xaxis: { ...axis, type: options.xLog ? "log" : "linear", anchor: `y${below.length + 1}`, title: { text: AXES[model.x], font: { color: ink.text, size }, standoff: 8 }, nticks: narrow ? 5 : 10,
-      exponentformat: model.x === "learning_rate" ? "power" : "B", zeroline: false, showline: true, showspikes: true, spikemode: "across", spikesnap: "data", spikethickness: 1, spikedash: "dot", spikecolor: ink.muted, ...(options.xLog ? logTicks(positiveEnds(model)) : {}), ...zoomed(options.zoom?.x) },
-    yaxis: { ...axis, type: options.yLog ? "log" : "linear", domain: place.y, rangemode: fromZero(model.metric) && !options.yLog ? "tozero" : "normal", ...(span ? { range: span.map(Math.log10), ...logTicks(span) } : {}), ...zoomed(options.zoom?.y) },
+    dragmode: narrow ? false : "zoom", uirevision: [model.metric, model.x, options.xLog, options.yLog].join(),
+    shapes: decays(model).map((one) => decayShape(one, options)),
+    hoverlabel: hoverLabel(ink),
+    xaxis: xAxis(model, options, axis, `y${below.length + 1}`),
+    yaxis: yAxis(model, options, axis, place.y),
     annotations: [panelTitle(plain(axisTitle(model.metric)), place.y[1], ink, size)],
   };
   below.forEach(({ title, nticks, rangemode = "normal" }, index) => {
@@ -313,7 +391,7 @@ export function layout(model, options) {
 export function exported(model, options) {
   const figure = { data: traces(model, options), layout: layout(model, { ...options, narrow: false }) };
   Object.assign(figure.layout, { showlegend: true, autosize: false, width: options.width, height: options.height });
-  figure.layout.legend = { orientation: "h", x: 0, y: -0.09, yanchor: "top", font: { size: 12, color: options.ink.text }, bgcolor: "rgba(0, 0, 0, 0)" };
+  figure.layout.legend = { ...legendOf(options.ink), y: -0.09, yanchor: "top" };
   figure.layout.margin = { l: 64, r: 24, t: 40, b: 110 };
   return figure;
 }

@@ -1,7 +1,8 @@
 /* format.js: numbers, times and names as people read them. Pure functions; null gives an en dash. */
 
 const NONE = "–";
-const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 }); /* making one takes longer than a thousand uses */
+/* Making one takes longer than a thousand uses. */
+const WHOLE = new Intl.NumberFormat("en-US", { maximumFractionDigits: 0 });
 
 export function isNumber(value) {
   return typeof value === "number" && Number.isFinite(value);
@@ -59,7 +60,9 @@ export function loss(value) {
   return isNumber(value) ? minus(value.toFixed(4)) : NONE;
 }
 
-const SUPERSCRIPT = { "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹" };
+const SUPERSCRIPT = {
+  "-": "⁻", 0: "⁰", 1: "¹", 2: "²", 3: "³", 4: "⁴", 5: "⁵", 6: "⁶", 7: "⁷", 8: "⁸", 9: "⁹",
+};
 
 /* Learning rates and errors: 0.003 -> "0.003", 6e-05 -> "6×10⁻⁵" */
 export function scientific(value, digits = 3) {
@@ -102,7 +105,8 @@ export function time(text) {
   const date = new Date(text ?? NaN);
   if (Number.isNaN(date.getTime())) return NONE;
   const two = (number) => String(number).padStart(2, "0");
-  return `${date.getFullYear()}-${two(date.getMonth() + 1)}-${two(date.getDate())} ${two(date.getHours())}:${two(date.getMinutes())}:${two(date.getSeconds())}`;
+  const day = [date.getFullYear(), two(date.getMonth() + 1), two(date.getDate())].join("-");
+  return `${day} ${[date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":")}`;
 }
 
 export function ago(text) {

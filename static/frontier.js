@@ -6,25 +6,36 @@ import { formatOf, metric as metricOf, scaleOf } from "./metrics.js";
 import { hollow, symbol } from "./palette.js";
 import { bitsOf, withTexts } from "./series.js";
 
-/* Points of the series of a measure, with the bits per weight of the same run: of the quantized weights, and of the whole model where that is
- * known. `parameters`: Map trajectory -> count. */
+/* Points of the series of a measure, with the bits per weight of the same run: of the quantized weights, and of the
+ * whole model where that is known. `parameters`: Map trajectory -> count. */
 export function frontierRows(values, bits, model, parameters) {
-  const byRun = (list) => new Map(list.flatMap((series) => series.points.filter((point) => point.run).map((point) => [`${point.run} ${series.label}`, point.y])));
+  const key = (series, point) => `${point.run} ${series.label}`;
+  const byRun = (list) => new Map(list.flatMap((series) =>
+    series.points.filter((point) => point.run).map((point) => [key(series, point), point.y])));
   const stored = byRun(bits), whole = byRun(model);
   const last = new Map();
-  const rows = withTexts(values).flatMap((series) => series.points.filter((point) => isNumber(point.y) && stored.has(`${point.run} ${series.label}`)).map((point) => {
-    const width = stored.get(`${point.run} ${series.label}`), all = whole.get(`${point.run} ${series.label}`) ?? width, count = parameters.get(series.trajectory);
-    last.set(series.trajectory, Math.max(last.get(series.trajectory) ?? -Infinity, point.x));
-    return { trajectory: series.trajectory, label: series.text, method: series.method, width: bitsOf(series), protocol: series.protocol_id ?? "", checkpoint: point.checkpoint, name: point.checkpoint_name ?? point.checkpoint,
-      run: point.run, step: point.x, y: point.y, low: point.low, high: point.high, bits: width, size: isNumber(count) ? (count * all) / 8 : null };
-  }));
+  const rowOf = (series, point) => {
+    const { trajectory } = series, width = stored.get(key(series, point));
+    const all = whole.get(key(series, point)) ?? width, count = parameters.get(trajectory);
+    last.set(trajectory, Math.max(last.get(trajectory) ?? -Infinity, point.x));
+    return {
+      trajectory, label: series.text, method: series.method, width: bitsOf(series), protocol: series.protocol_id ?? "",
+      checkpoint: point.checkpoint, name: point.checkpoint_name ?? point.checkpoint, run: point.run,
+      step: point.x, y: point.y, low: point.low, high: point.high,
+      bits: width, size: isNumber(count) ? (count * all) / 8 : null,
+    };
+  };
+  const rows = withTexts(values).flatMap((series) => series.points
+    .filter((point) => isNumber(point.y) && stored.has(key(series, point)))
+    .map((point) => rowOf(series, point)));
   return rows.map((row) => ({ ...row, newest: row.step === last.get(row.trajectory) }));
 }
 
-/* Marks the rows that no other of the same evaluation beats: none is as small and better. By cost, then by damage: a row is unbeaten when it is
- * better than all that come before it. */
+/* Marks the rows that no other of the same evaluation beats: none is as small and better. By cost, then by damage: a
+ * row is unbeaten when it is better than all that come before it. */
 export function unbeaten(rows, { y, size }) {
-  const sign = metricOf(y).better === "higher" ? -1 : 1, cost = (row) => (size ? row.size : row.bits), best = new Set(), least = new Map();
+  const sign = metricOf(y).better === "higher" ? -1 : 1, cost = (row) => (size ? row.size : row.bits);
+  const best = new Set(), least = new Map();
   const ordered = rows.filter((row) => isNumber(cost(row))).sort((a, b) => cost(a) - cost(b) || sign * (a.y - b.y));
   for (const row of ordered) {
     if (sign * row.y >= (least.get(row.protocol) ?? Infinity)) continue;
@@ -35,21 +46,44 @@ export function unbeaten(rows, { y, size }) {
 }
 
 export function quantizedFrontier(rows, { ink, narrow, y, size, colour, title }) {
-  const at = (row) => (size ? row.size : row.bits), scale = scaleOf(y), { text } = formatOf(metricOf(y)), drawn = rows.filter((row) => isNumber(at(row)));
-  const words = (row) => [`<b>${plain(row.name)}</b>  ${plain(row.trajectory)}`, plain(row.label), `${scientific(row.bits, 4)} bits per weight${row.size ? `, ${bytes(row.size)}` : ""}`, `${plain(metricOf(y).label)} <b>${text(row.y)}</b>`].join("<br>");
+  const at = (row) => (size ? row.size : row.bits), scale = scaleOf(y), { text } = formatOf(metricOf(y));
+  const drawn = rows.filter((row) => isNumber(at(row)));
+  const words = (row) => [
+    `<b>${plain(row.name)}</b>  ${plain(row.trajectory)}`,
+    plain(row.label),
+    `${scientific(row.bits, 4)} bits per weight${row.size ? `, ${bytes(row.size)}` : ""}`,
+    `${plain(metricOf(y).label)} <b>${text(row.y)}</b>`,
+  ].join("<br>");
   const methods = [...new Set(drawn.map((row) => row.method))];
   const traces = methods.map((method) => {
     const own = drawn.filter((row) => row.method === method), colours = own.map((row) => colour(row.trajectory));
-    return { type: "scatter", mode: "markers", name: plain(method ?? "full precision"), x: own.map(at), y: own.map((row) => scale * row.y), text: own.map(words), hovertemplate: "%{text}<extra></extra>", customdata: own.map((row) => row.checkpoint),
-      marker: { symbol: symbol(method), size: 9, color: own.map((row, place) => (hollow(row.width) ? ink.paper : colours[place])), line: { color: colours, width: 2 } }, meta: { kind: "points", method } };
+    const fills = own.map((row, place) => (hollow(row.width) ? ink.paper : colours[place]));
+    return {
+      type: "scatter", mode: "markers", name: plain(method ?? "full precision"),
+      x: own.map(at), y: own.map((row) => scale * row.y),
+      text: own.map(words), hovertemplate: "%{text}<extra></extra>", customdata: own.map((row) => row.checkpoint),
+      marker: { symbol: symbol(method), size: 9, color: fills, line: { color: colours, width: 2 } },
+      meta: { kind: "points", method },
+    };
   });
   const lines = [...new Set(drawn.map((row) => row.protocol))].map((protocol, index) => {
     const line = drawn.filter((row) => row.best && row.protocol === protocol).sort((a, b) => at(a) - at(b));
-    return { type: "scatter", mode: "lines", name: "unbeaten", showlegend: index === 0, x: line.map(at), y: line.map((row) => scale * row.y), line: { color: ink.muted, width: 1.5, dash: "dot", shape: "hv" }, hoverinfo: "skip", meta: { kind: "unbeaten" } };
+    return {
+      type: "scatter", mode: "lines", name: "unbeaten", showlegend: index === 0,
+      x: line.map(at), y: line.map((row) => scale * row.y),
+      line: { color: ink.muted, width: 1.5, dash: "dot", shape: "hv" }, hoverinfo: "skip", meta: { kind: "unbeaten" },
+    };
   });
   return {
     data: [...lines, ...traces],
-    layout: { ...paperOf(ink, narrow ? 380 : 480), margin: { l: narrow ? 44 : 60, r: 14, t: 34, b: 48 }, showlegend: true, legend: legendOf(ink), hoverdistance: 30,
-      xaxis: { ...axisOf(ink, size ? "size (bytes)" : "bits per weight"), exponentformat: size ? "B" : "none", ticks: "outside", ticklen: 3, nticks: narrow ? 5 : 10 }, yaxis: { ...axisOf(ink, plain(title)), ticks: "outside", ticklen: 3 } },
+    layout: {
+      ...paperOf(ink, narrow ? 380 : 480), margin: { l: narrow ? 44 : 60, r: 14, t: 34, b: 48 },
+      showlegend: true, legend: legendOf(ink), hoverdistance: 30,
+      xaxis: {
+        ...axisOf(ink, size ? "size (bytes)" : "bits per weight"),
+        exponentformat: size ? "B" : "none", ticks: "outside", ticklen: 3, nticks: narrow ? 5 : 10,
+      },
+      yaxis: { ...axisOf(ink, plain(title)), ticks: "outside", ticklen: 3 },
+    },
   };
 }

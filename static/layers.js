@@ -11,44 +11,68 @@ export function placeOf(name) {
   return found ? { block: Number(found[1]), part: found[2] } : null;
 }
 
-/* Rows are the parts of a block, columns the blocks: {blocks, parts, values[part][block]}; null unless every layer has a place. */
+/* Rows are the parts of a block, columns the blocks: {blocks, parts, values[part][block]}; null unless every layer has
+ * a place. */
 export function grid(layers, valueOf) {
   const places = layers.map((layer) => placeOf(layer.name));
   if (!layers.length || places.some((place) => place === null)) return null;
-  const parts = [...new Set(places.map((place) => place.part))], blocks = [...new Set(places.map((place) => place.block))].sort((a, b) => a - b);
+  const parts = [...new Set(places.map((place) => place.part))];
+  const blocks = [...new Set(places.map((place) => place.block))].sort((a, b) => a - b);
   const values = parts.map(() => blocks.map(() => null));
   layers.forEach((layer, index) => {
-    const value = valueOf(layer);
-    values[parts.indexOf(places[index].part)][blocks.indexOf(places[index].block)] = isNumber(value) ? value : null;
+    const value = valueOf(layer), { part, block } = places[index];
+    values[parts.indexOf(part)][blocks.indexOf(block)] = isNumber(value) ? value : null;
   });
   return { blocks, parts, values };
 }
 
-/* A heat map of valueOf(layer), called `name` in texts, in `unit`; null when the layers have no places. `signed`: colours from zero both ways. */
+/* A heat map of valueOf(layer), called `name` in texts, in `unit`; null when the layers have no places. `signed`:
+ * colours from zero both ways. */
 export function heatFigure(layers, { name, unit, valueOf, signed = false }, { ink, narrow }) {
   const found = grid(layers, valueOf);
   if (!found) return null;
-  const text = found.parts.map((part, row) => found.blocks.map((block, column) => `block ${block} · ${plain(part)}<br>${name} <b>${found.values[row][column]?.toPrecision(3).replace("-", "−") ?? "–"} ${unit}</b>`));
+  const shown = (value) => value?.toPrecision(3).replace("-", "−") ?? "–";
+  const hover = (part, block, value) => `block ${block} · ${plain(part)}<br>${name} <b>${shown(value)} ${unit}</b>`;
+  const text = found.parts.map((part, row) =>
+    found.blocks.map((block, column) => hover(part, block, found.values[row][column])));
   const most = Math.max(...found.values.flat().map((value) => Math.abs(value ?? 0)));
+  const colours = signed && most > 0 ? { colorscale: ink.signed, zmin: -most, zmax: most } : { colorscale: ink.heat };
   const category = { ...axisOf(ink), type: "category", showgrid: false };
   return {
-    data: [{ type: "heatmap", x: found.blocks.map(String), y: found.parts.map(plain), z: found.values, text, hovertemplate: "%{text}<extra></extra>", xgap: 2, ygap: 2,
-      ...(signed && most > 0 ? { colorscale: ink.signed, zmin: -most, zmax: most } : { colorscale: ink.heat }), colorbar: colourBar(ink, unit) }],
-    layout: { ...paperOf(ink, Math.max(190, 26 * found.parts.length + 70), narrow ? 60 : 90), xaxis: { ...category, title: { text: "block", standoff: 6 }, nticks: narrow ? 8 : 24 },
-      yaxis: { ...category, autorange: "reversed" } },
+    data: [{
+      type: "heatmap", x: found.blocks.map(String), y: found.parts.map(plain), z: found.values,
+      text, hovertemplate: "%{text}<extra></extra>", xgap: 2, ygap: 2, ...colours, colorbar: colourBar(ink, unit),
+    }],
+    layout: {
+      ...paperOf(ink, Math.max(190, 26 * found.parts.length + 70), narrow ? 60 : 90),
+      xaxis: { ...category, title: { text: "block", standoff: 6 }, nticks: narrow ? 8 : 24 },
+      yaxis: { ...category, autorange: "reversed" },
+    },
   };
 }
 
+/* The relative error of a layer in percent. */
+function errorOf(layer) {
+  return isNumber(layer.relative_error) ? 100 * layer.relative_error : null;
+}
+
 export function layersFigure(layers, look) {
-  const valueOf = (layer) => (isNumber(layer.relative_error) ? 100 * layer.relative_error : null);
-  return heatFigure(layers, { name: "relative error", unit: "%", valueOf }, look) ?? barsFigure(layers, look.ink);
+  const error = { name: "relative error", unit: "%", valueOf: errorOf };
+  return heatFigure(layers, error, look) ?? barsFigure(layers, look.ink);
 }
 
 function barsFigure(layers, ink) {
   return {
-    data: [{ type: "bar", x: layers.map((_, index) => index), y: layers.map((layer) => (isNumber(layer.relative_error) ? 100 * layer.relative_error : null)), marker: { color: ink.colour(0) },
-      text: layers.map((layer) => plain(layer.name)), textposition: "none", hovertemplate: "%{text}<br><b>%{y:.3g} %</b><extra></extra>" }],
-    layout: { ...paperOf(ink, 280), xaxis: axisOf(ink, "layer, in the model's order"), yaxis: axisOf(ink, "relative error (%)") },
+    data: [{
+      type: "bar", x: layers.map((_, index) => index), y: layers.map(errorOf), marker: { color: ink.colour(0) },
+      text: layers.map((layer) => plain(layer.name)), textposition: "none",
+      hovertemplate: "%{text}<br><b>%{y:.3g} %</b><extra></extra>",
+    }],
+    layout: {
+      ...paperOf(ink, 280),
+      xaxis: axisOf(ink, "layer, in the model's order"),
+      yaxis: axisOf(ink, "relative error (%)"),
+    },
   };
 }
 
@@ -56,12 +80,25 @@ export function layersTable(layers) {
   return dataTable({
     caption: "Layers", className: "layers", sortable: true, sort: { column: 1, descending: true }, rows: layers,
     columns: [
-      { label: "Layer", value: (layer) => layer.name, cell: (layer) => h("span", { class: "name mono", title: layer.degraded ?? null }, layer.degraded ? `${layer.name} (degraded)` : layer.name) },
-      { label: "Relative error (%)", numeric: true, value: (layer) => layer.relative_error, cell: (layer) => percentNumber(layer.relative_error) },
-      { label: "Proxy error", numeric: true, value: (layer) => layer.proxy_error, cell: (layer) => scientific(layer.proxy_error) },
+      {
+        label: "Layer", value: (layer) => layer.name,
+        cell: ({ name, degraded }) =>
+          h("span", { class: "name mono", title: degraded ?? null }, degraded ? `${name} (degraded)` : name),
+      },
+      {
+        label: "Relative error (%)", numeric: true, value: (layer) => layer.relative_error,
+        cell: (layer) => percentNumber(layer.relative_error),
+      },
+      {
+        label: "Proxy error", numeric: true, value: (layer) => layer.proxy_error,
+        cell: (layer) => scientific(layer.proxy_error),
+      },
       { label: "Rows", numeric: true, value: (layer) => layer.rows, cell: (layer) => integer(layer.rows) },
       { label: "Columns", numeric: true, value: (layer) => layer.columns, cell: (layer) => integer(layer.columns) },
-      { label: "Tokens", numeric: true, value: (layer) => layer.tokens ?? null, cell: (layer) => (layer.tokens === undefined ? "" : integer(layer.tokens)) },
+      {
+        label: "Tokens", numeric: true, value: (layer) => layer.tokens ?? null,
+        cell: (layer) => (layer.tokens === undefined ? "" : integer(layer.tokens)),
+      },
     ],
   });
 }

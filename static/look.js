@@ -7,28 +7,45 @@ import { saveButtons } from "./saving.js";
 export const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
 
 export function axisOf(ink, title = null) {
-  const axis = { tickfont: { color: ink.muted, size: 11 }, linecolor: ink.line, gridcolor: ink.grid, tickcolor: ink.line, zeroline: false, automargin: true, exponentformat: "power" };
+  const axis = {
+    tickfont: { color: ink.muted, size: 11 }, linecolor: ink.line, gridcolor: ink.grid, tickcolor: ink.line,
+    zeroline: false, automargin: true, exponentformat: "power",
+  };
   return title ? { ...axis, title: { text: title, standoff: 6, font: { color: ink.text, size: 12 } } } : axis;
 }
 
 export function paperOf(ink, height, left = 56) {
   return {
-    autosize: true, height, paper_bgcolor: ink.paper, plot_bgcolor: ink.paper, margin: { l: left, r: 10, t: 8, b: 44 }, showlegend: false, dragmode: false, hovermode: "closest",
-    font: { family: FONT, size: 11, color: ink.text }, hoverlabel: { bgcolor: ink.paper, bordercolor: ink.line, font: { family: FONT, color: ink.text, size: 12 }, align: "left" },
+    autosize: true, height, margin: { l: left, r: 10, t: 8, b: 44 }, paper_bgcolor: ink.paper, plot_bgcolor: ink.paper,
+    showlegend: false, dragmode: false, hovermode: "closest", font: { family: FONT, size: 11, color: ink.text },
+    hoverlabel: hoverLabel(ink),
+  };
+}
+
+/* The box that hovers beside a point. */
+export function hoverLabel(ink) {
+  return {
+    bgcolor: ink.paper, bordercolor: ink.line, font: { family: FONT, color: ink.text, size: 12 }, align: "left",
   };
 }
 
 export function colourBar(ink, title) {
-  return { title: { text: title, side: "top", font: { color: ink.text, size: 11 } }, thickness: 10, outlinewidth: 0, tickfont: { color: ink.muted, size: 11 }, len: 1 };
+  return {
+    title: { text: title, side: "top", font: { color: ink.text, size: 11 } },
+    thickness: 10, outlinewidth: 0, tickfont: { color: ink.muted, size: 11 }, len: 1,
+  };
 }
 
 /* A legend above the plot. */
 export function legendOf(ink) {
-  return { orientation: "h", x: 0, y: 1.02, yanchor: "bottom", font: { size: 12, color: ink.text }, bgcolor: "rgba(0, 0, 0, 0)" };
+  return {
+    orientation: "h", x: 0, y: 1.02, yanchor: "bottom",
+    font: { size: 12, color: ink.text }, bgcolor: "rgba(0, 0, 0, 0)",
+  };
 }
 
-/* An element with id `id` in which figure(look, width) is kept drawn: {node, redraw}. `words` say for those who do not see it what it is;
- * `on` as keepDrawn takes it. Below it are buttons that save it. */
+/* An element with id `id` in which figure(look, width) is kept drawn: {node, redraw}. `words` say for those who do not
+ * see it what it is; `on` as keepDrawn takes it. Below it are buttons that save it. */
 export function drawing(id, words, figure, signal, on = {}) {
   const plot = h("div", { class: "plot", id, role: "img", "aria-label": words });
   const drawn = keepDrawn(plot, (look) => figure(look, plot.clientWidth), signal, on);
