@@ -1,12 +1,13 @@
-/* live.js: keeps a page true while runs go on. Trajectories' counts and the running runs are asked for every few seconds; the first
- * few running runs are also followed as event streams (a browser opens six connections to a server and no more). */
+/* live.js: keeps a page true while runs go on. Trajectories' counts and the running runs are asked for every few
+ * seconds; the first few running runs are also followed as event streams (a browser opens six connections to a server
+ * and no more). */
 import { get, query } from "./api.js";
 import { followRun, isFinal, pause } from "./events.js";
 
 const STREAMS = 3, BUSY_SECONDS = 3, IDLE_SECONDS = 8, HIDDEN_SECONDS = 30;
 
-/* `read(signal)` -> {runs: [running], mark: text}. Calls onRuns(runs) at each reading, onProgress(run) at each progress event, and
- * onChange() when `mark` differs from the reading before. */
+/* `read(signal)` -> {runs: [running], mark: text}. Calls onRuns(runs) at each reading, onProgress(run) at each progress
+ * event, and onChange() when `mark` differs from the reading before. */
 export async function watch({ read, onRuns, onProgress, onChange }, signal) {
   const streams = new Map();
   let mark = null, wake = () => {};
@@ -48,7 +49,9 @@ export async function watch({ read, onRuns, onProgress, onChange }, signal) {
 
 /* What of trajectories changes when something was measured or registered. */
 export function markOf(trajectories) {
-  return JSON.stringify(trajectories.map(({ name, checkpoints, runs = {} }) => [name, checkpoints, runs.succeeded, runs.failed, runs.cancelled]));
+  const counts = ({ name, checkpoints, runs: { succeeded, failed, cancelled } = {} }) =>
+    [name, checkpoints, succeeded, failed, cancelled];
+  return JSON.stringify(trajectories.map(counts));
 }
 
 export function queued(trajectories) {

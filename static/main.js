@@ -1,4 +1,5 @@
-/* main.js: puts the pages behind their addresses; the colour scheme's button; what to do when the server wants a token. */
+/* main.js: puts the pages behind their addresses; the colour scheme's button; what to do when the server wants a
+ * token. */
 import { token } from "./api.js";
 import { fill, h } from "./dom.js";
 import { loadMetrics } from "./metrics.js";
@@ -22,7 +23,10 @@ const root = document.getElementById("main");
 
 function themeButton() {
   const button = document.getElementById("theme");
-  const show = () => { button.textContent = isDark() ? "Light" : "Dark"; button.setAttribute("aria-label", `Switch to ${isDark() ? "light" : "dark"} colours`); };
+  const show = () => {
+    button.textContent = isDark() ? "Light" : "Dark";
+    button.setAttribute("aria-label", `Switch to ${isDark() ? "light" : "dark"} colours`);
+  };
   button.addEventListener("click", () => {
     const next = isDark() ? "light" : "dark";
     document.documentElement.dataset.theme = next;
@@ -73,8 +77,13 @@ function missing() {
 }
 
 function failed(error) {
-  if (error.status === 401) askToken(root, go, token() !== "");
-  else fill(root, h("h1", {}, error.status === 404 ? "Not found" : "This page cannot be shown"), failure(error), h("p", {}, h("button", { type: "button", events: { click: () => go() } }, "Try again")), h("p", {}, h("a", { href: "#/" }, "To the trajectories")));
+  if (error.status === 401) {
+    askToken(root, go, token() !== "");
+    return;
+  }
+  fill(root, h("h1", {}, error.status === 404 ? "Not found" : "This page cannot be shown"), failure(error),
+    h("p", {}, h("button", { type: "button", events: { click: () => go() } }, "Try again")),
+    h("p", {}, h("a", { href: "#/" }, "To the trajectories")));
 }
 
 themeButton();

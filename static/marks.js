@@ -1,5 +1,5 @@
-/* marks.js: what of a trajectory deserves a mark: its worst and its newest point, where its rate begins to fall, where it branched off.
- * Pure functions of the model (curves.js). */
+/* marks.js: what of a trajectory deserves a mark: its worst and its newest point, where its rate begins to fall, where
+ * it branched off. Pure functions of the model (curves.js). */
 import { isNumber } from "./format.js";
 import { metric as metricOf } from "./metrics.js";
 import { columnOf } from "./series.js";
@@ -10,21 +10,28 @@ const PEAK = 0.995; /* a rate below so much of the highest has begun to fall */
 export function worstPoint(series, metric) {
   const { better } = metricOf(metric), points = series.points.filter((point) => isNumber(point.y));
   if (!better || !points.length) return null;
-  return points.reduce((worst, point) => ((better === "lower" ? point.y > worst.y : point.y < worst.y) ? point : worst));
+  return points.reduce((worst, point) => (isWorse(point, worst, better) ? point : worst));
+}
+
+function isWorse(point, other, better) {
+  return better === "lower" ? point.y > other.y : point.y < other.y;
 }
 
 /* Of the shown curves: {series, point} of the worst, of the width that loses most. */
 export function worstOf(shown, metric) {
   const { better } = metricOf(metric);
-  const found = shown.map((series) => ({ series, point: worstPoint(series, metric) })).filter(({ point }) => point !== null);
-  return found.reduce((worst, one) => (worst === null || (better === "lower" ? one.point.y > worst.point.y : one.point.y < worst.point.y) ? one : worst), null);
+  const found = shown.map((series) => ({ series, point: worstPoint(series, metric) }))
+    .filter(({ point }) => point !== null);
+  const worse = (one, worst) => worst === null || isWorse(one.point, worst.point, better);
+  return found.reduce((worst, one) => (worse(one, worst) ? one : worst), null);
 }
 
 export function newestPoint(series) {
   return series.points.reduce((last, point) => (last === null || point.x >= last.x ? point : last), null);
 }
 
-/* Where the learning rate begins to fall: the last point at its highest, where the last rate is clearly lower; null: it does not fall. */
+/* Where the learning rate begins to fall: the last point at its highest, where the last rate is clearly lower; null: it
+ * does not fall. */
 export function decayStart(rates) {
   const points = rates.filter((point) => isNumber(point.x) && isNumber(point.y));
   if (points.length < 2) return null;
@@ -33,8 +40,8 @@ export function decayStart(rates) {
   return points.filter((point) => point.y >= PEAK * most).at(-1) ?? null;
 }
 
-/* Segments from the point that a branch was taken from to its own first: [{series, from, to}]. `parents`: Map trajectory -> id of the
- * checkpoint; `others`: series of trajectories that are not shown but were branched from. */
+/* Segments from the point that a branch was taken from to its own first: [{series, from, to}]. `parents`: Map
+ * trajectory -> id of the checkpoint; `others`: series of trajectories that are not shown but were branched from. */
 export function branches(seriesList, parents, others) {
   const out = [];
   for (const series of seriesList) {

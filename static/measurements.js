@@ -1,5 +1,5 @@
-/* measurements.js: the numbers that the runs of a checkpoint found, each with what it was measured on, and the same numbers of its
- * neighbours. Pure functions of runs. */
+/* measurements.js: the numbers that the runs of a checkpoint found, each with what it was measured on, and the same
+ * numbers of its neighbours. Pure functions of runs. */
 import { isNumber } from "./format.js";
 import { figuresOf } from "./metrics.js";
 
@@ -39,28 +39,34 @@ export function numbersOf(run) {
   });
 }
 
-/* Own runs with those of the neighbours that asked the same: [{run, before, after}], `before` and `after` runs or null. */
+/* Own runs with those of the neighbours that asked the same: [{run, before, after}], `before` and `after` runs or
+ * null. */
 export function beside(own, before, after) {
   const earlier = byQuestion(before), later = byQuestion(after);
-  return [...byQuestion(own)].map(([question, run]) => ({ run, before: earlier.get(question) ?? null, after: later.get(question) ?? null }));
+  return [...byQuestion(own)]
+    .map(([question, run]) => ({ run, before: earlier.get(question) ?? null, after: later.get(question) ?? null }));
 }
 
-/* Layers of two runs of one method: [{name, here, before, change}] in the order of the model, changes of relative errors. */
+/* Layers of two runs of one method: [{name, here, before, change}] in the order of the model, changes of relative
+ * errors. */
 export function layerChanges(run, other) {
-  const earlier = new Map((other?.result?.layers ?? []).map((layer) => [layer.name, layer.relative_error]));
-  return (run.result.layers ?? []).filter((layer) => isNumber(layer.relative_error) && isNumber(earlier.get(layer.name)))
-    .map((layer) => ({ name: layer.name, here: layer.relative_error, before: earlier.get(layer.name),
-      change: layer.relative_error - earlier.get(layer.name) }));
+  return changesOf(run.result.layers, other?.result?.layers, (layer) => layer.relative_error);
 }
 
 /* The same of two attributions: what each unit costs alone. */
 export function unitChanges(run, other) {
-  const earlier = new Map((other?.result?.units ?? []).map((unit) => [unit.name, unit.alone.delta]));
-  return (run.result.units ?? []).filter((unit) => isNumber(unit.alone.delta) && isNumber(earlier.get(unit.name)))
-    .map((unit) => ({ name: unit.name, here: unit.alone.delta, before: earlier.get(unit.name), change: unit.alone.delta - earlier.get(unit.name) }));
+  return changesOf(run.result.units, other?.result?.units, (unit) => unit.alone.delta);
 }
 
-/* The quantization that costs most here, of those on the evaluation that most runs share; null when nothing was quantized. */
+function changesOf(rows, earlier, valueOf) {
+  const known = new Map((earlier ?? []).map((row) => [row.name, valueOf(row)]));
+  return (rows ?? []).map((row) => ({ name: row.name, here: valueOf(row), before: known.get(row.name) }))
+    .filter(({ here, before }) => isNumber(here) && isNumber(before))
+    .map((row) => ({ ...row, change: row.here - row.before }));
+}
+
+/* The quantization that costs most here, of those on the evaluation that most runs share; null when nothing was
+ * quantized. */
 export function costliest(runs) {
   const quantized = finished(runs).filter((run) => run.kind === "quantize" && isNumber(run.result.delta));
   return quantized.reduce((most, run) => (most === null || run.result.delta > most.result.delta ? run : most), null);

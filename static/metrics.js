@@ -1,12 +1,13 @@
-/* metrics.js: what the server says of the numbers that runs measure (GET /v1/metrics): how each is called, its unit, how it is shown. A new metric
- * is a row there and needs nothing here. */
+/* metrics.js: what the server says of the numbers that runs measure (GET /v1/metrics): how each is called, its unit,
+ * how it is shown. A new metric is a row there and needs nothing here. */
 import { get } from "./api.js";
 import { bytes, isNumber, loss, percent, percentInterval, percentNumber, scientific } from "./format.js";
 
 const digits = (value) => scientific(value, 4);
 const between = (show) => (low, high) => (isNumber(low) && isNumber(high) ? `${show(low)} to ${show(high)}` : "");
 
-/* `scale`: of drawn values; `unit`: in place of the metric's; `number`: without the unit, `text`: where no unit stands beside it. */
+/* `scale`: of drawn values; `unit`: in place of the metric's; `number`: without the unit, `text`: where no unit stands
+ * beside it. */
 const FORMATS = {
   number: { scale: 1, number: digits, text: digits, interval: between(digits) },
   fixed: { scale: 1, number: loss, text: loss, interval: between(loss) },
@@ -26,7 +27,8 @@ export async function loadMetrics(signal) {
 /* Names of metrics, in the server's order; those that it does not list come last. */
 export function inOrder(names) {
   const place = new Map((told?.items ?? []).map(({ name }, index) => [name, index]));
-  return [...new Set(names)].sort((a, b) => (place.get(a) ?? Infinity) - (place.get(b) ?? Infinity) || a.localeCompare(b));
+  const order = (name) => place.get(name) ?? Infinity;
+  return [...new Set(names)].sort((a, b) => order(a) - order(b) || a.localeCompare(b));
 }
 
 export function isMetric(name) {
@@ -36,7 +38,8 @@ export function isMetric(name) {
 /* A number of a checkpoint that no run measures (step, tokens) is called by its name. */
 export function metric(name) {
   const words = name.replace(/_/g, " ");
-  return told?.metrics.get(name) ?? { name, label: words, axis: words, unit: null, format: "number", better: null, help: null };
+  const unknown = { name, label: words, axis: words, unit: null, format: "number", better: null, help: null };
+  return told?.metrics.get(name) ?? unknown;
 }
 
 export function formatOf({ format }) {
@@ -73,8 +76,12 @@ export function fromZero(name) {
 
 /* What tiles show of a result: [{name, label, text, interval, optional, title}]. */
 export function figuresOf(kind) {
-  return (told?.figures ?? []).filter((one) => one.kind === kind).map((one) => ({
-    ...one, label: named(one.label, formatOf(one).unit === undefined ? one.unit : null), show: formatOf(one).text, between: formatOf(one).interval,
+  const own = (one) => ({
+    ...one,
+    label: named(one.label, formatOf(one).unit === undefined ? one.unit : null),
+    show: formatOf(one).text,
+    between: formatOf(one).interval,
     title: [one.help, one.better ? `${one.better} is better` : null].filter(Boolean).join("; ") || null,
-  }));
+  });
+  return (told?.figures ?? []).filter((one) => one.kind === kind).map(own);
 }

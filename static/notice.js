@@ -10,12 +10,13 @@ export function loading(what) {
 
 /* A problem document (RFC 9457), shown whole. */
 export function problem(document, heading = null) {
-  const errors = document.errors ?? [];
+  const errors = (document.errors ?? []).map(({ pointer, detail }) =>
+    h("li", {}, h("code", {}, pointer ?? ""), " ", detail ?? ""));
   return h("div", { class: "notice problem", role: "alert" },
     h("strong", {}, heading ?? document.title ?? "Error"),
     document.status ? h("span", { class: "muted" }, ` ${document.status}`) : null,
     document.detail ? h("p", {}, document.detail) : null,
-    errors.length ? h("ul", {}, errors.map((error) => h("li", {}, h("code", {}, error.pointer ?? ""), " ", error.detail ?? ""))) : null);
+    errors.length ? h("ul", {}, errors) : null);
 }
 
 export function failure(error) {
@@ -33,8 +34,10 @@ export function askToken(root, again, refused) {
   fill(root, h("h1", {}, "A token is needed"),
     h("form", { class: "token", events: { submit } },
       refused ? h("p", { class: "problem notice", role: "alert" }, "The server does not accept this token.") : null,
-      h("label", { for: "token" }, "Bearer token with the scope ", h("code", {}, "read")), h("div", { class: "row" }, input, h("button", { type: "submit" }, "Continue")),
-      h("p", { class: "muted" }, "It stays in this tab and goes when the tab is closed. A new one is made on the server's machine with"),
+      h("label", { for: "token" }, "Bearer token with the scope ", h("code", {}, "read")),
+      h("div", { class: "row" }, input, h("button", { type: "submit" }, "Continue")),
+      h("p", { class: "muted" }, "It stays in this tab and goes when the tab is closed. ",
+        "A new one is made on the server's machine with"),
       command("deltaq token create --scope read")));
   input.focus();
 }
@@ -43,8 +46,8 @@ export function askToken(root, again, refused) {
 export function firstSteps() {
   return h("div", { class: "notice empty" },
     h("h2", {}, "No trajectory yet"),
-    h("p", {}, "A trajectory is the checkpoints of one training run. Register a directory that holds some in the Hugging Face layout; ",
-      "their step is read from their names:"),
+    h("p", {}, "A trajectory is the checkpoints of one training run. ",
+      "Register a directory that holds some in the Hugging Face layout; their step is read from their names:"),
     command(curl("/v1/trajectories/my-run/scan", { path: "/path/to/checkpoints" })),
     h("p", {}, "Add two texts, one that quantizers are calibrated on and another one to measure on:"),
     command(curl("/v1/datasets", { name: "calibration", path: "/path/to/train.txt", format: "text" })),

@@ -5,8 +5,14 @@ import { progressText } from "./runs.js";
 
 /* The numbers that matter first, by kind; a kind that is not here shows the first ones that the server names. */
 const FIRST = {
-  quantize: ["delta", "bits_per_weight"], attribution: ["delta", "additive_share"], evaluate: ["loss"], train: ["validation_loss", "final_loss"],
-  sharpness: ["largest_algebraic", "trace", "predicted_delta"], tasks: ["mean_accuracy", "mean_accuracy_q"], health: ["relative_l2", "kurtosis"], fetch: ["bytes"],
+  quantize: ["delta", "bits_per_weight"],
+  attribution: ["delta", "additive_share"],
+  evaluate: ["loss"],
+  train: ["validation_loss", "final_loss"],
+  sharpness: ["largest_algebraic", "trace", "predicted_delta"],
+  tasks: ["mean_accuracy", "mean_accuracy_q"],
+  health: ["relative_l2", "kurtosis"],
+  fetch: ["bytes"],
 };
 const MOST = 2;
 
@@ -18,20 +24,34 @@ function number(figure, result) {
 
 /* Of kinds whose result is more than numbers. */
 const SPOKEN = {
-  average: ({ checkpoints, checkpoint, trajectory }) => (checkpoints?.length ? `${plural(checkpoints.length, "average")} made` : checkpoint || trajectory ? "1 average made" : null),
+  average: ({ checkpoints, checkpoint, trajectory }) => {
+    if (checkpoints?.length) return `${plural(checkpoints.length, "average")} made`;
+    return checkpoint || trajectory ? "1 average made" : null;
+  },
   interpolate: ({ losses = [] }) => {
     const known = losses.filter(isNumber), ends = Math.max(known[0], known.at(-1));
-    return known.length > 1 ? `barrier ${scientific(Math.max(0, Math.max(...known) - ends))} nats over ${integer(losses.length)} points` : null;
+    if (known.length < 2) return null;
+    const barrier = Math.max(0, Math.max(...known) - ends);
+    return `barrier ${scientific(barrier)} nats over ${integer(losses.length)} points`;
   },
-  landscape: ({ x, y, explained_variance: shares }) => (x && y ? `${integer(x.length)} × ${integer(y.length)} grid${shares?.length > 1 ? `, ${Math.round(100 * (shares[0] + shares[1]))} % of the variance` : ""}` : null),
+  landscape: ({ x, y, explained_variance: shares }) => {
+    if (!x || !y) return null;
+    const variance = shares?.length > 1 ? `, ${Math.round(100 * (shares[0] + shares[1]))} % of the variance` : "";
+    return `${integer(x.length)} × ${integer(y.length)} grid${variance}`;
+  },
   train: ({ checkpoints }) => (checkpoints?.length ? plural(checkpoints.length, "checkpoint") : null),
-  health: ({ nan, infinite }) => (nan + infinite > 0 ? `${integer(nan + infinite)} numbers that are not finite` : "all numbers finite"),
+  health: ({ nan, infinite }) => (nan + infinite > 0
+    ? `${integer(nan + infinite)} numbers that are not finite`
+    : "all numbers finite"),
 };
 
 /* "ΔQL 5.08 % (4.45 to 5.71 %), bits per weight 3.15" */
 export function finding(run) {
-  const result = run.result ?? {}, figures = figuresOf(run.kind), named = FIRST[run.kind] ?? figures.map(({ name }) => name);
-  const numbers = named.map((name) => figures.find((figure) => figure.name === name)).filter((figure) => figure && isNumber(result[figure.name])).slice(0, MOST);
+  const result = run.result ?? {}, figures = figuresOf(run.kind);
+  const named = FIRST[run.kind] ?? figures.map(({ name }) => name);
+  const numbers = named.map((name) => figures.find((figure) => figure.name === name))
+    .filter((figure) => figure && isNumber(result[figure.name]))
+    .slice(0, MOST);
   return [...numbers.map((figure) => number(figure, result)), SPOKEN[run.kind]?.(result)].filter(Boolean).join(", ");
 }
 
