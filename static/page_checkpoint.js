@@ -1,6 +1,9 @@
-/* page_checkpoint.js: one checkpoint: how bad it is, why, what to do about it; all that was measured, beside its neighbours. */
+/* page_checkpoint.js: one checkpoint: how bad it is, why, what to do about it; all that was measured, beside its
+ * neighbours. */
 import { at, get, list, query } from "./api.js";
-import { adviceSection, besideSection, healthSection, layerSection, measuredSection, tensorsSection } from "./checkpoint_parts.js";
+import {
+  adviceSection, besideSection, healthSection, layerSection, measuredSection, tensorsSection,
+} from "./checkpoint_parts.js";
 import { command, curl, fill, h } from "./dom.js";
 import { ago, bytes, compact, integer, scalar, scientific, time } from "./format.js";
 import { badges } from "./integrity.js";
@@ -20,14 +23,16 @@ export async function runsOf(id, signal) {
   return items.filter((run) => run.params?.checkpoint === id);
 }
 
-/* The checkpoints next to this one in the order of training, with their runs: {before, after, flags, read}; `read`: a run of the kind
- * health has read its weights. */
+/* The checkpoints next to this one in the order of training, with their runs: {before, after, flags, read}; `read`: a
+ * run of the kind health has read its weights. */
 async function neighbours(own, signal) {
   const { points } = await get(at("trajectories", own.trajectory, "integrity"), signal);
   const place = points.findIndex((point) => point.checkpoint === own.id);
   const full = async (point) => {
     if (!point) return null;
-    const [checkpoint, runs] = await Promise.all([get(at("checkpoints", point.checkpoint), signal), runsOf(point.checkpoint, signal)]);
+    const [checkpoint, runs] = await Promise.all([
+      get(at("checkpoints", point.checkpoint), signal), runsOf(point.checkpoint, signal),
+    ]);
     return { id: point.checkpoint, name: checkpoint.name, checkpoint, runs };
   };
   const [before, after] = await Promise.all([full(points[place - 1]), full(points[place + 1])]);
@@ -36,8 +41,10 @@ async function neighbours(own, signal) {
 
 /* Paired differences to the checkpoint before, by the id of the own run; runs that cannot be paired have none. */
 export async function comparisons(pairs, signal) {
-  const asked = pairs.filter(({ run, before }) => before && ["quantize", "evaluate"].includes(run.kind)).slice(0, PAIRS);
-  const answers = await Promise.all(asked.map(({ run, before }) => get(query("/v1/compare", { a: before.id, b: run.id }), signal).catch(() => null)));
+  const pairable = pairs.filter(({ run, before }) => before && ["quantize", "evaluate"].includes(run.kind));
+  const asked = pairable.slice(0, PAIRS);
+  const compare = ({ run, before }) => get(query("/v1/compare", { a: before.id, b: run.id }), signal).catch(() => null);
+  const answers = await Promise.all(asked.map(compare));
   return new Map(asked.map(({ run }, index) => [run.id, answers[index]]));
 }
 
@@ -50,25 +57,42 @@ function origin(checkpoint) {
 function about(checkpoint) {
   const tags = Object.entries(checkpoint.tags ?? {});
   return facts([
-    ["Step", integer(checkpoint.step)], ["Tokens", compact(checkpoint.tokens)], ["Learning rate", scientific(checkpoint.learning_rate)],
-    ["Architecture", checkpoint.architecture], ["Parameters", compact(checkpoint.parameters)], ["Type", checkpoint.dtype], ["Size", bytes(checkpoint.bytes)],
-    ["From", h("span", { class: "name" }, origin(checkpoint) ?? "–")], ["Registered", h("span", { title: time(checkpoint.created_at) }, ago(checkpoint.created_at))],
+    ["Step", integer(checkpoint.step)],
+    ["Tokens", compact(checkpoint.tokens)],
+    ["Learning rate", scientific(checkpoint.learning_rate)],
+    ["Architecture", checkpoint.architecture],
+    ["Parameters", compact(checkpoint.parameters)],
+    ["Type", checkpoint.dtype],
+    ["Size", bytes(checkpoint.bytes)],
+    ["From", h("span", { class: "name" }, origin(checkpoint) ?? "–")],
+    ["Registered", h("span", { title: time(checkpoint.created_at) }, ago(checkpoint.created_at))],
     ["Tags", tags.length ? tags.map(([name, value]) => `${name}: ${scalar(value)}`).join(", ") : null],
     ["SHA-256", checkpoint.sha256 ? h("code", { title: checkpoint.sha256 }, checkpoint.sha256.slice(0, 12)) : null],
   ]);
 }
 
 function heading(checkpoint, around) {
-  const step = (one, mark, words) => (one ? h("a", { href: checkpointLink(one.id), title: one.name, "aria-label": `${words}: ${one.name}` }, mark) : null);
-  return [h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Trajectories"), " · ", h("a", { href: curvesLink([checkpoint.trajectory]), class: "name" }, checkpoint.trajectory)),
-    h("div", { class: "row between heading" }, h("h1", {}, h("span", { class: "name" }, checkpoint.name), " ", badges(around.flags)),
-      h("div", { class: "row" }, step(around.before, "‹ before", "the checkpoint before"), step(around.after, "after ›", "the checkpoint after"), pinButton(checkpoint)))];
+  const step = (one, mark, words) => {
+    if (!one) return null;
+    return h("a", { href: checkpointLink(one.id), title: one.name, "aria-label": `${words}: ${one.name}` }, mark);
+  };
+  return [
+    h("p", { class: "crumbs" }, h("a", { href: "#/" }, "Trajectories"), " · ",
+      h("a", { href: curvesLink([checkpoint.trajectory]), class: "name" }, checkpoint.trajectory)),
+    h("div", { class: "row between heading" },
+      h("h1", {}, h("span", { class: "name" }, checkpoint.name), " ", badges(around.flags)),
+      h("div", { class: "row" },
+        step(around.before, "‹ before", "the checkpoint before"),
+        step(around.after, "after ›", "the checkpoint after"),
+        pinButton(checkpoint))),
+  ];
 }
 
 function copies(checkpoint) {
   const own = at("checkpoints", checkpoint.id);
-  return h("details", {}, h("summary", {}, "This page as curl"), [own, query("/v1/runs", { checkpoint: checkpoint.id, state: "succeeded" }), `${own}/tensors`, `${own}/health`]
-    .map((path) => command(curl(path))));
+  const runs = query("/v1/runs", { checkpoint: checkpoint.id, state: "succeeded" });
+  const paths = [own, runs, `${own}/tensors`, `${own}/health`];
+  return h("details", {}, h("summary", {}, "This page as curl"), paths.map((path) => command(curl(path))));
 }
 
 async function curveOf(checkpoint, metric, signal) {
@@ -79,11 +103,14 @@ async function curveOf(checkpoint, metric, signal) {
 async function read(id, signal) {
   const checkpoint = await get(at("checkpoints", id), signal);
   const [runs, around, deltas, losses, datasets] = await Promise.all([
-    runsOf(checkpoint.id, signal), neighbours(checkpoint, signal), curveOf(checkpoint, "delta", signal), curveOf(checkpoint, "loss_q", signal),
+    runsOf(checkpoint.id, signal), neighbours(checkpoint, signal),
+    curveOf(checkpoint, "delta", signal), curveOf(checkpoint, "loss_q", signal),
     list(query("/v1/datasets", { limit: 200 }), signal, 1000),
   ]);
   const pairs = beside(runs, around.before?.runs ?? [], around.after?.runs ?? []);
-  const [health, paired] = await Promise.all([around.read ? get(`${at("checkpoints", checkpoint.id)}/health`, signal) : null, comparisons(pairs, signal)]);
+  const [health, paired] = await Promise.all([
+    around.read ? get(`${at("checkpoints", checkpoint.id)}/health`, signal) : null, comparisons(pairs, signal),
+  ]);
   return { checkpoint, runs, around, deltas, losses, health, datasets: datasets.items, pairs, paired };
 }
 
@@ -92,7 +119,11 @@ async function sentences(known) {
   if (!run) return { run: null, words: [] };
   const earlier = pairs.find((pair) => pair.run.id === run.id)?.before ?? null;
   const before = around.before ? { ...around.before, run: earlier } : null;
-  return { run, words: reasons({ run, checkpoint, place: placeOf(run, known.deltas), before, comparison: paired.get(run.id), runs, flags: around.flags, evaluation: await evaluationIn(run) }) };
+  const words = reasons({
+    run, checkpoint, place: placeOf(run, known.deltas), before, comparison: paired.get(run.id), runs,
+    flags: around.flags, evaluation: await evaluationIn(run),
+  });
+  return { run, words };
 }
 
 export async function showCheckpoint({ root, parameters, signal }) {
@@ -104,8 +135,12 @@ export async function showCheckpoint({ root, parameters, signal }) {
   if (signal.aborted) return;
   const why = words.length ? h("ul", { class: "reasons", id: "why" }, words.map((text) => h("li", {}, text)))
     : h("p", { class: "muted" }, "No quantization of this checkpoint was measured yet; quantize it below.");
-  fill(root, heading(checkpoint, around), about(checkpoint), h("section", { "aria-label": "Why" }, h("h2", {}, "Why"), why),
-    adviceSection({ ...known, run, best: run ? bestOf(run, known.losses) : null, other: run ? cheaper(run, runs) : null, signal }),
-    await measuredSection(finished(runs)), besideSection(known), layerSection(known, run, signal), healthSection(known), tensorsSection(checkpoint, signal), copies(checkpoint),
+  fill(root, heading(checkpoint, around), about(checkpoint),
+    h("section", { "aria-label": "Why" }, h("h2", {}, "Why"), why),
+    adviceSection({
+      ...known, run, best: run ? bestOf(run, known.losses) : null, other: run ? cheaper(run, runs) : null, signal,
+    }),
+    await measuredSection(finished(runs)), besideSection(known), layerSection(known, run, signal), healthSection(known),
+    tensorsSection(checkpoint, signal), copies(checkpoint),
   );
 }

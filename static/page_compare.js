@@ -1,4 +1,5 @@
-/* page_compare.js: two checkpoints beside each other: what was measured of both, with the intervals of pairs where runs allow them. */
+/* page_compare.js: two checkpoints beside each other: what was measured of both, with the intervals of pairs where
+ * runs allow them. */
 import { at, get } from "./api.js";
 import { layerSection } from "./checkpoint_parts.js";
 import { command, curl, fill, h } from "./dom.js";
@@ -11,24 +12,59 @@ import { checkpointLink, curvesLink, runLink } from "./router.js";
 import { dataTable } from "./table.js";
 import { evaluationIn, methodIn } from "./words.js";
 
-const FACTS = [["Trajectory", (one) => one.trajectory], ["Step", (one) => integer(one.step)], ["Tokens", (one) => compact(one.tokens)], ["Learning rate", (one) => scientific(one.learning_rate)],
-  ["Architecture", (one) => one.architecture ?? "–"], ["Parameters", (one) => compact(one.parameters)]];
+const FACTS = [
+  ["Trajectory", (one) => one.trajectory],
+  ["Step", (one) => integer(one.step)],
+  ["Tokens", (one) => compact(one.tokens)],
+  ["Learning rate", (one) => scientific(one.learning_rate)],
+  ["Architecture", (one) => one.architecture ?? "–"],
+  ["Parameters", (one) => compact(one.parameters)],
+];
 
 function linked(row, run, value) {
-  return isNumber(value) ? h("a", { href: runLink(run.id), "aria-label": `${row.figure.show(value)}, to the run` }, row.figure.show(value)) : "–";
+  if (!isNumber(value)) return "–";
+  const text = row.figure.show(value);
+  return h("a", { href: runLink(run.id), "aria-label": `${text}, to the run` }, text);
+}
+
+/* The paired difference of a row, with its interval where there is one. */
+function difference({ figure, found }) {
+  if (!isNumber(found?.difference)) return h("span", { class: "muted" }, "not paired");
+  const { interval } = found;
+  return [
+    figure.show(found.difference), " ",
+    Array.isArray(interval) ? h("span", { class: "interval" }, figure.between(...interval)) : null,
+  ];
 }
 
 function columns(a, b) {
   return [
-    { label: "Number", value: (row) => row.figure.label, cell: (row) => h("span", { title: row.figure.title }, row.figure.label) },
+    {
+      label: "Number", value: (row) => row.figure.label,
+      cell: (row) => h("span", { title: row.figure.title }, row.figure.label),
+    },
     { label: "Method", value: (row) => row.method, cell: (row) => row.method },
-    { label: `A: ${a.name}`, numeric: true, value: (row) => row.earlier, cell: (row) => linked(row, row.before, row.earlier) },
-    { label: `B: ${b.name}`, numeric: true, value: (row) => row.value, cell: (row) => linked(row, row.run, row.value) },
-    { label: "B against A (%)", numeric: true, value: (row) => row.change, cell: (row) => percentNumber(row.change) },
-    { label: "B − A, 95 % in pairs", numeric: true, value: (row) => row.found?.difference, cell: (row) => (isNumber(row.found?.difference)
-      ? [row.figure.show(row.found.difference), " ", Array.isArray(row.found.interval) ? h("span", { class: "interval" }, row.figure.between(...row.found.interval)) : null] : h("span", { class: "muted" }, "not paired")) },
-    { label: "Sequences worse in B (%)", numeric: true, value: (row) => row.found?.worse_share, cell: (row) => percentNumber(row.found?.worse_share, 0) },
-    { label: "Sign test p", numeric: true, value: (row) => row.found?.sign_p, cell: (row) => scientific(row.found?.sign_p, 2) },
+    {
+      label: `A: ${a.name}`, numeric: true, value: (row) => row.earlier,
+      cell: (row) => linked(row, row.before, row.earlier),
+    },
+    {
+      label: `B: ${b.name}`, numeric: true, value: (row) => row.value,
+      cell: (row) => linked(row, row.run, row.value),
+    },
+    {
+      label: "B against A (%)", numeric: true, value: (row) => row.change,
+      cell: (row) => percentNumber(row.change),
+    },
+    { label: "B − A, 95 % in pairs", numeric: true, value: (row) => row.found?.difference, cell: difference },
+    {
+      label: "Sequences worse in B (%)", numeric: true, value: (row) => row.found?.worse_share,
+      cell: (row) => percentNumber(row.found?.worse_share, 0),
+    },
+    {
+      label: "Sign test p", numeric: true, value: (row) => row.found?.sign_p,
+      cell: (row) => scientific(row.found?.sign_p, 2),
+    },
     { label: "Measured on", value: (row) => row.evaluation, cell: (row) => row.evaluation },
   ];
 }
@@ -38,34 +74,82 @@ async function rowsOf(pairs, paired) {
     const evaluation = await evaluationIn(run), method = run.params?.method ? methodIn(run.params.method) : run.kind;
     return numbersOf(run).map((number) => {
       const earlier = before.result[number.figure.name];
-      return { ...number, run, before, method, evaluation, earlier: isNumber(earlier) ? earlier : null, found: paired.get(run.id)?.[number.figure.name] ?? null,
-        change: isNumber(earlier) && earlier !== 0 ? number.value / earlier - 1 : null };
+      return {
+        ...number, run, before, method, evaluation,
+        earlier: isNumber(earlier) ? earlier : null,
+        found: paired.get(run.id)?.[number.figure.name] ?? null,
+        change: isNumber(earlier) && earlier !== 0 ? number.value / earlier - 1 : null,
+      };
     });
   }));
   return rows.flat();
 }
 
 function apart(a, b, own, other) {
-  return h("div", {}, h("p", {}, own.length && other.length ? "Nothing was measured of both in the same way: same kind of run, method, calibration and evaluation." : "One of the two was not measured yet."),
-    h("p", {}, "Open ", h("a", { href: checkpointLink(a.id), class: "name" }, a.name), " or ", h("a", { href: checkpointLink(b.id), class: "name" }, b.name), " and quantize it as the other one was."));
+  const link = (one) => h("a", { href: checkpointLink(one.id), class: "name" }, one.name);
+  const why = own.length && other.length
+    ? "Nothing was measured of both in the same way: same kind of run, method, calibration and evaluation."
+    : "One of the two was not measured yet.";
+  return h("div", {}, h("p", {}, why),
+    h("p", {}, "Open ", link(a), " or ", link(b), " and quantize it as the other one was."));
+}
+
+function unchosen() {
+  return [
+    h("h1", {}, "Two checkpoints"),
+    h("p", {}, "Open a checkpoint and pin it, then open another one: its page leads here."),
+    h("p", {}, h("a", { href: "#/" }, "To the trajectories")),
+  ];
+}
+
+function heading(a, b) {
+  const trajectories = [...new Set([a.trajectory, b.trajectory])];
+  return h("div", { class: "row between heading" },
+    h("h1", {}, "Two checkpoints"),
+    h("div", { class: "row" },
+      h("a", { href: compareLink(b.id, a.id) }, "Swap"),
+      h("a", { href: curvesLink(trajectories) }, "Curves")));
+}
+
+function factsTable(a, b) {
+  const head = (letter, one) => h("a", { href: checkpointLink(one.id), class: "name" }, `${letter}: ${one.name}`);
+  return dataTable({
+    caption: "The two checkpoints", rows: FACTS,
+    columns: [
+      { label: "Known", cell: ([name]) => name },
+      { label: head("A", a), cell: ([, of]) => of(a) },
+      { label: head("B", b), cell: ([, of]) => of(b) },
+    ],
+  });
+}
+
+/* What asks for the first of the comparisons in pairs; null when none could be made. */
+function copies(pairs, paired) {
+  const compared = [...paired].find(([, found]) => found !== null);
+  if (!compared) return null;
+  const [id] = compared, { before } = pairs.find((pair) => pair.run.id === id);
+  return h("details", {}, h("summary", {}, "As curl"), command(curl(`/v1/compare?a=${before.id}&b=${id}`)));
 }
 
 export async function showCompare({ root, query: search, signal }) {
   document.title = "Comparison · deltaq";
   const ids = ["a", "b"].map((name) => search.get(name));
   fill(root, h("h1", {}, "Two checkpoints"), loading("both checkpoints"));
-  if (ids.some((id) => !id)) return fill(root, h("h1", {}, "Two checkpoints"), h("p", {}, "Open a checkpoint and pin it, then open another one: its page leads here."), h("p", {}, h("a", { href: "#/" }, "To the trajectories")));
+  if (ids.some((id) => !id)) return fill(root, unchosen());
   const [a, b] = await Promise.all(ids.map((id) => get(at("checkpoints", id), signal)));
   const [earlier, own] = await Promise.all([a, b].map((one) => runsOf(one.id, signal)));
-  const pairs = beside(own, earlier, []), paired = await comparisons(pairs, signal), rows = await rowsOf(pairs, paired);
+  const pairs = beside(own, earlier, []), paired = await comparisons(pairs, signal);
+  const rows = await rowsOf(pairs, paired);
   if (signal.aborted) return null;
   document.title = `${a.name} and ${b.name} · deltaq`;
-  const head = (letter, one) => h("a", { href: checkpointLink(one.id), class: "name" }, `${letter}: ${one.name}`);
-  const compared = [...paired].find(([, found]) => found !== null), run = costliest(own.filter((one) => pairs.some((pair) => pair.run.id === one.id && pair.before)));
-  return fill(root, h("div", { class: "row between heading" }, h("h1", {}, "Two checkpoints"), h("div", { class: "row" }, h("a", { href: compareLink(b.id, a.id) }, "Swap"), h("a", { href: curvesLink([...new Set([a.trajectory, b.trajectory])]) }, "Curves"))),
-    dataTable({ caption: "The two checkpoints", rows: FACTS, columns: [{ label: "Known", cell: ([name]) => name }, { label: head("A", a), cell: ([, of]) => of(a) }, { label: head("B", b), cell: ([, of]) => of(b) }] }),
-    h("h2", {}, "What was measured of both"), rows.length ? dataTable({ caption: "What was measured of both", className: "layers measured", sortable: true, rows, columns: columns(a, b) }) : apart(a, b, own, earlier),
-    h("p", { class: "muted caption" }, "Intervals of pairs compare the same sequences in both runs, so what makes a sequence hard drops out. Runs without the losses of their sequences, or of other kinds, are not paired."),
+  const run = costliest(own.filter((one) => pairs.some((pair) => pair.run.id === one.id && pair.before)));
+  const measured = { caption: "What was measured of both", className: "layers measured", sortable: true };
+  return fill(root, heading(a, b), factsTable(a, b),
+    h("h2", {}, "What was measured of both"),
+    rows.length ? dataTable({ ...measured, rows, columns: columns(a, b) }) : apart(a, b, own, earlier),
+    h("p", { class: "muted caption" },
+      "Intervals of pairs compare the same sequences in both runs, so what makes a sequence hard drops out. "
+      + "Runs without the losses of their sequences, or of other kinds, are not paired."),
     layerSection({ runs: own, around: { before: { name: a.name, runs: earlier } }, pairs }, run, signal),
-    compared ? h("details", {}, h("summary", {}, "As curl"), command(curl(`/v1/compare?a=${pairs.find((pair) => pair.run.id === compared[0]).before.id}&b=${compared[0]}`))) : null);
+    copies(pairs, paired));
 }

@@ -1,4 +1,5 @@
-/* page_curves.js: one trajectory or several: the figure, its controls and legend, runs in progress, the table of checkpoints. */
+/* page_curves.js: one trajectory or several: the figure, its controls and legend, runs in progress, the table of
+ * checkpoints. */
 import { csv, get, list, query } from "./api.js";
 import { advicePanel, loadPlans } from "./advice.js";
 import { changesPanel, loadChanges } from "./changepoints.js";
@@ -23,40 +24,67 @@ import { MOST_POINTS } from "./thin.js";
 
 function heading(names, all, view, colours, averages) {
   const removable = names.length > 1;
-  const chips = names.map((name) => h("span", { class: "chip" }, h("span", { class: `swatch c${colours.get(name)}`, "aria-hidden": "true" }), h("span", { class: "name" }, name),
-    averages.has(name) ? h("span", { class: "badge", title: "Its checkpoints are averages of others" }, "averages") : null,
-    removable ? h("a", { href: addressOf(names.filter((other) => other !== name), view, true), "aria-label": `remove ${name}`, title: "Remove" }, "×") : null));
+  const badge = () => h("span", { class: "badge", title: "Its checkpoints are averages of others" }, "averages");
+  const without = (name) => addressOf(names.filter((other) => other !== name), view, true);
+  const chips = names.map((name) => h("span", { class: "chip" },
+    h("span", { class: `swatch c${colours.get(name)}`, "aria-hidden": "true" }),
+    h("span", { class: "name" }, name),
+    averages.has(name) ? badge() : null,
+    removable ? h("a", { href: without(name), "aria-label": `remove ${name}`, title: "Remove" }, "×") : null));
   const others = all.filter((item) => !names.includes(item.name)).map((item) => [item.name, item.name]);
-  const add = others.length ? dropdown("Compare with", [["", "…"], ...others], "", (name) => { if (name) location.hash = addressOf([...names, name], view, true); }) : null;
-  return h("div", { class: "row between heading" }, h("h1", {}, removable ? h("span", { class: "unseen" }, "Comparison of ") : null, chips),
-    h("div", { class: "row" }, h("a", { href: link("/scatter", { trajectory: names }) }, "Scatter"), h("a", { href: link("/frontier", { trajectory: names }) }, "Frontier"), add));
+  const join = (name) => { if (name) location.hash = addressOf([...names, name], view, true); };
+  const add = others.length ? dropdown("Compare with", [["", "…"], ...others], "", join) : null;
+  return h("div", { class: "row between heading" },
+    h("h1", {}, removable ? h("span", { class: "unseen" }, "Comparison of ") : null, chips),
+    h("div", { class: "row" },
+      h("a", { href: link("/scatter", { trajectory: names }) }, "Scatter"),
+      h("a", { href: link("/frontier", { trajectory: names }) }, "Frontier"),
+      add));
 }
 
 /* What to post where nothing was quantized: with the datasets there are, of two different ones. */
 function firstSweep(name, datasets) {
-  const names = datasets.map((one) => one.name), evaluation = names.find((one) => /valid|test|eval/i.test(one)) ?? names[0];
+  const names = datasets.map((one) => one.name);
+  const evaluation = names.find((one) => /valid|test|eval/i.test(one)) ?? names[0];
   const other = names.find((one) => one !== evaluation);
   if (evaluation && other) return sweepCommand(name, [other, evaluation]);
-  const added = curl("/v1/datasets", { name: evaluation ? "calibration" : "validation", path: "/path/to/another.txt", format: "text" });
-  return [h("p", {}, "Quantizers are calibrated on one text and measured on another; add the missing one first:"), evaluation ? null : command(curl("/v1/datasets", { name: "calibration", path: "/path/to/train.txt", format: "text" })),
-    command(added), sweepCommand(name, evaluation ? ["calibration", evaluation] : undefined)];
+  const addition = (given, path) => command(curl("/v1/datasets", { name: given, path, format: "text" }));
+  return [
+    h("p", {}, "Quantizers are calibrated on one text and measured on another; add the missing one first:"),
+    evaluation ? null : addition("calibration", "/path/to/train.txt"),
+    addition(evaluation ? "calibration" : "validation", "/path/to/another.txt"),
+    sweepCommand(name, evaluation ? ["calibration", evaluation] : undefined),
+  ];
 }
 
 /* What keeps curves from being seen, in words; null when nothing does. */
 function remark(model, view, datasets) {
   const nothing = model.curves.every((series) => series.points.length === 0), { label } = metricOf(model.metric);
-  if (model.whole && !model.checkpoints.size) return h("p", {}, "No checkpoint is registered here yet; they appear as training goes on.");
+  if (model.whole && !model.checkpoints.size) {
+    return h("p", {}, "No checkpoint is registered here yet; they appear as training goes on.");
+  }
   if (nothing && model.whole && view.metric !== "delta") return h("p", {}, `${label} was not measured here yet.`);
-  if (nothing && model.whole) return h("div", {}, h("p", {}, "Nothing is quantized yet. Start with a sweep; curves grow here as its runs finish:"), firstSweep(model.names[0], datasets));
-  const hidden = hiddenByLog(model, view), most = model.curves.reduce((count, series) => Math.max(count, series.points.length), 0);
-  const parts = [hidden ? `${plural(hidden, "value")} at or below zero cannot be drawn on a logarithmic axis; the table has them.` : null,
-    most > MOST_POINTS ? `Up to ${integer(most)} points a curve: drawn are the extremes of each few pixels, and in a closer look all points.` : null].filter(Boolean);
+  if (nothing && model.whole) {
+    return h("div", {},
+      h("p", {}, "Nothing is quantized yet. Start with a sweep; curves grow here as its runs finish:"),
+      firstSweep(model.names[0], datasets));
+  }
+  const hidden = hiddenByLog(model, view);
+  const most = model.curves.reduce((count, series) => Math.max(count, series.points.length), 0);
+  const parts = [
+    hidden ? `${plural(hidden, "value")} at or below zero cannot be drawn on a logarithmic axis; `
+      + "the table has them." : null,
+    most > MOST_POINTS ? `Up to ${integer(most)} points a curve: drawn are the extremes of each few pixels, `
+      + "and in a closer look all points." : null,
+  ].filter(Boolean);
   return parts.length ? h("p", {}, parts.join(" ")) : null;
 }
 
 function noTrajectory(root) {
   document.title = "Curves · deltaq";
-  fill(root, h("h1", {}, "No trajectory chosen"), h("p", {}, "Curves are those of a trajectory, or of several compared. ", h("a", { href: "#/" }, "Choose among the trajectories")));
+  const way = h("a", { href: "#/" }, "Choose among the trajectories");
+  fill(root, h("h1", {}, "No trajectory chosen"),
+    h("p", {}, "Curves are those of a trajectory, or of several compared. ", way));
 }
 
 export async function showCurves({ root, query: search, signal }) {
@@ -65,15 +93,24 @@ export async function showCurves({ root, query: search, signal }) {
   document.title = `${names.join(", ")} · deltaq`;
   fill(root, h("h1", {}, names.join(", ")), loading("curves"));
   plotly().catch(() => {}); /* fetched meanwhile; the figure says when it could not be */
-  const [{ items: all }, { metrics: measured }, { items: datasets }, ...first] = await Promise.all([list(query("/v1/trajectories", { limit: 100 }), signal, 500), get("/v1/curves/metrics", signal),
-    get(query("/v1/datasets", { limit: 100 }), signal), ...names.map((name) => trajectory(name, signal))]);
+  const [{ items: all }, { metrics: measured }, { items: datasets }, ...first] = await Promise.all([
+    list(query("/v1/trajectories", { limit: 100 }), signal, 500),
+    get("/v1/curves/metrics", signal),
+    get(query("/v1/datasets", { limit: 100 }), signal),
+    ...names.map((name) => trajectory(name, signal)),
+  ]);
   let shown = first, model = null, integrities = new Map(), changes = [], plans = new Map(), colourOf = () => 0;
-  const colours = colourIndex(all.length ? all : shown), view = readView(search, shown.some((item) => item.last_tokens !== null && item.last_tokens !== undefined));
+  const knowsTokens = shown.some((item) => item.last_tokens !== null && item.last_tokens !== undefined);
+  const colours = colourIndex(all.length ? all : shown), view = readView(search, knowsTokens);
 
-  const head = h("div"), legendPlace = h("div"), words = h("div"), key = h("div"), note = h("div", { class: "notice remark", role: "status" }), tablePlace = h("div"), integrityPlace = h("div");
-  const changesPlace = h("div"), advicePlace = h("div");
+  const head = h("div"), legendPlace = h("div"), words = h("div"), key = h("div"), tablePlace = h("div");
+  const integrityPlace = h("div"), changesPlace = h("div"), advicePlace = h("div");
+  const note = h("div", { class: "notice remark", role: "status" });
   const plot = h("div", { class: "plot", id: "plot", role: "img" }, loading("the figure")), live = runningSection();
-  const paint = ({ ink, dark, narrow }) => ({ ink, dark, narrow, height: figureHeight(model, narrow), ...view, changes, colour: (name) => ink.colour(colours.get(name)), colourOf: (series) => ink.colour(colourOf(series)) });
+  const paint = ({ ink, dark, narrow }) => ({
+    ink, dark, narrow, height: figureHeight(model, narrow), ...view, changes,
+    colour: (name) => ink.colour(colours.get(name)), colourOf: (series) => ink.colour(colourOf(series)),
+  });
   const figure = (look) => ({ data: traces(model, paint(look)), layout: layout(model, paint(look)) });
   const visible = () => model.curves.filter((series) => !view.hidden.has(fullName(series)));
   const remember = () => amend(addressOf(names, view));
@@ -108,11 +145,13 @@ export async function showCurves({ root, query: search, signal }) {
     if (signal.aborted) return;
     model = known;
     colourOf = ((found) => (series) => found.get(series.key) ?? 0)(seriesColours(model.curves, colours, COLOURS));
-    plot.setAttribute("aria-label", `${metricOf(model.metric).label}, loss, curvature where measured and learning rate against ${model.x.replace("_", " ")}; the table below has the values`);
+    plot.setAttribute("aria-label", `${metricOf(model.metric).label}, loss, curvature where measured and learning rate `
+      + `against ${model.x.replace("_", " ")}; the table below has the values`);
     const averages = new Set([...model.checkpoints.values()].filter(averagedFrom).map((item) => item.trajectory));
     fill(head, heading(names, all, view, colours, averages));
     fill(legendPlace, legend(model, view, colourOf, () => { remember(); redraw(); }));
-    fill(tablePlace, checkpointTable(model, colours, flagsOf(integrities), view.order, (order) => { view.order = order; remember(); }));
+    const arrange = (order) => { view.order = order; remember(); };
+    fill(tablePlace, checkpointTable(model, colours, flagsOf(integrities), view.order, arrange));
     redraw();
   };
   /* Large trajectories are shown step by step when the page opens; else all at once. */
@@ -121,7 +160,9 @@ export async function showCurves({ root, query: search, signal }) {
     changes = [];
     await load(names, view.metric, view.x, signal, (known) => {
       last = known;
-      read ??= Promise.all([loadIntegrity(names, signal), loadChanges(names, view.metric, view.x, signal), loadPlans(names, signal)]);
+      read ??= Promise.all([
+        loadIntegrity(names, signal), loadChanges(names, view.metric, view.x, signal), loadPlans(names, signal),
+      ]);
       read.catch(() => {}); /* awaited below */
       if (opening && known.curves.some((series) => series.points.length > MOST_POINTS)) show(known);
     });
@@ -141,32 +182,46 @@ export async function showCurves({ root, query: search, signal }) {
   };
   const saveAs = (format) => {
     const look = { ink: scheme(isDark()), dark: isDark(), narrow: false };
-    return saveFigure(exported(model, { ...paint(look), width: 1100, height: figureHeight(model, false) + 220 }), format, fileName(...names, view.metric)).catch(wrong);
+    const height = figureHeight(model, false) + 220, picture = exported(model, { ...paint(look), width: 1100, height });
+    return saveFigure(picture, format, fileName(...names, view.metric)).catch(wrong);
   };
   const saveCsv = async () => {
     try {
-      save(`${fileName(...names, view.metric)}.csv`, await csv(query("/v1/curves", { trajectory: names, metric: view.metric, x: view.x })), "text/csv");
+      const asked = query("/v1/curves", { trajectory: names, metric: view.metric, x: view.x });
+      save(`${fileName(...names, view.metric)}.csv`, await csv(asked), "text/csv");
     } catch (error) { wrong(error); }
   };
   const scale = [["linear", "linear"], ["log", "log"]];
+  const measures = inOrder(["delta", view.metric, ...measured]).map((name) => [name, metricOf(name).label]);
+  const saveButton = (format) => h("button", {
+    type: "button", id: `save-${format}`, events: { click: () => saveAs(format) },
+  }, format.toUpperCase());
+  const axes = [["tokens", "tokens"], ["step", "step"], ["learning_rate", "learning rate"]];
   const controls = h("div", { class: "controls" },
-    segmented("x", [["tokens", "tokens"], ["step", "step"], ["learning_rate", "learning rate"]], view.x, (value) => set("x", value, true)),
+    segmented("x", axes, view.x, (value) => set("x", value, true)),
     segmented("x scale", scale, view.xLog ? "log" : "linear", (value) => set("xLog", value === "log", false)),
     segmented("y scale", scale, view.yLog ? "log" : "linear", (value) => set("yLog", value === "log", false)),
-    dropdown("Measure", inOrder(["delta", view.metric, ...measured]).map((name) => [name, metricOf(name).label]), view.metric, (value) => set("metric", value, true)),
-    h("div", { class: "control export" }, h("span", { class: "label", "aria-hidden": "true" }, "Save"), h("div", { class: "segmented", role: "group", "aria-label": "Save" },
-      ["png", "svg"].map((format) => h("button", { type: "button", id: `save-${format}`, events: { click: () => saveAs(format) } }, format.toUpperCase())),
-      h("button", { type: "button", id: "save-csv", events: { click: saveCsv } }, "CSV"))));
-  fill(root, head, controls, h("section", { class: "panel", "aria-label": "Curves" }, legendPlace, words, note, plot, key), live.node, changesPlace, advicePlace, h("h2", {}, "Checkpoints"), tablePlace, integrityPlace);
+    dropdown("Measure", measures, view.metric, (value) => set("metric", value, true)),
+    h("div", { class: "control export" },
+      h("span", { class: "label", "aria-hidden": "true" }, "Save"),
+      h("div", { class: "segmented", role: "group", "aria-label": "Save" },
+        ["png", "svg"].map(saveButton),
+        h("button", { type: "button", id: "save-csv", events: { click: saveCsv } }, "CSV"))));
+  fill(root, head, controls,
+    h("section", { class: "panel", "aria-label": "Curves" }, legendPlace, words, note, plot, key),
+    live.node, changesPlace, advicePlace, h("h2", {}, "Checkpoints"), tablePlace, integrityPlace);
   await reload(true);
 
   let waiting = 0;
   watch({
     read: async () => {
-      const [found, ...runs] = await Promise.all([Promise.all(names.map((name) => trajectory(name, signal))), ...names.map((name) => running(name, signal))]);
+      const [found, ...runs] = await Promise.all([
+        Promise.all(names.map((name) => trajectory(name, signal))), ...names.map((name) => running(name, signal)),
+      ]);
       waiting = queued(found);
       shown = found;
-      return { runs: [...new Map(runs.flat().map((run) => [run.id, run])).values()], mark: markOf(found), busy: waiting > 0 };
+      const one = new Map(runs.flat().map((run) => [run.id, run]));
+      return { runs: [...one.values()], mark: markOf(found), busy: waiting > 0 };
     },
     onRuns: (runs) => live.show(runs, waiting),
     onProgress: live.progress,

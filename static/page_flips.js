@@ -19,14 +19,17 @@ async function deltasOf(trajectory, signal) {
 /* The one that the tasks' quantizer has, unless the reader chose another; null: none, and none is made up. */
 function deltaOf(series, { label, delta }) {
   if (delta === NONE) return null;
-  return series.find((one) => one.text === delta) ?? (delta ? null : series.find((one) => label && one.label === label) ?? null);
+  const own = series.find((one) => one.text === delta);
+  return own ?? (delta ? null : series.find((one) => label && one.label === label) ?? null);
 }
 
 async function read({ trajectory, task, label }, series, signal) {
   const answer = await get(query("/v1/flips", { trajectory, task, label }), signal);
   const deltas = new Map((series?.points ?? []).map((point) => [point.checkpoint, point.y]));
   const points = answer.checkpoints.map((at, index) => ({
-    ...at, x: at.step ?? index, full: at.right / at.items, quantized: isNumber(at.right_q) ? at.right_q / at.items : null, delta: deltas.get(at.checkpoint) ?? null }));
+    ...at, x: at.step ?? index, full: at.right / at.items, delta: deltas.get(at.checkpoint) ?? null,
+    quantized: isNumber(at.right_q) ? at.right_q / at.items : null,
+  }));
   return { items: answer.items, points };
 }
 
@@ -37,7 +40,8 @@ async function labelsOf(trajectory, signal) {
 }
 
 function nothing(trajectory) {
-  return h("div", {}, h("p", {}, trajectory ? `No checkpoint of ${trajectory} has answered tasks yet.` : "There is no trajectory yet."),
+  const what = trajectory ? `No checkpoint of ${trajectory} has answered tasks yet.` : "There is no trajectory yet.";
+  return h("div", {}, h("p", {}, what),
     h("p", {}, "A run of the kind ", h("code", {}, "tasks"), " asks them; a sweep over a trajectory fills this page."));
 }
 
@@ -45,7 +49,10 @@ export async function showFlips({ root, query: search, signal }) {
   document.title = "Tasks · deltaq";
   fill(root, h("h1", {}, "Tasks"), loading("answers"));
   const { items: trajectories } = await list(query("/v1/trajectories", { limit: 100 }), signal, 500);
-  const options = { delta: search.get("delta"), trajectory: search.get("trajectory") ?? trajectories[0]?.name ?? "", task: search.get("task"), label: search.get("label") };
+  const options = {
+    delta: search.get("delta"), trajectory: search.get("trajectory") ?? trajectories[0]?.name ?? "",
+    task: search.get("task"), label: search.get("label"),
+  };
   const controls = h("div", { class: "controls" }), body = h("div");
   let tasks = [""], labels = [], series = [];
 
@@ -54,21 +61,39 @@ export async function showFlips({ root, query: search, signal }) {
     if (!options.label) options.label = labels[0] ?? null;
     series = options.trajectory ? await deltasOf(options.trajectory, signal) : [];
     amend(flipsLink(options.trajectory, { task: options.task, label: options.label, delta: options.delta }));
-    const chosen = deltaOf(series, options), { items, points } = options.trajectory ? await read(options, chosen, signal) : { items: [], points: [] };
+    const chosen = deltaOf(series, options);
+    const { items, points } = options.trajectory ? await read(options, chosen, signal) : { items: [], points: [] };
     if (!options.task) tasks = ["", ...new Set(items.map((item) => item.task.replace(/^mmlu_.*/, "mmlu")))].sort();
     choose();
     if (!points.length) return fill(body, nothing(options.trajectory));
-    const plot = drawing("accuracy-plot", "accuracy in full precision and quantized, and ΔQL below; the table has the values", (look) => accuracyFigure(points, chosen?.text ?? null, look), signal, { pick: (id) => { location.hash = checkpointLink(id); } });
-    fill(body, h("section", {}, h("h2", {}, "Accuracy beside ΔQL"), plot.node, accuracyTable(points, chosen?.text ?? null)),
-      h("section", {}, h("h2", {}, "Questions that flip most"), items.length ? flipsTable(items) : h("p", {}, "No answer changed."),
-        h("p", { class: "muted caption" }, `Over ${plural(points.length, "checkpoint")}, in the order of training: above full precision, below the quantized model.`)));
+    const of = chosen?.text ?? null, figure = (look) => accuracyFigure(points, of, look);
+    const words = "accuracy in full precision and quantized, and ΔQL below; the table has the values";
+    const pick = (id) => { location.hash = checkpointLink(id); };
+    const plot = drawing("accuracy-plot", words, figure, signal, { pick });
+    fill(body,
+      h("section", {}, h("h2", {}, "Accuracy beside ΔQL"), plot.node, accuracyTable(points, of)),
+      h("section", {}, h("h2", {}, "Questions that flip most"),
+        items.length ? flipsTable(items) : h("p", {}, "No answer changed."),
+        h("p", { class: "muted caption" }, `Over ${plural(points.length, "checkpoint")}, in the order of training: `
+          + "above full precision, below the quantized model.")));
   };
   const refresh = () => show().catch((error) => { if (!signal.aborted) fill(body, failure(error)); });
-  const choose = () => fill(controls,
-    dropdown("Trajectory", trajectories.map(({ name }) => [name, name]), options.trajectory, (value) => { Object.assign(options, { trajectory: value, task: null, label: null, delta: null }); refresh(); }),
-    labels.length ? dropdown("Method", labels.map((label) => [label, label]), options.label ?? "", (value) => { options.label = value; refresh(); }) : null,
-    series.length ? dropdown("ΔQL of", [[NONE, "none"], ...series.map(({ text }) => [text, text])], deltaOf(series, options)?.text ?? NONE, (value) => { options.delta = value; refresh(); }) : null,
-    dropdown("Task", tasks.map((name) => [name, name || "all"]), options.task ?? "", (value) => { options.task = value || null; refresh(); }));
+  const set = (given) => {
+    Object.assign(options, given);
+    refresh();
+  };
+  const choose = () => {
+    const names = trajectories.map(({ name }) => [name, name]), methods = labels.map((label) => [label, label]);
+    const deltas = [[NONE, "none"], ...series.map(({ text }) => [text, text])];
+    const now = deltaOf(series, options)?.text ?? NONE;
+    const afresh = (trajectory) => set({ trajectory, task: null, label: null, delta: null });
+    fill(controls,
+      dropdown("Trajectory", names, options.trajectory, afresh),
+      labels.length ? dropdown("Method", methods, options.label ?? "", (label) => set({ label })) : null,
+      series.length ? dropdown("ΔQL of", deltas, now, (delta) => set({ delta })) : null,
+      dropdown("Task", tasks.map((name) => [name, name || "all"]), options.task ?? "",
+        (value) => set({ task: value || null })));
+  };
   fill(root, h("h1", {}, "Tasks"), controls, body);
   await show();
 }

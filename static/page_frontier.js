@@ -1,5 +1,5 @@
-/* page_frontier.js: what is paid for what: quantized loss, or another measure of damage, over bits per weight or size, and which quantizations
- * no other one beats. */
+/* page_frontier.js: what is paid for what: quantized loss, or another measure of damage, over bits per weight or size,
+ * and which quantizations no other one beats. */
 import { get, list, query } from "./api.js";
 import { dropdown, segmented } from "./controls.js";
 import { fill, h } from "./dom.js";
@@ -15,54 +15,103 @@ import { dataTable } from "./table.js";
 const MEASURES = ["loss_q", "delta", "kl", "mean_accuracy_q"], MOST = 32, MOST_ROWS = 200;
 
 function readView(search) {
-  return { names: new Set(search.getAll("trajectory")), y: search.get("y") ?? "loss_q", size: search.get("x") === "size", all: search.get("which") === "all" };
+  return {
+    names: new Set(search.getAll("trajectory")), y: search.get("y") ?? "loss_q",
+    size: search.get("x") === "size", all: search.get("which") === "all",
+  };
 }
 
 function address({ names, y, size, all }) {
-  return link("/frontier", { trajectory: [...names], y: y === "loss_q" ? null : y, x: size ? "size" : null, which: all ? "all" : null });
+  return link("/frontier", {
+    trajectory: [...names], y: y === "loss_q" ? null : y, x: size ? "size" : null, which: all ? "all" : null,
+  });
 }
 
 async function read(names, y, signal) {
-  const asked = names.slice(0, MOST), curve = (metric) => get(query("/v1/curves", { trajectory: asked, metric, x: "step" }), signal);
-  const [values, bits, model, newest] = await Promise.all([curve(y), curve("bits_per_weight"), curve("model_bits_per_weight"), Promise.all(asked.map((name) => get(query("/v1/checkpoints", { trajectory: name, limit: 1 }), signal).then((page) => page.items[0])))]);
-  return frontierRows(values.series, bits.series, model.series, new Map(newest.filter(Boolean).map((one) => [one.trajectory, one.parameters])));
+  const asked = names.slice(0, MOST);
+  const curve = (metric) => get(query("/v1/curves", { trajectory: asked, metric, x: "step" }), signal);
+  const newestOf = async (trajectory) => {
+    const page = await get(query("/v1/checkpoints", { trajectory, limit: 1 }), signal);
+    return page.items[0];
+  };
+  const [values, bits, model, newest] = await Promise.all([
+    curve(y), curve("bits_per_weight"), curve("model_bits_per_weight"), Promise.all(asked.map(newestOf)),
+  ]);
+  const parameters = new Map(newest.filter(Boolean).map((one) => [one.trajectory, one.parameters]));
+  return frontierRows(values.series, bits.series, model.series, parameters);
 }
 
 function columns(view) {
-  const value = formatOf(metricOf(view.y));
+  const { number } = formatOf(metricOf(view.y));
+  const damage = ({ run, y }) => {
+    const text = number(y);
+    return run ? h("a", { href: runLink(run), "aria-label": `${text}, to the run` }, text) : text;
+  };
   return [
-    { label: "Checkpoint", value: (row) => row.name, cell: (row) => h("a", { href: checkpointLink(row.checkpoint), class: "name" }, `${row.trajectory}/${row.name}`) },
+    {
+      label: "Checkpoint", value: (row) => row.name,
+      cell: (row) => h("a", { href: checkpointLink(row.checkpoint), class: "name" }, `${row.trajectory}/${row.name}`),
+    },
     { label: "Method", value: (row) => row.label, cell: (row) => row.label },
     { label: "Bits per weight", numeric: true, value: (row) => row.bits, cell: (row) => scientific(row.bits, 4) },
     { label: "Size", numeric: true, value: (row) => row.size, cell: (row) => bytes(row.size) },
-    { label: heading(view.y), numeric: true, value: (row) => row.y, cell: (row) => (row.run ? h("a", { href: runLink(row.run), "aria-label": `${value.number(row.y)}, to the run` }, value.number(row.y)) : value.number(row.y)) },
-    { label: "Unbeaten", value: (row) => (row.best ? 1 : 0), cell: (row) => (row.best ? h("span", { class: "good" }, "✓ yes") : h("span", { class: "muted" }, "no")) },
+    { label: heading(view.y), numeric: true, value: (row) => row.y, cell: damage },
+    {
+      label: "Unbeaten", value: (row) => (row.best ? 1 : 0),
+      cell: (row) => (row.best ? h("span", { class: "good" }, "✓ yes") : h("span", { class: "muted" }, "no")),
+    },
   ];
+}
+
+/* A button a trajectory; pressed means that its quantizations are shown. */
+function picker(trajectories, view, colours, changed) {
+  const press = (name) => {
+    if (!view.names.size) for (const other of trajectories) view.names.add(other.name);
+    if (!view.names.delete(name)) view.names.add(name);
+    changed();
+  };
+  return h("div", { class: "legend", role: "group", "aria-label": "Trajectories" }, trajectories.map(({ name }) => {
+    const pressed = String(!view.names.size || view.names.has(name));
+    return h("button", { type: "button", class: "key", "aria-pressed": pressed, events: { click: () => press(name) } },
+      h("span", { class: `swatch c${colours.get(name)}`, "aria-hidden": "true" }),
+      h("span", { class: "name" }, name));
+  }));
 }
 
 export async function showFrontier({ root, query: search, signal }) {
   document.title = "Frontier · deltaq";
   fill(root, h("h1", {}, "Frontier"), loading("quantizations"));
-  const view = readView(search), [{ items: trajectories }, { metrics }] = await Promise.all([list(query("/v1/trajectories", { limit: 100 }), signal, 500), get("/v1/curves/metrics", signal)]);
-  const colours = colourIndex(trajectories), picks = h("div"), note = h("div", { class: "notice remark", role: "status" }), table = h("div");
-  const chosen = () => (view.names.size ? trajectories.filter(({ name }) => view.names.has(name)) : trajectories).map(({ name }) => name);
+  const view = readView(search), [{ items: trajectories }, { metrics }] = await Promise.all([
+    list(query("/v1/trajectories", { limit: 100 }), signal, 500), get("/v1/curves/metrics", signal),
+  ]);
+  const colours = colourIndex(trajectories), picks = h("div"), table = h("div");
+  const note = h("div", { class: "notice remark", role: "status" });
+  const chosen = () => {
+    const found = view.names.size ? trajectories.filter(({ name }) => view.names.has(name)) : trajectories;
+    return found.map(({ name }) => name);
+  };
   let rows = [];
   const shown = () => unbeaten(view.all ? rows : rows.filter((row) => row.newest), view);
-  const figure = ({ ink, narrow }) => quantizedFrontier(shown(), { ...view, ink, narrow, colour: (name) => ink.colour(colours.get(name)), title: axisTitle(view.y) });
-  const plot = drawing("quantized-frontier-plot", "damage over bits per weight or size; the table below has the values", figure, signal, { pick: (id) => { location.hash = checkpointLink(id); } });
+  const figure = ({ ink, narrow }) => quantizedFrontier(shown(), {
+    ...view, ink, narrow, colour: (name) => ink.colour(colours.get(name)), title: axisTitle(view.y),
+  });
+  const words = "damage over bits per weight or size; the table below has the values";
+  const plot = drawing("quantized-frontier-plot", words, figure, signal, {
+    pick: (id) => { location.hash = checkpointLink(id); },
+  });
   plot.node.prepend(picks, note);
 
   const show = () => {
     amend(address(view));
     const found = shown();
     note.hidden = found.length > 0;
-    fill(note, found.length ? null : h("p", {}, "Nothing of these trajectories was quantized yet; a sweep over methods and bits fills this page."));
-    fill(picks, h("div", { class: "legend", role: "group", "aria-label": "Trajectories" }, trajectories.map(({ name }) => h("button", { type: "button", class: "key", "aria-pressed": String(!view.names.size || view.names.has(name)), events: { click: () => {
-      if (!view.names.size) for (const other of trajectories) view.names.add(other.name);
-      if (!view.names.delete(name)) view.names.add(name);
-      refresh();
-    } } }, h("span", { class: `swatch c${colours.get(name)}`, "aria-hidden": "true" }), h("span", { class: "name" }, name)))));
-    fill(table, found.length ? dataTable({ caption: "Quantizations", className: "boards", columns: columns(view), rows: found, sortable: true, most: MOST_ROWS }) : null);
+    fill(note, found.length ? null
+      : h("p", {}, "Nothing of these trajectories was quantized yet; a sweep over methods and bits fills this page."));
+    fill(picks, picker(trajectories, view, colours, refresh));
+    fill(table, found.length ? dataTable({
+      caption: "Quantizations", className: "boards", columns: columns(view), rows: found,
+      sortable: true, most: MOST_ROWS,
+    }) : null);
     plot.redraw();
   };
   const refresh = async () => {
@@ -76,10 +125,17 @@ export async function showFrontier({ root, query: search, signal }) {
     if (fresh) refresh();
     else show();
   };
-  const measures = inOrder([view.y, ...MEASURES.filter((name) => metrics.includes(name))]).map((name) => [name, metricOf(name).label]);
-  fill(root, h("div", { class: "row between heading" }, h("h1", {}, "Frontier")), h("div", { class: "controls" }, dropdown("y", measures, view.y, set("y", true)),
-    segmented("x", [["bits", "bits per weight"], ["size", "size"]], view.size ? "size" : "bits", (value) => set("size")(value === "size")),
-    segmented("Checkpoints", [["newest", "newest"], ["all", "all"]], view.all ? "all" : "newest", (value) => set("all")(value === "all"))), plot.node, h("h2", {}, "Quantizations"), table,
-  h("p", { class: "muted caption" }, "Unbeaten: no other one shown, measured on the same evaluation, is as small and loses less. Size is that of the whole checkpoint where its runs tell it, else all parameters at these bits."));
+  const measures = inOrder([view.y, ...MEASURES.filter((name) => metrics.includes(name))])
+    .map((name) => [name, metricOf(name).label]);
+  const sizes = [["bits", "bits per weight"], ["size", "size"]], ages = [["newest", "newest"], ["all", "all"]];
+  fill(root, h("div", { class: "row between heading" }, h("h1", {}, "Frontier")),
+    h("div", { class: "controls" },
+      dropdown("y", measures, view.y, set("y", true)),
+      segmented("x", sizes, view.size ? "size" : "bits", (value) => set("size")(value === "size")),
+      segmented("Checkpoints", ages, view.all ? "all" : "newest", (value) => set("all")(value === "all"))),
+    plot.node, h("h2", {}, "Quantizations"), table,
+    h("p", { class: "muted caption" },
+      "Unbeaten: no other one shown, measured on the same evaluation, is as small and loses less. "
+      + "Size is that of the whole checkpoint where its runs tell it, else all parameters at these bits."));
   await refresh();
 }

@@ -15,17 +15,25 @@ const LOG_LINES = 2000;
 
 function buttons(run, act) {
   const button = (verb, label) => h("button", { type: "button", id: verb, events: { click: () => act(verb) } }, label);
-  if (!isFinal(run.state)) return run.cancel_requested ? h("span", { class: "muted" }, "stopping …") : button("cancel", "Cancel");
+  if (!isFinal(run.state)) {
+    return run.cancel_requested ? h("span", { class: "muted" }, "stopping …") : button("cancel", "Cancel");
+  }
   return run.state === "succeeded" ? null : button("retry", "Try again");
 }
 
 function times(run) {
   const usage = run.usage ?? {};
   return facts([
-    ["Submitted", time(run.created_at)], ["Started", run.started_at ? time(run.started_at) : null], ["Finished", run.finished_at ? time(run.finished_at) : null],
-    ["Took", usage.seconds ? duration(usage.seconds) : null], ["Peak memory", usage.peak_host_bytes ? bytes(usage.peak_host_bytes) : null],
-    ["Peak device memory", usage.peak_device_bytes ? bytes(usage.peak_device_bytes) : null], ["Device", run.device], ["Worker", run.worker],
-    ["Attempt", run.attempt > 0 ? String(run.attempt + 1) : null], ["Sweep", run.sweep ? h("a", { href: sweepLink(run.sweep) }, "its sweep") : null],
+    ["Submitted", time(run.created_at)],
+    ["Started", run.started_at ? time(run.started_at) : null],
+    ["Finished", run.finished_at ? time(run.finished_at) : null],
+    ["Took", usage.seconds ? duration(usage.seconds) : null],
+    ["Peak memory", usage.peak_host_bytes ? bytes(usage.peak_host_bytes) : null],
+    ["Peak device memory", usage.peak_device_bytes ? bytes(usage.peak_device_bytes) : null],
+    ["Device", run.device],
+    ["Worker", run.worker],
+    ["Attempt", run.attempt > 0 ? String(run.attempt + 1) : null],
+    ["Sweep", run.sweep ? h("a", { href: sweepLink(run.sweep) }, "its sweep") : null],
     ["Id", h("code", {}, run.id)],
   ]);
 }
@@ -37,19 +45,25 @@ async function artifacts(run, signal) {
 }
 
 function fileList(run, items, signal) {
-  const fetchOne = async (item) => save(item.name.replace(/[/\\]/g, "_"), await (await send("GET", at("runs", run.id, "artifacts", item.name), { accept: "*/*", signal })).blob());
+  const fetchOne = async (item) => {
+    const answer = await send("GET", at("runs", run.id, "artifacts", item.name), { accept: "*/*", signal });
+    save(item.name.replace(/[/\\]/g, "_"), await answer.blob());
+  };
   return h("section", {}, h("h2", {}, "Files"), h("ul", { class: "plain" }, items.map((item) => h("li", {},
-    h("button", { type: "button", class: "small", events: { click: () => fetchOne(item) } }, "Save"), " ", h("span", { class: "name" }, item.name), h("span", { class: "muted" }, ` ${bytes(item.bytes)}`)))));
+    h("button", { type: "button", class: "small", events: { click: () => fetchOne(item) } }, "Save"), " ",
+    h("span", { class: "name" }, item.name), h("span", { class: "muted" }, ` ${bytes(item.bytes)}`)))));
 }
 
 /* The same run again, and what this page reads. */
 function copies(run) {
-  return h("details", {}, h("summary", {}, "As curl"), command(curl("/v1/runs", { kind: run.kind, params: run.params })), command(curl(at("runs", run.id))));
+  return h("details", {}, h("summary", {}, "As curl"),
+    command(curl("/v1/runs", { kind: run.kind, params: run.params })), command(curl(at("runs", run.id))));
 }
 
 /* The log: lines are appended as they come, and the view follows its end unless the reader scrolled up. */
 function logView() {
-  const lines = h("pre", { class: "log", role: "log", tabindex: 0, "aria-label": "log" }), node = h("section", { hidden: true }, h("h2", {}, "Log"), lines);
+  const lines = h("pre", { class: "log", role: "log", tabindex: 0, "aria-label": "log" });
+  const node = h("section", { hidden: true }, h("h2", {}, "Log"), lines);
   const add = (text) => {
     const atEnd = lines.scrollHeight - lines.scrollTop - lines.clientHeight < 30;
     lines.append(document.createTextNode(`${text}\n`));
@@ -58,6 +72,17 @@ function logView() {
     if (atEnd) lines.scrollTop = lines.scrollHeight;
   };
   return { node, add, clear: () => lines.replaceChildren() };
+}
+
+function headings(run, name, trajectory, act) {
+  const curves = trajectory ? h("a", { href: link("/curves", { trajectory }), class: "name" }, trajectory) : null;
+  return [
+    h("p", { class: "crumbs" }, h("a", { href: "#/runs" }, "Runs"), curves ? [" · ", curves] : null),
+    h("div", { class: "row between heading" },
+      h("h1", {}, h("span", { class: "kind" }, run.kind), " ", h("span", { class: "name" }, name), " ",
+        h("span", { class: "muted" }, methodOf(run))),
+      h("div", { class: "row" }, badge(run.state), buttons(run, act))),
+  ];
 }
 
 export async function showRun({ root, parameters, signal }) {
@@ -79,13 +104,15 @@ export async function showRun({ root, parameters, signal }) {
     await show();
   };
   const show = async () => {
-    const name = await subject(run), home = typeof run.params?.checkpoint === "string" ? await checkpoint(run.params.checkpoint) : null;
-    const trajectory = home?.trajectory ?? (typeof run.params?.trajectory === "string" && run.kind !== "fetch" ? await trajectoryName(run.params.trajectory) : null);
+    const given = run.params ?? {}, name = await subject(run);
+    const home = typeof given.checkpoint === "string" ? await checkpoint(given.checkpoint) : null;
+    const named = typeof given.trajectory === "string" && run.kind !== "fetch";
+    const trajectory = home?.trajectory ?? (named ? await trajectoryName(given.trajectory) : null);
     document.title = `${run.kind} ${name} · deltaq`;
-    fill(head, h("p", { class: "crumbs" }, h("a", { href: "#/runs" }, "Runs"), trajectory ? [" · ", h("a", { href: link("/curves", { trajectory }), class: "name" }, trajectory)] : null),
-      h("div", { class: "row between heading" }, h("h1", {}, h("span", { class: "kind" }, run.kind), " ", h("span", { class: "name" }, name), " ", h("span", { class: "muted" }, methodOf(run))), h("div", { class: "row" }, badge(run.state), buttons(run, act))));
+    fill(head, headings(run, name, trajectory, act));
     bar = progressBar(run);
-    fill(state, isFinal(run.state) ? null : bar.node, run.state === "failed" ? problem(run.error ?? {}, run.error?.title ?? "The run failed") : null, times(run));
+    fill(state, isFinal(run.state) ? null : bar.node,
+      run.state === "failed" ? problem(run.error ?? {}, run.error?.title ?? "The run failed") : null, times(run));
     const text = JSON.stringify(run.result);
     if (text !== shownResult) fill(outcome, run.result ? result(run, signal) : null);
     shownResult = text;
@@ -110,11 +137,13 @@ export async function showRun({ root, parameters, signal }) {
         log.add(data.line ?? "");
         training?.add(data.line);
       }
-      if (type === "state" && data.to !== run.state && (isFinal(data.to) || !isFinal(run.state))) refresh().catch(() => {});
+      const news = type === "state" && data.to !== run.state && (isFinal(data.to) || !isFinal(run.state));
+      if (news) refresh().catch(() => {});
     }, following.signal);
   };
   await show();
   training?.refresh();
-  fill(root, head, wrong, state, training?.node, outcome, files, log.node, h("section", {}, h("h2", {}, "Parameters"), params(run)), copies(run));
+  fill(root, head, wrong, state, training?.node, outcome, files, log.node,
+    h("section", {}, h("h2", {}, "Parameters"), params(run)), copies(run));
   follow();
 }

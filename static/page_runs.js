@@ -11,7 +11,10 @@ import { pause } from "./events.js";
 import { dataTable } from "./table.js";
 
 const PAGE = 50, SECONDS = 5;
-const KINDS = ["evaluate", "quantize", "train", "sharpness", "average", "interpolate", "landscape", "attribution", "plan", "tasks", "health", "fetch"];
+const KINDS = [
+  "evaluate", "quantize", "train", "sharpness", "average", "interpolate", "landscape", "attribution", "plan", "tasks",
+  "health", "fetch",
+];
 
 const columns = [
   { label: "Run", cell: title },
@@ -22,7 +25,10 @@ const columns = [
 
 export async function showRuns({ root, query: search, signal }) {
   document.title = "Runs · deltaq";
-  const filter = { state: search.get("state") ?? "", kind: search.get("kind") ?? "", trajectory: search.get("trajectory") ?? "", sweep: search.get("sweep") ?? "" };
+  const filter = {
+    state: search.get("state") ?? "", kind: search.get("kind") ?? "",
+    trajectory: search.get("trajectory") ?? "", sweep: search.get("sweep") ?? "",
+  };
   fill(root, h("h1", {}, "Runs"), loading("runs"));
   const { items: trajectories } = await list(query("/v1/trajectories", { limit: 100 }), signal, 500);
   const change = (field) => (value) => { location.hash = link("/runs", { ...filter, [field]: value }); };
@@ -32,8 +38,9 @@ export async function showRuns({ root, query: search, signal }) {
 
   const show = (items) => {
     const filtered = Object.values(filter).some(Boolean);
-    if (!items.length) fill(body, h("div", { class: "notice empty" }, h("p", {}, filtered ? "No run is like this." : "No run was asked for yet. The first page says how to begin."),
-      filtered ? h("a", { href: "#/runs" }, "Show all runs") : h("a", { href: "#/" }, "First steps")));
+    const why = filtered ? "No run is like this." : "No run was asked for yet. The first page says how to begin.";
+    const way = filtered ? h("a", { href: "#/runs" }, "Show all runs") : h("a", { href: "#/" }, "First steps");
+    if (!items.length) fill(body, h("div", { class: "notice empty" }, h("p", {}, why), way));
     else fill(body, dataTable({ caption: "Runs", className: "cards runs-table", columns, rows: items }));
     fill(more, next ? h("button", { type: "button", id: "more", events: { click: extend } }, "Show older runs") : null);
   };
@@ -51,9 +58,16 @@ export async function showRuns({ root, query: search, signal }) {
     show(merged());
   };
   const merged = () => [...new Map([...head, ...older].map((run) => [run.id, run])).values()];
-  fill(root, h("h1", {}, "Runs"), filter.sweep ? h("p", { class: "crumbs" }, "Of the sweep ", h("a", { href: sweepLink(filter.sweep), class: "name" }, filter.sweep), " · ", h("a", { href: "#/runs" }, "all runs")) : null,
-    h("div", { class: "controls" }, dropdown("State", all(STATES), filter.state, change("state")), dropdown("Kind", all(KINDS), filter.kind, change("kind")),
-    trajectories.length ? dropdown("Trajectory", all(trajectories.map((item) => item.name)), filter.trajectory, change("trajectory")) : null), body, more);
+  const home = filter.sweep ? h("p", { class: "crumbs" }, "Of the sweep ",
+    h("a", { href: sweepLink(filter.sweep), class: "name" }, filter.sweep), " · ",
+    h("a", { href: "#/runs" }, "all runs")) : null;
+  const names = trajectories.map((item) => item.name);
+  fill(root, h("h1", {}, "Runs"), home,
+    h("div", { class: "controls" },
+      dropdown("State", all(STATES), filter.state, change("state")),
+      dropdown("Kind", all(KINDS), filter.kind, change("kind")),
+      names.length ? dropdown("Trajectory", all(names), filter.trajectory, change("trajectory")) : null),
+    body, more);
   show(merged());
 
   let shown = JSON.stringify(head);

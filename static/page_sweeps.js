@@ -13,7 +13,11 @@ const SECONDS = 5, MOST = 500, RUNS = 200;
 
 /* "checkpoint: all of constant; method.bits: 3, 4" */
 function gridWords(grid) {
-  const words = (value) => (Array.isArray(value) ? value.map((one) => (typeof one === "object" ? one?.name ?? JSON.stringify(one) : scalar(one))).join(", ") : value?.trajectory ? `all of ${value.trajectory}` : scalar(value));
+  const named = (one) => (typeof one === "object" ? one?.name ?? JSON.stringify(one) : scalar(one));
+  const words = (value) => {
+    if (Array.isArray(value)) return value.map(named).join(", ");
+    return value?.trajectory ? `all of ${value.trajectory}` : scalar(value);
+  };
   return Object.entries(grid ?? {}).map(([field, value]) => `${field}: ${words(value)}`).join("; ");
 }
 
@@ -24,22 +28,44 @@ function total(counts) {
 /* A bar of finished runs, and the counts in words. */
 function standing(sweep) {
   const counts = sweep.runs, all = total(counts), done = counts.succeeded + counts.failed + counts.cancelled;
-  const words = STATES.filter((state) => counts[state]).map((state) => h("a", { href: link("/runs", { sweep: sweep.name, state }), class: `count ${state}` }, `${integer(counts[state])} ${state}`));
-  return h("div", { class: "standing" }, h("progress", { max: Math.max(1, all), value: done, "aria-label": `progress of ${sweep.name}` }), h("span", { class: "counts" }, words.length ? words : "no runs"));
+  const count = (state) => h("a", { href: link("/runs", { sweep: sweep.name, state }), class: `count ${state}` },
+    `${integer(counts[state])} ${state}`);
+  const words = STATES.filter((state) => counts[state]).map(count);
+  return h("div", { class: "standing" },
+    h("progress", { max: Math.max(1, all), value: done, "aria-label": `progress of ${sweep.name}` }),
+    h("span", { class: "counts" }, words.length ? words : "no runs"));
 }
 
 function open(sweep) {
   return sweep.runs.queued + sweep.runs.running > 0 || sweep.standing;
 }
 
+function standingBadge() {
+  return h("span", { class: "badge", title: "It takes in later checkpoints until it is cancelled" }, "standing");
+}
+
 const columns = [
-  { label: "Sweep", value: (row) => row.name, cell: (row) => [h("a", { href: sweepLink(row.name), class: "name" }, row.name), row.standing ? [" ", h("span", { class: "badge", title: "It takes in later checkpoints until it is cancelled" }, "standing")] : null] },
+  {
+    label: "Sweep", value: (row) => row.name,
+    cell: (row) => [
+      h("a", { href: sweepLink(row.name), class: "name" }, row.name), row.standing ? [" ", standingBadge()] : null,
+    ],
+  },
   { label: "Kind", value: (row) => row.kind, cell: (row) => row.kind },
-  { label: "Grid", value: (row) => gridWords(row.grid), cell: (row) => h("span", { class: "name" }, gridWords(row.grid)) },
+  {
+    label: "Grid", value: (row) => gridWords(row.grid),
+    cell: (row) => h("span", { class: "name" }, gridWords(row.grid)),
+  },
   { label: "Runs", numeric: true, value: (row) => total(row.runs), cell: (row) => integer(total(row.runs)) },
   { label: "State", value: (row) => row.runs.failed, cell: standing },
-  { label: "Refused", numeric: true, value: (row) => row.refused.length, cell: (row) => (row.refused.length ? h("span", { class: "bad" }, integer(row.refused.length)) : "–") },
-  { label: "Made", value: (row) => row.created_at, cell: (row) => h("span", { title: time(row.created_at) }, ago(row.created_at)) },
+  {
+    label: "Refused", numeric: true, value: (row) => row.refused.length,
+    cell: (row) => (row.refused.length ? h("span", { class: "bad" }, integer(row.refused.length)) : "–"),
+  },
+  {
+    label: "Made", value: (row) => row.created_at,
+    cell: (row) => h("span", { title: time(row.created_at) }, ago(row.created_at)),
+  },
 ];
 
 /* Reads again every few seconds and shows what changed, until the page is left. */
@@ -58,8 +84,11 @@ async function keep(read, show, signal, first) {
 export async function showSweeps({ root, signal }) {
   document.title = "Sweeps · deltaq";
   fill(root, h("h1", {}, "Sweeps"), loading("sweeps"));
-  const show = ({ items, more }) => fill(root, h("h1", {}, "Sweeps"), h("p", { class: "muted intro" }, "A sweep is a grid of runs posted at once. What is equal is measured once; methods on one checkpoint share a forward pass."),
-    items.length ? dataTable({ caption: "Sweeps", className: "boards", columns, rows: items, sortable: true }) : h("p", { class: "notice" }, "No sweep was posted yet. ", h("a", { href: "#/" }, "First steps")),
+  const show = ({ items, more }) => fill(root, h("h1", {}, "Sweeps"),
+    h("p", { class: "muted intro" }, "A sweep is a grid of runs posted at once. What is equal is measured once; "
+      + "methods on one checkpoint share a forward pass."),
+    items.length ? dataTable({ caption: "Sweeps", className: "boards", columns, rows: items, sortable: true })
+      : h("p", { class: "notice" }, "No sweep was posted yet. ", h("a", { href: "#/" }, "First steps")),
     more ? h("p", { class: "muted" }, `Only the newest ${MOST} are shown.`) : null);
   const read = () => list(query("/v1/sweeps", { limit: 100 }), signal, MOST);
   const first = await read();
@@ -74,7 +103,37 @@ const runColumns = [
 
 function refusals(sweep) {
   if (!sweep.refused.length) return null;
-  return h("section", {}, h("h2", {}, "Refused"), h("ul", { class: "reasons" }, sweep.refused.map((one) => h("li", {}, h("a", { href: checkpointLink(one.checkpoint), class: "name" }, one.name), ": ", one.error.detail, " ", h("code", {}, one.error.pointer)))));
+  return h("section", {}, h("h2", {}, "Refused"), h("ul", { class: "reasons" }, sweep.refused.map((one) => h("li", {},
+    h("a", { href: checkpointLink(one.checkpoint), class: "name" }, one.name), ": ",
+    one.error.detail, " ", h("code", {}, one.error.pointer)))));
+}
+
+function headings(sweep, cancel) {
+  const trajectory = sweep.grid?.checkpoint?.trajectory;
+  const curves = trajectory ? h("a", { href: curvesLink([trajectory]), class: "name" }, trajectory) : null;
+  const button = () => h("button", { type: "button", id: "cancel", events: { click: () => cancel(sweep) } }, "Cancel");
+  return [
+    h("p", { class: "crumbs" }, h("a", { href: "#/sweeps" }, "Sweeps"), curves ? [" · ", curves] : null),
+    h("div", { class: "row between heading" },
+      h("h1", {}, h("span", { class: "name" }, sweep.name), " ", h("span", { class: "muted" }, sweep.kind)),
+      open(sweep) ? button() : null),
+  ];
+}
+
+function about(sweep) {
+  return facts([
+    ["Grid", gridWords(sweep.grid)],
+    ["Standing", sweep.standing ? "takes in later checkpoints" : null],
+    ["Made", time(sweep.created_at)],
+    ["Id", h("code", {}, sweep.id)],
+  ]);
+}
+
+/* The same grid again, and what this page reads. */
+function copies({ name, kind, base, grid, standing: stands }) {
+  const body = { name: `${name}-again`, kind, base, grid, standing: stands };
+  return h("details", {}, h("summary", {}, "As curl"),
+    command(curl("/v1/sweeps", body)), command(curl(at("sweeps", name))));
 }
 
 export async function showSweep({ root, parameters, signal }) {
@@ -92,13 +151,13 @@ export async function showSweep({ root, parameters, signal }) {
   };
   const show = ({ sweep, runs }) => {
     document.title = `${sweep.name} · deltaq`;
-    const trajectory = sweep.grid?.checkpoint?.trajectory, body = { name: `${sweep.name}-again`, kind: sweep.kind, base: sweep.base, grid: sweep.grid, standing: sweep.standing };
-    fill(root, h("p", { class: "crumbs" }, h("a", { href: "#/sweeps" }, "Sweeps"), trajectory ? [" · ", h("a", { href: curvesLink([trajectory]), class: "name" }, trajectory)] : null),
-      h("div", { class: "row between heading" }, h("h1", {}, h("span", { class: "name" }, sweep.name), " ", h("span", { class: "muted" }, sweep.kind)), open(sweep) ? h("button", { type: "button", id: "cancel", events: { click: () => cancel(sweep) } }, "Cancel") : null),
-      wrong, standing(sweep), facts([["Grid", gridWords(sweep.grid)], ["Standing", sweep.standing ? "takes in later checkpoints" : null], ["Made", time(sweep.created_at)], ["Id", h("code", {}, sweep.id)]]), refusals(sweep),
-      h("h2", {}, "Runs"), runs.items.length ? dataTable({ caption: "Runs", className: "cards runs-table", columns: runColumns, rows: runs.items }) : h("p", { class: "muted" }, "None."),
-      runs.more ? h("p", { class: "more" }, h("a", { href: link("/runs", { sweep: sweep.name }) }, `All ${plural(total(sweep.runs), "run")}`)) : null,
-      h("details", {}, h("summary", {}, "As curl"), command(curl("/v1/sweeps", body)), command(curl(at("sweeps", sweep.name)))));
+    const { items, more } = runs, table = { caption: "Runs", className: "cards runs-table", columns: runColumns };
+    fill(root, headings(sweep, cancel), wrong, standing(sweep), about(sweep), refusals(sweep),
+      h("h2", {}, "Runs"),
+      items.length ? dataTable({ ...table, rows: items }) : h("p", { class: "muted" }, "None."),
+      more ? h("p", { class: "more" },
+        h("a", { href: link("/runs", { sweep: sweep.name }) }, `All ${plural(total(sweep.runs), "run")}`)) : null,
+      copies(sweep));
   };
   const first = await read();
   show(first);

@@ -1,4 +1,5 @@
-/* page_system.js: whether the service is well: workers and their devices, the queue, memory and disk, brought up to date every few seconds. */
+/* page_system.js: whether the service is well: workers and their devices, the queue, memory and disk, brought up to
+ * date every few seconds. */
 import { get, post, query, send } from "./api.js";
 import { fill, h } from "./dom.js";
 import { pause } from "./events.js";
@@ -12,16 +13,22 @@ const SECONDS = 5, LATEST = 20;
 
 /* Prometheus' text -> Map "name{labels}" -> number. */
 export function readMetrics(text) {
-  return new Map(text.split("\n").filter((line) => line && !line.startsWith("#")).map((line) => { const cut = line.lastIndexOf(" "); return [line.slice(0, cut), Number(line.slice(cut + 1))]; }));
+  const lines = text.split("\n").filter((line) => line && !line.startsWith("#"));
+  return new Map(lines.map((line) => {
+    const cut = line.lastIndexOf(" ");
+    return [line.slice(0, cut), Number(line.slice(cut + 1))];
+  }));
 }
 
-/* Memory and disk as a run meets them: a dry run of the newest one tells. Null where there is none, or the token may not ask. */
+/* Memory and disk as a run meets them: a dry run of the newest one tells. Null where there is none, or the token may
+ * not ask. */
 async function room(signal) {
   const { items } = await get(query("/v1/runs", { kind: "quantize", state: "succeeded", limit: 1 }), signal);
   if (!items.length) return null;
   const { checkpoint, method, calibration, evaluation } = items[0].params;
+  const params = { checkpoint, method, ...(calibration ? { calibration } : {}), evaluation };
   try {
-    return await post("/v1/runs", signal, { kind: "quantize", params: { checkpoint, method, ...(calibration ? { calibration } : {}), evaluation }, dry_run: true });
+    return await post("/v1/runs", signal, { kind: "quantize", params, dry_run: true });
   } catch (error) {
     if (signal.aborted) throw error;
     return null;
@@ -29,9 +36,18 @@ async function room(signal) {
 }
 
 const WORKERS = [
-  { label: "Worker", value: (row) => row.host, cell: (row) => h("span", { class: "name" }, `${row.host}, process ${row.pid}`) },
-  { label: "Device", value: (row) => row.device, cell: (row) => `${row.device}${row.threads ? `, ${row.threads} threads` : ""}` },
-  { label: "Doing", cell: (row) => (row.run ? h("a", { href: runLink(row.run) }, "a run") : h("span", { class: "muted" }, "idle")) },
+  {
+    label: "Worker", value: (row) => row.host,
+    cell: (row) => h("span", { class: "name" }, `${row.host}, process ${row.pid}`),
+  },
+  {
+    label: "Device", value: (row) => row.device,
+    cell: (row) => `${row.device}${row.threads ? `, ${row.threads} threads` : ""}`,
+  },
+  {
+    label: "Doing",
+    cell: (row) => (row.run ? h("a", { href: runLink(row.run) }, "a run") : h("span", { class: "muted" }, "idle")),
+  },
   { label: "Slurm job", value: (row) => row.slurm_job, cell: (row) => row.slurm_job ?? "–" },
   { label: "Version", value: (row) => row.version, cell: (row) => row.version ?? "–" },
   { label: "Up since", value: (row) => row.started_at, cell: (row) => ago(row.started_at) },
@@ -44,7 +60,8 @@ function devices(workers) {
     const one = found.get(device) ?? { device, workers: 0, busy: 0 };
     found.set(device, { ...one, workers: one.workers + 1, busy: one.busy + (run ? 1 : 0) });
   }
-  return [...found.values()].map(({ device, workers: count, busy }) => `${device}: ${integer(busy)} of ${integer(count)} busy`).join("; ");
+  const words = ({ device, workers: count, busy }) => `${device}: ${integer(busy)} of ${integer(count)} busy`;
+  return [...found.values()].map(words).join("; ");
 }
 
 function tile(label, value, words = null) {
@@ -52,30 +69,52 @@ function tile(label, value, words = null) {
 }
 
 function queueTiles(numbers, workers) {
-  const of = (state) => numbers.get(`deltaq_runs{state="${state}"}`) ?? 0, oldest = numbers.get("deltaq_oldest_queued_seconds");
-  return h("dl", { class: "tiles" }, tile("Workers", integer(workers.length), devices(workers)), ...STATES.map((state) => tile(`Runs ${state}`, h("a", { href: link("/runs", { state }) }, integer(of(state))),
-    state === "queued" && of("queued") && isNumber(oldest) ? `the oldest since ${duration(oldest)}` : null)), tile("Crashed workers", integer(numbers.get("deltaq_crashes"))));
+  const of = (state) => numbers.get(`deltaq_runs{state="${state}"}`) ?? 0;
+  const oldest = numbers.get("deltaq_oldest_queued_seconds"), waiting = of("queued") && isNumber(oldest);
+  const runs = STATES.map((state) => tile(
+    `Runs ${state}`, h("a", { href: link("/runs", { state }) }, integer(of(state))),
+    state === "queued" && waiting ? `the oldest since ${duration(oldest)}` : null));
+  return h("dl", { class: "tiles" },
+    tile("Workers", integer(workers.length), devices(workers)),
+    ...runs,
+    tile("Crashed workers", integer(numbers.get("deltaq_crashes"))));
 }
 
 function roomFacts(plan) {
   if (!plan) return h("p", { class: "muted" }, "Known once something was quantized: a dry run of it tells.");
   const host = plan.memory?.host, device = plan.memory?.device;
-  return facts([["Free memory for a run", bytes(host?.available_bytes)], ["Free device memory", device ? bytes(device.available_bytes) : null], ["Free disk", bytes(plan.disk?.available_bytes)],
-    ["The newest quantization again would take", [bytes(host?.peak_bytes), plan.seconds ? `, ${duration(plan.seconds)}` : ""]]]);
+  const again = [bytes(host?.peak_bytes), plan.seconds ? `, ${duration(plan.seconds)}` : ""];
+  return facts([
+    ["Free memory for a run", bytes(host?.available_bytes)],
+    ["Free device memory", device ? bytes(device.available_bytes) : null],
+    ["Free disk", bytes(plan.disk?.available_bytes)],
+    ["The newest quantization again would take", again],
+  ]);
 }
 
 export async function showSystem({ root, signal }) {
   document.title = "System · deltaq";
   fill(root, h("h1", {}, "System"), loading("the state of the service"));
   const read = async () => {
-    const [workers, text, queued] = await Promise.all([get("/v1/workers", signal), send("GET", "/metrics", { accept: "text/plain", signal }).then((response) => response.text()), get(query("/v1/runs", { state: "queued", limit: LATEST }), signal)]);
+    const [workers, text, queued] = await Promise.all([
+      get("/v1/workers", signal),
+      send("GET", "/metrics", { accept: "text/plain", signal }).then((response) => response.text()),
+      get(query("/v1/runs", { state: "queued", limit: LATEST }), signal),
+    ]);
     return { workers: workers.items, numbers: readMetrics(text), queued: queued.items };
   };
+  const workersTable = (rows) => dataTable({
+    caption: "Workers", className: "boards", columns: WORKERS, rows, sortable: true,
+  });
+  const item = (run) => h("li", {}, title(run), h("span", { class: "muted when" }, ago(run.created_at)));
   const show = ({ workers, numbers, queued }, plan) => fill(root, h("h1", {}, "System"),
-    numbers.get("deltaq_database_up") === 0 ? h("p", { class: "bad" }, "▲ The database does not answer.") : null, workers.length ? null : h("p", { class: "bad" }, "▲ No worker was seen in the last minute: queued runs wait."),
-    queueTiles(numbers, workers), h("section", {}, h("h2", {}, "Workers"), workers.length ? dataTable({ caption: "Workers", className: "boards", columns: WORKERS, rows: workers, sortable: true }) : h("p", {}, "None.")),
+    numbers.get("deltaq_database_up") === 0 ? h("p", { class: "bad" }, "▲ The database does not answer.") : null,
+    workers.length ? null : h("p", { class: "bad" }, "▲ No worker was seen in the last minute: queued runs wait."),
+    queueTiles(numbers, workers),
+    h("section", {}, h("h2", {}, "Workers"), workers.length ? workersTable(workers) : h("p", {}, "None.")),
     h("section", {}, h("h2", {}, "Memory and disk"), roomFacts(plan)),
-    queued.length ? h("section", {}, h("h2", {}, "Queued last"), h("ul", { class: "runs" }, queued.map((run) => h("li", {}, title(run), h("span", { class: "muted when" }, ago(run.created_at)))))) : null);
+    queued.length
+      ? h("section", {}, h("h2", {}, "Queued last"), h("ul", { class: "runs" }, queued.map(item))) : null);
   const [found, plan] = await Promise.all([read(), room(signal)]);
   show(found, plan);
   (async () => {

@@ -17,28 +17,42 @@ const CURVES_AT_ONCE = 32, FAILURES = 5;
 /* Newest checkpoint (architecture, size) and ΔQL curves by trajectory. */
 async function details(trajectories, signal) {
   const names = trajectories.map((trajectory) => trajectory.name);
-  const newest = Promise.all(names.map((name) => get(query("/v1/checkpoints", { trajectory: name, limit: 1 }), signal).then((page) => page.items[0] ?? null)));
+  const newestOf = async (trajectory) => {
+    const page = await get(query("/v1/checkpoints", { trajectory, limit: 1 }), signal);
+    return page.items[0] ?? null;
+  };
+  const newest = Promise.all(names.map(newestOf));
   const curves = new Map();
   for (let start = 0; start < names.length; start += CURVES_AT_ONCE) {
-    const answer = await get(query("/v1/curves", { trajectory: names.slice(start, start + CURVES_AT_ONCE), metric: "delta", x: "step" }), signal);
-    for (const series of answer.series) curves.set(series.trajectory, [...(curves.get(series.trajectory) ?? []), { ...series, bits: bitsOf(series) }]);
+    const asked = names.slice(start, start + CURVES_AT_ONCE);
+    const answer = await get(query("/v1/curves", { trajectory: asked, metric: "delta", x: "step" }), signal);
+    for (const series of answer.series) {
+      const known = curves.get(series.trajectory) ?? [];
+      curves.set(series.trajectory, [...known, { ...series, bits: bitsOf(series) }]);
+    }
   }
   const checkpoints = await newest;
-  return new Map(names.map((name, index) => [name, { checkpoint: checkpoints[index], curves: curves.get(name) ?? [] }]));
+  const known = (name, index) => [name, { checkpoint: checkpoints[index], curves: curves.get(name) ?? [] }];
+  return new Map(names.map(known));
 }
 
 /* The last value of each curve: "4-bit 0.41 %". */
 function newestDelta(curves) {
-  const last = curves.filter((series) => series.points.length).map((series) => ({ series, point: series.points.at(-1) }));
+  const last = curves.filter((series) => series.points.length)
+    .map((series) => ({ series, point: series.points.at(-1) }));
   if (!last.length) return h("span", { class: "muted" }, "not measured");
-  return h("span", { class: "deltas" }, last.slice(0, 4).map(({ series, point }) =>
-    h("span", { title: series.label }, h("span", { class: "muted" }, series.bits ? `${series.bits}-bit ` : `${series.label} `), percent(point.y))));
+  return h("span", { class: "deltas" }, last.slice(0, 4).map(({ series, point }) => {
+    const words = series.bits ? `${series.bits}-bit ` : `${series.label} `;
+    return h("span", { title: series.label }, h("span", { class: "muted" }, words), percent(point.y));
+  }));
 }
 
 function columns(more, colours, chosen, changed) {
   const of = (trajectory) => more.get(trajectory.name) ?? { checkpoint: null, curves: [] };
   const pick = (trajectory) => {
-    const box = h("input", { type: "checkbox", id: `pick-${colours.order.get(trajectory.name)}`, "aria-label": `compare ${trajectory.name}` });
+    const box = h("input", {
+      type: "checkbox", id: `pick-${colours.order.get(trajectory.name)}`, "aria-label": `compare ${trajectory.name}`,
+    });
     box.checked = chosen.has(trajectory.name);
     box.addEventListener("change", () => {
       if (box.checked) chosen.add(trajectory.name);
@@ -47,41 +61,55 @@ function columns(more, colours, chosen, changed) {
     });
     return box;
   };
+  const trend = (row) => sparkline(of(row).curves, "currentColor", `trend of ΔQL of ${row.name}`)
+    ?? h("span", { class: "muted" }, "–");
   return [
-    { label: "Trajectory", cell: (row) => h("span", { class: "row" }, pick(row), h("span", { class: `swatch c${colours.index.get(row.name)}`, "aria-hidden": "true" }), h("a", { href: curvesLink([row.name]), class: "name" }, row.name)) },
+    {
+      label: "Trajectory",
+      cell: (row) => h("span", { class: "row" }, pick(row),
+        h("span", { class: `swatch c${colours.index.get(row.name)}`, "aria-hidden": "true" }),
+        h("a", { href: curvesLink([row.name]), class: "name" }, row.name)),
+    },
     { label: "Checkpoints", numeric: true, cell: (row) => integer(row.checkpoints) },
     { label: "Architecture", cell: (row) => of(row).checkpoint?.architecture ?? "–" },
     { label: "Parameters", numeric: true, cell: (row) => compact(of(row).checkpoint?.parameters) },
     { label: "Last step", numeric: true, cell: (row) => integer(row.last_step) },
     { label: "Tokens", numeric: true, cell: (row) => compact(row.last_tokens) },
     { label: `Newest ${metric("delta").label}`, cell: (row) => newestDelta(of(row).curves) },
-    { label: "Trend", cell: (row) => h("span", { class: `line c${colours.index.get(row.name)}` }, sparkline(of(row).curves, "currentColor", `trend of ΔQL of ${row.name}`) ?? h("span", { class: "muted" }, "–")) },
+    { label: "Trend", cell: (row) => h("span", { class: `line c${colours.index.get(row.name)}` }, trend(row)) },
   ];
 }
 
 function summary(trajectories) {
   const checkpoints = trajectories.reduce((sum, trajectory) => sum + (trajectory.checkpoints ?? 0), 0);
-  return `${plural(trajectories.length, "training run")}, ${plural(checkpoints, "checkpoint")}. ΔQL is the relative rise of the loss when the weights are quantized.`;
+  return `${plural(trajectories.length, "training run")}, ${plural(checkpoints, "checkpoint")}. `
+    + "ΔQL is the relative rise of the loss when the weights are quantized.";
 }
 
 async function showFailures(section, signal) {
   const { items } = await get(query("/v1/runs", { state: "failed", limit: FAILURES }), signal);
   section.hidden = items.length === 0;
-  fill(section, h("div", { class: "row between" }, h("h2", {}, "Recent failures"), h("a", { href: link("/runs", { state: "failed" }) }, "All failed runs")),
-    h("ul", { class: "runs" }, items.map((run) => h("li", {}, title(run), h("span", { class: "muted when" }, ago(run.finished_at)), problem(run.error ?? {})))));
+  const item = (run) => h("li", {}, title(run), h("span", { class: "muted when" }, ago(run.finished_at)),
+    problem(run.error ?? {}));
+  fill(section,
+    h("div", { class: "row between" },
+      h("h2", {}, "Recent failures"), h("a", { href: link("/runs", { state: "failed" }) }, "All failed runs")),
+    h("ul", { class: "runs" }, items.map(item)));
 }
 
 export async function showTrajectories({ root, signal }) {
   document.title = "Trajectories · deltaq";
   fill(root, h("h1", {}, "Trajectories"), loading("trajectories"));
   const chosen = new Set();
-  const intro = h("p", { class: "muted intro" }), compare = h("div", { class: "compare" }), body = h("div"), live = runningSection();
+  const intro = h("p", { class: "muted intro" }), compare = h("div", { class: "compare" }), body = h("div");
+  const live = runningSection();
   const failures = h("section", { hidden: true, "aria-label": "Recent failures" });
 
   const changed = () => {
     const address = curvesLink([...chosen]);
-    fill(compare, chosen.size > 1 ? h("a", { href: address, class: "button" }, `Compare ${chosen.size} trajectories`)
-      : h("span", { class: "muted" }, chosen.size ? "Tick another one to compare" : "Tick trajectories to compare them"));
+    const link = () => h("a", { href: address, class: "button" }, `Compare ${chosen.size} trajectories`);
+    const hint = chosen.size ? "Tick another one to compare" : "Tick trajectories to compare them";
+    fill(compare, chosen.size > 1 ? link() : h("span", { class: "muted" }, hint));
   };
   const refresh = async () => {
     const { items, more } = await list(query("/v1/trajectories", { limit: 100 }), signal, 500);
@@ -89,8 +117,14 @@ export async function showTrajectories({ root, signal }) {
     const index = colourIndex(items);
     const colours = { index, order: new Map([...index.keys()].map((name, place) => [name, place])) };
     intro.textContent = items.length ? summary(items) : "";
-    if (!items.length) fill(body, firstSteps());
-    else fill(body, compare, dataTable({ caption: "Trajectories", className: "cards", columns: columns(known, colours, chosen, changed), rows: items }), more ? h("p", { class: "muted" }, "Only the newest 500 are shown.") : null);
+    if (!items.length) {
+      fill(body, firstSteps());
+    } else {
+      const found = columns(known, colours, chosen, changed);
+      fill(body, compare,
+        dataTable({ caption: "Trajectories", className: "cards", columns: found, rows: items }),
+        more ? h("p", { class: "muted" }, "Only the newest 500 are shown.") : null);
+    }
     changed();
   };
   await refresh();
@@ -98,7 +132,9 @@ export async function showTrajectories({ root, signal }) {
   fill(root, h("h1", {}, "Trajectories"), intro, body, live.node, failures);
 
   const read = async () => {
-    const [runs, { items }] = await Promise.all([running(null, signal), list(query("/v1/trajectories", { limit: 100 }), signal, 500)]);
+    const [runs, { items }] = await Promise.all([
+      running(null, signal), list(query("/v1/trajectories", { limit: 100 }), signal, 500),
+    ]);
     return { runs, mark: markOf(items), waiting: queued(items), busy: queued(items) > 0 };
   };
   let waiting = 0;
@@ -110,7 +146,9 @@ export async function showTrajectories({ root, signal }) {
     },
     onRuns: (runs) => live.show(runs, waiting),
     onProgress: live.progress,
-    onChange: () => Promise.all([refresh(), showFailures(failures, signal)]).catch((error) => { if (!signal.aborted) fill(body, failure(error)); }),
+    onChange: () => Promise.all([refresh(), showFailures(failures, signal)]).catch((error) => {
+      if (!signal.aborted) fill(body, failure(error));
+    }),
   }, signal);
 }
 
