@@ -1,16 +1,28 @@
-/* palette.js: one colour a trajectory, one dash a bit width, one marker a method, the same on every page and in every export. */
+/* palette.js: one colour a trajectory, one dash a bit width, one marker a method, the same on every page and in every
+ * export. */
 
 const LIGHT = ["#2457a6", "#b8450f", "#1f7a4d", "#7a3ea1", "#0f7288", "#b0235f", "#6b6a12", "#555b63"];
 const DARK = ["#7fb0ff", "#ff9d6b", "#6fd39b", "#cf9df2", "#5fcbe0", "#ff8ab5", "#cfcb5a", "#b4bcc5"];
 const DASHES = { 2: "dot", 3: "dash", 4: "solid", 8: "dashdot" };
-const SYMBOLS = { gptq: "circle", rtn: "square", awq: "diamond", nf4: "triangle-up", fp4: "triangle-down", llm_int8: "cross", smoothquant: "x", mxfp4: "star", nvfp4: "hexagon", fp8: "pentagon", gptq_fp4: "hourglass" };
+const SYMBOLS = {
+  gptq: "circle", rtn: "square", awq: "diamond", nf4: "triangle-up", fp4: "triangle-down", llm_int8: "cross",
+  smoothquant: "x", mxfp4: "star", nvfp4: "hexagon", fp8: "pentagon", gptq_fp4: "hourglass",
+};
 
 /* Names of the quantizers that the server knows. */
 export const QUANTIZERS = Object.keys(SYMBOLS);
 
 const INK = {
-  light: { paper: "#ffffff", text: "#1c2024", muted: "#59616a", bad: "#a8281e", grid: "#e8eaed", line: "#c4c9cf", heat: [[0, "#f1f5fb"], [0.5, "#7ea3d8"], [1, "#16386f"]], signed: [[0, "#1f7a4d"], [0.5, "#f4f5f6"], [1, "#b8450f"]] },
-  dark: { paper: "#1a1e22", text: "#e6e8ea", muted: "#a2abb5", bad: "#ff9a8d", grid: "#2a3036", line: "#444c55", heat: [[0, "#1f2a3a"], [0.5, "#4878bb"], [1, "#c4dcff"]], signed: [[0, "#6fd39b"], [0.5, "#262b31"], [1, "#ff9d6b"]] },
+  light: {
+    paper: "#ffffff", text: "#1c2024", muted: "#59616a", bad: "#a8281e", grid: "#e8eaed", line: "#c4c9cf",
+    heat: [[0, "#f1f5fb"], [0.5, "#7ea3d8"], [1, "#16386f"]],
+    signed: [[0, "#1f7a4d"], [0.5, "#f4f5f6"], [1, "#b8450f"]],
+  },
+  dark: {
+    paper: "#1a1e22", text: "#e6e8ea", muted: "#a2abb5", bad: "#ff9a8d", grid: "#2a3036", line: "#444c55",
+    heat: [[0, "#1f2a3a"], [0.5, "#4878bb"], [1, "#c4dcff"]],
+    signed: [[0, "#6fd39b"], [0.5, "#262b31"], [1, "#ff9d6b"]],
+  },
 };
 
 export function isDark() {
@@ -20,7 +32,8 @@ export function isDark() {
 
 /* Names in the order of their making (the API lists the newest first) -> index of each one's colour. */
 export function colourIndex(trajectories) {
-  const made = [...trajectories].sort((a, b) => (a.created_at < b.created_at ? -1 : a.created_at > b.created_at ? 1 : a.name < b.name ? -1 : 1));
+  const made = [...trajectories].sort((a, b) => (
+    a.created_at < b.created_at ? -1 : a.created_at > b.created_at ? 1 : a.name < b.name ? -1 : 1));
   return new Map(made.map((trajectory, index) => [trajectory.name, index % LIGHT.length]));
 }
 
@@ -46,9 +59,16 @@ export function symbol(method) {
 
 /* Outlines of the markers about the origin, for legends: as Plotly draws them, but small. */
 const OUTLINES = {
-  circle: "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0Z", square: "M-3 -3H3V3H-3Z", diamond: "M0 -4L4 0L0 4L-4 0Z", "triangle-up": "M0 -4L4 3H-4Z", "triangle-down": "M0 4L4 -3H-4Z",
-  cross: "M-1.3 -4H1.3V-1.3H4V1.3H1.3V4H-1.3V1.3H-4V-1.3H-1.3Z", x: "M-4 -2.3L-2.3 -4L0 -1.7L2.3 -4L4 -2.3L1.7 0L4 2.3L2.3 4L0 1.7L-2.3 4L-4 2.3L-1.7 0Z",
-  star: "M0 -4.5L1.1 -1.5L4.3 -1.4L1.7 0.6L2.6 3.6L0 1.8L-2.6 3.6L-1.7 0.6L-4.3 -1.4L-1.1 -1.5Z", hexagon: "M-2 -3.5H2L4 0L2 3.5H-2L-4 0Z", pentagon: "M0 -4L3.8 -1.2L2.4 3.2H-2.4L-3.8 -1.2Z",
+  circle: "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0Z",
+  square: "M-3 -3H3V3H-3Z",
+  diamond: "M0 -4L4 0L0 4L-4 0Z",
+  "triangle-up": "M0 -4L4 3H-4Z",
+  "triangle-down": "M0 4L4 -3H-4Z",
+  cross: "M-1.3 -4H1.3V-1.3H4V1.3H1.3V4H-1.3V1.3H-4V-1.3H-1.3Z",
+  x: "M-4 -2.3L-2.3 -4L0 -1.7L2.3 -4L4 -2.3L1.7 0L4 2.3L2.3 4L0 1.7L-2.3 4L-4 2.3L-1.7 0Z",
+  star: "M0 -4.5L1.1 -1.5L4.3 -1.4L1.7 0.6L2.6 3.6L0 1.8L-2.6 3.6L-1.7 0.6L-4.3 -1.4L-1.1 -1.5Z",
+  hexagon: "M-2 -3.5H2L4 0L2 3.5H-2L-4 0Z",
+  pentagon: "M0 -4L3.8 -1.2L2.4 3.2H-2.4L-3.8 -1.2Z",
   hourglass: "M-3.5 -3.5H3.5L-3.5 3.5H3.5Z",
 };
 

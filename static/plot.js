@@ -2,7 +2,10 @@
 import { scheme, isDark } from "./palette.js";
 
 export const NARROW = 640;
-const CONFIG = { displayModeBar: false, displaylogo: false, responsive: false, scrollZoom: false, doubleClick: "reset", showTips: false };
+const CONFIG = {
+  displayModeBar: false, displaylogo: false, responsive: false, scrollZoom: false,
+  doubleClick: "reset", showTips: false,
+};
 let loading = null;
 
 export function plotly() {
@@ -20,8 +23,9 @@ export function plotly() {
   return loading;
 }
 
-/* Keeps a figure drawn in `element`: figure({ink, dark, narrow}) -> {data, layout}, asked for again when the colour scheme or the
- * width class changes. `on`: {pick(customdata), zoom(ranges)} are told what the reader does to it. Gives {redraw}; ends with `signal`. */
+/* Keeps a figure drawn in `element`: figure({ink, dark, narrow}) -> {data, layout}, asked for again when the colour
+ * scheme or the width class changes. `on`: {pick(customdata), zoom(ranges)} are told what the reader does to it. Gives
+ * {redraw}; ends with `signal`. */
 export function keepDrawn(element, figure, signal, on = {}) {
   let narrow = null, asked = false, listening = false, queue = Promise.resolve();
   const draw = async () => {
@@ -73,7 +77,8 @@ function listen(element, on) {
 export async function saveFigure(figure, format, name) {
   const Plotly = await plotly();
   const { width, height } = figure.layout;
-  await Plotly.downloadImage({ ...figure, config: CONFIG }, { format, width, height, scale: format === "png" ? 2 : 1, filename: name });
+  const asked = { format, width, height, scale: format === "png" ? 2 : 1, filename: name };
+  await Plotly.downloadImage({ ...figure, config: CONFIG }, asked);
 }
 
 /* A name that any file system takes. */

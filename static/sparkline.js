@@ -7,7 +7,8 @@ const WIDTH = 120, HEIGHT = 28, MARGIN = 3;
 
 /* `curves`: [{points: [{x, y}], bits}]; all share both axes, and y starts at zero. */
 export function sparkline(curves, colour, description) {
-  const drawn = curves.map(({ points, bits }) => ({ bits, points: points.filter(({ x, y }) => isNumber(x) && isNumber(y)) }));
+  const known = (points) => points.filter(({ x, y }) => isNumber(x) && isNumber(y));
+  const drawn = curves.map(({ points, bits }) => ({ bits, points: known(points) }));
   const all = drawn.flatMap(({ points }) => points);
   if (all.length < 2) return null;
   const xs = all.map((point) => point.x), ys = all.map((point) => point.y);
@@ -17,8 +18,10 @@ export function sparkline(curves, colour, description) {
     const y = HEIGHT - MARGIN - (high > low ? (point.y - low) / (high - low) : 0.5) * (HEIGHT - 2 * MARGIN);
     return `${x.toFixed(1)},${y.toFixed(1)}`;
   };
-  return svg("svg", { class: "sparkline", viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT, role: "img", "aria-label": description },
-    drawn.map(({ points, bits }) => svg("polyline", {
-      points: points.map(place).join(" "), fill: "none", stroke: colour, "stroke-width": 1.5, "stroke-linejoin": "round", "stroke-dasharray": strokeDash(bits),
-    })));
+  const line = ({ points, bits }) => svg("polyline", {
+    points: points.map(place).join(" "), fill: "none", stroke: colour, "stroke-width": 1.5,
+    "stroke-linejoin": "round", "stroke-dasharray": strokeDash(bits),
+  });
+  const size = { viewBox: `0 0 ${WIDTH} ${HEIGHT}`, width: WIDTH, height: HEIGHT };
+  return svg("svg", { class: "sparkline", ...size, role: "img", "aria-label": description }, drawn.map(line));
 }

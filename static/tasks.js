@@ -11,22 +11,31 @@ const FEW_STEPS = 8; /* ticks that fit beside each other */
 function accuracy(value, interval) {
   if (!isNumber(value)) return "–";
   const tenths = (share) => percentNumber(share, 1);
-  return h("span", {}, `${tenths(value)} %`, Array.isArray(interval) ? h("span", { class: "interval under" }, `${tenths(interval[0])} to ${tenths(interval[1])} %`) : null);
+  const reach = Array.isArray(interval) ? `${tenths(interval[0])} to ${tenths(interval[1])} %` : null;
+  return h("span", {}, `${tenths(value)} %`, reach ? h("span", { class: "interval under" }, reach) : null);
 }
 
 function probability(value) {
   return isNumber(value) ? scientific(value, 2) : "–";
 }
 
+/* A column of shares, each with its interval where there is one. */
+function share(label, field) {
+  return {
+    label, numeric: true, value: (task) => task[field],
+    cell: (task) => accuracy(task[field], task[`${field}_interval`]),
+  };
+}
+
 const PLAIN = [
   { label: "Task", value: (task) => task.name, cell: (task) => h("code", {}, task.name) },
   { label: "Items", numeric: true, value: (task) => task.n, cell: (task) => integer(task.n) },
-  { label: "Accuracy", numeric: true, value: (task) => task.accuracy, cell: (task) => accuracy(task.accuracy, task.accuracy_interval) },
-  { label: "acc_norm", numeric: true, value: (task) => task.accuracy_norm, cell: (task) => accuracy(task.accuracy_norm, task.accuracy_norm_interval) },
+  share("Accuracy", "accuracy"),
+  share("acc_norm", "accuracy_norm"),
 ];
 const PAIRED = [
-  { label: "Quantized", numeric: true, value: (task) => task.accuracy_q, cell: (task) => accuracy(task.accuracy_q, task.accuracy_q_interval) },
-  { label: "Change", numeric: true, value: (task) => task.accuracy_change, cell: (task) => accuracy(task.accuracy_change, task.accuracy_change_interval) },
+  share("Quantized", "accuracy_q"),
+  share("Change", "accuracy_change"),
   { label: "Flips up", numeric: true, value: (task) => task.flips_up, cell: (task) => integer(task.flips_up) },
   { label: "Flips down", numeric: true, value: (task) => task.flips_down, cell: (task) => integer(task.flips_down) },
   { label: "p (McNemar)", numeric: true, value: (task) => task.mcnemar_p, cell: (task) => probability(task.mcnemar_p) },
@@ -34,28 +43,51 @@ const PAIRED = [
 
 export function tasksSection(run) {
   const { result: found } = run, paired = isNumber(found.mean_accuracy_q);
-  const mean = { ...found, name: "mean", n: found.items, accuracy: found.mean_accuracy, accuracy_interval: found.mean_accuracy_interval, accuracy_norm: found.mean_accuracy_norm,
-    accuracy_norm_interval: found.mean_accuracy_norm_interval, accuracy_q: found.mean_accuracy_q, accuracy_q_interval: found.mean_accuracy_q_interval,
-    accuracy_change: found.mean_accuracy_change, accuracy_change_interval: found.mean_accuracy_change_interval };
+  const mean = {
+    ...found, name: "mean", n: found.items,
+    accuracy: found.mean_accuracy, accuracy_interval: found.mean_accuracy_interval,
+    accuracy_norm: found.mean_accuracy_norm, accuracy_norm_interval: found.mean_accuracy_norm_interval,
+    accuracy_q: found.mean_accuracy_q, accuracy_q_interval: found.mean_accuracy_q_interval,
+    accuracy_change: found.mean_accuracy_change, accuracy_change_interval: found.mean_accuracy_change_interval,
+  };
   const rows = found.tasks.length > 1 ? [mean, ...found.tasks] : found.tasks;
-  return h("section", {}, h("h2", {}, "Tasks"), dataTable({ caption: "Tasks", className: "cards", columns: paired ? [...PLAIN, ...PAIRED] : PLAIN, rows, sortable: true }),
-    h("p", { class: "muted caption" }, "95 % intervals (Wilson). ", paired ? "A flip is an item that one of the two models alone gets right; p is the exact probability of a split as uneven by chance. " : "",
-      `Of ${integer(found.tokens_alone)} tokens ${integer(found.tokens_computed)} were computed: what prompts share is computed once.`));
+  const columns = paired ? [...PLAIN, ...PAIRED] : PLAIN;
+  return h("section", {}, h("h2", {}, "Tasks"),
+    dataTable({ caption: "Tasks", className: "cards", columns, rows, sortable: true }),
+    h("p", { class: "muted caption" }, "95 % intervals (Wilson). ",
+      paired ? "A flip is an item that one of the two models alone gets right; "
+        + "p is the exact probability of a split as uneven by chance. " : "",
+      `Of ${integer(found.tokens_alone)} tokens ${integer(found.tokens_computed)} were computed: `
+        + "what prompts share is computed once."));
 }
 
-/* Accuracy above, ΔQL below, over the same axis. `points` [{x, full, quantized, delta}]; `quantizer`: in words, whose ΔQL it is. */
+/* Accuracy above, ΔQL below, over the same axis. `points` [{x, full, quantized, delta}]; `quantizer`: in words, whose
+ * ΔQL it is. */
 export function accuracyFigure(points, quantizer, { ink, narrow }) {
   const series = (key, name, axis, colour, dash) => ({
-    type: "scatter", mode: "lines+markers", name, x: points.map((point) => point.x), y: points.map((point) => (isNumber(point[key]) ? 100 * point[key] : null)), yaxis: axis,
-    line: { color: colour, width: 1.8, dash }, marker: { size: 6, color: colour }, text: points.map((point) => plain(point.name)), customdata: points.map((point) => point.checkpoint), connectgaps: false,
+    type: "scatter", mode: "lines+markers", name, x: points.map((point) => point.x),
+    y: points.map((point) => (isNumber(point[key]) ? 100 * point[key] : null)), yaxis: axis,
+    line: { color: colour, width: 1.8, dash }, marker: { size: 6, color: colour }, connectgaps: false,
+    text: points.map((point) => plain(point.name)), customdata: points.map((point) => point.checkpoint),
     hovertemplate: `<b>%{text}</b><br>${name} %{y:.3g} %<extra></extra>`, meta: { kind: key },
   });
   const both = points.some((point) => isNumber(point.delta)), steps = [...new Set(points.map((point) => point.x))];
   const axis = (title, domain) => ({ ...axisOf(ink, title), domain, nticks: 5 });
+  const ticks = steps.length <= FEW_STEPS
+    ? { tickmode: "array", tickvals: steps, ticktext: steps.map(integer) } : { tickformat: ",d" };
   return {
-    data: [series("full", "full precision", "y", ink.colour(0), "solid"), series("quantized", "quantized", "y", ink.colour(1), "dot"), ...(both ? [series("delta", plain(`ΔQL of ${quantizer}`), "y2", ink.colour(2), "solid")] : [])],
-    layout: { ...paperOf(ink, narrow ? 380 : 440), margin: { l: narrow ? 44 : 60, r: 12, t: 30, b: 44 }, showlegend: true, legend: legendOf(ink), xaxis: { ...axisOf(ink, "step"), ...(steps.length <= FEW_STEPS ? { tickmode: "array", tickvals: steps, ticktext: steps.map(integer) } : { tickformat: ",d" }), anchor: both ? "y2" : "y" },
-      yaxis: axis("accuracy (%)", both ? [0.52, 1] : [0, 1]), ...(both ? { yaxis2: axis("ΔQL (%)", [0, 0.42]) } : {}) },
+    data: [
+      series("full", "full precision", "y", ink.colour(0), "solid"),
+      series("quantized", "quantized", "y", ink.colour(1), "dot"),
+      ...(both ? [series("delta", plain(`ΔQL of ${quantizer}`), "y2", ink.colour(2), "solid")] : []),
+    ],
+    layout: {
+      ...paperOf(ink, narrow ? 380 : 440), margin: { l: narrow ? 44 : 60, r: 12, t: 30, b: 44 },
+      showlegend: true, legend: legendOf(ink),
+      xaxis: { ...axisOf(ink, "step"), ...ticks, anchor: both ? "y2" : "y" },
+      yaxis: axis("accuracy (%)", both ? [0.52, 1] : [0, 1]),
+      ...(both ? { yaxis2: axis("ΔQL (%)", [0, 0.42]) } : {}),
+    },
   };
 }
 
@@ -63,37 +95,64 @@ function mark(good) {
   return good === null ? "·" : good ? "✓" : "✗";
 }
 
+function spoken(good) {
+  return good === null ? "not asked" : good ? "right" : "wrong";
+}
+
 /* The answers along the trajectory, right or wrong: those of full precision above those of the quantized model. */
 function course(item) {
-  const line = (key, words) => h("div", { class: "mono", "aria-label": `${words}: ${item.course.map((point) => (point[key] === null ? "not asked" : point[key] ? "right" : "wrong")).join(", ")}` }, item.course.map((point) => mark(point[key])).join(" "));
-  return h("div", {}, line("right", "full precision"), item.course.some((point) => point.right_q !== null) ? line("right_q", "quantized") : null);
+  const line = (key, words) => {
+    const answers = item.course.map((point) => point[key]);
+    return h("div", { class: "mono", "aria-label": `${words}: ${answers.map(spoken).join(", ")}` },
+      answers.map(mark).join(" "));
+  };
+  const quantized = item.course.some((point) => point.right_q !== null);
+  return h("div", {}, line("right", "full precision"), quantized ? line("right_q", "quantized") : null);
 }
 
 export function flipsTable(items) {
   return dataTable({
     caption: "Questions that flip most", className: "cards", sortable: true, rows: items,
     columns: [
-      { label: "Question", value: (item) => `${item.task} ${item.doc}`, cell: (item) => h("details", {}, h("summary", {}, h("span", { class: "name mono" }, `${item.task} ${item.doc}`)), h("p", { class: "question" }, item.question)) },
+      {
+        label: "Question", value: (item) => `${item.task} ${item.doc}`,
+        cell: (item) => h("details", {},
+          h("summary", {}, h("span", { class: "name mono" }, `${item.task} ${item.doc}`)),
+          h("p", { class: "question" }, item.question)),
+      },
       { label: "Along the trajectory", cell: course },
       { label: "Flips up", numeric: true, value: (item) => item.up, cell: (item) => integer(item.up) },
       { label: "Flips down", numeric: true, value: (item) => item.down, cell: (item) => integer(item.down) },
-      { label: "Changes in training", numeric: true, value: (item) => item.changes, cell: (item) => integer(item.changes) },
+      {
+        label: "Changes in training", numeric: true, value: (item) => item.changes,
+        cell: (item) => integer(item.changes),
+      },
     ],
   });
 }
 
 export function accuracyTable(points, quantizer) {
   const flips = (count) => (point) => (point.quantized === null ? "–" : integer(point[count]));
+  const delta = {
+    label: `ΔQL of ${quantizer}`, numeric: true, value: (point) => point.delta,
+    cell: (point) => (isNumber(point.delta) ? percent(point.delta) : "–"),
+  };
   return dataTable({
     caption: "Accuracy and ΔQL by checkpoint", className: "cards", sortable: true, rows: points,
     columns: [
-      { label: "Checkpoint", value: (point) => point.x, cell: (point) => h("a", { href: checkpointLink(point.checkpoint), class: "name" }, point.name) },
+      {
+        label: "Checkpoint", value: (point) => point.x,
+        cell: (point) => h("a", { href: checkpointLink(point.checkpoint), class: "name" }, point.name),
+      },
       { label: "Items", numeric: true, value: (point) => point.items, cell: (point) => integer(point.items) },
       { label: "Accuracy", numeric: true, value: (point) => point.full, cell: (point) => accuracy(point.full) },
-      { label: "Quantized", numeric: true, value: (point) => point.quantized, cell: (point) => accuracy(point.quantized) },
+      {
+        label: "Quantized", numeric: true, value: (point) => point.quantized,
+        cell: (point) => accuracy(point.quantized),
+      },
       { label: "Flips up", numeric: true, value: (point) => point.up, cell: flips("up") },
       { label: "Flips down", numeric: true, value: (point) => point.down, cell: flips("down") },
-      ...(quantizer ? [{ label: `ΔQL of ${quantizer}`, numeric: true, value: (point) => point.delta, cell: (point) => (isNumber(point.delta) ? percent(point.delta) : "–") }] : []),
+      ...(quantizer ? [delta] : []),
     ],
   });
 }

@@ -1,5 +1,5 @@
-/* thin.js: fewer points than were measured, of the same picture: what lies in one column of a few pixels is drawn by its first, last, least and
- * greatest point, so that no spike is lost. Pure. */
+/* thin.js: fewer points than were measured, of the same picture: what lies in one column of a few pixels is drawn by
+ * its first, last, least and greatest point, so that no spike is lost. Pure. */
 
 export const MOST_POINTS = 1200; /* of a curve; fewer are drawn as they are */
 const COLUMNS = 300;

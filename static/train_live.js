@@ -1,4 +1,5 @@
-/* train_live.js: a training run as it goes: loss, learning rate and gradient norm out of its log, validation losses of its checkpoints. */
+/* train_live.js: a training run as it goes: loss, learning rate and gradient norm out of its log, validation losses of
+ * its checkpoints. */
 import { get, query } from "./api.js";
 import { h } from "./dom.js";
 import { isNumber } from "./format.js";
@@ -7,43 +8,73 @@ import { axisOf, drawing, legendOf, paperOf } from "./look.js";
 const LINE = /^step (\d+) of (\d+): loss (\S+), learning rate ([^\s,]+)(?:, gradient norm ([^\s,]+))?/;
 const SECONDS = 1; /* at most so often is the figure drawn again */
 
-/* "step 20 of 300: loss 5.1234, learning rate 0.001, gradient norm 0.8, 900 tokens/s" -> {step, loss, rate, norm}; null of other lines. */
+/* "step 20 of 300: loss 5.1234, learning rate 0.001, gradient norm 0.8, 900 tokens/s" -> {step, loss, rate, norm}; null
+ * of other lines. */
 export function readLine(text) {
   const found = LINE.exec(text ?? "");
   const number = (value) => (value !== undefined && Number.isFinite(Number(value)) ? Number(value) : null);
-  return found ? { step: Number(found[1]), total: Number(found[2]), loss: number(found[3]), rate: number(found[4]), norm: number(found[5]) } : null;
+  if (!found) return null;
+  const [, step, total, loss, rate, norm] = found;
+  return { step: Number(step), total: Number(total), loss: number(loss), rate: number(rate), norm: number(norm) };
 }
 
 const PANELS = [["loss", "loss (nats)"], ["rate", "learning rate"], ["norm", "gradient norm"]];
 
+/* The panels one above the other: the share of the height that each has, and that of a gap between two. */
+function panelsOf(count) {
+  const shares = { 1: [1], 2: [0.62, 0.3], 3: [0.5, 0.19, 0.19] }[count] ?? [1];
+  const left = 1 - shares.reduce((sum, share) => sum + share, 0);
+  return { shares, gap: count > 1 ? left / (count - 1) : 0 };
+}
+
 export function trainFigure(points, validation, { ink, narrow }) {
-  const there = PANELS.filter(([field]) => points.some((point) => isNumber(point[field])) || (field === "loss" && validation.length));
-  const shares = { 1: [1], 2: [0.62, 0.3], 3: [0.5, 0.19, 0.19] }[there.length] ?? [1], gap = there.length > 1 ? (1 - shares.reduce((sum, share) => sum + share, 0)) / (there.length - 1) : 0;
-  const data = [], layout = { ...paperOf(ink, narrow ? 400 : 460, narrow ? 48 : 64), showlegend: validation.length > 0, legend: legendOf(ink), xaxis: { ...axisOf(ink, "step"), anchor: `y${there.length > 1 ? there.length : ""}` } };
+  const there = PANELS.filter(([field]) => points.some((point) => isNumber(point[field]))
+    || (field === "loss" && validation.length));
+  const { shares, gap } = panelsOf(there.length);
+  const data = [], layout = {
+    ...paperOf(ink, narrow ? 400 : 460, narrow ? 48 : 64), showlegend: validation.length > 0, legend: legendOf(ink),
+    xaxis: { ...axisOf(ink, "step"), anchor: `y${there.length > 1 ? there.length : ""}` },
+  };
   layout.margin = { ...layout.margin, t: 34 };
   let top = 1;
   there.forEach(([field, title], index) => {
     const axis = index ? `y${index + 1}` : "y", known = points.filter((point) => isNumber(point[field]));
-    layout[`yaxis${index ? index + 1 : ""}`] = { ...axisOf(ink, title), domain: [Math.max(0, top - shares[index]), top], nticks: index ? 3 : 6, rangemode: field === "rate" ? "tozero" : "normal" };
+    layout[`yaxis${index ? index + 1 : ""}`] = {
+      ...axisOf(ink, title), domain: [Math.max(0, top - shares[index]), top], nticks: index ? 3 : 6,
+      rangemode: field === "rate" ? "tozero" : "normal",
+    };
     top -= shares[index] + gap;
-    data.push({ type: "scatter", mode: known.length < 3 ? "lines+markers" : "lines", name: field === "loss" ? "batch" : title, x: known.map((point) => point.step), y: known.map((point) => point[field]), yaxis: axis, line: { color: ink.colour(0), width: 1.5 },
-      hovertemplate: `step %{x}<br>${title} <b>%{y:.4g}</b><extra></extra>`, showlegend: field === "loss", meta: { kind: field } });
+    data.push({
+      type: "scatter", mode: known.length < 3 ? "lines+markers" : "lines", name: field === "loss" ? "batch" : title,
+      x: known.map((point) => point.step), y: known.map((point) => point[field]), yaxis: axis,
+      line: { color: ink.colour(0), width: 1.5 }, showlegend: field === "loss", meta: { kind: field },
+      hovertemplate: `step %{x}<br>${title} <b>%{y:.4g}</b><extra></extra>`,
+    });
   });
-  if (validation.length) data.push({ type: "scatter", mode: "lines+markers", name: "validation", x: validation.map((point) => point.x), y: validation.map((point) => point.y), customdata: validation.map((point) => point.checkpoint), line: { color: ink.colour(1), width: 1.5 }, marker: { size: 6 },
-    hovertemplate: "step %{x}<br>validation loss <b>%{y:.4f} nats</b><extra></extra>", meta: { kind: "validation" } });
+  if (validation.length) {
+    data.push({
+      type: "scatter", mode: "lines+markers", name: "validation",
+      x: validation.map((point) => point.x), y: validation.map((point) => point.y),
+      customdata: validation.map((point) => point.checkpoint),
+      line: { color: ink.colour(1), width: 1.5 }, marker: { size: 6 }, meta: { kind: "validation" },
+      hovertemplate: "step %{x}<br>validation loss <b>%{y:.4f} nats</b><extra></extra>",
+    });
+  }
   return { data, layout };
 }
 
 /* {node, add(line), refresh()}; hidden until there is something to draw. */
 export function trainSection(run, signal) {
-  const points = [], node = h("section", { hidden: true, "aria-label": "Training" }, h("h2", {}, "Loss, rate and gradient norm"));
+  const points = [], title = h("h2", {}, "Loss, rate and gradient norm");
+  const node = h("section", { hidden: true, "aria-label": "Training" }, title);
   let validation = [], plot = null, asked = null, read = 0;
   const draw = () => {
     asked = null;
     if (signal.aborted) return;
     node.hidden = false;
     if (plot) return plot.redraw();
-    plot = drawing("train-plot", "training loss, learning rate and gradient norm by step; the log below has the values", (look) => trainFigure(points, validation, look), signal);
+    const words = "training loss, learning rate and gradient norm by step; the log below has the values";
+    plot = drawing("train-plot", words, (look) => trainFigure(points, validation, look), signal);
     return node.append(plot.node);
   };
   const soon = () => { asked ??= setTimeout(draw, plot ? 1000 * SECONDS : 50); };
@@ -51,7 +82,8 @@ export function trainSection(run, signal) {
     if (Date.now() - read < 5000 * SECONDS) return;
     read = Date.now();
     try {
-      const { series } = await get(query("/v1/curves", { trajectory: run.params.trajectory, metric: "validation_loss", x: "step" }), signal);
+      const asked = { trajectory: run.params.trajectory, metric: "validation_loss", x: "step" };
+      const { series } = await get(query("/v1/curves", asked), signal);
       validation = series.flatMap((one) => one.points).sort((a, b) => a.x - b.x);
       if (validation.length) soon();
     } catch { /* the trajectory is made with its first checkpoint */ }
