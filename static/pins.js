@@ -24,16 +24,24 @@ export function compareLink(a, b) {
 export function pinButton(checkpoint) {
   const place = h("span", { class: "row pin" });
   const show = async () => {
-    const other = pinned(), button = (label, id) => h("button", { type: "button", id: "pin", class: "small", events: { click: () => { pin(id); show(); } } }, label);
-    if (other === checkpoint.id) return fill(place, h("span", { class: "muted" }, "pinned; open another checkpoint to compare"), button("Unpin", null));
+    const other = pinned();
+    const press = (id) => { pin(id); show(); };
+    const button = (label, id) => h("button", {
+      type: "button", id: "pin", class: "small", events: { click: () => press(id) },
+    }, label);
+    if (other === checkpoint.id) {
+      const words = h("span", { class: "muted" }, "pinned; open another checkpoint to compare");
+      return fill(place, words, button("Unpin", null));
+    }
     if (other === null) return fill(place, button("Pin to compare", checkpoint.id));
     const found = await known(other);
     if (!found) {
       pin(null);
       return show();
     }
-    return fill(place, h("a", { href: compareLink(other, checkpoint.id), id: "compare-pinned" }, `Compare with ${found.trajectory === checkpoint.trajectory ? "" : `${found.trajectory}/`}${found.name}`),
-      button("Pin this instead", checkpoint.id));
+    const home = found.trajectory === checkpoint.trajectory ? "" : `${found.trajectory}/`;
+    const way = { href: compareLink(other, checkpoint.id), id: "compare-pinned" };
+    return fill(place, h("a", way, `Compare with ${home}${found.name}`), button("Pin this instead", checkpoint.id));
   };
   show();
   return place;

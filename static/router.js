@@ -1,5 +1,5 @@
-/* router.js: addresses after the hash, `#/curves?trajectory=a&x=tokens`, so that every view has a link and the back button works.
- * Each visit has an AbortSignal that ends with it. */
+/* router.js: addresses after the hash, `#/curves?trajectory=a&x=tokens`, so that every view has a link and the back
+ * button works. Each visit has an AbortSignal that ends with it. */
 
 const routes = [];
 let visit = null;
@@ -14,7 +14,9 @@ export function route(pattern, page, show) {
 export function link(path, fields = {}) {
   const search = new URLSearchParams();
   for (const [name, values] of Object.entries(fields)) {
-    for (const value of [values].flat()) if (value !== "" && value !== null && value !== undefined) search.append(name, value);
+    for (const value of [values].flat()) {
+      if (value !== "" && value !== null && value !== undefined) search.append(name, value);
+    }
   }
   const text = search.toString();
   return "#" + path + (text ? "?" + text : "");
@@ -57,7 +59,8 @@ function find() {
   return null;
 }
 
-/* Shows what the address says, now and whenever it changes. before(page) runs first, failed(error) when a page cannot be shown. */
+/* Shows what the address says, now and whenever it changes. before(page) runs first, failed(error) when a page cannot
+ * be shown. */
 export function start(root, { before, missing, failed }) {
   const go = async () => {
     if (location.hash === "#main") return; /* the skip link */

@@ -17,31 +17,46 @@ import { dataTable, facts } from "./table.js";
 import { tasksSection } from "./tasks.js";
 
 const IN_TABLE = /^(mean_accuracy_|flips|mcnemar)/; /* the tasks' table has them */
-const QUIET = new Set(["layers", "checkpoint", "checkpoints", "sequence_losses", "note", "artifact", "losses_q", "deltas", "delta_intervals", "spectrum"]);
+const QUIET = new Set([
+  "layers", "checkpoint", "checkpoints", "sequence_losses", "note", "artifact", "losses_q", "deltas", "delta_intervals",
+  "spectrum",
+]);
 
 function spread(found, { interval, stderr, between }) {
   if (Array.isArray(found[interval])) return h("span", { class: "interval" }, `95 %: ${between(...found[interval])}`);
-  return isNumber(found[stderr]) ? h("span", { class: "interval" }, `± ${scientific(found[stderr])} (standard error)`) : null;
+  const reach = isNumber(found[stderr]) ? `± ${scientific(found[stderr])} (standard error)` : null;
+  return reach ? h("span", { class: "interval" }, reach) : null;
 }
 
 /* The numbers that the server names; one that was not asked for has no tile. */
 function tiles(found, figures) {
-  const entries = figures.filter(({ name, optional }) => name in found && !IN_TABLE.test(name) && !(optional && found[name] === null));
+  const shows = ({ name, optional }) => name in found && !IN_TABLE.test(name) && !(optional && found[name] === null);
+  const entries = figures.filter(shows);
   if (!entries.length) return null;
-  return h("dl", { class: "tiles" }, entries.map((figure) => h("div", { title: figure.title }, h("dt", {}, figure.label),
-    h("dd", {}, isNumber(found[figure.name]) ? figure.show(found[figure.name]) : "not finite", spread(found, figure)))));
+  const number = ({ name, show }) => (isNumber(found[name]) ? show(found[name]) : "not finite");
+  return h("dl", { class: "tiles" }, entries.map((figure) => h("div", { title: figure.title },
+    h("dt", {}, figure.label), h("dd", {}, number(figure), spread(found, figure)))));
 }
 
 /* The others are shown as they are called. */
 function others(found, figures) {
   const told = new Set(figures.flatMap(({ name, interval, stderr }) => [name, interval, stderr]));
-  return facts(Object.entries(found).filter(([name, value]) => !told.has(name) && !QUIET.has(name) && !IN_TABLE.test(name) && (value === null || typeof value !== "object"))
-    .map(([name, value]) => [name.replace(/_/g, " "), isNumber(value) && Number.isInteger(value) ? integer(value) : scalar(value)]));
+  const untold = (name) => !told.has(name) && !QUIET.has(name) && !IN_TABLE.test(name);
+  const text = (value) => (isNumber(value) && Number.isInteger(value) ? integer(value) : scalar(value));
+  return facts(Object.entries(found)
+    .filter(([name, value]) => untold(name) && (value === null || typeof value !== "object"))
+    .map(([name, value]) => [name.replace(/_/g, " "), text(value)]));
 }
 
 function layersSection(layers, signal) {
-  const plot = drawing("layers-plot", "relative error by layer; the table below has the values", (look) => layersFigure(layers, look), signal);
+  const words = "relative error by layer; the table below has the values";
+  const plot = drawing("layers-plot", words, (look) => layersFigure(layers, look), signal);
   return h("section", {}, h("h2", {}, "Relative error by layer (%)"), plot.node, layersTable(layers));
+}
+
+function healthSection(blocks) {
+  return h("section", {}, h("h2", {}, "Weights by block"),
+    dataTable({ caption: "Weights by block", columns: BLOCK_COLUMNS, rows: blocks, sortable: true }));
 }
 
 function filled(...lists) {
@@ -60,32 +75,51 @@ const SECTIONS = [
   [({ result: found }) => filled(found.spectrum?.nodes), (run, signal) => spectrumSection(run.result.spectrum, signal)],
   [({ result: found }) => filled(found.by_layer), (run, signal) => termsSection(run.result, signal)],
   [({ result: found }) => filled(found.groups), (run) => groupsSection(run.result.groups)],
-  [({ kind, result: found }) => kind === "health" && filled(found.blocks), (run) => h("section", {}, h("h2", {}, "Weights by block"), dataTable({ caption: "Weights by block", columns: BLOCK_COLUMNS, rows: run.result.blocks, sortable: true }))],
+  [({ kind, result: found }) => kind === "health" && filled(found.blocks), (run) => healthSection(run.result.blocks)],
   [({ result: found }) => filled(found.layers), (run, signal) => layersSection(run.result.layers, signal)],
 ];
 
+/* Where the checkpoints of a training run went; null for other runs. */
+function registered({ kind, params: given, result: found }) {
+  if (kind !== "train" || !Array.isArray(found.checkpoints) || !given?.trajectory) return null;
+  const words = `${plural(found.checkpoints.length, "checkpoint")} registered in `;
+  return h("p", {}, words, trajectoryLink(given.trajectory));
+}
+
 export function result(run, signal) {
   const found = run.result, named = figuresOf(run.kind), rest = others(found, named);
-  const figures = [found.note ? h("p", { class: "notice remark" }, found.note) : null, tiles(found, named), rest.childElementCount ? rest : null].filter(Boolean);
-  return h("section", { "aria-label": "Result" }, figures.length ? [h("h2", {}, "Result"), figures] : null,
-    run.kind === "train" && Array.isArray(found.checkpoints) && run.params?.trajectory ? h("p", {}, `${plural(found.checkpoints.length, "checkpoint")} registered in `, trajectoryLink(run.params.trajectory)) : null,
+  const figures = [
+    found.note ? h("p", { class: "notice remark" }, found.note) : null,
+    tiles(found, named),
+    rest.childElementCount ? rest : null,
+  ].filter(Boolean);
+  return h("section", { "aria-label": "Result" },
+    figures.length ? [h("h2", {}, "Result"), figures] : null,
+    registered(run),
     SECTIONS.filter(([holds]) => holds(run)).map(([, section]) => section(run, signal)));
 }
 
-/* {"method": {"bits": 4}} -> [["method.bits", 4]]; named objects of a list are told by their names, other lists of objects stay JSON, lists of
- * checkpoints lists. */
+/* {"method": {"bits": 4}} -> [["method.bits", 4]]; named objects of a list are told by their names, other lists of
+ * objects stay JSON, lists of checkpoints lists. */
 function flatten(value, prefix = "") {
   if (prefix === "checkpoints" && Array.isArray(value)) return [[prefix, value]];
   if (value === null || typeof value !== "object") return [[prefix, value]];
   if (Array.isArray(value) && value.length > 0 && value.every((item) => typeof item?.name === "string"))
     return value.flatMap(({ name, ...rest }) => flatten(rest, `${prefix}.${name}`));
-  if (Array.isArray(value)) return [[prefix, value.length === 0 ? null : value.some((item) => typeof item === "object") ? JSON.stringify(value) : value.map(scalar).join(", ")]];
+  if (Array.isArray(value)) {
+    if (value.length === 0) return [[prefix, null]];
+    const nested = value.some((item) => typeof item === "object");
+    return [[prefix, nested ? JSON.stringify(value) : value.map(scalar).join(", ")]];
+  }
   return Object.entries(value).flatMap(([name, inner]) => flatten(inner, prefix ? `${prefix}.${name}` : name));
 }
 
 function checkpointName(id) {
   const node = h("span", { class: "name" }, id);
-  checkpoint(id).then((found) => { if (found) node.replaceChildren(h("a", { href: curvesLink([found.trajectory]) }, `${found.trajectory}/${found.name}`)); });
+  checkpoint(id).then((found) => {
+    if (!found) return;
+    node.replaceChildren(h("a", { href: curvesLink([found.trajectory]) }, `${found.trajectory}/${found.name}`));
+  });
   return node;
 }
 
@@ -105,7 +139,9 @@ function trajectoryLink(id) {
 function shown(kind, name, value) {
   if (Array.isArray(value)) return value.map((id, index) => [index ? ", " : "", checkpointName(String(id))]);
   if (typeof value === "string" && ["checkpoint", "from", "to"].includes(name)) return checkpointName(value);
-  if (typeof value === "string" && kind === "compare" && ["a", "b"].includes(name)) return h("a", { href: runLink(value), class: "name" }, value);
+  if (typeof value === "string" && kind === "compare" && ["a", "b"].includes(name)) {
+    return h("a", { href: runLink(value), class: "name" }, value);
+  }
   if (typeof value === "string" && /(^|\.)(dataset|validation)$/.test(name)) return datasetName(value);
   if (typeof value === "string" && name === "trajectory" && kind !== "fetch") return trajectoryLink(value);
   return h("span", { class: "name" }, exact(value));
@@ -117,5 +153,6 @@ function exact(value) {
 
 export function params(run) {
   const rows = flatten(run.params ?? {});
-  return h("dl", { class: "params" }, rows.map(([name, value]) => h("div", {}, h("dt", {}, name), h("dd", {}, shown(run.kind, name, value)))));
+  return h("dl", { class: "params" }, rows.map(([name, value]) => h("div", {},
+    h("dt", {}, name), h("dd", {}, shown(run.kind, name, value)))));
 }

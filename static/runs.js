@@ -24,8 +24,11 @@ export async function trajectoryName(id) {
 export async function subject(run) {
   const given = run.params ?? {};
   if (typeof given.checkpoint === "string") return nameOf(given.checkpoint);
-  if (typeof given.from === "string" && typeof given.to === "string") return (await Promise.all([given.from, given.to].map(nameOf))).join(" → ");
-  const both = run.kind === "compare" ? given.checkpoints ?? [run.result?.a, run.result?.b].filter(Boolean).map((side) => side.checkpoint) : [];
+  if (typeof given.from === "string" && typeof given.to === "string") {
+    return (await Promise.all([given.from, given.to].map(nameOf))).join(" → ");
+  }
+  const sides = () => [run.result?.a, run.result?.b].filter(Boolean).map((side) => side.checkpoint);
+  const both = run.kind === "compare" ? given.checkpoints ?? sides() : [];
   if (both.length === 2) return (await Promise.all([...new Set(both)].map(nameOf))).join(" and ");
   if (run.kind === "compare") return "two runs";
   if (!given.trajectory && Array.isArray(given.checkpoints)) return plural(given.checkpoints.length, "checkpoint");
@@ -43,14 +46,17 @@ export function title(run) {
   const name = h("span", { class: "name" }, run.params?.checkpoint || run.params?.trajectory ? "…" : "");
   subject(run).then((text) => { name.textContent = text; });
   const how = methodOf(run);
-  return h("a", { href: runLink(run.id), class: "run-title" }, h("span", { class: "kind" }, run.kind), " ", name, how ? h("span", { class: "muted" }, ` ${how}`) : null);
+  return h("a", { href: runLink(run.id), class: "run-title" },
+    h("span", { class: "kind" }, run.kind), " ", name, how ? h("span", { class: "muted" }, ` ${how}`) : null);
 }
 
 export function progressText({ done, total, unit, eta_seconds: eta }, state = "running") {
   if (state === "queued") return "waiting for a worker";
   if (!total) return "starting";
   const left = eta === null || eta === undefined ? "" : ` · ${duration(eta)} to go`;
-  return unit === "byte" ? `${bytes(done)} of ${bytes(total)}${left}` : `${integer(done)} of ${plural(total, unit || "step")}${left}`;
+  const amount = unit === "byte" ? `${bytes(done)} of ${bytes(total)}`
+    : `${integer(done)} of ${plural(total, unit || "step")}`;
+  return `${amount}${left}`;
 }
 
 /* A bar and its words; update(progress, state) moves both. */
@@ -73,7 +79,8 @@ export function progressBar(run) {
 /* A section of runs in progress that is brought up to date in place: {node, show(runs, waiting), progress(run)}. */
 export function runningSection() {
   const items = h("ul", { class: "runs" }), note = h("p", { class: "muted waiting" });
-  const node = h("section", { class: "live", "aria-label": "Runs in progress", hidden: true }, h("h2", {}, "In progress"), items, note);
+  const node = h("section", { class: "live", "aria-label": "Runs in progress", hidden: true },
+    h("h2", {}, "In progress"), items, note);
   const rows = new Map();
   const show = (runs, waiting) => {
     node.hidden = runs.length === 0 && !waiting;

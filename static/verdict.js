@@ -1,5 +1,5 @@
-/* verdict.js: in sentences, why a checkpoint costs what it costs when it is quantized, and what can be done about it. Pure functions of
- * what was measured: no sentence without a number behind it. */
+/* verdict.js: in sentences, why a checkpoint costs what it costs when it is quantized, and what can be done about it.
+ * Pure functions of what was measured: no sentence without a number behind it. */
 import { FLAGS } from "./integrity.js";
 import { integer, isNumber, loss, percent, percentInterval, scientific } from "./format.js";
 import { attributionOf, finished, layerChanges, questionOf } from "./measurements.js";
@@ -12,7 +12,8 @@ function signed(share) {
   return `${share >= 0 ? "+" : "−"}${percent(Math.abs(share))}`;
 }
 
-/* The series of a curve that holds this run's point, and the place of its value among all of them, the greatest first. */
+/* The series of a curve that holds this run's point, and the place of its value among all of them, the greatest
+ * first. */
 export function placeOf(run, series) {
   for (const one of series) {
     if (!one.points.some((point) => point.run === run.id)) continue;
@@ -32,9 +33,10 @@ function rank({ place, of }) {
 function since(run, before, comparison) {
   if (!before || !isNumber(before.run.result.delta) || before.run.result.delta === 0) return null;
   const change = run.result.delta / before.run.result.delta - 1, paired = comparison?.delta;
-  const points = paired && isNumber(paired.difference) ? ` (difference ${percent(paired.difference)}${Array.isArray(paired.interval)
-    ? `, 95 % paired: ${percentInterval(...paired.interval)}` : ""})` : "";
-  const sure = Array.isArray(paired?.interval) && paired.interval[0] <= 0 && paired.interval[1] >= 0 ? ": within the noise of this evaluation" : "";
+  const interval = Array.isArray(paired?.interval) ? paired.interval : null;
+  const reach = interval ? `, 95 % paired: ${percentInterval(...interval)}` : "";
+  const points = paired && isNumber(paired.difference) ? ` (difference ${percent(paired.difference)}${reach})` : "";
+  const sure = interval && interval[0] <= 0 && interval[1] >= 0 ? ": within the noise of this evaluation" : "";
   return `Since ${before.name} it changed by ${signed(change)}${points}${sure}.`;
 }
 
@@ -52,7 +54,8 @@ function losses(run, before) {
   if (!then || ![then.loss_fp, then.loss_q, now.loss_fp, now.loss_q].every(isNumber)) return null;
   const full = now.loss_fp - then.loss_fp, quantized = now.loss_q - then.loss_q;
   const way = (difference) => `${difference < 0 ? "fell" : "rose"} by ${loss(Math.abs(difference))} nats`;
-  const gain = full < 0 && quantized > full ? ` Quantization takes ${full < 0 && quantized < 0 ? percent(1 - quantized / full) : "all"} of that gain.` : "";
+  const part = full < 0 && quantized < 0 ? percent(1 - quantized / full) : "all";
+  const gain = full < 0 && quantized > full ? ` Quantization takes ${part} of that gain.` : "";
   return `The full-precision loss ${way(full)} and the quantized loss ${way(quantized)}.${gain}`;
 }
 
@@ -70,30 +73,38 @@ function layers(run, before) {
   const known = (run.result.layers ?? []).filter((layer) => isNumber(layer.relative_error));
   if (!known.length) return null;
   const worst = [...known].sort((a, b) => b.relative_error - a.relative_error).slice(0, NAMED);
-  const risen = before?.run ? layerChanges(run, before.run).sort((a, b) => b.change - a.change).filter(({ change }) => change > 0)[0] : null;
-  return `Largest relative errors: ${worst.map(({ name, relative_error }) => `${name} (${percent(relative_error)})`).join(", ")}.`
+  const named = worst.map(({ name, relative_error: error }) => `${name} (${percent(error)})`);
+  const changes = before?.run ? layerChanges(run, before.run).sort((a, b) => b.change - a.change) : [];
+  const risen = changes.find(({ change }) => change > 0);
+  return `Largest relative errors: ${named.join(", ")}.`
     + (risen ? ` ${risen.name} rose most, from ${percent(risen.before)}.` : "");
 }
 
 function units(attribution) {
   if (!attribution) return null;
-  const worst = attribution.result.units.filter((unit) => isNumber(unit.alone.delta)).sort((a, b) => b.alone.delta - a.alone.delta).slice(0, NAMED);
-  return worst.length ? `Quantized alone, these cost most: ${worst.map((unit) => `${unit.name} (ΔQL ${percent(unit.alone.delta)})`).join(", ")}.` : null;
+  const known = attribution.result.units.filter((unit) => isNumber(unit.alone.delta));
+  const worst = known.sort((a, b) => b.alone.delta - a.alone.delta).slice(0, NAMED);
+  const named = worst.map((unit) => `${unit.name} (ΔQL ${percent(unit.alone.delta)})`);
+  return named.length ? `Quantized alone, these cost most: ${named.join(", ")}.` : null;
 }
 
-/* Sentences; the first says how bad it is. `before`: {name, checkpoint, run, runs} of the checkpoint before, or null. */
+/* Sentences; the first says how bad it is. `before`: {name, checkpoint, run, runs} of the checkpoint before, or
+ * null. */
 export function reasons({ run, checkpoint, place, before, comparison, runs, flags, evaluation }) {
   if (!run) return [];
-  const interval = Array.isArray(run.result.delta_interval) ? ` (95 %: ${percentInterval(...run.result.delta_interval)})` : "";
+  const { delta, delta_interval: bounds } = run.result;
+  const interval = Array.isArray(bounds) ? ` (95 %: ${percentInterval(...bounds)})` : "";
+  const ranked = place ? `: ${rank(place)}` : "";
   return [
-    `ΔQL is ${percent(run.result.delta)}${interval} with ${methodIn(run.params.method)} on ${evaluation}${place ? `: ${rank(place)}` : ""}.`,
+    `ΔQL is ${percent(delta)}${interval} with ${methodIn(run.params.method)} on ${evaluation}${ranked}.`,
     ...(flags ?? []).map((flag) => `Integrity: it ${FLAGS[flag]?.[1] ?? flag}.`),
-    since(run, before?.run ? before : null, comparison), rates(checkpoint, before), losses(run, before), curvature(runs, before),
-    layers(run, before), units(attributionOf(runs)),
+    since(run, before?.run ? before : null, comparison), rates(checkpoint, before), losses(run, before),
+    curvature(runs, before), layers(run, before), units(attributionOf(runs)),
   ].filter(Boolean);
 }
 
-/* The point of least quantized loss on this run's own series, as {point, own}; null when it was not measured elsewhere. */
+/* The point of least quantized loss on this run's own series, as {point, own}; null when it was not measured
+ * elsewhere. */
 export function bestOf(run, lossSeries) {
   const series = lossSeries.find((one) => one.points.some((point) => point.run === run.id));
   const points = (series?.points ?? []).filter((point) => isNumber(point.y));
@@ -102,11 +113,14 @@ export function bestOf(run, lossSeries) {
   return { point: best, own: points.find((point) => point.run === run.id) };
 }
 
-/* Another quantization of this checkpoint on the same evaluation that loses less without more bits; null when there is none. */
+/* Another quantization of this checkpoint on the same evaluation that loses less without more bits; null when there is
+ * none. */
 export function cheaper(run, runs) {
-  const same = finished(runs).filter((other) => other.kind === "quantize" && other.id !== run.id && isNumber(other.result.delta)
-    && other.result.protocol_id === run.result.protocol_id && other.result.delta < run.result.delta);
+  const same = finished(runs).filter((other) => other.kind === "quantize" && other.id !== run.id
+    && isNumber(other.result.delta) && other.result.protocol_id === run.result.protocol_id
+    && other.result.delta < run.result.delta);
   const free = same.filter((other) => other.result.bits_per_weight <= run.result.bits_per_weight * 1.005);
-  const least = (list) => list.reduce((most, other) => (most === null || other.result.delta < most.result.delta ? other : most), null);
+  const lesser = (most, other) => (most === null || other.result.delta < most.result.delta ? other : most);
+  const least = (list) => list.reduce(lesser, null);
   return least(free) ?? least(same);
 }

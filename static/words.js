@@ -1,19 +1,25 @@
-/* words.js: what a run was measured on and calibrated with, in words. References in parameters are ids; names come from the API. */
+/* words.js: what a run was measured on and calibrated with, in words. References in parameters are ids; names come from
+ * the API. */
 import { dataset } from "./api.js";
 import { integer, isNumber, method as methodWords, plural } from "./format.js";
 
 const METHOD_SEEN = new Set(["name", "bits", "group_size", "recipe"]);
 /* Of methods, as the API has them: what equals its default needs no word. */
 const METHOD_DEFAULTS = {
-  sym: true, desc_act: false, act_group_aware: true, rotation: "none", rotation_seed: 0, keep_outliers: 0, activation_bits: null,
-  embedding_bits: null, lm_head_bits: null,
+  sym: true, desc_act: false, act_group_aware: true, rotation: "none", rotation_seed: 0, keep_outliers: 0,
+  activation_bits: null, embedding_bits: null, lm_head_bits: null,
 };
 
 /* "gptq 3-bit g128, rotation hadamard": the method with what differs from its defaults. */
 export function methodIn(given) {
   if (!given) return "full precision";
-  const more = Object.entries(given).filter(([name, value]) => !METHOD_SEEN.has(name) && name in METHOD_DEFAULTS && value !== METHOD_DEFAULTS[name]
-    && value !== null).map(([name, value]) => `${name.replace(/_/g, " ")} ${value === true ? "" : value === false ? "off" : value}`.trim());
+  const differs = ([name, value]) => !METHOD_SEEN.has(name) && name in METHOD_DEFAULTS
+    && value !== METHOD_DEFAULTS[name] && value !== null;
+  const said = ([name, value]) => {
+    const setting = value === true ? "" : value === false ? "off" : value;
+    return `${name.replace(/_/g, " ")} ${setting}`.trim();
+  };
+  const more = Object.entries(given).filter(differs).map(said);
   const overrides = given.overrides?.length ? [plural(given.overrides.length, "override")] : [];
   return [methodWords(given), ...more, ...overrides].join(", ");
 }
@@ -24,8 +30,10 @@ async function nameOf(id) {
 
 /* "194 sequences of 128 tokens"; what is not limited is counted by the result, where that is known. */
 function amount({ sequence_length: length, max_sequences: most, packing }, counted) {
-  const count = isNumber(counted) ? plural(counted, "sequence") : isNumber(most) ? `at most ${plural(most, "sequence")}` : "all sequences";
-  return `${count}${isNumber(length) ? ` of ${integer(length)} tokens` : ""}${packing === "documents" ? ", documents apart" : ""}`;
+  const limit = isNumber(most) ? `at most ${plural(most, "sequence")}` : "all sequences";
+  const count = isNumber(counted) ? plural(counted, "sequence") : limit;
+  const size = isNumber(length) ? ` of ${integer(length)} tokens` : "";
+  return `${count}${size}${packing === "documents" ? ", documents apart" : ""}`;
 }
 
 async function spoken(given, counted, more = []) {

@@ -1,5 +1,5 @@
-/* worst_tokens.js: which predictions lost most, where a run left the losses of every token: sequence, position, both losses, and the losses
- * around. */
+/* worst_tokens.js: which predictions lost most, where a run left the losses of every token: sequence, position, both
+ * losses, and the losses around. */
 import { at, send } from "./api.js";
 import { fill, h } from "./dom.js";
 import { bytes, integer, loss, scientific } from "./format.js";
@@ -13,7 +13,8 @@ const MOST = 50, AROUND = 12;
 export function readNpy(buffer) {
   const view = new DataView(buffer), magic = String.fromCharCode(...new Uint8Array(buffer, 0, 6));
   if (magic !== "\x93NUMPY") throw new Error("this is no file in NumPy's format");
-  const wide = view.getUint8(6) > 1, length = wide ? view.getUint32(8, true) : view.getUint16(8, true), start = (wide ? 12 : 10) + length;
+  const wide = view.getUint8(6) > 1, length = wide ? view.getUint32(8, true) : view.getUint16(8, true);
+  const start = (wide ? 12 : 10) + length;
   const header = new TextDecoder().decode(new Uint8Array(buffer, wide ? 12 : 10, length));
   if (!header.includes("'<f4'")) throw new Error(`float32 was expected, found ${header}`);
   return new Float32Array(buffer.slice(start));
@@ -56,37 +57,66 @@ export function worstTokens({ full, quantized, kl }, tokens) {
       if (starts[middle] <= place) low = middle;
       else high = middle - 1;
     }
-    const { start: begin, end, sequence } = sequences[low], from = Math.max(begin, place - AROUND), to = Math.min(end, place + AROUND + 1);
+    const { start: begin, end, sequence } = sequences[low];
+    const from = Math.max(begin, place - AROUND), to = Math.min(end, place + AROUND + 1);
     const around = (values) => Array.from(values.slice(from, to), (y, index) => ({ x: from + index - place, y }));
-    return { sequence, position: place - begin + 1, full: full[place], quantized: quantized?.[place] ?? null, rise: rise[place], kl: kl?.[place] ?? null, before: around(full), after: quantized ? around(quantized) : [] };
+    return {
+      sequence, position: place - begin + 1, full: full[place], quantized: quantized?.[place] ?? null,
+      rise: rise[place], kl: kl?.[place] ?? null, before: around(full), after: quantized ? around(quantized) : [],
+    };
   });
 }
 
 function columnsOf(paired) {
-  const number = (label, field, show = loss) => ({ label, numeric: true, value: (row) => row[field], cell: (row) => show(row[field]) });
+  const number = (label, field, show = loss) => ({
+    label, numeric: true, value: (row) => row[field], cell: (row) => show(row[field]),
+  });
+  const curves = ({ before, after }) => [
+    { points: before, bits: 4 }, ...(after.length ? [{ points: after, bits: 3 }] : []),
+  ];
+  const more = [
+    number("Quantized (nats)", "quantized"), number("Rise (nats)", "rise"), number("KL (nats)", "kl", scientific),
+  ];
   return [
-    { label: "Sequence", numeric: true, value: (row) => row.sequence, cell: (row) => integer(row.sequence) }, { label: "Token", numeric: true, value: (row) => row.position, cell: (row) => integer(row.position) },
-    number(paired ? "Full precision (nats)" : "Loss (nats)", "full"), ...(paired ? [number("Quantized (nats)", "quantized"), number("Rise (nats)", "rise"), number("KL (nats)", "kl", scientific)] : []),
-    { label: `Losses ${AROUND} tokens before and after`, cell: (row) => h("span", { class: "line c0" }, sparkline([{ points: row.before, bits: 4 }, ...(row.after.length ? [{ points: row.after, bits: 3 }] : [])], "currentColor", "losses of the tokens around")) },
+    number("Sequence", "sequence", integer), number("Token", "position", integer),
+    number(paired ? "Full precision (nats)" : "Loss (nats)", "full"), ...(paired ? more : []),
+    {
+      label: `Losses ${AROUND} tokens before and after`,
+      cell: (row) => h("span", { class: "line c0" },
+        sparkline(curves(row), "currentColor", "losses of the tokens around")),
+    },
   ];
 }
 
-const FILES = { full: ["token_losses_fp.npy", "token_losses.npy"], quantized: ["token_losses_q.npy"], kl: ["token_kl.npy"] };
+const FILES = {
+  full: ["token_losses_fp.npy", "token_losses.npy"], quantized: ["token_losses_q.npy"], kl: ["token_kl.npy"],
+};
 
 /* null unless the run left such files; they may be large, so they are read on demand. */
 export function tokensSection(run, artifacts, signal) {
-  const found = Object.fromEntries(Object.entries(FILES).map(([what, names]) => [what, artifacts.find((item) => names.includes(item.name)) ?? null]));
+  const fileOf = (names) => artifacts.find((item) => names.includes(item.name)) ?? null;
+  const found = Object.fromEntries(Object.entries(FILES).map(([what, names]) => [what, fileOf(names)]));
   if (!found.full || !artifacts.some((item) => item.name === "losses.csv")) return null;
   const place = h("div"), size = Object.values(found).filter(Boolean).reduce((sum, item) => sum + item.bytes, 0);
-  const fetched = async (name) => (await send("GET", at("runs", run.id, "artifacts", name), { accept: "*/*", signal })).arrayBuffer();
+  const fetched = async (name) => {
+    const answer = await send("GET", at("runs", run.id, "artifacts", name), { accept: "*/*", signal });
+    return answer.arrayBuffer();
+  };
   const show = async () => {
     fill(place, h("p", { class: "muted" }, "Reading …"));
     try {
-      const [csv, ...arrays] = await Promise.all([fetched("losses.csv"), ...Object.values(found).map((item) => (item ? fetched(item.name).then(readNpy) : null))]);
-      const [full, quantized, kl] = arrays, rows = worstTokens({ full, quantized, kl }, readSequences(new TextDecoder().decode(csv)));
-      fill(place, dataTable({ caption: "Predictions that lost most", className: "layers", sortable: true, rows, columns: columnsOf(Boolean(quantized)) }),
-        h("p", { class: "muted caption" }, `The ${integer(rows.length)} predictions that ${quantized ? "quantization made worse most" : "cost most"}; tokens count from 0 in their sequence. ${quantized ? "Solid: full precision, dashed: quantized." : ""}`));
+      const losses = (item) => (item ? fetched(item.name).then(readNpy) : null);
+      const [csv, ...arrays] = await Promise.all([fetched("losses.csv"), ...Object.values(found).map(losses)]);
+      const [full, quantized, kl] = arrays, tokens = readSequences(new TextDecoder().decode(csv));
+      const rows = worstTokens({ full, quantized, kl }, tokens), columns = columnsOf(Boolean(quantized));
+      const words = `The ${integer(rows.length)} predictions that ${quantized ? "quantization made worse most"
+        : "cost most"}; tokens count from 0 in their sequence. `;
+      fill(place,
+        dataTable({ caption: "Predictions that lost most", className: "layers", sortable: true, rows, columns }),
+        h("p", { class: "muted caption" }, words + (quantized ? "Solid: full precision, dashed: quantized." : "")));
     } catch (error) { if (!signal.aborted) fill(place, failure(error)); }
   };
-  return h("section", { "aria-label": "Worst tokens" }, h("h2", {}, "Worst tokens"), h("p", {}, h("button", { type: "button", id: "worst-tokens", events: { click: show } }, `Find them (${bytes(size)})`)), place);
+  const button = { type: "button", id: "worst-tokens", events: { click: show } };
+  return h("section", { "aria-label": "Worst tokens" },
+    h("h2", {}, "Worst tokens"), h("p", {}, h("button", button, `Find them (${bytes(size)})`)), place);
 }
