@@ -8,7 +8,8 @@ def service(tmp_path_factory):
     if not BINARY.exists():
         pytest.skip("build/deltaq is not built")
     # Nothing here reaches for the real hub; test_hub.py has a stand-in for it.
-    service = Service(tmp_path_factory.mktemp("deltaq"), "--threads", "1", environment={"HF_ENDPOINT": "http://127.0.0.1:9"})
+    service = Service(tmp_path_factory.mktemp("deltaq"), "--threads", "1",
+                      environment={"HF_ENDPOINT": "http://127.0.0.1:9"})
     yield service
     assert service.stop() == 0
 

@@ -95,7 +95,8 @@ def problem(answer, status, code):
 class Events:
     def __init__(self, server, topic, last=None):
         self.client = server.connect()
-        head = f"GET /v1/events/{topic} HTTP/1.1\r\nHost: {server.host}\r\n" + (f"Last-Event-ID: {last}\r\n" if last else "") + "\r\n"
+        head = (f"GET /v1/events/{topic} HTTP/1.1\r\nHost: {server.host}\r\n"
+                + (f"Last-Event-ID: {last}\r\n" if last else "") + "\r\n")
         self.client.sendall(head.encode())
         self.data = b""
 

@@ -12,8 +12,9 @@ class Gate:
         self.environment = {"DELTAQ_TEST_GATE": str(directory)}
 
     def hold(self, kind, done, unit="*", lease=1, also=False):
-        """From now on runs of that kind (or the run of that id) are held when `done` units are done; what was held elsewhere goes on,
-        unless `also`. `lease`: 1 is the first worker that has the run and 2 the next; "*" is each of them."""
+        """From now on runs of that kind (or the run of that id) are held when `done` units are done; what was held
+        elsewhere goes on, unless `also`. `lease`: 1 is the first worker that has the run
+        and 2 the next; "*" is each of them."""
         new, line = self.directory / "new", f"{kind} {lease} {unit} {done}\n"
         new.write_text((self.hold_file.read_text() if also else "") + line)
         os.rename(new, self.hold_file)
@@ -40,8 +41,8 @@ class Gate:
         return int(text) if text.endswith("\n") else None
 
     def wait(self, run, lease=1, limit=300, watch=lambda: None):
-        """Until it is held where hold() says; gives what it had done. `watch` is called meanwhile, and raises when that can no longer
-        come about."""
+        """Until it is held where hold() says; gives what it had done. `watch` is called meanwhile,
+        and raises when that can no longer come about."""
         wanted, end = self.done.get(str(lease), self.done.get("*", 0)), time.monotonic() + limit
         while (done := self.reported(run, lease)) is None or done < wanted:
             watch()

@@ -9,59 +9,49 @@ import schemathesis
 # Operation; pointer; detail; why no schema can say it. All of a refusal's faults must stand here.
 REFUSALS = [
     ("POST /v1/(runs|sweeps|tokenize|checkpoints|gates)", "",
-     "no (checkpoint|dataset|trajectory) |more than one checkpoint",
-     "what is registered is not in a schema"),
+     "no (checkpoint|dataset|trajectory) |more than one checkpoint", "what is registered is not in a schema"),
     ("POST", "", "no such file or directory below the server's roots", "nor is what lies on the server's disk"),
-    ("POST /v1/(tokenize|checkpoints)", "/(tokenizer|source)/path$",
-     r".*: byte \d+: |not a file of weights",
+    ("POST /v1/(tokenize|checkpoints)", "/(tokenizer|source)/path$", r".*: byte \d+: |not a file of weights",
      "nor what the files there hold"),
     ("POST .*/scan", "/path$", "no checkpoint below it", "likewise"),
-    ("(GET|POST) .*/discover", "/repo$",
-     r"\S+: (the hub wants a token|no such repository)|none of its revisions",
+    ("(GET|POST) .*/discover", "/repo$", r"\S+: (the hub wants a token|no such repository)|none of its revisions",
      "nor what the hub has"),
-    ("GET /v1/checkpoints/{checkpoint}/tensors", "",
-     "the files of checkpoint .* are not here: fetch them first",
+    ("GET /v1/checkpoints/{checkpoint}/tensors", "", "the files of checkpoint .* are not here: fetch them first",
      "nor what was fetched"),
     ("POST /v1/tokens", "", "no Idempotency-Key here", "no schema forbids a header that every POST may have"),
     ("POST", "", "this Idempotency-Key came before with another request", "nor which keys were used"),
-    ("POST /v1/checkpoints", "/source/(path|revision)$",
-     "is missing|either a path or a repo|goes with repo",
+    ("POST /v1/checkpoints", "/source/(path|revision)$", "is missing|either a path or a repo|goes with repo",
      "rules over several fields are not in the tables"),
     ("POST /v1/datasets", "/(path|format|field|dtype|add_special_tokens)$",
-     "give either path|is missing|goes with path|means nothing for",
-     "likewise"),
+     "give either path|is missing|goes with path|means nothing for", "likewise"),
     ("POST /v1/tokenize", "/checkpoint$", "give either checkpoint or tokenizer", "likewise"),
     ("POST /v1/runs", "/params/(checkpoints|trajector(y|ies)|weights|windows?|previous|range|files|calibration_draws)$",
      r"is missing: give|exclude|must (have one weight|not sum|ascend|be null in)|"
      r"trajectories are matched|ha(s|ve) \d+ checkpoint|no place has|\d+ is more than|"
-     r"is the checkpoint itself|their names have more",
-     "likewise"),
+     r"is the checkpoint itself|their names have more", "likewise"),
     ("POST /v1/runs", "/params/per_token$", "every calibration draw has tokens of its own", "likewise"),
-    ("POST /v1/runs", "/params/(.*/)?(calibration|evaluation|method)$",
-     "is (for a|of no use without)|is missing: ",
+    ("POST /v1/runs", "/params/(.*/)?(calibration|evaluation|method)$", "is (for a|of no use without)|is missing: ",
      "likewise"),
     ("POST /v1/runs", "/method/", "unknown field; known here: name|stands beside a name",
      "the fields beside a recipe are those of the method that it names"),
     ("POST /v1/runs", "sequence_length$", r"\d+ is above the model's|text packed as blocks needs a length",
      "what was registered"),
-    ("POST /v1/sweeps", "/(base|grid|standing)(/|$)",
-     "",
+    ("POST /v1/sweeps", "/(base|grid|standing)(/|$)", "",
      "the parameters of a sweep's runs are checked once they are multiplied out"),
     ("POST /v1/gates", r"/rules/\d+",
-     "give |either a metric|is missing: |means nothing for|no measured number|unknown; known here|must be a single value",
+     "give |either a metric|is missing: |means nothing for|no measured number|"
+     "unknown; known here|must be a single value",
      "rules over several fields are not in the tables, nor are metrics and fields of methods in those of gates"),
     ("GET /v1/gates/{gate}/verdict", "/checkpoint$", "is one of trajectory", "what is registered is not in a schema"),
     ("POST /v1/webhooks", "/url$",
      "must be an address|must begin with|names no host|may hold no|is an address of this machine",
      "no short pattern says what an address is"),
-    ("POST|PATCH", "",
-     r"line \d+, column \d+: too big (negative )?integer",
+    ("POST|PATCH", "", r"line \d+, column \d+: too big (negative )?integer",
      "integers of free objects have 64 bits, as openapi.yaml says at its top"),
     ("GET /v1/measurements", "/fields$", "no column ", "the metrics that there are make the columns"),
     ("POST", "", r"must have at most \d+ bytes", "JSON Schema counts characters; columns and paths have bytes"),
     ("", "/trajectory$|^$", "must have 1 to 200 bytes", "likewise"),
-    ("(GET|POST)", "/repo$",
-     "must be the name of a repository",
+    ("(GET|POST)", "/repo$", "must be the name of a repository",
      "a part has at most 96 characters: a look ahead, which not all tools have"),
     ("GET", "/created_(from|to)$", "expected a day", "months have 28 to 31 days, and no time is before 1970"),
     ("GET", "/sort$", "goes with trajectory", "a schema of one field knows no other"),
@@ -85,7 +75,8 @@ def is_right(operation, pointer, detail):
 
 @schemathesis.hook
 def before_call(context, case, kwargs):
-    """`wait` does what it says; a second of it is as good as a minute. The stream of all changes has no end of its own."""
+    """`wait` does what it says; a second of it is as good as a minute.
+    The stream of all changes has no end of its own."""
     if case.operation.path == "/v1/events" and (case.query or {}).get("follow", True) in (True, "true"):
         case.query = {**(case.query or {}), "follow": "false"}
     wait = (case.query or {}).get("wait")

@@ -1,8 +1,9 @@
-"""A stand-in for the hub: the part of its HTTP interface that deltaq speaks, and the ways in which the real one and the network fail.
+"""A stand-in for the hub: the part of its HTTP interface that deltaq speaks,
+and the ways in which the real one and the network fail.
 
-Two servers: the hub itself, and the store of large files that it redirects to, on another address. Small files are redirected within the
-hub first, large ones to a signed address at the store, as the real one does. Every request is remembered, and so is a token that
-reaches the store."""
+Two servers: the hub itself, and the store of large files that it redirects to, on another address. Small files are
+redirected within the hub first, large ones to a signed address at the store, as the real one does. Every request is
+remembered, and so is a token that reaches the store."""
 
 import contextlib
 import hashlib
@@ -25,8 +26,8 @@ def git_hash(data):
 
 
 class Rule:
-    """Does `what` to the next `times` requests whose path and range match `pattern` and `ranges` (regular expressions), at `server` ("hub"
-    or "store")."""
+    """Does `what` to the next `times` requests whose path and range match `pattern` and `ranges` (regular expressions),
+    at `server` ("hub" or "store")."""
 
     def __init__(self, server, pattern, what, times=1, ranges="", **details):
         self.server, self.pattern, self.what, self.times, self.details = server, pattern, what, times, details
@@ -45,7 +46,8 @@ class StandIn:
         self.url, self.store_url = (f"http://{s.server_address[0]}:{s.server_address[1]}" for s in self.servers)
 
     def listen(self, host, role):
-        server = http.server.ThreadingHTTPServer((host, 0), type("Handler", (Handler,), {"stand_in": self, "role": role}))
+        server = http.server.ThreadingHTTPServer((host, 0),
+                                                 type("Handler", (Handler,), {"stand_in": self, "role": role}))
         server.daemon_threads = True
         threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         return server
@@ -60,7 +62,8 @@ class StandIn:
     # What is on it.
     def add(self, repo, revision, files, tag=False, token=None, gated=False):
         """`files`: path -> bytes. The commit is a hash of them. Answers the commit."""
-        commit = hashlib.sha1(json.dumps({p: sha256(d) for p, d in sorted(files.items())}).encode() + repo.encode()).hexdigest()
+        commit = hashlib.sha1(json.dumps({p: sha256(d) for p, d in sorted(files.items())}).encode()
+                              + repo.encode()).hexdigest()
         entry = self.repos.setdefault(repo, {"branches": {}, "tags": {}, "commits": {}, "token": token, "gated": gated})
         entry["commits"][commit] = dict(files)
         entry["tags" if tag else "branches"][revision] = commit
@@ -92,7 +95,8 @@ class StandIn:
     def rule_for(self, server, path, range_asked):
         with self.lock:
             for rule in self.rules:
-                if rule.server == server and rule.times > 0 and re.search(rule.pattern, path) and re.search(rule.ranges, range_asked or ""):
+                if (rule.server == server and rule.times > 0 and re.search(rule.pattern, path)
+                    and re.search(rule.ranges, range_asked or "")):
                     rule.times -= 1
                     return rule
         return None
@@ -115,8 +119,9 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def do_GET(self):
         authorization = self.headers.get("Authorization")
         with self.stand_in.lock:
-            self.stand_in.requests.append({"server": self.role, "path": self.path, "token": authorization, "range": self.headers.get("Range"),
-                                           "agent": self.headers.get("User-Agent"), "encoding": self.headers.get("Accept-Encoding")})
+            self.stand_in.requests.append({"server": self.role, "path": self.path, "token": authorization,
+                                           "range": self.headers.get("Range"), "agent": self.headers.get("User-Agent"),
+                                           "encoding": self.headers.get("Accept-Encoding")})
         self.rule = self.stand_in.rule_for(self.role, self.path, self.headers.get("Range"))
         with contextlib.suppress(BrokenPipeError, ConnectionResetError):
             try:
@@ -164,7 +169,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         return repo
 
     def commit(self, repo, revision):
-        commit = repo["branches"].get(revision) or repo["tags"].get(revision) or (revision if revision in repo["commits"] else None)
+        commit = (repo["branches"].get(revision) or repo["tags"].get(revision)
+                  or (revision if revision in repo["commits"] else None))
         if commit is None:
             raise Refusal(404, "RevisionNotFound", f"Invalid rev id: {revision}")
         return commit
@@ -179,9 +185,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def api(self, name, verb, revision, query):
         repo = self.repo(name)
         if verb == "refs":
-            document = {kind: [{"name": n, "ref": f"refs/{'heads' if kind == 'branches' else 'tags'}/{n}", "targetCommit": c}
-                               for n, c in repo[kind].items()] for kind in ("branches", "tags")}
-            return self.json({**document, "converts": [{"name": "parquet", "ref": "refs/convert/parquet", "targetCommit": "0" * 40}]})
+            document = {kind: [{"name": n, "ref": f"refs/{'heads' if kind == 'branches' else 'tags'}/{n}",
+                                "targetCommit": c} for n, c in repo[kind].items()] for kind in ("branches", "tags")}
+            return self.json({**document, "converts": [{"name": "parquet", "ref": "refs/convert/parquet",
+                                                        "targetCommit": "0" * 40}]})
         commit = self.commit(repo, revision)
         files = repo["commits"][commit]
         if verb == "revision":
@@ -193,8 +200,10 @@ class Handler(http.server.BaseHTTPRequestHandler):
             folders.update("/".join(parents[: i + 1]) for i in range(len(parents)))
             entry = {"type": "file", "oid": git_hash(data), "size": len(data), "path": path}
             if len(data) > LARGE:
-                pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n" % (sha256(data).encode(), len(data))
-                entry.update(oid=git_hash(pointer), lfs={"oid": sha256(data), "size": len(data), "pointerSize": len(pointer)})
+                pointer = b"version https://git-lfs.github.com/spec/v1\noid sha256:%s\nsize %d\n" % (
+                    sha256(data).encode(), len(data))
+                entry.update(oid=git_hash(pointer),
+                             lfs={"oid": sha256(data), "size": len(data), "pointerSize": len(pointer)})
             entries.append(entry)
         entries = [{"type": "directory", "oid": "0" * 40, "size": 0, "path": f} for f in sorted(folders)] + entries
         if query.get("recursive") != "true":
@@ -203,11 +212,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
         headers = {}
         if begin + self.stand_in.page < len(entries):
             # the real hub names itself here, whatever endpoint was asked
-            headers["Link"] = f'<https://huggingface.co/api/models/{name}/tree/{commit}?recursive={query.get("recursive")}&cursor={begin + self.stand_in.page}>; rel="next"'
+            headers["Link"] = (
+                f'<https://huggingface.co/api/models/{name}/tree/{commit}'
+                f'?recursive={query.get("recursive")}&cursor={begin + self.stand_in.page}>; rel="next"')
         return self.json(entries[begin : begin + self.stand_in.page], headers)
 
     def json(self, document, headers=None):
-        self.answer(200, json.dumps(document).encode(), {"Content-Type": "application/json; charset=utf-8", **(headers or {})})
+        self.answer(200, json.dumps(document).encode(),
+                    {"Content-Type": "application/json; charset=utf-8", **(headers or {})})
 
     def resolve(self, name, revision, escaped):
         commit, data = self.file(name, revision, urllib.parse.unquote(escaped))
@@ -215,7 +227,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
         if self.rule and self.rule.what == "headers":
             headers.update(self.rule.details["headers"])
         if len(data) <= LARGE:
-            return self.answer(307, b"", {**headers, "Location": f"/api/resolve-cache/models/{name}/{commit}/{escaped}"})
+            return self.answer(307, b"",
+                               {**headers, "Location": f"/api/resolve-cache/models/{name}/{commit}/{escaped}"})
         signature = sha256(f"{data[:64]}{time.monotonic_ns()}".encode())[:16]
         self.stand_in.signatures.add(signature)
         self.answer(302, b"", {"X-Linked-Etag": f'"{sha256(data)}"', "X-Linked-Size": str(len(data)), **headers,

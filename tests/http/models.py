@@ -7,8 +7,10 @@ import struct
 import numpy
 
 LLAMA = {
-    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 32, "intermediate_size": 64, "num_hidden_layers": 2,
-    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256, "max_position_embeddings": 64, "rms_norm_eps": 1e-5,
+    "architectures": ["LlamaForCausalLM"], "model_type": "llama", "hidden_size": 32, "intermediate_size": 64,
+    "num_hidden_layers": 2,
+    "num_attention_heads": 4, "num_key_value_heads": 2, "vocab_size": 256, "max_position_embeddings": 64,
+    "rms_norm_eps": 1e-5,
     "rope_theta": 10000.0, "tie_word_embeddings": False, "hidden_act": "silu",
 }
 
@@ -34,9 +36,9 @@ def tensors_of(config, seed):
     tensors = {"model.embed_tokens.weight": matrix(vocabulary, width)}
     for layer in range(config["num_hidden_layers"]):
         at = f"model.layers.{layer}."
-        shapes = {"self_attn.q_proj": (width, width), "self_attn.k_proj": (keys, width), "self_attn.v_proj": (keys, width),
-                  "self_attn.o_proj": (width, width), "mlp.gate_proj": (middle, width), "mlp.up_proj": (middle, width),
-                  "mlp.down_proj": (width, middle)}
+        shapes = {"self_attn.q_proj": (width, width), "self_attn.k_proj": (keys, width),
+                  "self_attn.v_proj": (keys, width), "self_attn.o_proj": (width, width),
+                  "mlp.gate_proj": (middle, width), "mlp.up_proj": (middle, width), "mlp.down_proj": (width, middle)}
         tensors.update({f"{at}{name}.weight": matrix(*shape) for name, shape in shapes.items()})
         for name in ("input_layernorm", "post_attention_layernorm"):
             tensors[f"{at}{name}.weight"] = numpy.ones(width, numpy.float32)
@@ -57,10 +59,12 @@ def byte_tokenizer():
             extra += 1
     level = {"type": "ByteLevel", "add_prefix_space": False, "trim_offsets": True, "use_regex": True}
     return {
-        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None, "pre_tokenizer": level,
+        "version": "1.0", "truncation": None, "padding": None, "added_tokens": [], "normalizer": None,
+        "pre_tokenizer": level,
         "post_processor": None, "decoder": level,
-        "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None, "end_of_word_suffix": None,
-                  "fuse_unk": False, "byte_fallback": False, "vocab": {alphabet[b]: b for b in range(256)}, "merges": []},
+        "model": {"type": "BPE", "dropout": None, "unk_token": None, "continuing_subword_prefix": None,
+                  "end_of_word_suffix": None, "fuse_unk": False, "byte_fallback": False,
+                  "vocab": {alphabet[b]: b for b in range(256)}, "merges": []},
     }
 
 

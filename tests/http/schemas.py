@@ -13,7 +13,8 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OPENAPI = ROOT / "openapi.yaml"
-MARK = "    # From here on made from the tables of parameters and results by tests/http/schemas.py --write; do not edit.\n"
+MARK = ("    # From here on made from the tables of parameters and results by tests/http/schemas.py --write; "
+        "do not edit.\n")
 WIDTH = 132
 
 
@@ -22,7 +23,8 @@ def of_binary(binary) -> dict:
 
 
 def flow(node) -> str:
-    return yaml.safe_dump(node, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True).removesuffix("\n...\n").strip()
+    return yaml.safe_dump(node, default_flow_style=True, sort_keys=False, width=10**6,
+                          allow_unicode=True).removesuffix("\n...\n").strip()
 
 
 def lines_of(node, indent=""):

@@ -42,16 +42,19 @@ def resolve(node):
 
 def check_against_openapi(method, path, answer):
     template = template_of(path)
-    if template is None or method not in ("GET", "POST", "PATCH", "DELETE") or method.lower() not in OPENAPI["paths"][template]:
+    if (template is None or method not in ("GET", "POST", "PATCH", "DELETE")
+        or method.lower() not in OPENAPI["paths"][template]):
         assert answer.status >= 400 or not path.startswith("/v1"), f"{method} {path} is not in openapi.yaml"
         return
     responses = OPENAPI["paths"][template][method.lower()]["responses"]
     declared = resolve(responses.get(str(answer.status)) or responses["default"])
-    assert str(answer.status) in responses or answer.status >= 400, f"{method} {path}: {answer.status} is not in openapi.yaml"
+    assert str(answer.status) in responses or answer.status >= 400, (
+        f"{method} {path}: {answer.status} is not in openapi.yaml")
     if answer.status == 304 or not answer.body:
         return
     kind = answer.headers.get_content_type()
-    assert kind in declared["content"] or "application/octet-stream" in declared["content"], f"{method} {path}: {kind} is not declared"
+    assert kind in declared["content"] or "application/octet-stream" in declared["content"], (
+        f"{method} {path}: {kind} is not declared")
     schema = declared["content"].get(kind, {}).get("schema")
     if schema and kind.endswith("json") and kind != "application/x-ndjson":  # a line for each document
         validator = jsonschema.Draft202012Validator({**schema, "components": OPENAPI["components"]})
@@ -85,9 +88,11 @@ class Service:
         self.start()
 
     def start(self):
-        command = [BINARY, "serve", "--listen", "127.0.0.1:0", "--data-dir", self.data, "--root", self.files, *self.options]
+        command = [BINARY, "serve", "--listen", "127.0.0.1:0", "--data-dir", self.data, "--root", self.files,
+                   *self.options]
         with open(self.log, "ab") as log:
-            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log, env=self.environment, text=True)
+            self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log,
+                                            env=self.environment, text=True)
         line = self.process.stdout.readline()
         assert line.startswith("deltaq listening on "), self.log.read_text()
         self.url = line.split()[-1]
@@ -102,7 +107,8 @@ class Service:
 
     def workers(self):
         """The pids of its worker processes."""
-        found = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(self.process.pid)], capture_output=True, text=True).stdout
+        found = subprocess.run(["ps", "-o", "pid=,args=", "--ppid", str(self.process.pid)], capture_output=True,
+                               text=True).stdout
         return [int(line.split()[0]) for line in found.splitlines() if " worker " in line]
 
     def request(self, method, path, body=None, headers=None):
@@ -125,7 +131,8 @@ class Service:
             connection.close()
         if answer.status >= 400:
             assert answer.headers.get_content_type() == "application/problem+json", answer.body
-            assert str(self.files) not in answer.body.decode() and str(self.data) not in answer.body.decode(), answer.body
+            assert str(self.files) not in answer.body.decode() and str(self.data) not in answer.body.decode(), (
+                answer.body)
         check_against_openapi(method, path, answer)
         return answer
 
@@ -137,7 +144,8 @@ class Service:
 
     # What most tests need first.
     def checkpoint(self, path, trajectory, name, **more):
-        answer = self.post("/v1/checkpoints", {"trajectory": trajectory, "name": name, "source": {"path": str(path)}, **more})
+        answer = self.post("/v1/checkpoints",
+                           {"trajectory": trajectory, "name": name, "source": {"path": str(path)}, **more})
         assert answer.status in (200, 201), answer.body
         return answer.json
 

@@ -1,9 +1,11 @@
-"""Architectures beyond Llama's over HTTP: trained from their configuration, evaluated, quantized; experts with too few tokens."""
+"""Architectures beyond Llama's over HTTP: trained from their configuration, evaluated,
+quantized; experts with too few tokens."""
 
 import models
 import pytest
 
-SIZES = {"vocab_size": 256, "hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 2, "max_position_embeddings": 64}
+SIZES = {"vocab_size": 256, "hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 2,
+         "max_position_embeddings": 64}
 CONFIGS = {
     "gpt2": {"vocab_size": 256, "n_embd": 32, "n_head": 4, "n_layer": 2, "n_positions": 64},
     "opt": {**SIZES, "ffn_dim": 48, "word_embed_proj_dim": 16, "do_layer_norm_before": False},
@@ -21,20 +23,22 @@ def done(service, kind, **params):
 @pytest.fixture(scope="module")
 def data(service):
     few = models.rows(1, 12, seed=4)
-    return {"train": service.sequences("architectures", models.rows(16, 32))["name"], "few": service.sequences("architectures-few", few)["name"]}
+    return {"train": service.sequences("architectures", models.rows(16, 32))["name"],
+            "few": service.sequences("architectures-few", few)["name"]}
 
 
 @pytest.fixture(scope="module", params=CONFIGS)
 def trained(service, data, request):
     model = {"model_type": request.param, **CONFIGS[request.param]}
-    result = done(service, "train", trajectory="architectures-" + request.param, model=model, dataset=data["train"], tokens=4 * 4 * 32,
-                  batch_sequences=4, sequence_length=32, tokenizer={"name": "none"}, optimizer={"name": "adamw"},
-                  schedule={"name": "constant", "peak": 1e-3})
+    result = done(service, "train", trajectory="architectures-" + request.param, model=model, dataset=data["train"],
+                  tokens=4 * 4 * 32, batch_sequences=4, sequence_length=32, tokenizer={"name": "none"},
+                  optimizer={"name": "adamw"}, schedule={"name": "constant", "peak": 1e-3})
     return {"architecture": request.param, "checkpoint": result["checkpoints"][-1], "loss": result["final_loss"]}
 
 
 def quantize(service, data, trained, method, calibration="train"):
-    return done(service, "quantize", checkpoint=trained["checkpoint"], method=method, evaluation={"dataset": data["train"]},
+    return done(service, "quantize", checkpoint=trained["checkpoint"],
+                method=method, evaluation={"dataset": data["train"]},
                 calibration={"dataset": data[calibration], "packing": "documents"})
 
 

@@ -1,4 +1,5 @@
-"""Attributions over HTTP: held to plain quantizations, allocations posted back, what is refused, and a worker killed on the way."""
+"""Attributions over HTTP: held to plain quantizations, allocations posted back, what is refused,
+and a worker killed on the way."""
 
 import os
 import signal
@@ -12,10 +13,12 @@ METHOD = {"name": "gptq", "bits": 4, "group_size": 16}
 
 
 def subject_of(service, name, **config):
-    checkpoint = service.checkpoint(models.write_llama(service.files / name, seed=9, **config), name, "only", step=1, tokens=10)
+    checkpoint = service.checkpoint(models.write_llama(service.files / name, seed=9, **config), name, "only",
+                                    step=1, tokens=10)
     data = service.sequences(f"{name}-data", models.rows(6, 32))
     calibration = service.sequences(f"{name}-calibration", models.rows(6, 32, seed=7))
-    return {"checkpoint": checkpoint["id"], "evaluation": {"dataset": data["name"]}, "calibration": {"dataset": calibration["name"]}}
+    return {"checkpoint": checkpoint["id"], "evaluation": {"dataset": data["name"]},
+            "calibration": {"dataset": calibration["name"]}}
 
 
 @pytest.fixture(scope="module")
@@ -43,15 +46,20 @@ def test_units_add_up_to_what_plain_quantizations_say(service, subject):
     assert [found[name] for name in ("loss_fp", "recipe_id", "protocol_id", "bits_per_weight")] == \
         [whole[name] for name in ("loss_fp", "recipe_id", "protocol_id", "bits_per_weight")]
     assert [unit["name"] for unit in found["units"]] == [layer["name"] for layer in whole["layers"]]
-    assert found["frontier"] == [] and found["allocation"] is None and [width["bits"] for width in found["widths"]] == [4]
+    assert (found["frontier"] == [] and found["allocation"] is None
+            and [width["bits"] for width in found["widths"]] == [4])
     total = sum(unit["alone"]["delta"] for unit in found["units"])
-    assert found["delta_alone"] == pytest.approx(total) and found["additive_share"] == pytest.approx(total / found["delta"])
+    assert (found["delta_alone"] == pytest.approx(total)
+            and found["additive_share"] == pytest.approx(total / found["delta"]))
     assert found["interaction"] == pytest.approx(found["delta"] - total)
     unit = found["units"][9]
-    assert unit["name"] == "model.layers.1.self_attn.v_proj" and unit["share"] == pytest.approx(unit["alone"]["delta"] / total)
+    assert (unit["name"] == "model.layers.1.self_attn.v_proj"
+            and unit["share"] == pytest.approx(unit["alone"]["delta"] / total))
     pattern = r"^model\.layers\.1\.self_attn\.v_proj$"
-    alone = done(service, "quantize", {**subject, "method": {**METHOD, "overrides": [{"pattern": f"^(?!{pattern[1:]})", "skip": True}]}})
-    left_out = done(service, "quantize", {**subject, "method": {**METHOD, "overrides": [{"pattern": pattern, "skip": True}]}})
+    alone = done(service, "quantize",
+                 {**subject, "method": {**METHOD, "overrides": [{"pattern": f"^(?!{pattern[1:]})", "skip": True}]}})
+    left_out = done(service, "quantize",
+                    {**subject, "method": {**METHOD, "overrides": [{"pattern": pattern, "skip": True}]}})
     same(unit["alone"], alone)
     same(unit["left_out"], left_out)
     assert unit["marginal"] == found["delta"] - left_out["delta"]
@@ -65,16 +73,19 @@ def test_an_allocation_can_be_posted(service, subject):
     found = done(service, "attribution", asked)
     assert [width["bits"] for width in found["widths"]] == [2, 4, 8]
     points = [(point["bits_per_weight"], point["loss_q"]) for point in found["frontier"]]
-    assert points == sorted(points) and [loss for _, loss in points] == sorted((loss for _, loss in points), reverse=True)
+    assert (points == sorted(points)
+            and [loss for _, loss in points] == sorted((loss for _, loss in points), reverse=True))
     assert found["frontier"][0]["bits_per_weight"] == 3 and all(unit["left_out"] is None for unit in found["units"])
     allocation = found["allocation"]
     assert allocation["measured"]["bits_per_weight"] == allocation["predicted"]["bits_per_weight"] <= 4.9
     assert min(loss for bits, loss in points if bits <= 4.9) >= allocation["predicted"]["loss_q"]
-    assert set(allocation["bits"].values()) <= {2, 4, 8} and set(allocation["bits"]) == {unit["name"] for unit in found["units"]}
+    assert (set(allocation["bits"].values()) <= {2, 4, 8}
+            and set(allocation["bits"]) == {unit["name"] for unit in found["units"]})
     for method in ({**METHOD, "overrides": allocation["overrides"]}, allocation["method"]):
         plain = done(service, "quantize", {**subject, "method": method})
         same(allocation["measured"], plain)
-        assert plain["recipe_id"] == allocation["recipe_id"] and plain["bits_per_weight"] == allocation["measured"]["bits_per_weight"]
+        assert (plain["recipe_id"] == allocation["recipe_id"]
+                and plain["bits_per_weight"] == allocation["measured"]["bits_per_weight"])
     blocks = done(service, "attribution", {**asked, "unit": "block", "budget": 2.5, "allocate_by": "kl"})
     assert [unit["name"] for unit in blocks["units"]] == ["model.layers.0", "model.layers.1"]
     assert blocks["allocation"] is None and "3 bits per weight" in blocks["note"]

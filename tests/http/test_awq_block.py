@@ -113,7 +113,8 @@ def ready(service):
 
 
 def run_of(service, ready, method):
-    run = service.run("quantize", checkpoint=ready["checkpoint"], method={"name": "awq", "clip": False, **method}, **ready["data"])
+    run = service.run("quantize", checkpoint=ready["checkpoint"], method={"name": "awq", "clip": False, **method},
+                      **ready["data"])
     assert run["state"] == "succeeded", run["error"]
     return run["result"]
 
@@ -136,9 +137,11 @@ def test_exponents_and_loss_are_the_oracle_s(service, ready, name):
     assert [layer["alpha"] for layer in by_linear["layers"]] != [layer["alpha"] for layer in found["layers"]]
 
 
-@pytest.mark.parametrize("option", [{"keep_outliers": 2}, {"activation_bits": 8}], ids=["kept columns", "rounded inputs"])
+@pytest.mark.parametrize("option", [{"keep_outliers": 2}, {"activation_bits": 8}],
+                         ids=["kept columns", "rounded inputs"])
 def test_what_the_block_cannot_judge_is_refused(service, ready, option):
     method = {"name": "awq", "judge": "block", **option}
-    answer = service.post("/v1/runs", {"kind": "quantize", "params": {"checkpoint": ready["checkpoint"], "method": method, **ready["data"]}})
+    params = {"checkpoint": ready["checkpoint"], "method": method, **ready["data"]}
+    answer = service.post("/v1/runs", {"kind": "quantize", "params": params})
     assert answer.status == 422 and answer.pointers == ["/params/method/judge"], answer.body
     assert next(iter(option)) in answer.json["detail"]

@@ -1,4 +1,5 @@
-"""GET /v1/trajectories/{trajectory}/changepoints: a change of a real run is found where its decay begins; series are tested one by one."""
+"""GET /v1/trajectories/{trajectory}/changepoints: a change of a real run is found where its decay begins;
+series are tested one by one."""
 
 import math
 import pathlib
@@ -22,7 +23,8 @@ def decayed(service):
         service.post("/v1/datasets", {"name": name, "path": str(service.files / f"{name}.txt"), "format": "text"})
     model = {**models.LLAMA, "hidden_size": 16, "intermediate_size": 32, "tie_word_embeddings": True}
     run = service.run(
-        "train", trajectory="bend", dataset="bend", validation="bend-held-out", model=model, tokenizer={"name": "bytes"},
+        "train", trajectory="bend", dataset="bend", validation="bend-held-out", model=model,
+        tokenizer={"name": "bytes"},
         tokens=TOTAL * STEP, batch_sequences=8, sequence_length=32, checkpoint_every=EVERY * STEP, keep_state=False,
         schedule={"name": "wsd", "peak": 0.05, "warmup": 10 * STEP, "decay": (TOTAL - BEGINS) * STEP},
     )
@@ -45,11 +47,13 @@ def test_the_decay_of_a_real_run_is_found(service, decayed):
     assert series["p_value"] == series["adjusted_p_value"] <= 0.01
     change = series["change"]
     assert change["kind"] == "slope" and change["interval"][0] <= BEGINS <= change["interval"][1], change
-    assert change["interval"] == [change["after"]["x"], change["before"]["x"]] and change["after"]["checkpoint_name"].startswith("step")
+    assert (change["interval"] == [change["after"]["x"], change["before"]["x"]]
+            and change["after"]["checkpoint_name"].startswith("step"))
     assert change["before"]["x"] - change["after"]["x"] == EVERY
     assert abs(change["size"] + 0.05 / (TOTAL - BEGINS)) < 0.05 * 0.05 / (TOTAL - BEGINS)
     by_tokens = changes(service, metric="learning_rate", x="tokens", **{"from": FROM * STEP})["series"][0]
-    assert by_tokens["p_value"] == series["p_value"] and by_tokens["change"]["after"]["x"] == change["after"]["x"] * STEP
+    assert (by_tokens["p_value"] == series["p_value"]
+            and by_tokens["change"]["after"]["x"] == change["after"]["x"] * STEP)
 
 
 def registered(service, trajectory, losses):
@@ -61,12 +65,14 @@ def registered(service, trajectory, losses):
 
 def test_series_are_tested_one_by_one_and_not_joined(service, decayed):
     """Half of the checkpoints measured on one dataset and half on another: two series, each with too few points."""
-    items = sorted(service.get("/v1/checkpoints?trajectory=bend&limit=200").json["items"], key=lambda item: item["step"])
+    items = sorted(service.get("/v1/checkpoints?trajectory=bend&limit=200").json["items"],
+                   key=lambda item: item["step"])
     for name, rows in (("bend-a", models.rows(2, 16)), ("bend-b", models.rows(2, 16, seed=2))):
         service.sequences(name, rows)
     half = 8
     for i, item in enumerate(items):
-        run = service.run("evaluate", checkpoint=item["id"], dataset="bend-a" if i < half else "bend-b", sequence_length=None)
+        run = service.run("evaluate", checkpoint=item["id"], dataset="bend-a" if i < half else "bend-b",
+                          sequence_length=None)
         assert run["state"] == "succeeded", run["error"]
     series = {row["dataset"]: row for row in changes(service, metric="loss")["series"]}
     assert series["bend-a"]["points"] == half and series["bend-b"]["points"] == len(items) - half
@@ -86,7 +92,8 @@ def test_a_jump_has_its_size_and_a_smooth_line_no_change(service):
     (series,) = changes(service, "jumps", metric="learning_rate")["series"]
     change = series["change"]
     assert change["kind"] == "level" and change["interval"] == [900, 1000] and abs(change["size"] + 1e-3) < 1e-4
-    assert changes(service, "jumps", metric="learning_rate")["series"][0] == series, "equal questions have equal answers"
+    assert changes(service, "jumps", metric="learning_rate")["series"][0] == series, (
+        "equal questions have equal answers")
 
 
 def test_what_cannot_be_asked(service, decayed):

@@ -37,13 +37,16 @@ def test_the_same_again_is_200_another_is_409(service, name):
 
 
 @pytest.mark.parametrize("change,pointer,told", [
-    ({"step": 7}, "/step", "step 1 "), ({"tokens": 9}, "/tokens", "tokens 2 "), ({"learning_rate": 0.5}, "/learning_rate", "learning_rate 0.1 "),
+    ({"step": 7}, "/step", "step 1 "), ({"tokens": 9}, "/tokens", "tokens 2 "),
+    ({"learning_rate": 0.5}, "/learning_rate", "learning_rate 0.1 "),
     ({"tags": {"k": 2}}, "/tags", "other tags"), ({"source": {"path": "{b}"}}, "/source/path", "another source"),
     ({"source": {"path": "{a}", "config": {"rope_theta": 5.0}}}, "/source/config", "another source"),
 ])
 def test_a_conflict_points_at_what_differs(service, name, change, pointer, told):
-    places = {f"{{{key}}}": str(models.write_llama(service.files / name / key, seed=seed)) for seed, key in enumerate("ab")}
-    body = {"trajectory": name, "name": "x", "step": 1, "tokens": 2, "learning_rate": 0.1, "source": {"path": places["{a}"]}, "tags": {"k": 1}}
+    places = {f"{{{key}}}": str(models.write_llama(service.files / name / key, seed=seed))
+              for seed, key in enumerate("ab")}
+    body = {"trajectory": name, "name": "x", "step": 1, "tokens": 2, "learning_rate": 0.1,
+            "source": {"path": places["{a}"]}, "tags": {"k": 1}}
     if "source" in change:
         change = {"source": {**change["source"], "path": places[change["source"]["path"]]}}
     assert service.post("/v1/checkpoints", body).status == 201
@@ -95,7 +98,8 @@ def test_delete_forgets(service, name):
 def test_tensors_are_listed(service, name):
     made = service.checkpoint(models.write_llama(service.files / name), name, "a")
     items = service.get(f"/v1/checkpoints/{made['id']}/tensors").json["items"]
-    assert {i["name"]: i["shape"] for i in items} == {k: list(v.shape) for k, v in models.tensors_of(models.LLAMA, 0).items()}
+    assert {i["name"]: i["shape"] for i in items} == {k: list(v.shape)
+                                                      for k, v in models.tensors_of(models.LLAMA, 0).items()}
     assert sum(i["bytes"] for i in items) == made["bytes"]
 
 
@@ -107,19 +111,21 @@ def test_a_bare_name_of_two_checkpoints_is_a_conflict(service, name):
 
 
 def told_of(service, name, path):
-    answer = service.post("/v1/checkpoints", {"trajectory": name, "name": "x", "source": {"path": path.replace("{files}", str(service.files))}})
+    answer = service.post("/v1/checkpoints", {"trajectory": name, "name": "x",
+                                              "source": {"path": path.replace("{files}", str(service.files))}})
     assert answer.status == 422 and answer.pointers == ["/source/path"]
     return answer.json["detail"]
 
 
-@pytest.mark.parametrize("bad", ["/etc", "/etc/passwd", "/nowhere/at/all", "../../../etc", "{files}/../../../../etc", "/dev/zero", "/proc/self/root/etc",
-                                 "{files}x", "{files}/../nothing"])
+@pytest.mark.parametrize("bad", ["/etc", "/etc/passwd", "/nowhere/at/all", "../../../etc", "{files}/../../../../etc",
+                                 "/dev/zero", "/proc/self/root/etc", "{files}x", "{files}/../nothing"])
 def test_absent_and_forbidden_paths_look_the_same(service, name, bad):
     assert told_of(service, name, bad) == told_of(service, name, "/nowhere/else")
     assert "outside the server's roots" in told_of(service, name, bad)
 
 
-@pytest.mark.parametrize("bad", ["nothing", "{files}/nothing", "{files}/nothing/more", "nothing/../../etc", "{files}/%2e%2e", "~", "."  "\\..", "pipe"])
+@pytest.mark.parametrize("bad", ["nothing", "{files}/nothing", "{files}/nothing/more", "nothing/../../etc",
+                                 "{files}/%2e%2e", "~", "." "\\..", "pipe"])
 def test_a_mistake_in_a_path_below_the_roots_is_told_from_one_outside(service, name, bad):
     if not (service.files / "pipe").exists():
         os.mkfifo(service.files / "pipe")
@@ -128,7 +134,8 @@ def test_a_mistake_in_a_path_below_the_roots_is_told_from_one_outside(service, n
 
 def test_a_link_that_leads_out_says_the_same_whether_there_is_something(service, name):
     (service.files / f"{name}-link").symlink_to("/etc")
-    assert told_of(service, name, f"{name}-link/passwd") == told_of(service, name, f"{name}-link/nothing") == told_of(service, name, "/etc")
+    assert (told_of(service, name, f"{name}-link/passwd") == told_of(service, name, f"{name}-link/nothing")
+            == told_of(service, name, "/etc"))
 
 
 def test_links_out_of_the_roots_are_refused(service, name, tmp_path):
@@ -139,7 +146,8 @@ def test_links_out_of_the_roots_are_refused(service, name, tmp_path):
     (hollow / "model.safetensors").unlink()
     (hollow / "model.safetensors").symlink_to(outside / "model.safetensors")
     for path in ("link", "hollow"):
-        answer = service.post("/v1/checkpoints", {"trajectory": name, "name": "x", "source": {"path": f"{name}/{path}"}})
+        answer = service.post("/v1/checkpoints",
+                              {"trajectory": name, "name": "x", "source": {"path": f"{name}/{path}"}})
         assert answer.status == 422 and answer.pointers == ["/source/path"], answer.body
 
 
@@ -175,7 +183,8 @@ def spoil_config(path):
 
 
 def spoil_architecture(path):
-    (path / "config.json").write_text(json.dumps({**models.LLAMA, "model_type": "dancer", "architectures": ["DancerForCausalLM"]}))
+    (path / "config.json").write_text(json.dumps({**models.LLAMA, "model_type": "dancer",
+                                                  "architectures": ["DancerForCausalLM"]}))
 
 
 def spoil_shape(path):
@@ -196,14 +205,17 @@ def spoil_pickle(path):
 
 
 @pytest.mark.parametrize("spoil,words", [
-    (spoil_truncated, ""), (spoil_length, ""), (spoil_overlap, ""), (spoil_config, "config.json"), (spoil_architecture, "dancer"),
-    (spoil_shape, ""), (spoil_no_config, "config.json is not beside the weights"), (spoil_fifo, ""), (spoil_pickle, "safetensors"),
+    (spoil_truncated, ""), (spoil_length, ""), (spoil_overlap, ""), (spoil_config, "config.json"),
+    (spoil_architecture, "dancer"),
+    (spoil_shape, ""), (spoil_no_config, "config.json is not beside the weights"), (spoil_fifo, ""),
+    (spoil_pickle, "safetensors"),
 ], ids=lambda x: getattr(x, "__name__", ""))
 def test_broken_checkpoints_are_refused_precisely(service, name, spoil, words):
     path = models.write_llama(service.files / name)
     spoil(path)
     answer = service.post("/v1/checkpoints", {"trajectory": name, "name": "x", "source": {"path": str(path)}})
-    assert answer.status in (400, 422) and words in answer.json["detail"] and answer.pointers == ["/source/path"], answer.body
+    assert answer.status in (400, 422) and words in answer.json["detail"] and answer.pointers == ["/source/path"], (
+        answer.body)
     assert service.get(f"/v1/trajectories/{name}").status == 404, "nothing is left behind"
 
 
@@ -215,22 +227,27 @@ def test_names_with_slashes_are_refused(service, name):
 
 
 def test_every_fault_of_a_body_is_told_at_once(service):
-    answer = service.post("/v1/checkpoints", {"name": 3, "step": 1.5, "tokens": -1, "learning_rate": "x", "source": [], "tags": 1, "more~/": 1})
-    assert set(answer.pointers) == {"/trajectory", "/name", "/step", "/tokens", "/learning_rate", "/source", "/tags", "/more~0~1"}
+    answer = service.post("/v1/checkpoints", {"name": 3, "step": 1.5, "tokens": -1, "learning_rate": "x", "source": [],
+                                              "tags": 1, "more~/": 1})
+    assert set(answer.pointers) == {"/trajectory", "/name", "/step", "/tokens", "/learning_rate", "/source",
+                                    "/tags", "/more~0~1"}
 
 
 def test_scan_registers_all_below(service, name):
     top = service.files / name
-    for i, folder in enumerate(("step1000", "sub/checkpoint-500", "ckpt_100", "iter_0002000", "step3000-tokens6B", "plain")):
+    for i, folder in enumerate(("step1000", "sub/checkpoint-500", "ckpt_100", "iter_0002000",
+                                "step3000-tokens6B", "plain")):
         models.write_llama(top / folder, seed=i)
     (top / "plain" / "trainer_state.json").write_text(
-        json.dumps({"global_step": 77, "num_input_tokens_seen": 9, "log_history": [{"learning_rate": 0.5}, {"loss": 1}, {"learning_rate": 0.25}]}))
+        json.dumps({"global_step": 77, "num_input_tokens_seen": 9,
+                    "log_history": [{"learning_rate": 0.5}, {"loss": 1}, {"learning_rate": 0.25}]}))
     models.write_llama(top / "broken")
     spoil_truncated(top / "broken")
     found = service.post(f"/v1/trajectories/{name}/scan", {"path": str(top)}).json
     steps = {c["name"]: (c["step"], c["tokens"], c["learning_rate"]) for c in found["registered"]}
-    assert steps == {"step1000": (1000, None, None), "sub-checkpoint-500": (500, None, None), "ckpt_100": (100, None, None),
-                     "iter_0002000": (2000, None, None), "step3000-tokens6B": (3000, 6 * 10**9, None), "plain": (77, 9, 0.25)}
+    assert steps == {"step1000": (1000, None, None), "sub-checkpoint-500": (500, None, None),
+                     "ckpt_100": (100, None, None), "iter_0002000": (2000, None, None),
+                     "step3000-tokens6B": (3000, 6 * 10**9, None), "plain": (77, 9, 0.25)}
     assert [f["path"] for f in found["failed"]] == ["broken"]
     again = service.post(f"/v1/trajectories/{name}/scan", {"path": str(top)}).json
     assert again["registered"] == [] and again["existing"] == 6
@@ -257,7 +274,8 @@ def test_nan_weights_fail_the_run_by_name(service, name):
         tensors["model.layers.1.mlp.up_proj.weight"][3, 4] = numpy.nan
 
     made = service.checkpoint(models.write_llama(service.files / name, change=spoil), name, "nan")
-    run = service.run("evaluate", checkpoint=made["id"], dataset=service.sequences(name, models.rows(2, 16))["id"], sequence_length=None)
+    run = service.run("evaluate", checkpoint=made["id"], dataset=service.sequences(name, models.rows(2, 16))["id"],
+                      sequence_length=None)
     assert run["state"] == "failed" and "model.layers.1.mlp.up_proj.weight" in run["error"]["detail"]
 
 
@@ -265,7 +283,8 @@ def test_files_that_change_after_registration_fail_the_run(service, name):
     path = models.write_llama(service.files / name)
     made = service.checkpoint(path, name, "a")
     models.write_llama(path, seed=5)
-    run = service.run("evaluate", checkpoint=made["id"], dataset=service.sequences(name, models.rows(2, 16))["id"], sequence_length=None)
+    run = service.run("evaluate", checkpoint=made["id"], dataset=service.sequences(name, models.rows(2, 16))["id"],
+                      sequence_length=None)
     assert run["state"] == "failed" and run["error"]["type"].endswith("input_changed")
 
 
@@ -284,4 +303,5 @@ def test_a_name_cannot_be_cleared_and_counts_may_be_written_as_fractions(service
     assert service.request("PATCH", address, {"step": 256.5}).pointers == ["/step"]
     assert service.request("PATCH", address, {"step": 1e300}).pointers == ["/step"]
     changed = service.request("PATCH", address, {"step": 256.0, "tokens": None})
-    assert changed.status == 200 and (changed.json["name"], changed.json["step"], changed.json["tokens"]) == ("x", 256, None)
+    assert (changed.status == 200
+            and (changed.json["name"], changed.json["step"], changed.json["tokens"]) == ("x", 256, None))

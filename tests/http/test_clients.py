@@ -1,5 +1,5 @@
-"""What clients made from openapi.yaml meet: they send every default that a schema describes. Sent, it means what it means
-when it is left out."""
+"""What clients made from openapi.yaml meet: they send every default that a schema describes.
+Sent, it means what it means when it is left out."""
 
 import json
 

@@ -17,7 +17,8 @@ def run(*arguments, **more):
     return subprocess.run([BINARY, *map(str, arguments)], capture_output=True, text=True, timeout=LIMIT, **more)
 
 
-@pytest.mark.parametrize("command", ["serve", "worker", "migrate", "doctor", "version", "routes", "schema", "--version", "-V"])
+@pytest.mark.parametrize("command",
+                         ["serve", "worker", "migrate", "doctor", "version", "routes", "schema", "--version", "-V"])
 def test_a_stray_word_is_refused(tmp_path, command):
     data = [] if command in ("version", "routes", "schema", "--version", "-V") else ["--data-dir", tmp_path / "data"]
     done = run(command, *data, "extra")
@@ -25,20 +26,26 @@ def test_a_stray_word_is_refused(tmp_path, command):
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("arguments", [["token", "create", "extra", "--scope", "read"], ["token", "extra", "--scope", "read"], ["help", "extra"],
-                                       ["help", "serve", "extra"], ["--help", "extra"], ["extra"]])
+@pytest.mark.parametrize("arguments",
+                         [["token", "create", "extra", "--scope", "read"], ["token", "extra", "--scope", "read"],
+                          ["help", "extra"], ["help", "serve", "extra"], ["--help", "extra"], ["extra"]])
 def test_stray_words_of_other_commands(tmp_path, arguments):
     done = run(*arguments, env={**os.environ, "DELTAQ_DATA_DIR": str(tmp_path / "data")})
-    assert done.returncode == 2 and ("extra" in done.stderr or "expected `deltaq token create" in done.stderr) and done.stdout == ""
+    assert (done.returncode == 2 and ("extra" in done.stderr or "expected `deltaq token create" in done.stderr)
+            and done.stdout == "")
     assert list(tmp_path.iterdir()) == []
 
 
 WRONG = [
-    (["--listen", "1.2.3.4:99999"], "99999"), (["--listen", "1.2.3.4:8642"], "1.2.3.4:8642 is no address"), (["--listen", "here"], "--listen"),
-    (["--listen", "0.0.0.0:0"], "token create"), (["--listen", "[::]:0"], "token create"), (["--workers", "65"], "--workers"),
+    (["--listen", "1.2.3.4:99999"], "99999"), (["--listen", "1.2.3.4:8642"], "1.2.3.4:8642 is no address"),
+    (["--listen", "here"], "--listen"),
+    (["--listen", "0.0.0.0:0"], "token create"), (["--listen", "[::]:0"], "token create"),
+    (["--workers", "65"], "--workers"),
     (["--threads", "x"], "--threads"), (["--device", "tpu"], "--device tpu"), (["--memory", "1G"], "--memory"),
-    (["--root", "/nowhere/at/all"], "--root /nowhere/at/all: No such file"), (["--root", "/etc/passwd"], "--root /etc/passwd: Not a directory"),
-    (["--watch-quiet", "-1"], "--watch-quiet"), (["--watch-poll", "0"], "--watch-poll"), (["--keep-events", "0"], "--keep-events"), (["--hub-cache", "3X"], "--hub-cache"),
+    (["--root", "/nowhere/at/all"], "--root /nowhere/at/all: No such file"),
+    (["--root", "/etc/passwd"], "--root /etc/passwd: Not a directory"),
+    (["--watch-quiet", "-1"], "--watch-quiet"), (["--watch-poll", "0"], "--watch-poll"),
+    (["--keep-events", "0"], "--keep-events"), (["--hub-cache", "3X"], "--hub-cache"),
     (["--hub-endpoint", "ftp://here"], "--hub-endpoint"), (["--static", "/nowhere/at/all"], "/nowhere/at/all: "),
 ]
 
@@ -51,7 +58,8 @@ def test_serve_checks_everything_before_it_makes_anything(tmp_path, arguments, t
     assert list(tmp_path.iterdir()) == []
 
 
-@pytest.mark.parametrize("arguments", [["--threads", "x"], ["--device", "tpu"], ["--memory", "1G"], ["--root", "/nowhere/at/all"], ["--hub-cache", "3X"]])
+@pytest.mark.parametrize("arguments", [["--threads", "x"], ["--device", "tpu"], ["--memory", "1G"],
+                                       ["--root", "/nowhere/at/all"], ["--hub-cache", "3X"]])
 def test_a_worker_checks_everything_before_it_makes_anything(tmp_path, arguments):
     done = run("worker", *arguments, "--data-dir", tmp_path / "data")
     assert done.returncode == 1 and arguments[0] in done.stderr, done.stderr
@@ -81,8 +89,8 @@ def test_a_private_database_that_cannot_start_names_its_directory(tmp_path):
 
 def test_the_data_directory_may_be_a_root_that_is_not_there_yet(tmp_path):
     data = tmp_path / "data"
-    with subprocess.Popen([BINARY, "serve", "--listen", "127.0.0.1:0", "--data-dir", data, "--root", data, "--workers", "0"], stdout=subprocess.PIPE,
-                          text=True) as server:
+    with subprocess.Popen([BINARY, "serve", "--listen", "127.0.0.1:0", "--data-dir", data, "--root", data,
+                           "--workers", "0"], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout.readline().startswith("deltaq listening on ")
         server.send_signal(signal.SIGTERM)
         assert server.wait(40) == 0
@@ -100,7 +108,8 @@ def outside():
 
 
 def sql(conninfo, text):
-    return subprocess.run(["psql", "-XAtq", "-d", conninfo, "-c", text], capture_output=True, text=True, timeout=LIMIT, check=True).stdout.strip()
+    return subprocess.run(["psql", "-XAtq", "-d", conninfo, "-c", text], capture_output=True, text=True, timeout=LIMIT,
+                          check=True).stdout.strip()
 
 
 def test_tokens_of_an_outside_database_are_looked_at_before_anything_is_started(outside, tmp_path):
@@ -109,10 +118,11 @@ def test_tokens_of_an_outside_database_are_looked_at_before_anything_is_started(
     url = conninfo + "elsewhere"
     refused = run("serve", "--listen", "0.0.0.0:0", "--database-url", url, "--data-dir", tmp_path / "data")
     assert refused.returncode == 1 and "token create" in refused.stderr
-    assert list(tmp_path.iterdir()) == [] and sql(url, "select count(*) from pg_tables where schemaname = 'public'") == "0"
+    assert (list(tmp_path.iterdir()) == []
+            and sql(url, "select count(*) from pg_tables where schemaname = 'public'") == "0")
     assert run("token", "create", "--scope", "read", "--database-url", url).returncode == 0
-    with subprocess.Popen([BINARY, "serve", "--listen", "0.0.0.0:0", "--database-url", url, "--data-dir", tmp_path / "data", "--workers", "0"],
-                          stdout=subprocess.PIPE, text=True) as server:
+    with subprocess.Popen([BINARY, "serve", "--listen", "0.0.0.0:0", "--database-url", url, "--data-dir",
+                           tmp_path / "data", "--workers", "0"], stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout.readline().startswith("deltaq listening on ")
         server.send_signal(signal.SIGTERM)
         assert server.wait(40) == 0

@@ -1,4 +1,5 @@
-"""Checkpoints that are no safetensors: the same numbers as their twins, or a precise refusal; and configurations from elsewhere."""
+"""Checkpoints that are no safetensors: the same numbers as their twins, or a precise refusal;
+and configurations from elsewhere."""
 
 import gzip
 import json
@@ -21,7 +22,8 @@ def twin(service, name):
 
 
 def evaluate(service, name, checkpoint):
-    return service.run("evaluate", checkpoint=f"{name}/{checkpoint}", dataset=name, sequence_length=None)["result"]["loss"]
+    return service.run("evaluate", checkpoint=f"{name}/{checkpoint}", dataset=name,
+                       sequence_length=None)["result"]["loss"]
 
 
 def post(service, name, path, config=None, **more):
@@ -43,7 +45,8 @@ def views(tensors):
 
 @pytest.mark.parametrize("how", ["bin", "views", "sharded", "trainer", "gguf", "gguf_parts"])
 def test_the_same_weights_give_the_same_bits(service, name, twin, how):
-    directory, tensors = beside(service.files / name / how, None if how.startswith("gguf") else models.LLAMA), models.tensors_of(models.LLAMA, 0)
+    directory, tensors = (beside(service.files / name / how, None if how.startswith("gguf") else models.LLAMA),
+                          models.tensors_of(models.LLAMA, 0))
     if how == "bin":
         containers.write_torch(directory / "pytorch_model.bin", tensors)
     elif how == "views":
@@ -58,7 +61,8 @@ def test_the_same_weights_give_the_same_bits(service, name, twin, how):
         containers.write_torch(directory / "ckpt_step_4000.pth", tensors, wrap="state_dict", prefix="_orig_mod.module.")
         (directory / "optimizer.pt").write_bytes(b"whatever")
     else:
-        containers.write_gguf(directory / ("model" if how == "gguf_parts" else "model.gguf"), tensors, models.LLAMA, 3 if how == "gguf_parts" else 1)
+        containers.write_gguf(directory / ("model" if how == "gguf_parts" else "model.gguf"), tensors, models.LLAMA,
+                              3 if how == "gguf_parts" else 1)
     made = post(service, name, directory)
     assert made.status == 201, made.body
     assert made.json["step"] == (4000 if how == "trainer" else None) and made.json["architecture"] == "llama"
@@ -73,11 +77,14 @@ def test_a_trainers_checkpoint_needs_its_configuration_from_somewhere(service, n
     refused = post(service, name, directory)
     assert refused.status == 422 and "source.config" in refused.json["detail"]
     refused = post(service, name, directory, {"rope_theta": 10000.0})
-    assert refused.status == 422 and "llama" in refused.json["detail"] and "num_attention_heads" in refused.json["detail"]
-    given = {k: models.LLAMA[k] for k in ("num_attention_heads", "num_key_value_heads", "max_position_embeddings", "rms_norm_eps")}
+    assert (refused.status == 422 and "llama" in refused.json["detail"]
+            and "num_attention_heads" in refused.json["detail"])
+    given = {k: models.LLAMA[k]
+             for k in ("num_attention_heads", "num_key_value_heads", "max_position_embeddings", "rms_norm_eps")}
     made = post(service, name, directory, given)
     assert made.status == 201 and made.json["architecture"] == "llama" and made.json["source"]["config"] == given
-    assert post(service, name, directory, given).status == 200 and post(service, name, directory, {**given, "rope_theta": 1.0}).status == 409
+    assert (post(service, name, directory, given).status == 200
+            and post(service, name, directory, {**given, "rope_theta": 1.0}).status == 409)
     assert evaluate(service, name, "bare") == twin
     average = service.run("average", checkpoints=[f"{name}/twin", f"{name}/bare"], name="both")
     assert average["state"] == "succeeded", average
@@ -89,7 +96,8 @@ def test_an_average_of_gguf_has_a_configuration(service, name, twin):
     assert post(service, name, directory).status == 201
     run = service.run("average", checkpoints=[f"{name}/gguf", f"{name}/gguf"], name="both")
     assert run["state"] == "succeeded", run
-    assert service.run("evaluate", checkpoint=run["result"]["checkpoint"], dataset=name, sequence_length=None)["result"]["loss"] == twin
+    assert service.run("evaluate", checkpoint=run["result"]["checkpoint"], dataset=name,
+                       sequence_length=None)["result"]["loss"] == twin
 
 
 def test_what_is_given_goes_before_config_json(service, name, twin):
@@ -111,8 +119,9 @@ def test_an_architecture_is_recognised_or_asked_for(service, name):
     assert made.status == 201 and made.json["architecture"] == "mistral"
 
 
-@pytest.mark.parametrize("config,words", [({"num_attention_heads": "x"}, "num_attention_heads"), ({"model_type": "x"}, "x"),
-                                          ({"hidden_size": 64}, "config.json asks for"), ({"a": "b" * 3000}, "at most")])
+@pytest.mark.parametrize("config,words",
+                         [({"num_attention_heads": "x"}, "num_attention_heads"), ({"model_type": "x"}, "x"),
+                          ({"hidden_size": 64}, "config.json asks for"), ({"a": "b" * 3000}, "at most")])
 def test_what_is_given_must_fit(service, name, config, words):
     refused = post(service, name, models.write_llama(service.files / name), config)
     assert refused.status in (413, 422) and words in refused.json["detail"], refused.body
@@ -125,7 +134,8 @@ def test_nothing_in_a_pickle_is_run(service, name):
     for body in (attack, containers.text("a") + attack):
         containers.archive(directory / "pytorch_model.bin", b"\x80\2}(" + body + b"u.", {})
         refused = post(service, name, directory)
-        assert refused.status == 422 and "posix.system" in refused.json["detail"] and refused.json["code"] == "unsupported"
+        assert (refused.status == 422 and "posix.system" in refused.json["detail"]
+                and refused.json["code"] == "unsupported")
     assert not marker.exists()
 
 
@@ -149,7 +159,8 @@ def test_shards_lead_nowhere_else(service, name, where, tmp_path_factory):
 
 
 @pytest.mark.parametrize("fault, words", [
-    ("second", "give the first"), ("missing", "cannot open"), ("strange", "says that it is part"), ("link", "outside"), ("twice", "is in two parts")])
+    ("second", "give the first"), ("missing", "cannot open"), ("strange", "says that it is part"), ("link", "outside"),
+    ("twice", "is in two parts")])
 def test_parts_of_a_gguf_belong_together(service, name, fault, words, tmp_path_factory):
     directory, tensors = beside(service.files / name, None), models.tensors_of(models.LLAMA, 0)
     containers.write_gguf(directory / "model", tensors, models.LLAMA, 3)
@@ -165,7 +176,8 @@ def test_parts_of_a_gguf_belong_together(service, name, fault, words, tmp_path_f
         third.rename(outside)
         third.symlink_to(outside)
     refused = post(service, name, second if fault == "second" else first)
-    assert refused.status in (400, 403, 404, 409, 422) and (fault in ("link", "missing", "twice") or words in refused.json["detail"]), refused.body
+    assert (refused.status in (400, 403, 404, 409, 422)
+            and (fault in ("link", "missing", "twice") or words in refused.json["detail"])), refused.body
     assert str(directory) not in refused.json["detail"]
 
 
@@ -181,13 +193,14 @@ def test_the_tokenizer_of_a_gguf_is_read_from_it(service, name):
     assert ids[0].json["ids"] == ids[1].json["ids"], (ids[0].body, ids[1].body)
 
 
-PUBLISHED = {"dolma2": "dbrx", "gpt-neox-20b": "olmo", "gpt2": "gpt-2", "smollm2": "smollm", "llama3": "llama-bpe", "tekken-v3": "tekken",
-             "llama-sp": None, "tok512": None}
+PUBLISHED = {"dolma2": "dbrx", "gpt-neox-20b": "olmo", "gpt2": "gpt-2", "smollm2": "smollm", "llama3": "llama-bpe",
+             "tekken-v3": "tekken", "llama-sp": None, "tok512": None}
 
 
 @pytest.mark.parametrize("tokenizer, splitting", PUBLISHED.items())
 def test_published_tokenizers_come_back_exactly_from_a_gguf(service, name, tokenizer, splitting):
-    shared = pathlib.Path(os.environ.get("DELTAQ_SHARED", pathlib.Path(__file__).parents[3] / "shared")) / "data" / "tokenizers"
+    shared = (pathlib.Path(os.environ.get("DELTAQ_SHARED", pathlib.Path(__file__).parents[3] / "shared")) / "data"
+              / "tokenizers")
     if not shared.is_dir():
         pytest.skip("the golden tokenizers are not here")
     with gzip.open(shared / f"{tokenizer}.tokenizer.json.gz") as file:
@@ -202,8 +215,10 @@ def test_published_tokenizers_come_back_exactly_from_a_gguf(service, name, token
 @pytest.mark.parametrize("change, words", [
     ({"tokenizer.ggml.pre": "default"}, "is not known exactly"), ({"tokenizer.ggml.model": "bert"}, "is not read"),
     ({"tokenizer.ggml.token_type": [1]}, "which tokens are special"), ({"tokenizer.ggml.tokens": [1]}, "no vocabulary"),
-    ({"tokenizer.ggml.add_bos_token": True}, "is no token"), ({"tokenizer.ggml.add_space_prefix": True}, "add_space_prefix"),
-    ({"tokenizer.ggml.merges": ["ab"]}, "two tokens and one space"), ({"tokenizer.ggml.merges": ["a zz"]}, "the vocabulary lacks")])
+    ({"tokenizer.ggml.add_bos_token": True}, "is no token"),
+    ({"tokenizer.ggml.add_space_prefix": True}, "add_space_prefix"),
+    ({"tokenizer.ggml.merges": ["ab"]}, "two tokens and one space"),
+    ({"tokenizer.ggml.merges": ["a zz"]}, "the vocabulary lacks")])
 def test_a_tokenizer_that_is_not_certain_is_refused(service, name, change, words):
     directory = beside(service.files / name, None)
     said = {"tokenizer.ggml.model": "gpt2", "tokenizer.ggml.pre": "gpt-2", "tokenizer.ggml.tokens": ["a", "b", "ab"],
@@ -212,19 +227,23 @@ def test_a_tokenizer_that_is_not_certain_is_refused(service, name, change, words
     refused = service.post("/v1/tokenize", {"tokenizer": {"path": str(directory / "x.gguf")}, "texts": ["ab"]})
     assert refused.status == 422 and words in refused.json["detail"], refused.body
     containers.gguf_file(directory / "x.gguf", {}, {"general.architecture": "llama", **said})
-    assert service.post("/v1/tokenize", {"tokenizer": {"path": str(directory / "x.gguf")}, "texts": ["ab", "ba"]}).json["ids"] == [[2], [1, 0]]
+    assert service.post("/v1/tokenize", {"tokenizer": {"path": str(directory / "x.gguf")},
+                                         "texts": ["ab", "ba"]}).json["ids"] == [[2], [1, 0]]
 
 
 def test_a_trainers_directory_is_scanned_file_by_file(service, name, twin):
     directory = beside(service.files / name / "out")
     for step in (10, 200):
-        containers.write_torch(directory / f"ckpt_step_{step}.pth", models.tensors_of(models.LLAMA, step), wrap="state_dict", prefix="_orig_mod.")
+        containers.write_torch(directory / f"ckpt_step_{step}.pth", models.tensors_of(models.LLAMA, step),
+                               wrap="state_dict", prefix="_orig_mod.")
     (directory / "optimizer.pt").write_bytes(b"whatever")
     (directory / "broken.pt").write_bytes(b"whatever")
-    containers.write_gguf(beside(service.files / name / "out" / "quantized", None) / "small.gguf", models.tensors_of(models.LLAMA, 0), models.LLAMA)
+    containers.write_gguf(beside(service.files / name / "out" / "quantized", None) / "small.gguf",
+                          models.tensors_of(models.LLAMA, 0), models.LLAMA)
     found = service.post(f"/v1/trajectories/{name}/scan", {"path": str(directory)}).json
     assert [d["name"] for d in found["registered"]] == ["ckpt_step_10", "ckpt_step_200", "quantized-small"]
-    assert [d["step"] for d in found["registered"]] == [4000, 4000, None] and [f["path"] for f in found["failed"]] == ["broken"]
+    assert ([d["step"] for d in found["registered"]] == [4000, 4000, None]
+            and [f["path"] for f in found["failed"]] == ["broken"])
     assert service.post(f"/v1/trajectories/{name}/scan", {"path": str(directory)}).json["existing"] == 3
     assert evaluate(service, name, "quantized-small") == twin
 
@@ -241,14 +260,17 @@ def test_what_lies_above_checkpoints_is_about_them_too(service, name, twin):
     (beside(top / "step40" / "optimizer_0", None) / "__0_0.distcp").write_bytes(b"whatever")
     found = service.post(f"/v1/trajectories/{name}/scan", {"path": str(top)}).json
     assert [d["name"] for d in found["registered"]] == ["checkpoints-step10-model", "step20", "step30"], found
-    assert [f["path"] for f in found["failed"]] == ["step40-pytorch_model_fsdp_0"] and "dcp_to_torch" in found["failed"][0]["detail"]
+    assert ([f["path"] for f in found["failed"]] == ["step40-pytorch_model_fsdp_0"]
+            and "dcp_to_torch" in found["failed"][0]["detail"])
     for checkpoint in ("checkpoints-step10-model", "step20"):
         assert evaluate(service, name, checkpoint) == twin
-        assert service.post("/v1/tokenize", {"checkpoint": f"{name}/{checkpoint}", "texts": ["ab"]}).json["ids"] == [[97, 98]]
+        assert (service.post("/v1/tokenize", {"checkpoint": f"{name}/{checkpoint}", "texts": ["ab"]}).json["ids"]
+                == [[97, 98]])
     text = service.files / name / "text.txt"
     text.write_text("the same words over and over " * 20)
     assert service.post("/v1/datasets", {"name": f"{name}-text", "path": str(text), "format": "text"}).status == 201
-    losses = {service.run("evaluate", checkpoint=f"{name}/{c}", dataset=f"{name}-text", sequence_length=32)["result"]["loss"] for c in ("step20", "step30")}
+    losses = {service.run("evaluate", checkpoint=f"{name}/{c}", dataset=f"{name}-text",
+                          sequence_length=32)["result"]["loss"] for c in ("step20", "step30")}
     assert len(losses) == 1
     refused = post(service, name, top / "step40" / "pytorch_model_fsdp_0")
     assert refused.status == 422 and "sharded training state" in refused.json["detail"]

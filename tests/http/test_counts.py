@@ -7,18 +7,24 @@ import models
 import pytest
 
 KEPT = "select trajectory, metric, series, checkpoint, value, low, high, run, number from newest order by 1, 2, 3, 4"
-MADE = """select distinct on (c.trajectory, m.metric, s.id, c.id) c.trajectory, m.metric, s.id, c.id, m.value, m.low, m.high, m.run, r.number
-  from measurements m join checkpoints c on c.id = m.checkpoint join runs r on r.id = m.run and r.result_epoch = m.epoch and r.state = 'succeeded'
-  join series s on (s.label, s.dataset, s.protocol, s.calibration, s.method, s.bits) = (m.label, m.dataset, m.protocol, m.calibration, m.method, m.bits)
+MADE = """select distinct on (c.trajectory, m.metric, s.id, c.id)
+    c.trajectory, m.metric, s.id, c.id, m.value, m.low, m.high, m.run, r.number
+  from measurements m join checkpoints c on c.id = m.checkpoint
+  join runs r on r.id = m.run and r.result_epoch = m.epoch and r.state = 'succeeded'
+  join series s on (s.label, s.dataset, s.protocol, s.calibration, s.method, s.bits)
+    = (m.label, m.dataset, m.protocol, m.calibration, m.method, m.bits)
   order by c.trajectory, m.metric, s.id, c.id, r.number desc"""
-COUNTED = "select trajectory, what, sum(change) from trajectory_counts group by 1, 2 having sum(change) <> 0 order by 1, 2"
-COUNTS = """select * from (select t.trajectory, r.state as what, count(*) from run_trajectories t join runs r on r.id = t.run group by 1, 2
+COUNTED = ("select trajectory, what, sum(change) from trajectory_counts "
+           "group by 1, 2 having sum(change) <> 0 order by 1, 2")
+COUNTS = """select * from (
+  select t.trajectory, r.state as what, count(*) from run_trajectories t join runs r on r.id = t.run group by 1, 2
   union all select trajectory, 'checkpoint', count(*) from checkpoints group by 1) c order by 1, 2"""
 
 
 def sql(service, text):
     target = f"host={service.data}/pg/socket port=5432 user=deltaq dbname=deltaq"
-    done = subprocess.run(["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", target, "-c", text], capture_output=True, text=True)
+    done = subprocess.run(["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", target, "-c", text],
+                          capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -31,7 +37,9 @@ def check(service):
 @pytest.fixture
 def evaluated(service, name):
     for i in range(3):
-        service.checkpoint(models.write_llama(service.files / name / str(i), seed=zlib.crc32(name.encode()) % 10000 + i), name, f"step{i}", step=i, tokens=i)
+        service.checkpoint(models.write_llama(service.files / name / str(i),
+                                              seed=zlib.crc32(name.encode()) % 10000 + i),
+                           name, f"step{i}", step=i, tokens=i)
     data = service.sequences(name, models.rows(3, 16))["name"]
     runs = [service.run("evaluate", checkpoint=f"{name}/step{i}", dataset=data, sequence_length=None) for i in range(3)]
     assert all(run["state"] == "succeeded" for run in runs)
@@ -41,7 +49,8 @@ def evaluated(service, name):
 def test_the_newest_is_kept_when_runs_end_and_when_they_go(service, evaluated):
     name, data, runs = evaluated
     check(service)
-    body = {"kind": "evaluate", "params": {"checkpoint": f"{name}/step0", "dataset": data, "sequence_length": None}, "force": True}
+    body = {"kind": "evaluate", "params": {"checkpoint": f"{name}/step0", "dataset": data, "sequence_length": None},
+            "force": True}
     again = service.post("/v1/runs", body, {"Prefer": "wait=60"}).json
     check(service)
     address = f"/v1/measurements?checkpoint={name}/step0&fields=run,loss"
@@ -69,7 +78,8 @@ def test_trajectories_count_their_checkpoints_and_runs(service, evaluated):
         check(service)
         service.post(f"/v1/runs/{held}/cancel")
     assert service.wait(held)["state"] == "cancelled"
-    assert service.get(f"/v1/trajectories/{name}").json["runs"] == {"queued": 0, "running": 0, "succeeded": 3, "failed": 0, "cancelled": 1}
+    assert service.get(f"/v1/trajectories/{name}").json["runs"] == {
+        "queued": 0, "running": 0, "succeeded": 3, "failed": 0, "cancelled": 1}
     service.post(f"/v1/runs/{held}/retry")
     assert service.wait(held)["state"] == "succeeded"
     check(service)
@@ -84,7 +94,8 @@ def test_trajectories_count_their_checkpoints_and_runs(service, evaluated):
 def test_rows_of_counts_are_made_one(service, evaluated):
     before = service.get("/v1/trajectories?limit=1000").json
     for _ in range(40):
-        sql(service, "with t as (select id from trajectories limit 1) insert into trajectory_counts select t.id, 'queued', c from t,"
-                     " (values (1), (-1)) v (c), generate_series(1, 20)")
+        sql(service, "with t as (select id from trajectories limit 1) insert into trajectory_counts select t.id, "
+            "'queued', c from t,"
+            " (values (1), (-1)) v (c), generate_series(1, 20)")
     assert int(sql(service, "select count(*) from trajectory_counts")) < 40 * 40 + 1000
     assert service.get("/v1/trajectories?limit=1000").json == before

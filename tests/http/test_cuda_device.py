@@ -1,5 +1,5 @@
-"""The server with --device cuda:0,1, over the emulated device that the unit tests use: runs go to workers of their own devices and come
-to what the CPU comes to; a device too small fails the run and not the worker."""
+"""The server with --device cuda:0,1, over the emulated device that the unit tests use: runs go to workers of their own
+devices and come to what the CPU comes to; a device too small fails the run and not the worker."""
 
 import time
 
@@ -8,7 +8,8 @@ import pytest
 from service import ROOT, Service
 
 PLUGIN = ROOT / "build/emulated/libdeltaq-cuda.so"
-pytestmark = pytest.mark.skipif(not PLUGIN.exists(), reason="build/emulated/libdeltaq-cuda.so is not built (make emulated-plugin)")
+pytestmark = pytest.mark.skipif(not PLUGIN.exists(),
+                                reason="build/emulated/libdeltaq-cuda.so is not built (make emulated-plugin)")
 
 
 def serve(directory, device, **environment):
@@ -27,7 +28,8 @@ def devices(tmp_path_factory):
 
 def quantization(own, **method):
     return {"checkpoint": own.made, "method": {"name": "gptq", "bits": 4, "group_size": 16, "sym": False, **method},
-            "calibration": {"dataset": own.more, "sequence_length": None}, "evaluation": {"dataset": own.rows, "sequence_length": None}}
+            "calibration": {"dataset": own.more, "sequence_length": None},
+            "evaluation": {"dataset": own.rows, "sequence_length": None}}
 
 
 def quantize(own, **method):
@@ -54,10 +56,12 @@ def test_losses_and_quantizations_are_those_of_the_cpu(devices, service):
     rows, more = (service.sequences(f"cuda-{seed}", models.rows(6, 32, seed=seed))["id"] for seed in (1, 2))
     service.made, service.rows, service.more = made, rows, more
     here, there = (quantize(own, name="rtn")["result"] for own in (service, devices))
-    assert there["loss_fp"] == pytest.approx(here["loss_fp"], rel=1e-5) and there["loss_q"] == pytest.approx(here["loss_q"], rel=1e-5)
+    assert (there["loss_fp"] == pytest.approx(here["loss_fp"], rel=1e-5)
+            and there["loss_q"] == pytest.approx(here["loss_q"], rel=1e-5))
     run = quantize(devices)
     assert run["state"] == "succeeded" and run["device"].startswith("cuda:"), run["error"]
-    assert run["usage"]["peak_device_bytes"] > 1 << 20 and service.run("evaluate", checkpoint=made, dataset=rows, sequence_length=None)["usage"]["peak_device_bytes"] is None
+    assert run["usage"]["peak_device_bytes"] > 1 << 20 and service.run(
+        "evaluate", checkpoint=made, dataset=rows, sequence_length=None)["usage"]["peak_device_bytes"] is None
     assert run["result"]["loss_fp"] == pytest.approx(here["loss_fp"], rel=1e-5) and run["result"]["kl"] > 0
 
 
@@ -68,8 +72,9 @@ OLMOE = {"model_type": "olmoe", "vocab_size": 256, "hidden_size": 32, "num_atten
 def mixture(own, device):
     """Trained from nothing, quantized, and the curvature of it."""
     rows = {"dataset": own.sequences("cuda-mixture", models.rows(8, 32, seed=3))["id"]}
-    train = own.run("train", trajectory="cuda-mixture", model=OLMOE, **rows, tokens=3 * 4 * 32, batch_sequences=4, sequence_length=32,
-                    tokenizer={"name": "none"}, optimizer={"name": "adamw"}, schedule={"name": "constant", "peak": 1e-3})
+    train = own.run("train", trajectory="cuda-mixture", model=OLMOE, **rows, tokens=3 * 4 * 32, batch_sequences=4,
+                    sequence_length=32, tokenizer={"name": "none"}, optimizer={"name": "adamw"},
+                    schedule={"name": "constant", "peak": 1e-3})
     made = {"checkpoint": train["result"]["checkpoints"][-1]}
     method = {"name": "gptq", "bits": 4, "group_size": 16}
     quantized = own.run("quantize", **made, method=method, calibration=rows, evaluation=rows)
@@ -80,7 +85,8 @@ def mixture(own, device):
 
 
 def test_a_mixture_of_experts_is_trained_and_measured_as_on_the_cpu(devices, service):
-    (loss, quantized, trace), (device_loss, device_quantized, device_trace) = mixture(service, "cpu"), mixture(devices, "cuda:")
+    (loss, quantized, trace), (device_loss, device_quantized, device_trace) = (
+        mixture(service, "cpu"), mixture(devices, "cuda:"))
     assert device_loss == pytest.approx(loss, rel=1e-4) and device_trace == pytest.approx(trace, rel=0.05)
     assert device_quantized["loss_fp"] == pytest.approx(quantized["loss_fp"], rel=1e-4)
     visits = [sum(layer["tokens"] for layer in result["layers"] if layer["name"].endswith("gate_proj"))
@@ -90,8 +96,10 @@ def test_a_mixture_of_experts_is_trained_and_measured_as_on_the_cpu(devices, ser
 
 def test_inputs_are_rounded_and_turned_on_the_device(devices, service):
     """Calibrated on the same tokens: the same weights but for a few that are rounded the other way."""
-    service.made = service.checkpoint(models.write_llama(service.files / "cuda-turned"), "cuda-turned", "step1", step=1)["id"]
-    service.rows, service.more = (service.sequences(f"cuda-turned-{seed}", models.rows(6, 32, seed=seed))["id"] for seed in (1, 2))
+    service.made = service.checkpoint(models.write_llama(service.files / "cuda-turned"), "cuda-turned",
+                                      "step1", step=1)["id"]
+    service.rows, service.more = (service.sequences(f"cuda-turned-{seed}", models.rows(6, 32, seed=seed))["id"]
+                                  for seed in (1, 2))
     here, there = (quantize(own, rotation="hadamard", activation_bits=8) for own in (service, devices))
     assert there["state"] == "succeeded" and there["device"].startswith("cuda:"), there["error"]
     assert there["result"]["loss_q"] == pytest.approx(here["result"]["loss_q"], abs=0.1 * here["result"]["kl"] + 1e-4)
@@ -103,8 +111,9 @@ def test_bf16_is_another_run_with_nearly_the_same_loss(devices):
     assert rounded["state"] == "succeeded" and rounded["device"].startswith("cuda:"), rounded["error"]
     assert rounded["id"] != full["id"] and rounded["result"]["loss"] != full["result"]["loss"]
     assert rounded["result"]["loss"] == pytest.approx(full["result"]["loss"], rel=2**-7)  # factors have eight bits
-    train = devices.run("train", trajectory="cuda-bf16", model=OLMOE, dataset=devices.rows, tokens=2 * 4 * 32, batch_sequences=4, sequence_length=32,
-                        tokenizer={"name": "none"}, optimizer={"name": "adamw"}, schedule={"name": "constant", "peak": 1e-3}, precision="bf16")
+    train = devices.run("train", trajectory="cuda-bf16", model=OLMOE, dataset=devices.rows, tokens=2 * 4 * 32,
+                        batch_sequences=4, sequence_length=32, tokenizer={"name": "none"}, optimizer={"name": "adamw"},
+                        schedule={"name": "constant", "peak": 1e-3}, precision="bf16")
     assert train["state"] == "succeeded", train["error"]
 
 
@@ -117,7 +126,8 @@ def test_plans_go_by_what_a_worker_found_of_its_device(tmp_path):
         assert quantize(own)["state"] == "succeeded"
         again = planned(own)
         assert again["fits"] and again["memory"]["device"]["available_bytes"] > again["memory"]["device"]["peak_bytes"]
-        assert again["memory"]["device"]["peak_bytes"] == told["memory"]["device"]["peak_bytes"] and again["seconds"] > 0
+        assert (again["memory"]["device"]["peak_bytes"] == told["memory"]["device"]["peak_bytes"]
+                and again["seconds"] > 0)
     finally:
         own.stop()
 
@@ -126,7 +136,8 @@ def test_a_device_without_memory_fails_the_run_alone(tmp_path):
     own = serve(tmp_path, "cuda:0", DELTAQ_CUDA_MEMORY="1")
     try:
         told, run = planned(own), quantize(own)
-        assert run["state"] == "failed" and run["error"]["code"] == told["problem"]["code"] == "too_large" and told["fits"] is False
+        assert (run["state"] == "failed" and run["error"]["code"] == told["problem"]["code"] == "too_large"
+                and told["fits"] is False)
         assert run["error"]["detail"] == told["problem"]["detail"]
         assert "bytes of device memory" in run["error"]["detail"] and "DELTAQ_CUDA_MEMORY" in run["error"]["detail"]
         assert [w["device"] for w in own.get("/v1/workers").json["items"]] == ["cuda:0"]

@@ -13,12 +13,14 @@ def test_inline_sequences(service, name):
 
 def test_the_same_again_is_200_another_is_409(service, name):
     body = {"name": name, "sequences": [[1, 2, 3]]}
-    assert [service.post("/v1/datasets", b).status for b in (body, body, {"name": name, "sequences": [[1, 2], [3, 4]]})] == [201, 200, 409]
+    assert [service.post("/v1/datasets", b).status
+            for b in (body, body, {"name": name, "sequences": [[1, 2], [3, 4]]})] == [201, 200, 409]
 
 
 @pytest.mark.parametrize("sequences,pointer", [
     ([], "/sequences"), ([[1]], "/sequences/0"), ([[1, 2], []], "/sequences/1"), ([[1, -2]], "/sequences/0/1"),
-    ([[1, 2.5]], "/sequences/0/1"), ([[1, 2**40]], "/sequences/0/1"), ([[1, "2"]], "/sequences/0/1"), ([[1, True]], "/sequences/0/1"),
+    ([[1, 2.5]], "/sequences/0/1"), ([[1, 2**40]], "/sequences/0/1"), ([[1, "2"]], "/sequences/0/1"),
+    ([[1, True]], "/sequences/0/1"),
     ([3], "/sequences/0"), ({}, "/sequences"), ("x", "/sequences"),
 ])
 def test_bad_sequences_are_pointed_at(service, name, sequences, pointer):
@@ -34,8 +36,8 @@ def test_files_of_every_format(service, name):
     (folder / "a.jsonl").write_text('{"body": "x"}\n')
     numpy.save(folder / "a.npy", numpy.arange(10, dtype=numpy.uint16))
     (folder / "a.bin").write_bytes(numpy.arange(10, dtype=numpy.int32).tobytes())
-    for file, more in (("a.txt", {"format": "text"}), ("a.jsonl", {"format": "jsonl", "field": "body"}), ("a.npy", {"format": "tokens"}),
-                       ("a.bin", {"format": "tokens", "dtype": "int32"})):
+    for file, more in (("a.txt", {"format": "text"}), ("a.jsonl", {"format": "jsonl", "field": "body"}),
+                       ("a.npy", {"format": "tokens"}), ("a.bin", {"format": "tokens", "dtype": "int32"})):
         made = service.post("/v1/datasets", {"name": f"{name}-{file}", "path": str(folder / file), **more})
         assert made.status == 201 and len(made.json["sha256"]) == 64 and made.json["sequences"] is None, made.body
 
@@ -73,8 +75,8 @@ def test_text_goes_through_the_tokenizer_of_the_checkpoint(service, name):
     (service.files / f"{name}.txt").write_text("hello world, " * 40)
     service.post("/v1/datasets", {"name": name, "path": f"{name}.txt", "format": "text"})
     run = service.run("evaluate", checkpoint=made["id"], dataset=name, sequence_length=32)
-    same = service.run("evaluate", checkpoint=made["id"], sequence_length=None,
-                       dataset=service.sequences(name + "-ids", [list(("hello world, " * 40).encode())[i : i + 32] for i in range(0, 512, 32)])["id"])
+    same = service.run("evaluate", checkpoint=made["id"], sequence_length=None, dataset=service.sequences(
+        name + "-ids", [list(("hello world, " * 40).encode())[i : i + 32] for i in range(0, 512, 32)])["id"])
     assert run["result"]["sequences"] == 16
     assert run["result"]["sequence_losses"] == same["result"]["sequence_losses"]
 
@@ -84,7 +86,8 @@ def test_jsonl_documents_and_packing(service, name):
     lines = [json.dumps({"text": "x" * n}) for n in (5, 11, 40, 100)]
     (service.files / f"{name}.jsonl").write_text("\n".join(lines) + "\n")
     service.post("/v1/datasets", {"name": name, "path": f"{name}.jsonl", "format": "jsonl"})
-    documents = service.run("evaluate", checkpoint=made["id"], dataset=name, sequence_length=32, packing="documents")["result"]
+    documents = service.run("evaluate", checkpoint=made["id"], dataset=name, sequence_length=32,
+                            packing="documents")["result"]
     blocks = service.run("evaluate", checkpoint=made["id"], dataset=name, sequence_length=32)["result"]
     assert (documents["sequences"], documents["tokens"]) == (3, 11 + 32 + 32)
     assert (blocks["sequences"], blocks["tokens"]) == (156 // 32, 156 // 32 * 32)
@@ -108,7 +111,8 @@ def test_too_little_text_says_how_much_there_is(service, name):
 
 def test_ids_outside_the_vocabulary_fail_the_run(service, name):
     made = service.checkpoint(models.write_llama(service.files / name), name, "a")
-    run = service.run("evaluate", checkpoint=made["id"], dataset=service.sequences(name, [[1, 2, 256]])["id"], sequence_length=None)
+    run = service.run("evaluate", checkpoint=made["id"], dataset=service.sequences(name, [[1, 2, 256]])["id"],
+                      sequence_length=None)
     assert run["state"] == "failed" and "256" in run["error"]["detail"]
 
 
@@ -127,10 +131,13 @@ def test_lengths_that_cannot_be_are_refused_at_once(service, name):
     for length, words in ((65, "64 positions"), (None, "needs a length")):
         evaluation = {"dataset": name, "sequence_length": length}
         for kind, params, pointer in (("evaluate", evaluation, "/params/sequence_length"),
-                                      ("quantize", {"method": method, "evaluation": evaluation}, "/params/evaluation/sequence_length")):
+                                      ("quantize", {"method": method, "evaluation": evaluation},
+                                       "/params/evaluation/sequence_length")):
             refused = service.post("/v1/runs", {"kind": kind, "params": {"checkpoint": made["id"], **params}})
-            assert refused.status == 422 and refused.pointers == [pointer] and words in refused.json["detail"], refused.body
-    assert service.post("/v1/runs", {"kind": "evaluate", "params": {"checkpoint": made["id"], "dataset": name, "sequence_length": 64}}).status == 202
+            assert refused.status == 422 and refused.pointers == [pointer] and words in refused.json["detail"], (
+                refused.body)
+    params = {"checkpoint": made["id"], "dataset": name, "sequence_length": 64}
+    assert service.post("/v1/runs", {"kind": "evaluate", "params": params}).status == 202
 
 
 def test_data_that_changes_after_registration_fails_the_run(service, name):
@@ -152,7 +159,8 @@ def test_large_files_are_hashed_by_the_first_run_and_an_equal_request_finds_it(s
     body = {"name": name, "path": file.name, "format": "tokens", "dtype": "uint16"}
     posted = [service.post("/v1/datasets", body) for _ in range(2)]
     assert [a.status for a in posted] == [201, 200] and posted[0].json["sha256"] is None
-    request = {"kind": "evaluate", "params": {"checkpoint": made["id"], "dataset": name, "sequence_length": 32, "max_sequences": 2}}
+    request = {"kind": "evaluate",
+               "params": {"checkpoint": made["id"], "dataset": name, "sequence_length": 32, "max_sequences": 2}}
     first = service.wait(service.post("/v1/runs", request).json["id"])
     assert first["state"] == "succeeded", first["error"]
     again = service.post("/v1/runs", request)  # its content is known by now
@@ -175,7 +183,8 @@ def test_tokenize(service, name):
 
 @pytest.mark.parametrize("body,pointer", [
     ({"texts": ["x"]}, "/checkpoint"), ({"checkpoint": "nothing", "texts": []}, "/checkpoint"),
-    ({"tokenizer": {"path": "/etc/passwd"}, "texts": ["x"]}, "/tokenizer/path"), ({"tokenizer": {}, "texts": []}, "/tokenizer/path"),
+    ({"tokenizer": {"path": "/etc/passwd"}, "texts": ["x"]}, "/tokenizer/path"),
+    ({"tokenizer": {}, "texts": []}, "/tokenizer/path"),
     ({"checkpoint": "x", "texts": "x"}, "/texts"),
 ])
 def test_tokenize_points_at_faults(service, body, pointer):
@@ -187,7 +196,8 @@ def test_inline_sequences_are_used_as_they_are_unless_a_length_is_asked_for(serv
     made = service.checkpoint(models.write_llama(service.files / name), name, "a")
     data = service.sequences(name, [[1, 2, 3], list(range(40))])["id"]
     plain = service.run("evaluate", checkpoint=made["id"], dataset=data)
-    assert plain["params"]["sequence_length"] is None and plain["result"]["sequences"] == 2 and plain["result"]["tokens"] == 43
+    assert (plain["params"]["sequence_length"] is None and plain["result"]["sequences"] == 2
+            and plain["result"]["tokens"] == 43)
     cut = service.run("evaluate", checkpoint=made["id"], dataset=data, sequence_length=10)
     assert cut["params"]["sequence_length"] == 10 and cut["result"]["sequences"] == 4
 
@@ -208,4 +218,5 @@ def test_token_ids_may_be_written_as_fractions(service, name):
 @pytest.mark.parametrize("bad", ["", "a/b", "a\n", "a\x7f", "a\x85", "a\u2028"])
 def test_names_that_the_database_refuses_are_pointed_at(service, bad):
     answer = service.post("/v1/datasets", {"name": bad, "sequences": [[1, 2]]})
-    assert answer.status == 422 and answer.pointers == ["/name"] and "database" not in answer.json["detail"], answer.body
+    assert answer.status == 422 and answer.pointers == ["/name"] and "database" not in answer.json["detail"], (
+        answer.body)

@@ -41,16 +41,19 @@ def test_a_trajectory_takes_another_name_and_notes(service, evaluated):
     assert service.get(f"/v1/trajectories/{name}").status == 404
     assert service.get(f"/v1/checkpoints?trajectory={name}-renamed").json["items"][0]["trajectory"] == f"{name}-renamed"
     rows = service.get(f"/v1/measurements?trajectory={name}-renamed&fields=checkpoint_name,run").json["items"]
-    assert [(row["checkpoint_name"], row["run"]) for row in rows] == [("step0", runs[0]["id"]), ("step1", runs[1]["id"])]
+    assert [(row["checkpoint_name"], row["run"]) for row in rows] == [
+        ("step0", runs[0]["id"]), ("step1", runs[1]["id"])]
     assert patch(service, f"{name}-renamed", notes=None).json["notes"] is None
     check(service)
 
 
 def test_a_trajectory_refuses_a_taken_name_and_unknown_fields(service, evaluated, name):
-    assert service.request("POST", "/v1/trajectories/taken/scan", {"path": str(service.files / name), "watch": False}).status == 200
+    assert service.request("POST", "/v1/trajectories/taken/scan",
+                           {"path": str(service.files / name), "watch": False}).status == 200
     assert (patch(service, name, name="taken").status, patch(service, name, name="taken").pointers) == (409, ["/name"])
-    for body, pointer in (({"name": "a/b"}, "/name"), ({"name": None}, "/name"), ({"archived": "yes"}, "/archived"), ({"archived": None}, "/archived"),
-                          ({"colour": 1}, "/colour"), ({"notes": "x" * 10001}, "/notes")):
+    for body, pointer in (({"name": "a/b"}, "/name"), ({"name": None}, "/name"), ({"archived": "yes"}, "/archived"),
+                          ({"archived": None}, "/archived"), ({"colour": 1}, "/colour"),
+                          ({"notes": "x" * 10001}, "/notes")):
         answer = service.request("PATCH", f"/v1/trajectories/{name}", body)
         assert answer.status == 422 and answer.pointers == [pointer], answer.body
     assert patch(service, "nothing-is-called-this", notes="x").status == 404
@@ -61,7 +64,8 @@ def test_archived_trajectories_leave_the_list_and_come_back(service, evaluated):
     name, data, runs = evaluated
     assert name in names(service) and name not in names(service, "&archived=true")
     assert patch(service, name, archived=True).json["archived"] is True
-    assert name not in names(service) and name not in names(service, "&archived=false") and name in names(service, "&archived=true")
+    assert (name not in names(service) and name not in names(service, "&archived=false")
+            and name in names(service, "&archived=true"))
     assert service.get(f"/v1/trajectories/{name}").json["archived"] is True
     assert service.get(f"/v1/measurements?trajectory={name}&fields=run").json["items"]
     assert patch(service, name, archived=False).json["archived"] is False and name in names(service)
@@ -74,11 +78,13 @@ def test_a_trajectory_is_deleted_with_what_is_its_own(service, evaluated):
     made = service.get(f"/v1/trajectories/{name}").json
     assert delete(service, f"/v1/trajectories/{name}", {"If-Match": '"old"'}).status == 412
     assert delete(service, f"/v1/trajectories/{name}").status == 204
-    assert delete(service, f"/v1/trajectories/{name}").status == 404 == service.get(f"/v1/trajectories/{made['id']}").status
+    assert (delete(service, f"/v1/trajectories/{name}").status == 404
+            == service.get(f"/v1/trajectories/{made['id']}").status)
     assert service.get(f"/v1/checkpoints/{runs[0]['params']['checkpoint']}").status == 404
     assert service.get(f"/v1/runs/{runs[0]['id']}").json["result"] == runs[0]["result"]
     assert (service.files / name / "0" / "model.safetensors").exists()
-    gone = [e for e in service.get("/v1/events?follow=false&after=0&kind=checkpoint").body.decode().split("\n\n") if '"deleted"' in e and f'"{name}"' in e]
+    gone = [e for e in service.get("/v1/events?follow=false&after=0&kind=checkpoint").body.decode().split("\n\n")
+            if '"deleted"' in e and f'"{name}"' in e]
     assert len(gone) == 2
     check(service)
 
@@ -86,9 +92,11 @@ def test_a_trajectory_is_deleted_with_what_is_its_own(service, evaluated):
 def test_what_a_run_needs_is_neither_renamed_nor_deleted(service, evaluated):
     name, data, runs = evaluated
     with service.gate.holding("evaluate", 0):
-        held = service.post("/v1/runs", {"kind": "evaluate", "params": {"checkpoint": f"{name}/step0", "dataset": data, "sequence_length": 7}}).json["id"]
+        params = {"checkpoint": f"{name}/step0", "dataset": data, "sequence_length": 7}
+        held = service.post("/v1/runs", {"kind": "evaluate", "params": params}).json["id"]
         service.held(held)
-        for answer in (delete(service, f"/v1/trajectories/{name}"), patch(service, name, name=f"{name}-new"), delete(service, f"/v1/runs/{held}")):
+        for answer in (delete(service, f"/v1/trajectories/{name}"), patch(service, name, name=f"{name}-new"),
+                       delete(service, f"/v1/runs/{held}")):
             assert answer.status == 409 and "cancel" in answer.json["detail"], answer.body
         assert patch(service, name, notes="may change").status == 200
         service.post(f"/v1/runs/{held}/cancel")
@@ -108,27 +116,33 @@ def test_a_watched_trajectory_keeps_its_name(service, evaluated):
 
 def test_a_run_is_deleted_with_its_measurements_and_artifacts(service, evaluated):
     name, data, runs = evaluated
-    body = {"kind": "evaluate", "params": {"checkpoint": f"{name}/step0", "dataset": data, "sequence_length": None}, "force": True}
+    body = {"kind": "evaluate", "params": {"checkpoint": f"{name}/step0", "dataset": data, "sequence_length": None},
+            "force": True}
     again = service.post("/v1/runs", body, {"Prefer": "wait=60"}).json
     artifact = f"/v1/runs/{again['id']}/artifacts/losses.csv"
     assert service.get(artifact).status == 200
     assert delete(service, f"/v1/runs/{again['id']}").status == 204
-    assert [service.get(path).status for path in (f"/v1/runs/{again['id']}", artifact, f"/v1/runs/{again['id']}/events")] == [404] * 3
+    assert [service.get(path).status
+            for path in (f"/v1/runs/{again['id']}", artifact, f"/v1/runs/{again['id']}/events")] == [404] * 3
     assert delete(service, f"/v1/runs/{again['id']}").status == 404
     address = f"/v1/measurements?checkpoint={name}/step0&fields=run,loss"
-    assert [row["run"] for row in service.get(address).json["items"]] == [runs[0]["id"]], "the one before it counts again"
-    assert service.get(f"/v1/runs/{runs[0]['id']}/artifacts/losses.csv").status == 200, "equal bytes of another run stay"
+    assert [row["run"] for row in service.get(address).json["items"]] == [runs[0]["id"]], (
+        "the one before it counts again")
+    assert service.get(f"/v1/runs/{runs[0]['id']}/artifacts/losses.csv").status == 200, (
+        "equal bytes of another run stay")
     assert delete(service, f"/v1/runs/{runs[0]['id']}").status == 204
     assert service.get(address).json["items"] == []
     check(service)
     answer = service.post("/v1/runs", {**body, "force": False}, {"Prefer": "wait=60"})
-    assert answer.json["id"] not in (again["id"], runs[0]["id"]) and answer.json["result"] == runs[0]["result"], "it is measured anew"
+    assert answer.json["id"] not in (again["id"], runs[0]["id"]) and answer.json["result"] == runs[0]["result"], (
+        "it is measured anew")
 
 
 def test_a_run_that_is_being_compared_stays(service, evaluated):
     name, data, runs = evaluated
     with service.gate.holding("evaluate", 0):  # the worker has this one, so that the comparison waits
-        busy = service.post("/v1/runs", {"kind": "evaluate", "params": {"checkpoint": f"{name}/step0", "dataset": data, "sequence_length": 7}}).json["id"]
+        params = {"checkpoint": f"{name}/step0", "dataset": data, "sequence_length": 7}
+        busy = service.post("/v1/runs", {"kind": "evaluate", "params": params}).json["id"]
         service.held(busy)
         made = service.post("/v1/runs", {"kind": "compare", "params": {"a": runs[0]["id"], "b": runs[1]["id"]}})
         assert made.status == 202 and made.json["state"] == "queued", made.body
@@ -142,7 +156,8 @@ def test_a_run_that_is_being_compared_stays(service, evaluated):
 def test_failed_runs_of_a_sweep_are_tried_again_and_the_others_left(service, evaluated):
     name, data, runs = evaluated
     weights = service.files / name / "1" / "model.safetensors"
-    body = {"name": name, "kind": "evaluate", "base": {"dataset": data}, "grid": {"checkpoint": {"trajectory": name}, "sequence_length": [5]}}
+    body = {"name": name, "kind": "evaluate", "base": {"dataset": data},
+            "grid": {"checkpoint": {"trajectory": name}, "sequence_length": [5]}}
     with service.gate.holding("evaluate", 0):
         made = service.post("/v1/sweeps", body)
         assert made.status == 202 and made.json["runs"]["total"] == 2, made.body
@@ -157,13 +172,15 @@ def test_failed_runs_of_a_sweep_are_tried_again_and_the_others_left(service, eva
     assert service.get(f"/v1/sweeps/{name}?wait=60").json["runs"]["succeeded"] == 2
     for run in service.get(f"/v1/runs?sweep={name}").json["items"]:
         assert run["id"] not in done or run == done[run["id"]]
-    assert service.post(f"/v1/sweeps/{name}/retry-failed").json["runs"]["succeeded"] == 2, "nothing failed: nothing changes"
+    assert service.post(f"/v1/sweeps/{name}/retry-failed").json["runs"]["succeeded"] == 2, (
+        "nothing failed: nothing changes")
     assert service.post("/v1/sweeps/nothing-is-called-this/retry-failed").status == 404
 
 
 def test_an_ended_sweep_is_deleted_and_its_runs_stay(service, evaluated):
     name, data, runs = evaluated
-    body = {"name": name, "kind": "evaluate", "base": {"dataset": data, "sequence_length": None}, "grid": {"checkpoint": {"trajectory": name}}, "standing": True}
+    body = {"name": name, "kind": "evaluate", "base": {"dataset": data, "sequence_length": None},
+            "grid": {"checkpoint": {"trajectory": name}}, "standing": True}
     assert service.post("/v1/sweeps", body).json["runs"]["succeeded"] == 2
     answer = delete(service, f"/v1/sweeps/{name}")
     assert answer.status == 409 and "cancel" in answer.json["detail"]

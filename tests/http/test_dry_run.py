@@ -1,5 +1,5 @@
-"""dry_run: what a run would need, told by the plans that it goes by; nothing is made. A run that memory is short for takes a smaller
-plan with the same numbers, or fails at once and says what it needs."""
+"""dry_run: what a run would need, told by the plans that it goes by; nothing is made. A run that memory is short for
+takes a smaller plan with the same numbers, or fails at once and says what it needs."""
 
 import pathlib
 
@@ -35,8 +35,9 @@ def quantization(checkpoint="dry/step1", bits=4):
 
 
 def training():
-    return {"trajectory": "dry-trained", "model": {**models.LLAMA, "tie_word_embeddings": True}, "dataset": "dry-evaluation", "tokens": 4096,
-            "batch_sequences": 8, "sequence_length": 32, "schedule": {"name": "constant", "peak": 1e-3}, "checkpoint_every": 2048}
+    return {"trajectory": "dry-trained", "model": {**models.LLAMA, "tie_word_embeddings": True},
+            "dataset": "dry-evaluation", "tokens": 4096, "batch_sequences": 8, "sequence_length": 32,
+            "schedule": {"name": "constant", "peak": 1e-3}, "checkpoint_every": 2048}
 
 
 def dry(service, kind, params, path="/v1/runs"):
@@ -59,7 +60,8 @@ def test_what_a_run_needs_is_told_and_nothing_is_made(service, ready):
         host = told["memory"]["host"]
         assert 1 << 20 < host["peak_bytes"] <= host["available_bytes"] and told["memory"]["device"] is None
         assert told["tokens"] > 0 and told["flops"] > 0
-    assert found["evaluate"]["params"]["checkpoint"] == ready, "names become ids and defaults are written back, as in a run"
+    assert found["evaluate"]["params"]["checkpoint"] == ready, (
+        "names become ids and defaults are written back, as in a run")
     assert found["evaluate"]["tokens"] == ROWS * LENGTH and found["sharpness"]["tokens"] == (1 + 7) * 4 * LENGTH
     assert found["quantize"]["tokens"] == (2 * ROWS + 40) * LENGTH and found["train"]["tokens"] == 4096
     size = (service.files / "dry" / "model.safetensors").stat().st_size
@@ -88,7 +90,8 @@ def test_time_comes_from_runs_that_were(service, ready):
 
 
 def search(windows, **more):
-    return {"trajectory": "dry", "windows": windows, "evaluation": {"dataset": "dry-evaluation", "sequence_length": None, "max_sequences": 8}, **more}
+    return {"trajectory": "dry", "windows": windows,
+            "evaluation": {"dataset": "dry-evaluation", "sequence_length": None, "max_sequences": 8}, **more}
 
 
 def short():
@@ -102,7 +105,8 @@ def attribution():
 # What a run of the kind asks, and how many tokens it takes.
 OTHERS = {
     "interpolate": (lambda: {**short(), "from": "dry/step1", "to": "dry/step2", "points": 3}, 3 * 8 * LENGTH),
-    "landscape": (lambda: {**short(), "checkpoints": ["dry/step1", "dry/step2", "drier/step1"], "grid": [2, 3]}, (3 + 6) * 8 * LENGTH),
+    "landscape": (lambda: {**short(), "checkpoints": ["dry/step1", "dry/step2", "drier/step1"], "grid": [2, 3]},
+                  (3 + 6) * 8 * LENGTH),
     "average": (lambda: search([1, 2], into="dry-searched"), 2 * 8 * LENGTH),
     "attribution": (attribution, None),
     "compare": (lambda: {"checkpoints": ["dry/step1", "dry/step2"], "evaluation": short()}, 2 * 8 * LENGTH),
@@ -112,13 +116,15 @@ OTHERS = {
 
 @pytest.mark.parametrize("kind", OTHERS)
 def test_every_kind_tells_what_it_needs_and_then_how_long_it_takes(service, ready, kind):
-    if "drier/step1" not in [f"drier/{c['name']}" for c in service.get("/v1/checkpoints?trajectory=drier").json.get("items", [])]:
+    if "drier/step1" not in [f"drier/{c['name']}"
+                             for c in service.get("/v1/checkpoints?trajectory=drier").json.get("items", [])]:
         service.checkpoint(models.write_llama(service.files / "drier", seed=9), "drier", "step1")
     make, tokens = OTHERS[kind]
     told = dry(service, kind, make())
     host = told["memory"]["host"]
     assert told["fits"] and told["problem"] is None and 1 << 20 < host["peak_bytes"] <= host["available_bytes"]
-    assert told["disk"]["read_bytes"] > 0 and told["fetched_bytes"] == 0 and told["seconds"] is None and f"no {kind} run" in told["seconds_from"]
+    assert (told["disk"]["read_bytes"] > 0 and told["fetched_bytes"] == 0 and told["seconds"] is None
+            and f"no {kind} run" in told["seconds_from"])
     assert (told["flops"] > 0) == (kind != "health") and (tokens is None or told["tokens"] == tokens)
     run = service.run(kind, **make())
     assert run["state"] == "succeeded", run["error"]
@@ -131,11 +137,13 @@ def test_every_kind_tells_what_it_needs_and_then_how_long_it_takes(service, read
 
 def test_an_attribution_that_does_not_fit_fails_at_once(service, ready, tmp_path):
     peak = dry(service, "attribution", attribution())["memory"]["host"]["peak_bytes"]
-    small = Service(tmp_path, "--threads", "1", "--memory", str((peak >> 20) // 2), environment={"HF_ENDPOINT": "http://127.0.0.1:9"})
+    small = Service(tmp_path, "--threads", "1", "--memory", str((peak >> 20) // 2),
+                    environment={"HF_ENDPOINT": "http://127.0.0.1:9"})
     prepare(small)
     told = dry(small, "attribution", attribution())
     run = small.run("attribution", **attribution())
-    assert told["fits"] is False and run["state"] == "failed" and run["error"]["code"] == told["problem"]["code"] == "too_large"
+    assert (told["fits"] is False and run["state"] == "failed"
+            and run["error"]["code"] == told["problem"]["code"] == "too_large")
     assert run["error"]["detail"] == told["problem"]["detail"]
     assert small.stop() == 0
 
@@ -143,9 +151,11 @@ def test_an_attribution_that_does_not_fit_fails_at_once(service, ready, tmp_path
 def test_what_the_hub_would_send_is_not_known_without_it(service):
     told = dry(service, "fetch", {"repo": "lab/model"})
     assert told["memory"] is None and told["fits"] is None and told["problem"]["code"] == "unavailable"
-    body = {"name": "dry-fetches", "kind": "fetch", "base": {"repo": "lab/model"}, "grid": {"revision": [f"step{i}" for i in range(40)]}, "dry_run": True}
+    body = {"name": "dry-fetches", "kind": "fetch", "base": {"repo": "lab/model"},
+            "grid": {"revision": [f"step{i}" for i in range(40)]}, "dry_run": True}
     told = service.post("/v1/sweeps", body).json
-    assert told["runs"] == 40 and told["fits"] is False and all(plan["problem"]["code"] == "unavailable" for plan in told["plans"])
+    assert told["runs"] == 40 and told["fits"] is False and all(plan["problem"]["code"] == "unavailable"
+                                                                for plan in told["plans"])
 
 
 def test_a_sweep_has_sums_and_maxima(service, ready):
@@ -155,19 +165,22 @@ def test_a_sweep_has_sums_and_maxima(service, ready):
     answer = service.post("/v1/sweeps", body)
     assert answer.status == 200, answer.body
     told = answer.json
-    assert told["runs"] == 4 and told["fits"] and [plan["runs"] for plan in told["plans"]] == [2, 2], "checkpoints alike share a plan"
+    assert told["runs"] == 4 and told["fits"] and [plan["runs"] for plan in told["plans"]] == [2, 2], (
+        "checkpoints alike share a plan")
     assert told["total"]["tokens"] == 4 * (2 * ROWS + 40) * LENGTH
     assert told["total"]["flops"] == pytest.approx(sum(2 * plan["flops"] for plan in told["plans"]))
     assert told["maximum"]["host_bytes"] == max(plan["memory"]["host"]["peak_bytes"] for plan in told["plans"])
     assert counts(service) == before
     bad = {**body, "grid": {"method.bits": [3, 99]}}
-    assert service.post("/v1/sweeps", bad).pointers == service.post("/v1/sweeps", {**bad, "dry_run": False}).pointers != []
+    assert (service.post("/v1/sweeps", bad).pointers
+            == service.post("/v1/sweeps", {**bad, "dry_run": False}).pointers != [])
 
 
 def test_a_run_spills_where_memory_is_short_or_fails_at_once(service, ready, tmp_path):
     whole = service.run("evaluate", **evaluation())
     peak = dry(service, "evaluate", evaluation())["memory"]["host"]["peak_bytes"]
-    small = Service(tmp_path, "--threads", "1", "--memory", str((peak >> 20) - 1), environment={"HF_ENDPOINT": "http://127.0.0.1:9"})
+    small = Service(tmp_path, "--threads", "1", "--memory", str((peak >> 20) - 1),
+                    environment={"HF_ENDPOINT": "http://127.0.0.1:9"})
     prepare(small)
     told = dry(small, "evaluate", evaluation())
     assert told["fits"] and 0 < told["spilled_tokens"] <= ROWS * LENGTH
@@ -178,7 +191,9 @@ def test_a_run_spills_where_memory_is_short_or_fails_at_once(service, ready, tmp
     small.checkpoint(models.write_llama(small.files / "wide", **WIDE), "wide", "step1")
     told = dry(small, "evaluate", evaluation("wide/step1"))
     run = small.run("evaluate", **evaluation("wide/step1"))
-    assert told["fits"] is False and run["state"] == "failed" and run["error"]["code"] == told["problem"]["code"] == "too_large"
+    assert (told["fits"] is False and run["state"] == "failed"
+            and run["error"]["code"] == told["problem"]["code"] == "too_large")
     needed, there = (told["memory"]["host"][what] for what in ("peak_bytes", "available_bytes"))
-    assert f"needs {needed} bytes of host memory, {there} are available" in run["error"]["detail"] == told["problem"]["detail"]
+    assert (f"needs {needed} bytes of host memory, {there} are available" in run["error"]["detail"]
+            == told["problem"]["detail"])
     assert small.stop() == 0

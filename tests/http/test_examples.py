@@ -28,13 +28,15 @@ def module():
 def client(service, module):
     client = module.Deltaq(service.url)
     for i in range(2):
-        client.checkpoint(models.write_llama(service.files / "client" / str(i), seed=800 + i), "client", f"step{i}", step=i, tokens=10 * i)
+        client.checkpoint(models.write_llama(service.files / "client" / str(i), seed=800 + i), "client", f"step{i}",
+                          step=i, tokens=10 * i)
     client.dataset("client", sequences=models.rows(4, 32))
     return client
 
 
 def method(bits):
-    return {"method": {"name": "rtn", "bits": bits, "group_size": 32}, "evaluation": {"dataset": "client", "sequence_length": None}}
+    return {"method": {"name": "rtn", "bits": bits, "group_size": 32},
+            "evaluation": {"dataset": "client", "sequence_length": None}}
 
 
 def test_a_run_is_waited_for_and_names_are_enough(service, client):
@@ -44,10 +46,12 @@ def test_a_run_is_waited_for_and_names_are_enough(service, client):
 
 
 def test_a_sweep_and_the_tables_that_it_fills(service, client):
-    sweep = client.sweep("quantize", method(4), {"checkpoint": {"trajectory": "client"}, "method.bits": [2, 3]}, name="client").wait(120)
+    sweep = client.sweep("quantize", method(4), {"checkpoint": {"trajectory": "client"},
+                                                 "method.bits": [2, 3]}, name="client").wait(120)
     assert sweep["runs"]["succeeded"] == sweep["runs"]["total"] >= 4
     rows = client.measurements("client", method="rtn", bits=3)
-    assert [row["checkpoint_name"] for row in rows] == ["step0", "step1"] and all(row["delta"] is not None for row in rows)
+    assert ([row["checkpoint_name"] for row in rows] == ["step0", "step1"]
+            and all(row["delta"] is not None for row in rows))
     points = client.curve("client", metric="delta", bits=3)
     assert [point["y"] for point in points] == [row["delta"] for row in rows]
     assert len(client.all("/v1/checkpoints", trajectory="client", limit=1)) == 2  # page after page
@@ -56,7 +60,8 @@ def test_a_sweep_and_the_tables_that_it_fills(service, client):
 def test_problems_say_which_field(client, module):
     with pytest.raises(module.Problem) as refused:
         client.run("quantize", checkpoint="client/step1", **method(7))
-    assert refused.value.status == 422 and refused.value.pointers == ["/params/method/bits"] and "/params/method/bits: " in str(refused.value)
+    assert (refused.value.status == 422 and refused.value.pointers == ["/params/method/bits"]
+            and "/params/method/bits: " in str(refused.value))
 
 
 def test_a_run_that_fails_is_raised_with_its_reason(service, client, module):
@@ -73,7 +78,8 @@ def sources(notebook):
     return ["".join(cell["source"]) for cell in notebook["cells"]]
 
 
-@pytest.mark.skipif(not (PACKAGES / "bin" / "jupyter-execute").exists(), reason="build/trackers is not there: make trackers")
+@pytest.mark.skipif(not (PACKAGES / "bin" / "jupyter-execute").exists(),
+                    reason="build/trackers is not there: make trackers")
 def test_the_notebook_runs_and_ends_in_a_figure(service, tmp_path):
     for name in ("decay.ipynb", "deltaq.py"):
         shutil.copy(ROOT / "examples" / name, tmp_path)
@@ -82,7 +88,8 @@ def test_the_notebook_runs_and_ends_in_a_figure(service, tmp_path):
     shutil.copytree(ROOT / "docs", root / "docs")
     shutil.copy(ROOT / "README.md", root)
     environment = {**os.environ, "DELTAQ_URL": service.url, "DELTAQ_EXAMPLE_ROOT": str(root)}
-    done = subprocess.run([PACKAGES / "bin" / "python", ROOT / "tests" / "trackers" / "run_notebook.py", tmp_path / "decay.ipynb", tmp_path / "out.ipynb"],
+    done = subprocess.run([PACKAGES / "bin" / "python", ROOT / "tests" / "trackers" / "run_notebook.py",
+                           tmp_path / "decay.ipynb", tmp_path / "out.ipynb"],
                           capture_output=True, text=True, timeout=580, env=environment)
     assert done.returncode == 0, done.stderr
     made, kept = (json.loads(path.read_text()) for path in (tmp_path / "out.ipynb", ROOT / "examples" / "decay.ipynb"))

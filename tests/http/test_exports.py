@@ -1,4 +1,5 @@
-"""Exports over HTTP: what a quantize run leaves, unpacked here bit by bit, against the dequantized checkpoint of the same method."""
+"""Exports over HTTP: what a quantize run leaves, unpacked here bit by bit,
+against the dequantized checkpoint of the same method."""
 
 import json
 import re
@@ -14,8 +15,8 @@ AWQ_ORDER = [0, 2, 4, 6, 1, 3, 5, 7]
 
 @pytest.fixture(scope="module")
 def subject(service):
-    made = service.checkpoint(models.write_llama(service.files / "exports", seed=4, hidden_size=WIDTH, intermediate_size=MIDDLE), "exports", "one",
-                              step=7, tokens=70)
+    made = service.checkpoint(models.write_llama(service.files / "exports", seed=4, hidden_size=WIDTH,
+                                                 intermediate_size=MIDDLE), "exports", "one", step=7, tokens=70)
     return {"checkpoint": made["id"], "data": service.sequences("exports", models.rows(4, 32))["name"],
             "calibration": service.sequences("exports-calibration", models.rows(4, 32, seed=3))["name"]}
 
@@ -51,15 +52,18 @@ def read(raw):
 
 def unpack(words, bits, count):
     """Codes along the last axis, the lowest bits first, without gaps between words."""
-    stream = ((words.astype(numpy.uint32)[..., None] >> numpy.arange(32, dtype=numpy.uint32)) & 1).reshape(*words.shape[:-1], -1)
+    stream = ((words.astype(numpy.uint32)[..., None] >> numpy.arange(32, dtype=numpy.uint32))
+              & 1).reshape(*words.shape[:-1], -1)
     codes = stream[..., :count * bits].reshape(*words.shape[:-1], count, bits)
     return (codes * (1 << numpy.arange(bits))).sum(-1).astype(numpy.int64)
 
 
 def of_gptq(tensors, name, config):
-    own = next((told for pattern, told in config.get("dynamic", {}).items() if pattern[0] == "+" and re.match(pattern[2:], name)), config)
+    own = next((told for pattern, told in config.get("dynamic", {}).items()
+                if pattern[0] == "+" and re.match(pattern[2:], name)), config)
     bits, offset = own["bits"], 1 if config["checkpoint_format"] == "gptq" else 0
-    assert len(tensors[f"{name}.scales"]) == (len(tensors[f"{name}.g_idx"]) // own["group_size"] if own["group_size"] > 0 else 1)
+    groups = len(tensors[f"{name}.g_idx"]) // own["group_size"] if own["group_size"] > 0 else 1
+    assert len(tensors[f"{name}.scales"]) == groups
     groups = tensors[f"{name}.g_idx"]
     scales = tensors[f"{name}.scales"].astype(numpy.float64)
     codes = unpack(tensors[f"{name}.qweight"].T, bits, len(groups))  # [rows, columns]
@@ -102,26 +106,32 @@ def loss_of(service, subject, name, tensors):
     return service.run("evaluate", checkpoint=made["id"], dataset=subject["data"])["result"]["loss"]
 
 
-MIXED = [{"pattern": "layers.0.*o_proj", "skip": True}, {"pattern": "down_proj$", "bits": 8}, {"pattern": "k_proj", "bits": 8, "group_size": 16}]
-READERS = {"gptq": (of_gptq, "qweight"), "awq": (of_awq, "qweight"), "compressed-tensors": (of_compressed, "weight_packed")}
+MIXED = [{"pattern": "layers.0.*o_proj", "skip": True}, {"pattern": "down_proj$", "bits": 8},
+         {"pattern": "k_proj", "bits": 8, "group_size": 16}]
+READERS = {"gptq": (of_gptq, "qweight"), "awq": (of_awq, "qweight"),
+           "compressed-tensors": (of_compressed, "weight_packed")}
 
 
 @pytest.mark.parametrize("export,method", [
     ("gptq", {"name": "rtn", "bits": 2, "group_size": 32}),
     ("gptq", {"name": "gptq", "bits": 3, "group_size": 32, "sym": False}),
     ("gptq", {"name": "gptq", "bits": 4, "group_size": 32, "desc_act": True}),
-    ("gptq", {"name": "gptq", "bits": 8, "group_size": -1, "overrides": [{"pattern": "layers.0.*down_proj$", "skip": True}]}),
+    ("gptq",
+     {"name": "gptq", "bits": 8, "group_size": -1, "overrides": [{"pattern": "layers.0.*down_proj$", "skip": True}]}),
     ("gptq", {"name": "gptq", "bits": 4, "group_size": 32, "overrides": [*MIXED, {"pattern": "up_proj", "bits": 3}]}),
     ("awq", {"name": "gptq", "bits": 4, "group_size": 32}),
-    ("awq", {"name": "rtn", "bits": 4, "group_size": 16, "sym": False, "overrides": [{"pattern": "o_proj", "skip": True}]}),
+    ("awq",
+     {"name": "rtn", "bits": 4, "group_size": 16, "sym": False, "overrides": [{"pattern": "o_proj", "skip": True}]}),
     ("compressed-tensors", {"name": "gptq", "bits": 4, "group_size": 32}),
     ("compressed-tensors", {"name": "rtn", "bits": 8, "group_size": -1, "sym": False}),
     ("compressed-tensors", {"name": "gptq", "bits": 4, "group_size": 32, "overrides": MIXED}),
-    ("compressed-tensors", {"name": "rtn", "bits": 4, "group_size": 32, "sym": False, "overrides": [{"pattern": "k_proj", "skip": True}]}),
+    ("compressed-tensors",
+     {"name": "rtn", "bits": 4, "group_size": 32, "sym": False, "overrides": [{"pattern": "k_proj", "skip": True}]}),
 ], ids=lambda x: x if isinstance(x, str) else f"{x['name']}-{x['bits']}")
 def test_packed_weights_are_those_that_were_measured(service, subject, export, method):
     packed, plain = run(service, subject, method, export), run(service, subject, method, "dequantized")
-    assert (packed["result"]["loss_q"] == plain["result"]["loss_q"]) == (export == "compressed-tensors")  # float32 scales, as the model's
+    # float32 scales, as the model's
+    assert (packed["result"]["loss_q"] == plain["result"]["loss_q"]) == (export == "compressed-tensors")
     assert packed["result"]["artifact"] == "model.safetensors" and packed["result"]["export"]["format"] == export
     listed = {item["name"] for item in service.get(f"/v1/runs/{packed['id']}/artifacts").json["items"]}
     files = set(packed["result"]["export"]["artifacts"])
@@ -143,7 +153,8 @@ def test_packed_weights_are_those_that_were_measured(service, subject, export, m
         if name.removesuffix(".weight") not in layers:
             assert numpy.array_equal(tensors[name], expected), name
     loaded = {**values, **{f"{name}.weight": got.astype(numpy.float32) for name, got in unpacked.items()}}
-    assert loss_of(service, subject, f"{export}-{packed['id']}", loaded) == pytest.approx(packed["result"]["loss_q"], rel=1e-7)
+    assert loss_of(service, subject, f"{export}-{packed['id']}", loaded) == pytest.approx(
+        packed["result"]["loss_q"], rel=1e-7)
     skipped = [layer["name"] for layer in packed["result"]["layers"] if layer["skipped"]]
     told = json.dumps(config)
     assert all(name in told or name.replace(".", "\\\\.") in told for name in skipped)
@@ -153,7 +164,8 @@ def test_the_format_has_its_own_file_too(service, subject):
     packed = run(service, subject, {"name": "gptq", "bits": 4, "group_size": 32, "desc_act": True}, "gptq")
     alone = json.loads(artifact(service, packed, "quantize_config.json"))
     assert alone == json.loads(artifact(service, packed, "config.json"))["quantization_config"]
-    assert (alone["bits"], alone["group_size"], alone["desc_act"], alone["sym"], alone["checkpoint_format"]) == (4, 32, True, True, "gptq")
+    assert (alone["bits"], alone["group_size"], alone["desc_act"], alone["sym"], alone["checkpoint_format"]) == (
+        4, 32, True, True, "gptq")
 
 
 @pytest.mark.parametrize("method", [{"name": "awq", "group_size": 32}, {"name": "nf4"}, {"name": "mxfp4"},
@@ -180,7 +192,8 @@ def test_a_gguf_file_is_a_checkpoint_again(service, subject, overrides):
     again = service.run("evaluate", checkpoint=made["id"], dataset=subject["data"])
     assert again["result"]["loss"] == pytest.approx(done["result"]["loss_q"], rel=1e-7)
     texts = ["hello world", " a  b\n", "\u00e9"]
-    ids = [service.post("/v1/tokenize", {"checkpoint": checkpoint, "texts": texts}).json["ids"] for checkpoint in (made["id"], subject["checkpoint"])]
+    ids = [service.post("/v1/tokenize", {"checkpoint": checkpoint, "texts": texts}).json["ids"]
+           for checkpoint in (made["id"], subject["checkpoint"])]
     assert ids[0] == ids[1] and ids[0][0] == list(b"hello world")
 
 
@@ -190,7 +203,8 @@ def test_a_tokenizer_that_gguf_has_no_words_for_is_refused_when_posted(service, 
     (directory / "tokenizer.json").write_text(json.dumps({**tokenizer, "normalizer": {"type": "NFKD"}}))
     made = service.checkpoint(directory, "exports", "nfkd")
     answer = post(service, {**subject, "checkpoint": made["id"]}, {"name": "rtn", "group_size": 32}, "gguf")
-    assert answer.status == 422 and answer.pointers == ["/params/export"] and "no name for how text is normalized" in answer.json["errors"][0]["detail"]
+    assert (answer.status == 422 and answer.pointers == ["/params/export"]
+            and "no name for how text is normalized" in answer.json["errors"][0]["detail"])
     assert post(service, {**subject, "checkpoint": made["id"]}, {"name": "rtn", "group_size": 32}, "gptq").status == 202
 
 
@@ -227,6 +241,8 @@ def test_what_a_format_cannot_express_is_refused_when_posted(service, subject, e
 
 def test_shapes_that_a_format_cannot_pack_are_refused_by_name(service, subject):
     made = service.checkpoint(models.write_llama(service.files / "odd", intermediate_size=40), "exports", "odd")
-    for export, group, skipped in (("gptq", -1, 422), ("awq", 32, 422), ("compressed-tensors", 32, 422), ("dequantized", 32, 202)):
+    for export, group, skipped in (("gptq", -1, 422), ("awq", 32, 422), ("compressed-tensors", 32, 422),
+                                   ("dequantized", 32, 202)):
         answer = post(service, {**subject, "checkpoint": made["id"]}, {"name": "rtn", "group_size": group}, export)
-        assert answer.status == skipped and (skipped == 202 or "proj" in answer.json["errors"][0]["detail"]), answer.body
+        assert (answer.status == skipped
+                and (skipped == 202 or "proj" in answer.json["errors"][0]["detail"])), answer.body

@@ -1,4 +1,5 @@
-"""The tool that freezes tasks: from whatever form records have to files that a run reads, and to a manifest that holds them to their bytes."""
+"""The tool that freezes tasks: from whatever form records have to files that a run reads,
+and to a manifest that holds them to their bytes."""
 
 import gzip
 import hashlib
@@ -26,7 +27,8 @@ def lines(records):
 
 
 def freeze(out, *arguments):
-    return subprocess.run([sys.executable, TOOL, out, *map(str, arguments)], capture_output=True, text=True, timeout=120)
+    return subprocess.run([sys.executable, TOOL, out, *map(str, arguments)], capture_output=True,
+                          text=True, timeout=120)
 
 
 @pytest.fixture
@@ -66,7 +68,8 @@ def test_every_form_gives_the_same_lines(tmp_path, pool, form):
     out = tmp_path / "frozen"
     done = freeze(out, f"piqa={form(tmp_path)},{pool}")
     assert done.returncode == 0, done.stderr
-    assert (out / "piqa.eval.jsonl").read_bytes() == lines(RECORDS).encode() and (out / "piqa.fewshot.jsonl").read_bytes() == lines(POOL).encode()
+    assert ((out / "piqa.eval.jsonl").read_bytes() == lines(RECORDS).encode()
+            and (out / "piqa.fewshot.jsonl").read_bytes() == lines(POOL).encode())
     (task,) = json.loads((out / "MANIFEST.json").read_text())["tasks"]
     assert (task["records"], task["examples"], task["path"]) == (4, 4, "piqa.eval.jsonl")
     assert task["sha256"] == hashlib.sha256(lines(RECORDS).encode()).hexdigest()
@@ -77,16 +80,19 @@ def test_every_form_gives_the_same_lines(tmp_path, pool, form):
 def test_nested_columns_of_parquet_stay_what_they_are(tmp_path):
     import pyarrow
     import pyarrow.parquet
-    question = {"id": "7", "question": "Which?", "choices": {"text": ["one", "two", "three"], "label": ["A", "B", "C"]}, "answerKey": "B"}
+    question = {"id": "7", "question": "Which?", "choices": {"text": ["one", "two", "three"], "label": ["A", "B", "C"]},
+                "answerKey": "B"}
     pyarrow.parquet.write_table(pyarrow.Table.from_pylist([question]), tmp_path / "part.parquet")
     assert freeze(tmp_path / "frozen", f"arc_easy={tmp_path / 'part.parquet'}").returncode == 0
     assert json.loads((tmp_path / "frozen" / "arc_easy.eval.jsonl").read_text()) == question
 
 
 @pytest.mark.parametrize("name,content,words", [
-    ("given.jsonl", lines(RECORDS) + '{"goal": \n', "given.jsonl, line 5"), ("given.jsonl", "[1]\n", "line 1: expected a record"),
-    ("given.json", "{}", "expected a list"), ("given.json", "[3]", "record 1: expected a record"), ("given.jsonl", "\n", "holds no records"),
-    ("given.csv", "goal,sol1", "expected a file that ends in"), ("given.jsonl.gz", "plain", "given.jsonl.gz"), ("given.parquet", "PAR1", "given.parquet"),
+    ("given.jsonl", lines(RECORDS) + '{"goal": \n', "given.jsonl, line 5"),
+    ("given.jsonl", "[1]\n", "line 1: expected a record"), ("given.json", "{}", "expected a list"),
+    ("given.json", "[3]", "record 1: expected a record"), ("given.jsonl", "\n", "holds no records"),
+    ("given.csv", "goal,sol1", "expected a file that ends in"),
+    ("given.jsonl.gz", "plain", "given.jsonl.gz"), ("given.parquet", "PAR1", "given.parquet"),
     ("given.jsonl", '{"goal": NaN}\n', "line 1"), (None, None, "given.jsonl")])
 def test_what_holds_no_records_is_refused_by_name_and_leaves_nothing(tmp_path, name, content, words):
     if name:

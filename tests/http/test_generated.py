@@ -45,7 +45,8 @@ def own(tmp_path):
     hub = StandIn()
     service = Service(tmp_path, "--threads", "1", environment={"HF_ENDPOINT": hub.url})
     lay_out(service, hub)
-    made = service.post("/v1/tokens", {"scope": "admin", "name": "generated"})  # requests make tokens: then all need one
+    # requests make tokens: then all need one
+    made = service.post("/v1/tokens", {"scope": "admin", "name": "generated"})
     assert made.status == 201
     service.token = made.json["token"]
     yield service

@@ -351,7 +351,8 @@ def test_landscape_goes_on_after_its_worker_was_killed(tmp_path):
         service.held(run)
 
         def saved_after(point, lease):
-            """How many points are kept once `point` is done; the last save was more than the second ago that lies between two of them."""
+            """How many points are kept once `point` is done; the last save was more than the second ago
+            that lies between two of them."""
             time.sleep(1.1)
             service.gate.hold("landscape", point, "point", lease)
             service.held(run, lease)

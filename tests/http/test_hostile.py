@@ -1,4 +1,5 @@
-"""Every file of the table `hostile` is refused by POST /v1/checkpoints with its reason; nothing of it is run, followed or kept."""
+"""Every file of the table `hostile` is refused by POST /v1/checkpoints with its reason;
+nothing of it is run, followed or kept."""
 
 import json
 
@@ -13,7 +14,8 @@ AT_LEAST = 60
 @pytest.fixture(scope="module")
 def sound(service):
     """A checkpoint that was there before all of them, and that must be there after them."""
-    return service.checkpoint(models.write_llama(service.files / "hostile" / "sound", tokenizer=False), "hostile-sound", "a")
+    return service.checkpoint(models.write_llama(service.files / "hostile" / "sound", tokenizer=False),
+                              "hostile-sound", "a")
 
 
 def test_there_are_enough_of_them():
@@ -26,7 +28,8 @@ def test_a_hostile_file_is_refused_with_its_reason(service, sound, case):
     directory = service.files / "hostile" / case.name
     directory.mkdir()
     case.write(directory)
-    answer = service.post("/v1/checkpoints", {"trajectory": case.name, "name": "x", "source": {"path": f"hostile/{case.name}"}})
+    answer = service.post("/v1/checkpoints",
+                          {"trajectory": case.name, "name": "x", "source": {"path": f"hostile/{case.name}"}})
     problem = answer.json
     assert 400 <= answer.status < 500 and answer.pointers == ["/source/path"], answer.body
     assert problem["code"] == case.code and case.words in problem["detail"], answer.body

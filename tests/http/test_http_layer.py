@@ -1,5 +1,5 @@
-"""What the HTTP layer does for handlers: routes, problems, tags, gzip, files, tokens, keys, waits, event streams, stopping. No database: the
-server is echo_server."""
+"""What the HTTP layer does for handlers: routes, problems, tags, gzip, files, tokens, keys, waits, event streams,
+stopping. No database: the server is echo_server."""
 
 import gzip
 import hashlib
@@ -43,7 +43,7 @@ def short():
     running.stop()
 
 
-# --- routes and problems ---------------------------------------------------------------------------------------------------------
+# --- routes and problems ----------------------------------------------------------------------------------------------
 def test_path_segments_are_decoded_after_splitting(server):
     status, _, document = server.request("GET", "/v1/echo/a%2Fb%20c%25?trajectory=A&trajectory=B&x=1+2%2B")
     assert status == 200
@@ -51,8 +51,9 @@ def test_path_segments_are_decoded_after_splitting(server):
     assert document["query"] == [["trajectory", "A"], ["trajectory", "B"], ["x", "1 2+"]]
 
 
-@pytest.mark.parametrize("path", ["/v1/nothing", "/v1/echo", "/v1/echo/", "/v1/echo/a/b", "/v1/../healthz", "//healthz", "/static/../main.c",
-                                  "/%2e%2e/healthz", "/healthz/", "/.hidden.js", "/notes.bin", "/deep", "/deep/%2e%2e/index.html"])
+@pytest.mark.parametrize("path", ["/v1/nothing", "/v1/echo", "/v1/echo/", "/v1/echo/a/b", "/v1/../healthz", "//healthz",
+                                  "/static/../main.c", "/%2e%2e/healthz", "/healthz/", "/.hidden.js", "/notes.bin",
+                                  "/deep", "/deep/%2e%2e/index.html"])
 def test_unknown_path_is_404_or_405(server, path):
     status, _, document = server.request("GET", path)
     assert status == (405 if path == "/v1/echo" else 404)
@@ -87,8 +88,9 @@ def test_several_faults_and_one_pointer(server):
     assert document["errors"] == [{"pointer": "/pointer", "detail": "one fault"}]
 
 
-@pytest.mark.parametrize("body", [b'{"kind": ', b"", b"{}{}", b"{} x", b'{"a":1,"a":2}', b'{"a":1e999}', b'"\xff"', b'{"a":"\\u0000"}', b"[" * 33 + b"]" * 33,
-                                  b"{'a':1}", b"nul", b"\xef\xbb\xbf{}", b'{"a":NaN}', b'{"a":123456789012345678901234567890}', b'"\\ud800"'])
+@pytest.mark.parametrize("body", [b'{"kind": ', b"", b"{}{}", b"{} x", b'{"a":1,"a":2}', b'{"a":1e999}', b'"\xff"',
+                                  b'{"a":"\\u0000"}', b"[" * 33 + b"]" * 33, b"{'a':1}", b"nul", b"\xef\xbb\xbf{}",
+                                  b'{"a":NaN}', b'{"a":123456789012345678901234567890}', b'"\\ud800"'])
 def test_malformed_json_is_400_and_closed(server, body):
     answer = server.request("POST", "/v1/echo", body)
     problem(answer, 400, "malformed")
@@ -104,7 +106,8 @@ def test_depth_32_is_taken(server):
     assert server.request("POST", "/v1/echo", b"[" * 32 + b"]" * 32)[0] == 201
 
 
-@pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data", "application/jsonx", "application/json; charset=latin-1"])
+@pytest.mark.parametrize("kind", [None, "text/plain", "application/x-www-form-urlencoded", "multipart/form-data",
+                                  "application/jsonx", "application/json; charset=latin-1"])
 def test_body_of_another_type_is_415(server, kind):
     connection = http.client.HTTPConnection("127.0.0.1", server.port)
     connection.putrequest("POST", "/v1/echo")
@@ -121,7 +124,7 @@ def test_json_bomb_costs_little(server):
     problem(server.request("POST", "/v1/large", b"[" + b"{}," * 70000 + b"{}]"), 413, "too_large")
 
 
-# --- caching and coding -------------------------------------------------------------------------------------------------------------
+# --- caching and coding -----------------------------------------------------------------------------------------------
 def test_etag_and_304(server):
     status, headers, _ = server.request("GET", "/v1/big")
     assert status == 200 and headers["ETag"].startswith('"') and headers["Cache-Control"] == "no-cache"
@@ -144,7 +147,8 @@ def test_gzip_when_asked_for(server):
     status, packed, same = server.request("GET", "/v1/big", headers={"Accept-Encoding": "br, gzip;q=0.5"})
     assert status == 200 and packed["Content-Encoding"] == "gzip" and same == document
     assert packed["ETag"] == plain["ETag"][:-1] + '-gzip"' and "Accept-Encoding" in packed["Vary"]
-    assert server.request("GET", "/v1/big", headers={"Accept-Encoding": "gzip", "If-None-Match": packed["ETag"]})[0] == 304
+    assert server.request("GET", "/v1/big",
+                          headers={"Accept-Encoding": "gzip", "If-None-Match": packed["ETag"]})[0] == 304
     for accept in ("gzip;q=0", "identity", "*;q=0"):
         assert "Content-Encoding" not in server.request("GET", "/v1/big", headers={"Accept-Encoding": accept})[1]
     assert "Content-Encoding" not in server.request("GET", "/healthz", headers={"Accept-Encoding": "gzip"})[1]
@@ -153,14 +157,16 @@ def test_gzip_when_asked_for(server):
 def test_head_has_the_headers_of_get(server):
     _, get, _ = server.request("GET", "/v1/big")
     status, head, body = server.request("HEAD", "/v1/big")
-    assert status == 200 and body == b"" and head["ETag"] == get["ETag"] and head["Content-Length"] == get["Content-Length"]
+    assert (status == 200 and body == b"" and head["ETag"] == get["ETag"]
+            and head["Content-Length"] == get["Content-Length"])
     assert server.request("HEAD", "/")[0] == 200
     assert server.request("HEAD", "/nothing")[0] == 404
 
 
 def test_static_files(server, static):
     status, headers, body = server.request("GET", "/")
-    assert status == 200 and headers["Content-Type"] == "text/html; charset=utf-8" and body == (static / "index.html").read_bytes()
+    assert (status == 200 and headers["Content-Type"] == "text/html; charset=utf-8"
+            and body == (static / "index.html").read_bytes())
     status, headers, body = server.request("GET", "/app.0123abcd.js", headers={"Accept-Encoding": "gzip"})
     assert headers["Content-Encoding"] == "gzip" and gzip.decompress(body) == (static / "app.0123abcd.js").read_bytes()
     assert "immutable" in headers["Cache-Control"] and headers["Content-Type"].startswith("text/javascript")
@@ -183,12 +189,13 @@ def test_a_file_that_many_ask_for_first_is_compressed_for_all(server, static):
         assert status == 200 and headers["Content-Encoding"] == "gzip" and "Accept-Encoding" in headers["Vary"]
         assert int(headers["Content-Length"]) == len(body) < len(whole) / 2 and gzip.decompress(body) == whole
     status, headers, body = server.request("GET", "/large.js")
-    assert status == 200 and body == whole and "Content-Encoding" not in headers and "Accept-Encoding" in headers["Vary"]
+    assert (status == 200 and body == whole and "Content-Encoding" not in headers
+            and "Accept-Encoding" in headers["Vary"])
     headers = server.request("GET", "/deep/style.css", headers={"Accept-Encoding": "gzip"})[1]
     assert "Content-Encoding" not in headers, "it would not be smaller"
 
 
-# --- tokens and keys --------------------------------------------------------------------------------------------------------------
+# --- tokens and keys --------------------------------------------------------------------------------------------------
 def test_tokens():
     running = Server("--token", "--listen", "0.0.0.0:0")
     try:
@@ -203,7 +210,8 @@ def test_tokens():
         problem(answer, 403, "forbidden")
         assert "insufficient_scope" in answer[1]["WWW-Authenticate"]
         assert running.request("POST", "/v1/echo", {}, bearer("writer"))[0] == 201
-        problem(running.request("POST", "/v1/echo", b"{", bearer("reader")), 403, "forbidden")  # before the body is parsed
+        # before the body is parsed
+        problem(running.request("POST", "/v1/echo", b"{", bearer("reader")), 403, "forbidden")
         assert running.request("GET", "/healthz")[0] == 200
     finally:
         running.stop()
@@ -234,7 +242,8 @@ def test_refuses_to_listen_beyond_loopback_without_a_token():
         assert done.returncode == 1 and "token" in done.stderr
 
 
-@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.1:x", "127.0.0.1:99999", ":80", "example.org:80", "[::1:80", "1.2.3.4.5:80"])
+@pytest.mark.parametrize("address", ["127.0.0.1", "127.0.0.1:x", "127.0.0.1:99999", ":80", "example.org:80", "[::1:80",
+                                     "1.2.3.4.5:80"])
 def test_bad_listen_address_is_refused(address):
     done = subprocess.run([BINARY, "--listen", address], capture_output=True, text=True, timeout=10)
     assert done.returncode == 1 and done.stderr.startswith("invalid:")
@@ -269,7 +278,9 @@ def test_failed_request_leaves_its_key_free(server):
 def test_concurrent_requests_with_one_key_do_the_work_once(server):
     answers = []
     body = {"pause": 200}
-    threads = [threading.Thread(target=lambda: answers.append(server.request("POST", "/v1/echo", body, {"Idempotency-Key": "key-3"}))) for _ in range(12)]
+    threads = [threading.Thread(
+        target=lambda: answers.append(server.request("POST", "/v1/echo", body, {"Idempotency-Key": "key-3"})))
+               for _ in range(12)]
     for thread in threads:
         thread.start()
     for thread in threads:
@@ -278,7 +289,7 @@ def test_concurrent_requests_with_one_key_do_the_work_once(server):
     assert len({a[2]["calls"] for a in answers}) == 1
 
 
-# --- waiting ----------------------------------------------------------------------------------------------------------------------
+# --- waiting ----------------------------------------------------------------------------------------------------------
 def wait_for_metric(server, line, limit=50):
     end = time.monotonic() + limit
     while line not in server.request("GET", "/metrics")[2]:
@@ -291,7 +302,9 @@ def test_waits_hold_no_thread_and_wake(server):
     start = server.request("GET", f"/v1/wait/{topic}")[2]["value"]
     answers = []
     began = time.monotonic()
-    waiting = [threading.Thread(target=lambda: answers.append(server.request("GET", f"/v1/wait/{topic}?wait=60&above={start}", timeout=90))) for _ in range(40)]
+    waiting = [threading.Thread(
+        target=lambda: answers.append(server.request("GET", f"/v1/wait/{topic}?wait=60&above={start}", timeout=90)))
+               for _ in range(40)]
     for thread in waiting:
         thread.start()
     wait_for_metric(server, b"deltaq_http_waiting 40")
@@ -379,14 +392,15 @@ def test_streams_of_clients_that_left_make_room(server):
     wait_for_metric(server, b"deltaq_http_streams 0", limit=12)
 
 
-# --- stopping ----------------------------------------------------------------------------------------------------------------------
+# --- stopping ---------------------------------------------------------------------------------------------------------
 def test_stop_finishes_what_runs_and_ends_streams():
     running = Server("--log")
     events = Events(running, "stop-g")
     assert events.until(b"retry:")
     answers = []
     slow = threading.Thread(target=lambda: answers.append(running.request("GET", "/v1/slow?ms=1500")))
-    waiting = threading.Thread(target=lambda: answers.append(running.request("GET", "/v1/wait/stop-h?wait=30", timeout=40)))
+    waiting = threading.Thread(
+        target=lambda: answers.append(running.request("GET", "/v1/wait/stop-h?wait=30", timeout=40)))
     idle = running.connect()
     slow.start()
     waiting.start()

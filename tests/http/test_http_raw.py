@@ -1,4 +1,5 @@
-"""The HTTP layer byte by byte: malformed heads, sizes, other sites, slow clients. No database: the server is echo_server."""
+"""The HTTP layer byte by byte: malformed heads, sizes, other sites, slow clients.
+No database: the server is echo_server."""
 
 import http.client
 import json
@@ -28,7 +29,7 @@ def short():
     running.stop()
 
 
-# --- malformed requests: one 4xx each, then the end ------------------------------------------------------------------------------
+# --- malformed requests: one 4xx each, then the end -------------------------------------------------------------------
 MALFORMED = {
     "no host": b"GET /healthz HTTP/1.1\r\n\r\n",
     "empty host": b"GET /healthz HTTP/1.1\r\nHost:\r\n\r\n",
@@ -64,11 +65,17 @@ MALFORMED = {
     "many headers": b"GET /healthz HTTP/1.1\r\n" + H + b"".join(b"X-%d: a\r\n" % i for i in range(120)) + b"\r\n",
     "giant header": b"GET /healthz HTTP/1.1\r\n" + H + b"X-A: " + b"a" * 70000 + b"\r\n\r\n",
     "duplicate length": b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
-    "different lengths": b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 2\r\nContent-Length: 40\r\n\r\n{}GET /healthz HTTP/1.1\r\n" + H + b"\r\n",
-    "length and chunked": b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\n" + H + b"\r\n",
-    "other coding": b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    "different lengths": (
+        b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 2\r\nContent-Length: 40\r\n\r\n{}"
+        b"GET /healthz HTTP/1.1\r\n" + H + b"\r\n"),
+    "length and chunked": (
+        b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 4\r\nTransfer-Encoding: chunked\r\n\r\n"
+        b"2\r\n{}\r\n0\r\n\r\nGET /healthz HTTP/1.1\r\n" + H + b"\r\n"),
+    "other coding": (b"POST /v1/echo HTTP/1.1\r\n" + H + J
+                     + b"Transfer-Encoding: gzip, chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"),
     "identity coding": b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Transfer-Encoding: identity\r\n\r\n",
-    "two codings": b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
+    "two codings": (b"POST /v1/echo HTTP/1.1\r\n" + H + J
+                    + b"Transfer-Encoding: chunked\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n"),
     "chunked in 1.0": b"POST /v1/echo HTTP/1.0\r\n" + H + J + b"Transfer-Encoding: chunked\r\n\r\n2\r\n{}\r\n0\r\n\r\n",
     "length 2^63": b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 9223372036854775808\r\n\r\n",
     "huge chunk": b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Transfer-Encoding: chunked\r\n\r\nffffffffffffffff0\r\n",
@@ -78,12 +85,14 @@ MALFORMED = {
     "bad version": b"GET /healthz HTTP/2.0\r\n" + H + b"\r\n",
     "no version": b"GET /healthz\r\n" + H + b"\r\n",
     "bad key": b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Idempotency-Key: a b\r\nContent-Length: 2\r\n\r\n{}",
-    "two keys": b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Idempotency-Key: a\r\nIdempotency-Key: b\r\nContent-Length: 2\r\n\r\n{}",
-    "two authorizations": b"GET /v1/big HTTP/1.1\r\n" + H + b"Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n",
+    "two keys": (b"POST /v1/echo HTTP/1.1\r\n" + H + J
+                 + b"Idempotency-Key: a\r\nIdempotency-Key: b\r\nContent-Length: 2\r\n\r\n{}"),
+    "two authorizations": (b"GET /v1/big HTTP/1.1\r\n" + H
+                           + b"Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n"),
 }
-# A Content-Length that is no number: libmicrohttpd refuses it before any callback, and 0.9.75 sends the head of that refusal twice, then
-# closes (mended in 1.0). No second request is served, but behind a proxy that shares connections the second head could be taken for
-# the answer to somebody else's request. So on 0.9 never behind such a proxy.
+# A Content-Length that is no number: libmicrohttpd refuses it before any callback, and 0.9.75 sends the head of that
+# refusal twice, then closes (mended in 1.0). No second request is served, but behind a proxy that shares connections
+# the second head could be taken for the answer to somebody else's request. So on 0.9 never behind such a proxy.
 MALFORMED_LENGTH = {
     "length 10^30": b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 1" + b"0" * 30 + b"\r\n\r\n",
     "length with sign": b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: +2\r\n\r\n{}",
@@ -112,7 +121,8 @@ def test_malformed_length_is_never_served(short, name):
 
 
 def test_second_request_behind_a_bad_one_is_not_served(short):
-    smuggled = b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}GET /healthz HTTP/1.1\r\n" + H + b"\r\n"
+    smuggled = (b"POST /v1/echo HTTP/1.1\r\n" + H + J
+                + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}GET /healthz HTTP/1.1\r\n" + H + b"\r\n")
     data, closed = short.raw(smuggled)
     assert closed and heads(data) == [400], data
 
@@ -123,33 +133,37 @@ def test_second_request_behind_a_bad_one_is_not_served(short):
     b"GET /healthz HTTP/1.1\r\n" + H + b"X-A: a\x00b\r\nConnection: close\r\n\r\n",
 ], ids=["folded line", "bare line feeds", "nul in value"])
 def test_what_0_9_hides_from_the_lint_gives_one_answer(server, head):
-    """0.9.75 joins, cuts or drops these before any callback sees them: 200 there, 400 from 1.0. One answer to one request either way."""
+    """0.9.75 joins, cuts or drops these before any callback sees them: 200 there, 400 from 1.0.
+    One answer to one request either way."""
     data, closed = server.raw(head)
     assert closed and heads(data) in ([], [200], [400]), data
 
 
 def test_empty_header_name_ends_the_head_in_0_9(server):
-    """0.9.75 takes a line that begins with a colon for the blank line, and what follows for the next request: as with MALFORMED_LENGTH,
-    not behind a proxy that shares connections. What follows is judged like any other request."""
+    """0.9.75 takes a line that begins with a colon for the blank line, and what follows for the next request: as with
+    MALFORMED_LENGTH, not behind a proxy that shares connections. What follows is judged like any other request."""
     data, closed = server.raw(b"GET /healthz HTTP/1.1\r\n" + H + b": b\r\nConnection: close\r\n\r\n")
     assert closed and heads(data) in ([200, 400], [400]), data
 
 
-# --- sizes ------------------------------------------------------------------------------------------------------------------------
+# --- sizes ------------------------------------------------------------------------------------------------------------
 def test_declared_gigabyte_is_413_at_once(server):
     began = time.monotonic()
-    data, closed = server.raw(b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 1073741824\r\n\r\n" + b"a" * 1000)
+    data, closed = server.raw(b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 1073741824\r\n\r\n"
+                              + b"a" * 1000)
     assert closed and heads(data) == [413] and time.monotonic() - began < 50
 
 
 def test_expect_gets_413_and_not_100(server):
-    data, closed = server.raw(b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Expect: 100-continue\r\nContent-Length: 1073741824\r\n\r\n")
+    data, closed = server.raw(b"POST /v1/echo HTTP/1.1\r\n" + H + J
+                              + b"Expect: 100-continue\r\nContent-Length: 1073741824\r\n\r\n")
     assert closed and heads(data) == [413]
 
 
 def test_expect_gets_100_when_welcome(server):
     with server.connect() as client:
-        client.sendall((b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n").replace(b"@HOST@", server.host.encode()))
+        client.sendall((b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Expect: 100-continue\r\nContent-Length: 2\r\n\r\n")
+                       .replace(b"@HOST@", server.host.encode()))
         assert b" 100 " in client.recv(1000)
         client.sendall(b"{}")
         assert b" 201 " in client.recv(1000)
@@ -158,7 +172,8 @@ def test_expect_gets_100_when_welcome(server):
 @pytest.mark.parametrize("method", ["POST", "PATCH"])
 def test_endless_chunks_are_cut_off(server, method):
     with server.connect() as client:
-        client.sendall((method.encode() + b" /v1/echo HTTP/1.1\r\n" + H + J + b"Transfer-Encoding: chunked\r\n\r\n").replace(b"@HOST@", server.host.encode()))
+        client.sendall((method.encode() + b" /v1/echo HTTP/1.1\r\n" + H + J + b"Transfer-Encoding: chunked\r\n\r\n")
+                       .replace(b"@HOST@", server.host.encode()))
         sent = 0
         try:
             while sent < 64 << 20:
@@ -173,7 +188,8 @@ def test_endless_chunks_are_cut_off(server, method):
 
 def test_chunks_over_the_limit_get_413(server):
     with server.connect() as client:
-        client.sendall((b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Transfer-Encoding: chunked\r\n\r\n").replace(b"@HOST@", server.host.encode()))
+        client.sendall((b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Transfer-Encoding: chunked\r\n\r\n")
+                       .replace(b"@HOST@", server.host.encode()))
         for _ in range(16):
             client.sendall(b"10000\r\n" + b" " * 65536 + b"\r\n")
         time.sleep(0.3)
@@ -183,7 +199,8 @@ def test_chunks_over_the_limit_get_413(server):
 
 
 def test_chunked_body_is_taken(server):
-    data, _ = server.raw(b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[1\r\n1\r\n]\r\n0\r\n\r\n")
+    data, _ = server.raw(b"POST /v1/echo HTTP/1.1\r\n" + H + J
+                         + b"Connection: close\r\nTransfer-Encoding: chunked\r\n\r\n2\r\n[1\r\n1\r\n]\r\n0\r\n\r\n")
     assert heads(data) == [201] and b'"body":[1]' in data
 
 
@@ -194,21 +211,25 @@ def test_large_route_takes_what_others_refuse(server):
     assert closed and heads(data) == [413] and b"1048576" in data
 
 
-# --- other sites ------------------------------------------------------------------------------------------------------------------
+# --- other sites ------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("path", ["/", "/healthz", "/v1/big", "/nothing", "/deep/style.css"])
-@pytest.mark.parametrize("host", ["evil.example", "evil.example:@PORT@", "127.0.0.1", "127.0.0.1:1", "localhost.evil:@PORT@", "0.0.0.0:@PORT@", "[::2]:@PORT@"])
+@pytest.mark.parametrize("host", ["evil.example", "evil.example:@PORT@", "127.0.0.1", "127.0.0.1:1",
+                                  "localhost.evil:@PORT@", "0.0.0.0:@PORT@", "[::2]:@PORT@"])
 def test_foreign_host_is_421_everywhere(server, path, host):
     answer = server.request("GET", path, headers={"Host": host.replace("@PORT@", str(server.port))})
     problem(answer, 421, "misdirected")
 
 
-@pytest.mark.parametrize("host", ["127.0.0.1:@PORT@", "localhost:@PORT@", "LOCALHOST:@PORT@", "[::1]:@PORT@", "deltaq.test", "deltaq.test:@PORT@"])
+@pytest.mark.parametrize("host", ["127.0.0.1:@PORT@", "localhost:@PORT@", "LOCALHOST:@PORT@", "[::1]:@PORT@",
+                                  "deltaq.test", "deltaq.test:@PORT@"])
 def test_own_hosts_are_served(server, host):
     assert server.request("GET", "/healthz", headers={"Host": host.replace("@PORT@", str(server.port))})[0] == 200
 
 
-@pytest.mark.parametrize("headers", [{"Origin": "http://evil.example"}, {"Origin": "null"}, {"Origin": "http://127.0.0.1:1"}, {"Sec-Fetch-Site": "cross-site"},
-                                     {"Sec-Fetch-Site": "same-site"}, {"Origin": "http://@HOST@.evil"}, {"Origin": "@HOST@"}])
+@pytest.mark.parametrize("headers",
+                         [{"Origin": "http://evil.example"}, {"Origin": "null"},
+                          {"Origin": "http://127.0.0.1:1"}, {"Sec-Fetch-Site": "cross-site"},
+                          {"Sec-Fetch-Site": "same-site"}, {"Origin": "http://@HOST@.evil"}, {"Origin": "@HOST@"}])
 @pytest.mark.parametrize("method,path", [("POST", "/v1/echo"), ("POST", "/v1/act"), ("DELETE", "/v1/echo/a")])
 def test_cross_site_write_is_403(server, method, path, headers):
     headers = {name: value.replace("@HOST@", server.host) for name, value in headers.items()}
@@ -216,7 +237,8 @@ def test_cross_site_write_is_403(server, method, path, headers):
 
 
 def test_same_origin_write_is_served_and_no_cors_header_is_sent(server):
-    status, headers, _ = server.request("POST", "/v1/echo", {}, {"Origin": f"http://{server.host}", "Sec-Fetch-Site": "same-origin"})
+    status, headers, _ = server.request("POST", "/v1/echo", {},
+                                        {"Origin": f"http://{server.host}", "Sec-Fetch-Site": "same-origin"})
     assert status == 201
     for answer in (headers, server.request("OPTIONS", "/v1/echo", headers={"Origin": "http://evil.example"})[1]):
         assert not [name for name in answer if name.lower().startswith("access-control-")]
@@ -225,12 +247,13 @@ def test_same_origin_write_is_served_and_no_cors_header_is_sent(server):
 def test_security_headers(server):
     for path in ("/", "/healthz", "/nothing"):
         headers = server.request("GET", path)[1]
-        assert headers["Content-Security-Policy"].startswith("default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'")
+        assert headers["Content-Security-Policy"].startswith("default-src 'self'; img-src 'self' data: blob:; "
+                                                             "style-src 'self' 'unsafe-inline'")
         assert headers["X-Content-Type-Options"] == "nosniff" and headers["X-Frame-Options"] == "DENY"
         assert headers["Referrer-Policy"] == "no-referrer"
 
 
-# --- slow clients and floods ------------------------------------------------------------------------------------------------------
+# --- slow clients and floods ------------------------------------------------------------------------------------------
 def drip(server, head, stop, chunk=b"a"):
     try:
         with server.connect() as client:
@@ -243,7 +266,8 @@ def drip(server, head, stop, chunk=b"a"):
 
 
 @pytest.mark.parametrize("head", [b"GET /healthz HTTP/1.1\r\n" + H + b"X-Slow: ", b"GET /",
-                                  b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 100000\r\n\r\n"], ids=["header", "request line", "body"])
+                                  b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 100000\r\n\r\n"],
+                         ids=["header", "request line", "body"])
 def test_dripping_client_is_cut_off(short, head):
     began = time.monotonic()
     with short.connect() as client:
@@ -264,7 +288,8 @@ def test_dripping_client_is_cut_off(short, head):
 def test_slow_clients_starve_nobody(short):
     stop = threading.Event()
     slow = [threading.Thread(target=drip, args=(short, head, stop), daemon=True)
-            for head in [b"GET /healthz HTTP/1.1\r\n" + H + b"X-Slow: "] * 60 + [b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 100000\r\n\r\n"] * 60]
+            for head in [b"GET /healthz HTTP/1.1\r\n" + H + b"X-Slow: "] * 60
+            + [b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 100000\r\n\r\n"] * 60]
     for thread in slow:
         thread.start()
     time.sleep(0.3)
@@ -299,7 +324,8 @@ def test_full_queue_is_503_with_retry_after():
     running = Server("--threads", "1", "--queue", "2")
     try:
         answers = []
-        threads = [threading.Thread(target=lambda: answers.append(running.request("GET", "/v1/slow?ms=2000"))) for _ in range(8)]
+        threads = [threading.Thread(target=lambda: answers.append(running.request("GET", "/v1/slow?ms=2000")))
+                   for _ in range(8)]
         for thread in threads:
             thread.start()
         time.sleep(0.3)
@@ -315,7 +341,8 @@ def test_full_queue_is_503_with_retry_after():
 
 def test_pipelined_requests_are_answered_in_order(server):
     one = b"GET /v1/echo/%d HTTP/1.1\r\n" + H + b"\r\n"
-    data, _ = server.raw(b"".join(one % i for i in range(5)) + b"GET /v1/echo/last HTTP/1.1\r\n" + H + b"Connection: close\r\n\r\n")
+    data, _ = server.raw(b"".join(one % i for i in range(5)) + b"GET /v1/echo/last HTTP/1.1\r\n" + H
+                         + b"Connection: close\r\n\r\n")
     assert heads(data) == [200] * 6
     assert re.findall(rb'"name":"(\w+)"', data) == [b"0", b"1", b"2", b"3", b"4", b"last"]
 

@@ -32,7 +32,8 @@ def hub():
 def served(hub, tmp_path_factory):
     if not BINARY.exists():
         pytest.skip("build/deltaq is not built")
-    environment = {"HF_ENDPOINT": hub.url + "/", "HF_TOKEN": TOKEN, "DELTAQ_HUB_CACHE": "2G", "http_proxy": "http://127.0.0.1:9"}
+    environment = {"HF_ENDPOINT": hub.url + "/", "HF_TOKEN": TOKEN, "DELTAQ_HUB_CACHE": "2G",
+                   "http_proxy": "http://127.0.0.1:9"}
     service = Service(tmp_path_factory.mktemp("hub"), "--threads", "1", environment=environment)
     yield service
     assert service.stop() == 0
@@ -56,8 +57,12 @@ def quiet(hub):
     assert hub.leaked() == [], "the token went to another server"
 
 
+def post_fetch(service, params, **more):
+    return service.post("/v1/runs", {"kind": "fetch", "params": params, **more})
+
+
 def fetch(service, repo, revision="main", **more):
-    answer = service.post("/v1/runs", {"kind": "fetch", "params": {"repo": repo, "revision": revision, **more}})
+    answer = post_fetch(service, {"repo": repo, "revision": revision, **more})
     assert answer.status in (200, 202), answer.body
     return service.wait(answer.json["id"])
 
@@ -69,7 +74,7 @@ def fetched(service, repo, revision="main", **more):
 
 
 def planned(service, repo, revision="main", **more):
-    answer = service.post("/v1/runs", {"kind": "fetch", "params": {"repo": repo, "revision": revision, **more}, "dry_run": True})
+    answer = post_fetch(service, {"repo": repo, "revision": revision, **more}, dry_run=True)
     assert answer.status == 200, answer.body
     return answer.json
 
@@ -83,10 +88,13 @@ def snapshots(service):
 
 
 def test_a_repo_is_registered_by_a_fetch_run_and_pinned(served, hub, small):
-    commit = hub.add("lab/pinned", "step1000-tokens3B", {**small, "README.md": b"words", "pytorch_model.bin": b"x" * 9000, "onnx/model.onnx": b"y" * 9000})
-    body = {"trajectory": "pinned", "name": "a", "learning_rate": 0.5, "tags": {"mine": 1}, "source": {"repo": "lab/pinned", "revision": "step1000-tokens3B"}}
+    commit = hub.add("lab/pinned", "step1000-tokens3B",
+                     {**small, "README.md": b"words", "pytorch_model.bin": b"x" * 9000, "onnx/model.onnx": b"y" * 9000})
+    body = {"trajectory": "pinned", "name": "a", "learning_rate": 0.5, "tags": {"mine": 1},
+            "source": {"repo": "lab/pinned", "revision": "step1000-tokens3B"}}
     answer = served.post("/v1/checkpoints", body)
-    assert answer.status == 202 and answer.json["kind"] == "fetch" and answer.headers["Location"] == f"/v1/runs/{answer.json['id']}"
+    assert (answer.status == 202 and answer.json["kind"] == "fetch"
+            and answer.headers["Location"] == f"/v1/runs/{answer.json['id']}")
     run = served.wait(answer.json["id"])
     assert run["state"] == "succeeded", run["error"]
     assert run["result"]["commit"] == commit and run["progress"]["unit"] == "byte"
@@ -95,7 +103,8 @@ def test_a_repo_is_registered_by_a_fetch_run_and_pinned(served, hub, small):
     made = served.get(f"/v1/checkpoints/{run['result']['checkpoint']}").json
     assert made["source"] == {"repo": "lab/pinned", "revision": "step1000-tokens3B", "commit": commit}
     assert (made["step"], made["tokens"], made["learning_rate"], made["tags"]) == (1000, 3 * 10**9, 0.5, {"mine": 1})
-    assert made["architecture"] == "llama" and made["name"] == "a" and made["trajectory"] == "pinned" and len(made["sha256"]) == 64
+    assert (made["architecture"] == "llama" and made["name"] == "a" and made["trajectory"] == "pinned"
+            and len(made["sha256"]) == 64)
     asked = {r["path"].rsplit("/", 1)[-1] for r in hub.asked("/resolve/")}
     assert asked == set(small), "what a checkpoint does not need is not fetched"
     assert all(r["token"] == f"Bearer {TOKEN}" for r in hub.asked(server="hub")) and hub.asked(server="store")
@@ -105,7 +114,8 @@ def test_a_repo_is_registered_by_a_fetch_run_and_pinned(served, hub, small):
 
 def test_what_is_zero_is_known(served, hub, small):
     hub.add("lab/zero", "step7", small)
-    made = served.get(f"/v1/checkpoints/{fetched(served, 'lab/zero', 'step7', step=0, tokens=0, learning_rate=0)['checkpoint']}").json
+    made = served.get(
+        f"/v1/checkpoints/{fetched(served, 'lab/zero', 'step7', step=0, tokens=0, learning_rate=0)['checkpoint']}").json
     assert (made["step"], made["tokens"], made["learning_rate"]) == (0, 0, 0.0)
 
 
@@ -116,9 +126,11 @@ def test_fetched_files_are_used_and_listed(served, hub, small, tmp_path):
     there = served.get(f"/v1/checkpoints/{quoted('used/main')}").json
     assert there["sha256"] == local["sha256"] and there["parameters"] == local["parameters"]
     served.sequences("used", models.rows(2, 16))
-    runs = [served.run("evaluate", checkpoint=c, dataset="used", sequence_length=None) for c in ("used/main", "used-local/main")]
+    runs = [served.run("evaluate", checkpoint=c, dataset="used", sequence_length=None)
+            for c in ("used/main", "used-local/main")]
     assert runs[0]["result"] and runs[0]["result"]["loss"] == runs[1]["result"]["loss"]
-    assert len(served.get(f"/v1/checkpoints/{there['id']}/tensors").json["items"]) == len(models.tensors_of(models.LLAMA, 0))
+    assert len(served.get(f"/v1/checkpoints/{there['id']}/tensors").json["items"]) == len(
+        models.tensors_of(models.LLAMA, 0))
     assert served.post("/v1/tokenize", {"checkpoint": "used/main", "texts": ["ab"]}).json["ids"] == [[97, 98]]
 
 
@@ -145,9 +157,9 @@ def test_a_large_file_comes_in_ranges(served, hub, middle):
 
 
 @pytest.mark.parametrize("what,details,pattern", [
-    ("cut", {"after": 3000}, "blobs"), ("cut", {"after": 0, "times": 3}, "blobs"), ("wrong", {}, "blobs"), ("longer", {}, "blobs"),
-    ("status", {"status": 500}, "blobs"), ("status", {"status": 403}, "blobs"), ("other-range", {}, "blobs"),
-    ("no-ranges", {"ranges": "bytes=0-"}, "blobs"), ("encoded", {}, "never"),
+    ("cut", {"after": 3000}, "blobs"), ("cut", {"after": 0, "times": 3}, "blobs"), ("wrong", {}, "blobs"),
+    ("longer", {}, "blobs"), ("status", {"status": 500}, "blobs"), ("status", {"status": 403}, "blobs"),
+    ("other-range", {}, "blobs"), ("no-ranges", {"ranges": "bytes=0-"}, "blobs"), ("encoded", {}, "never"),
 ], ids=["cut", "cut-thrice", "wrong-bytes", "too-many-bytes", "500", "expired", "other-range", "no-ranges", "none"])
 def test_what_goes_wrong_once_is_mended(served, hub, middle, small, what, details, pattern, request, tmp_path):
     data = os.urandom(1 << 20) + bytes(17 << 20)
@@ -159,7 +171,8 @@ def test_what_goes_wrong_once_is_mended(served, hub, middle, small, what, detail
     # It is no checkpoint, which is found out once the files are there and checked.
     assert run["state"] == "failed" and run["error"]["code"] != "unavailable", run["error"]
     assert (served.data / "hub/blobs" / f"sha256-{sha256(data)}").read_bytes() == data
-    assert what == "wrong" or hub.served < 1.9 * len(data), "what shows in the head of an answer costs no second download"
+    assert what == "wrong" or hub.served < 1.9 * len(data), (
+        "what shows in the head of an answer costs no second download")
 
 
 def test_wrong_bytes_are_never_accepted(served, hub, tmp_path):
@@ -167,11 +180,13 @@ def test_wrong_bytes_are_never_accepted(served, hub, tmp_path):
     hub.add("lab/wrong", "main", files)
     hub.fail("store", "blobs", "wrong", times=1000)
     run = fetch(served, "lab/wrong")
-    assert run["state"] == "failed" and run["error"]["code"] == "corrupt" and "model.safetensors" in run["error"]["detail"]
+    assert (run["state"] == "failed" and run["error"]["code"] == "corrupt"
+            and "model.safetensors" in run["error"]["detail"])
     assert f"sha256-{sha256(files['model.safetensors'])}" not in blobs(served)
     hub.clear()
     hub.fail("hub", "resolve-cache.*config.json", "wrong", times=1000)
-    run_commit = hub.add("lab/wrong", "main", {**files, "config.json": json.dumps({**models.LLAMA, "nonce": 1}).encode()})
+    run_commit = hub.add("lab/wrong", "main",
+                         {**files, "config.json": json.dumps({**models.LLAMA, "nonce": 1}).encode()})
     run = fetch(served, "lab/wrong", name="again")
     assert run["state"] == "failed" and run["error"]["code"] == "corrupt" and "config.json" in run["error"]["detail"]
     assert f"git-{git_hash(hub.repos['lab/wrong']['commits'][run_commit]['config.json'])}" not in blobs(served)
@@ -179,7 +194,8 @@ def test_wrong_bytes_are_never_accepted(served, hub, tmp_path):
 
 
 @pytest.mark.parametrize("headers,words", [
-    ({"X-Repo-Commit": "f" * 40}, "commit"), ({"X-Linked-Etag": '"' + "0" * 64 + '"'}, "content"), ({"X-Linked-Size": "5"}, "content")])
+    ({"X-Repo-Commit": "f" * 40}, "commit"), ({"X-Linked-Etag": '"' + "0" * 64 + '"'}, "content"),
+    ({"X-Linked-Size": "5"}, "content")])
 def test_an_answer_of_another_revision_is_refused(served, hub, tmp_path, headers, words, request):
     files = files_of(tmp_path, seed=len(words) + len(request.node.name))
     hub.add("lab/other", "main", files)
@@ -192,7 +208,8 @@ def test_the_hub_is_asked_again_when_it_says_so(served, hub, small, tmp_path):
     files = files_of(tmp_path, seed=11)
     hub.add("lab/limited", "main", files)
     hub.fail("hub", "/revision/", "status", status=429, headers={"Retry-After": "1"})
-    hub.fail("hub", "/tree/", "status", status=429, headers={"RateLimit": '"api";r=0;t=1', "RateLimit-Policy": '"fixed window";"api";q=500;w=300'})
+    hub.fail("hub", "/tree/", "status", status=429,
+             headers={"RateLimit": '"api";r=0;t=1', "RateLimit-Policy": '"fixed window";"api";q=500;w=300'})
     hub.fail("store", "blobs", "status", status=429, headers={"Retry-After": "1"})
     began = time.monotonic()
     fetched(served, "lab/limited")
@@ -200,14 +217,15 @@ def test_the_hub_is_asked_again_when_it_says_so(served, hub, small, tmp_path):
 
 
 def test_a_hub_that_is_away_does_not_hold_the_worker(served, hub, small, tmp_path):
-    """The run waits in the queue: another is executed meanwhile, it is cancelled at once, and it succeeds when the hub is back."""
+    """The run waits in the queue: others are executed, it is cancelled at once, it succeeds when the hub is back."""
     hub.add("lab/away", "main", small)
     away = hub.fail("hub", "lab/away", "status", times=10000, status=503)
-    runs = [served.post("/v1/runs", {"kind": "fetch", "params": {"repo": "lab/away", "name": n}}).json["id"] for n in ("a", "b")]
+    runs = [post_fetch(served, {"repo": "lab/away", "name": n}).json["id"] for n in ("a", "b")]
     made = served.checkpoint(models.write_llama(served.files / "meanwhile"), "meanwhile", "a")
     data = served.sequences("meanwhile", models.rows(4, 16))
     for count in (1, 2, 3):
-        run = served.run("evaluate", checkpoint=made["id"], dataset=data["id"], sequence_length=None, max_sequences=count)
+        run = served.run("evaluate", checkpoint=made["id"], dataset=data["id"], sequence_length=None,
+                         max_sequences=count)
         assert run["state"] == "succeeded", run
     assert all(served.get(f"/v1/runs/{run}").json["state"] in ("queued", "running") for run in runs)
     assert served.post(f"/v1/runs/{runs[0]}/cancel").status in (200, 202)
@@ -232,7 +250,8 @@ def test_a_limit_that_lasts_too_long_is_told(served, hub, small):
 
 
 @pytest.mark.parametrize("repo,revision,code,words", [
-    ("lab/absent", "main", "not_found", "no such repository"), ("lab/there", "nowhere", "not_found", "no such revision"),
+    ("lab/absent", "main", "not_found", "no such repository"),
+    ("lab/there", "nowhere", "not_found", "no such revision"),
     ("lab/gated", "main", "forbidden", "gated"), ("lab/empty", "main", "unsupported", "no weights")])
 def test_refusals_say_what_to_do(served, hub, small, repo, revision, code, words):
     hub.add("lab/there", "main", small)
@@ -249,9 +268,10 @@ def test_private_repositories_open_with_the_token(served, hub, small):
 
 
 def test_names_are_held_to_their_form(served):
-    for field, bad in [("repo", "a/b/c"), ("repo", "../x"), ("repo", "a b"), ("repo", "http://x"), ("revision", "a..b"), ("revision", "-x"),
-                       ("revision", "a b"), ("name", "a/b"), ("trajectory", "a/b"), ("files", ["../x"]), ("files", ["/etc/passwd"]), ("files", ["a//b"])]:
-        answer = served.post("/v1/runs", {"kind": "fetch", "params": {"repo": "a/b", field: bad}})
+    for field, bad in [("repo", "a/b/c"), ("repo", "../x"), ("repo", "a b"), ("repo", "http://x"), ("revision", "a..b"),
+                       ("revision", "-x"), ("revision", "a b"), ("name", "a/b"), ("trajectory", "a/b"),
+                       ("files", ["../x"]), ("files", ["/etc/passwd"]), ("files", ["a//b"])]:
+        answer = post_fetch(served, {"repo": "a/b", field: bad})
         assert answer.status == 422 and answer.pointers[0].startswith(f"/params/{field}"), (field, bad, answer.body)
     answer = served.post("/v1/checkpoints", {"trajectory": "x", "name": "y", "source": {"repo": "a/b/c"}})
     assert answer.status == 422 and answer.pointers == ["/source/repo"]
@@ -270,7 +290,8 @@ def hostile_trees():
     yield "negative-size", [{**good, "size": -1}], "unsupported"
     yield "text-size", [{**good, "size": "10"}], "unsupported"
     yield "bad-hash", [{**good, "oid": "../../../../etc/passwd"}], "unsupported"
-    yield "traversal", [{**good, "path": "../../model.safetensors"}, {**good, "path": "/model.safetensors"}], "unsupported"
+    yield "traversal", [{**good, "path": "../../model.safetensors"},
+                        {**good, "path": "/model.safetensors"}], "unsupported"
     yield "huge", b"[" + b'{"type":"file","path":"x","oid":"0","size":0},' * 250000 + b"{}]", "too_large"
 
 
@@ -308,7 +329,8 @@ def test_named_files_of_a_directory_are_a_checkpoint(served, hub, small):
     hub.add("lab/nested", "main", {f"runs/a/{n}": d for n, d in small.items()})
     result = fetched(served, "lab/nested", files=["runs/a/config.json", "runs/a/model.safetensors"])
     made = served.get(f"/v1/checkpoints/{result['checkpoint']}").json
-    assert made["architecture"] == "llama" and made["source"]["files"] == ["runs/a/config.json", "runs/a/model.safetensors"]
+    assert (made["architecture"] == "llama"
+            and made["source"]["files"] == ["runs/a/config.json", "runs/a/model.safetensors"])
     served.sequences("nested", models.rows(1, 8))
     assert served.run("evaluate", checkpoint=made["id"], dataset="nested", sequence_length=None)["state"] == "succeeded"
     run = fetch(served, "lab/nested", files=["runs/b/config.json"], name="b")
@@ -319,11 +341,11 @@ def test_a_moved_branch_does_not_move_a_checkpoint(served, hub, small, tmp_path)
     first = hub.add("lab/moving", "main", small)
     made = fetched(served, "lab/moving")
     second = hub.add("lab/moving", "main", files_of(tmp_path, seed=5))
-    answer = served.post("/v1/runs", {"kind": "fetch", "params": {"repo": "lab/moving"}, "force": True})
+    answer = post_fetch(served, {"repo": "lab/moving"}, force=True)
     again = served.wait(answer.json["id"])["result"]
     assert again == {**made, "downloaded": 0} and again["commit"] == first
     assert fetched(served, "lab/moving", name="newer")["commit"] == second
-    answer = served.post("/v1/runs", {"kind": "fetch", "params": {"repo": "lab/moving", "revision": "other", "name": "main"}})
+    answer = post_fetch(served, {"repo": "lab/moving", "revision": "other", "name": "main"})
     assert answer.status == 409 and answer.pointers == ["/params/name"]
 
 
@@ -332,7 +354,7 @@ def test_a_killed_download_goes_on_where_it_stood(served, hub, tmp_path):
     hub.add("lab/killed", "main", {"config.json": b"{}", "data.bin": data})
     hold = hub.fail("store", "blobs", "hold", ranges="bytes=0-", after=12 << 20)
     second = hub.fail("store", "blobs", "hold", ranges="bytes=[1-9]", after=7 << 20)
-    run = served.post("/v1/runs", {"kind": "fetch", "params": {"repo": "lab/killed", "files": ["data.bin"]}}).json["id"]
+    run = post_fetch(served, {"repo": "lab/killed", "files": ["data.bin"]}).json["id"]
     assert hold.reached.wait(60) and second.reached.wait(60)
     end = time.monotonic() + 60
     while served.get(f"/v1/runs/{run}").json["progress"]["done"] < (18 << 20) and time.monotonic() < end:
@@ -345,7 +367,7 @@ def test_a_killed_download_goes_on_where_it_stood(served, hub, tmp_path):
     document = served.wait(run)
     assert document["error"]["code"] != "unavailable", document["error"]
     assert (served.data / "hub/blobs" / f"sha256-{sha256(data)}").read_bytes() == data
-    assert document["attempt"] == 1 and hub.served <= (24 << 20) - (18 << 20) + (1 << 20), "what was there is not fetched again"
+    assert document["attempt"] == 1 and hub.served <= (24 - 18 + 1) << 20, "what was there is not fetched again"
     assert not list((served.data / "hub/partial").glob(f"*{sha256(data)}*"))
 
 
@@ -353,7 +375,7 @@ def test_a_cancelled_download_stops_and_goes_on_when_retried(served, hub, tmp_pa
     data = os.urandom(6 << 20)
     hub.add("lab/cancelled", "main", {"config.json": b"{}", "data.bin": data})
     hold = hub.fail("store", "blobs", "hold", after=4 << 20)
-    run = served.post("/v1/runs", {"kind": "fetch", "params": {"repo": "lab/cancelled", "files": ["data.bin"]}}).json["id"]
+    run = post_fetch(served, {"repo": "lab/cancelled", "files": ["data.bin"]}).json["id"]
     assert hold.reached.wait(60)
     end = time.monotonic() + 60
     while served.get(f"/v1/runs/{run}").json["progress"]["done"] < (4 << 20) - (1 << 18) and time.monotonic() < end:
@@ -373,7 +395,7 @@ def test_two_workers_fetch_the_same_once(served, hub, tmp_path):
         second = subprocess.Popen(command, env=served.environment, stdout=log, stderr=log)
     try:
         hold = hub.fail("store", "blobs", "hold", after=1000)
-        runs = [served.post("/v1/runs", {"kind": "fetch", "params": {"repo": "lab/twice", "name": n}}).json["id"] for n in "ab"]
+        runs = [post_fetch(served, {"repo": "lab/twice", "name": n}).json["id"] for n in "ab"]
         assert hold.reached.wait(60)
         end = time.monotonic() + 60
         while {served.get(f"/v1/runs/{r}").json["state"] for r in runs} != {"running"} and time.monotonic() < end:
@@ -389,10 +411,12 @@ def test_two_workers_fetch_the_same_once(served, hub, tmp_path):
 
 # ---- discovery ----
 
-NAMES = {"stage1-step150000-tokens630B": (150000, 630 * 10**9, "stage1"), "stage1-step1000-tokens5B": (1000, 5 * 10**9, "stage1"),
-         "stage2-ingredient1-step9000-tokens38B": (9000, 38 * 10**9, "stage2"), "stage2-ingredient3-step11931-tokens50B": (11931, 50 * 10**9, "stage2"),
-         "lc-4k-to-32k-step-20000": (20000, None, "lc-4k-to-32k"), "it-SFT": (None, None, "it"), "main": (None, None, "final"),
-         "feature/x": None, "v1.0": None}
+NAMES = {"stage1-step150000-tokens630B": (150000, 630 * 10**9, "stage1"),
+         "stage1-step1000-tokens5B": (1000, 5 * 10**9, "stage1"),
+         "stage2-ingredient1-step9000-tokens38B": (9000, 38 * 10**9, "stage2"),
+         "stage2-ingredient3-step11931-tokens50B": (11931, 50 * 10**9, "stage2"),
+         "lc-4k-to-32k-step-20000": (20000, None, "lc-4k-to-32k"), "it-SFT": (None, None, "it"),
+         "main": (None, None, "final"), "feature/x": None, "v1.0": None}
 
 
 def test_discover_reads_names(served, hub, small, tmp_path):
@@ -406,17 +430,20 @@ def test_discover_reads_names(served, hub, small, tmp_path):
         assert item["understood"] == (expected is not None) and item["checkpoint"] is None
         assert (item["step"], item["tokens"], item["stage"]) == (expected or (None, None, None)), name
     assert found["v1.0"]["kind"] == "tag" and found["stage2-ingredient3-step11931-tokens50B"]["ingredient"] == 3
-    assert [i["revision"] for i in document["items"]][:5] == ["stage1-step1000-tokens5B", "stage1-step150000-tokens630B", "stage2-ingredient1-step9000-tokens38B",
-                                                            "stage2-ingredient3-step11931-tokens50B", "lc-4k-to-32k-step-20000"]
+    assert [i["revision"] for i in document["items"]][:5] == [
+        "stage1-step1000-tokens5B", "stage1-step150000-tokens630B", "stage2-ingredient1-step9000-tokens38B",
+        "stage2-ingredient3-step11931-tokens50B", "lc-4k-to-32k-step-20000"]
     made = served.post("/v1/trajectories/olmo/discover", {"repo": "lab/olmo"}).json
     assert {c["name"] for c in made["registered"]} == {n for n, e in NAMES.items() if e} and made["existing"] == 0
     assert {s["revision"] for s in made["skipped"]} == {"feature/x", "v1.0"}
     for checkpoint in made["registered"]:
-        assert checkpoint["source"]["commit"] == found[checkpoint["name"]]["commit"] and checkpoint["architecture"] is None
+        assert (checkpoint["source"]["commit"] == found[checkpoint["name"]]["commit"]
+                and checkpoint["architecture"] is None)
         assert checkpoint["tags"]["stage"] == NAMES[checkpoint["name"]][2]
     again = served.post("/v1/trajectories/olmo/discover", {"repo": "lab/olmo", "match": "stage1-*"}).json
     assert again["registered"] == [] and again["existing"] == 2 and again["skipped"] == []
-    ids = {i["revision"]: i["checkpoint"] for i in served.get("/v1/trajectories/olmo/discover?repo=lab/olmo&match=stage*").json["items"]}
+    ids = {i["revision"]: i["checkpoint"]
+           for i in served.get("/v1/trajectories/olmo/discover?repo=lab/olmo&match=stage*").json["items"]}
     assert ids == {c["name"]: c["id"] for c in made["registered"] if c["name"].startswith("stage")}
 
 
@@ -425,10 +452,12 @@ def test_discover_takes_fewer_and_leaves_main_out(served, hub, small):
         hub.add("lab/pythia", f"step{step}", {**small, "note.txt": b"%d" % step})
     hub.repos["lab/pythia"]["branches"]["main"] = hub.repos["lab/pythia"]["branches"]["step900"]
     made = served.post("/v1/trajectories/pythia/discover", {"repo": "lab/pythia", "every": 4}).json
-    assert sorted(c["step"] for c in made["registered"]) == [0, 400, 800, 900] and [s["revision"] for s in made["skipped"]] == ["main"]
+    assert (sorted(c["step"] for c in made["registered"]) == [0, 400, 800, 900]
+            and [s["revision"] for s in made["skipped"]] == ["main"])
     hub.add("lab/pythia", "step400", {**small, "note.txt": b"moved"})
     made = served.post("/v1/trajectories/pythia/discover", {"repo": "lab/pythia", "match": "step400"}).json
-    assert made["registered"] == [] and made["existing"] == 0 and [s["revision"] for s in made["skipped"]] == ["step400"]
+    assert (made["registered"] == [] and made["existing"] == 0
+            and [s["revision"] for s in made["skipped"]] == ["step400"])
 
 
 def test_discover_knows_the_rates_of_published_runs(served, hub, small):
@@ -457,7 +486,9 @@ def test_runs_fetch_what_they_read(served, hub, tmp_path):
     answer = served.get(f"/v1/checkpoints/{made['id']}/tensors")
     assert answer.status == 422 and "fetch" in answer.json["detail"]
     assert served.post("/v1/tokenize", {"checkpoint": made["id"], "texts": ["a"]}).pointers == ["/checkpoint"]
-    line = served.post("/v1/runs", {"kind": "interpolate", "params": {"from": made["id"], "to": made["id"], "dataset": served.sequences("lazy", models.rows(2, 16))["id"], "sequence_length": None}})
+    line = served.post("/v1/runs", {"kind": "interpolate", "params": {
+        "from": made["id"], "to": made["id"], "dataset": served.sequences("lazy", models.rows(2, 16))["id"],
+        "sequence_length": None}})
     assert line.status == 422 and "fetch" in line.json["detail"], line.body
     (served.files / "lazy.txt").write_text("a text for the tokenizer of the checkpoint " * 20)
     served.post("/v1/datasets", {"name": "lazy-text", "path": "lazy.txt", "format": "text"})
@@ -472,7 +503,8 @@ def test_discovered_revisions_are_read_by_a_standing_sweep(served, hub, tmp_path
     for step, seed in ((0, 301), (1, 302), (2, 301)):
         hub.add("lab/twins", f"step{step}", files_of(tmp_path / str(step), seed=seed))
     served.post("/v1/trajectories/twins/discover", {"repo": "lab/twins", "match": "step0"})
-    made = served.post("/v1/sweeps", {"name": "twins", "kind": "health", "standing": True, "grid": {"checkpoint": {"trajectory": "twins"}}})
+    made = served.post("/v1/sweeps", {"name": "twins", "kind": "health", "standing": True,
+                                      "grid": {"checkpoint": {"trajectory": "twins"}}})
     assert made.status == 202, made.body
     served.post("/v1/trajectories/twins/discover", {"repo": "lab/twins"})
     for _ in range(1200):
@@ -492,12 +524,14 @@ def test_a_trajectory_streams_through_a_small_cache(hub, tmp_path):
         files = files_of(tmp_path / f"model-{i}", seed=100 + i, hidden_size=64, intermediate_size=256)
         size = len(files["model.safetensors"])
         hub.add("lab/stream", f"step{i}", files)
-    service = Service(tmp_path / "service", "--threads", "1", "--hub-cache", str(int(size * 2.5)), environment={"HF_ENDPOINT": hub.url})
+    service = Service(tmp_path / "service", "--threads", "1", "--hub-cache", str(int(size * 2.5)),
+                      environment={"HF_ENDPOINT": hub.url})
     try:
         service.post("/v1/trajectories/stream/discover", {"repo": "lab/stream"})
         service.sequences("ids", models.rows(2, 16))
-        made = service.post("/v1/sweeps", {"name": "all", "kind": "evaluate", "base": {"dataset": "ids", "sequence_length": None},
-                                           "grid": {"checkpoint": {"trajectory": "stream"}}})
+        made = service.post("/v1/sweeps",
+                            {"name": "all", "kind": "evaluate", "base": {"dataset": "ids", "sequence_length": None},
+                             "grid": {"checkpoint": {"trajectory": "stream"}}})
         assert made.status == 202, made.body
         for run in service.get("/v1/runs?kind=evaluate").json["items"]:
             assert service.wait(run["id"])["state"] == "succeeded"
@@ -506,38 +540,47 @@ def test_a_trajectory_streams_through_a_small_cache(hub, tmp_path):
         assert len(hub.asked(server="store")) == count, "each was fetched once"
         assert len(snapshots(service)) == 2
         # One that was dropped is fetched again when it is needed again.
-        assert service.run("evaluate", checkpoint="stream/step0", dataset="ids", sequence_length=None, max_sequences=1)["state"] == "succeeded"
+        assert service.run("evaluate", checkpoint="stream/step0", dataset="ids", sequence_length=None,
+                           max_sequences=1)["state"] == "succeeded"
         data = bytes(int(size * 3))
         hub.add("lab/whale", "main", {"config.json": b"{}", "model.safetensors": data})
         run = fetch(service, "lab/whale")
-        assert run["state"] == "failed" and run["error"]["code"] == "too_large" and "--hub-cache" in run["error"]["detail"]
+        assert (run["state"] == "failed" and run["error"]["code"] == "too_large"
+                and "--hub-cache" in run["error"]["detail"])
     finally:
         assert service.stop() == 0
 
 
 @pytest.mark.parametrize("options,words", [
-    (["--hub-endpoint", "http://example.com"], "https"), (["--hub-endpoint", "https://u:p@example.com"], "without user"),
+    (["--hub-endpoint", "http://example.com"], "https"),
+    (["--hub-endpoint", "https://u:p@example.com"], "without user"),
     (["--hub-endpoint", "ftp://example.com"], "must be an address"), (["--hub-cache", "many"], "200G")])
 def test_bad_settings_are_told_at_start(tmp_path, options, words):
-    done = subprocess.run([BINARY, "serve", "--listen", "127.0.0.1:0", "--data-dir", tmp_path, *options], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([BINARY, "serve", "--listen", "127.0.0.1:0", "--data-dir", tmp_path, *options],
+                          capture_output=True, text=True, timeout=60)
     assert done.returncode == 1 and words in done.stderr
 
 
 def test_what_a_fetch_would_bring_is_told_before(served, hub, tmp_path):
-    middle = {name: data + (b"\n\n" if name.endswith(".json") else b"") for name, data in files_of(tmp_path / "own", seed=77, **MIDDLE).items()}
+    middle = {name: data + (b"\n\n" if name.endswith(".json") else b"")
+              for name, data in files_of(tmp_path / "own", seed=77, **MIDDLE).items()}
     wanted = sum(len(data) for data in middle.values())
     hub.add("lab/planned", "step7", {**middle, "README.md": b"words"})
     before = blobs(served)
     told = planned(served, "lab/planned", "step7")
     assert told["problem"] is None and told["fits"] and (told["tokens"], told["flops"]) == (0, 0)
-    assert told["fetched_bytes"] == told["disk"]["written_bytes"] == told["disk"]["peak_bytes"] == wanted <= told["disk"]["available_bytes"]
-    assert blobs(served) == before and not [r for r in served.get("/v1/runs?limit=200").json["items"] if r["params"].get("repo") == "lab/planned"]
+    assert (told["fetched_bytes"] == told["disk"]["written_bytes"] == told["disk"]["peak_bytes"] == wanted
+            <= told["disk"]["available_bytes"])
+    assert (blobs(served) == before
+            and not [r for r in served.get("/v1/runs?limit=200").json["items"]
+                     if r["params"].get("repo") == "lab/planned"])
     assert fetched(served, "lab/planned", "step7")["downloaded"] == wanted
     asked = len(hub.asked())
-    assert planned(served, "lab/planned", "step7")["fetched_bytes"] == 0 and len(hub.asked()) == asked, "all of the pinned commit is here"
+    assert planned(served, "lab/planned", "step7")["fetched_bytes"] == 0 and len(hub.asked()) == asked, "all is here"
     hub.add("lab/planned", "step8", {**middle, "config.json": middle["config.json"] + b" "})
     told = planned(served, "lab/planned", "step8")
-    assert told["fetched_bytes"] == len(middle["config.json"]) + 1 and told["seconds"] > 0 and "bytes over" in told["seconds_from"]
+    assert (told["fetched_bytes"] == len(middle["config.json"]) + 1 and told["seconds"] > 0
+            and "bytes over" in told["seconds_from"])
     refused = planned(served, "lab/none")
     run = fetch(served, "lab/none")
     assert refused["problem"]["code"] == run["error"]["code"] and refused["problem"]["detail"] == run["error"]["detail"]
@@ -547,7 +590,8 @@ def test_a_sweep_of_fetches_asks_the_hub_about_its_first_runs(served, hub, small
     names = [f"step{i}" for i in range(18)]
     for name in names:
         hub.add("lab/many", name, {**small, "config.json": small["config.json"] + b" "})
-    answer = served.post("/v1/sweeps", {"name": "many", "kind": "fetch", "base": {"repo": "lab/many"}, "grid": {"revision": names}, "dry_run": True})
+    answer = served.post("/v1/sweeps", {"name": "many", "kind": "fetch", "base": {"repo": "lab/many"},
+                                        "grid": {"revision": names}, "dry_run": True})
     assert answer.status == 200, answer.body
     told = answer.json
     assert told["runs"] == 18 and told["fits"] and told["total"]["fetched_bytes"] is None

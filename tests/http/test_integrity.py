@@ -1,4 +1,5 @@
-"""Weight health against numpy, and the integrity of trajectories that are not what they claim: the real cases, small."""
+"""Weight health against numpy, and the integrity of trajectories
+that are not what they claim: the real cases, small."""
 
 import csv
 import hashlib
@@ -23,7 +24,8 @@ def write(directory, tensors, shards=1):
         return directory
     names, files = sorted(tensors), {}
     for i in range(shards):
-        files[f"model-{i + 1:05}-of-{shards:05}.safetensors"] = names[i * len(names) // shards:(i + 1) * len(names) // shards]
+        files[f"model-{i + 1:05}-of-{shards:05}.safetensors"] = (
+            names[i * len(names) // shards:(i + 1) * len(names) // shards])
     for file, inside in files.items():
         models.write_safetensors(directory / file, {name: tensors[name] for name in inside})
     index = {"metadata": {}, "weight_map": {name: file for file, inside in files.items() for name in inside}}
@@ -34,7 +36,8 @@ def write(directory, tensors, shards=1):
 def measured(service, trajectory, checkpoints):
     """Registers [(name, step, path)], reads them all, and answers what integrity says."""
     ids = {name: service.checkpoint(path, trajectory, name, step=step)["id"] for name, step, path in checkpoints}
-    sweep = service.post("/v1/sweeps", {"name": f"{trajectory}-health", "kind": "health", "grid": {"checkpoint": {"trajectory": trajectory}}})
+    sweep = service.post("/v1/sweeps", {"name": f"{trajectory}-health", "kind": "health",
+                                        "grid": {"checkpoint": {"trajectory": trajectory}}})
     assert sweep.status == 202, sweep.body
     for run in service.get(f"/v1/runs?sweep={sweep.json['id']}&limit=200").json["items"]:
         done = service.wait(run["id"])
@@ -56,22 +59,27 @@ def test_health_is_what_numpy_says(service, name):
     first = service.checkpoint(write(service.files / name / "a", a), name, "a", step=0)
     second = service.checkpoint(write(service.files / name / "b", b), name, "b", step=3)
     run = service.run("health", checkpoint=second["id"])
-    assert run["state"] == "succeeded" and run["params"]["previous"] == first["id"] and run["result"]["previous"] == first["id"]
+    assert (run["state"] == "succeeded" and run["params"]["previous"] == first["id"]
+            and run["result"]["previous"] == first["id"])
     health = service.get(f"/v1/checkpoints/{second['id']}/health").json
     assert [t["name"] for t in health["tensors"]] == sorted(b)
     for tensor in health["tensors"]:
         x, y = b[tensor["name"]].astype(numpy.float64).ravel(), a[tensor["name"]].astype(numpy.float64).ravel()
         centred = x - x.mean()
         assert tensor["sha256"] == hashlib.sha256(b[tensor["name"]].tobytes()).hexdigest()
-        assert math.isclose(tensor["l1"], abs(x).sum(), rel_tol=1e-12) and math.isclose(tensor["l2"], numpy.linalg.norm(x), rel_tol=1e-12)
+        assert (math.isclose(tensor["l1"], abs(x).sum(), rel_tol=1e-12)
+                and math.isclose(tensor["l2"], numpy.linalg.norm(x), rel_tol=1e-12))
         assert tensor["linf"] == abs(x).max()
         if (centred ** 2).sum() > 0:
             assert math.isclose(tensor["kurtosis"], (centred ** 4).mean() / (centred ** 2).mean() ** 2, rel_tol=1e-9)
-        assert math.isclose(tensor["relative_l2"], numpy.linalg.norm(x - y) / numpy.linalg.norm(y), rel_tol=1e-9, abs_tol=1e-15)
-        assert tensor["outliers"] == (abs(x) > 6 * numpy.sqrt((x * x).mean())).sum() == (tensor["name"] == "lm_head.weight")
+        assert math.isclose(tensor["relative_l2"], numpy.linalg.norm(x - y) / numpy.linalg.norm(y), rel_tol=1e-9,
+                            abs_tol=1e-15)
+        assert tensor["outliers"] == (abs(x) > 6 * numpy.sqrt((x * x).mean())).sum() == (
+            tensor["name"] == "lm_head.weight")
     everything = numpy.concatenate([b[k].astype(numpy.float64).ravel() for k in sorted(b)])
     before = numpy.concatenate([a[k].astype(numpy.float64).ravel() for k in sorted(a)])
-    assert math.isclose(run["result"]["cosine"], everything @ before / numpy.linalg.norm(everything) / numpy.linalg.norm(before), rel_tol=1e-12)
+    assert math.isclose(run["result"]["cosine"],
+                        everything @ before / numpy.linalg.norm(everything) / numpy.linalg.norm(before), rel_tol=1e-12)
     assert math.isclose(run["result"]["l2"], numpy.linalg.norm(everything), rel_tol=1e-12)
     assert [block["layer"] for block in run["result"]["blocks"]] == [0, 1]
     curve = service.get(f"/v1/curves?trajectory={name}&metric=weight_l2&x=step").json
@@ -82,7 +90,8 @@ def test_healthy_trajectories_are_clean(service, name):
     rows = [(f"step{s}", s, write(service.files / name / str(s), drift(2, s))) for s in range(0, 12)]
     _, found = measured(service, name, rows)
     assert found["clean"] and found["measured"] == found["checkpoints"] == 12 and found["gaps"] == []
-    assert found["constant_matrices"] == 0 and found["points"][0]["relative_l2"] is None and found["points"][1]["previous"] == found["points"][0]["checkpoint"]
+    assert (found["constant_matrices"] == 0 and found["points"][0]["relative_l2"] is None
+            and found["points"][1]["previous"] == found["points"][0]["checkpoint"])
 
 
 def test_what_nobody_read_is_not_clean(service, name):
@@ -101,18 +110,21 @@ def test_what_nobody_read_is_not_clean(service, name):
 def test_identical_branches_and_revisions_with_the_final_weights(service, name):
     """Three branches that are the same (OLMo2-7B), and revisions that hold the final weights (Pythia-2.8B)."""
     final = drift(3, 11)
-    rows = [(f"step{s}", s, write(service.files / name / str(s), final if s in (4, 5, 8) else drift(3, s))) for s in range(0, 12)]
+    rows = [(f"step{s}", s, write(service.files / name / str(s), final if s in (4, 5, 8) else drift(3, s)))
+            for s in range(0, 12)]
     ids, found = measured(service, name, rows)
     assert [names(group["checkpoints"]) for group in found["identical"]] == [["step4", "step5", "step8", "step11"]]
     assert all("identical" in flags(found)[f"step{s}"] for s in (4, 5, 8, 11)) and not found["clean"]
     assert {n for n, f in flags(found).items() if "identical" in f} == {"step4", "step5", "step8", "step11"}
     points = {point["name"]: point for point in found["points"]}
-    assert points["step4"]["identical_to"] is None and points["step11"]["identical_to"] == ids["step4"] and points["step5"]["relative_l2"] == 0
+    assert (points["step4"]["identical_to"] is None and points["step11"]["identical_to"] == ids["step4"]
+            and points["step5"]["relative_l2"] == 0)
     assert found["mixed"] == []
     branches = f"{name}-branches"
     rows = [(f"ingredient{i}", 100, write(service.files / branches / str(i), drift(4, 7))) for i in range(3)]
     _, found = measured(service, branches, rows)
-    assert [names(group["checkpoints"]) for group in found["identical"]] == [["ingredient0", "ingredient1", "ingredient2"]]
+    assert [names(group["checkpoints"]) for group in found["identical"]] == [
+        ["ingredient0", "ingredient1", "ingredient2"]]
 
 
 def test_a_wrong_first_shard(service, name):
@@ -125,13 +137,15 @@ def test_a_wrong_first_shard(service, name):
     steps = [*range(0, 16), 30]
     rows = [(f"step{s}", s, write(service.files / name / str(s), spoiled(s, drift(5, s)), shards=2)) for s in steps]
     _, found = measured(service, name, rows)
-    assert [(m["name"], m["with"]["name"], m["file"]) for m in found["mixed"]] == [("step6", "step30", "model-00001-of-00002.safetensors")]
+    assert [(m["name"], m["with"]["name"], m["file"]) for m in found["mixed"]] == [
+        ("step6", "step30", "model-00001-of-00002.safetensors")]
     assert found["mixed"][0]["matrices"] < found["mixed"][0]["of"] and found["mixed"][0]["example"] in drift(5, 0)
     assert names(found["jumps"]) == ["step6", "step11"]
     assert flags(found) == {"step6": ["mixed", "jump"], "step11": ["jump"]}
     curve = service.get(f"/v1/curves?trajectory={name}&metric=weight_change&x=step").json
     assert {p["checkpoint_name"]: p["flags"] for p in curve["series"][0]["points"] if p["flags"]} == flags(found)
-    text = service.get(f"/v1/curves?trajectory={name}&metric=weight_change&x=step", headers={"Accept": "text/csv"}).body.decode()
+    text = service.get(f"/v1/curves?trajectory={name}&metric=weight_change&x=step",
+                       headers={"Accept": "text/csv"}).body.decode()
     assert [row["flags"] for row in csv.DictReader(text.splitlines()) if row["flags"]] == ["mixed jump", "jump"]
 
 
@@ -157,7 +171,8 @@ def test_what_was_not_read_is_said(service, name):
     assert found["measured"] == 0 and found["points"][0]["sha256"] is None and found["points"][0]["flags"] == []
     assert service.get(f"/v1/checkpoints/{made['id']}/health").status == 404
     assert service.get("/v1/trajectories/nobody/integrity").status == 404
-    assert service.post("/v1/runs", {"kind": "health", "params": {"checkpoint": made["id"], "previous": made["id"]}}).pointers == ["/params/previous"]
+    assert (service.post("/v1/runs", {"kind": "health", "params": {"checkpoint": made["id"], "previous": made["id"]}})
+            .pointers == ["/params/previous"])
     run = service.run("health", checkpoint=made["id"])
     assert run["params"]["previous"] is None and run["result"]["relative_l2"] is None
 
@@ -165,11 +180,14 @@ def test_what_was_not_read_is_said(service, name):
 def test_checkpoints_of_one_content_share_their_points(service, name):
     data = service.sequences(name, models.rows(2, 16))
     for step, seed in ((1, 1), (2, 1), (3, 2)):
-        service.checkpoint(models.write_llama(service.files / name / str(step), seed=seed), name, f"step{step}", step=step)
+        service.checkpoint(models.write_llama(service.files / name / str(step), seed=seed), name,
+                           f"step{step}", step=step)
     grid = {"checkpoint": {"trajectory": name}}
-    sweep = service.post("/v1/sweeps", {"name": name, "kind": "evaluate", "base": {"dataset": data["id"], "sequence_length": None}, "grid": grid}).json
+    sweep = service.post("/v1/sweeps", {"name": name, "kind": "evaluate",
+                                        "base": {"dataset": data["id"], "sequence_length": None}, "grid": grid}).json
     assert sweep["runs"]["total"] == 2
     for run in service.get(f"/v1/runs?sweep={sweep['id']}").json["items"]:
         assert service.wait(run["id"])["state"] == "succeeded"
     points = service.get(f"/v1/curves?trajectory={name}&metric=loss&x=step").json["series"][0]["points"]
-    assert [p["x"] for p in points] == [1, 2, 3] and points[0]["y"] == points[1]["y"] != points[2]["y"] and points[0]["run"] == points[1]["run"]
+    assert ([p["x"] for p in points] == [1, 2, 3] and points[0]["y"] == points[1]["y"] != points[2]["y"]
+            and points[0]["run"] == points[1]["run"])

@@ -11,17 +11,22 @@ LISTS = ["trajectories", "checkpoints", "runs", "sweeps"]
 
 @pytest.fixture(scope="module")
 def lab(service):
-    """Three checkpoints of "lists" and one of "lists-other", a sweep of evaluations over the three, and a quantization."""
-    for i, (trajectory, name, tags) in enumerate([("lists", "step5", {"phase": "decay", "seed": 1}), ("lists", "step1", {"phase": "stable"}),
+    """Three checkpoints of "lists" and one of "lists-other",
+    a sweep of evaluations over the three, and a quantization."""
+    for i, (trajectory, name, tags) in enumerate([("lists", "step5", {"phase": "decay", "seed": 1}),
+                                                  ("lists", "step1", {"phase": "stable"}),
                                                   ("lists", "last", {}), ("lists-other", "step7", {"phase": "decay"})]):
         step = int(name[4:]) if name.startswith("step") else None
-        service.checkpoint(models.write_llama(service.files / "lists" / str(i), seed=zlib.crc32(b"lists") % 10000 + i), trajectory, name, step=step, tags=tags)
+        service.checkpoint(models.write_llama(service.files / "lists" / str(i), seed=zlib.crc32(b"lists") % 10000 + i),
+                           trajectory, name, step=step, tags=tags)
     service.sequences("lists", models.rows(3, 16))
-    body = {"name": "lists", "kind": "evaluate", "base": {"dataset": "lists", "sequence_length": None}, "grid": {"checkpoint": {"trajectory": "lists"}}}
+    body = {"name": "lists", "kind": "evaluate", "base": {"dataset": "lists", "sequence_length": None},
+            "grid": {"checkpoint": {"trajectory": "lists"}}}
     assert service.post("/v1/sweeps", body).status == 202
     assert service.get("/v1/sweeps/lists?wait=60").json["runs"]["succeeded"] == 3
     method = {"name": "rtn", "bits": 4, "group_size": 16}
-    run = service.run("quantize", checkpoint="lists-other/step7", method=method, evaluation={"dataset": "lists", "sequence_length": None})
+    run = service.run("quantize", checkpoint="lists-other/step7", method=method,
+                      evaluation={"dataset": "lists", "sequence_length": None})
     assert run["state"] == "succeeded", run
     return run
 
@@ -36,7 +41,8 @@ def items(service, address):
 def test_fields_choose_what_items_have(service, lab, what):
     whole = items(service, f"/v1/{what}")
     names = list(whole[0])
-    assert items(service, f"/v1/{what}?fields=" + ",".join(names)) == whole, "every field of a document may be asked for"
+    assert items(service, f"/v1/{what}?fields=" + ",".join(names)) == whole, (
+        "every field of a document may be asked for")
     assert items(service, f"/v1/{what}?view=full") == whole
     chosen = items(service, f"/v1/{what}?fields=created_at,id")
     assert [list(item) for item in chosen] == [["created_at", "id"]] * len(whole)
@@ -44,9 +50,12 @@ def test_fields_choose_what_items_have(service, lab, what):
 
 
 @pytest.mark.parametrize("what", LISTS)
-@pytest.mark.parametrize("query,pointer,words", [("fields=id,colour", "/fields", "no field \"colour\"; there are id"), ("fields=id,id", "/fields", "twice"), ("fields=", "/fields", "no field"),
-                                                 ("view=short", "/view", "summary"), ("sort=colour", "/sort", "must be one of -created, created"), ("created_from=yesterday", "/created_from", "a day"),
-                                                 ("created_to=2026-02-31", "/created_to", "a day"), ("created_to=2026-02-01x", "/created_to", "a day"), ("fields=id&view=summary", "/view", "fields"), ("colour=red", "/colour", "")])
+@pytest.mark.parametrize("query,pointer,words", [
+    ("fields=id,colour", "/fields", "no field \"colour\"; there are id"), ("fields=id,id", "/fields", "twice"),
+    ("fields=", "/fields", "no field"), ("view=short", "/view", "summary"),
+    ("sort=colour", "/sort", "must be one of -created, created"), ("created_from=yesterday", "/created_from", "a day"),
+    ("created_to=2026-02-31", "/created_to", "a day"), ("created_to=2026-02-01x", "/created_to", "a day"),
+    ("fields=id&view=summary", "/view", "fields"), ("colour=red", "/colour", "")])
 def test_what_a_list_does_not_know_is_refused(service, lab, what, query, pointer, words):
     answer = service.get(f"/v1/{what}?{query}")
     assert answer.status == 422 and answer.pointers == [pointer] and words in answer.json["detail"], answer.body
@@ -62,11 +71,13 @@ def test_a_summary_is_short_and_says_the_same(service, lab, what):
 
 
 def test_a_summary_of_a_run_has_its_numbers_and_intervals(service, lab):
-    found = next(run for run in items(service, "/v1/runs?view=summary&trajectory=lists-other") if run["id"] == lab["id"])
+    found = next(run for run in items(service, "/v1/runs?view=summary&trajectory=lists-other")
+                 if run["id"] == lab["id"])
     result = lab["result"]
     assert found["result"]["delta"] == result["delta"] and found["result"]["delta_interval"] == result["delta_interval"]
     assert "layers" in result and "layers" not in found["result"]
-    kept = {name for name, value in result.items() if not isinstance(value, (list, dict)) or isinstance(value, list) and len(value) == 2 and isinstance(value[0], float)}
+    kept = {name for name, value in result.items() if not isinstance(value, (list, dict))
+            or isinstance(value, list) and len(value) == 2 and isinstance(value[0], float)}
     assert set(found["result"]) == kept
 
 
@@ -83,7 +94,8 @@ def test_the_pages_of_a_view_follow_each_other(service, lab):
 def test_runs_name_what_they_are_about(service, lab):
     assert (lab["checkpoint_name"], lab["trajectory"]) == ("step7", "lists-other")
     assert {run["trajectory"] for run in items(service, "/v1/runs?sweep=lists")} == {"lists"}
-    both = service.run("average", checkpoints=["lists/step1", "lists-other/step7"], name="lists-average", into="lists-averages")
+    both = service.run("average", checkpoints=["lists/step1", "lists-other/step7"], name="lists-average",
+                       into="lists-averages")
     assert (both["checkpoint_name"], both["trajectory"]) == (None, None), "of several trajectories none is named"
 
 
@@ -101,12 +113,18 @@ def by_pages(service, address, key="name", limit=1):
 
 
 @pytest.mark.parametrize("query,expected", [
-    ("trajectory=lists", ["last", "step1", "step5"]), ("trajectory=lists&sort=-created", ["last", "step1", "step5"]), ("trajectory=lists&sort=created", ["step5", "step1", "last"]),
-    ("trajectory=lists&sort=step", ["step1", "step5", "last"]), ("trajectory=lists&sort=-step", ["last", "step5", "step1"]),
-    ("trajectory=lists&sort=name", ["last", "step1", "step5"]), ("trajectory=lists&sort=-name", ["step5", "step1", "last"]),
-    ("trajectory=lists&name=step*", ["step1", "step5"]), ("trajectory=lists&name=*t*", ["last", "step1", "step5"]), ("trajectory=lists&name=st_p1", []), ("trajectory=lists&name=step", []),
-    ("tag=phase:decay&name=step*&trajectory=lists", ["step5"]), ("tag=phase&trajectory=lists&sort=created", ["step5", "step1"]),
-    ("tag=phase:decay&tag=seed:1", ["step5"]), ("tag=seed:2", []), ("trajectory=lists&step_from=2", ["step5"]), ("trajectory=lists&step_to=1", ["step1"]),
+    ("trajectory=lists", ["last", "step1", "step5"]), ("trajectory=lists&sort=-created", ["last", "step1", "step5"]),
+    ("trajectory=lists&sort=created", ["step5", "step1", "last"]),
+    ("trajectory=lists&sort=step", ["step1", "step5", "last"]),
+    ("trajectory=lists&sort=-step", ["last", "step5", "step1"]),
+    ("trajectory=lists&sort=name", ["last", "step1", "step5"]),
+    ("trajectory=lists&sort=-name", ["step5", "step1", "last"]),
+    ("trajectory=lists&name=step*", ["step1", "step5"]), ("trajectory=lists&name=*t*", ["last", "step1", "step5"]),
+    ("trajectory=lists&name=st_p1", []), ("trajectory=lists&name=step", []),
+    ("tag=phase:decay&name=step*&trajectory=lists", ["step5"]),
+    ("tag=phase&trajectory=lists&sort=created", ["step5", "step1"]),
+    ("tag=phase:decay&tag=seed:1", ["step5"]), ("tag=seed:2", []), ("trajectory=lists&step_from=2", ["step5"]),
+    ("trajectory=lists&step_to=1", ["step1"]),
     ("trajectory=lists&step_from=1&step_to=5&sort=step", ["step1", "step5"]),
 ])
 def test_checkpoints_are_filtered_and_sorted(service, lab, query, expected):
@@ -128,10 +146,13 @@ def test_a_page_whose_last_item_is_gone_is_not_the_end(service, lab):
     assert answer.status == 422 and answer.pointers == ["/cursor"], answer.body
 
 
-@pytest.mark.parametrize("what,first,other", [("trajectories", "lists", "lists-other"), ("sweeps", "lists", "lists-second")])
+@pytest.mark.parametrize("what,first,other",
+                         [("trajectories", "lists", "lists-other"), ("sweeps", "lists", "lists-second")])
 def test_names_sort_and_filter(service, lab, what, first, other):
     if what == "sweeps":
-        service.post("/v1/sweeps", {"name": other, "kind": "evaluate", "base": {"dataset": "lists", "sequence_length": None}, "grid": {"checkpoint": ["lists/step1"]}})
+        service.post("/v1/sweeps",
+                     {"name": other, "kind": "evaluate", "base": {"dataset": "lists", "sequence_length": None},
+                      "grid": {"checkpoint": ["lists/step1"]}})
     both = f"/v1/{what}?name=lists*&created_from=2020-01-01"
     names = by_pages(service, f"{both}&sort=name", limit=2)
     assert names == sorted(names) and {first, other} <= set(names)
@@ -140,7 +161,8 @@ def test_names_sort_and_filter(service, lab, what, first, other):
     assert by_pages(service, f"/v1/{what}?name={other}") == [other]
 
 
-@pytest.mark.parametrize("query,expected", [("step_from=2&step_to=6", {"step5"}), ("tag=phase:stable", {"step1"}), ("name=la*", {"last"}), ("tag=nothing", set())])
+@pytest.mark.parametrize("query,expected", [("step_from=2&step_to=6", {"step5"}), ("tag=phase:stable", {"step1"}),
+                                            ("name=la*", {"last"}), ("tag=nothing", set())])
 def test_runs_are_filtered_by_what_they_read(service, lab, query, expected):
     assert set(by_pages(service, f"/v1/runs?sweep=lists&{query}", "checkpoint_name")) == expected
 
@@ -151,15 +173,18 @@ def test_runs_sort_by_their_creation_and_end(service, lab, narrow):
     assert len(runs) >= 3
     assert by_pages(service, f"/v1/runs?{narrow}&sort=created", "id", limit=2) == [run["id"] for run in runs][::-1]
     ends = by_pages(service, f"/v1/runs?{narrow}&sort=finished", "finished_at", limit=2)
-    assert ends == sorted(run["finished_at"] for run in runs if run["finished_at"]) and by_pages(service, f"/v1/runs?{narrow}&sort=-finished", "finished_at", limit=2) == ends[::-1]
+    assert (ends == sorted(run["finished_at"] for run in runs if run["finished_at"])
+            and by_pages(service, f"/v1/runs?{narrow}&sort=-finished", "finished_at", limit=2) == ends[::-1])
 
 
 @pytest.mark.parametrize("what", LISTS)
 def test_lists_are_cut_by_creation(service, lab, what):
     whole = items(service, f"/v1/{what}?limit=1000")
     today = datetime.date.fromisoformat(whole[0]["created_at"][:10])
-    assert items(service, f"/v1/{what}?limit=1000&created_from={today - datetime.timedelta(1)}&created_to={today + datetime.timedelta(1)}") == whole
-    assert items(service, f"/v1/{what}?created_from={today + datetime.timedelta(1)}") == [] == items(service, f"/v1/{what}?created_to=2020-01-01")
+    day = datetime.timedelta(1)
+    assert items(service, f"/v1/{what}?limit=1000&created_from={today - day}&created_to={today + day}") == whole
+    assert items(service, f"/v1/{what}?created_from={today + day}") == []
+    assert items(service, f"/v1/{what}?created_to=2020-01-01") == []
     second = whole[-1]["created_at"][:19] + "Z"
     late = {item["id"] for item in items(service, f"/v1/{what}?limit=1000&created_from={second}")}
     early = {item["id"] for item in items(service, f"/v1/{what}?limit=1000&created_to={second}")}

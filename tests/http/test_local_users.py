@@ -1,5 +1,5 @@
-"""Who may come in without a token: on a loopback address the server's own user and root, and nobody else of the machine. And the
-listener for probes."""
+"""Who may come in without a token: on a loopback address the server's own user and root, and nobody else of the
+machine. And the listener for probes."""
 
 import contextlib
 import http.client
@@ -37,8 +37,8 @@ def shared(tmp_path_factory):
 
 def as_nobody(script, *arguments):
     """Runs Python as another user of this machine."""
-    done = subprocess.run(["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", sys.executable, "-c", script, *map(str, arguments)],
-                          capture_output=True, text=True, timeout=60, cwd="/")
+    done = subprocess.run(["setpriv", f"--reuid={NOBODY}", f"--regid={NOBODY}", "--clear-groups", sys.executable,
+                           "-c", script, *map(str, arguments)], capture_output=True, text=True, timeout=60, cwd="/")
     assert done.returncode == 0, done.stderr
     return done.stdout.split()
 
@@ -62,7 +62,8 @@ def test_another_user_of_the_machine_needs_a_token(shared, name):
     place = f"127.0.0.1:{shared.port}"
     asked = ["GET /v1/runs", f"DELETE /v1/datasets/{dataset}", "POST /v1/runs", "GET /healthz"]
     assert as_nobody(ASK, place, *asked) == ["401", "401", "401", "200"]
-    answer = json.loads(subprocess.run(["setpriv", f"--reuid={NOBODY}", "curl", "-s", f"{shared.url}/v1/runs"], capture_output=True).stdout)
+    answer = json.loads(subprocess.run(["setpriv", f"--reuid={NOBODY}", "curl",
+                                        "-s", f"{shared.url}/v1/runs"], capture_output=True).stdout)
     assert "--trust-loopback" in answer["detail"]
     assert shared.get(f"/v1/datasets/{dataset}").status == 200
 
@@ -71,7 +72,8 @@ HIT_AND_RUN = """
 import socket, sys
 for _ in range(300):
     s = socket.create_connection(("127.0.0.1", int(sys.argv[1])))
-    s.sendall(b"DELETE /v1/datasets/%s HTTP/1.1\\r\\nHost: 127.0.0.1:%s\\r\\n\\r\\n" % (sys.argv[2].encode(), sys.argv[1].encode()))
+    s.sendall(b"DELETE /v1/datasets/%s HTTP/1.1\\r\\nHost: 127.0.0.1:%s\\r\\n\\r\\n"
+              % (sys.argv[2].encode(), sys.argv[1].encode()))
     s.close()
 """
 
@@ -86,17 +88,19 @@ def test_a_socket_that_is_closed_at_once_does_not_pass_for_root(shared, name):
 
 def test_a_unix_socket_goes_by_the_credentials_of_its_peer(shared):
     assert as_nobody(ASK, shared.socket, "GET /v1/runs", "GET /healthz") == ["401", "200"]
-    done = subprocess.run(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket", shared.socket, "http://anything/v1/runs"],
-                          capture_output=True, text=True)
+    done = subprocess.run(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket", shared.socket,
+                           "http://anything/v1/runs"], capture_output=True, text=True)
     assert done.stdout == "200"
 
 
 def test_a_token_lets_another_user_in(tmp_path):
     service = Service(tmp_path, "--workers", "0")
     try:
-        token = subprocess.run([BINARY, "token", "create", "--scope", "read", "--data-dir", service.data], capture_output=True, text=True, check=True).stdout.strip()
-        done = subprocess.run(["setpriv", f"--reuid={NOBODY}", "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "-H", f"Authorization: Bearer {token}",
-                               f"{service.url}/v1/runs"], capture_output=True, text=True)
+        token = subprocess.run([BINARY, "token", "create", "--scope", "read",
+                                "--data-dir", service.data], capture_output=True, text=True, check=True).stdout.strip()
+        done = subprocess.run(["setpriv", f"--reuid={NOBODY}", "curl", "-s", "-o", "/dev/null", "-w", "%{http_code}",
+                               "-H", f"Authorization: Bearer {token}", f"{service.url}/v1/runs"],
+                              capture_output=True, text=True)
         assert done.stdout == "200"
         assert service.get("/v1/runs").status == 401, "with a token everybody needs one"
     finally:
@@ -119,7 +123,8 @@ def ask_probe(service, path):
 
 
 def test_probes_have_a_listener_of_their_own(shared):
-    assert [ask_probe(shared, path) for path in ("/healthz", "/readyz", "/metrics", "/v1/runs", "/", "/nothing")] == [200, 200, 200, 404, 404, 404]
+    assert [ask_probe(shared, path) for path in ("/healthz", "/readyz", "/metrics", "/v1/runs", "/", "/nothing")] == [
+        200, 200, 200, 404, 404, 404]
 
 
 def test_probes_answer_while_the_other_listener_has_no_connection_left(shared):

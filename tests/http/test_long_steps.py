@@ -15,9 +15,11 @@ def hashing(service, name):
     with open(path, "wb") as file:
         file.truncate(HUGE)
     made = service.checkpoint(models.write_llama(service.files / name), name, "one")
-    assert service.post("/v1/datasets", {"name": name, "format": "tokens", "dtype": "uint16", "path": path.name}).status == 201
+    assert service.post("/v1/datasets",
+                        {"name": name, "format": "tokens", "dtype": "uint16", "path": path.name}).status == 201
     service.gate.hold("evaluate", 1 << 20, "byte", lease="*")
-    run = service.post("/v1/runs", {"kind": "evaluate", "params": {"checkpoint": made["id"], "dataset": name, "sequence_length": 8, "max_sequences": 1}})
+    params = {"checkpoint": made["id"], "dataset": name, "sequence_length": 8, "max_sequences": 1}
+    run = service.post("/v1/runs", {"kind": "evaluate", "params": params})
     assert run.status == 202, run.body
     yield run.json["id"]
     service.gate.open()
@@ -42,5 +44,6 @@ def test_a_tokenizer_of_a_terabyte_is_refused_at_once(service, name):
         file.truncate(1 << 40)
     (service.files / f"{name}.txt").write_text("a story")
     assert service.post("/v1/datasets", {"name": name, "format": "text", "path": f"{name}.txt"}).status == 201
-    answer = service.post("/v1/runs", {"kind": "evaluate", "params": {"checkpoint": made["id"], "dataset": name, "sequence_length": 8}})
+    answer = service.post("/v1/runs", {"kind": "evaluate",
+                                       "params": {"checkpoint": made["id"], "dataset": name, "sequence_length": 8}})
     assert answer.status in (413, 422), answer.body

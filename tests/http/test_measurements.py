@@ -14,16 +14,19 @@ STEPS = 5
 def measured(service):
     """Five checkpoints, evaluated once, quantized by two methods and one of them on two evaluations."""
     for i in range(STEPS):
-        service.checkpoint(models.write_llama(service.files / "table" / str(i), seed=700 + i), "table", f"step{i}", step=i, tokens=10 * i,
-                           learning_rate=0.1 / (i + 1), tags={"phase": "decay" if i > 2 else "constant", "seed": 1})
+        service.checkpoint(models.write_llama(service.files / "table" / str(i), seed=700 + i),
+                           "table", f"step{i}", step=i, tokens=10 * i, learning_rate=0.1 / (i + 1),
+                           tags={"phase": "decay" if i > 2 else "constant", "seed": 1})
     whole = service.sequences("table-whole", models.rows(6, 32))["name"]
     other = service.sequences("table-other", models.rows(4, 32, seed=5))["name"]
     base = {"method": {"name": "rtn", "group_size": 32}, "evaluation": {"dataset": whole, "sequence_length": None}}
     grid = {"checkpoint": {"trajectory": "table"}, "method.bits": [3, 4]}
     sweeps = [{"name": "table-a", "kind": "quantize", "base": base, "grid": grid},
-              {"name": "table-b", "kind": "quantize", "base": {**base, "method": {"name": "rtn", "bits": 4, "group_size": 32}},
+              {"name": "table-b", "kind": "quantize",
+               "base": {**base, "method": {"name": "rtn", "bits": 4, "group_size": 32}},
                "grid": {"checkpoint": {"trajectory": "table"}, "evaluation.dataset": [other]}},
-              {"name": "table-c", "kind": "evaluate", "base": {"dataset": whole, "sequence_length": None}, "grid": {"checkpoint": {"trajectory": "table"}}}]
+              {"name": "table-c", "kind": "evaluate", "base": {"dataset": whole, "sequence_length": None},
+               "grid": {"checkpoint": {"trajectory": "table"}}}]
     for sweep in sweeps:
         assert service.post("/v1/sweeps", sweep).status == 202
         for run in service.get(f"/v1/runs?sweep={sweep['name']}").json["items"]:
@@ -48,7 +51,8 @@ def test_rows_are_the_runs_results(service, measured):
         assert found[run["params"]["checkpoint"], None, dataset]["loss_fp"] == result["loss_fp"]
         assert row["loss_fp"] is None and row["protocol_id"] == result["protocol_id"]
     for row in rows:
-        assert row["trajectory"] == "table" and row["checkpoint_name"] == f"step{row['step']}" and row["tokens"] == 10 * row["step"]
+        assert (row["trajectory"] == "table" and row["checkpoint_name"] == f"step{row['step']}"
+                and row["tokens"] == 10 * row["step"])
         assert row["tags"] == {"phase": "decay" if row["step"] > 2 else "constant", "seed": 1}
     assert [row["step"] for row in rows] == sorted(row["step"] for row in rows)
 
@@ -58,7 +62,8 @@ def test_labels_say_in_words_what_differs(service, measured):
     assert set(labels.values()) == {"full precision, on table-whole", "full precision, on table-other", "rtn 3-bit g32",
                                     "rtn 4-bit g32, on table-whole", "rtn 4-bit g32, on table-other"}
     # A page, or a filter, does not change what a series is called.
-    assert {row["label"] for row in rows_of(service, "&bits=4&dataset=table-other")} == {"rtn 4-bit g32, on table-other"}
+    assert {row["label"] for row in rows_of(service, "&bits=4&dataset=table-other")} == {
+        "rtn 4-bit g32, on table-other"}
 
 
 def test_pages_hold_whole_checkpoints_and_join_to_all(service, measured):
@@ -82,12 +87,14 @@ def test_forms_agree(service, measured):
     assert list(table[0]) == list(rows[0]) and len(table) == len(rows)
     for text, row in zip(table, rows):
         for name, value in row.items():
-            read = json.loads(text[name]) if name == "tags" else type(value)(text[name]) if value is not None else text[name] or None
+            read = (json.loads(text[name]) if name == "tags" else type(value)(text[name]) if value is not None
+                    else text[name] or None)
             assert read == value, name
     lines = service.get("/v1/measurements?trajectory=table", {"Accept": "application/x-ndjson"})
     assert lines.headers.get_content_type() == "application/x-ndjson"
     assert [json.loads(line) for line in lines.body.splitlines()] == rows
-    assert service.get("/v1/measurements?trajectory=table&format=csv", {"Accept": "application/json"}).body == answer.body
+    assert service.get("/v1/measurements?trajectory=table&format=csv",
+                       {"Accept": "application/json"}).body == answer.body
     paged = service.get("/v1/measurements?trajectory=table&format=csv&limit=2")
     assert len(list(csv.DictReader(io.StringIO(paged.body.decode())))) == 10 and 'rel="next"' in paged.headers["Link"]
     assert service.get("/v1/measurements?trajectory=table", {"Accept": "application/vnd.apache.parquet"}).status == 406
@@ -119,7 +126,8 @@ def test_filters_by_protocol(service, measured):
 
 
 @pytest.mark.parametrize("query,field", [
-    ("fields=dleta", "fields"), ("fields=", "fields"), ("fields=step,step", "fields"), ("fields=delta_middle", "fields"),
+    ("fields=dleta", "fields"), ("fields=", "fields"),
+    ("fields=step,step", "fields"), ("fields=delta_middle", "fields"),
     ("metric=dleta", "metric"), ("colour=red", "colour"), ("bits=x", "bits"), ("step_from=-1", "step_from"),
     ("format=parquet", "format"), ("tag=:x", "tag"), ("tag=", "tag"), ("limit=0", "limit"), ("cursor=x", "cursor")])
 def test_what_is_not_known_is_refused(service, query, field):
@@ -140,7 +148,8 @@ def test_unknown_references_are_404(service):
 
 def test_the_newest_measurement_counts(service, measured):
     run = next(run for run in measured["runs"] if run["kind"] == "quantize")
-    again = service.wait(service.post("/v1/runs", {"kind": "quantize", "params": run["params"], "force": True}).json["id"])
+    again = service.wait(
+        service.post("/v1/runs", {"kind": "quantize", "params": run["params"], "force": True}).json["id"])
     rows = rows_of(service, f"&checkpoint={run['params']['checkpoint']}&bits={run['params']['method']['bits']}")
     assert again["id"] in {row["run"] for row in rows} and len(rows_of(service)) == 5 * STEPS
 
@@ -155,7 +164,8 @@ def test_checkpoints_of_the_same_content_share_measurements(service, measured):
 
 def test_a_page_after_a_checkpoint_that_is_gone_is_refused(service, measured):
     for i in range(2):
-        service.checkpoint(models.write_llama(service.files / "table-gone" / str(i), seed=700 + i), "table-gone", f"step{i}", step=i)
+        service.checkpoint(models.write_llama(service.files / "table-gone" / str(i), seed=700 + i), "table-gone",
+                           f"step{i}", step=i)
     address = service.get("/v1/measurements?trajectory=table-gone&limit=1").json["next"]
     assert service.request("DELETE", "/v1/checkpoints/table-gone%2Fstep0").status == 204
     answer = service.get(address)

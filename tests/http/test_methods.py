@@ -93,7 +93,8 @@ def test_every_method_runs(service, subject, method):
 
 
 def test_awq_is_what_a_packed_file_holds_and_costs(service, subject):
-    """Two heads share a head of values: o_proj has no scales of columns by itself. Scales that the norm or the linear before takes cost nothing."""
+    """Two heads share a head of values: o_proj has no scales of columns by itself.
+    Scales that the norm or the linear before takes cost nothing."""
     width, middle, layers, group = 32, 64, 2, 16
     attention = width * width * 2 + width * (width // 2) * 2
     linears = layers * (attention + 3 * width * middle)
@@ -342,7 +343,8 @@ def test_draws_of_calibration_share_no_sequence(service, subject):
     assert (one["interval_method"], run["result"]["interval_method"]) == ("student", "student_draws")
     low, high = run["result"]["delta_interval"]
     assert (low + high) / 2 == pytest.approx(mean, abs=1e-14)
-    # the variance between the samples alone with the least t that there is, that of three degrees of freedom (four sequences)
+    # the variance between the samples alone with the least t that there is,
+    # that of three degrees of freedom (four sequences)
     assert (high - low) / 2 > 3.182446 * spread / 3**0.5
     point = points_of(service, "methods", "gptq 3-bit g128", run["id"])[0]
     assert (point["y"], point["low"], point["high"]) == (run["result"]["delta"], low, high)

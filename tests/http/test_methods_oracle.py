@@ -16,7 +16,8 @@ def rotate(x):  # [heads, T, dim]
     dim, positions = x.shape[-1], numpy.arange(x.shape[1])[:, None]
     angle = positions * CONFIG["rope_theta"] ** (-numpy.arange(dim // 2) * 2 / dim)
     a, b = x[..., : dim // 2], x[..., dim // 2 :]
-    return numpy.concatenate([a * numpy.cos(angle) - b * numpy.sin(angle), b * numpy.cos(angle) + a * numpy.sin(angle)], -1)
+    return numpy.concatenate([a * numpy.cos(angle) - b * numpy.sin(angle), b * numpy.cos(angle) + a * numpy.sin(angle)],
+                             -1)
 
 
 def block(tensors, at, x, linear):
@@ -26,7 +27,8 @@ def block(tensors, at, x, linear):
     h = rms(x, tensors[at + "input_layernorm.weight"])
     q, k, v = (split(linear(f"{at}self_attn.{p}_proj", h), n) for p, n in (("q", heads), ("k", kv), ("v", kv)))
     q, k, v = rotate(q), numpy.repeat(rotate(k), heads // kv, 0), numpy.repeat(v, heads // kv, 0)
-    scores = q @ k.transpose(0, 2, 1) / numpy.sqrt(width // heads) + numpy.triu(numpy.full((len(x),) * 2, -numpy.inf), 1)
+    later = numpy.triu(numpy.full((len(x),) * 2, -numpy.inf), 1)
+    scores = q @ k.transpose(0, 2, 1) / numpy.sqrt(width // heads) + later
     weights = numpy.exp(scores - scores.max(-1, keepdims=True))
     mixed = (weights / weights.sum(-1, keepdims=True) @ v).transpose(1, 0, 2).reshape(len(x), width)
     x = x + linear(at + "self_attn.o_proj", mixed)
@@ -82,14 +84,16 @@ def codebook(weight, values, block=64):
     return out.reshape(weight.shape)
 
 
-NF4 = numpy.array([-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453, -0.28444138169288635, -0.18477343022823334,
-                   -0.09105003625154495, 0.0, 0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
+NF4 = numpy.array([-1.0, -0.6961928009986877, -0.5250730514526367, -0.39491748809814453,
+                   -0.28444138169288635, -0.18477343022823334, -0.09105003625154495, 0.0,
+                   0.07958029955625534, 0.16093020141124725, 0.24611230194568634, 0.33791524171829224,
                    0.44070982933044434, 0.5626170039176941, 0.7229568362236023, 1.0])
 E2M1 = numpy.array([-6, -4, -3, -2, -1.5, -1, -0.5, 0, 0.5, 1, 1.5, 2, 3, 4, 6]) / 6
 
 
 def minifloat(x, mantissa_bits, least, largest):
-    """x rounded to `mantissa_bits` behind the leading one, of ties to the even one; `least` is the smallest normal number."""
+    """x rounded to `mantissa_bits` behind the leading one, of ties to the even one;
+    `least` is the smallest normal number."""
     exponent = numpy.floor(numpy.log2(numpy.maximum(numpy.abs(x), least)))
     step = 2.0 ** (exponent - mantissa_bits)
     return numpy.clip(numpy.rint(x / step) * step, -largest, largest)
@@ -154,7 +158,8 @@ BOOK = numpy.array([-6, -4, -3, -2, -1.5, -1, -1 / 32, 0, 1 / 32, 1, 1.5, 2, 3, 
 
 
 def awkward(tensors):
-    """Channels that are large for every token, as trained models have them, in front of every product but the last of a block."""
+    """Channels that are large for every token, as trained models have them,
+    in front of every product but the last of a block."""
     for layer in range(2):
         for norm in ("input_layernorm", "post_attention_layernorm"):
             tensors[f"model.layers.{layer}.{norm}.weight"][[3, 17]] = 12
@@ -164,7 +169,8 @@ METHODS = {
     "nf4": ({"name": "nf4", "double_quant": False}, lambda w, x: x @ codebook(w, NF4).T),
     "fp4": ({"name": "fp4", "double_quant": False}, lambda w, x: x @ codebook(w, E2M1).T),
     "w4a8": ({"name": "nf4", "double_quant": False, "activation_bits": 8}, lambda w, x: absmax(x) @ codebook(w, NF4).T),
-    "w4a4": ({"name": "nf4", "double_quant": False, "activation_bits": 4}, lambda w, x: absmax(x, 4) @ codebook(w, NF4).T),
+    "w4a4": ({"name": "nf4", "double_quant": False, "activation_bits": 4},
+             lambda w, x: absmax(x, 4) @ codebook(w, NF4).T),
     "int8": ({"name": "llm_int8", "threshold": 0}, lambda w, x: llm_int8(w, x, 0, False)),
     "bnb": ({"name": "llm_int8"}, lambda w, x: llm_int8(w, x, 6, False)),
     "paper": ({"name": "llm_int8", "variant": "paper"}, lambda w, x: llm_int8(w, x, 6, True)),
@@ -195,7 +201,8 @@ def measured(service):
     tensors = models.tensors_of(CONFIG, 11)
     awkward(tensors)
     tensors = {name: tensor.astype(float) for name, tensor in tensors.items()}
-    checkpoint = service.checkpoint(models.write_llama(service.files / "oracle", seed=11, change=awkward), "oracle", "only")
+    checkpoint = service.checkpoint(models.write_llama(service.files / "oracle", seed=11, change=awkward),
+                                    "oracle", "only")
     rows = models.rows(3, 24, seed=3) + models.rows(2, 40, seed=4)
     data = service.sequences("oracle", rows)
     found = {}

@@ -40,15 +40,18 @@ def test_the_figures_of_results_are_told(service):
         if figure["metric"]:
             same = ("label", "better", "format")
             assert [figure[field] for field in same] == [items[figure["metric"]][field] for field in same]
-    delta, trace, alone = figures["quantize", "delta"], figures["sharpness", "trace"], figures["attribution", "delta_alone"]
+    delta, trace, alone = (figures["quantize", "delta"], figures["sharpness", "trace"],
+                           figures["attribution", "delta_alone"])
     assert (delta["interval"], delta["stderr"], delta["optional"]) == ("delta_interval", None, False)
     assert (trace["interval"], trace["stderr"], trace["optional"]) == (None, "trace_stderr", True)
     assert (alone["metric"], alone["format"], alone["label"]) == (None, "percent", "ΔQL of units alone, summed")
     assert figures["fetch", "bytes"]["format"] == "bytes" and figures["train", "validation_loss"]["optional"]
-    assert {kind for kind, _ in figures} >= {"evaluate", "quantize", "sharpness", "train", "tasks", "attribution", "health", "fetch"}
+    assert {kind for kind, _ in figures} >= {"evaluate", "quantize", "sharpness", "train", "tasks", "attribution",
+                                             "health", "fetch"}
 
 
 def test_kinds_are_those_of_runs(service):
-    named = {name.removesuffix("Params").lower() for name in OPENAPI["components"]["schemas"] if name.endswith("Params")}
+    named = {name.removesuffix("Params").lower() for name in OPENAPI["components"]["schemas"]
+             if name.endswith("Params")}
     assert {kind for item in service.get("/v1/metrics").json["items"] for kind in item["kinds"]} <= named
     assert service.get("/v1/metrics?limit=1").status == 422

@@ -1,4 +1,5 @@
-"""openapi.yaml says what the binary does. (That real answers fit their schemas is checked in every test: service.py.)"""
+"""openapi.yaml says what the binary does. (That real answers fit their schemas
+is checked in every test: service.py.)"""
 
 import collections
 import json

@@ -1,4 +1,5 @@
-"""The kind `plan`: forecasts from branches that are really trained, on a small real trajectory, held against what the options then give."""
+"""The kind `plan`: forecasts from branches that are really trained, on a small real trajectory,
+held against what the options then give."""
 
 import pathlib
 
@@ -43,7 +44,8 @@ def prepare(service):
     (service.files / "plan-held-out.txt").write_text((ROOT / "LICENSE").read_text()[-4200:])
     for name, file in (("plan-text", "plan.txt"), ("plan-held-out", "plan-held-out.txt")):
         service.post("/v1/datasets", {"name": name, "path": str(service.files / file), "format": "text"})
-    return train(service, "stable", TRUNK, {"name": "constant"}, model=MODEL, tokenizer={"name": "bytes"}, checkpoint_every=40 * STEP)
+    return train(service, "stable", TRUNK, {"name": "constant"}, model=MODEL, tokenizer={"name": "bytes"},
+                 checkpoint_every=40 * STEP)
 
 
 def asked(**more):
@@ -97,7 +99,8 @@ def test_forecasts_hold_what_the_options_then_give(service, stable, planned):
 def test_branches_are_the_runs_that_anybody_could_post(service, stable, planned):
     """The same training, averaging and quantization as the kinds of these names do, to the last bit."""
     points = planned["result"]["points"]
-    assert points[0]["checkpoint"] == stable[-1] and {n: points[0][n] for n in NUMBERS} == numbers_of(service, stable[-1])
+    assert (points[0]["checkpoint"] == stable[-1]
+            and {n: points[0][n] for n in NUMBERS} == numbers_of(service, stable[-1]))
     branch = next(point for point in points if point["decay"] is not None)
     found = numbers_of(service, decayed(service, stable, branch["decay"]))
     assert {name: branch[name] for name in NUMBERS} == found
@@ -120,7 +123,8 @@ def test_the_recommendation_is_that_of_the_numbers(planned):
 
 
 def test_a_short_decay_is_measured_and_recommended_over_none(service, stable):
-    """A budget that reaches both: nothing is extrapolated. After a decay the loss is lower by far more than sequences vary."""
+    """A budget that reaches both: nothing is extrapolated.
+    After a decay the loss is lower by far more than sequences vary."""
     result = service.run("plan", **asked(**SHORT))["result"]
     assert [option["measured"] for option in result["options"]] == [True, True]
     assert result["recommended"] == 0 and result["trained_tokens"] == 50 * STEP
@@ -129,7 +133,8 @@ def test_a_short_decay_is_measured_and_recommended_over_none(service, stable):
 
 def test_a_dry_run_prices_the_branches(service, stable):
     def rows():
-        return [len(service.get(f"/v1/{what}").json["items"]) for what in ("runs?kind=plan&limit=200", "trajectories?limit=200")]
+        return [len(service.get(f"/v1/{what}").json["items"])
+                for what in ("runs?kind=plan&limit=200", "trajectories?limit=200")]
 
     before = rows()
     told = service.post("/v1/runs", {"kind": "plan", "params": asked(**SHORT), "dry_run": True}).json
@@ -155,7 +160,8 @@ def refused(service, **more):
 
 
 def test_what_cannot_be_planned_is_refused(service, stable):
-    kept = train(service, "no-state", 40 * STEP, {"name": "constant"}, model=MODEL, tokenizer={"name": "bytes"}, keep_state=False)
+    kept = train(service, "no-state", 40 * STEP, {"name": "constant"}, model=MODEL, tokenizer={"name": "bytes"},
+                 keep_state=False)
     assert len(kept) == 1
     pointers, detail = refused(service, trajectory="no-state", options=[{"average": 1}])
     assert pointers == ["/params/trajectory"] and "no training state" in detail

@@ -10,7 +10,8 @@ import pytest
 @pytest.fixture(scope="module")
 def ready(service):
     """A checkpoint and two datasets of ids."""
-    made = service.checkpoint(models.write_llama(service.files / "runs"), "runs", "step1", step=1, tokens=64, learning_rate=0.01)
+    made = service.checkpoint(models.write_llama(service.files / "runs"), "runs", "step1", step=1, tokens=64,
+                              learning_rate=0.01)
     return {"checkpoint": made["id"], "dataset": service.sequences("runs-evaluation", models.rows(6, 32))["id"],
             "calibration": service.sequences("runs-calibration", models.rows(8, 32, seed=2))["id"]}
 
@@ -32,8 +33,8 @@ def test_evaluate(service, ready):
     assert (result["sequences"], result["tokens"]) == (6, 192) and len(result["sequence_losses"]) == 6
     assert result["loss"] == pytest.approx(sum(result["sequence_losses"]) / 6)
     assert run["progress"]["done"] == run["progress"]["total"] > 0
-    assert run["params"] == {"checkpoint": ready["checkpoint"], "dataset": ready["dataset"], "sequence_length": None, "packing": "blocks", "per_token": False,
-                             "max_sequences": None, "precision": "f32"}
+    assert run["params"] == {"checkpoint": ready["checkpoint"], "dataset": ready["dataset"], "sequence_length": None,
+                             "packing": "blocks", "per_token": False, "max_sequences": None, "precision": "f32"}
 
 
 def test_quantize(service, ready):
@@ -44,13 +45,14 @@ def test_quantize(service, ready):
     assert result["delta_interval"][0] <= result["delta"] <= result["delta_interval"][1]
     assert len(result["layers"]) == 14 and all(l["proxy_error"] >= 0 for l in result["layers"])
     assert 0 < result["top1_agreement"] <= 1 and result["kl"] > 0 and 3 < result["bits_per_weight"] < 6
-    assert run["params"]["method"] == {"name": "gptq", "bits": 3, "group_size": 16, "sym": True, "desc_act": False, "act_group_aware": True,
-                                       "damp_percent": 0.05, **UNUSED_OPTIONS}
+    assert run["params"]["method"] == {"name": "gptq", "bits": 3, "group_size": 16, "sym": True, "desc_act": False,
+                                       "act_group_aware": True, "damp_percent": 0.05, **UNUSED_OPTIONS}
 
 
 def test_completed_parameters_are_written_back_and_shared(service, ready):
     first = service.post("/v1/runs", {"kind": "quantize", "params": quantize(ready, desc_act=True)})
-    again = service.post("/v1/runs", {"kind": "quantize", "params": quantize(ready, desc_act=True, act_group_aware=False)})
+    again = service.post("/v1/runs",
+                         {"kind": "quantize", "params": quantize(ready, desc_act=True, act_group_aware=False)})
     assert first.json["params"]["method"]["act_group_aware"] is False
     assert (first.status, again.status) == (202, 200) and first.json["id"] == again.json["id"]
 
@@ -64,7 +66,8 @@ def test_rtn_needs_no_calibration_gptq_does(service, ready):
 
 
 def test_an_equal_run_is_answered_with_the_earlier_one(service, ready, name):
-    body = {"kind": "evaluate", "params": {"checkpoint": ready["checkpoint"], "dataset": ready["dataset"], "sequence_length": 8}}
+    body = {"kind": "evaluate",
+            "params": {"checkpoint": ready["checkpoint"], "dataset": ready["dataset"], "sequence_length": 8}}
     first = service.post("/v1/runs", body)
     done = service.wait(first.json["id"])
     again = service.post("/v1/runs", body)
@@ -93,7 +96,8 @@ def test_a_loss_that_is_not_finite_is_null_and_says_so(service, name):
         tensors["model.norm.weight"] *= 1e6
 
     made = service.checkpoint(models.write_llama(service.files / name, change=spoil), name, "a")
-    run = service.run("evaluate", checkpoint=made["id"], dataset=service.sequences(name, models.rows(2, 16))["id"], sequence_length=None)
+    run = service.run("evaluate", checkpoint=made["id"], dataset=service.sequences(name, models.rows(2, 16))["id"],
+                      sequence_length=None)
     assert run["state"] == "succeeded" and run["result"]["loss"] is None and "finite" in run["result"]["note"]
 
 
@@ -102,16 +106,20 @@ def test_a_loss_that_is_not_finite_is_null_and_says_so(service, name):
     ({"kind": "dance"}, {"/kind"}),
     ({"kind": "evaluate", "params": {}}, {"/params/checkpoint", "/params/dataset"}),
     ({"kind": "evaluate", "params": []}, {"/params"}),
-    ({"kind": "evaluate", "params": {"checkpoint": "nothing", "dataset": "nothing"}}, {"/params/checkpoint", "/params/dataset"}),
-    ({"kind": "evaluate", "params": {"checkpoint": 1, "dataset": "", "sequence_length": 4.5, "packing": "x", "max_sequences": 0, "what": 1}},
-     {"/params/checkpoint", "/params/dataset", "/params/sequence_length", "/params/packing", "/params/max_sequences", "/params/what"}),
-    ({"kind": "quantize", "params": {"checkpoint": "x", "method": {"name": "gptq", "bits": 1}, "evaluation": {"dataset": "x"}}},
-     {"/params/method/bits"}),
+    ({"kind": "evaluate", "params": {"checkpoint": "nothing", "dataset": "nothing"}},
+     {"/params/checkpoint", "/params/dataset"}),
+    ({"kind": "evaluate", "params": {"checkpoint": 1, "dataset": "", "sequence_length": 4.5,
+                                     "packing": "x", "max_sequences": 0, "what": 1}},
+     {"/params/checkpoint", "/params/dataset", "/params/sequence_length", "/params/packing", "/params/max_sequences",
+      "/params/what"}),
+    ({"kind": "quantize", "params": {"checkpoint": "x", "method": {"name": "gptq", "bits": 1},
+                                     "evaluation": {"dataset": "x"}}}, {"/params/method/bits"}),
     ({"kind": "quantize", "params": {"checkpoint": "x", "method": {"bits": 4}, "evaluation": {}}},
      {"/params/method/name", "/params/evaluation/dataset"}),
-    ({"kind": "quantize", "params": {"checkpoint": "x", "method": {"name": "magic"}, "evaluation": {"dataset": "x"}}}, {"/params/method/name"}),
-    ({"kind": "quantize", "params": {"checkpoint": "x", "method": {"name": "rtn", "damp_percent": 0.1}, "evaluation": {"dataset": "x"}}},
-     {"/params/method/damp_percent"}),
+    ({"kind": "quantize", "params": {"checkpoint": "x", "method": {"name": "magic"}, "evaluation": {"dataset": "x"}}},
+     {"/params/method/name"}),
+    ({"kind": "quantize", "params": {"checkpoint": "x", "method": {"name": "rtn", "damp_percent": 0.1},
+                                     "evaluation": {"dataset": "x"}}}, {"/params/method/damp_percent"}),
     ({"kind": "train", "params": {"tokens": 0}}, {"/params/trajectory", "/params/dataset", "/params/tokens"}),
 ], ids=lambda x: json.dumps(x)[:50] if isinstance(x, dict) else "")
 def test_bad_runs_are_pointed_at(service, body, pointers):
@@ -125,26 +133,31 @@ def test_what_is_not_there_yet_is_refused_by_name(service, ready):
 
 
 def test_bad_group_sizes_are_pointed_at(service, ready):
-    assert service.post("/v1/runs", {"kind": "quantize", "params": quantize(ready, group_size=0)}).pointers == ["/params/method/group_size"]
+    assert service.post("/v1/runs", {"kind": "quantize", "params": quantize(ready, group_size=0)}).pointers == [
+        "/params/method/group_size"]
 
 
 def test_lists_filter_and_page(service, ready):
     for sequence_length in (2, 3, 4, 5, 6):
-        service.run("evaluate", checkpoint=ready["checkpoint"], dataset=ready["dataset"], sequence_length=sequence_length)
+        service.run("evaluate", checkpoint=ready["checkpoint"], dataset=ready["dataset"],
+                    sequence_length=sequence_length)
     address, seen = "/v1/runs?limit=2&kind=evaluate&trajectory=runs&state=succeeded", []
     while address:
         answer = service.get(address)
         page = answer.json
-        assert len(page["items"]) <= 2 and all(r["kind"] == "evaluate" and r["state"] == "succeeded" for r in page["items"])
+        assert len(page["items"]) <= 2 and all(r["kind"] == "evaluate" and r["state"] == "succeeded"
+                                               for r in page["items"])
         seen += [r["id"] for r in page["items"]]
         address = page["next"]
         if address:
             assert answer.headers["Link"] == f'<{address}>; rel="next"'
     assert len(seen) == len(set(seen)) >= 5
-    assert seen == [r["id"] for r in service.get("/v1/runs?kind=evaluate&trajectory=runs&state=succeeded&limit=1000").json["items"]]
+    whole = service.get("/v1/runs?kind=evaluate&trajectory=runs&state=succeeded&limit=1000").json["items"]
+    assert seen == [r["id"] for r in whole]
 
 
-@pytest.mark.parametrize("query", ["limit=0", "limit=1001", "limit=x", "cursor=x", "colour=red", "limit=1.0", "state=odd"])
+@pytest.mark.parametrize("query",
+                         ["limit=0", "limit=1001", "limit=x", "cursor=x", "colour=red", "limit=1.0", "state=odd"])
 def test_bad_queries_are_refused(service, query):
     assert service.get("/v1/runs?" + query).status == 422
 
@@ -160,8 +173,8 @@ def training(service, name, **more):
     (service.files / f"{name}.txt").write_text("a long story without an end. " * 2000)
     service.post("/v1/datasets", {"name": name, "path": f"{name}.txt", "format": "text"})
     model = {**models.LLAMA, "max_position_embeddings": 64}
-    params = {"trajectory": name, "model": model, "dataset": name, "tokenizer": {"name": "bytes"}, "tokens": 7680, "batch_sequences": 4,
-              "sequence_length": 64, "checkpoint_every": 2560, **more}
+    params = {"trajectory": name, "model": model, "dataset": name, "tokenizer": {"name": "bytes"}, "tokens": 7680,
+              "batch_sequences": 4, "sequence_length": 64, "checkpoint_every": 2560, **more}
     answer = service.post("/v1/runs", {"kind": "train", "params": params})
     assert answer.status == 202, answer.body
     service.unfinished.append(answer.json["id"])
@@ -213,13 +226,15 @@ def test_an_average_of_the_weights_is_a_trajectory_of_its_own(service, name):
     assert len(own) == 2 and [c["name"] for c in averaged] == ["step0000010-ema", "step0000020-ema"]
     assert document["result"]["ema_checkpoints"] == [c["id"] for c in averaged]
     assert all(c["derived_from"] == {"run": run, "ema": {"decay": 0.999}} for c in averaged)
-    points = service.get(f"/v1/curves?trajectory={name}-ema&metric=validation_loss&x=tokens").json["series"][0]["points"]
+    points = (
+        service.get(f"/v1/curves?trajectory={name}-ema&metric=validation_loss&x=tokens").json["series"][0]["points"])
     assert points[-1]["y"] == document["result"]["ema_loss"] != document["result"]["validation_loss"]
     assert averaged[0]["sha256"] not in {c["sha256"] for c in own}
 
 
 def test_rates_of_cycles_fall_and_come_back(service, name):
-    """Checkpoints after 10, 20 and 30 steps have the rate of the update before: half a cycle, a restart, half of the next."""
+    """Checkpoints after 10, 20 and 30 steps have the rate of the update before:
+    half a cycle, a restart, half of the next."""
     schedule = {"name": "oscillating", "peak": 0.01, "period": 20 * 256, "final": 0.2}
     document = service.wait(training(service, name, schedule=schedule))
     assert document["state"] == "succeeded", document["error"]
@@ -236,8 +251,9 @@ def test_rates_of_cycles_fall_and_come_back(service, name):
 def test_schedule_free_training_refuses_a_schedule_that_falls(service, name, schedule, pointer):
     (service.files / f"{name}.txt").write_text("a long story. " * 2000)
     service.post("/v1/datasets", {"name": name, "path": f"{name}.txt", "format": "text"})
-    params = {"trajectory": name, "model": models.LLAMA, "dataset": name, "tokenizer": {"name": "bytes"}, "tokens": 5120,
-              "batch_sequences": 4, "sequence_length": 64, "optimizer": {"name": "schedule_free"}, "schedule": schedule}
+    params = {"trajectory": name, "model": models.LLAMA, "dataset": name, "tokenizer": {"name": "bytes"},
+              "tokens": 5120, "batch_sequences": 4, "sequence_length": 64, "optimizer": {"name": "schedule_free"},
+              "schedule": schedule}
     answer = service.post("/v1/runs", {"kind": "train", "params": params})
     assert answer.status == 422 and pointer in [e["pointer"] for e in answer.json["errors"]], answer.body
 
@@ -250,7 +266,8 @@ def test_cancel_stops_a_running_run_and_retry_queues_it_again(service, name):
     began = time.monotonic()
     assert service.post(f"/v1/runs/{run}/cancel").status == 202
     assert service.wait(run)["state"] == "cancelled" and time.monotonic() - began < 30
-    assert service.post(f"/v1/runs/{run}/retry").json["state"] in ("queued", "running")  # an idle worker may have it already
+    # an idle worker may have it already
+    assert service.post(f"/v1/runs/{run}/retry").json["state"] in ("queued", "running")
     assert service.post(f"/v1/runs/{run}/retry").status == 409
     service.post(f"/v1/runs/{run}/cancel")
     assert service.wait(run)["state"] == "cancelled"
@@ -280,7 +297,8 @@ def events_of(service, run, last=None):
     """All events until the stream ends."""
     connection = socket.create_connection(("127.0.0.1", service.port), timeout=30)
     extra = f"Last-Event-ID: {last}\r\n" if last else ""
-    connection.sendall(f"GET /v1/runs/{run}/events HTTP/1.1\r\nHost: 127.0.0.1:{service.port}\r\nConnection: close\r\n{extra}\r\n".encode())
+    connection.sendall(f"GET /v1/runs/{run}/events HTTP/1.1\r\nHost: 127.0.0.1:{service.port}\r\n"
+                       f"Connection: close\r\n{extra}\r\n".encode())
     text = b""
     while chunk := connection.recv(65536):
         text += chunk
@@ -316,7 +334,8 @@ def test_artifacts_of_a_run_without_any(service, ready):
 
 def test_a_checkpoint_in_use_cannot_be_deleted(service, name, ready):
     run = held_training(service, name)
-    body = {"kind": "evaluate", "params": {"checkpoint": ready["checkpoint"], "dataset": ready["dataset"], "sequence_length": 7}}
+    body = {"kind": "evaluate",
+            "params": {"checkpoint": ready["checkpoint"], "dataset": ready["dataset"], "sequence_length": 7}}
     queued = service.post("/v1/runs", body).json["id"]
     assert service.request("DELETE", f"/v1/checkpoints/{ready['checkpoint']}").status == 409
     assert service.request("DELETE", f"/v1/datasets/{ready['dataset']}").status == 409
@@ -326,5 +345,7 @@ def test_a_checkpoint_in_use_cannot_be_deleted(service, name, ready):
 
 def test_lengths_written_as_fractions_ask_for_the_same(service, ready):
     first = service.run("evaluate", checkpoint=ready["checkpoint"], dataset=ready["dataset"], sequence_length=7)
-    again = service.post("/v1/runs", {"kind": "evaluate", "params": {"checkpoint": ready["checkpoint"], "dataset": ready["dataset"], "sequence_length": 7.0}})
+    again = service.post("/v1/runs",
+                         {"kind": "evaluate", "params": {"checkpoint": ready["checkpoint"], "dataset": ready["dataset"],
+                                                         "sequence_length": 7.0}})
     assert again.status == 200 and again.json["id"] == first["id"] and again.json["params"]["sequence_length"] == 7

@@ -4,7 +4,8 @@ import pytest
 
 @pytest.fixture(scope="module")
 def ready(service):
-    made = service.checkpoint(models.write_llama(service.files / "sharpness"), "sharpness", "step1", step=1, tokens=64, learning_rate=0.01)
+    made = service.checkpoint(models.write_llama(service.files / "sharpness"), "sharpness", "step1", step=1, tokens=64,
+                              learning_rate=0.01)
     return {"checkpoint": made["id"], "dataset": service.sequences("sharpness-data", models.rows(4, 32))["id"]}
 
 
@@ -12,8 +13,10 @@ def test_everything_is_estimated_by_default(service, ready):
     run = service.run("sharpness", **ready, probes=8, spectrum_probes=2, spectrum_steps=8)
     result = run["result"]
     assert run["state"] == "succeeded", run["error"]
-    assert run["params"]["estimators"] == ["top_eigenvalue", "trace", "spectrum"] and run["params"]["sequence_length"] is None
-    assert (run["params"]["max_iterations"], run["params"]["tolerance"], run["params"]["direction"]) == (100, 1e-3, None)
+    assert (run["params"]["estimators"] == ["top_eigenvalue", "trace", "spectrum"]
+            and run["params"]["sequence_length"] is None)
+    assert (run["params"]["max_iterations"], run["params"]["tolerance"],
+            run["params"]["direction"]) == (100, 1e-3, None)
     assert result["converged"] and result["residual"] < 2e-3 and 1 < result["iterations"] <= 100
     assert abs(result["top_eigenvalue"]) == max(abs(result["largest_algebraic"]), abs(result["smallest_algebraic"]))
     for name in ("top_eigenvalue", "largest_algebraic", "smallest_algebraic"):
@@ -22,19 +25,24 @@ def test_everything_is_estimated_by_default(service, ready):
     low, high = result["top_eigenvalue_interval"]
     assert (high - low) / 2 == pytest.approx(result["residual"] * abs(result["top_eigenvalue"]))
     assert result["spectral_norm"] == abs(result["top_eigenvalue"])
-    assert result["relative_largest_eigenvalue"] == pytest.approx(result["largest_algebraic"] * result["weight_norm"] ** 2)
+    assert result["relative_largest_eigenvalue"] == pytest.approx(
+        result["largest_algebraic"] * result["weight_norm"] ** 2)
     assert result["trace_per_parameter"] == pytest.approx(result["trace"] / result["parameters"])
     assert result["relative_trace"] == pytest.approx(result["trace_per_parameter"] * result["weight_norm"] ** 2)
     assert "prediction_in_range" not in result
-    assert result["probes"] == 8 and result["trace_stderr"] > 0 and result["gradient_norm"] > 0 and result["weight_norm"] > 0
+    assert (result["probes"] == 8 and result["trace_stderr"] > 0 and result["gradient_norm"] > 0
+            and result["weight_norm"] > 0)
     spectrum = result["spectrum"]
-    assert len(spectrum["nodes"]) == 16 and spectrum["nodes"] == sorted(spectrum["nodes"]) and sum(spectrum["weights"]) == pytest.approx(1)
-    assert run["progress"]["unit"] == "product" and run["progress"]["done"] == run["progress"]["total"] == result["products"]
+    assert (len(spectrum["nodes"]) == 16 and spectrum["nodes"] == sorted(spectrum["nodes"])
+            and sum(spectrum["weights"]) == pytest.approx(1))
+    assert (run["progress"]["unit"] == "product"
+            and run["progress"]["done"] == run["progress"]["total"] == result["products"])
     assert result["loss"] == pytest.approx(service.run("evaluate", **ready)["result"]["loss"], rel=1e-5)
 
 
 def test_what_is_not_asked_for_is_null_and_curves_show_the_rest(service, ready):
-    run = service.run("sharpness", **ready, estimators=["top_eigenvalue"], groups=True, method="power", tolerance=1e-2, seed=5)
+    run = service.run("sharpness", **ready, estimators=["top_eigenvalue"], groups=True, method="power",
+                      tolerance=1e-2, seed=5)
     result = run["result"]
     assert result["trace"] is None and result["spectrum"] is None and result["method"] == "power"
     assert result["relative_trace"] is None and result["trace_per_parameter"] is None
@@ -47,11 +55,13 @@ def test_what_is_not_asked_for_is_null_and_curves_show_the_rest(service, ready):
 
 
 def test_direction_predicts_the_damage(service, ready):
-    run = service.run("sharpness", **ready, estimators=[], direction={"method": {"name": "rtn", "bits": 8, "group_size": 16}})
+    run = service.run("sharpness", **ready, estimators=[],
+                      direction={"method": {"name": "rtn", "bits": 8, "group_size": 16}})
     result = run["result"]
     assert run["state"] == "succeeded", run["error"]
     assert result["top_eigenvalue"] is None
-    assert result["predicted_delta"] == pytest.approx((result["gradient_term"] + result["curvature_term"]) / result["loss"])
+    assert result["predicted_delta"] == pytest.approx((result["gradient_term"] + result["curvature_term"])
+                                                      / result["loss"])
     assert result["predicted_delta"] == pytest.approx(result["measured_delta"], rel=0.1, abs=3e-6)
     for parts in ("by_layer", "by_block"):
         for term in ("gradient_term", "curvature_term"):
@@ -62,13 +72,15 @@ def test_direction_predicts_the_damage(service, ready):
         point = service.get(f"/v1/curves?trajectory=sharpness&metric={name}").json["series"][0]["points"][-1]
         half = 3.182446305284263 * result[f"{name}_stderr"]  # t of 0.975, 3 degrees
         assert half > 0 and [point["low"], point["high"]] == pytest.approx([result[name] - half, result[name] + half])
-    coarse = service.run("sharpness", **ready, estimators=[], direction={"method": {"name": "rtn", "bits": 2, "group_size": -1}})["result"]
+    coarse = service.run("sharpness", **ready, estimators=[],
+                         direction={"method": {"name": "rtn", "bits": 2, "group_size": -1}})["result"]
     assert coarse["prediction_in_range"] == (abs(coarse["predicted_delta"]) <= 0.2)
     assert len(result["by_layer"]) == 14 and len(result["by_block"]) == 2
 
 
 @pytest.mark.parametrize("fields,pointer", [
-    ({"probes": 0}, "/params/probes"), ({"tolerance": 0}, "/params/tolerance"), ({"tolerance": -1e-3}, "/params/tolerance"),
+    ({"probes": 0}, "/params/probes"), ({"tolerance": 0}, "/params/tolerance"),
+    ({"tolerance": -1e-3}, "/params/tolerance"),
     ({"max_iterations": 0}, "/params/max_iterations"), ({"estimators": ["volume"]}, "/params/estimators/0"),
     ({"spectrum_steps": 0}, "/params/spectrum_steps"), ({"precision": "bf16"}, "/params/precision"),
     ({"direction": {"method": {"name": "gptq", "bits": 4}}}, "/params/direction/calibration"),

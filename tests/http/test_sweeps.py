@@ -10,10 +10,11 @@ import pytest
 def swept(service):
     """A trajectory of three checkpoints, quantized by round-to-nearest at 3 and 4 bits."""
     for i in range(3):
-        service.checkpoint(models.write_llama(service.files / "sweeps" / str(i), seed=400 + i), "sweeps", f"step{i}", step=i, tokens=10 * i,
-                           learning_rate=0.1 / (i + 1))
+        service.checkpoint(models.write_llama(service.files / "sweeps" / str(i), seed=400 + i), "sweeps", f"step{i}",
+                           step=i, tokens=10 * i, learning_rate=0.1 / (i + 1))
     data = service.sequences("sweeps", models.rows(4, 32))
-    body = {"name": "sweep", "kind": "quantize", "base": {"method": {"name": "rtn", "group_size": 32}, "evaluation": {"dataset": data["name"], "sequence_length": None}},
+    body = {"name": "sweep", "kind": "quantize", "base": {
+        "method": {"name": "rtn", "group_size": 32}, "evaluation": {"dataset": data["name"], "sequence_length": None}},
             "grid": {"checkpoint": {"trajectory": "sweeps"}, "method.bits": [3, 4]}}
     answer = service.post("/v1/sweeps", body)
     assert answer.status == 202 and answer.json["runs"]["total"] == 6, answer.body
@@ -43,7 +44,8 @@ def test_the_same_again_is_200_another_is_409_equal_runs_are_shared(service, swe
     ({"grid": {"checkpoint": {"trajectory": "nothing"}}}, {"/grid/checkpoint"}),
     ({"grid": {"checkpoint": {"trajectory": "sweeps"}, "method.bits": [3, 1]}}, {"/grid/method.bits"}),
     ({"grid": {"checkpoint": {"trajectory": "sweeps"}, "method.colour": [1]}}, {"/grid/method.colour"}),
-    ({"grid": {"checkpoint": {"trajectory": "sweeps"}, "evaluation.max_sequences": list(range(1, 400))}}, {"/grid/evaluation.max_sequences"}),
+    ({"grid": {"checkpoint": {"trajectory": "sweeps"}, "evaluation.max_sequences": list(range(1, 400))}},
+     {"/grid/evaluation.max_sequences"}),
     ({"grid": {"checkpoint": {"trajectory": "sweeps"}, "method.name.x": [1]}}, {"/grid/method.name.x"}),
     ({"base": {}, "grid": {"checkpoint": {"trajectory": "sweeps"}}}, {"/base/method", "/base/evaluation"}),
 ])
@@ -56,9 +58,11 @@ def test_faults_are_told_in_terms_of_base_and_grid(service, swept, change, point
 
 def test_curves(service, swept):
     curve = service.get("/v1/curves?trajectory=sweeps&metric=delta&x=tokens").json
-    assert {(s["label"], s["bits"], s["method"]) for s in curve["series"]} == {("rtn 3-bit g32", 3, "rtn"), ("rtn 4-bit g32", 4, "rtn")}
+    assert {(s["label"], s["bits"], s["method"]) for s in curve["series"]} == {
+        ("rtn 3-bit g32", 3, "rtn"), ("rtn 4-bit g32", 4, "rtn")}
     for series in curve["series"]:
-        assert [p["x"] for p in series["points"]] == [0, 10, 20] and all(p["low"] <= p["y"] <= p["high"] for p in series["points"])
+        assert ([p["x"] for p in series["points"]] == [0, 10, 20]
+                and all(p["low"] <= p["y"] <= p["high"] for p in series["points"]))
     run = service.get(f"/v1/runs/{curve['series'][0]['points'][0]['run']}").json
     assert run["result"]["delta"] == curve["series"][0]["points"][0]["y"]
     assert len(service.get("/v1/curves?trajectory=sweeps&bits=4").json["series"]) == 1
@@ -81,7 +85,8 @@ def test_curves_as_csv(service, swept):
     assert {l["label"] for l in lines} == {"rtn 3-bit g32", "rtn 4-bit g32"}
 
 
-@pytest.mark.parametrize("query,status", [("", 422), ("?trajectory=nothing", 404), ("?trajectory=sweeps&x=colour", 422), ("?trajectory=sweeps&y=1", 422)])
+@pytest.mark.parametrize("query,status", [("", 422), ("?trajectory=nothing", 404), ("?trajectory=sweeps&x=colour", 422),
+                                          ("?trajectory=sweeps&y=1", 422)])
 def test_bad_curves(service, swept, query, status):
     assert service.get("/v1/curves" + query).status == status
 
@@ -95,7 +100,9 @@ def test_metrics_are_listed(service, swept):
 
 
 def test_cancel(service, swept, name):
-    answer = service.post("/v1/sweeps", {**swept, "name": name, "grid": {**swept["grid"], "evaluation.max_sequences": [1, 2, 3], "method.bits": [2]}})
+    answer = service.post("/v1/sweeps",
+                          {**swept, "name": name,
+                           "grid": {**swept["grid"], "evaluation.max_sequences": [1, 2, 3], "method.bits": [2]}})
     assert answer.status == 202
     assert service.post(f"/v1/sweeps/{name}/cancel").status == 202
     for run in service.get(f"/v1/runs?sweep={name}").json["items"]:
@@ -105,12 +112,15 @@ def test_cancel(service, swept, name):
 def test_a_curve_of_few_points_keeps_its_extremes(service, name):
     """Forty checkpoints with a spike; what is left out is told by `total`."""
     for step in range(40):
-        service.checkpoint(models.write_llama(service.files / name / str(step % 2), seed=step % 2), name, f"step{step}", step=step)
+        service.checkpoint(models.write_llama(service.files / name / str(step % 2), seed=step % 2), name,
+                           f"step{step}", step=step)
     data = service.sequences(name, models.rows(2, 8))["name"]
     run = service.run("evaluate", checkpoint=f"{name}/step0", dataset=data, sequence_length=None)["id"]
     target = f"host={service.data}/pg/socket port=5432 user=deltaq dbname=deltaq"
-    fill = (f"delete from measurements where run = '{run}'; insert into measurements (run, epoch, checkpoint, metric, value) select '{run}', 1, c.id, 'delta',"
-            f" case c.step when 23 then 9 when 31 then -5 else c.step / 100.0 end from checkpoints c join trajectories t on t.id = c.trajectory where t.name = '{name}'")
+    fill = (f"delete from measurements where run = '{run}'; "
+            f"insert into measurements (run, epoch, checkpoint, metric, value) select '{run}', 1, c.id, 'delta',"
+            " case c.step when 23 then 9 when 31 then -5 else c.step / 100.0 end from checkpoints c "
+            f"join trajectories t on t.id = c.trajectory where t.name = '{name}'")
     subprocess.run(["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", target, "-c", fill], check=True)
     whole = service.get(f"/v1/curves?trajectory={name}").json["series"][0]
     assert len(whole["points"]) == whole["total"] == 40

@@ -1,4 +1,5 @@
-"""The server as a whole: health, tokens, idempotency, conditional requests, what strangers send, stopping and coming back."""
+"""The server as a whole: health, tokens, idempotency, conditional requests,
+what strangers send, stopping and coming back."""
 
 import gzip
 import http.client
@@ -41,22 +42,27 @@ def test_answers_are_compressed_when_asked_for(service):
     connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=20)
     connection.request("GET", "/v1/datasets", headers={"Accept-Encoding": "gzip"})
     answer = connection.getresponse()
-    assert answer.headers["Content-Encoding"] == "gzip" and len(json.loads(gzip.decompress(answer.read()))["items"]) >= 12
+    assert (answer.headers["Content-Encoding"] == "gzip"
+            and len(json.loads(gzip.decompress(answer.read()))["items"]) >= 12)
     connection.close()
 
 
 def test_idempotency_keys(service, name):
     body, key = {"name": name, "sequences": [[1, 2, 3]]}, {"Idempotency-Key": name}
     first, second = (service.post("/v1/datasets", body, key) for _ in range(2))
-    assert (first.status, first.body, first.headers["Location"]) == (second.status, second.body, second.headers["Location"])
+    assert (first.status, first.body, first.headers["Location"]) == (
+        second.status, second.body, second.headers["Location"])
     assert service.post("/v1/datasets", {**body, "sequences": [[4, 5]]}, key).status == 422
     assert service.post("/v1/datasets", {"name": name + "-bad"}, {"Idempotency-Key": name + "-2"}).status == 422
-    assert service.post("/v1/datasets", {"name": name + "-bad", "sequences": [[1, 2]]}, {"Idempotency-Key": name + "-2"}).status == 201
+    assert service.post("/v1/datasets", {"name": name + "-bad", "sequences": [[1, 2]]},
+                        {"Idempotency-Key": name + "-2"}).status == 201
 
 
 @pytest.mark.parametrize("body,status", [
-    (b"", 400), (b"{", 400), (b"[1,]", 400), (b'{"a": 1, "a": 2}', 400), (b'{"a": "\\ud800"}', 400), (b'{"a": "\xff"}', 400), (b"[" * 5000, 400),
-    (b'{"a": 1e999}', 400), (b'{"kind": 99999999999999999999}', 400), (b"[]", 422), (b"3", 422), (b'"x"', 422), (b"null", 422),
+    (b"", 400), (b"{", 400), (b"[1,]", 400), (b'{"a": 1, "a": 2}', 400), (b'{"a": "\\ud800"}', 400),
+    (b'{"a": "\xff"}', 400), (b"[" * 5000, 400),
+    (b'{"a": 1e999}', 400), (b'{"kind": 99999999999999999999}', 400), (b"[]", 422), (b"3", 422), (b'"x"', 422),
+    (b"null", 422),
     (b'{"kind": "evaluate", "params": {"checkpoint": "a\\u0000b"}}', 400), (b" " * (1 << 20) + b"{}", 413),
 ])
 def test_bad_bodies(service, body, status):
@@ -72,8 +78,10 @@ def test_a_gigabyte_is_refused_before_it_is_sent(service):
 
 
 @pytest.mark.parametrize("method,path,headers,status", [
-    ("GET", "/v1/nothing", {}, 404), ("DELETE", "/v1/curves", {}, 405), ("POST", "/v1/runs", {"Content-Type": "text/plain"}, 415),
-    ("GET", "/v1/runs", {"Host": "evil.example"}, 421), ("GET", "/v1/runs/%00", {}, 400), ("GET", "/v1/runs/%zz", {}, 400),
+    ("GET", "/v1/nothing", {}, 404), ("DELETE", "/v1/curves", {}, 405),
+    ("POST", "/v1/runs", {"Content-Type": "text/plain"}, 415),
+    ("GET", "/v1/runs", {"Host": "evil.example"}, 421), ("GET", "/v1/runs/%00", {}, 400),
+    ("GET", "/v1/runs/%zz", {}, 400),
     ("POST", "/v1/runs", {"Origin": "http://evil.example"}, 403),
 ])
 def test_strangers(service, method, path, headers, status):
@@ -95,7 +103,8 @@ def own(tmp_path):
 
 
 def token(service, scope):
-    done = subprocess.run([BINARY, "token", "create", "--scope", scope, "--data-dir", service.data], capture_output=True, text=True, check=True)
+    done = subprocess.run([BINARY, "token", "create", "--scope", scope, "--data-dir", service.data],
+                          capture_output=True, text=True, check=True)
     return done.stdout.strip()
 
 
@@ -114,14 +123,16 @@ def test_tokens_and_their_scopes(own):
 
 
 def test_it_does_not_listen_to_the_world_without_a_token(tmp_path):
-    done = subprocess.run([BINARY, "serve", "--listen", "0.0.0.0:0", "--data-dir", tmp_path], capture_output=True, text=True, timeout=60)
+    done = subprocess.run([BINARY, "serve", "--listen", "0.0.0.0:0", "--data-dir", tmp_path], capture_output=True,
+                          text=True, timeout=60)
     assert done.returncode == 1 and "token" in done.stderr
 
 
-@pytest.mark.parametrize("arguments,status", [(["dance"], 2), (["serve", "--colour", "red"], 2), (["serve", "--workers", "x"], 1), ([], 2),
-                                              (["token", "create"], 2), (["serve", "--device", "cuda:0,9000"], 1),
-                                              (["serve", "--device", "cuda:0,"], 1), (["serve", "--device", "tpu"], 1),
-                                              (["serve", "--root", "/nowhere/at/all"], 1)])
+@pytest.mark.parametrize("arguments,status",
+                         [(["dance"], 2), (["serve", "--colour", "red"], 2), (["serve", "--workers", "x"], 1), ([], 2),
+                          (["token", "create"], 2), (["serve", "--device", "cuda:0,9000"], 1),
+                          (["serve", "--device", "cuda:0,"], 1), (["serve", "--device", "tpu"], 1),
+                          (["serve", "--root", "/nowhere/at/all"], 1)])
 def test_wrong_command_lines(tmp_path, arguments, status):
     more = ["--data-dir", str(tmp_path)] if arguments[:1] == ["serve"] else []
     done = subprocess.run([BINARY, *arguments, *more], capture_output=True, text=True, timeout=60)
@@ -144,8 +155,8 @@ def test_what_was_made_is_there_after_a_restart(own):
 def test_a_killed_worker_costs_no_run(own):
     (own.files / "text").write_text("a story that goes on and on. " * 3000)
     own.post("/v1/datasets", {"name": "text", "path": "text", "format": "text"})
-    params = {"trajectory": "t", "model": models.LLAMA, "dataset": "text", "tokenizer": {"name": "bytes"}, "tokens": 64 * 4 * 40,
-              "batch_sequences": 4, "sequence_length": 64, "checkpoint_every": 64 * 4 * 10}
+    params = {"trajectory": "t", "model": models.LLAMA, "dataset": "text", "tokenizer": {"name": "bytes"},
+              "tokens": 64 * 4 * 40, "batch_sequences": 4, "sequence_length": 64, "checkpoint_every": 64 * 4 * 10}
     own.gate.hold("train", 12, "step")
     run = own.post("/v1/runs", {"kind": "train", "params": params}).json["id"]
     own.held(run)
@@ -170,7 +181,8 @@ def test_a_killed_server_loses_nothing(own):
 
 def may_mount(directory):
     """A file system of 256 KiB over `directory`, for root only."""
-    return os.geteuid() == 0 and subprocess.run(["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", directory], capture_output=True).returncode == 0
+    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", directory]
+    return os.geteuid() == 0 and subprocess.run(mount, capture_output=True).returncode == 0
 
 
 def test_a_full_disk_fails_the_run_and_nothing_else(own):
@@ -180,7 +192,8 @@ def test_a_full_disk_fails_the_run_and_nothing_else(own):
         pytest.skip("cannot mount a small file system")
     try:
         model = {**models.LLAMA, "hidden_size": 128}
-        params = {"trajectory": "t", "model": model, "dataset": "text", "tokenizer": {"name": "bytes"}, "tokens": 2560, "sequence_length": 64}
+        params = {"trajectory": "t", "model": model, "dataset": "text", "tokenizer": {"name": "bytes"}, "tokens": 2560,
+                  "sequence_length": 64}
         document = own.run("train", **params)
         assert document["state"] == "failed" and document["error"]["type"].endswith("disk_full"), document
         assert own.get("/v1/checkpoints?trajectory=t").json["items"] == []
@@ -192,14 +205,16 @@ def test_a_full_disk_fails_the_run_and_nothing_else(own):
     assert own.run("train", **params)["state"] == "succeeded"
 
 
-ROUTES = subprocess.run([BINARY, "routes"], capture_output=True, text=True).stdout.splitlines() if BINARY.exists() else []
+ROUTES = (subprocess.run([BINARY, "routes"], capture_output=True, text=True).stdout.splitlines()
+          if BINARY.exists() else [])
 
 
 @pytest.mark.parametrize("route", [" ".join(line.split()[:2]) for line in ROUTES])
 def test_unknown_query_fields_are_refused_everywhere(service, route):
     method, pattern = route.split()
     answer = service.request(method, re.sub(r"{.*?}", "x", pattern) + "?foo=1")
-    assert answer.status == 422 and answer.pointers == ["/foo"] and answer.json["detail"].startswith("/foo: unknown query parameter"), answer.body
+    assert (answer.status == 422 and answer.pointers == ["/foo"]
+            and answer.json["detail"].startswith("/foo: unknown query parameter")), answer.body
 
 
 @pytest.mark.parametrize("query,pointer,words", [
@@ -216,5 +231,6 @@ def test_unknown_query_fields_are_refused_everywhere(service, route):
 ])
 def test_details_name_the_query_field(service, query, pointer, words):
     answer = service.get(query)
-    assert answer.status == 422 and answer.pointers == [pointer] and answer.json["detail"].startswith(pointer + ": "), answer.body
+    assert answer.status == 422 and answer.pointers == [pointer] and answer.json["detail"].startswith(pointer + ": "), (
+        answer.body)
     assert words in answer.json["detail"]

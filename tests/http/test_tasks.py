@@ -1,4 +1,5 @@
-"""Runs of tasks over HTTP: what comes back, what is refused, the questions that flip. Numbers are held to the harness's by unit tests."""
+"""Runs of tasks over HTTP: what comes back, what is refused, the questions that flip.
+Numbers are held to the harness's by unit tests."""
 
 import hashlib
 import json
@@ -11,7 +12,8 @@ def piqa(goal, label, first="with fire", second="with ice"):
     return json.dumps({"goal": goal, "sol1": first, "sol2": second, "label": label})
 
 
-RECORDS = "\n".join(piqa(goal, k % 2) for k, goal in enumerate(("boil", "freeze", "warm", "cool", "melt", "harden"))) + "\n"
+RECORDS = "\n".join(piqa(goal, k % 2)
+                    for k, goal in enumerate(("boil", "freeze", "warm", "cool", "melt", "harden"))) + "\n"
 POOL = "\n".join(piqa(goal, k % 2) for k, goal in enumerate(("cut", "eat", "see", "hear"))) + "\n"
 
 
@@ -21,9 +23,11 @@ def ready(service):
     folder.mkdir()
     (folder / "piqa.jsonl").write_text(RECORDS)
     (folder / "pool.jsonl").write_text(POOL)
-    made = [service.checkpoint(models.write_llama(folder / f"step{k}", seed=k, max_position_embeddings=160), "tasks", f"step{k}", step=k)["id"]
-            for k in (1, 2)]
-    return {"checkpoint": made[0], "tasks": [{"name": "piqa", "path": str(folder / "piqa.jsonl"), "fewshot": str(folder / "pool.jsonl")}], "shots": 2}
+    made = [service.checkpoint(models.write_llama(folder / f"step{k}", seed=k, max_position_embeddings=160), "tasks",
+                               f"step{k}", step=k)["id"] for k in (1, 2)]
+    return {"checkpoint": made[0],
+            "tasks": [{"name": "piqa", "path": str(folder / "piqa.jsonl"), "fewshot": str(folder / "pool.jsonl")}],
+            "shots": 2}
 
 
 def test_a_run_says_how_often_the_model_is_right(service, ready):
@@ -37,18 +41,21 @@ def test_a_run_says_how_often_the_model_is_right(service, ready):
     items = [json.loads(line) for line in lines]
     assert [(item["task"], item["doc"], item["gold"]) for item in items] == [("piqa", k, k % 2) for k in range(6)]
     right = sum(item["choice"] == item["gold"] for item in items)
-    assert task["accuracy"] == pytest.approx(right / 6) and task["accuracy_interval"][0] <= right / 6 <= task["accuracy_interval"][1]
+    assert (task["accuracy"] == pytest.approx(right / 6)
+            and task["accuracy_interval"][0] <= right / 6 <= task["accuracy_interval"][1])
     assert all(item["choice"] == max(range(2), key=lambda k: item["log_likelihoods"][k]) for item in items)
     again = service.post("/v1/runs", {"kind": "tasks", "params": ready})
     assert again.status == 200 and again.json["id"] == run["id"]
 
 
 def test_accuracies_that_the_harness_does_not_have_are_not_in_the_mean(service, ready):
-    lines = [json.dumps({"sentence": f"The cup fell on the box because the _ was {word}.", "option1": "cup", "option2": "box", "answer": str(1 + k % 2)})
+    lines = [json.dumps({"sentence": f"The cup fell on the box because the _ was {word}.",
+                         "option1": "cup", "option2": "box", "answer": str(1 + k % 2)})
              for k, word in enumerate(("soft", "hard", "low", "high"))]
     path = service.files / "tasks" / "winogrande.jsonl"
     path.write_text("\n".join(lines) + "\n")
-    made = service.checkpoint(models.write_llama(path.parent / "other", seed=3, max_position_embeddings=160), "other-tasks", "one")
+    made = service.checkpoint(models.write_llama(path.parent / "other", seed=3, max_position_embeddings=160),
+                              "other-tasks", "one")
     asked = {"checkpoint": made["id"], "shots": 0, "method": {"name": "rtn", "bits": 2, "group_size": 16}}
     winogrande = {"name": "winogrande", "path": str(path)}
     run = service.run("tasks", **asked, tasks=[winogrande, {"name": "piqa", "path": ready["tasks"][0]["path"]}])
@@ -60,27 +67,32 @@ def test_accuracies_that_the_harness_does_not_have_are_not_in_the_mean(service, 
         assert run["result"][f"mean_{name}"] == pytest.approx(having[name])
     assert run["result"]["mean_accuracy"] == pytest.approx((without["accuracy"] + having["accuracy"]) / 2)
     alone = service.run("tasks", **asked, tasks=[winogrande])
-    assert alone["state"] == "succeeded" and alone["result"]["mean_accuracy_norm"] is None and "mean_accuracy_norm_q" not in alone["result"]
+    assert (alone["state"] == "succeeded" and alone["result"]["mean_accuracy_norm"] is None
+            and "mean_accuracy_norm_q" not in alone["result"])
     assert alone["result"]["mean_accuracy_change_interval"] == alone["result"]["tasks"][0]["accuracy_change_interval"]
 
 
 def test_a_quantized_model_is_asked_the_same_and_flips_are_listed(service, ready):
     results = []
     for step in ("step1", "step2"):
-        run = service.run("tasks", **{**ready, "checkpoint": f"tasks/{step}"}, method={"name": "rtn", "bits": 2, "group_size": 16})
+        run = service.run("tasks", **{**ready, "checkpoint": f"tasks/{step}"},
+                          method={"name": "rtn", "bits": 2, "group_size": 16})
         assert run["state"] == "succeeded", run["error"]
         results.append(run["result"])
     for found in results:
         task = found["tasks"][0]
         assert task["accuracy_change"] == pytest.approx(task["accuracy_q"] - task["accuracy"])
-        assert task["flips_up"] - task["flips_down"] == round(6 * task["accuracy_change"]) and 0 < task["mcnemar_p"] <= 1
+        assert (task["flips_up"] - task["flips_down"] == round(6 * task["accuracy_change"])
+                and 0 < task["mcnemar_p"] <= 1)
     flips = service.get("/v1/flips?trajectory=tasks").json
     assert [at["name"] for at in flips["checkpoints"]] == ["step1", "step2"]
     for at, found in zip(flips["checkpoints"], results):
         assert (at["up"], at["down"]) == (found["flips_up"], found["flips_down"]) and at["items"] == 6
         assert at["right"] == round(6 * found["mean_accuracy"])
-    assert sum(item["up"] + item["down"] for item in flips["items"]) == sum(found["flips_up"] + found["flips_down"] for found in results)
-    assert all(item["task"] == "piqa" and "Question: " in item["question"] and len(item["course"]) == 2 for item in flips["items"])
+    assert (sum(item["up"] + item["down"] for item in flips["items"])
+            == sum(found["flips_up"] + found["flips_down"] for found in results))
+    assert all(item["task"] == "piqa" and "Question: " in item["question"] and len(item["course"]) == 2
+               for item in flips["items"])
     assert service.get("/v1/flips?trajectory=tasks&task=mmlu").json["items"] == []
     series = service.get("/v1/curves?trajectory=tasks&metric=mean_accuracy&x=step").json["series"]
     assert sorted(one["label"] for one in series if one["dataset"] == "2-shot") == ["", "rtn 2-bit g16"]
@@ -92,7 +104,8 @@ def test_what_a_run_needs_is_told_before(service, ready):
     assert told["fits"] and told["problem"] is None and told["memory"]["host"]["peak_bytes"] > 1 << 20
     run = service.run("tasks", **asked)
     assert run["state"] == "succeeded", run["error"]
-    assert told["tokens"] == run["result"]["tokens_computed"] + 2 * 2, "and the two that quantizing evaluates, in both streams"
+    assert told["tokens"] == run["result"]["tokens_computed"] + 2 * 2, (
+        "and the two that quantizing evaluates, in both streams")
     size = (service.files / "tasks" / "step2" / "model.safetensors").stat().st_size
     assert size < told["disk"]["written_bytes"] < 1.1 * size + 4096, "the quantized model, and what is kept of answers"
     again = service.post("/v1/runs", {"kind": "tasks", "params": asked, "dry_run": True}).json
@@ -100,23 +113,28 @@ def test_what_a_run_needs_is_told_before(service, ready):
 
 
 @pytest.mark.parametrize("change,pointer", [
-    ({"name": "arc_hard"}, "/params/tasks/0/name"), ({"path": "/etc/passwd"}, "/params/tasks/0/path"), ({"fewshot": None}, "/params/tasks/0/fewshot"),
-    ({"path": None}, "/params/tasks/0/path"), ({"sha256": "0" * 64}, "/params/tasks/0/path"), ({"name": "arc_easy"}, "/params/tasks/0"),
+    ({"name": "arc_hard"}, "/params/tasks/0/name"), ({"path": "/etc/passwd"}, "/params/tasks/0/path"),
+    ({"fewshot": None}, "/params/tasks/0/fewshot"), ({"path": None}, "/params/tasks/0/path"),
+    ({"sha256": "0" * 64}, "/params/tasks/0/path"), ({"name": "arc_easy"}, "/params/tasks/0"),
     ({"size": 3}, "/params/tasks/0/size")])
 def test_tasks_that_do_not_fit_are_blamed(service, ready, change, pointer):
-    answer = service.post("/v1/runs", {"kind": "tasks", "params": {**ready, "tasks": [{**ready["tasks"][0], **change}]}})
+    answer = service.post("/v1/runs",
+                          {"kind": "tasks", "params": {**ready, "tasks": [{**ready["tasks"][0], **change}]}})
     assert answer.status == 422 and answer.pointers == [pointer], answer.json
 
 
-@pytest.mark.parametrize("change", [{"fewshot": "/etc/passwd"}, {"fewshot": "nothing.jsonl"}, {"fewshot_sha256": "0" * 64}])
+@pytest.mark.parametrize("change",
+                         [{"fewshot": "/etc/passwd"}, {"fewshot": "nothing.jsonl"}, {"fewshot_sha256": "0" * 64}])
 def test_a_wrong_path_of_examples_is_told_where_none_are_shown(service, ready, change):
-    answer = service.post("/v1/runs", {"kind": "tasks", "params": {**ready, "shots": 0, "tasks": [{**ready["tasks"][0], **change}]}})
+    answer = service.post("/v1/runs", {"kind": "tasks",
+                                       "params": {**ready, "shots": 0, "tasks": [{**ready["tasks"][0], **change}]}})
     assert answer.status == 422 and answer.pointers == ["/params/tasks/0/fewshot"], answer.json
 
 
 @pytest.mark.parametrize("fields,pointer", [
-    ({"shots": 33}, "/params/shots"), ({"limit": 0}, "/params/limit"), ({"tasks": []}, "/params/tasks"), ({"precision": "bf16"}, "/params/precision"),
-    ({"method": {"name": "gptq"}}, "/params/calibration"), ({"method": {"name": "rtn", "rotation": "hadamard"}}, "/params/method/rotation")])
+    ({"shots": 33}, "/params/shots"), ({"limit": 0}, "/params/limit"), ({"tasks": []}, "/params/tasks"),
+    ({"precision": "bf16"}, "/params/precision"), ({"method": {"name": "gptq"}}, "/params/calibration"),
+    ({"method": {"name": "rtn", "rotation": "hadamard"}}, "/params/method/rotation")])
 def test_bad_parameters_are_blamed(service, ready, fields, pointer):
     answer = service.post("/v1/runs", {"kind": "tasks", "params": {**ready, **fields}})
     assert answer.status == 422 and answer.pointers == [pointer], answer.json
@@ -130,7 +148,8 @@ def test_records_that_do_not_fit_are_named(service, ready, spoiled, words):
     (service.files / "tasks" / "spoiled.jsonl").write_text(spoiled)
     task = {**ready["tasks"][0], "path": str(service.files / "tasks" / "spoiled.jsonl")}
     answer = service.post("/v1/runs", {"kind": "tasks", "params": {**ready, "tasks": [task]}})
-    assert answer.status == 422 and words in answer.json["detail"] and "spoiled.jsonl" in answer.json["detail"], answer.json
+    assert answer.status == 422 and words in answer.json["detail"] and "spoiled.jsonl" in answer.json["detail"], (
+        answer.json)
 
 
 def test_a_choice_longer_than_the_model_fails_the_run_and_a_long_prompt_is_cut(service, ready):

@@ -20,9 +20,11 @@ def listed(service):
 def test_tokens_are_listed_end_and_are_taken_back(tmp_path):
     service = Service(tmp_path, "--workers", "0")
     try:
-        lasting, short = (tool(service, "create", "--scope", "read", "--name", name, "--days", days) for name, days in (("lasting", "0"), ("short", "30")))
+        lasting, short = (tool(service, "create", "--scope", "read", "--name", name, "--days", days)
+                          for name, days in (("lasting", "0"), ("short", "30")))
         rows = listed(service)
-        assert rows["lasting"]["expires_at"] == "-" != rows["short"]["expires_at"] and rows["lasting"]["last_used_at"] == "-"
+        assert (rows["lasting"]["expires_at"] == "-" != rows["short"]["expires_at"]
+                and rows["lasting"]["last_used_at"] == "-")
         assert lasting not in tool(service, "list")
         service.token = lasting
         assert service.get("/v1/runs").status == 200
@@ -37,7 +39,8 @@ def test_tokens_are_listed_end_and_are_taken_back(tmp_path):
         assert service.get("/v1/runs").status == 401
         service.token = None
         assert service.get("/v1/runs").status == 401, "without a valid token left the server is not open to everybody"
-        unknown = subprocess.run([BINARY, "token", "revoke", "--name", "nobody", "--data-dir", service.data], capture_output=True, text=True)
+        unknown = subprocess.run([BINARY, "token", "revoke", "--name", "nobody", "--data-dir", service.data],
+                                 capture_output=True, text=True)
         assert unknown.returncode == 1 and 'no token "nobody"' in unknown.stderr
     finally:
         service.token = None
@@ -50,7 +53,8 @@ def test_a_token_that_has_expired_is_refused(tmp_path):
         service.token = tool(service, "create", "--scope", "read", "--name", "old", "--days", "1")
         assert service.get("/v1/runs").status == 200
         socket = service.data / "pg" / "socket"
-        subprocess.run(["psql", "-XAtqc", "update tokens set expires_at = clock_timestamp()", "-h", socket, "-U", "deltaq", "deltaq"], check=True)
+        subprocess.run(["psql", "-XAtqc", "update tokens set expires_at = clock_timestamp()", "-h", socket,
+                        "-U", "deltaq", "deltaq"], check=True)
         answer = service.get("/v1/runs")
         assert answer.status == 401 and "expired" in answer.json["detail"]
     finally:
@@ -71,17 +75,20 @@ def test_the_life_of_a_token_over_the_api(tmp_path):
         assert service.post("/v1/tokens", {"scope": "read", "name": "a/b"}).pointers == ["/name"]
         kept = service.post("/v1/tokens", {"scope": "read"}, {"Idempotency-Key": "k"})
         assert kept.status == 422 and "secret" in kept.json["detail"]
-        reader, writer = (service.post("/v1/tokens", {"scope": scope, "name": scope, "days": days}).json for scope, days in (("read", 30), ("write", 0)))
+        reader, writer = (service.post("/v1/tokens", {"scope": scope, "name": scope, "days": days}).json
+                          for scope, days in (("read", 30), ("write", 0)))
         assert reader["expires_at"] > reader["created_at"] and reader["token"] != writer["token"]
         rows = service.get("/v1/tokens")
         assert [row["name"] for row in rows.json["items"]] == ["write", "read", "first"]
         assert not any(token in rows.body.decode() for token in (admin, reader["token"], writer["token"]))
         page = service.get("/v1/tokens?limit=2").json
-        assert [row["name"] for row in page["items"]] == ["write", "read"] and [r["name"] for r in service.get(page["next"]).json["items"]] == ["first"]
+        assert ([row["name"] for row in page["items"]] == ["write", "read"]
+                and [r["name"] for r in service.get(page["next"]).json["items"]] == ["first"])
         for row in (reader, writer):
             service.token = row["token"]
             assert service.get("/v1/runs").status == 200
-            for method, path, body in (("GET", "/v1/tokens", None), ("POST", "/v1/tokens", {"scope": "read"}), ("DELETE", "/v1/tokens/first", None)):
+            for method, path, body in (("GET", "/v1/tokens", None), ("POST", "/v1/tokens", {"scope": "read"}),
+                                       ("DELETE", "/v1/tokens/first", None)):
                 assert service.request(method, path, body).status == 403
         service.token = admin
         used = {row["name"]: row["last_used_at"] for row in service.get("/v1/tokens").json["items"]}

@@ -1,5 +1,5 @@
-"""deltaq track: what a tracker has is what GET /v1/measurements says, each point once, however often the sender is killed. Trackers are read
-by their own packages (build/trackers, made by `make trackers`)."""
+"""deltaq track: what a tracker has is what GET /v1/measurements says, each point once, however often the sender is
+killed. Trackers are read by their own packages (build/trackers, made by `make trackers`)."""
 
 import json
 import os
@@ -20,15 +20,16 @@ PACKAGES = pathlib.Path(os.environ.get("DELTAQ_TRACKERS", ROOT / "build" / "trac
 LIMIT = 180
 STEPS = 6
 
-needs_packages = pytest.mark.skipif(not (PACKAGES / "bin" / "python").exists(), reason="build/trackers is not there: make trackers")
+needs_packages = pytest.mark.skipif(not (PACKAGES / "bin" / "python").exists(),
+                                    reason="build/trackers is not there: make trackers")
 
 
 @pytest.fixture(scope="module")
 def course(service):
     """Checkpoints of a trajectory, all but the last two of which are measured."""
     for i in range(STEPS):
-        service.checkpoint(models.write_llama(service.files / "track" / str(i), seed=900 + i), "track", f"step{i}", step=10 * i, tokens=1000 * i,
-                           learning_rate=0.1 / (i + 1))
+        service.checkpoint(models.write_llama(service.files / "track" / str(i), seed=900 + i), "track", f"step{i}",
+                           step=10 * i, tokens=1000 * i, learning_rate=0.1 / (i + 1))
     service.sequences("track", models.rows(4, 32))
     for i in range(STEPS - 2):
         measure(service, i, 3)
@@ -38,13 +39,15 @@ def course(service):
 
 def measure(service, step, bits):
     method = {"name": "rtn", "bits": bits, "group_size": 32}
-    run = service.run("quantize", checkpoint=f"track/step{step}", method=method, evaluation={"dataset": "track", "sequence_length": None})
+    run = service.run("quantize", checkpoint=f"track/step{step}", method=method,
+                      evaluation={"dataset": "track", "sequence_length": None})
     assert run["state"] == "succeeded", run
 
 
 def track(service, *words, **more):
     environment = {**os.environ, "DELTAQ_URL": service.url, "HOME": "/nowhere"}
-    return subprocess.run([BINARY, "track", *map(str, words)], capture_output=True, text=True, timeout=LIMIT, env=environment, **more)
+    return subprocess.run([BINARY, "track", *map(str, words)], capture_output=True, text=True, timeout=LIMIT,
+                          env=environment, **more)
 
 
 def wanted(service):
@@ -58,8 +61,8 @@ def wanted(service):
 
 
 def read_back(*words):
-    done = subprocess.run([PACKAGES / "bin" / "python", ROOT / "tests" / "trackers" / "read_back.py", *map(str, words)], capture_output=True, text=True,
-                          timeout=LIMIT)
+    done = subprocess.run([PACKAGES / "bin" / "python", ROOT / "tests" / "trackers" / "read_back.py", *map(str, words)],
+                          capture_output=True, text=True, timeout=LIMIT)
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 
@@ -76,7 +79,8 @@ def read_lines(path):
 
 def rounded(series):
     """As float32, which is what event files hold."""
-    return {name: {metric: [[step, float(numpy.float32(value))] for step, value in points] for metric, points in metrics.items()}
+    return {name: {metric: [[step, float(numpy.float32(value))] for step, value in points]
+                   for metric, points in metrics.items()}
             for name, metrics in series.items()}
 
 
@@ -85,11 +89,13 @@ def by_step(series):
 
 
 def kill_until_done(service, *words, first=0.004, growth=1.12):
-    """Starts it again and again, killed a little later each time, until one call ends by itself. How often it was killed."""
+    """Starts it again and again, killed a little later each time,
+    until one call ends by itself. How often it was killed."""
     environment = {**os.environ, "DELTAQ_URL": service.url, "HOME": "/nowhere"}
     kills, delay = 0, first
     while True:
-        with subprocess.Popen([BINARY, "track", *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment) as process:
+        with subprocess.Popen([BINARY, "track", *map(str, words)], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True, env=environment) as process:
             try:
                 _, told = process.communicate(timeout=delay)
                 assert process.returncode == 0, told
@@ -106,10 +112,12 @@ def test_lines_are_the_table_and_late_results_are_added(service, course, tmp_pat
     path = tmp_path / "points.ndjson"
     assert track(service, "ndjson", path, "--trajectory", "track").returncode == 0
     assert by_step(read_lines(path)) == wanted(service)
-    steps = [json.loads(line)["step"] for line in path.read_text().splitlines() if json.loads(line)["name"] == "rtn 3-bit g32"]
+    steps = [json.loads(line)["step"] for line in path.read_text().splitlines()
+             if json.loads(line)["name"] == "rtn 3-bit g32"]
     assert steps == sorted(steps)
     before = path.read_bytes()
-    assert track(service, "ndjson", path, "--trajectory", "track").stdout == "0 points sent\n" and path.read_bytes() == before
+    assert (track(service, "ndjson", path, "--trajectory", "track").stdout == "0 points sent\n"
+            and path.read_bytes() == before)
     measure(service, 4, 3)
     measure(service, 1, 2)
     assert track(service, "ndjson", path, "--trajectory", "track").returncode == 0
@@ -125,8 +133,8 @@ def test_killed_at_any_time_it_neither_doubles_nor_loses_a_point(service, course
 def test_follow_sends_what_is_measured_later(service, course, tmp_path):
     path = tmp_path / "points.ndjson"
     environment = {**os.environ, "DELTAQ_URL": service.url, "HOME": "/nowhere"}
-    with subprocess.Popen([BINARY, "track", "ndjson", path, "--trajectory", "track", "--follow", "--every", "1"], stdout=subprocess.DEVNULL,
-                          stderr=subprocess.DEVNULL, env=environment) as process:
+    with subprocess.Popen([BINARY, "track", "ndjson", path, "--trajectory", "track", "--follow", "--every", "1"],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, env=environment) as process:
         try:
             measure(service, 5, 8)
             expected = wanted(service)
@@ -155,15 +163,16 @@ def test_what_cannot_be_is_refused(service, course, tmp_path):
     assert broken.returncode == 1 and "no ledger" in broken.stderr
     unknown = track(service, "ndjson", tmp_path / "u", "--trajectory", "nothing")
     assert unknown.returncode == 1 and "404" in unknown.stderr
-    for words in (["dance", "x"], ["ndjson"], ["mlflow", "http://127.0.0.1:1"], ["ndjson", "a", "b"], ["ndjson", "a", "--every", "0"]):
+    for words in (["dance", "x"], ["ndjson"], ["mlflow", "http://127.0.0.1:1"], ["ndjson", "a", "b"],
+                  ["ndjson", "a", "--every", "0"]):
         assert track(service, *words).returncode == 2, words
 
 
 def test_two_at_once_are_refused(service, course, tmp_path):
     path = tmp_path / "points.ndjson"
     environment = {**os.environ, "DELTAQ_URL": service.url, "HOME": "/nowhere"}
-    with subprocess.Popen([BINARY, "track", "ndjson", path, "--trajectory", "track", "--follow", "--every", "600"], stdout=subprocess.DEVNULL,
-                          stderr=subprocess.PIPE, text=True, env=environment) as process:
+    with subprocess.Popen([BINARY, "track", "ndjson", path, "--trajectory", "track", "--follow", "--every", "600"],
+                          stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True, env=environment) as process:
         try:
             assert "points sent" in process.stderr.readline()
             second = track(service, "ndjson", path, "--trajectory", "track")
@@ -226,8 +235,9 @@ def mlflow(tmp_path_factory):
     with socket.create_server(("127.0.0.1", 0)) as free:
         port = free.getsockname()[1]
     url = f"http://127.0.0.1:{port}"
-    command = [PACKAGES / "bin" / "mlflow", "server", "--host", "127.0.0.1", "--port", str(port), "--workers", "1",
-               "--backend-store-uri", f"sqlite:///{directory}/store.db", "--artifacts-destination", str(directory / "artifacts")]
+    command = [PACKAGES / "bin" / "mlflow", "server", "--host", "127.0.0.1", "--port", str(port),
+               "--workers", "1", "--backend-store-uri", f"sqlite:///{directory}/store.db",
+               "--artifacts-destination", str(directory / "artifacts")]
     environment = {**os.environ, "PATH": f"{PACKAGES / 'bin'}:{os.environ['PATH']}", "MLFLOW_DISABLE_TELEMETRY": "true"}
     with open(directory / "log", "wb") as log:
         process = subprocess.Popen(command, stdout=log, stderr=log, env=environment, start_new_session=True)
@@ -264,10 +274,12 @@ def test_an_answer_of_mlflow_that_is_lost_is_looked_up(service, course, mlflow, 
     try:
         words = ["mlflow", relay.url, "--trajectory", "track-lost", "--ledger", tmp_path / "ledger"]
         service.checkpoint(models.write_llama(service.files / "lost", seed=991), "track-lost", "one", step=1)
-        assert service.run("evaluate", checkpoint="track-lost/one", dataset="track", sequence_length=None)["state"] == "succeeded"
+        assert service.run("evaluate", checkpoint="track-lost/one", dataset="track",
+                           sequence_length=None)["state"] == "succeeded"
         relay.cut = 1
         done = track(service, *words)
-        assert done.returncode == 0 and "trying again" in done.stderr and relay.batches == 1  # it was not sent a second time
+        # it was not sent a second time
+        assert done.returncode == 0 and "trying again" in done.stderr and relay.batches == 1
         found = read_back("mlflow", mlflow, "track-lost")
         assert found and all(len(points) == 1 for metrics in found.values() for points in metrics.values())
     finally:
@@ -276,7 +288,8 @@ def test_an_answer_of_mlflow_that_is_lost_is_looked_up(service, course, mlflow, 
 
 @needs_packages
 def test_no_mlflow_is_told(service, course, tmp_path):
-    answer = track(service, "mlflow", f"{service.url}/nothing", "--trajectory", "track", "--ledger", tmp_path / "ledger")
+    answer = track(service, "mlflow", f"{service.url}/nothing", "--trajectory", "track",
+                   "--ledger", tmp_path / "ledger")
     assert answer.returncode == 1 and "MLflow: " in answer.stderr
 
 
@@ -292,7 +305,8 @@ class Relay:
         class Handler(http.server.BaseHTTPRequestHandler):
             def pass_on(self):
                 body = self.rfile.read(int(self.headers.get("Content-Length") or 0)) or None
-                request = urllib.request.Request(target + self.path, body, {"Content-Type": "application/json"}, method=self.command)
+                request = urllib.request.Request(target + self.path, body, {"Content-Type": "application/json"},
+                                                 method=self.command)
                 try:
                     with urllib.request.urlopen(request, timeout=60) as answer:
                         status, text = answer.status, answer.read()
@@ -330,11 +344,12 @@ class Relay:
 @needs_packages
 def test_the_script_for_wandb_writes_the_table(service, course, tmp_path):
     path = tmp_path / "points.ndjson"
-    environment = {**os.environ, "WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "WANDB_SILENT": "true", "HOME": str(tmp_path)}
+    environment = {**os.environ, "WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "WANDB_SILENT": "true",
+                   "HOME": str(tmp_path)}
 
     def sync():
-        done = subprocess.run([PACKAGES / "bin" / "python", ROOT / "examples" / "wandb_sync.py", path], capture_output=True, text=True, env=environment,
-                              timeout=LIMIT)
+        done = subprocess.run([PACKAGES / "bin" / "python", ROOT / "examples" / "wandb_sync.py", path],
+                              capture_output=True, text=True, env=environment, timeout=LIMIT)
         assert done.returncode == 0, done.stderr
 
     assert track(service, "ndjson", path, "--trajectory", "track").returncode == 0
@@ -353,7 +368,8 @@ def test_the_server_may_be_away(tmp_path):
     try:
         service.checkpoint(models.write_llama(service.files / "one", seed=1), "away", "one", step=1)
         service.sequences("away", models.rows(2, 16))
-        assert service.run("evaluate", checkpoint="away/one", dataset="away", sequence_length=None)["state"] == "succeeded"
+        assert service.run("evaluate", checkpoint="away/one", dataset="away",
+                           sequence_length=None)["state"] == "succeeded"
         assert track(service, "ndjson", tmp_path / "points", "--trajectory", "away").returncode == 0
     finally:
         service.stop()

@@ -17,9 +17,11 @@ DONE, FAILED, USAGE, PENDING, UNREACHABLE = range(5)
 
 def verb(service, *words, **more):
     environment = {k: v for k, v in os.environ.items() if not k.startswith("DELTAQ_")}
-    environment |= {"HOME": "/nowhere", "DELTAQ_URL": service.url if service else "http://127.0.0.1:1", **more.pop("environment", {})}
+    environment |= {"HOME": "/nowhere", "DELTAQ_URL": service.url if service else "http://127.0.0.1:1",
+                    **more.pop("environment", {})}
     environment.pop("XDG_CONFIG_HOME", None)
-    return subprocess.run([BINARY, *map(str, words)], capture_output=True, text=True, timeout=LIMIT, env=environment, **more)
+    return subprocess.run([BINARY, *map(str, words)], capture_output=True, text=True, timeout=LIMIT,
+                          env=environment, **more)
 
 
 @pytest.fixture(scope="module")
@@ -34,8 +36,8 @@ def laid(service):
 
 
 def quantize(service, data, *more, checkpoint="verbs/step10"):
-    return verb(service, "run", "quantize", checkpoint, "--method", "rtn", "--bits", "3", "--group-size", "32", "--evaluation.dataset", data,
-                "--evaluation.sequence-length", "null", *more)
+    return verb(service, "run", "quantize", checkpoint, "--method", "rtn", "--bits", "3", "--group-size", "32",
+                "--evaluation.dataset", data, "--evaluation.sequence-length", "null", *more)
 
 
 def test_a_run_is_posted_waited_for_and_told(service, laid):
@@ -44,7 +46,8 @@ def test_a_run_is_posted_waited_for_and_told(service, laid):
     lines = dict(line.split(None, 1) for line in done.stdout.splitlines())
     run = service.get(f"/v1/runs/{lines['id']}").json
     assert run["params"]["method"]["bits"] == 3 and run["params"]["evaluation"]["sequence_length"] is None
-    assert lines["state"].strip() == "succeeded" and float(lines["delta"]) == pytest.approx(run["result"]["delta"], rel=1e-5)
+    assert (lines["state"].strip() == "succeeded"
+            and float(lines["delta"]) == pytest.approx(run["result"]["delta"], rel=1e-5))
     again = quantize(service, laid, "--wait", "--json")
     assert json.loads(again.stdout) == service.get(f"/v1/runs/{lines['id']}").json  # an equal run is the same one
     assert quantize(service, laid).stdout.strip() == lines["id"]
@@ -52,26 +55,35 @@ def test_a_run_is_posted_waited_for_and_told(service, laid):
 
 
 def test_flags_reach_into_the_body_as_the_tables_have_it(service, laid):
-    # A name of the whole path, "_" for "-", a recipe, a file of JSON, lists by commas: each makes the same request as JSON would.
-    done = verb(service, "run", "quantize", "--checkpoint=verbs/step20", "--method", '{"name": "awq", "clip": true}', "--method.bits", "4", "--no-clip",
-                "--group_size", "32", "--calibration.dataset", laid, "--calibration.sequence-length=null", "--evaluation", json.dumps({"dataset": laid, "sequence_length": None}), "--dry-run")
+    # A name of the whole path, "_" for "-", a recipe, a file of JSON, lists by commas:
+    # each makes the same request as JSON would.
+    done = verb(service, "run", "quantize", "--checkpoint=verbs/step20",
+                "--method", '{"name": "awq", "clip": true}', "--method.bits", "4", "--no-clip",
+                "--group_size", "32", "--calibration.dataset", laid, "--calibration.sequence-length=null",
+                "--evaluation", json.dumps({"dataset": laid, "sequence_length": None}), "--dry-run")
     assert done.returncode == DONE, done.stderr
     assert json.loads(done.stdout)["params"]["method"]["clip"] is False
     path = service.files / "evaluation.json"
     path.write_text(json.dumps({"dataset": laid, "sequence_length": None}))
-    named = json.loads(verb(service, "run", "quantize", "verbs/step20", "--method", "bnb-nf4", "--evaluation", f"@{path}", "--dry-run").stdout)
-    assert named["params"]["method"] == json.loads(verb(service, "run", "quantize", "verbs/step20", "--method", "nf4", "--block-size", "64", "--double-quant",
-                                                        "--evaluation", f"@{path}", "--dry-run").stdout)["params"]["method"]
-    sharp = verb(service, "run", "sharpness", "verbs/step20", "--dataset", laid, "--sequence-length", "null", "--estimators", "trace", "--probes", "2", "--wait")
-    assert sharp.returncode == DONE and "trace " in sharp.stdout and "spectrum" not in sharp.stdout.split("probes")[0], sharp.stdout + sharp.stderr
+    named = json.loads(verb(service, "run", "quantize", "verbs/step20", "--method", "bnb-nf4",
+                            "--evaluation", f"@{path}", "--dry-run").stdout)
+    assert named["params"]["method"] == json.loads(verb(service, "run", "quantize", "verbs/step20", "--method", "nf4",
+                                                        "--block-size", "64", "--double-quant", "--evaluation",
+                                                        f"@{path}", "--dry-run").stdout)["params"]["method"]
+    sharp = verb(service, "run", "sharpness", "verbs/step20", "--dataset", laid, "--sequence-length", "null",
+                 "--estimators", "trace", "--probes", "2", "--wait")
+    assert (sharp.returncode == DONE and "trace " in sharp.stdout
+            and "spectrum" not in sharp.stdout.split("probes")[0]), sharp.stdout + sharp.stderr
     average = verb(service, "run", "average", "verbs/step10", "verbs/step20", "--name", "both", "--wait", "--json")
     assert average.returncode == DONE and len(json.loads(average.stdout)["params"]["checkpoints"]) == 2, average.stderr
 
 
 def test_faults_of_the_server_are_told_with_the_flag_they_are_of(service, laid):
-    done = verb(service, "run", "quantize", "verbs/step10", "--method", "gptq", "--bits", "7", "--damp-percent", "9", "--evaluation.dataset", laid)
+    done = verb(service, "run", "quantize", "verbs/step10", "--method", "gptq", "--bits", "7", "--damp-percent", "9",
+                "--evaluation.dataset", laid)
     assert done.returncode == FAILED and done.stdout == ""
-    assert "--bits (/params/method/bits): " in done.stderr and "--damp-percent (/params/method/damp_percent): " in done.stderr
+    assert ("--bits (/params/method/bits): " in done.stderr
+            and "--damp-percent (/params/method/damp_percent): " in done.stderr)
     missing = verb(service, "run", "quantize", "verbs/none", "--method", "rtn", "--evaluation.dataset", laid)
     assert missing.returncode == FAILED and "--checkpoint (/params/checkpoint)" in missing.stderr
     incomplete = verb(service, "run", "evaluate", "verbs/step10")
@@ -89,15 +101,24 @@ def test_a_run_that_fails_says_so_by_its_exit_status(service, laid):
 
 WRONG = [
     (["run"], "expected the kind"), (["run", "dance"], '"dance"'), (["run", "evaluate", "--colour", "red"], "--colour"),
-    (["run", "quantize", "--bits", "four"], "--bits must be a whole number, found \"four\""), (["run", "quantize", "--calibration", "{"], "--calibration must be"),
-    (["run", "quantize", "--bits", "3", "--method.bits", "4"], "same parameter"), (["run", "quantize", "--bits"], "--bits needs a value"),
-    (["run", "evaluate", "a", "b"], '"b"'), (["run", "evaluate", "a", "--checkpoint", "b"], '"a"'), (["run", "evaluate", "--url", "ftp://here", "a"], "ftp://here"),
-    (["run", "evaluate", "--url", "http://u:p@here", "a"], "no address"), (["run", "evaluate", "a", "--timeout", "-1", "--wait", "--token", "a b"], "token"),
-    (["sweep"], "expected the kind"), (["sweep", "quantize", "--grid", "bits"], "FIELD=VALUES"), (["sweep", "quantize", "--grid", "colour=1"], '"colour"'),
-    (["sweep", "quantize", "--grid", "bits=3,x"], "whole number"), (["curve"], "expected a trajectory"), (["curve", "a", "--csv", "--json"], "not both"),
-    (["curve", "a", "--wait"], "--wait"), (["gate", "look", "a"], "gate check"), (["gate", "check", "a"], "--checkpoint is missing"),
-    (["register"], "expected a directory"), (["register", "/nowhere/at/all"], "--as"), (["register", "/tmp", "--as", "thing"], "thing"),
-    (["register", "/tmp", "--as", "trajectory", "--step", "1"], "--step is of a checkpoint"), (["completion", "fish"], "bash"), (["completion"], "bash"),
+    (["run", "quantize", "--bits", "four"], "--bits must be a whole number, found \"four\""),
+    (["run", "quantize", "--calibration", "{"], "--calibration must be"),
+    (["run", "quantize", "--bits", "3", "--method.bits", "4"], "same parameter"),
+    (["run", "quantize", "--bits"], "--bits needs a value"),
+    (["run", "evaluate", "a", "b"], '"b"'), (["run", "evaluate", "a", "--checkpoint", "b"], '"a"'),
+    (["run", "evaluate", "--url", "ftp://here", "a"], "ftp://here"),
+    (["run", "evaluate", "--url", "http://u:p@here", "a"], "no address"),
+    (["run", "evaluate", "a", "--timeout", "-1", "--wait", "--token", "a b"], "token"),
+    (["sweep"], "expected the kind"), (["sweep", "quantize", "--grid", "bits"], "FIELD=VALUES"),
+    (["sweep", "quantize", "--grid", "colour=1"], '"colour"'),
+    (["sweep", "quantize", "--grid", "bits=3,x"], "whole number"), (["curve"], "expected a trajectory"),
+    (["curve", "a", "--csv", "--json"], "not both"),
+    (["curve", "a", "--wait"], "--wait"), (["gate", "look", "a"], "gate check"),
+    (["gate", "check", "a"], "--checkpoint is missing"),
+    (["register"], "expected a directory"), (["register", "/nowhere/at/all"], "--as"),
+    (["register", "/tmp", "--as", "thing"], "thing"),
+    (["register", "/tmp", "--as", "trajectory", "--step", "1"], "--step is of a checkpoint"),
+    (["completion", "fish"], "bash"), (["completion"], "bash"),
     (["run", "evaluate", "a", "--client-file", "/nowhere"], "/nowhere"),
 ]
 
@@ -108,7 +129,8 @@ def test_a_wrong_command_line_is_refused_before_anything_is_sent(words, told):
     assert done.returncode == USAGE and told in done.stderr and done.stdout == "", (done.returncode, done.stderr)
 
 
-@pytest.mark.parametrize("words", [["run", "health", "a"], ["sweep", "health"], ["curve", "a"], ["gate", "check", "a", "--checkpoint", "b"],
+@pytest.mark.parametrize("words", [["run", "health", "a"], ["sweep", "health"], ["curve", "a"],
+                                   ["gate", "check", "a", "--checkpoint", "b"],
                                    ["register", "/tmp", "--as", "trajectory"]])
 def test_no_server_has_an_exit_status_of_its_own(words):
     done = verb(None, *words)
@@ -116,14 +138,16 @@ def test_no_server_has_an_exit_status_of_its_own(words):
 
 
 def test_a_sweep_is_posted_and_counted(service, laid):
-    done = verb(service, "sweep", "quantize", "--along", "verbs", "--method", "rtn", "--group-size", "32", "--grid", "bits=3,4", "--grid", 'sym=[true]',
-                "--evaluation.dataset", laid, "--evaluation.sequence-length", "null", "--name", "verbs", "--wait")
+    done = verb(service, "sweep", "quantize", "--along", "verbs", "--method", "rtn", "--group-size", "32",
+                "--grid", "bits=3,4", "--grid", 'sym=[true]', "--evaluation.dataset", laid,
+                "--evaluation.sequence-length", "null", "--name", "verbs", "--wait")
     assert done.returncode == DONE, done.stderr
     counts = dict(line.split() for line in done.stdout.splitlines())
     total = int(counts["total"])
     assert int(counts["succeeded"]) == total >= 4
     assert service.get("/v1/sweeps/verbs").json["grid"]["method.bits"] == [3, 4]
-    refused = verb(service, "sweep", "quantize", "--along", "verbs", "--method", "rtn", "--grid", "bits=3,7", "--evaluation.dataset", laid)
+    refused = verb(service, "sweep", "quantize", "--along", "verbs", "--method", "rtn", "--grid", "bits=3,7",
+                   "--evaluation.dataset", laid)
     assert refused.returncode == FAILED and "/grid/method.bits" in refused.stderr
 
 
@@ -151,7 +175,8 @@ def test_options_of_a_curve_are_the_routes_query():
 def test_every_parameter_of_every_kind_is_a_flag():
     """The schema and the help come from one table: what openapi.yaml names, `run KIND` understands by its path."""
     schemas = json.loads(subprocess.run([BINARY, "schema"], capture_output=True, text=True, check=True).stdout)
-    for kind in subprocess.run([BINARY, "complete", "--", "run", ""], capture_output=True, text=True, check=True).stdout.split():
+    for kind in subprocess.run([BINARY, "complete", "--", "run", ""], capture_output=True, text=True,
+                               check=True).stdout.split():
         assert verb(None, "run", kind, "--help").returncode == DONE
         listed = verb(None, "complete", "--", "run", kind, "--").stdout.split()
         assert len(listed) == len(set(listed)), kind
@@ -170,15 +195,16 @@ def test_where_the_server_is_may_stand_in_a_file(service, laid, tmp_path):
     assert verb(service, "curve", "verbs", "--client-file", file, environment=bare).returncode == DONE
     (tmp_path / "deltaq").mkdir()
     file.rename(tmp_path / "deltaq" / "client.json")
-    done = subprocess.run([BINARY, "curve", "verbs"], capture_output=True, text=True, env={"XDG_CONFIG_HOME": str(tmp_path)}, timeout=LIMIT)
+    done = subprocess.run([BINARY, "curve", "verbs"], capture_output=True, text=True,
+                          env={"XDG_CONFIG_HOME": str(tmp_path)}, timeout=LIMIT)
     assert done.returncode == DONE, done.stderr
 
 
 def test_a_token_is_sent_and_its_lack_told(tmp_path):
     service = Service(tmp_path, "--workers", "0")
     try:
-        token = subprocess.run([BINARY, "token", "create", "--scope", "read", "--data-dir", service.data], capture_output=True, text=True,
-                               check=True).stdout.strip()
+        token = subprocess.run([BINARY, "token", "create", "--scope", "read",
+                                "--data-dir", service.data], capture_output=True, text=True, check=True).stdout.strip()
         assert service.stop() == 0
         service.start()
         without = verb(service, "curve", "nothing")
@@ -209,7 +235,8 @@ def test_a_wait_that_is_over_is_pending(tmp_path):
 def test_a_server_that_answers_something_else_is_told():
     with socket.create_server(("127.0.0.1", 0)) as other:
         url = "http://127.0.0.1:%d" % other.getsockname()[1]
-        with subprocess.Popen([BINARY, "curve", "a", "--url", url], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True) as asking:
+        with subprocess.Popen([BINARY, "curve", "a", "--url", url], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                              text=True) as asking:
             connection, _ = other.accept()
             connection.recv(4096)
             connection.sendall(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 4\r\nContent-Type: text/plain\r\n\r\nlost")
@@ -219,14 +246,17 @@ def test_a_server_that_answers_something_else_is_told():
 
 
 @pytest.mark.parametrize("words,offered", [
-    ([""], "run"), (["ru"], "run"), (["run", "quan"], "quantize"), (["run", "quantize", "--evaluation.d"], "--evaluation.dataset"),
-    (["run", "quantize", "--method", "gp"], "gptqmodel-7"), (["run", "quantize", "--no-s"], "--no-sym"), (["completion", "z"], "zsh"), (["curve", "x", "--me"], "--metric"),
+    ([""], "run"), (["ru"], "run"), (["run", "quan"], "quantize"),
+    (["run", "quantize", "--evaluation.d"], "--evaluation.dataset"),
+    (["run", "quantize", "--method", "gp"], "gptqmodel-7"), (["run", "quantize", "--no-s"], "--no-sym"),
+    (["completion", "z"], "zsh"), (["curve", "x", "--me"], "--metric"),
 ])
 def test_completion_knows_the_tables(words, offered):
     assert offered in verb(None, "complete", "--", *words).stdout.split()
 
 
 def test_bash_completes_with_the_script():
-    script = f'PATH={BINARY.parent}:$PATH; source <(deltaq completion bash); COMP_WORDS=(deltaq run quantize --rotation ""); COMP_CWORD=4; _deltaq; echo "${{COMPREPLY[@]}}"'
+    script = (f'PATH={BINARY.parent}:$PATH; source <(deltaq completion bash); '
+              f'COMP_WORDS=(deltaq run quantize --rotation ""); COMP_CWORD=4; _deltaq; echo "${{COMPREPLY[@]}}"')
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=LIMIT)
     assert done.stdout.split() == ["none", "hadamard"], done.stderr

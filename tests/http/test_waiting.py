@@ -10,7 +10,8 @@ import pytest
 @pytest.fixture(scope="module")
 def ready(service):
     made = service.checkpoint(models.write_llama(service.files / "waiting"), "waiting", "step1", step=1)
-    return {"checkpoint": made["id"], "dataset": service.sequences("waiting", models.rows(4, 32))["name"], "sequence_length": None}
+    return {"checkpoint": made["id"], "dataset": service.sequences("waiting", models.rows(4, 32))["name"],
+            "sequence_length": None}
 
 
 def sweep(ready, name, lengths):
@@ -20,7 +21,8 @@ def sweep(ready, name, lengths):
 def test_a_post_that_prefers_to_wait_has_the_result(service, ready):
     body = {"kind": "evaluate", "params": {**ready, "sequence_length": 7}}
     answer = service.post("/v1/runs", body, {"Prefer": "respond-async, wait=60"})
-    assert answer.status == 202 and answer.json["state"] == "succeeded" and answer.headers["Preference-Applied"] == "wait=60"
+    assert (answer.status == 202 and answer.json["state"] == "succeeded"
+            and answer.headers["Preference-Applied"] == "wait=60")
     assert answer.headers["Location"] == f"/v1/runs/{answer.json['id']}"
     again = service.post("/v1/runs", body, {"Prefer": "wait=60"})
     assert again.status == 200 and again.json == answer.json
@@ -54,7 +56,8 @@ def test_a_wait_ends_with_its_time(service, ready):
 
 def test_a_sweep_is_waited_for(service, ready, name):
     answer = service.post("/v1/sweeps", sweep(ready, name, [4, 5]), {"Prefer": "wait=60"})
-    assert answer.status == 202 and answer.json["runs"]["succeeded"] == 2 and answer.headers["Preference-Applied"] == "wait=60"
+    assert (answer.status == 202 and answer.json["runs"]["succeeded"] == 2
+            and answer.headers["Preference-Applied"] == "wait=60")
     made = service.post("/v1/sweeps", sweep(ready, f"{name}-2", [12, 13, 14]))
     waited = service.get(f"/v1/sweeps/{made.json['id']}?wait=60").json
     assert waited["runs"]["queued"] == waited["runs"]["running"] == 0 and waited["runs"]["succeeded"] == 3
@@ -66,11 +69,13 @@ def test_a_change_under_a_condition(service, ready, name):
     address = f"/v1/checkpoints/{made['id']}"
     tag = service.get(address).headers["ETag"]
     refused = service.request("PATCH", address, {"step": 5}, {"If-Match": '"nothing"'})
-    assert refused.status == 412 and refused.json["code"] == "precondition_failed" and tag.strip('"') in refused.json["detail"]
+    assert (refused.status == 412 and refused.json["code"] == "precondition_failed"
+            and tag.strip('"') in refused.json["detail"])
     assert service.get(address).json["step"] == 1
     assert service.request("PATCH", address, {"step": 2}, {"If-Match": f'"other", {tag}'}).status == 200
     assert service.request("PATCH", address, {"step": 3}, {"If-Match": tag}).status == 412
-    assert service.request("PATCH", address, {"step": 3}, {"If-Match": "W/" + service.get(address).headers["ETag"]}).status == 412
+    assert service.request("PATCH", address, {"step": 3},
+                           {"If-Match": "W/" + service.get(address).headers["ETag"]}).status == 412
     assert service.request("PATCH", address, {"step": 3}, {"If-Match": "*"}).status == 200
     assert service.request("DELETE", address, headers={"If-Match": tag}).status == 412
     assert service.request("DELETE", address, headers={"If-Match": service.get(address).headers["ETag"]}).status == 204
@@ -82,7 +87,8 @@ def test_of_two_conditional_changes_one_wins(service, name):
     address = f"/v1/checkpoints/{made['id']}"
     for step in range(10, 16):
         tag, found = service.get(address).headers["ETag"], []
-        threads = [threading.Thread(target=lambda k=k: found.append(service.request("PATCH", address, {"step": step * 10 + k}, {"If-Match": tag}).status))
+        threads = [threading.Thread(target=lambda k=k: found.append(
+            service.request("PATCH", address, {"step": step * 10 + k}, {"If-Match": tag}).status))
                    for k in range(4)]
         for thread in threads:
             thread.start()
@@ -111,10 +117,13 @@ def test_the_default_length_is_no_more_than_the_models_positions(service, given,
     answer = service.post("/v1/runs", body, {"Prefer": "wait=60"})
     assert answer.json["params"]["sequence_length"] == 64 and answer.json["state"] == "succeeded", answer.body
     assert answer.json["result"]["sequences"] == 1000 // 64
-    assert service.post("/v1/runs", {**body, "params": {**body["params"], "sequence_length": 64}}).json["id"] == answer.json["id"]
+    assert (service.post("/v1/runs", {**body, "params": {**body["params"], "sequence_length": 64}}).json["id"]
+            == answer.json["id"])
     refused = service.post("/v1/runs", {**body, "params": {**body["params"], "sequence_length": 65}})
     assert refused.status == 422 and refused.pointers == ["/params/sequence_length"]
-    body = {"kind": "quantize", "params": {"checkpoint": made["id"], "method": {"name": "gptq", "bits": 4, "group_size": 32},
-                                           "calibration": {"dataset": data["id"], **length}, "evaluation": {"dataset": data["id"], **length}}}
+    body = {"kind": "quantize",
+            "params": {"checkpoint": made["id"], "method": {"name": "gptq", "bits": 4, "group_size": 32},
+                       "calibration": {"dataset": data["id"], **length},
+                       "evaluation": {"dataset": data["id"], **length}}}
     params = service.post("/v1/runs", body, {"Prefer": "wait=60"}).json["params"]
     assert params["calibration"]["sequence_length"] == params["evaluation"]["sequence_length"] == 64

@@ -1,4 +1,5 @@
-"""Watched directories and standing sweeps: a trainer's checkpoints are registered when they are whole, and measured unasked."""
+"""Watched directories and standing sweeps: a trainer's checkpoints are registered
+when they are whole, and measured unasked."""
 
 import json
 import os
@@ -46,7 +47,8 @@ def state(service, name):
 
 
 def standing(service, trajectory, **more):
-    answer = service.post("/v1/sweeps", {"name": f"{trajectory}-standing", "kind": "evaluate", "standing": True, "base": {"dataset": trajectory, "sequence_length": None},
+    answer = service.post("/v1/sweeps", {"name": f"{trajectory}-standing", "kind": "evaluate", "standing": True,
+                                         "base": {"dataset": trajectory, "sequence_length": None},
                                          "grid": {"checkpoint": {"trajectory": trajectory}}, **more})
     assert answer.status == 202, answer.body
     return answer.json
@@ -62,13 +64,15 @@ def test_a_trainers_checkpoints_are_registered_and_measured_unasked(watching, na
     made = standing(watching, name)
     assert made["standing"] and made["runs"]["total"] == 1
     staged = models.write_llama(watching.files / f"{name}-aside", seed=2)
-    (staged / "trainer_state.json").write_text(json.dumps({"global_step": 200, "log_history": [{"learning_rate": 0.01}]}))
+    (staged / "trainer_state.json").write_text(json.dumps({"global_step": 200,
+                                                           "log_history": [{"learning_rate": 0.01}]}))
     shutil.move(staged, top / "checkpoint-200")
     models.write_llama(top / "run" / "checkpoint-300", seed=3)
     models.write_llama(top / "tmp-checkpoint-400", seed=4)
     names = {"checkpoint-100": 100, "checkpoint-200": 200, "run-checkpoint-300": 300}
     until("three checkpoints", lambda: len(registered(watching, name)) == 3)
-    sweep = until("three runs", lambda: (s := watching.get(f"/v1/sweeps/{made['id']}").json)["runs"]["succeeded"] == 3 and s)
+    sweep = until("three runs",
+                  lambda: (s := watching.get(f"/v1/sweeps/{made['id']}").json)["runs"]["succeeded"] == 3 and s)
     assert sweep["runs"]["total"] == 3 and sweep["refused"] == []
     assert {c["name"]: c["step"] for c in registered(watching, name).values()} == names
     assert registered(watching, name)["checkpoint-200"]["learning_rate"] == 0.01
@@ -136,17 +140,22 @@ def test_the_watch_ends_when_told(watching, name):
 
 def test_standing_sweeps_say_what_they_refuse_and_end_when_cancelled(watching, name):
     watching.sequences(name, models.rows(2, 16))
-    watching.post("/v1/datasets", {"name": f"{name}-text", "path": str(models.write_llama(watching.files / name / "text") / "tokenizer.json"), "format": "text"})
+    watching.post("/v1/datasets", {"name": f"{name}-text",
+                                   "path": str(models.write_llama(watching.files / name / "text") / "tokenizer.json"),
+                                   "format": "text"})
     first = watching.checkpoint(models.write_llama(watching.files / name / "a", seed=1), name, "a", step=1)
     grid = {"checkpoint": {"trajectory": name}}
-    assert watching.post("/v1/sweeps", {"kind": "evaluate", "standing": True, "grid": {"checkpoint": [first["id"]]}}).pointers == ["/standing"]
+    assert watching.post("/v1/sweeps", {"kind": "evaluate", "standing": True,
+                                        "grid": {"checkpoint": [first["id"]]}}).pointers == ["/standing"]
     text = standing(watching, name, name=f"{name}-t", base={"dataset": f"{name}-text", "sequence_length": 16})
     numbers = standing(watching, name)
-    assert watching.post("/v1/sweeps", {"name": numbers["name"], "kind": "evaluate", "base": numbers["base"], "grid": grid}).status == 409
+    assert watching.post("/v1/sweeps", {"name": numbers["name"], "kind": "evaluate", "base": numbers["base"],
+                                        "grid": grid}).status == 409
     watching.checkpoint(models.write_llama(watching.files / name / "b", seed=2, tokenizer=False), name, "b", step=2)
     until("its run", lambda: watching.get(f"/v1/sweeps/{numbers['id']}").json["runs"]["succeeded"] == 2)
     refused = until("its refusal", lambda: watching.get(f"/v1/sweeps/{text['id']}").json["refused"])
-    assert refused[0]["name"] == "b" and refused[0]["error"]["pointer"] == "/base/dataset" and "tokenizer" in refused[0]["error"]["detail"]
+    assert (refused[0]["name"] == "b" and refused[0]["error"]["pointer"] == "/base/dataset"
+            and "tokenizer" in refused[0]["error"]["detail"])
     assert watching.get(f"/v1/sweeps/{text['id']}").json["runs"]["total"] == 1
     for sweep in (text, numbers):
         assert watching.post(f"/v1/sweeps/{sweep['id']}/cancel").json["standing"] is False
@@ -156,7 +165,8 @@ def test_standing_sweeps_say_what_they_refuse_and_end_when_cancelled(watching, n
     assert watching.get(f"/v1/sweeps/{numbers['id']}").json["runs"]["total"] == 2
 
 
-NO_INOTIFY = "#include <errno.h>\nint inotify_init1(int flags);\nint inotify_init1(int flags) { (void)flags; errno = EMFILE; return -1; }\n"
+NO_INOTIFY = ("#include <errno.h>\nint inotify_init1(int flags);\nint inotify_init1(int flags) { (void)flags; "
+              "errno = EMFILE; return -1; }\n")
 
 
 def test_without_inotify_and_after_a_restart_it_goes_on(tmp_path, name):
@@ -164,7 +174,8 @@ def test_without_inotify_and_after_a_restart_it_goes_on(tmp_path, name):
         pytest.skip("build/deltaq is not built")
     (tmp_path / "none.c").write_text(NO_INOTIFY)
     subprocess.run(["cc", "-shared", "-fPIC", "-o", tmp_path / "none.so", tmp_path / "none.c"], check=True)
-    service = Service(tmp_path, "--threads", "1", "--watch-quiet", "1", "--watch-poll", "1", environment={"LD_PRELOAD": str(tmp_path / "none.so")})
+    service = Service(tmp_path, "--threads", "1", "--watch-quiet", "1", "--watch-poll", "1",
+                      environment={"LD_PRELOAD": str(tmp_path / "none.so")})
     try:
         top = service.files / name
         models.write_llama(top / "step1", seed=1)

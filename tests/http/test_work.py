@@ -13,7 +13,8 @@ import pytest
 def wordy(service):
     """A tokenizer with 100,000 added tokens that all begin alike."""
     tokenizer = models.byte_tokenizer()
-    tokenizer["added_tokens"] = [{"id": 256 + i, "content": f"<{'a' * (i % 40)}{i}>", "special": True} for i in range(100_000)]
+    tokenizer["added_tokens"] = [{"id": 256 + i, "content": f"<{'a' * (i % 40)}{i}>", "special": True}
+                                 for i in range(100_000)]
     path = service.files / "wordy.json"
     path.write_text(json.dumps(tokenizer))
     return path
@@ -22,7 +23,8 @@ def wordy(service):
 def post(service, body):
     text = json.dumps(body).encode()
     connection = socket.create_connection(("127.0.0.1", service.port))
-    connection.sendall(b"POST /v1/tokenize HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\nContent-Length: %d\r\n\r\n" % (service.port, len(text)))
+    connection.sendall(b"POST /v1/tokenize HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type: application/json\r\n"
+                       b"Content-Length: %d\r\n\r\n" % (service.port, len(text)))
     connection.sendall(text)
     return connection
 
@@ -35,7 +37,8 @@ def test_added_tokens_are_found_whatever_their_number(service, wordy):
 
 def test_work_for_clients_that_have_left_ends_and_holds_up_nobody(service, wordy):
     """Four texts of 13 MB, in which an added token seems to begin at every word."""
-    heavy = [post(service, {"tokenizer": {"path": wordy.name}, "texts": ["<aaaaaaaaaaa " * 1_050_000]}) for _ in range(4)]
+    heavy = [post(service, {"tokenizer": {"path": wordy.name}, "texts": ["<aaaaaaaaaaa " * 1_050_000]})
+             for _ in range(4)]
     began = time.monotonic()
     for path in ("/readyz", "/v1/runs", "/v1/datasets"):
         assert service.get(path).status == 200

@@ -41,12 +41,15 @@ def file_of(*metadata, tensors=(), data=bytes(1024), magic=b"GGUF", version=3, t
 
 def said(**more):
     """A sound model with more metadata."""
-    return lambda directory: containers.write_gguf(directory / "model.gguf", TENSORS, models.LLAMA, more={k.replace("__", "."): v for k, v in more.items()})
+    return lambda directory: containers.write_gguf(directory / "model.gguf", TENSORS, models.LLAMA,
+                                                   more={k.replace("__", "."): v for k, v in more.items()})
 
 
 def lied(**numbers):
     """A sound model but for numbers of its metadata."""
-    return lambda directory: containers.write_gguf(directory / "model.gguf", {n: a for n, a in TENSORS.items() if "_proj" not in n}, {**models.LLAMA, **numbers})
+    return lambda directory: containers.write_gguf(directory / "model.gguf",
+                                                   {n: a for n, a in TENSORS.items() if "_proj" not in n},
+                                                   {**models.LLAMA, **numbers})
 
 
 case("gguf-of-nothing", lambda d: (d / "model.gguf").write_bytes(b"GGUF"), "is too short for a GGUF file")
@@ -71,28 +74,37 @@ case("gguf-array-of-2-to-61-eights", file_of(array(10, 2**61)), "an array longer
 case("gguf-array-of-2-to-64-texts", file_of(array(8, 2**64 - 1)), "an array longer than the file")
 case("gguf-array-beyond-the-file", file_of(array(4, 1 << 20)), "an array longer than the file")
 for alignment in (0, 3, 2**31):
-    case(f"gguf-alignment-{alignment}", file_of(LLAMA, NAME("general.alignment") + u32(4) + u32(alignment)), "general.alignment is no power of two")
-case("gguf-alignment-is-a-text", file_of(LLAMA, NAME("general.alignment") + containers.gguf_value("32")), "general.alignment")
+    case(f"gguf-alignment-{alignment}", file_of(LLAMA, NAME("general.alignment") + u32(4) + u32(alignment)),
+         "general.alignment is no power of two")
+case("gguf-alignment-is-a-text", file_of(LLAMA, NAME("general.alignment") + containers.gguf_value("32")),
+     "general.alignment")
 case("gguf-tensor-of-rank-0", file_of(LLAMA, tensors=[tensor(shape=())]), "has not 1 to 4 dimensions")
 case("gguf-tensor-of-rank-5", file_of(LLAMA, tensors=[tensor(shape=(1, 1, 1, 1, 1))]), "has not 1 to 4 dimensions")
 case("gguf-tensor-of-rank-2-to-32", file_of(LLAMA, tensors=[tensor(rank=2**32 - 1)]), "has not 1 to 4 dimensions")
 case("gguf-tensor-of-dimension-0", file_of(LLAMA, tensors=[tensor(shape=(32, 0))]), "has an impossible shape")
 case("gguf-tensor-of-dimension-2-to-63", file_of(LLAMA, tensors=[tensor(shape=(2**63, 1))]), "has an impossible shape")
 case("gguf-tensor-that-overflows", file_of(LLAMA, tensors=[tensor(shape=(2**40, 2**40))]), "has an impossible shape")
-case("gguf-tensor-whose-bytes-overflow", file_of(LLAMA, tensors=[tensor(shape=(2**31, 2**31 - 1))]), "is larger than any file")
+case("gguf-tensor-whose-bytes-overflow", file_of(LLAMA, tensors=[tensor(shape=(2**31, 2**31 - 1))]),
+     "is larger than any file")
 case("gguf-tensor-of-an-unknown-type", file_of(LLAMA, tensors=[tensor(kind=999)]), "is of a type that does not exist")
 case("gguf-tensor-of-a-removed-type", file_of(LLAMA, tensors=[tensor(kind=4)]), "is of a type that does not exist")
-case("gguf-tensor-of-part-of-a-block", file_of(LLAMA, tensors=[tensor(shape=(33, 1), kind=2)]), "no whole number of blocks")
-case("gguf-tensor-beyond-the-file", file_of(LLAMA, tensors=[tensor(offset=1 << 20)]), "reaches beyond the end of the file")
+case("gguf-tensor-of-part-of-a-block", file_of(LLAMA, tensors=[tensor(shape=(33, 1), kind=2)]),
+     "no whole number of blocks")
+case("gguf-tensor-beyond-the-file", file_of(LLAMA, tensors=[tensor(offset=1 << 20)]),
+     "reaches beyond the end of the file")
 case("gguf-tensor-at-2-to-64", file_of(LLAMA, tensors=[tensor(offset=2**64 - 32)]), "is larger than any file")
 case("gguf-tensor-at-2-to-60", file_of(LLAMA, tensors=[tensor(offset=2**60)]), "reaches beyond the end of the file")
 case("gguf-tensor-between-alignments", file_of(LLAMA, tensors=[tensor(offset=7)]), "is not aligned")
-case("gguf-tensors-overlap", file_of(LLAMA, tensors=[tensor(), tensor("output.weight", offset=32)]), "overlaps another tensor")
+case("gguf-tensors-overlap", file_of(LLAMA, tensors=[tensor(), tensor("output.weight", offset=32)]),
+     "overlaps another tensor")
 case("gguf-tensor-twice", file_of(LLAMA, tensors=[tensor(), tensor(offset=512)]), "is there twice")
-case("gguf-tensor-is-a-path", file_of(LLAMA, tensors=[tensor("../../etc/passwd")]), "has no counterpart in the llama architecture", "unsupported")
+case("gguf-tensor-is-a-path", file_of(LLAMA, tensors=[tensor("../../etc/passwd")]),
+     "has no counterpart in the llama architecture", "unsupported")
 case("gguf-tensor-with-a-long-name", file_of(LLAMA, tensors=[tensor("x" * 5000)]), "a name that is empty or too long")
-case("gguf-cut-short", lambda d: (said()(d), (d / "model.gguf").write_bytes((d / "model.gguf").read_bytes()[:-100])), "reaches beyond the end of the file")
-case("gguf-of-an-unknown-architecture", file_of(NAME("general.architecture") + containers.gguf_value("dancer")), "dancer", "unsupported")
+case("gguf-cut-short", lambda d: (said()(d), (d / "model.gguf").write_bytes((d / "model.gguf").read_bytes()[:-100])),
+     "reaches beyond the end of the file")
+case("gguf-of-an-unknown-architecture", file_of(NAME("general.architecture") + containers.gguf_value("dancer")),
+     "dancer", "unsupported")
 case("gguf-without-an-architecture", file_of(), "is not read from GGUF", "unsupported")
 case("gguf-of-2-to-32-blocks", lied(num_hidden_layers=2**32 - 1), "4294967295 is not in", "invalid")
 case("gguf-of-no-heads", lied(num_attention_heads=0), "num_attention_heads", "invalid")

@@ -52,8 +52,10 @@ def added(name, **fields):
 SHAPE = TENSORS[FIRST].shape
 case("empty-file", whole(lambda raw: b""), "0 bytes are too few")
 case("seven-bytes", whole(lambda raw: raw[:7]), "7 bytes are too few")
-case("header-of-2-to-64", whole(lambda raw: struct.pack("<Q", 2**64 - 1) + raw[8:]), "a header of 18446744073709551615 bytes")
-case("header-of-2-to-63", whole(lambda raw: struct.pack("<Q", 2**63) + raw[8:]), "a header of 9223372036854775808 bytes")
+case("header-of-2-to-64", whole(lambda raw: struct.pack("<Q", 2**64 - 1) + raw[8:]),
+     "a header of 18446744073709551615 bytes")
+case("header-of-2-to-63", whole(lambda raw: struct.pack("<Q", 2**63) + raw[8:]),
+     "a header of 9223372036854775808 bytes")
 case("header-beyond-the-file", whole(lambda raw: struct.pack("<Q", len(raw)) + raw[8:]), "a header of")
 case("header-of-nothing", whole(lambda raw: struct.pack("<Q", 0) + raw[8:]), "a header of 0 bytes")
 case("header-is-no-json", header(lambda h: b"<html></html>   "), "a header is one JSON object")
@@ -66,9 +68,12 @@ case("header-not-utf-8", spelled(b"embed_tokens", b"embed_\xff\xfeokens"), "UTF-
 case("header-with-a-lone-surrogate", spelled(b"embed_tokens", b"embed_\\ud800okens"), "surrogate")
 case("file-cut-short", whole(lambda raw: raw[:-100]), "bytes of it")
 case("bytes-after-the-tensors", whole(lambda raw: raw + b"MZ and a program"), "the tensors end at")
-case("tensors-overlap", header(lambda h: {**h, "lm_head.weight": {**h["lm_head.weight"], "data_offsets": h[FIRST]["data_offsets"]}}), "inside another")
+case("tensors-overlap",
+     header(lambda h: {**h, "lm_head.weight": {**h["lm_head.weight"], "data_offsets": h[FIRST]["data_offsets"]}}),
+     "inside another")
 case("tensors-leave-a-hole",
-     whole(lambda raw: joined({n: {**e, "data_offsets": [o + 8 for o in e["data_offsets"]]} for n, e in split(raw)[0].items()}, bytes(8) + split(raw)[1])),
+     whole(lambda raw: joined({n: {**e, "data_offsets": [o + 8 for o in e["data_offsets"]]}
+                               for n, e in split(raw)[0].items()}, bytes(8) + split(raw)[1])),
      "leaving a hole")
 case("offsets-backwards", entry(data_offsets=[SHAPE[0] * SHAPE[1] * 4, 0]), "run backwards")
 case("offsets-beyond-the-file", entry(data_offsets=[0, 2**62]), "data ends at 4611686018427387904")
@@ -89,12 +94,15 @@ case("dtype-and-bytes-disagree", entry(dtype="F64"), "has 8192 elements of F64 i
 case("dtype-of-no-weights", entry(dtype="I32"), "is I32; weights must be", "unsupported")
 TWICE = b', "x": {"dtype": "F32", "shape": [0], "data_offsets": [0, 0]}'
 case("name-twice", header(lambda h: json.dumps(h).encode()[:-1] + TWICE * 2 + b"}"), "is given twice")
-case("name-twice-in-two-spellings", header(lambda h: json.dumps(h).encode()[:-1] + TWICE + TWICE.replace(b"x", b"\\u0078") + b"}"), "is given twice")
+case("name-twice-in-two-spellings",
+     header(lambda h: json.dumps(h).encode()[:-1] + TWICE + TWICE.replace(b"x", b"\\u0078") + b"}"), "is given twice")
 case("name-with-nul", spelled(b"embed_tokens", b"embed\\u0000okens"), "control character")
 case("name-with-a-newline", spelled(b"embed_tokens", b"embed\\ntokens"), "control character")
 case("name-is-a-path", added("../../../../etc/passwd"), "is not part of the llama architecture", "unsupported")
 case("field-unknown", entry(run="touch ran"), "unknown field")
 case("field-twice", spelled(b'"dtype": "F32",', b'"dtype": "F32", "dtype": "F64",'), "the key is given twice")
-case("field-missing", header(lambda h: {**h, FIRST: {"dtype": "F32", "data_offsets": h[FIRST]["data_offsets"]}}), "lacks dtype, shape or data_offsets")
+case("field-missing", header(lambda h: {**h, FIRST: {"dtype": "F32", "data_offsets": h[FIRST]["data_offsets"]}}),
+     "lacks dtype, shape or data_offsets")
 case("metadata-of-numbers", header(lambda h: {"__metadata__": {"a": 1}, **h}), "a string")
-case("metadata-twice", header(lambda h: b'{"__metadata__": {"a": "b", "a": "c"}, ' + json.dumps(h).encode()[1:]), "given twice")
+case("metadata-twice", header(lambda h: b'{"__metadata__": {"a": "b", "a": "c"}, ' + json.dumps(h).encode()[1:]),
+     "given twice")
