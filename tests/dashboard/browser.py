@@ -33,8 +33,9 @@ class Browser:
         self.profile = tempfile.TemporaryDirectory(prefix="deltaq-chromium-", ignore_cleanup_errors=True)
         to_child, self.commands = os.pipe()
         self.answers, from_child = os.pipe()
-        arguments = [executable(), "--headless=new", "--remote-debugging-pipe", "--disable-gpu", "--no-first-run", "--disable-extensions",
-                     "--disable-background-networking", "--disable-component-update", "--hide-scrollbars", "--disable-dev-shm-usage", f"--user-data-dir={self.profile.name}"]
+        arguments = [executable(), "--headless=new", "--remote-debugging-pipe", "--disable-gpu", "--no-first-run",
+                     "--disable-extensions", "--disable-background-networking", "--disable-component-update",
+                     "--hide-scrollbars", "--disable-dev-shm-usage", f"--user-data-dir={self.profile.name}"]
         if os.geteuid() == 0:
             arguments.append("--no-sandbox")
 
@@ -43,8 +44,9 @@ class Browser:
             os.dup2(high_in, 3, True)
             os.dup2(high_out, 4, True)
 
-        self.process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
-                                        close_fds=False, preexec_fn=arrange, start_new_session=True)
+        self.process = subprocess.Popen(arguments, stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL,
+                                        stderr=subprocess.DEVNULL, close_fds=False, preexec_fn=arrange,
+                                        start_new_session=True)
         os.close(to_child)
         os.close(from_child)
         self.number, self.pending, self.pages = 0, {}, {}
@@ -87,7 +89,8 @@ class Browser:
         answer = queue.Queue()
         with self.lock:
             self.number += 1
-            message = {"id": self.number, "method": method, "params": params, **({"sessionId": session} if session else {})}
+            message = {"id": self.number, "method": method, "params": params,
+                       **({"sessionId": session} if session else {})}
             self.pending[self.number] = answer
             os.write(self.commands, json.dumps(message).encode() + b"\0")
         try:
@@ -119,7 +122,8 @@ class Page:
         self.resize(*self.size)
         self.scheme(self.dark)
         self.downloads = tempfile.TemporaryDirectory(prefix="deltaq-downloads-")
-        self.browser.call("Browser.setDownloadBehavior", behavior="allow", browserContextId=self.context, downloadPath=self.downloads.name)
+        self.browser.call("Browser.setDownloadBehavior", behavior="allow", browserContextId=self.context,
+                          downloadPath=self.downloads.name)
         return self
 
     def __exit__(self, *exception):
@@ -148,16 +152,19 @@ class Page:
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
 
     def scheme(self, dark):
-        self.call("Emulation.setEmulatedMedia", features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
+        self.call("Emulation.setEmulatedMedia",
+                  features=[{"name": "prefers-color-scheme", "value": "dark" if dark else "light"}])
 
     def open(self, url):
         self.call("Page.navigate", url=url)
 
     def run(self, expression):
         """The value of a JavaScript expression; a promise is awaited."""
-        found = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True, userGesture=True)
+        found = self.call("Runtime.evaluate", expression=expression, awaitPromise=True, returnByValue=True,
+                          userGesture=True)
         if "exceptionDetails" in found:
-            raise Failure(found["exceptionDetails"].get("exception", {}).get("description", found["exceptionDetails"]["text"]))
+            details = found["exceptionDetails"]
+            raise Failure(details.get("exception", {}).get("description", details["text"]))
         return found["result"].get("value")
 
     def wait(self, expression, seconds=60):
@@ -182,7 +189,8 @@ class Page:
 
     def key(self, name, code=None):
         for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=name, code=name, windowsVirtualKeyCode=code or {"Tab": 9, "Enter": 13, " ": 32}.get(name, 0),
+            self.call("Input.dispatchKeyEvent", type=kind, key=name, code=name,
+                      windowsVirtualKeyCode=code or {"Tab": 9, "Enter": 13, " ": 32}.get(name, 0),
                       **({"text": "\r"} if name == "Enter" and kind == "keyDown" else {}))
 
     def move(self, x, y):

@@ -28,10 +28,12 @@ def server(world):
 
 @pytest.fixture
 def visit(browser, server):
-    """visit(hash, width=1280, dark=False) -> a tab that shows it, loaded. Nothing may have been complained about at the end."""
+    """visit(hash, width=1280, dark=False) -> a tab that shows it, loaded.
+    Nothing may have been complained about at the end."""
     pages = []
 
-    def go(address="#/", width=1280, dark=False, url=None, ready="document.querySelector('main h1') && !document.querySelector('.loading')"):
+    def go(address="#/", width=1280, dark=False, url=None,
+           ready="document.querySelector('main h1') && !document.querySelector('.loading')"):
         if "curves" in address and not PLOTLY.is_file():
             pytest.skip("build/static/plotly.js is missing; run `make static`")
         page = browser.page(width, 900, dark)
@@ -47,7 +49,8 @@ def visit(browser, server):
         for page in pages:
             complaints = [text for text in page.complaints if not any(expected in text for expected in page.expected)]
             assert complaints == []
-            assert [url for url in page.requests if not url.startswith(("http://127.0.0.1:", "data:", "blob:", "about:"))] == []
+            assert [url for url in page.requests
+                    if not url.startswith(("http://127.0.0.1:", "data:", "blob:", "about:"))] == []
     finally:
         for page in pages:
             page.__exit__(None, None, None)

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""A small stand-in of the HTTP interface for the dashboard's tests: the answers' shapes are the server's, the numbers are made up but
-behave: ΔQL grows with tokens, and more when the learning rate decays. Curvature and what lies between checkpoints: stand_in_geometry.py.
-Standard library only.
+"""A small stand-in of the HTTP interface for the dashboard's tests: the answers' shapes are the server's, the numbers
+are made up but behave: ΔQL grows with tokens, and more when the learning rate decays. Curvature and what lies between
+checkpoints: stand_in_geometry.py. Standard library only.
 
     stand_in.py [PORT]      serves the demonstration's trajectories, for looking at the dashboard without an engine"""
 
@@ -20,7 +20,8 @@ import stand_in_service
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PLOTLY = ROOT / "build" / "static" / "plotly.js"
-TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8", ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
+TYPES = {".html": "text/html; charset=utf-8", ".css": "text/css; charset=utf-8",
+         ".js": "text/javascript; charset=utf-8", ".svg": "image/svg+xml"}
 POLICY = ("default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'unsafe-inline'; base-uri 'none'; "
           "form-action 'self'; frame-ancestors 'none'")
 STEP = 2048
@@ -50,33 +51,44 @@ class World:
     def add_trajectory(self, name, rates, first=1):
         with self.lock:
             number = len(self.trajectories)
-            self.trajectories.append({"id": f"t{number}", "name": name, "watch": None, "watch_state": None, "created_at": stamp(100 * number)})
+            self.trajectories.append({"id": f"t{number}", "name": name, "watch": None, "watch_state": None,
+                                      "created_at": stamp(100 * number)})
             for index, rate in enumerate(rates, first):
                 self.add_checkpoint(name, index, rate)
 
     def add_checkpoint(self, trajectory, index, rate):
         tokens = index * HALF
         number = len(self.checkpoints)
-        checkpoint = {"id": f"c{number}", "name": f"step-{tokens // STEP}", "trajectory": trajectory, "step": tokens // STEP, "tokens": tokens,
-                      "learning_rate": rate, "source": {"path": f"runs/{number}"}, "architecture": "llama", "parameters": 1_442_432,
-                      "dtype": "F32", "bytes": 5_769_728, "sha256": f"{number:064x}", "derived_from": None, "tags": {}, "created_at": stamp(1000 + number)}
+        checkpoint = {"id": f"c{number}", "name": f"step-{tokens // STEP}", "trajectory": trajectory,
+                      "step": tokens // STEP, "tokens": tokens, "learning_rate": rate,
+                      "source": {"path": f"runs/{number}"}, "architecture": "llama", "parameters": 1_442_432,
+                      "dtype": "F32", "bytes": 5_769_728, "sha256": f"{number:064x}", "derived_from": None, "tags": {},
+                      "created_at": stamp(1000 + number)}
         self.checkpoints.append(checkpoint)
         return checkpoint
 
     def measure(self, checkpoint, bits, delta, loss, spread=0.12):
-        run = self.add_run("quantize", {"checkpoint": checkpoint["id"], "method": {"name": "gptq", "bits": bits, "group_size": 128, "sym": True,
-                           "desc_act": False, "act_group_aware": True, "damp_percent": 0.05},
-                           "calibration": {"dataset": "perl-manual", "sequence_length": 128, "packing": "blocks", "max_sequences": 64},
-                           "evaluation": {"dataset": "perl-manual-validation", "sequence_length": 128, "packing": "blocks", "max_sequences": 192},
-                           "export": None, "precision": "f32", "seed": 0}, "succeeded")
-        parts = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj", "mlp.up_proj", "mlp.down_proj")
-        layers = [{"name": f"model.layers.{block}.{part}", "rows": 384 if "mlp" in part else 128, "columns": 128, "damp": 0.05, "dead_columns": 0,
-                   "proxy_error": 3.1e-4 * (1 + block) * (1 + place) / bits, "relative_error": 0.4 ** bits * (1 + 0.2 * block) * (1.2 + math.sin(3 * place + block)) * (1 + delta * (1 + block))}
+        run = self.add_run("quantize", {"checkpoint": checkpoint["id"],
+                                        "method": {"name": "gptq", "bits": bits, "group_size": 128, "sym": True,
+                                                   "desc_act": False, "act_group_aware": True, "damp_percent": 0.05},
+                                        "calibration": {"dataset": "perl-manual", "sequence_length": 128,
+                                                        "packing": "blocks", "max_sequences": 64},
+                                        "evaluation": {"dataset": "perl-manual-validation", "sequence_length": 128,
+                                                       "packing": "blocks", "max_sequences": 192},
+                                        "export": None, "precision": "f32", "seed": 0}, "succeeded")
+        parts = ("self_attn.q_proj", "self_attn.k_proj", "self_attn.v_proj", "self_attn.o_proj", "mlp.gate_proj",
+                 "mlp.up_proj", "mlp.down_proj")
+        layers = [{"name": f"model.layers.{block}.{part}", "rows": 384 if "mlp" in part else 128,
+                   "columns": 128, "damp": 0.05, "dead_columns": 0,
+                   "proxy_error": 3.1e-4 * (1 + block) * (1 + place) / bits,
+                   "relative_error": (0.4 ** bits * (1 + 0.2 * block) * (1.2 + math.sin(3 * place + block))
+                                      * (1 + delta * (1 + block)))}
                   for block in range(6) for place, part in enumerate(parts)]
         low, high = delta * (1 - spread) - 2e-4, delta * (1 + spread) + 2e-4
-        run["result"] = {"loss_fp": loss, "loss_q": loss * (1 + delta), "delta": delta, "delta_interval": [low, high], "kl": 0.6 * delta,
-                         "top1_agreement": 1 - 2.2 * delta, "bits_per_weight": bits + 0.15, "sequences": 192, "tokens": 24576,
-                         "calibration_sequences": 64, "calibration_tokens": 8192, "layers": layers, "artifact": None}
+        run["result"] = {"loss_fp": loss, "loss_q": loss * (1 + delta), "delta": delta, "delta_interval": [low, high],
+                         "kl": 0.6 * delta, "top1_agreement": 1 - 2.2 * delta, "bits_per_weight": bits + 0.15,
+                         "sequences": 192, "tokens": 24576, "calibration_sequences": 64, "calibration_tokens": 8192,
+                         "layers": layers, "artifact": None}
         label = f"gptq {bits}-bit g128"
         for metric in ("delta", "loss_q", "kl", "top1_agreement", "bits_per_weight"):
             bounds = (low, high) if metric == "delta" else (None, None)
@@ -90,16 +102,17 @@ class World:
             number = len(self.runs)
             started = None if state == "queued" else stamp(5000 + 10 * number)
             finished = stamp(5007 + 10 * number) if state in ("succeeded", "failed", "cancelled") else None
-            run = {"id": f"r{number}", "kind": kind, "state": state, "params": params, "result": None, "error": None,
-                   "progress": {"done": 0, "total": 0, "unit": "block", "eta_seconds": None}, "attempt": 0,
-                   "worker": "worker-1" if started else None, "device": "cpu" if started else None, "created_at": stamp(4990 + 10 * number),
-                   "started_at": started, "finished_at": finished,
-                   "usage": {"seconds": 7.25 if finished else None, "peak_host_bytes": 88_000_000 if finished else None, "peak_device_bytes": None},
-                   "sweep": None, "cancel_requested": False, **more}
+            run = {"id": f"r{number}", "kind": kind, "state": state, "params": params, "result": None,
+                   "error": None, "progress": {"done": 0, "total": 0, "unit": "block", "eta_seconds": None},
+                   "attempt": 0, "worker": "worker-1" if started else None, "device": "cpu" if started else None,
+                   "created_at": stamp(4990 + 10 * number), "started_at": started, "finished_at": finished,
+                   "usage": {"seconds": 7.25 if finished else None, "peak_host_bytes": 88_000_000 if finished else None,
+                             "peak_device_bytes": None}, "sweep": None, "cancel_requested": False, **more}
             self.runs.append(run)
             run_events = [("state", {"from": None, "to": "queued"})]
             if started:
-                run_events += [("state", {"from": "queued", "to": "running"}), ("log", {"line": "model opened: 6 blocks"}), ("log", {"line": f"note: {HOSTILE}"})]
+                run_events += [("state", {"from": "queued", "to": "running"}),
+                               ("log", {"line": "model opened: 6 blocks"}), ("log", {"line": f"note: {HOSTILE}"})]
             if finished:
                 run_events.append(("state", {"from": "running", "to": state}))
             run["_events"] = run_events
@@ -109,7 +122,8 @@ class World:
     def advance(self, run, done=None, total=None, eta=None, state=None, line=None):
         with self.lock:
             if done is not None:
-                run["progress"] = {"done": done, "total": total or run["progress"]["total"], "unit": run["progress"]["unit"], "eta_seconds": eta}
+                run["progress"] = {"done": done, "total": total or run["progress"]["total"],
+                                   "unit": run["progress"]["unit"], "eta_seconds": eta}
             if line:
                 run["_events"].append(("log", {"line": line}))
             if state:
@@ -118,11 +132,13 @@ class World:
             self.changed.notify_all()
 
     def spoil(self, trajectory, flags, **findings):
-        """Says that the weights of a trajectory were read, which checkpoints have which flags ({index: [flags]}), and what was found."""
+        """Says that the weights of a trajectory were read, which checkpoints have which flags
+        ({index: [flags]}), and what was found."""
         self.integrities[trajectory] = (flags, findings)
 
     def references(self, trajectory):
-        own = sorted((item for item in self.checkpoints if item["trajectory"] == trajectory), key=lambda item: item["step"])
+        own = sorted((item for item in self.checkpoints if item["trajectory"] == trajectory),
+                     key=lambda item: item["step"])
         return [{"checkpoint": item["id"], "name": item["name"], "step": item["step"]} for item in own]
 
     def flags_of(self, checkpoint):
@@ -136,28 +152,34 @@ class World:
         known = trajectory in self.integrities
         flags, findings = self.integrities.get(trajectory, ({}, {}))
         own = self.references(trajectory)
-        points = [{**one, "tokens": None, "sha256": one["checkpoint"].ljust(64, "0") if known else None, "flags": flags.get(place, []), "identical_to": None,
-                   "previous": None, "relative_l2": None, "cosine": None, "not_finite": 0 if known or one["checkpoint"] in self.healths else None} for place, one in enumerate(own)]
-        return {"trajectory": trajectory, "checkpoints": len(own), "measured": len(own) if known else 0, "clean": False if flags else True if known else None, "constant_matrices": 0, "points": points,
+        points = [{**one, "tokens": None, "sha256": one["checkpoint"].ljust(64, "0") if known else None,
+                   "flags": flags.get(place, []), "identical_to": None, "previous": None, "relative_l2": None,
+                   "cosine": None, "not_finite": 0 if known or one["checkpoint"] in self.healths else None}
+                  for place, one in enumerate(own)]
+        return {"trajectory": trajectory, "checkpoints": len(own), "measured": len(own) if known else 0,
+                "clean": False if flags else True if known else None, "constant_matrices": 0, "points": points,
                 "identical": [], "mixed": [], "jumps": [], "not_finite": [], "gaps": [], **findings}
 
     def trajectory_document(self, trajectory):
         own = [item for item in self.checkpoints if item["trajectory"] == trajectory["name"]]
         runs = [run for run in self.runs if self.belongs(run, trajectory["name"])]
-        states = {state: sum(run["state"] == state for run in runs) for state in ("queued", "running", "succeeded", "failed", "cancelled")}
+        states = {state: sum(run["state"] == state for run in runs)
+                  for state in ("queued", "running", "succeeded", "failed", "cancelled")}
         steps, tokens = [item["step"] for item in own], [item["tokens"] for item in own]
-        return {**trajectory, "checkpoints": len(own), "first_step": min(steps, default=None), "last_step": max(steps, default=None),
-                "last_tokens": max(tokens, default=None), "runs": states}
+        return {**trajectory, "checkpoints": len(own), "first_step": min(steps, default=None),
+                "last_step": max(steps, default=None), "last_tokens": max(tokens, default=None), "runs": states}
 
     def belongs(self, run, name):
         if run["params"].get("trajectory") == name:
             return True
-        return any(item["id"] == run["params"].get("checkpoint") and item["trajectory"] == name for item in self.checkpoints)
+        return any(item["id"] == run["params"].get("checkpoint") and item["trajectory"] == name
+                   for item in self.checkpoints)
 
     def curves(self, names, metric, axis):
         points = list(self.points)
         if metric == "learning_rate":
-            points = [("learning_rate", item, None, None, "", item["learning_rate"], None, None, None) for item in self.checkpoints]
+            points = [("learning_rate", item, None, None, "", item["learning_rate"], None, None, None)
+                      for item in self.checkpoints]
         series = {}
         for which, checkpoint, method, bits, label, value, low, high, run in points:
             if which != metric or checkpoint["trajectory"] not in names or checkpoint[axis] is None:
@@ -165,18 +187,22 @@ class World:
             dataset = None if metric == "learning_rate" else "perl-manual-validation"
             protocol = self.protocols.get(run)
             entry = series.setdefault((names.index(checkpoint["trajectory"]), -(bits or 0), label, protocol or ""), {
-                "trajectory": checkpoint["trajectory"], "label": label, "method": method, "bits": bits, "dataset": dataset, "protocol_id": protocol, "points": []})
-            entry["points"].append({"x": checkpoint[axis], "y": value, "low": low, "high": high, "checkpoint": checkpoint["id"],
-                                    "checkpoint_name": checkpoint["name"], "run": run, "flags": self.flags_of(checkpoint)})
+                "trajectory": checkpoint["trajectory"], "label": label, "method": method, "bits": bits,
+                "dataset": dataset, "protocol_id": protocol, "points": []})
+            entry["points"].append({"x": checkpoint[axis], "y": value, "low": low, "high": high,
+                                    "checkpoint": checkpoint["id"], "checkpoint_name": checkpoint["name"], "run": run,
+                                    "flags": self.flags_of(checkpoint)})
         for entry in series.values():
             entry["points"].sort(key=lambda point: point["x"])
         return {"metric": metric, "x": axis, "series": [series[key] for key in sorted(series)]}
 
 
     def changepoints(self, name, metric, axis):
-        """The changes that `changes` holds, {(trajectory, metric, label): (kind, place, low, high, size)}; 8 points or more are tested."""
+        """The changes that `changes` holds, {(trajectory, metric, label): (kind, place, low, high, size)};
+        8 points or more are tested."""
         def place(points, index):
-            return {"x": points[index]["x"], "checkpoint": points[index]["checkpoint"], "checkpoint_name": points[index]["checkpoint_name"]}
+            return {"x": points[index]["x"], "checkpoint": points[index]["checkpoint"],
+                    "checkpoint_name": points[index]["checkpoint_name"]}
 
         found = self.curves([name], metric, axis)
         for entry in found["series"]:
@@ -208,16 +234,21 @@ def demonstration():
 
 def busy(world):
     """Adds runs in progress, a queue and a failure."""
-    running = world.add_run("train", {"trajectory": "constant", "dataset": "perl-manual", "tokens": 8_000_000, "schedule": {"name": "constant", "peak": 4e-3}}, "running")
+    running = world.add_run("train", {"trajectory": "constant", "dataset": "perl-manual", "tokens": 8_000_000,
+                                      "schedule": {"name": "constant", "peak": 4e-3}}, "running")
     running["progress"] = {"done": 2210, "total": 3906, "unit": "step", "eta_seconds": 212.0}
-    quantizing = world.add_run("quantize", {"checkpoint": "c7", "method": {"name": "gptq", "bits": 2, "group_size": 128}}, "running")
+    quantizing = world.add_run("quantize", {"checkpoint": "c7",
+                                            "method": {"name": "gptq", "bits": 2, "group_size": 128}}, "running")
     quantizing["progress"] = {"done": 2, "total": 6, "unit": "block", "eta_seconds": 9.4}
     for checkpoint in ("c5", "c6"):
-        world.add_run("quantize", {"checkpoint": checkpoint, "method": {"name": "gptq", "bits": 2, "group_size": 128}}, "queued")
-    failed = world.add_run("quantize", {"checkpoint": "c3", "method": {"name": "gptq", "bits": 3, "group_size": 96}}, "failed")
-    failed["error"] = {"type": "/problems/invalid", "title": "Invalid", "status": 422, "code": "invalid",
-                       "detail": "model.layers.0.mlp.down_proj has 384 columns, not a multiple of group_size 100; use 96 or 128",
-                       "errors": [{"pointer": "/params/method/group_size", "detail": "must divide the columns of every layer"}]}
+        world.add_run("quantize", {"checkpoint": checkpoint, "method": {"name": "gptq", "bits": 2, "group_size": 128}},
+                      "queued")
+    failed = world.add_run("quantize",
+                           {"checkpoint": "c3", "method": {"name": "gptq", "bits": 3, "group_size": 96}}, "failed")
+    failed["error"] = {
+        "type": "/problems/invalid", "title": "Invalid", "status": 422, "code": "invalid",
+        "detail": "model.layers.0.mlp.down_proj has 384 columns, not a multiple of group_size 100; use 96 or 128",
+        "errors": [{"pointer": "/params/method/group_size", "detail": "must divide the columns of every layer"}]}
     return running, quantizing, failed
 
 
@@ -234,14 +265,16 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
     def answer(self, status, body, content_type="application/json", more=()):
         payload = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
-        for name, value in (("Content-Type", content_type), ("Content-Length", len(payload)), ("Content-Security-Policy", POLICY),
-                            ("X-Content-Type-Options", "nosniff"), ("Cache-Control", "no-cache"), *more):
+        for name, value in (("Content-Type", content_type), ("Content-Length", len(payload)),
+                            ("Content-Security-Policy", POLICY), ("X-Content-Type-Options", "nosniff"),
+                            ("Cache-Control", "no-cache"), *more):
             self.send_header(name, str(value))
         self.end_headers()
         self.wfile.write(payload)
 
     def problem(self, status, title, detail):
-        self.answer(status, {"type": "about:blank", "title": title, "status": status, "detail": detail, "instance": self.path}, "application/problem+json")
+        self.answer(status, {"type": "about:blank", "title": title, "status": status, "detail": detail,
+                             "instance": self.path}, "application/problem+json")
 
     def do_GET(self):
         url = urllib.parse.urlsplit(self.path)
@@ -312,7 +345,8 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
         if parts:
             return next((item for item in self.world.checkpoints if item["id"] == parts[0]), None)
         names = fields.get("trajectory")
-        return self.page("checkpoints", [item for item in self.world.checkpoints if not names or item["trajectory"] in names], fields)
+        return self.page("checkpoints",
+                         [item for item in self.world.checkpoints if not names or item["trajectory"] in names], fields)
 
     def get_metrics(self, parts, fields):
         return None if parts else stand_in_metrics.document()
@@ -327,8 +361,10 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
         if parts:
             return next((self.visible(run) for run in self.world.runs if run["id"] == parts[0]), None)
         state, kind, names, checkpoint = (fields.get(name) for name in ("state", "kind", "trajectory", "checkpoint"))
-        chosen = [self.visible(run) for run in self.world.runs if (not state or run["state"] in state) and (not kind or run["kind"] in kind)
-                  and (not names or self.world.belongs(run, names[0])) and ("sweep" not in fields or run["sweep"] in fields["sweep"]) and (not checkpoint or run["params"].get("checkpoint") in checkpoint)]
+        chosen = [self.visible(run) for run in self.world.runs if (not state or run["state"] in state)
+                  and (not kind or run["kind"] in kind) and (not names or self.world.belongs(run, names[0]))
+                  and ("sweep" not in fields or run["sweep"] in fields["sweep"])
+                  and (not checkpoint or run["params"].get("checkpoint") in checkpoint)]
         return self.page("runs", chosen, fields)
 
     def post_runs(self, parts, fields):
@@ -360,8 +396,9 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
         lines = ["trajectory,label,method,bits,dataset,x,y,low,high,checkpoint,run"]
         for entry in found["series"]:
             for point in entry["points"]:
-                lines.append(",".join(str(value) for value in (entry["trajectory"], entry["label"], entry["method"], entry["bits"], entry["dataset"],
-                             point["x"], point["y"], point["low"], point["high"], point["checkpoint"], point["run"])))
+                lines.append(",".join(str(value) for value in (
+                    entry["trajectory"], entry["label"], entry["method"], entry["bits"], entry["dataset"],
+                    point["x"], point["y"], point["low"], point["high"], point["checkpoint"], point["run"])))
         return "\r\n".join([*lines, ""]).encode()
 
     def events(self, identity):

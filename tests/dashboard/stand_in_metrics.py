@@ -1,5 +1,5 @@
-"""The stand-in's GET /v1/metrics: a part of what the server tells, and a metric and a figure that no code of the dashboard knows
-(`made_up`): a new one must need no JavaScript. Standard library only."""
+"""The stand-in's GET /v1/metrics: a part of what the server tells, and a metric and a figure that no code of the
+dashboard knows (`made_up`): a new one must need no JavaScript. Standard library only."""
 
 
 def metric(name, label, axis=None, unit=None, better=None, form="number", kinds=("quantize",)):

@@ -6,24 +6,30 @@ from looks import DRAWN, check_looks, traces
 ADDRESS = "#/curves?trajectory=constant&x=step"
 CHANGES = "document.querySelector('section[aria-label=\"Change points\"]')"
 ADVICE = "document.querySelector('section.advice')"
-ROWS = "[...document.querySelectorAll('section.advice tbody tr')].map(row => [...row.children].map(cell => cell.innerText))"
+ROWS = ("[...document.querySelectorAll('section.advice tbody tr')].map(row => [...row.children]"
+        ".map(cell => cell.innerText))")
 
 
 def option(loss_fp, loss_q, behind, width=0.0, **act):
     delta = loss_q / loss_fp - 1
-    return {"decay": None, "average": None, "continue": None, **act, "tokens": 5_000_000, "measured": not width, "behind": behind,
-            "behind_interval": [behind - width, behind + width] if behind else [0, 0], "loss_fp": loss_fp, "loss_q": loss_q, "delta": delta,
-            **{f"{name}_interval": [value - width / 2, value + width / 2] for name, value in (("loss_fp", loss_fp), ("loss_q", loss_q), ("delta", delta))}}
+    return {"decay": None, "average": None, "continue": None, **act, "tokens": 5_000_000, "measured": not width,
+            "behind": behind, "behind_interval": [behind - width, behind + width] if behind else [0, 0],
+            "loss_fp": loss_fp, "loss_q": loss_q, "delta": delta,
+            **{f"{name}_interval": [value - width / 2, value + width / 2]
+               for name, value in (("loss_fp", loss_fp), ("loss_q", loss_q), ("delta", delta))}}
 
 
 @pytest.fixture
 def planned(world):
     run = world.add_run("plan", {"trajectory": "constant", "budget": 1_000_000}, "succeeded")
-    options = [option(2.31, 2.42, 0.06, 0.04, decay=2_000_000), option(2.30, 2.36, 0.0, average=5), option(2.38, 2.47, 0.11, 0.02, **{"continue": 2_000_000})]
-    points = [{"decay": None, "average": None, "continue": None, "checkpoint": "c7", "tokens": 4_000_000, "loss_fp": 2.4, "loss_q": 2.5, "delta": 0.0417}]
-    run["result"] = {"checkpoint": "c7", "tokens": 4_000_000, "method": "gptq 3-bit g128", "options": options, "recommended": 1, "points": points,
-                     "reason": "the average of the last 5 checkpoints has the lowest quantized loss, 2.3600", "trained_tokens": 990_000,
-                     "recipe_id": "a" * 16, "protocol_id": "b" * 16, "calibration_id": None}
+    options = [option(2.31, 2.42, 0.06, 0.04, decay=2_000_000), option(2.30, 2.36, 0.0, average=5),
+               option(2.38, 2.47, 0.11, 0.02, **{"continue": 2_000_000})]
+    points = [{"decay": None, "average": None, "continue": None, "checkpoint": "c7", "tokens": 4_000_000,
+               "loss_fp": 2.4, "loss_q": 2.5, "delta": 0.0417}]
+    run["result"] = {"checkpoint": "c7", "tokens": 4_000_000, "method": "gptq 3-bit g128",
+                     "options": options, "recommended": 1, "points": points,
+                     "reason": "the average of the last 5 checkpoints has the lowest quantized loss, 2.3600",
+                     "trained_tokens": 990_000, "recipe_id": "a" * 16, "protocol_id": "b" * 16, "calibration_id": None}
     return run
 
 
@@ -52,16 +58,20 @@ def test_no_change_and_no_test_are_told_apart(world, visit):
     assert page.run(f"{CHANGES} === null")
     page = visit("#/curves?trajectory=constant&x=learning_rate")
     page.wait(DRAWN)
-    assert page.run(f"{CHANGES} === null") and not any("changepoints" in path and "learning_rate" in path for _, path in world.requests)
+    assert page.run(f"{CHANGES} === null") and not any("changepoints" in path and "learning_rate" in path
+                                                       for _, path in world.requests)
 
 
 def test_the_newest_plan_is_a_table_with_its_recommendation(world, planned, visit):
     page = visit(ADDRESS)
     page.wait(DRAWN)
-    assert "The average of the last 5 checkpoints has the lowest quantized loss, 2.3600." in page.run(f"{ADVICE}.innerText")
+    assert ("The average of the last 5 checkpoints has the lowest "
+            "quantized loss, 2.3600." in page.run(f"{ADVICE}.innerText"))
     rows = page.run(ROWS)
-    assert [row[0] for row in rows] == ["decay over 2M tokens", "average of the last 5 checkpoints recommended", "go on for 2M tokens"]
-    assert "2.4000 to 2.4400" in rows[0][3] and "measured" in rows[1][3] and rows[1][5] == "lowest" and "0.0200 to 0.1000" in rows[0][5]
+    assert [row[0] for row in rows] == ["decay over 2M tokens", "average of the last 5 checkpoints recommended",
+                                        "go on for 2M tokens"]
+    assert ("2.4000 to 2.4400" in rows[0][3] and "measured" in rows[1][3] and rows[1][5] == "lowest"
+            and "0.0200 to 0.1000" in rows[0][5])
     planned["result"].update(recommended=None, reason="the options cannot be told apart: they are alike")
     page = visit(ADDRESS)
     page.wait(DRAWN)

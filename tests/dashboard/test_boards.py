@@ -15,7 +15,8 @@ def world():
 
 
 def rows(page):
-    return page.run("[...document.querySelectorAll('main tbody tr')].map(row => [...row.cells].map(cell => cell.innerText.trim()))")
+    return page.run("[...document.querySelectorAll('main tbody tr')].map(row => [...row.cells]"
+                    ".map(cell => cell.innerText.trim()))")
 
 
 def test_sweeps_are_listed_with_their_grid_and_state(world, visit):
@@ -46,7 +47,8 @@ def test_a_sweep_shows_its_runs_and_is_cancelled(world, visit):
 def test_data_sets_and_recipes(visit):
     page = visit("#/data")
     text = page.run("document.querySelector('main').innerText")
-    for expected in ("perl-manual-validation", "/data/perl-manual.txt", "by tokenizer", "gptq-w4a16", "gptq 4-bit g128"):
+    for expected in ("perl-manual-validation", "/data/perl-manual.txt", "by tokenizer", "gptq-w4a16",
+                     "gptq 4-bit g128"):
         assert expected in text
     check_looks(page, "data")
 
@@ -54,9 +56,11 @@ def test_data_sets_and_recipes(visit):
 def test_workers_queue_and_disk(world, visit):
     page = visit("#/system")
     text = page.run("document.querySelector('main').innerText")
-    for expected in ("gpu-7, process 4711", "cpu: 0 of 1 busy", "the oldest since 75 s", "Free disk\n500 GiB", "Free memory for a run\n1 GiB"):
+    for expected in ("gpu-7, process 4711", "cpu: 0 of 1 busy", "the oldest since 75 s", "Free disk\n500 GiB",
+                     "Free memory for a run\n1 GiB"):
         assert expected in text, expected
-    assert not any(run["state"] == "queued" and run["kind"] == "quantize" and run["params"].get("evaluation") for run in world.runs[24:])  # a dry run makes none
+    assert not any(run["state"] == "queued" and run["kind"] == "quantize" and run["params"].get("evaluation")
+                   for run in world.runs[24:])  # a dry run makes none
     world.workers.clear()
     page.wait("document.querySelector('main').innerText.includes('No worker was seen')")
     check_looks(page, "system")
@@ -71,5 +75,6 @@ def test_runs_say_what_they_found(world, visit):
     line["result"] = {"alphas": [0, 0.5, 1], "losses": [2.5, 2.75, 2.25]}
     page = visit("#/runs?state=succeeded")
     found = [row[2] for row in rows(page)]
-    assert found[:3] == ["barrier 0.25 nats over 3 points; 7.3 s", "2 averages made; 7.3 s", "Loss (nats) 2.5000; 7.3 s"]
+    assert found[:3] == ["barrier 0.25 nats over 3 points; 7.3 s", "2 averages made; 7.3 s",
+                         "Loss (nats) 2.5000; 7.3 s"]
     assert all(text.startswith("ΔQL ") and "bits per weight" in text.lower() for text in found[3:])

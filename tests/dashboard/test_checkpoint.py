@@ -21,10 +21,13 @@ def world():
 
 def point(page, checkpoint):
     """The middle of the drawn point of a checkpoint on the first curve that has it."""
-    return page.wait(f"""(() => {{ const plot = document.querySelector('#plot'), traces = plot.data.filter(trace => trace.meta.kind === 'curve');
+    return page.wait(f"""(() => {{
+      const plot = document.querySelector('#plot'), traces = plot.data.filter(trace => trace.meta.kind === 'curve');
       const trace = traces.find(one => one.customdata.includes({json.dumps(checkpoint)})); if (!trace) return null;
-      const place = trace.customdata.indexOf({json.dumps(checkpoint)}), {{xaxis, yaxis}} = plot._fullLayout, box = plot.getBoundingClientRect();
-      return [box.left + xaxis._offset + xaxis.d2p(trace.x[place]), box.top + yaxis._offset + yaxis.d2p(trace.y[place])]; }})()""")
+      const place = trace.customdata.indexOf({json.dumps(checkpoint)});
+      const {{xaxis, yaxis}} = plot._fullLayout, box = plot.getBoundingClientRect();
+      return [box.left + xaxis._offset + xaxis.d2p(trace.x[place]),
+              box.top + yaxis._offset + yaxis.d2p(trace.y[place])]; }})()""")
 
 
 def press(page, x, y):
@@ -44,7 +47,8 @@ def test_a_click_on_a_point_leads_to_its_checkpoint(visit):
 
 
 def test_which_is_worst_why_and_what_to_do_takes_three_clicks(world, visit):
-    """From the first page, and no command: counted and timed. The clicks are the links and the button that a reader sees."""
+    """From the first page, and no command: counted and timed.
+    The clicks are the links and the button that a reader sees."""
     page = visit()
     began, clicks = time.monotonic(), 0
 
@@ -62,7 +66,8 @@ def test_which_is_worst_why_and_what_to_do_takes_three_clicks(world, visit):
     page.wait("document.querySelector('#send-attribution') !== null")
     seconds = time.monotonic() - began
     assert clicks <= 3 and seconds < 20, (clicks, seconds)
-    assert "worst" in worst.lower() and "ΔQL is" in words and "the worst of 2 checkpoints" in words and "The learning rate" in words
+    assert ("worst" in worst.lower() and "ΔQL is" in words and "the worst of 2 checkpoints" in words
+            and "The learning rate" in words)
     assert "Largest relative errors: model.layers." in words
     print(f"{clicks} clicks, {seconds:.1f} s")
 
@@ -70,8 +75,10 @@ def test_which_is_worst_why_and_what_to_do_takes_three_clicks(world, visit):
 def test_reasons_and_advice_have_numbers_behind_them(world, visit):
     page = visit("#/checkpoints/c7")
     words = page.wait(WHY)
-    run = next(run for run in world.runs if run["params"].get("checkpoint") == "c7" and run["params"]["method"]["bits"] == 3)
-    assert f"ΔQL is {100 * run['result']['delta']:.2f} %" in words and "gptq 3-bit g128" in words and "the worst of 8 checkpoints" in words
+    run = next(run for run in world.runs
+               if run["params"].get("checkpoint") == "c7" and run["params"]["method"]["bits"] == 3)
+    assert (f"ΔQL is {100 * run['result']['delta']:.2f} %" in words and "gptq 3-bit g128" in words
+            and "the worst of 8 checkpoints" in words)
     assert "perl-manual-validation, 192 sequences of 128 tokens" in words and "Since step-1708 it changed by +" in words
     assert "95 % paired" in words and "The learning rate stayed at 0.004" in words
     advice = page.run("document.querySelector('section[aria-label=\"What to do\"]').innerText")
@@ -81,22 +88,27 @@ def test_reasons_and_advice_have_numbers_behind_them(world, visit):
 def test_every_number_stands_with_its_protocol_and_beside_its_neighbours(world, visit):
     page = visit("#/checkpoints/c2")
     page.wait(WHY)
-    rows = page.run("[...document.querySelectorAll('table.measured tbody tr')].map(row => [...row.cells].map(cell => cell.innerText.trim()))")
+    rows = page.run("[...document.querySelectorAll('table.measured tbody tr')].map(row => [...row.cells]"
+                    ".map(cell => cell.innerText.trim()))")
     assert len(rows) == 12 and {row[3] for row in rows} == {"gptq 3-bit g128", "gptq 4-bit g128"}
     assert {row[4] for row in rows} == {"perl-manual-validation, 192 sequences of 128 tokens"}
     assert {row[5] for row in rows} == {"perl-manual, 64 sequences of 128 tokens"}
     delta = next(row for row in rows if row[0] == "ΔQL" and "3-bit" in row[3])
     assert " to " in delta[2] and "%" in delta[1]
-    beside = page.run("[...document.querySelectorAll('table.beside tbody tr')].map(row => [...row.cells].map(cell => cell.innerText.trim()))")
-    before, own, after = (next(run["result"]["delta"] for run in world.runs if run["params"].get("checkpoint") == name and run["params"]["method"]["bits"] == 3)
+    beside = page.run("[...document.querySelectorAll('table.beside tbody tr')].map(row => [...row.cells]"
+                      ".map(cell => cell.innerText.trim()))")
+    before, own, after = (next(run["result"]["delta"] for run in world.runs
+                               if run["params"].get("checkpoint") == name and run["params"]["method"]["bits"] == 3)
                           for name in ("c1", "c2", "c3"))  # fmt: skip
     row = next(row for row in beside if row[0].startswith("ΔQL") and "3-bit" in row[0])
-    assert [float(text.split()[0]) for text in row[1:4]] == pytest.approx([100 * value for value in (before, own, after)], rel=6e-3)
+    assert [float(text.split()[0]) for text in row[1:4]] == pytest.approx(
+        [100 * value for value in (before, own, after)], rel=6e-3)
     assert float(row[4]) == pytest.approx(100 * (own / before - 1), rel=6e-3) and " to " in row[5]
     assert "Kurtosis" in page.run("document.querySelector('section[aria-label=Weights]').innerText")
     page.run("document.querySelector('#tensors').open = true")
     page.wait("document.querySelectorAll('#tensors tbody tr').length === 24")
-    assert "curl" in page.run("[...document.querySelectorAll('details .command code')].map(node => node.textContent).join('')")
+    assert "curl" in page.run("[...document.querySelectorAll('details .command code')]"
+                              ".map(node => node.textContent).join('')")
 
 
 def test_attributions_of_neighbours_are_compared_by_layer(world, visit):
@@ -116,8 +128,10 @@ def test_attributions_of_neighbours_are_compared_by_layer(world, visit):
 def test_a_run_is_posted_with_the_defaults_left_to_the_server(world, visit):
     page = visit("#/checkpoints/c3")
     page.click("#quantize-this")
-    page.run("(node => { node.value = 'awq'; node.dispatchEvent(new Event('input', {bubbles: true})); })(document.querySelector('#form-method-name'))")
-    page.run("(node => { node.value = ''; node.dispatchEvent(new Event('input', {bubbles: true})); })(document.querySelector('#form-method-group_size'))")
+    page.run("(node => { node.value = 'awq'; node.dispatchEvent(new Event('input', {bubbles: true})); "
+             "})(document.querySelector('#form-method-name'))")
+    page.run("(node => { node.value = ''; node.dispatchEvent(new Event('input', {bubbles: true})); "
+             "})(document.querySelector('#form-method-group_size'))")
     page.click("#plan-quantize")
     page.wait("document.querySelector('.run-form')?.innerText.includes('88 MiB of memory')")
     page.click("#send-quantize")
@@ -125,8 +139,10 @@ def test_a_run_is_posted_with_the_defaults_left_to_the_server(world, visit):
     params = world.posted[-1]["params"]
     assert params["checkpoint"] == "constant/step-976" and params["method"] == {"name": "awq", "bits": 3}
     assert params["evaluation"]["dataset"] == "perl-manual-validation" and params["evaluation"]["max_sequences"] == 192
-    assert json.loads(page.run("document.querySelector('.run-form .command code').textContent").split("-d '")[1].rstrip("'")) == world.posted[-1]
-    page.run("(node => { node.value = '2'; node.dispatchEvent(new Event('input', {bubbles: true})); })(document.querySelector('#form-method-bits'))")
+    assert json.loads(page.run("document.querySelector('.run-form .command code').textContent")
+                      .split("-d '")[1].rstrip("'")) == world.posted[-1]
+    page.run("(node => { node.value = '2'; node.dispatchEvent(new Event('input', {bubbles: true})); "
+             "})(document.querySelector('#form-method-bits'))")
     page.expected = ["422"]
     page.click("#send-quantize")
     page.wait("document.querySelector('.run-form .problem')?.innerText.includes('awq has no 2 bits')")
@@ -139,8 +155,11 @@ def test_two_checkpoints_are_pinned_and_compared_in_pairs(world, visit):
     page.wait("document.querySelector('#compare-pinned')?.innerText === 'Compare with step-976'")
     page.click("#compare-pinned")
     page.wait("location.hash === '#/compare?a=c3&b=c7' && document.querySelector('table.measured') !== null")
-    rows = page.run("[...document.querySelectorAll('table.measured tbody tr')].map(row => [...row.cells].map(cell => cell.innerText.trim()))")
-    a, b = (next(run["result"]["delta"] for run in world.runs if run["params"].get("checkpoint") == name and run["params"]["method"]["bits"] == 4) for name in ("c3", "c7"))
+    rows = page.run("[...document.querySelectorAll('table.measured tbody tr')].map(row => [...row.cells]"
+                    ".map(cell => cell.innerText.trim()))")
+    a, b = (next(run["result"]["delta"] for run in world.runs
+                 if run["params"].get("checkpoint") == name and run["params"]["method"]["bits"] == 4)
+            for name in ("c3", "c7"))
     row = next(row for row in rows if row[0] == "ΔQL" and "4-bit" in row[1])
     assert float(row[5].split()[0]) == pytest.approx(100 * (b - a), rel=6e-3) and " to " in row[5] and row[6] == "78"
     assert next(row for row in rows if row[0] == "Bits per weight")[5] == "not paired"

@@ -1,5 +1,5 @@
-"""The dashboard in a real browser, against a stand-in of the HTTP interface (stand_in.py). DELTAQ_SCREENSHOTS=DIR keeps a picture of every
-page, light and dark, wide and narrow."""
+"""The dashboard in a real browser, against a stand-in of the HTTP interface (stand_in.py). DELTAQ_SCREENSHOTS=DIR keeps
+a picture of every page, light and dark, wide and narrow."""
 
 import json
 import shutil
@@ -16,10 +16,11 @@ MODULES = sorted((ROOT / "static").glob("*.js"))
 
 
 def axis(page, name):
-    return page.run(f"(({{type, title, domain}}) => ({{type, title: title && title.text, domain}}))(document.querySelector('#plot')._fullLayout.{name})")
+    return page.run(f"(({{type, title, domain}}) => ({{type, title: title "
+                    f"&& title.text, domain}}))(document.querySelector('#plot')._fullLayout.{name})")
 
 
-# --- The first page ---------------------------------------------------------------------------------------------------------------
+# --- The first page ---------------------------------------------------------------------------------------------------
 def test_trajectories_are_listed_with_their_size_and_newest_delta(visit):
     page = visit()
     rows = page.run("[...document.querySelectorAll('main table tbody tr')].map(row => row.innerText)")
@@ -40,7 +41,8 @@ def test_ticking_two_trajectories_leads_to_their_comparison_and_back(visit):
     assert page.run("new URLSearchParams(location.hash.split('?')[1]).getAll('trajectory').length") == 2
     page.wait(DRAWN)
     page.run("history.back()")
-    page.wait("location.hash === '#/' && document.querySelector('main h1')?.textContent === 'Trajectories' && document.querySelector('table.cards') !== null")
+    page.wait("location.hash === '#/' && document.querySelector('main h1')?.textContent === 'Trajectories' "
+              "&& document.querySelector('table.cards') !== null")
 
 
 def test_without_trajectories_the_page_says_how_to_begin(browser, visit):
@@ -60,25 +62,28 @@ def test_runs_in_progress_move_with_their_events_and_failures_say_why(world, vis
     assert "2,210 of 3,906 steps · 4 min to go" in page.run("document.querySelector('.live').innerText")
     assert "2 runs queued" in page.run("document.querySelector('.live').innerText")
     world.advance(running, done=3000, eta=99.0)
-    page.wait("[...document.querySelectorAll('.live progress')].some(bar => bar.value === 3000)", seconds=2)  # sooner than polling would
+    # sooner than polling would
+    page.wait("[...document.querySelectorAll('.live progress')].some(bar => bar.value === 3000)", seconds=2)
     assert "use 96 or 128" in page.run("document.querySelector('.problem').innerText")
 
 
 def test_events_that_cannot_be_had_are_replaced_by_polling(world, visit, monkeypatch):
     running, _, _ = stand_in.busy(world)
-    monkeypatch.setattr(stand_in.Handler, "events", lambda handler, identity: handler.problem(503, "Unavailable", "too many streams"))
+    monkeypatch.setattr(stand_in.Handler, "events",
+                        lambda handler, identity: handler.problem(503, "Unavailable", "too many streams"))
     page = visit(f"#/runs/{running['id']}")
     page.expected = ["503"]
     world.advance(running, done=3100, eta=90.0)
     page.wait("document.querySelector('progress')?.value === 3100")
 
 
-# --- Curves -----------------------------------------------------------------------------------------------------------------------
+# --- Curves -----------------------------------------------------------------------------------------------------------
 def test_curves_are_drawn_with_the_values_of_the_interface(world, visit):
     page = visit(THREE)
     page.wait(DRAWN)
     curves = traces(page, "curve")
-    assert len(curves) == 6 and len(traces(page, "band")) == 6 and len(traces(page, "loss")) == 3 and len(traces(page, "rate")) == 3
+    assert (len(curves) == 6 and len(traces(page, "band")) == 6 and len(traces(page, "loss")) == 3
+            and len(traces(page, "rate")) == 3)
     answer = world.curves(["constant", "decay-1M", "decay-3M"], "delta", "tokens")
     for curve, series in zip(curves, answer["series"]):
         assert curve["x"] == [point["x"] for point in series["points"]]
@@ -96,8 +101,10 @@ def test_panels_share_one_axis_and_say_their_units(visit):
     page = visit(THREE)
     page.wait(DRAWN)
     assert axis(page, "xaxis")["title"] == "tokens"
-    assert page.run("document.querySelector('#plot').layout.annotations.map(note => note.text)") == ["ΔQL (%)", "full-precision loss (nats)", "learning rate"]
-    left = page.run("[...document.querySelectorAll('#plot .plot')].map(panel => Math.round(panel.getBoundingClientRect().left / 8)).filter(Boolean).length")
+    assert page.run("document.querySelector('#plot').layout.annotations.map(note => note.text)") == [
+        "ΔQL (%)", "full-precision loss (nats)", "learning rate"]
+    left = page.run("[...document.querySelectorAll('#plot .plot')]"
+                    ".map(panel => Math.round(panel.getBoundingClientRect().left / 8)).filter(Boolean).length")
     assert left == 3
 
 
@@ -108,7 +115,8 @@ def test_axis_and_scale_choices_are_drawn_and_kept_in_the_address(visit):
     page.wait("document.querySelector('#plot')._fullLayout.xaxis.title.text === 'step'")
     assert traces(page, "curve")[0]["x"] == [index * stand_in.HALF // stand_in.STEP for index in range(1, 9)]
     page.run("document.querySelectorAll('button[data-value=log]').forEach(button => button.click())")
-    page.wait("document.querySelector('#plot')._fullLayout.yaxis.type === 'log' && document.querySelector('#plot')._fullLayout.xaxis.type === 'log'")
+    page.wait("document.querySelector('#plot')._fullLayout.yaxis.type === 'log' "
+              "&& document.querySelector('#plot')._fullLayout.xaxis.type === 'log'")
     assert page.run("location.hash").endswith("x=step&xscale=log&yscale=log")
     page.call("Page.reload")
     page.wait(DRAWN)
@@ -126,25 +134,31 @@ def test_another_measure_changes_axis_and_table(visit):
 
 
 def test_a_metric_that_no_code_knows_is_drawn_as_the_server_tells(world, visit):
-    """A new metric is a row of the server's: the list of measures, the axis, the table, the hover text, the tiles and the scatter take it from there."""
+    """A new metric is a row of the server's: the list of measures, the axis, the table, the hover text, the tiles and
+    the scatter take it from there."""
     run = next(run for run in world.runs if run["id"] == "r0")
     run["result"]["made_up"] = 1234.5678
     for place, checkpoint in enumerate(world.checkpoints):
-        world.points.append(("made_up", checkpoint, "gptq", 4, "gptq 4-bit g128", 0.5 + place, 0.25 + place, 1.0 + place, "r0"))
+        world.points.append(("made_up", checkpoint, "gptq", 4, "gptq 4-bit g128", 0.5 + place, 0.25 + place,
+                             1.0 + place, "r0"))
     page = visit("#/curves?trajectory=constant")
     page.wait(DRAWN)
-    assert "Made-up cost" in page.run("[...document.querySelector('select[aria-label=Measure]').options].map(option => option.text)")
-    page.run("(select => { select.value = 'made_up'; select.dispatchEvent(new Event('change')); })(document.querySelector('select[aria-label=Measure]'))")
+    assert "Made-up cost" in page.run("[...document.querySelector('select[aria-label=Measure]').options]"
+                                      ".map(option => option.text)")
+    page.run("(select => { select.value = 'made_up'; select.dispatchEvent(new Event('change')); "
+             "})(document.querySelector('select[aria-label=Measure]'))")
     page.wait("document.querySelector('#plot').layout.annotations[0].text === 'cost that was made up (apples)'")
     assert "Made-up cost (apples)" in page.run("document.querySelector('table.checkpoints thead').innerText")
     curve = traces(page, "curve")[0]
     assert curve["y"][:3] == [0.5, 1.5, 2.5] and "Made-up cost <b>1.5</b> (95 %: 1.25 to 2)" in curve["text"][1]
     page = visit("#/scatter?x=made_up")
-    page.wait("document.querySelector('#scatter-plot')?._fullLayout?.xaxis.title.text === 'cost that was made up (apples)'")
+    page.wait(
+        "document.querySelector('#scatter-plot')?._fullLayout?.xaxis.title.text === 'cost that was made up (apples)'")
     page = visit("#/runs/r0")
     page.wait("document.querySelector('.tiles') !== null")
     assert "Made-up cost (apples)\n1235" in page.run("document.querySelector('.tiles').innerText")
-    assert page.run("[...document.querySelectorAll('.tiles div')].find(tile => tile.innerText.startsWith('Made-up')).title") == "What made_up is; higher is better"
+    assert page.run("[...document.querySelectorAll('.tiles div')]"
+                    ".find(tile => tile.innerText.startsWith('Made-up')).title") == "What made_up is; higher is better"
 
 
 def test_legend_hides_and_shows_a_curve_with_its_band(visit):
@@ -160,12 +174,15 @@ def test_legend_hides_and_shows_a_curve_with_its_band(visit):
 def test_hover_tells_all_values_of_a_checkpoint(visit):
     page = visit("#/curves?trajectory=constant")
     page.wait(DRAWN)
-    place = page.wait("""(() => { const point = document.querySelectorAll('#plot .scatterlayer .trace.scatter .point')[3]?.getBoundingClientRect();
-                         return point && [point.left + point.width / 2, point.top + point.height / 2]; })()""")
+    place = page.wait("""(() => {
+      const node = document.querySelectorAll('#plot .scatterlayer .trace.scatter .point')[3];
+      const point = node?.getBoundingClientRect();
+      return point && [point.left + point.width / 2, point.top + point.height / 2]; })()""")
     page.move(place[0] - 30, place[1])
     page.move(*place)
     text = page.wait("[...document.querySelectorAll('#plot .hovertext text')].map(node => node.textContent).join(' ')")
-    for expected in ("step-976", "constant", "gptq 4-bit g128", "ΔQL 0.541 %", "95 %: 0.456 to 0.626 %", "2M tokens", "step 976", "full-precision loss 2.85", "learning rate 0.004"):
+    for expected in ("step-976", "constant", "gptq 4-bit g128", "ΔQL 0.541 %", "95 %: 0.456 to 0.626 %", "2M tokens",
+                     "step 976", "full-precision loss 2.85", "learning rate 0.004"):
         assert expected in text
 
 
@@ -184,7 +201,8 @@ def test_curves_grow_when_runs_finish(world, visit):
 
 def test_table_has_the_numbers_of_the_plot_and_sorts(world, visit):
     page = visit(THREE)
-    cells = "[...document.querySelectorAll('table.checkpoints tbody tr')].map(row => [...row.cells].map(cell => cell.innerText.trim()))"
+    cells = ("[...document.querySelectorAll('table.checkpoints tbody tr')].map(row => [...row.cells]"
+             ".map(cell => cell.innerText.trim()))")
     rows = page.run(cells)
     assert len(rows) == 12 and rows[0][:5] == ["step-244", "constant", "244", "500k", "0.004"]
     assert rows[7][6].split() == ["0.672", "0.572", "–", "0.773"]
@@ -228,23 +246,28 @@ def test_a_trajectory_without_measurements_says_what_to_do(world, visit):
 
 def test_without_plotly_the_table_still_stands(visit, monkeypatch):
     original = stand_in.Handler.do_GET
-    monkeypatch.setattr(stand_in.Handler, "do_GET", lambda handler: handler.problem(404, "Not found", "gone") if handler.path == "/plotly.js" else original(handler))
+    monkeypatch.setattr(
+        stand_in.Handler, "do_GET",
+        lambda handler: (handler.problem(404, "Not found", "gone") if handler.path == "/plotly.js"
+                         else original(handler)))
     page = visit("#/curves?trajectory=constant")
     page.expected = ["plotly.js"]
     assert "make static" in page.wait("document.querySelector('#plot .problem')?.innerText")
     assert page.run("document.querySelectorAll('table.checkpoints tbody tr').length") == 8
 
 
-# --- A run ------------------------------------------------------------------------------------------------------------------------
+# --- A run ------------------------------------------------------------------------------------------------------------
 def test_a_run_shows_result_layers_log_and_parameters(visit):
     page = visit("#/runs/r1")
     page.wait("document.querySelector('#layers-plot .main-svg') !== null")
     text = page.wait("document.querySelector('.log').innerText.length && document.querySelector('main').innerText")
-    for expected in ("constant/step-244", "gptq 3-bit g128", "3.35 %", "95 %: 2.93 to 3.77 %", "4.3177", "92.6 %", "model opened: 6 blocks", "method.damp_percent"):
+    for expected in ("constant/step-244", "gptq 3-bit g128", "3.35 %", "95 %: 2.93 to 3.77 %", "4.3177", "92.6 %",
+                     "model opened: 6 blocks", "method.damp_percent"):
         assert expected in text
     heat = page.run("(({type, x, y, z}) => ({type, x, y, z}))(document.querySelector('#layers-plot').data[0])")
     assert heat["type"] == "heatmap" and heat["x"] == list("012345") and len(heat["y"]) == 7 and len(heat["z"]) == 7
-    errors = page.run("[...document.querySelectorAll('table.layers tbody tr')].map(row => Number(row.cells[1].innerText))")
+    errors = page.run("[...document.querySelectorAll('table.layers tbody tr')]"
+                      ".map(row => Number(row.cells[1].innerText))")
     assert len(errors) == 42 and errors == sorted(errors, reverse=True)
     page.run("document.querySelector('table.layers .sort').click()")
     assert page.run("document.querySelector('table.layers tbody th').innerText") == "model.layers.0.mlp.down_proj"
@@ -254,12 +277,14 @@ def test_a_running_run_is_followed_to_its_end(world, visit):
     _, run, _ = stand_in.busy(world)
     page = visit(f"#/runs/{run['id']}")
     world.advance(run, done=5, eta=1.2, line="block 4 of 6: 1.2 s")
-    page.wait("document.querySelector('progress').value === 5 && document.querySelector('.log').innerText.includes('block 4 of 6')")
+    page.wait("document.querySelector('progress').value === 5 "
+              "&& document.querySelector('.log').innerText.includes('block 4 of 6')")
     page.wait("document.querySelector('.progress').innerText.includes('1.2 s to go')")
     with world.lock:
         run["result"] = {"delta": 0.21, "delta_interval": [0.2, 0.22], "loss_fp": 2.4, "loss_q": None, "layers": []}
         world.advance(run, state="succeeded")
-    page.wait("document.querySelector('.badge.succeeded') && document.querySelector('.tiles')?.innerText.includes('21.0 %')")
+    page.wait("document.querySelector('.badge.succeeded') "
+              "&& document.querySelector('.tiles')?.innerText.includes('21.0 %')")
     assert "not finite" in page.run("document.querySelector('.tiles').innerText")
     assert not page.run("document.querySelector('progress')")
 
@@ -280,7 +305,8 @@ def test_runs_are_filtered_by_address(world, visit):
     stand_in.busy(world)
     page = visit("#/runs?state=failed")
     assert page.run("document.querySelectorAll('tbody tr').length") == 1
-    page.run("(select => { select.value = 'running'; select.dispatchEvent(new Event('change')); })(document.querySelector('select[aria-label=State]'))")
+    page.run("(select => { select.value = 'running'; select.dispatchEvent(new Event('change')); "
+             "})(document.querySelector('select[aria-label=State]'))")
     page.wait("location.hash === '#/runs?state=running' && document.querySelectorAll('tbody tr').length === 2")
     page.run("history.back()")
     page.wait("location.hash === '#/runs?state=failed' && document.querySelectorAll('tbody tr').length === 1")
@@ -295,7 +321,7 @@ def test_older_runs_come_on_demand(world, visit):
     page.wait("document.querySelectorAll('tbody tr').length === 64 && !document.querySelector('#more')")
 
 
-# --- Names, tokens, errors ----------------------------------------------------------------------------------------------------------
+# --- Names, tokens, errors --------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("address", ["#/", "#/curves", "#/runs", "#/runs/hostile"])
 def test_hostile_names_stay_text(world, visit, address):
     world.add_trajectory(HOSTILE, [1e-3] * 2)
@@ -308,19 +334,25 @@ def test_hostile_names_stay_text(world, visit, address):
         metric, checkpoint, method, bits, label, *rest = world.points[point]
         if checkpoint in (first, second) and label:
             world.points[point] = (metric, checkpoint, method, bits, HOSTILE, *rest)
-    run = world.add_run(HOSTILE, {"checkpoint": first["id"], HOSTILE: HOSTILE, "method": {"name": HOSTILE}}, "failed", id="hostile")
-    run["error"] = {"title": HOSTILE, "status": 500, "detail": HOSTILE, "errors": [{"pointer": HOSTILE, "detail": HOSTILE}]}
-    run["result"] = {HOSTILE: HOSTILE, "layers": [{"name": HOSTILE, "rows": 1, "columns": 1, "proxy_error": 1, "relative_error": 1}]}
+    run = world.add_run(HOSTILE, {"checkpoint": first["id"], HOSTILE: HOSTILE, "method": {"name": HOSTILE}},
+                        "failed", id="hostile")
+    run["error"] = {"title": HOSTILE, "status": 500, "detail": HOSTILE,
+                    "errors": [{"pointer": HOSTILE, "detail": HOSTILE}]}
+    run["result"] = {HOSTILE: HOSTILE,
+                     "layers": [{"name": HOSTILE, "rows": 1, "columns": 1, "proxy_error": 1, "relative_error": 1}]}
     if address == "#/curves":
         address += "?trajectory=" + stand_in.urllib.parse.quote(HOSTILE)
     page = visit(address)
     if "curves" in address:
         page.wait(DRAWN)
-        place = page.wait("""(() => { const point = document.querySelectorAll('#plot .scatterlayer .trace.scatter .point')[0]?.getBoundingClientRect();
-                             return point && [point.left + point.width / 2, point.top + point.height / 2]; })()""")
+        place = page.wait("""(() => {
+          const node = document.querySelectorAll('#plot .scatterlayer .trace.scatter .point')[0];
+          const point = node?.getBoundingClientRect();
+          return point && [point.left + point.width / 2, point.top + point.height / 2]; })()""")
         page.move(place[0] - 9, place[1])
         page.move(*place)
-        assert HOSTILE in page.wait("[...document.querySelectorAll('#plot .hovertext text')].map(node => node.textContent).join(' ')")
+        assert HOSTILE in page.wait("[...document.querySelectorAll('#plot .hovertext text')]"
+                                    ".map(node => node.textContent).join(' ')")
         page.click("#save-svg")
         xml.fromstring(page.downloaded(".svg").read_text())
     page.wait(f"document.querySelector('main').innerText.includes({json.dumps(HOSTILE)})")
@@ -351,7 +383,8 @@ def test_a_token_is_asked_for_once_and_kept_in_the_tab(world, visit):
 def test_what_is_not_there_is_said(visit, address):
     page = visit(address)
     page.expected = ["404"]
-    assert page.run("document.querySelector('main h1').innerText") in ("Not found", "No such page", "No trajectory chosen")
+    assert page.run("document.querySelector('main h1').innerText") in (
+        "Not found", "No such page", "No trajectory chosen")
 
 
 def test_a_server_that_is_away_is_said(visit):
@@ -362,9 +395,10 @@ def test_a_server_that_is_away_is_said(visit):
     page.wait("document.querySelector('.problem')?.innerText.includes('cannot be reached')")
 
 
-# --- How it looks -------------------------------------------------------------------------------------------------------------------
-PAGES = {"trajectories": "#/", "curve": "#/curves?trajectory=constant", "curves": THREE + "&yscale=log", "by-rate": THREE + "&x=learning_rate", "runs": "#/runs", "run": "#/runs/r1",
-         "running": "#/runs/r24", "failed": "#/runs/r28", "missing": "#/runs/none"}
+# --- How it looks -----------------------------------------------------------------------------------------------------
+PAGES = {"trajectories": "#/", "curve": "#/curves?trajectory=constant", "curves": THREE + "&yscale=log",
+         "by-rate": THREE + "&x=learning_rate", "runs": "#/runs", "run": "#/runs/r1", "running": "#/runs/r24",
+         "failed": "#/runs/r28", "missing": "#/runs/none"}
 
 
 @pytest.mark.parametrize("name", PAGES)
@@ -385,7 +419,8 @@ def test_the_colour_scheme_button_overrules_the_system_and_recolours_the_figure(
     page.wait(DRAWN)
     light = traces(page, "curve")[0]["line"]["color"]
     page.click("#theme")
-    page.wait(f"document.querySelector('#plot').data.some(trace => trace.line.color && trace.line.color !== '{light}' && trace.meta.kind === 'curve')")
+    page.wait(f"document.querySelector('#plot').data.some(trace => trace.line.color && trace.line.color !== '{light}' "
+              "&& trace.meta.kind === 'curve')")
     assert page.run("document.querySelector('#plot').layout.paper_bgcolor") != "#ffffff"
     page.call("Page.reload")
     page.wait(DRAWN)
@@ -398,13 +433,15 @@ def test_everything_is_reached_with_the_tab_key(world, visit):
     seen = set()
     for _ in range(80):
         page.key("Tab")
-        seen.add(page.run("(node => node.id || node.dataset.value || node.className || node.tagName)(document.activeElement)"))
+        seen.add(page.run("(node => node.id || node.dataset.value || node.className "
+                          "|| node.tagName)(document.activeElement)"))
     for expected in ("skip", "brand", "theme", "tokens", "log", "save-png", "save-csv", "key", "scroll", "sort-"):
         assert any(found.startswith(expected) for found in seen), expected
-    assert page.run("[...document.querySelectorAll('button, a, input, select')].filter(node => !(node.innerText || node.ariaLabel || node.getAttribute('aria-label') || node.id)).length") == 0
+    assert page.run("[...document.querySelectorAll('button, a, input, select')].filter(node => !(node.innerText "
+                    "|| node.ariaLabel || node.getAttribute('aria-label') || node.id)).length") == 0
 
 
-# --- The source ---------------------------------------------------------------------------------------------------------------------
+# --- The source -------------------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("module", MODULES, ids=lambda path: path.name)
 def test_modules_parse(module, tmp_path):
     if not shutil.which("node"):
@@ -418,7 +455,8 @@ def test_modules_parse(module, tmp_path):
 def test_nothing_is_written_as_markup_or_from_elsewhere():
     for module in MODULES:
         text = module.read_text()
-        for banned in ("innerHTML =", "outerHTML =", "insertAdjacentHTML", "document.write", "eval(", "new Function", "https://"):
+        for banned in ("innerHTML =", "outerHTML =", "insertAdjacentHTML", "document.write", "eval(",
+                       "new Function", "https://"):
             assert banned not in text, f"{module.name}: {banned}"
         assert len(text.splitlines()) <= 400
     page = (ROOT / "static" / "index.html").read_text()

@@ -1,5 +1,5 @@
-"""The dashboard's curvature panels, scatter page, and the pages of runs of sharpness, average, interpolate and landscape, against the
-stand-in. DELTAQ_SCREENSHOTS=DIR keeps pictures, as for test_dashboard.py."""
+"""The dashboard's curvature panels, scatter page, and the pages of runs of sharpness, average, interpolate and
+landscape, against the stand-in. DELTAQ_SCREENSHOTS=DIR keeps pictures, as for test_dashboard.py."""
 
 import json
 import math
@@ -26,7 +26,8 @@ def figure(visit):
 
     def go(address, identity):
         page = visit(address)
-        page.wait(f"Boolean(document.querySelector('#{identity} .main-svg') && document.querySelector('#{identity}').data)")
+        page.wait(f"Boolean(document.querySelector('#{identity} .main-svg') "
+                  f"&& document.querySelector('#{identity}').data)")
         return page
 
     return go
@@ -34,22 +35,29 @@ def figure(visit):
 
 def data(page, identity, kind):
     """The traces of a kind, without what Plotly keeps in them as typed arrays or elements."""
-    return page.run(f"document.querySelector('#{identity}').data.filter(trace => trace.meta && trace.meta.kind === {json.dumps(kind)})"
-                    ".map(({x, y, z, text, name, line, marker, meta, customdata, error_y}) => JSON.parse(JSON.stringify({x, y, z, text, name, line, marker, meta, customdata, error_y})))")
+    return page.run(f"document.querySelector('#{identity}').data.filter(trace => trace.meta "
+                    f"&& trace.meta.kind === {json.dumps(kind)})"
+                    ".map(({x, y, z, text, name, line, marker, meta, customdata, error_y}) => "
+                    "JSON.parse(JSON.stringify({x, y, z, text, name, line, marker, meta, customdata, error_y})))")
 
 
-# --- Curves -----------------------------------------------------------------------------------------------------------------------
+# --- Curves -----------------------------------------------------------------------------------------------------------
 def test_measured_curvature_has_panels_between_loss_and_learning_rate(world, visit):
     page = visit(THREE)
     page.wait(DRAWN)
     assert page.run("document.querySelector('#plot').layout.annotations.map(note => note.text)") == [
-        "ΔQL (%)", "full-precision loss (nats)", "largest eigenvalue of the Hessian", "trace of the Hessian", "learning rate"]
+        "ΔQL (%)", "full-precision loss (nats)", "largest eigenvalue of the Hessian", "trace of the Hessian",
+        "learning rate"]
     top = traces(page, "largest_algebraic")
     answer = world.curves(["constant", "decay-1M", "decay-3M"], "largest_algebraic", "tokens")
     assert [trace["y"] for trace in top] == [[point["y"] for point in series["points"]] for series in answer["series"]]
-    assert {trace["yaxis"] for trace in top} == {"y3"} and {trace["yaxis"] for trace in traces(page, "trace")} == {"y4"} and {trace["yaxis"] for trace in traces(page, "rate")} == {"y5"}
-    assert data(page, "plot", "trace")[0]["error_y"]["array"][0] == pytest.approx(0.08 * traces(page, "trace")[0]["y"][0])
-    assert page.run("(({range}) => range)(document.querySelector('#plot')._fullLayout.xaxis2 ?? {})") is None  # one x axis
+    assert ({trace["yaxis"] for trace in top} == {"y3"}
+            and {trace["yaxis"] for trace in traces(page, "trace")} == {"y4"}
+            and {trace["yaxis"] for trace in traces(page, "rate")} == {"y5"})
+    assert data(page, "plot", "trace")[0]["error_y"]["array"][0] == pytest.approx(
+        0.08 * traces(page, "trace")[0]["y"][0])
+    # one x axis
+    assert page.run("(({range}) => range)(document.querySelector('#plot')._fullLayout.xaxis2 ?? {})") is None
 
 
 def test_averages_are_a_series_of_their_own_and_say_so(visit):
@@ -60,12 +68,14 @@ def test_averages_are_a_series_of_their_own_and_say_so(visit):
     assert any("average of 5 checkpoints" in text for text in traces(page, "curve")[2]["text"])
 
 
-# --- Scatter ----------------------------------------------------------------------------------------------------------------------
+# --- Scatter ----------------------------------------------------------------------------------------------------------
 def test_scatter_shows_points_by_trajectory_with_fit_and_correlation(world, figure):
     page = figure("#/scatter", "scatter-plot")
     points, fits = data(page, "scatter-plot", "points"), data(page, "scatter-plot", "fit")
-    assert sum(len(trace["x"]) for trace in points) == 32 and len({trace["marker"]["line"]["color"] for trace in points}) == 4
-    assert [fit["meta"]["label"] for fit in fits] == ["gptq 4-bit g128", "gptq 3-bit g128"] and fits[0]["line"]["dash"] == "solid" and fits[1]["line"]["dash"] == "dash"
+    assert (sum(len(trace["x"]) for trace in points) == 32
+            and len({trace["marker"]["line"]["color"] for trace in points}) == 4)
+    assert ([fit["meta"]["label"] for fit in fits] == ["gptq 4-bit g128", "gptq 3-bit g128"]
+            and fits[0]["line"]["dash"] == "solid" and fits[1]["line"]["dash"] == "dash")
     answer = stand_in_geometry.correlations(world, None, "largest_algebraic", "delta")
     pairs = [(point["x"], 100 * point["y"]) for point in answer["points"] if "3-bit" in point["label"]]
     x, y = stand_in_geometry.mean([a for a, _ in pairs]), stand_in_geometry.mean([b for _, b in pairs])
@@ -73,25 +83,33 @@ def test_scatter_shows_points_by_trajectory_with_fit_and_correlation(world, figu
     assert (fits[1]["y"][-1] - fits[1]["y"][0]) / (fits[1]["x"][-1] - fits[1]["x"][0]) == pytest.approx(slope)
     caption = page.run("document.querySelector('.caption').innerText")
     found = answer["series"][0]
-    assert f"gptq 3-bit g128: n = 16, Pearson {found['pearson']:.2f} (95 %: {found['interval'][0]:.2f} to {found['interval'][1]:.2f}), Spearman" in caption
-    assert f"within trajectories and token budgets {found['within']['pearson']:.2f} (95 %" in caption and "11 changes from checkpoint to checkpoint" in caption
+    assert (f"gptq 3-bit g128: n = 16, Pearson {found['pearson']:.2f} (95 %: "
+            f"{found['interval'][0]:.2f} to {found['interval'][1]:.2f}), Spearman" in caption)
+    assert (f"within trajectories and token budgets {found['within']['pearson']:.2f} (95 %" in caption
+            and "11 changes from checkpoint to checkpoint" in caption)
 
 
 def test_scatter_choices_are_drawn_and_kept_in_the_address(world, figure):
     page = figure("#/scatter?trajectory=constant", "scatter-plot")
     assert {trace["meta"]["trajectory"] for trace in data(page, "scatter-plot", "points")} == {"constant"}
     page.run("document.querySelectorAll('button[data-value=log]').forEach(button => button.click())")
-    page.wait("document.querySelector('#scatter-plot')._fullLayout.xaxis.type === 'log' && document.querySelector('#scatter-plot')._fullLayout.yaxis.type === 'log'")
+    page.wait("document.querySelector('#scatter-plot')._fullLayout.xaxis.type === 'log' "
+              "&& document.querySelector('#scatter-plot')._fullLayout.yaxis.type === 'log'")
     fit = data(page, "scatter-plot", "fit")[0]
     middle = len(fit["x"]) // 2
-    assert math.log(fit["y"][middle]) == pytest.approx((math.log(fit["y"][0]) + math.log(fit["y"][-1])) / 2)  # straight as drawn
-    page.run("(select => { select.value = 'gptq 4-bit g128'; select.dispatchEvent(new Event('change')); })(document.querySelector('select[aria-label=Quantizer]'))")
+    # straight as drawn
+    assert math.log(fit["y"][middle]) == pytest.approx((math.log(fit["y"][0]) + math.log(fit["y"][-1])) / 2)
+    page.run("(select => { select.value = 'gptq 4-bit g128'; select.dispatchEvent(new Event('change')); "
+             "})(document.querySelector('select[aria-label=Quantizer]'))")
     page.wait("document.querySelector('#scatter-plot').data.filter(trace => trace.meta.kind === 'fit').length === 1")
-    page.run("(select => { select.value = 'trace'; select.dispatchEvent(new Event('change')); })(document.querySelector('select[aria-label=x]'))")
+    page.run("(select => { select.value = 'trace'; select.dispatchEvent(new Event('change')); "
+             "})(document.querySelector('select[aria-label=x]'))")
     page.wait("document.querySelector('#scatter-plot')._fullLayout.xaxis.title.text === 'trace of the Hessian'")
-    assert page.run("location.hash") == "#/scatter?trajectory=constant&x=trace&xscale=log&yscale=log&label=gptq+4-bit+g128"
+    assert (page.run("location.hash")
+            == "#/scatter?trajectory=constant&x=trace&xscale=log&yscale=log&label=gptq+4-bit+g128")
     page.run("[...document.querySelectorAll('.legend .key')].find(key => key.innerText === 'decay-3M').click()")
-    page.wait("new Set(document.querySelector('#scatter-plot').data.map(trace => trace.meta.trajectory)).has('decay-3M')")
+    page.wait(
+        "new Set(document.querySelector('#scatter-plot').data.map(trace => trace.meta.trajectory)).has('decay-3M')")
 
 
 def test_scatter_without_pairs_says_where_they_come_from(world, figure):
@@ -100,7 +118,7 @@ def test_scatter_without_pairs_says_where_they_come_from(world, figure):
     assert "runs of the kind sharpness" in page.run("document.querySelector('.remark').innerText")
 
 
-# --- Runs -------------------------------------------------------------------------------------------------------------------------
+# --- Runs -------------------------------------------------------------------------------------------------------------
 def test_a_sharpness_run_shows_spectrum_and_the_terms_of_the_prediction(world, figure):
     page = figure("#/runs/sharpness-c7", "spectrum-plot")
     run = next(run for run in world.runs if run["id"] == "sharpness-c7")
@@ -111,10 +129,13 @@ def test_a_sharpness_run_shows_spectrum_and_the_terms_of_the_prediction(world, f
     page.wait("Boolean(document.querySelector('#terms-plot')?.data && document.querySelector('#blocks-plot')?.data)")
     heat = page.run("(({type, z}) => ({type, z}))(document.querySelector('#terms-plot').data[0])")
     first = run["result"]["by_layer"][0]
-    assert heat["type"] == "heatmap" and heat["z"][0][0] == pytest.approx(first["gradient_term"] + first["curvature_term"]) and len(heat["z"]) == 7
+    assert (heat["type"] == "heatmap"
+            and heat["z"][0][0] == pytest.approx(first["gradient_term"] + first["curvature_term"])
+            and len(heat["z"]) == 7)
     assert len(data(page, "blocks-plot", "curvature_term")[0]["y"]) == 6
     text = page.run("document.querySelector('main').innerText")
-    for expected in ("Top eigenvalue", "Predicted ΔQL", "± 69.7", "Smallest eigenvalue", "embeddings", "constant/step-1953"):
+    for expected in ("Top eigenvalue", "Predicted ΔQL", "± 69.7", "Smallest eigenvalue", "embeddings",
+                     "constant/step-1953"):
         assert expected in text
 
 
@@ -123,7 +144,8 @@ def test_estimators_that_were_not_asked_for_have_no_tiles(world, figure):
     run["result"].update(trace=None, trace_stderr=None, spectrum=None)
     page = figure("#/runs/sharpness-c7", "terms-plot")
     tiles = page.run("document.querySelector('.tiles').innerText")
-    assert "Trace" not in tiles and "not finite" not in tiles and page.run("document.querySelector('#spectrum-plot')") is None
+    assert ("Trace" not in tiles and "not finite" not in tiles
+            and page.run("document.querySelector('#spectrum-plot')") is None)
 
 
 def test_a_landscape_is_an_even_plane_with_the_path(world, figure):
@@ -131,8 +153,10 @@ def test_a_landscape_is_an_even_plane_with_the_path(world, figure):
     found = next(run for run in world.runs if run["id"] == "landscape")["result"]
     shape = "document.querySelector('#landscape-plot')._fullLayout"
     contour, path = data(page, "landscape-plot", "landscape")[0], data(page, "landscape-plot", "path")[0]
-    assert len(contour["z"]) == 15 and len(contour["z"][0]) == 20 and contour["z"][14][19] is None and [list(pair) for pair in zip(path["x"], path["y"])] == found["points"]
-    assert page.run(f"[{shape}.xaxis.title.text, {shape}.yaxis.title.text]") == ["direction 1 (61.3 % of variance)", "direction 2 (18.4 % of variance)"]
+    assert (len(contour["z"]) == 15 and len(contour["z"][0]) == 20 and contour["z"][14][19] is None
+            and [list(pair) for pair in zip(path["x"], path["y"])] == found["points"])
+    assert page.run(f"[{shape}.xaxis.title.text, {shape}.yaxis.title.text]") == [
+        "direction 1 (61.3 % of variance)", "direction 2 (18.4 % of variance)"]
     assert page.run(f"Math.abs({shape}.xaxis._m) / Math.abs({shape}.yaxis._m)") == pytest.approx(1, rel=0.01)
     page.wait("document.querySelector('#landscape-plot').data[1].text[0].includes('step-244')")
     page.click("button[data-value=deltas]")
@@ -143,9 +167,11 @@ def test_a_landscape_is_an_even_plane_with_the_path(world, figure):
 def test_a_line_shows_both_losses_and_their_damage(world, figure):
     page = figure("#/runs/line", "line-plot")
     found = next(run for run in world.runs if run["id"] == "line")["result"]
-    assert data(page, "line-plot", "losses")[0]["y"] == found["losses"] and data(page, "line-plot", "losses_q")[0]["y"] == found["losses_q"]
+    assert (data(page, "line-plot", "losses")[0]["y"] == found["losses"]
+            and data(page, "line-plot", "losses_q")[0]["y"] == found["losses_q"])
     assert data(page, "line-plot", "deltas")[0]["y"] == pytest.approx([100 * delta for delta in found["deltas"]])
-    page.wait("document.querySelector('#line-plot').layout.annotations.map(note => note.text).join() === 'step-976,step-1953'")
+    page.wait("document.querySelector('#line-plot').layout.annotations.map(note => note.text).join() "
+              "=== 'step-976,step-1953'")
     assert "constant/step-976 → constant/step-1953" in page.run("document.querySelector('h1').innerText")
     del found["losses_q"], found["deltas"], found["delta_intervals"]
     page.call("Page.reload")
@@ -172,12 +198,15 @@ def test_an_average_leads_to_what_it_made(world, visit):
     page.wait("document.querySelectorAll('ul.plain a').length === 4")
     assert page.run("document.querySelector('ul.plain a').innerText") == "constant-lawa5/step-1220"
     run = next(run for run in world.runs if run["id"] == "average")
-    run["result"].update(window=3, windows=[{"window": window, "loss": 2.4, "loss_q": 2.45, "delta": 0.02, "delta_interval": None} for window in (1, 3)])
+    run["result"].update(window=3,
+                         windows=[{"window": window, "loss": 2.4, "loss_q": 2.45, "delta": 0.02, "delta_interval": None}
+                                  for window in (1, 3)])
     page.call("Page.reload")
     page.wait("document.querySelector('main').innerText.includes('3 (best)')")
 
 
-@pytest.mark.parametrize("address, identity", [("#/scatter", "scatter-plot"), ("#/runs/landscape", "landscape-plot"), ("#/runs/line", "line-plot")])
+@pytest.mark.parametrize("address, identity", [("#/scatter", "scatter-plot"), ("#/runs/landscape", "landscape-plot"),
+                                               ("#/runs/line", "line-plot")])
 def test_hostile_names_stay_text(world, figure, address, identity):
     for checkpoint in world.checkpoints:
         checkpoint["name"] = HOSTILE
@@ -186,13 +215,16 @@ def test_hostile_names_stay_text(world, figure, address, identity):
     for checkpoint in world.checkpoints:
         checkpoint["trajectory"] += HOSTILE
     page = figure(address, identity)
-    page.wait(f"JSON.stringify([document.querySelector('#{identity}').data.map(trace => trace.text), document.querySelector('#{identity}').layout.annotations]).includes('&lt;img')")
-    assert page.run("document.querySelectorAll('main img, main script').length") == 0 and page.run("window.hurt") is None
+    page.wait(f"JSON.stringify([document.querySelector('#{identity}').data.map(trace => trace.text), "
+              f"document.querySelector('#{identity}').layout.annotations]).includes('&lt;img')")
+    assert (page.run("document.querySelectorAll('main img, main script').length") == 0
+            and page.run("window.hurt") is None)
 
 
-# --- How it looks -----------------------------------------------------------------------------------------------------------------
-PAGES = {"curvature": (THREE + "&trajectory=constant-lawa5", "plot"), "scatter": ("#/scatter", "scatter-plot"), "sharpness": ("#/runs/sharpness-c7", "terms-plot"),
-         "landscape": ("#/runs/landscape", "landscape-plot"), "line": ("#/runs/line", "line-plot"), "average": ("#/runs/average", None), "compare": ("#/runs/compare", None)}
+# --- How it looks -----------------------------------------------------------------------------------------------------
+PAGES = {"curvature": (THREE + "&trajectory=constant-lawa5", "plot"), "scatter": ("#/scatter", "scatter-plot"),
+         "sharpness": ("#/runs/sharpness-c7", "terms-plot"), "landscape": ("#/runs/landscape", "landscape-plot"),
+         "line": ("#/runs/line", "line-plot"), "average": ("#/runs/average", None), "compare": ("#/runs/compare", None)}
 
 
 @pytest.mark.parametrize("name", PAGES)

@@ -1,5 +1,5 @@
-"""A trajectory of 25,000 checkpoints at two widths: 50,000 points are drawn at once, zoomed and switched without waiting, and no extreme is
-lost, in the figure or in the table."""
+"""A trajectory of 25,000 checkpoints at two widths: 50,000 points are drawn at once, zoomed and switched without
+waiting, and no extreme is lost, in the figure or in the table."""
 
 import gzip
 import statistics
@@ -20,8 +20,10 @@ def large():
     for index in range(1, CHECKPOINTS + 1):
         checkpoint = world.add_checkpoint("long", index, 1e-3)
         for bits, scale in ((4, 0.004), (3, 0.03)):
-            delta = scale * (1 + index / CHECKPOINTS) * (1 + 0.05 * ((index * 7919) % 101) / 101) * (4 if index == SPIKE and bits == 4 else 1)
-            world.points.append(("delta", checkpoint, "gptq", bits, f"gptq {bits}-bit g128", delta, 0.9 * delta, 1.1 * delta, "r0"))
+            delta = scale * (1 + index / CHECKPOINTS) * (1 + 0.05 * ((index * 7919) % 101) / 101) * (
+                4 if index == SPIKE and bits == 4 else 1)
+            world.points.append(("delta", checkpoint, "gptq", bits, f"gptq {bits}-bit g128", delta, 0.9 * delta,
+                                 1.1 * delta, "r0"))
         world.points.append(("loss_fp", checkpoint, None, None, "", 3.0, None, None, "r0"))
     return world
 
@@ -70,16 +72,19 @@ def test_a_figure_of_many_points_draws_few_and_keeps_extremes(world, visit):
     before = busy(page)
     page.run("location.hash = '#/curves?trajectory=long'")
     clock = page.run("""new Promise(done => { const began = performance.now(); (function look() {
-      if (document.querySelector('#plot .scatterlayer .js-line')) done(performance.now() - began); else setTimeout(look, 5); })(); })""")
+      if (document.querySelector('#plot .scatterlayer .js-line')) done(performance.now() - began);
+      else setTimeout(look, 5); })(); })""")
     first = 1000 * (busy(page) - before)
     page.wait("document.querySelector('table.checkpoints') !== null", seconds=120)
     page.wait(DRAWN)
     curves, nodes = traces(page, "curve"), page.run("document.querySelectorAll('#plot *').length")
     assert all(len(curve["x"]) <= 1300 for curve in curves) and nodes < 3000
-    assert max(curves[0]["y"]) == pytest.approx(max(100 * row[5] for row in world.points if row[0] == "delta" and row[3] == 4))
+    assert max(curves[0]["y"]) == pytest.approx(max(100 * row[5] for row in world.points
+                                                    if row[0] == "delta" and row[3] == 4))
     toggle = steps(page, ["document.querySelector('.legend .key').click()"] * 6)
     zoom = steps(page, [f"Plotly.relayout('plot', {{'xaxis.range': [{low}e9, {low + 2}e9]}})" for low in range(1, 7)])
-    print(f"processor (clock): first figure {first:.0f} ms ({clock:.0f}), toggle {toggle[0]:.0f} ({toggle[1]:.0f}), zoom {zoom[0]:.0f} ({zoom[1]:.0f}), {nodes} nodes")
+    print(f"processor (clock): first figure {first:.0f} ms ({clock:.0f}), toggle {toggle[0]:.0f} ({toggle[1]:.0f}), "
+          f"zoom {zoom[0]:.0f} ({zoom[1]:.0f}), {nodes} nodes")
 
 
 def test_a_closer_look_has_all_points_and_the_table_knows_the_worst(world, visit):
@@ -90,8 +95,10 @@ def test_a_closer_look_has_all_points_and_the_table_knows_the_worst(world, visit
     page.wait("document.querySelector('#plot').data.find(trace => trace.meta.kind === 'curve').x.length < 900")
     near = traces(page, "curve")[0]["x"]
     assert len(near) == pytest.approx(2 * 2e8 / stand_in.HALF, abs=4)
-    page.run("[...document.querySelectorAll('table.checkpoints .sort')].find(button => button.innerText.includes('4-bit')).click()")
-    assert page.run("document.querySelector('table.checkpoints tbody th').innerText") == f"step-{SPIKE * stand_in.HALF // stand_in.STEP}"
+    page.run("[...document.querySelectorAll('table.checkpoints .sort')]"
+             ".find(button => button.innerText.includes('4-bit')).click()")
+    assert (page.run("document.querySelector('table.checkpoints tbody th').innerText")
+            == f"step-{SPIKE * stand_in.HALF // stand_in.STEP}")
     assert page.run("document.querySelectorAll('table.checkpoints tbody tr').length") == 200
     page.run("[...document.querySelectorAll('.more button')].find(button => button.innerText.includes('more')).click()")
     page.wait("document.querySelectorAll('table.checkpoints tbody tr').length === 1200")

@@ -14,7 +14,8 @@ def world():
     """The decays are continued from checkpoints of `constant`, as train runs say."""
     world = stand_in.demonstration()
     for name, parent in (("decay-1M", "c1"), ("decay-3M", "c5")):
-        world.add_run("train", {"trajectory": name, "from": parent, "dataset": "perl-manual", "tokens": 4_000_000}, "succeeded")
+        world.add_run("train", {"trajectory": name, "from": parent, "dataset": "perl-manual", "tokens": 4_000_000},
+                      "succeeded")
     return world
 
 
@@ -39,8 +40,10 @@ def test_where_the_rate_falls_and_where_branches_come_from(world, visit):
     page.wait(DRAWN)
     segments = traces(page, "branch")
     assert len(segments) == 4
-    curve = {name: next(trace for trace in traces(page, "curve") if trace["name"].startswith(name)) for name in ("constant", "decay-1M")}
-    assert segments[0]["x"] == [curve["constant"]["x"][1], curve["decay-1M"]["x"][0]] and segments[0]["y"] == [curve["constant"]["y"][1], curve["decay-1M"]["y"][0]]
+    curve = {name: next(trace for trace in traces(page, "curve") if trace["name"].startswith(name))
+             for name in ("constant", "decay-1M")}
+    assert (segments[0]["x"] == [curve["constant"]["x"][1], curve["decay-1M"]["x"][0]]
+            and segments[0]["y"] == [curve["constant"]["y"][1], curve["decay-1M"]["y"][0]])
     assert page.run("document.querySelector('#plot').layout.shapes.map(shape => shape.x0)") == [1_500_000, 3_500_000]
     assert "the learning rate begins to fall" in page.run("document.querySelector('.marks').innerText")
 
@@ -69,10 +72,13 @@ def test_curves_of_several_methods_and_evaluations_have_names_in_words(world, vi
     names = page.run("[...document.querySelectorAll('.legend .key')].map(key => key.innerText.trim())")
     assert len(names) == len(set(names)) == 4 and not any("f00d" in name for name in names)
     assert "gptq 4-bit g128, on perl-manual-validation, 8 sequences of 128 tokens" in names
-    looks = {json.dumps([curve["line"]["color"], curve["line"]["dash"], curve["marker"]["symbol"]]) for curve in traces(page, "curve")}
+    looks = {json.dumps([curve["line"]["color"], curve["line"]["dash"], curve["marker"]["symbol"]])
+             for curve in traces(page, "curve")}
     assert len(looks) == 4
-    assert len(set(page.run("[...document.querySelectorAll('.legend .key path')].map(path => path.getAttribute('d') + path.getAttribute('fill') + getComputedStyle(path).stroke)"))) >= 3
-    assert len(set(page.run("[...document.querySelectorAll('table.checkpoints thead th')].map(cell => cell.innerText)"))) == 9
+    assert len(set(page.run("[...document.querySelectorAll('.legend .key path')].map(path => path.getAttribute('d') + "
+                            "path.getAttribute('fill') + getComputedStyle(path).stroke)"))) >= 3
+    assert len(
+        set(page.run("[...document.querySelectorAll('table.checkpoints thead th')].map(cell => cell.innerText)"))) == 9
     check_looks(page, "methods")
 
 
@@ -87,7 +93,8 @@ def test_hidden_curves_zoom_and_order_are_in_the_address(world, visit):
     rows = page.run("document.querySelector('table.checkpoints tbody').innerText")
     again = visit(address)
     again.wait(DRAWN)
-    assert len(traces(again, "curve")) == 3 and range_of(again, "xaxis") == [1e6, 3e6] and range_of(again, "yaxis") == [1, 6]
+    assert (len(traces(again, "curve")) == 3 and range_of(again, "xaxis") == [1e6, 3e6]
+            and range_of(again, "yaxis") == [1, 6])
     assert again.run("document.querySelector('table.checkpoints tbody').innerText") == rows
     assert again.run("document.querySelectorAll('.legend .key[aria-pressed=false]').length") == 1
     assert again.run("location.hash") == address
@@ -105,7 +112,8 @@ def test_a_loss_says_who_measured_it(world, visit):
     assert page.run("document.querySelector('#plot').layout.annotations[1].text") == "validation loss (nats)"
     page = visit("#/curves?trajectory=trained&trajectory=constant")
     page.wait(DRAWN)
-    assert page.run("document.querySelector('#plot').layout.annotations[1].text") == "full-precision loss (nats) or validation loss (nats)"
+    assert (page.run("document.querySelector('#plot').layout.annotations[1].text")
+            == "full-precision loss (nats) or validation loss (nats)")
 
 
 def test_the_first_sweep_is_calibrated_on_other_data_than_it_is_measured_on(world, visit):
@@ -113,7 +121,8 @@ def test_the_first_sweep_is_calibrated_on_other_data_than_it_is_measured_on(worl
     page = visit("#/curves?trajectory=fresh")
     command = page.run("document.querySelector('.remark code').textContent")
     body = json.loads(command.split("-d '")[1].rstrip("'"))
-    assert body["base"]["calibration"]["dataset"] == "perl-manual" and body["base"]["evaluation"]["dataset"] == "perl-manual-validation"
+    assert (body["base"]["calibration"]["dataset"] == "perl-manual"
+            and body["base"]["evaluation"]["dataset"] == "perl-manual-validation")
     assert body["base"]["evaluation"]["sequence_length"] == 256
 
 

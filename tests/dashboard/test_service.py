@@ -26,9 +26,11 @@ def measured(service):
     """Three checkpoints of a trajectory with a hostile name, quantized at 3 and 4 bits; and a run that fails."""
     for index in range(3):
         directory = models.write_llama(service.files / str(index), seed=index)
-        service.checkpoint(directory, HOSTILE, f"step{index}", step=index, tokens=1000 * index, learning_rate=0.1 / (index + 1))
+        service.checkpoint(directory, HOSTILE, f"step{index}", step=index, tokens=1000 * index,
+                           learning_rate=0.1 / (index + 1))
     service.sequences("tokens", models.rows(8, 32))
-    body = {"name": "sweep", "kind": "quantize", "base": {"method": {"name": "rtn", "group_size": 32}, "evaluation": {"dataset": "tokens", "sequence_length": None}},
+    body = {"name": "sweep", "kind": "quantize", "base": {"method": {"name": "rtn", "group_size": 32},
+                                                          "evaluation": {"dataset": "tokens", "sequence_length": None}},
             "grid": {"checkpoint": {"trajectory": HOSTILE}, "method.bits": [3, 4]}}
     assert service.post("/v1/sweeps", body).status == 202
     for run in service.get("/v1/runs?sweep=sweep").json["items"]:
@@ -44,7 +46,8 @@ def test_first_page_curves_and_run(service, measured, visit):
     page.wait("location.hash.startsWith('#/curves')")
     page.wait(DRAWN)
     page.wait(CURVES % "'curve'" + ".length === 2")
-    answer = service.get(f"/v1/curves?trajectory={page.run('encodeURIComponent(' + json.dumps(HOSTILE) + ')')}&metric=delta&x=tokens").json
+    trajectory = page.run("encodeURIComponent(" + json.dumps(HOSTILE) + ")")
+    answer = service.get(f"/v1/curves?trajectory={trajectory}&metric=delta&x=tokens").json
     for curve, series in zip(traces(page, "curve"), sorted(answer["series"], key=lambda series: -series["bits"])):
         assert curve["x"] == [point["x"] for point in series["points"]]
         assert curve["y"] == pytest.approx([100 * point["y"] for point in series["points"]])
@@ -62,34 +65,43 @@ def test_first_page_curves_and_run(service, measured, visit):
 
 def test_a_checkpoint_says_why_and_is_quantized_and_compared(service, measured, visit):
     """The pages that the stand-in promises, on the real answers: neighbours, pairs, plans and posted runs."""
-    ids = {item["name"]: item["id"] for item in service.get("/v1/checkpoints?limit=1000").json["items"] if item["trajectory"] == HOSTILE}
+    ids = {item["name"]: item["id"] for item in service.get("/v1/checkpoints?limit=1000").json["items"]
+           if item["trajectory"] == HOSTILE}
     page = visit(f"#/checkpoints/{ids['step1']}", url=service.url)
     words = page.wait("document.querySelector('#why')?.innerText")
-    worst = max((run for run in measured if run["params"]["checkpoint"] == ids["step1"]), key=lambda run: run["result"]["delta"])
-    assert f"rtn {worst['params']['method']['bits']}-bit g32" in words and "of 3 checkpoints" in words and "Since step0 it changed by" in words
+    worst = max((run for run in measured if run["params"]["checkpoint"] == ids["step1"]),
+                key=lambda run: run["result"]["delta"])
+    assert (f"rtn {worst['params']['method']['bits']}-bit g32" in words and "of 3 checkpoints" in words
+            and "Since step0 it changed by" in words)
     assert "8 sequences" in words and "The learning rate fell from 0.1 to 0.05" in words and "95 % paired" in words
     assert page.run("document.querySelectorAll('table.beside tbody tr').length") >= 10
     page.run("document.querySelector('#tensors').open = true")
     page.wait("document.querySelectorAll('#tensors tbody tr').length > 10")
     page.click("#quantize-this")
-    page.run("(node => { node.value = '2'; node.dispatchEvent(new Event('input', {bubbles: true})); })(document.querySelector('#form-method-bits'))")
+    page.run("(node => { node.value = '2'; node.dispatchEvent(new Event('input', {bubbles: true})); "
+             "})(document.querySelector('#form-method-bits'))")
     page.click("#plan-quantize")
     page.wait("document.querySelector('.run-form')?.innerText.includes('of memory')")
     page.click("#send-quantize")
     page.wait("document.querySelector('#queued-run') !== null")
     run = service.wait(page.run("document.querySelector('#queued-run').getAttribute('href').split('/').pop()"))
-    assert run["state"] == "succeeded" and run["params"]["method"]["bits"] == 2 and run["params"]["checkpoint"] == ids["step1"]
+    assert (run["state"] == "succeeded" and run["params"]["method"]["bits"] == 2
+            and run["params"]["checkpoint"] == ids["step1"])
     page.run(f"location.hash = '#/compare?a={ids['step0']}&b={ids['step2']}'")
     page.wait("document.querySelector('table.measured') !== null")
-    pair = [next(run["id"] for run in measured if run["params"]["checkpoint"] == ids[name] and run["params"]["method"]["bits"] == 4) for name in ("step0", "step2")]
+    pair = [next(run["id"] for run in measured
+                 if run["params"]["checkpoint"] == ids[name] and run["params"]["method"]["bits"] == 4)
+            for name in ("step0", "step2")]
     found = service.get(f"/v1/compare?a={pair[0]}&b={pair[1]}").json["loss_q"]["difference"]
-    cells = page.run("[...document.querySelectorAll('table.measured tbody tr')].map(row => [...row.cells].map(cell => cell.innerText.trim()))")
+    cells = page.run("[...document.querySelectorAll('table.measured tbody tr')].map(row => [...row.cells]"
+                     ".map(cell => cell.innerText.trim()))")
     shown = next(row[5].split()[0] for row in cells if row[0].startswith("Quantized loss") and "4-bit" in row[1])
     assert float(shown.replace("−", "-")) == pytest.approx(found, abs=6e-5)
     assert page.run("window.hurt") is None
 
 
-@pytest.mark.parametrize("address, words", [("#/sweeps", "method.bits: 3, 4"), ("#/sweeps/sweep", "succeeded"), ("#/data", "tokens"), ("#/system", "cpu, "), ("#/frontier", "✓ yes")])
+@pytest.mark.parametrize("address, words", [("#/sweeps", "method.bits: 3, 4"), ("#/sweeps/sweep", "succeeded"),
+                                            ("#/data", "tokens"), ("#/system", "cpu, "), ("#/frontier", "✓ yes")])
 def test_boards_read_what_the_service_says(service, measured, visit, address, words):
     page = visit(address, url=service.url)
     page.wait(f"document.querySelector('main').innerText.includes({json.dumps(words)})")
@@ -97,7 +109,8 @@ def test_boards_read_what_the_service_says(service, measured, visit, address, wo
 
 
 def test_what_a_user_meets_first(service, measured, visit):
-    """No trajectory goes by its id, every kind can be asked for, and the header keeps its words apart on a telephone."""
+    """No trajectory goes by its id, every kind can be asked for,
+    and the header keeps its words apart on a telephone."""
     service.checkpoint(models.write_llama(service.files / "alone"), "alone", "only", step=1, tokens=10)
     assert service.run("health", checkpoint="alone/only")["state"] == "succeeded"
     page = visit("#/runs", url=service.url)
@@ -113,13 +126,16 @@ def test_what_a_user_meets_first(service, measured, visit):
 
 def test_training_is_followed_and_cancelled(service, visit):
     service.sequences("much", models.rows(64, 33))
-    body = {"kind": "train", "params": {"trajectory": "live", "model": models.LLAMA, "dataset": "much", "tokens": 40_000, "batch_sequences": 4, "sequence_length": 32,
-            "tokenizer": {"name": "bytes"}, "checkpoint_every": 1000, "schedule": {"name": "constant", "peak": 1e-3, "warmup": 1000}}}
+    body = {"kind": "train", "params": {"trajectory": "live", "model": models.LLAMA, "dataset": "much",
+                                        "tokens": 40_000, "batch_sequences": 4, "sequence_length": 32,
+                                        "tokenizer": {"name": "bytes"}, "checkpoint_every": 1000,
+                                        "schedule": {"name": "constant", "peak": 1e-3, "warmup": 1000}}}
     service.gate.hold("train", 20, "step")  # it has made a checkpoint
     answer = service.post("/v1/runs", body)
     assert answer.status == 202, answer.body
     page = visit(f"#/runs/{answer.json['id']}", url=service.url)
-    page.wait("document.querySelector('h1').innerText === 'Train live' && document.querySelector('.crumbs').innerText.endsWith('live')")
+    page.wait("document.querySelector('h1').innerText === 'Train live' "
+              "&& document.querySelector('.crumbs').innerText.endsWith('live')")
     page.wait("document.querySelector('.params').innerText.includes('trajectory\\nlive')")
     page.wait("document.querySelector('progress')?.value > 0")
     page.click("#cancel")
@@ -137,17 +153,20 @@ def test_missing_things_are_problems(service, visit):
 def test_tasks_show_accuracy_and_the_questions_that_flip(service, visit):
     question = {"sol1": "with fire", "sol2": "with ice"}
     path = service.files / "piqa.jsonl"
-    path.write_text("".join(json.dumps({"goal": f"{HOSTILE} {k}", "label": k % 2, **question}) + "\n" for k in range(12)))
+    path.write_text("".join(json.dumps({"goal": f"{HOSTILE} {k}", "label": k % 2, **question}) + "\n"
+                            for k in range(12)))
     for step in (1, 2):
         directory = models.write_llama(service.files / f"asked{step}", seed=step, max_position_embeddings=160)
         service.checkpoint(directory, "asked", f"step{step}", step=step)
     body = {"name": "asking", "kind": "tasks", "base": {"tasks": [{"name": "piqa", "path": str(path)}], "shots": 0},
-            "grid": {"checkpoint": {"trajectory": "asked"}, "method": [{"name": "rtn", "bits": bits, "group_size": 16} for bits in (2, 8)]}}
+            "grid": {"checkpoint": {"trajectory": "asked"},
+                     "method": [{"name": "rtn", "bits": bits, "group_size": 16} for bits in (2, 8)]}}
     assert service.post("/v1/sweeps", body).status == 202
     runs = [service.wait(run["id"]) for run in service.get("/v1/runs?sweep=asking").json["items"]]
     assert {run["state"] for run in runs} == {"succeeded"}
     page = visit("#/flips?trajectory=asked", url=service.url, ready=DRAWN_ACCURACY)
-    assert page.run("[...document.querySelectorAll('[aria-label=Method] option')].map(option => option.value)") == ["rtn 2-bit g16", "rtn 8-bit g16"]
+    assert page.run("[...document.querySelectorAll('[aria-label=Method] option')].map(option => option.value)") == [
+        "rtn 2-bit g16", "rtn 8-bit g16"]
     for label in ("rtn 2-bit g16", "rtn 8-bit g16"):
         page.run(f"location.hash = '#/flips?trajectory=asked&label={label}'")
         page.wait(f"document.querySelector('[aria-label=Method]')?.value === {json.dumps(label)}")
@@ -155,10 +174,12 @@ def test_tasks_show_accuracy_and_the_questions_that_flip(service, visit):
         flips = service.get(f"/v1/flips?trajectory=asked&label={label.replace(' ', '%20')}").json
         rows = "document.querySelectorAll('[aria-label=\"Questions that flip most\"] tbody tr').length"
         assert page.run(rows) == len(flips["items"])
-        assert page.run("[...document.querySelector('#accuracy-plot').data[1].y]") == pytest.approx([100 * at["right_q"] / at["items"] for at in flips["checkpoints"]])
+        assert page.run("[...document.querySelector('#accuracy-plot').data[1].y]") == pytest.approx(
+            [100 * at["right_q"] / at["items"] for at in flips["checkpoints"]])
     check_looks(page, "flips")
     page.run(f"location.hash = '#/runs/{runs[0]['id']}'")
-    page.wait("document.querySelector('[aria-label=Tasks] tbody tr') !== null && document.querySelector('.params').innerText.includes('tasks.piqa.path')")
+    page.wait("document.querySelector('[aria-label=Tasks] tbody tr') !== null "
+              "&& document.querySelector('.params').innerText.includes('tasks.piqa.path')")
     check_looks(page, "tasks")
     assert page.run("window.hurt") is None
 
