@@ -1,4 +1,5 @@
-"""Questions to the server over HTTP, and the wait for runs with lines that say how far they are. Standard library only."""
+"""Questions to the server over HTTP, and the wait for runs with lines
+that say how far they are. Standard library only."""
 
 import json
 import math
@@ -20,22 +21,26 @@ class Client:
 
     def request(self, method, path, body=None):
         data = None if body is None else json.dumps(body).encode()
-        call = urllib.request.Request(self.server.url + path, data=data, method=method, headers={"Content-Type": "application/json"} if data else {})
+        call = urllib.request.Request(self.server.url + path, data=data, method=method,
+                                      headers={"Content-Type": "application/json"} if data else {})
         try:
             with urllib.request.urlopen(call, timeout=90) as answer:
                 return json.load(answer)
         except urllib.error.HTTPError as error:
-            raise Trouble(f"{method} {path} was answered {error.code}: {error.read().decode(errors='replace')}") from None
+            raise Trouble(f"{method} {path} was answered {error.code}: "
+                          f"{error.read().decode(errors='replace')}") from None
         except (OSError, ValueError) as error:
             state = "runs" if self.server.alive() else "has ended"
-            raise Trouble(f"{method} {path}: {error}; the server {state}; its last lines:\n{self.server.last_lines()}") from None
+            raise Trouble(f"{method} {path}: {error}; the server {state}; "
+                          f"its last lines:\n{self.server.last_lines()}") from None
 
     def get(self, path, **fields):
         query = urllib.parse.urlencode(fields, doseq=True)
         return self.request("GET", path + ("?" + query if query else ""))
 
     def post(self, kind, params):
-        """The id of a run. An equal request made earlier is the same run; one that did not succeed then is tried again."""
+        """The id of a run. An equal request made earlier is the same run;
+        one that did not succeed then is tried again."""
         run = self.request("POST", "/v1/runs", {"kind": kind, "params": params})
         if run["state"] in ("failed", "cancelled"):
             run = self.request("POST", f"/v1/runs/{run['id']}/retry")
@@ -43,10 +48,12 @@ class Client:
 
     def checkpoints(self, trajectory):
         """{tokens: id} of a trajectory."""
-        return {item["tokens"]: item["id"] for item in self.get("/v1/checkpoints", trajectory=trajectory, limit=200)["items"]}
+        return {item["tokens"]: item["id"]
+                for item in self.get("/v1/checkpoints", trajectory=trajectory, limit=200)["items"]}
 
     def finish(self, stage, runs):
-        """Waits for runs {key: Run}; gives {key: result}. Any that does not succeed ends it all with what the server says of it."""
+        """Waits for runs {key: Run}; gives {key: result}.
+        Any that does not succeed ends it all with what the server says of it."""
         line = self.line(stage, len(runs))
         left = dict(runs)
         results = {}
@@ -62,13 +69,14 @@ class Client:
                         detail = (answer.get("error") or {}).get("detail", "")
                         raise Trouble(f"{run.label} {answer['state']}: {detail} ({self.server.url}/#/runs/{run.id})")
                     results[key] = answer["result"]
-            line.show(sum(run.share * run.weight for run in runs.values()) / sum(run.weight for run in runs.values()), len(runs) - len(left))
+            line.show(sum(run.share * run.weight for run in runs.values()) / sum(run.weight for run in runs.values()),
+                      len(runs) - len(left))
         return results
 
 
 class Run:
-    """A run that is waited for. `weight`: its part of the work of its stage; `start`: what its progress counts from, because a
-    training run that branches off another goes on with the step of that run."""
+    """A run that is waited for. `weight`: its part of the work of its stage; `start`: what its progress counts from,
+    because a training run that branches off another goes on with the step of that run."""
 
     def __init__(self, run_id, label, weight=1, start=0):
         self.id, self.label, self.weight, self.start, self.share = run_id, label, weight, start, 0.0
@@ -82,8 +90,8 @@ class Run:
 
 
 class Line:
-    """A line at the start, then one for each tenth of the work or each quarter of a minute. The seconds to go follow from the whole
-    stage so far, because those of single runs jump."""
+    """A line at the start, then one for each tenth of the work or each quarter of a minute. The seconds to go follow
+    from the whole stage so far, because those of single runs jump."""
 
     def __init__(self, stage, runs, clock=time.monotonic, say=lambda text: print(text, flush=True)):
         self.stage, self.runs, self.clock, self.say = stage, runs, clock, say
@@ -94,7 +102,8 @@ class Line:
         now = self.clock()
         if self.first is None:
             self.first = share  # of an earlier demo, not of this one's time
-        new = tenths(share) > tenths(self.shown) or share >= 1 or (now - self.told >= LINE_SECONDS and share >= self.shown + 0.01)
+        new = (tenths(share) > tenths(self.shown) or share >= 1
+               or (now - self.told >= LINE_SECONDS and share >= self.shown + 0.01))
         if self.shown >= 1 or not new:
             return
         gained, elapsed = share - self.first, now - self.began

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
-"""The paper's main figure in small, on this machine, through the HTTP interface alone: small models are trained with two peak learning
-rates, constant and decayed, their checkpoints quantized, and three sentences say what the numbers show. The server stays up for the
-dashboard. Standard library only.
+"""The paper's main figure in small, on this machine, through the HTTP interface alone: small models are trained with
+two peak learning rates, constant and decayed, their checkpoints quantized, and three sentences say what the numbers
+show. The server stays up for the dashboard. Standard library only.
 
     launch.py      the server: found, started, ended          ask.py        requests, and the wait for runs
     experiment.py  what is trained and measured               sentences.py  what the numbers say
@@ -27,24 +27,33 @@ ROOT = HERE.parents[1]
 
 
 def options(arguments):
-    parser = argparse.ArgumentParser(prog="demo.py", description="Trains small models, quantizes their checkpoints and says what that damages. "
-                                                                 "Takes about four minutes on two cores, seconds when run again.")
-    parser.add_argument("--binary", metavar="FILE", default=ROOT / "build" / "deltaq", type=pathlib.Path, help="the deltaq program (default: build/deltaq)")
+    parser = argparse.ArgumentParser(
+        prog="demo.py",
+        description="Trains small models, quantizes their checkpoints and says what that damages. "
+                    "Takes about four minutes on two cores, seconds when run again.")
+    parser.add_argument("--binary", metavar="FILE", default=ROOT / "build" / "deltaq", type=pathlib.Path,
+                        help="the deltaq program (default: build/deltaq)")
     parser.add_argument("--directory", metavar="DIR", default=ROOT / "build" / "demo", type=pathlib.Path,
                         help="where text, database and checkpoints lie (default: build/demo)")
-    parser.add_argument("--port", type=int, default=8642, help="port of the server; the next free one is taken when it is in use (default: 8642)")
+    parser.add_argument("--port", type=int, default=8642,
+                        help="port of the server; the next free one is taken when it is in use (default: 8642)")
     parser.add_argument("--workers", type=int, default=min(os.cpu_count() or 1, 8), metavar="N",
                         help="worker processes, of one thread each (default: one for each processor, 8 at most)")
-    parser.add_argument("--text", metavar="DIR", type=pathlib.Path, help="train on DIR/train.txt and measure on DIR/validation.txt in place of Perl's manual")
-    parser.add_argument("--scale", choices=sorted(SCALES), default="full", help="tiny: for tests of the demo itself; its numbers mean nothing")
-    parser.add_argument("--no-browser", action="store_true", help="open no browser (none is opened without a display, or where CI is set)")
-    parser.add_argument("--stop", action="store_true", help="end the server that an earlier demo in the same directory left running")
+    parser.add_argument("--text", metavar="DIR", type=pathlib.Path,
+                        help="train on DIR/train.txt and measure on DIR/validation.txt in place of Perl's manual")
+    parser.add_argument("--scale", choices=sorted(SCALES), default="full",
+                        help="tiny: for tests of the demo itself; its numbers mean nothing")
+    parser.add_argument("--no-browser", action="store_true",
+                        help="open no browser (none is opened without a display, or where CI is set)")
+    parser.add_argument("--stop", action="store_true",
+                        help="end the server that an earlier demo in the same directory left running")
     return parser.parse_args(arguments)
 
 
-# --- text ---------------------------------------------------------------------------------------------------------------------------
+# --- text -------------------------------------------------------------------------------------------------------------
 def fetch_text(corpus, given, interrupts):
-    """DIRECTORY/corpus/train.txt and validation.txt. What is fetching is a process group of its own, so that an interrupt ends all of it."""
+    """DIRECTORY/corpus/train.txt and validation.txt. What is fetching is a process group of its own,
+    so that an interrupt ends all of it."""
     corpus.mkdir(parents=True, exist_ok=True)
     if given is not None:
         for name in ("train.txt", "validation.txt"):
@@ -55,7 +64,8 @@ def fetch_text(corpus, given, interrupts):
     child = None
     try:
         with interrupts.held():  # a child that is not known yet could not be ended
-            child = subprocess.Popen([str(HERE / "corpus.sh"), str(corpus)], stdin=subprocess.DEVNULL, start_new_session=True)
+            child = subprocess.Popen([str(HERE / "corpus.sh"), str(corpus)], stdin=subprocess.DEVNULL,
+                                     start_new_session=True)
         failed = child.wait() != 0
     except BaseException:
         if child is not None:
@@ -63,14 +73,16 @@ def fetch_text(corpus, given, interrupts):
             child.wait()
         raise
     if failed:
-        raise Trouble("there is no text to train on (why: above). With text of your own, of a few megabytes: demo.py --text DIR")
+        raise Trouble("there is no text to train on (why: above). With text of your own, of a few megabytes: "
+                      "demo.py --text DIR")
 
 
-# --- what is shown ------------------------------------------------------------------------------------------------------------------
+# --- what is shown ----------------------------------------------------------------------------------------------------
 def show_table(experiment, measured, sharp):
     peak = experiment.scale.peaks[0]
-    print(f"\n  GPTQ, {experiment.scale.bits} bits, means over {experiment.scale.draws} calibration samples (the pages show the first of them); peak learning rate "
-          f"{peak:g}\n  ΔQL = quantized loss / full-precision loss − 1, with 95 % intervals\n")
+    print(f"\n  GPTQ, {experiment.scale.bits} bits, means over {experiment.scale.draws} calibration samples "
+          f"(the pages show the first of them); peak learning rate {peak:g}\n"
+          "  ΔQL = quantized loss / full-precision loss − 1, with 95 % intervals\n")
     print(f"  {'M tokens':>8}  {'run':<10} {'ΔQL':<24} {'loss, nats':>10} {'quantized':>10}   trace of the Hessian")
     for tokens in experiment.counts:
         for group in ("constant", "decay", "average"):
@@ -79,14 +91,17 @@ def show_table(experiment, measured, sharp):
             interval = f"{100 * entry['delta']:.2f} % ({100 * low:.2f} to {100 * high:.2f})"
             trace, error = sharp[group, peak, tokens]
             spread = f" ± {1.96 * error:.0f}" if error is not None else ""
-            print(f"  {millions(tokens):>8}  {group:<10} {interval:<24} {entry['loss_fp']:>10.3f} {entry['loss_q']:>10.3f}   {trace:.0f}{spread}")
+            print(f"  {millions(tokens):>8}  {group:<10} {interval:<24} {entry['loss_fp']:>10.3f} "
+                  f"{entry['loss_q']:>10.3f}   {trace:.0f}{spread}")
 
 
 def judge(experiment, measured):
     large, small = experiment.scale.peaks
-    of = lambda group, peak: {tokens: entry for (name, at, tokens), entry in measured.items() if (name, at) == (group, peak)}  # noqa: E731
+    of = lambda group, peak: {  # noqa: E731
+        tokens: entry for (name, at, tokens), entry in measured.items() if (name, at) == (group, peak)}
     decayed = of("decay", large)
-    return [sentences.decay(decayed, of("constant", large), experiment.counts), sentences.peak(decayed, of("decay", small), (large, small)),
+    return [sentences.decay(decayed, of("constant", large), experiment.counts),
+            sentences.peak(decayed, of("decay", small), (large, small)),
             sentences.average(of("average", large), decayed, experiment.counts)]
 
 
@@ -103,12 +118,14 @@ def pages(server, experiment):
 def open_browser(address):
     """Only where somebody can see it."""
     program = os.environ.get("BROWSER", "").split(":")[0] or "xdg-open"
-    if os.environ.get("CI") or not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY")) or shutil.which(program) is None:
+    if (os.environ.get("CI") or not (os.environ.get("DISPLAY") or os.environ.get("WAYLAND_DISPLAY"))
+        or shutil.which(program) is None):
         return
-    subprocess.Popen([program, address], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL, start_new_session=True)
+    subprocess.Popen([program, address], stdin=subprocess.DEVNULL, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL,
+                     start_new_session=True)
 
 
-# --- the whole ----------------------------------------------------------------------------------------------------------------------
+# --- the whole --------------------------------------------------------------------------------------------------------
 def measure(experiment, corpus):
     experiment.register(corpus)
     experiment.train_constant()
@@ -130,18 +147,22 @@ def run(asked, server, interrupts):
     experiment = Experiment(Client(server), SCALES[asked.scale])
     measured, sharp = measure(experiment, corpus)
     findings = judge(experiment, measured)
-    points = [{"group": group, "peak": peak, "tokens": tokens, **entry, "trace": sharp.get((group, peak, tokens), (None,))[0]}
+    points = [{"group": group, "peak": peak, "tokens": tokens, **entry,
+               "trace": sharp.get((group, peak, tokens), (None,))[0]}
               for (group, peak, tokens), entry in sorted(measured.items())]
-    (asked.directory / "findings.json").write_text(json.dumps({"findings": findings, "points": points}, indent=1, ensure_ascii=False) + "\n")
+    (asked.directory / "findings.json").write_text(
+        json.dumps({"findings": findings, "points": points}, indent=1, ensure_ascii=False) + "\n")
     show_table(experiment, measured, sharp)
     print()
     for number, entry in enumerate(findings, 1):
         print(f"  {number}. {entry['text']}")
-    print("\n  The intervals cover the evaluation text and the calibration samples, for one seed of training; `make study` has several seeds.\n")
+    print("\n  The intervals cover the evaluation text and the calibration samples, for one seed of training; "
+          "`make study` has several seeds.\n")
     shown = pages(server, experiment)
     for title, address in shown:
         print(f"  {title}:\n    {address}")
-    print(f"\n{time.monotonic() - began:.0f} s. The server stays up for these pages; to stop it: make demo-stop, or kill {server.pid}", flush=True)
+    print(f"\n{time.monotonic() - began:.0f} s. The server stays up for these pages; "
+          f"to stop it: make demo-stop, or kill {server.pid}", flush=True)
     if not asked.no_browser:
         open_browser(shown[0][1])
 

@@ -1,9 +1,9 @@
 """What the demo trains and measures, through the HTTP interface alone. Standard library only.
 
-Two runs with a constant learning rate, one at each of two peak rates; decays that branch off them at several token counts; at the same
-counts the average of the constant run's latest checkpoints (LAWA). All are quantized by GPTQ and measured on text that no run saw, and
-the trace of the Hessian of those with the larger peak is estimated. The model is so small that it sees 15 to 80 tokens a parameter: with
-fewer than about ten, the effect of the decay does not show.
+Two runs with a constant learning rate, one at each of two peak rates; decays that branch off them at several token
+counts; at the same counts the average of the constant run's latest checkpoints (LAWA). All are quantized by GPTQ and
+measured on text that no run saw, and the trace of the Hessian of those with the larger peak is estimated. The model is
+so small that it sees 15 to 80 tokens a parameter: with fewer than about ten, the effect of the decay does not show.
 """
 
 import collections
@@ -11,12 +11,14 @@ import collections
 import sentences
 from ask import Run
 
-# `every`: steps from a checkpoint to the next. `branches`: checkpoints before a decay begins; it takes one `share`-th of that more.
-# `curve`: every so many checkpoints of the constant runs are measured. `draws`: disjoint calibration samples, of `calibration` sequences
-# each, for models that the sentences compare. `evaluation`: sequences, None for all.
+# `every`: steps from a checkpoint to the next. `branches`: checkpoints before a decay begins; it takes one `share`-th
+# of that more. `curve`: every so many checkpoints of the constant runs are measured. `draws`: disjoint calibration
+# samples, of `calibration` sequences each, for models that the sentences compare.
+# `evaluation`: sequences, None for all.
 Scale = collections.namedtuple(
     "Scale",
-    "hidden layers vocabulary length sequences every branches share curve warmup window peaks bits calibration draws evaluation sharp probes",
+    "hidden layers vocabulary length sequences every branches share curve warmup window peaks bits calibration draws "
+    "evaluation sharp probes",
 )
 SCALES = {
     "full": Scale(64, 2, 512, 128, 16, 123, (8, 20, 36), 4, 5, 50, 5, (4e-3, 1e-3), 3, 512, 4, None, 32, 16),
@@ -52,7 +54,7 @@ class Experiment:
             "vocab_size": scale.vocabulary,
         }
 
-    # --- names ---------------------------------------------------------------------------------------------------------------------
+    # --- names --------------------------------------------------------------------------------------------------------
     def constant(self, peak):
         return f"constant-{peak:g}"
 
@@ -71,7 +73,7 @@ class Experiment:
             self.averaged,
         ]
 
-    # --- runs ----------------------------------------------------------------------------------------------------------------------
+    # --- runs ---------------------------------------------------------------------------------------------------------
     def register(self, directory):
         for name, file in ((self.training, "train.txt"), (self.validation, "validation.txt")):
             self.client.request("POST", "/v1/datasets", {"name": name, "path": str(directory / file), "format": "text"})
@@ -106,7 +108,8 @@ class Experiment:
         self.client.finish("training with a constant rate", runs)
 
     def train_decays(self):
-        """Those of the smaller peak at all token counts but the first: it learns slowly, and is compared at equal loss."""
+        """Those of the smaller peak at all token counts but the first:
+        it learns slowly, and is compared at equal loss."""
         runs = {}
         for peak in self.scale.peaks:
             stored = self.client.checkpoints(self.constant(peak))
@@ -203,7 +206,8 @@ class Experiment:
         }
 
     def compared(self, key):
-        """Whether the sentences are about this model: those at the token counts, without the smaller peak's constant run."""
+        """Whether the sentences are about this model:
+        those at the token counts, without the smaller peak's constant run."""
         group, peak, tokens = key
         return tokens in self.counts and group != "decaying" and (peak == self.scale.peaks[0] or group == "decay")
 

@@ -1,7 +1,8 @@
-"""The server of the demo or the study: found when it runs already, started on a free port, ended with everything that it started.
+"""The server of the demo or the study: found when it runs already, started on a free port,
+ended with everything that it started.
 
-DIRECTORY/server.json names the server by its process id and the time at which the kernel started that process. A number that
-another process has got since then is therefore never taken for the server. Standard library only.
+DIRECTORY/server.json names the server by its process id and the time at which the kernel started that process. A number
+that another process has got since then is therefore never taken for the server. Standard library only.
 """
 
 import contextlib
@@ -26,7 +27,8 @@ class Trouble(Exception):
 
 
 class Interrupts:
-    """SIGINT, SIGTERM and SIGHUP become KeyboardInterrupt, but for the lines under `held`, which are never cut in two."""
+    """SIGINT, SIGTERM and SIGHUP become KeyboardInterrupt,
+    but for the lines under `held`, which are never cut in two."""
 
     def __init__(self):
         self.holding = self.pending = False
@@ -61,8 +63,8 @@ def started_at(pid):
 
 
 def descendants(roots):
-    """{pid: start time} of these processes, all that they started, directly or not, and their sessions: what a process that ended
-    has left behind keeps its session, though not its parent."""
+    """{pid: start time} of these processes, all that they started, directly or not, and their sessions: what a process
+    that ended has left behind keeps its session, though not its parent."""
     parents, sessions = {}, {}
     for entry in os.listdir("/proc"):
         if entry.isdigit():
@@ -135,12 +137,14 @@ class Server:
         if own != port:
             print(f"port {port} is taken; the {self.whose}'s server uses {own}", flush=True)
         self.url = f"http://{HOST}:{own}"
-        command = [str(binary), "serve", "--listen", f"{HOST}:{own}", "--data-dir", str(self.directory / "data"), "--root", str(self.directory),
-                   "--workers", str(workers), "--threads", "1"]
+        command = [str(binary), "serve", "--listen", f"{HOST}:{own}", "--data-dir", str(self.directory / "data"),
+                   "--root", str(self.directory), "--workers", str(workers), "--threads", "1"]
         with interrupts.held(), open(self.log, "ab") as log:
-            self.child = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL, start_new_session=True)
+            self.child = subprocess.Popen(command, stdout=log, stderr=log, stdin=subprocess.DEVNULL,
+                                          start_new_session=True)
             self.pid, self.ours = self.child.pid, True
-            self.note.write_text(json.dumps({"pid": self.pid, "started_at": started_at(self.pid), "url": self.url}) + "\n")
+            self.note.write_text(json.dumps({"pid": self.pid, "started_at": started_at(self.pid), "url": self.url})
+                                 + "\n")
 
     def wait(self, say=print):
         """Until the server is ready, as long as its process lives."""
@@ -149,7 +153,8 @@ class Server:
         while not self.ready():
             now = time.monotonic()
             if not self.alive():
-                raise Trouble(f"the server stopped while it started; its last lines:\n{self.last_lines()}\n(all of them: {self.log})")
+                raise Trouble("the server stopped while it started; "
+                              f"its last lines:\n{self.last_lines()}\n(all of them: {self.log})")
             if now - began > START_SECONDS:
                 raise Trouble(f"the server is not ready after {START_SECONDS} s; see {self.log}")
             if now - told > 15:

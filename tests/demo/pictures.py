@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""The pictures of the README, taken from the demo's running server by a headless Chromium: the dashboard's own export of the figure,
-and the page as a visitor sees it. Run the demo first; look at them before they are committed.
+"""The pictures of the README, taken from the demo's running server by a headless Chromium: the dashboard's own export
+of the figure, and the page as a visitor sees it. Run the demo first; look at them before they are committed.
 
     pictures.py [DIRECTORY [OUT]]      (default: build/demo docs/pictures)
 """
@@ -31,7 +31,8 @@ def main():
     with Browser() as browser, browser.page(1280, 1000) as page:
         page.open(curves)
         page.wait(DRAWN)
-        page.run("new Promise((done) => setTimeout(done, 1500))")  # the last curve's points appear one frame after the axes
+        # the last curve's points appear one frame after the axes
+        page.run("new Promise((done) => setTimeout(done, 1500))")
         page.screenshot(out / "dashboard.png", whole=False)
         page.click("#save-svg")
         shutil.copyfile(page.downloaded(".svg"), out / "delta.svg")

@@ -1,9 +1,12 @@
-"""What the demo's numbers say: three comparisons, each with a 95 % interval, in a sentence that says so when one does not hold.
+"""What the demo's numbers say: three comparisons, each with a 95 % interval,
+in a sentence that says so when one does not hold.
 
-A measurement is {"delta", "interval", "loss_fp", "loss_q", "draws"}: means over disjoint calibration samples, and the server's
-interval, which holds what evaluation sequences and these samples do. All measurements share the sequences. Differences of two are joined
-as if they did not (Zou and Donner's method of variance estimates recovery), which is too wide when they rise and fall together; means over token counts take the mean of the widths, which is
-right when the differences are fully dependent and too wide otherwise. So no interval here is narrower than 95 %. Standard library only.
+A measurement is {"delta", "interval", "loss_fp", "loss_q", "draws"}: means over disjoint calibration samples, and the
+server's interval, which holds what evaluation sequences and these samples do. All measurements share the sequences.
+Differences of two are joined as if they did not (Zou and Donner's method of variance estimates recovery), which is too
+wide when they rise and fall together; means over token counts take the mean of the widths, which is right when the
+differences are fully dependent and too wide otherwise.
+So no interval here is narrower than 95 %. Standard library only.
 """
 
 import collections
@@ -54,7 +57,8 @@ def apart(a, b):
 
 
 def at_loss(line, loss):
-    """ΔQL where the full-precision loss along measurements of one peak rate passes `loss`; None beyond what was measured."""
+    """ΔQL where the full-precision loss along measurements of one peak rate passes `loss`;
+    None beyond what was measured."""
     line = sorted(line, key=lambda entry: entry["loss_fp"])
     for a, b in zip(line, line[1:]):
         if a["loss_fp"] <= loss <= b["loss_fp"] and a["loss_fp"] < b["loss_fp"]:
@@ -69,7 +73,8 @@ def points(estimate_, sign=1):
 
 
 def verdict(estimate_, sign):
-    """True: the interval lies on the side that the paper reports. False: it lies on the other. None: it includes zero."""
+    """True: the interval lies on the side that the paper reports.
+    False: it lies on the other. None: it includes zero."""
     if estimate_.low <= 0 <= estimate_.high:
         return None
     return estimate_.value * sign > 0
@@ -94,11 +99,13 @@ def compare(upper, lower, counts):
 def decay(decayed, constant, counts):
     total, differences, clear = compare(decayed, constant, counts)
     holds = verdict(total, +1)
-    said = f"averaged over {len(differences)} token counts, a decayed run has {points(total)} more ΔQL than the constant run at the same tokens"
+    said = (f"averaged over {len(differences)} token counts, "
+            f"a decayed run has {points(total)} more ΔQL than the constant run at the same tokens")
     grows = ", ".join(f"{100 * value.value:+.2f} at {count / 1e6:.1f} M" for count, value in differences.items())
     said += f" ({grows})"
     if holds:
-        text = f"Decay raises ΔQL: {said}; at {len(clear)} of {len(differences)} counts the two runs' intervals do not touch."
+        text = (f"Decay raises ΔQL: {said}; "
+                f"at {len(clear)} of {len(differences)} counts the two runs' intervals do not touch.")
     else:
         text = f"That decay raises ΔQL does not hold in these numbers: {said}, and {fails(holds)}."
     return finding(
@@ -112,9 +119,9 @@ def decay(decayed, constant, counts):
 
 
 def peak(large, small, rates):
-    """`large`, `small`: the decayed runs {tokens: measurement} of two peak rates. A larger rate learns faster, so that equal tokens
-    would compare models of different quality: each run of the small rate is held against the line through those of the large one, at
-    its own full-precision loss."""
+    """`large`, `small`: the decayed runs {tokens: measurement} of two peak rates. A larger rate learns faster, so that
+    equal tokens would compare models of different quality: each run of the small rate is held against the line through
+    those of the large one, at its own full-precision loss."""
     pairs = [
         (entry["loss_fp"], minus(other, estimate(entry)))
         for _, entry in sorted(small.items())
@@ -122,14 +129,16 @@ def peak(large, small, rates):
     ]
     if not pairs:
         text = (
-            f"Whether a larger peak rate softens the damage cannot be told from these numbers: no decayed run of peak rate {rates[1]:g} has a "
+            "Whether a larger peak rate softens the damage cannot be told from these numbers: "
+            f"no decayed run of peak rate {rates[1]:g} has a "
             f"full-precision loss within those of peak rate {rates[0]:g}."
         )
         return finding("peak", None, None, text)
     total = mean([difference for _, difference in pairs])
     holds = verdict(total, -1)
     losses = " and ".join(f"{loss:.3f}" for loss, _ in pairs)
-    said = f"at the same full-precision loss ({losses} nats), decayed runs of peak rate {rates[0]:g} have {points(total, -1)} less ΔQL than those of {rates[1]:g}"
+    said = (f"at the same full-precision loss ({losses} nats), "
+            f"decayed runs of peak rate {rates[0]:g} have {points(total, -1)} less ΔQL than those of {rates[1]:g}")
     if holds:
         text = f"A larger peak rate softens the damage: {said}."
     else:
@@ -142,14 +151,17 @@ def average(averaged, decayed, counts):
     holds = verdict(total, -1)
     last = max(differences)
     said = (
-        f"averaged over {len(differences)} token counts, the mean of the constant run's latest checkpoints has {points(total, -1)} less ΔQL than the "
-        f"decayed run (at {last / 1e6:.1f} M tokens their quantized losses are {averaged[last]['loss_q']:.3f} and {decayed[last]['loss_q']:.3f} nats, "
+        f"averaged over {len(differences)} token counts, the mean of the constant run's latest checkpoints has "
+        f"{points(total, -1)} less ΔQL than the "
+        f"decayed run (at {last / 1e6:.1f} M tokens their quantized losses are {averaged[last]['loss_q']:.3f} "
+        f"and {decayed[last]['loss_q']:.3f} nats, "
         f"their full-precision losses {averaged[last]['loss_fp']:.3f} and {decayed[last]['loss_fp']:.3f})"
     )
     if holds:
         text = f"Averaging instead of decay does less damage: {said}."
     else:
-        text = f"That averaging instead of decay does less damage does not hold in these numbers: {said}, and {fails(holds)}."
+        text = (f"That averaging instead of decay does less damage does not hold in these numbers: {said}, "
+                f"and {fails(holds)}.")
     return finding(
         "average", holds, total, text, differences={str(count): value for count, value in differences.items()}
     )

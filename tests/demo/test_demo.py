@@ -1,5 +1,5 @@
-"""The demo at its smallest scale, as a person runs it: to the end, twice, interrupted, with its port taken. Its full scale, which must
-show the paper's findings, runs with DELTAQ_LONG=1."""
+"""The demo at its smallest scale, as a person runs it: to the end, twice, interrupted, with its port taken. Its full
+scale, which must show the paper's findings, runs with DELTAQ_LONG=1."""
 
 import json
 import os
@@ -43,7 +43,8 @@ def free_port():
 
 
 def demo(directory, *more, environment=None):
-    command = [sys.executable, str(HERE / "demo.py"), "--binary", str(BINARY), "--directory", str(directory), "--workers", "2", *more]
+    command = [sys.executable, str(HERE / "demo.py"), "--binary", str(BINARY), "--directory", str(directory),
+               "--workers", "2", *more]
     return subprocess.Popen(command, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, env=environment)
 
 
@@ -62,13 +63,14 @@ def finished(process, seconds=SECONDS):
 
 
 def processes(directory):
-    """Ids of the processes that were started with this directory in their arguments or have their working directory in it: the demo,
-    its server, workers, PostgreSQL."""
+    """Ids of the processes that were started with this directory in their arguments or have their working directory in
+    it: the demo, its server, workers, PostgreSQL."""
     found = []
     for entry in pathlib.Path("/proc").iterdir():
         if entry.name.isdigit() and int(entry.name) != os.getpid():
             try:
-                if os.fsencode(directory) in (entry / "cmdline").read_bytes() or str(directory) in os.readlink(entry / "cwd"):
+                if (os.fsencode(directory) in (entry / "cmdline").read_bytes()
+                    or str(directory) in os.readlink(entry / "cwd")):
                     found.append(int(entry.name))
             except OSError:
                 continue
@@ -126,9 +128,11 @@ def test_a_taken_port_is_left_alone_and_the_next_free_one_said(directory, text):
     assert f"http://127.0.0.1:{found[1]}/#/curves" in output
 
 
-# Before there is a server; while its database is made; in the middle of training; as a closing terminal and `kill` do it.
-@pytest.mark.parametrize("moment, number", [("fetching", signal.SIGINT), ("server.json", signal.SIGINT), ("dashboard:", signal.SIGINT),
-                                            ("training", signal.SIGINT), ("dashboard:", signal.SIGTERM), ("training", signal.SIGHUP)])
+# Before there is a server; while its database is made; in the middle of training;
+# as a closing terminal and `kill` do it.
+@pytest.mark.parametrize("moment, number",
+                         [("fetching", signal.SIGINT), ("server.json", signal.SIGINT), ("dashboard:", signal.SIGINT),
+                          ("training", signal.SIGINT), ("dashboard:", signal.SIGTERM), ("training", signal.SIGHUP)])
 def test_an_interrupt_ends_all_that_was_started(tmp_path, text, moment, number):
     scale = ["--scale", "full"] if moment == "training" else ["--scale", "tiny"]
     given = ["--text", str(text)]
@@ -166,10 +170,12 @@ def test_an_interrupt_ends_all_that_was_started(tmp_path, text, moment, number):
 def test_stop_never_touches_a_process_that_only_has_the_number(tmp_path):
     other = subprocess.Popen(["sleep", "60"])
     try:
-        (tmp_path / "server.json").write_text(json.dumps({"pid": other.pid, "started_at": 1, "url": "http://127.0.0.1:1"}))
+        (tmp_path / "server.json").write_text(json.dumps({"pid": other.pid, "started_at": 1,
+                                                          "url": "http://127.0.0.1:1"}))
         assert "no server" in stop(tmp_path)
         fields = pathlib.Path(f"/proc/{other.pid}/stat").read_text().rsplit(")", 1)[1].split()
-        (tmp_path / "server.json").write_text(json.dumps({"pid": other.pid, "started_at": int(fields[19]), "url": "http://127.0.0.1:1"}))
+        (tmp_path / "server.json").write_text(json.dumps({"pid": other.pid, "started_at": int(fields[19]),
+                                                          "url": "http://127.0.0.1:1"}))
         assert "no server" in stop(tmp_path)
         assert other.poll() is None
     finally:
@@ -192,7 +198,8 @@ def test_without_packages_the_message_says_what_is_missing_and_what_to_do(tmp_pa
     environment = dict(os.environ, PATH=f"{broken}:{os.environ['PATH']}")
     code, output = finished(demo(tmp_path / "demo", "--port", str(free_port()), environment=environment), 60)
     assert code == 1 and "Traceback" not in output, output
-    assert "perl-doc" in output and "Failed to fetch http://nowhere/" in output and "--text DIR" in output and "make deps" not in output
+    assert ("perl-doc" in output and "Failed to fetch http://nowhere/" in output and "--text DIR" in output
+            and "make deps" not in output)
     assert not (tmp_path / "demo" / "data").exists()
 
 

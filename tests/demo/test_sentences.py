@@ -15,7 +15,8 @@ COUNTS = (2_500_000, 6_300_000)
 
 
 def at(delta, half=0.001, loss=3.0):
-    return {"delta": delta, "interval": [delta - half, delta + half], "loss_fp": loss, "loss_q": loss * (1 + delta), "draws": 1}
+    return {"delta": delta, "interval": [delta - half, delta + half], "loss_fp": loss,
+            "loss_q": loss * (1 + delta), "draws": 1}
 
 
 def both(*deltas, **more):
@@ -29,7 +30,8 @@ def test_a_clear_rise_is_said_with_its_interval_and_where_the_intervals_are_apar
     assert "+0.05 at 2.5 M, +1.00 at 6.3 M" in found["text"] and "at 1 of 2 counts" in found["text"]
 
 
-@pytest.mark.parametrize("decayed, holds, words", [((0.0301, 0.0501), None, "includes zero"), ((0.02, 0.04), False, "on the other side of zero")])
+@pytest.mark.parametrize("decayed, holds, words", [((0.0301, 0.0501), None, "includes zero"),
+                                                   ((0.02, 0.04), False, "on the other side of zero")])
 def test_what_the_decay_does_not_do_is_said_plainly(decayed, holds, words):
     found = sentences.decay(both(*decayed), both(0.03, 0.05), COUNTS)
     assert found["holds"] is holds and found["apart"] == []
@@ -40,7 +42,8 @@ def test_peak_rates_are_compared_at_the_same_loss_and_never_beyond_what_was_meas
     large = {1: at(0.03, loss=2.9), 2: at(0.05, loss=2.7)}
     found = sentences.peak(large, {1: at(0.06, loss=2.8), 2: at(0.5, loss=2.6)}, (4e-3, 1e-3))
     assert found["holds"] is True and found["losses"] == [2.8]
-    assert found["effect"].value == pytest.approx(-0.02) and "2.00 points" in found["text"] and "2.800 nats" in found["text"]
+    assert (found["effect"].value == pytest.approx(-0.02) and "2.00 points" in found["text"]
+            and "2.800 nats" in found["text"])
     found = sentences.peak(large, {1: at(0.02, loss=2.8)}, (4e-3, 1e-3))
     assert found["holds"] is False and "does not hold" in found["text"] and "-2.00 points" in found["text"]
     found = sentences.peak(large, {1: at(0.06, loss=2.6)}, (4e-3, 1e-3))
@@ -49,7 +52,8 @@ def test_peak_rates_are_compared_at_the_same_loss_and_never_beyond_what_was_meas
 
 def test_averaging_is_held_against_the_decay_with_both_losses():
     found = sentences.average(both(0.02, 0.04, loss=3.1), both(0.03, 0.05), COUNTS)
-    assert found["holds"] is True and "1.00 points (95 %: 0.86 to 1.14) less" in found["text"] and "3.224 and 3.150 nats" in found["text"]
+    assert (found["holds"] is True and "1.00 points (95 %: 0.86 to 1.14) less" in found["text"]
+            and "3.224 and 3.150 nats" in found["text"])
     assert "does not hold" in sentences.average(both(0.03, 0.05), both(0.03, 0.05), COUNTS)["text"]
 
 
@@ -57,14 +61,17 @@ def test_the_interval_of_a_difference_covers_it():
     source, inside = random.Random(3), 0
     for _ in range(2000):
         a, b = source.gauss(0.06, 0.002), source.gauss(0.05, 0.001)
-        found = sentences.minus(sentences.Estimate(a, a - 1.96 * 0.002, a + 1.96 * 0.002), sentences.Estimate(b, b - 1.96 * 0.001, b + 1.96 * 0.001))
+        found = sentences.minus(sentences.Estimate(a, a - 1.96 * 0.002, a + 1.96 * 0.002),
+                                sentences.Estimate(b, b - 1.96 * 0.001, b + 1.96 * 0.001))
         inside += found.low <= 0.01 <= found.high
     assert 0.935 <= inside / 2000 <= 0.965
 
 
 def test_a_measurement_is_the_servers_mean_and_interval():
-    result = {"delta": 0.055, "delta_interval": [0.047, 0.063], "loss_fp": 3.0, "loss_q": 3.165, "calibration_draws": {"delta": [0.05, 0.052, 0.058, 0.06]}}
-    assert sentences.measurement(result) == {"delta": 0.055, "interval": [0.047, 0.063], "loss_fp": 3.0, "loss_q": 3.165, "draws": 4}
+    result = {"delta": 0.055, "delta_interval": [0.047, 0.063], "loss_fp": 3.0, "loss_q": 3.165,
+              "calibration_draws": {"delta": [0.05, 0.052, 0.058, 0.06]}}
+    assert sentences.measurement(result) == {"delta": 0.055, "interval": [0.047, 0.063], "loss_fp": 3.0,
+                                             "loss_q": 3.165, "draws": 4}
     assert sentences.measurement({**result, "calibration_draws": None})["draws"] == 1
 
 
@@ -83,7 +90,8 @@ def test_progress_is_a_line_a_tenth_with_a_calm_estimate():
     assert said[5] == "  training: 50 %, about 55 s to go"
     assert len(lines([0.0001 * k for k in range(100)])) == 1  # nothing new to say
     assert lines([1.0, 1.0]) == ["  training: 100 % in 1 s"]
-    assert [text for text in lines([0.5 + k / 200 for k in range(100)]) if "60 %" in text] == ["  training: 60 %, about 90 s to go"]
+    assert [text for text in lines([0.5 + k / 200 for k in range(100)]) if "60 %" in text] == [
+        "  training: 60 %, about 90 s to go"]
 
 
 def test_a_branch_counts_from_its_own_start():
