@@ -1,6 +1,8 @@
-"""What the study consists of: cells, their units (one seed of one cell), and the order in which a budget of time is spent on them.
+"""What the study consists of: cells, their units (one seed of one cell),
+and the order in which a budget of time is spent on them.
 
-The scales are the demo's tuples. All have the tokens a parameter at which decay does damage: 18 to 80 in C, 6 to 65 in A, 7 to 23 in D.
+The scales are the demo's tuples. All have the tokens a parameter at which decay does damage:
+18 to 80 in C, 6 to 65 in A, 7 to 23 in D.
 """
 
 import collections
@@ -11,14 +13,15 @@ import re
 from experiment import SCALES, Scale
 from launch import Trouble
 
-# `base`: whose constant runs, decays and averages a cell is compared with; None: it has them itself. `peaks`: of its own runs.
-# `decays`: weight decays of runs that are decayed from scratch, beside one with a cosine. `soups`: decays whose mean is a soup.
-# `more`: seeds that only a long budget reaches.
+# `base`: whose constant runs, decays and averages a cell is compared with; None: it has them itself. `peaks`: of its
+# own runs. `decays`: weight decays of runs that are decayed from scratch, beside one with a cosine. `soups`: decays
+# whose mean is a soup. `more`: seeds that only a long budget reaches.
 Cell = collections.namedtuple("Cell", "name scale text base peaks weight_decays soups seeds more")
 
 PEAK = 4e-3
 SMALL = SCALES["full"]._replace(peaks=(PEAK,), calibration=256, evaluation=512)
-#               hidden layers vocabulary length sequences every branches share curve warmup window peaks bits calibration draws evaluation sharp probes
+# hidden layers vocabulary length sequences every branches share curve warmup window peaks bits calibration draws
+# evaluation sharp probes
 MEDIUM = Scale(128, 4, 2048, 128, 32, 146, (10, 25, 50, 100), 5, 5, 200, 5, (PEAK,), 3, 256, 4, 512, 32, 16)
 LARGE = Scale(192, 5, 4096, 128, 32, 244, (20, 60), 5, 5, 200, 5, (PEAK,), 3, 256, 4, 512, 32, 16)
 TINY = Scale(32, 1, 300, 32, 4, 3, (4, 8), 4, 4, 3, 3, (8e-3,), 3, 8, 2, 16, 8, 2)
@@ -34,7 +37,8 @@ CELLS = {
         Cell("D", LARGE, "mixed", None, (PEAK,), (), 0, range(1), range(1, 3)),
     )
 }
-# Seeds of a cell in the order in which they add findings: three seeds of the smallest models first, for intervals at all.
+# Seeds of a cell in the order in which they add findings:
+# three seeds of the smallest models first, for intervals at all.
 ORDER = [
     ("C", range(3)),
     ("C-peak", range(3)),
@@ -107,8 +111,9 @@ def trained_tokens(cell):
     return len(cell.peaks) * each + max(0, cell.soups - 1) * (last[-1] - branches[-1])
 
 
-# A unit's seconds of one processor, before any was measured: of training (science of scale: 150,000 tokens a second at 0.14 million
-# parameters, 23,000 at 1.1 million, 7,200 at 3 million), and as much again for measuring a small model, a fifth for larger ones.
+# A unit's seconds of one processor, before any was measured: of training (science of scale: 150,000 tokens a second at
+# 0.14 million parameters, 23,000 at 1.1 million, 7,200 at 3 million), and as much again for measuring a small model, a
+# fifth for larger ones.
 def guess(cell):
     size = parameters(cell.scale)
     return trained_tokens(cell) * size / 2.4e10 * (2.2 if size < 500_000 else 1.2)

@@ -1,12 +1,15 @@
-"""The study's text, out of Debian packages that this system's own package lists offer; nothing is installed. Standard library only.
+"""The study's text, out of Debian packages that this system's own package lists offer;
+nothing is installed. Standard library only.
 
     prose-train.txt, prose-validation.txt    documentation: the kernel's, manual pages, Perl's; for the small models
-    mixed-train.txt, mixed-validation.txt    the same with C sources of the kernel; for the larger models, which need 200 MB
+    mixed-train.txt, mixed-validation.txt    the same with C sources of the kernel; for the larger models, which need
+                                             200 MB
     prose-words.txt, mixed-words.txt         the first megabytes of the training texts, to learn vocabularies from
     other.txt                                GNU's dictionary of English, which nothing is trained on
 
-Every fiftieth document, by a hash of its name, is validation text. Documents stand in the order of that hash, so that the text is alike
-from beginning to end; a document that equals an earlier one is left out. corpus.json says what was taken from which package.
+Every fiftieth document, by a hash of its name, is validation text. Documents stand in the order of that hash, so that
+the text is alike from beginning to end; a document that equals an earlier one is left out. corpus.json says what was
+taken from which package.
 """
 
 import gzip

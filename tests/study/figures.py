@@ -1,5 +1,5 @@
-"""The figures of a study, from its rows: curves along training with the learning rate below, quantized over full-precision loss, sharpness
-beside ΔQL, the decay at each token budget, relative progress. Standard library only."""
+"""The figures of a study, from its rows: curves along training with the learning rate below, quantized over
+full-precision loss, sharpness beside ΔQL, the decay at each token budget, relative progress. Standard library only."""
 
 import collections
 
@@ -22,7 +22,8 @@ WEIGHT_DECAY = 0.1
 
 
 def bar(values):
-    """The mean and half of Student's 95 % interval; None for fewer than three values, where it is wider than any figure."""
+    """The mean and half of Student's 95 % interval;
+    None for fewer than three values, where it is wider than any figure."""
     centre, low, high, _ = student.test(values)
     return centre, (high - low) / 2 if len(values) > 2 else None
 
@@ -50,7 +51,8 @@ class Means:
         return bar(values)
 
     def curve(self, cell, group, peak, metric, branch=None, scale=1.0):
-        """[(tokens, mean, half)] of a group, of one decay when `branch` is given. Constant points stand on one curve."""
+        """[(tokens, mean, half)] of a group, of one decay when `branch` is given.
+        Constant points stand on one curve."""
         keys = sorted(
             (
                 key
@@ -112,9 +114,12 @@ def schedule(cell):
 def caption(cell, means):
     scale = cell.scale
     return (
-        f'Cell {cell.name}: {parameters(scale) / 1e6:.2f} million parameters, {means.seeds(cell.name)} seeds, text "{cell.text}"; GPTQ at 3 bits in '
-        f"groups of {min(64, scale.hidden)}; calibration {scale.calibration} sequences of {scale.length} training tokens, {scale.draws} samples at end points and one along "
-        f"the way; evaluation {scale.evaluation} held-out sequences; bars: 95 % over seeds (Student), none for fewer than three."
+        f'Cell {cell.name}: {parameters(scale) / 1e6:.2f} million parameters, {means.seeds(cell.name)} seeds, '
+        f'text "{cell.text}"; GPTQ at 3 bits in '
+        f"groups of {min(64, scale.hidden)}; calibration {scale.calibration} sequences of {scale.length} training "
+        f"tokens, {scale.draws} samples at end points and one along "
+        f"the way; evaluation {scale.evaluation} held-out sequences; "
+        "bars: 95 % over seeds (Student), none for fewer than three."
     )
 
 

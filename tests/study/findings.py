@@ -1,8 +1,8 @@
-"""The endpoints of endpoints.toml, computed from rows of results: an effect within each seed, an interval and a test over seeds, Holm's
-correction within a family, a verdict. Standard library only.
+"""The endpoints of endpoints.toml, computed from rows of results: an effect within each seed, an interval and a test
+over seeds, Holm's correction within a family, a verdict. Standard library only.
 
-A row is one number: {"id", "cell", "seed", "group", "peak", "weight_decay", "branch", "tokens", "end", "method", "text", "metric", "value",
-"low", "high", "draw", "run"}. Rows of one model that differ in the draw are averaged.
+A row is one number: {"id", "cell", "seed", "group", "peak", "weight_decay", "branch", "tokens", "end", "method",
+"text", "metric", "value", "low", "high", "draw", "run"}. Rows of one model that differ in the draw are averaged.
 """
 
 import collections
@@ -78,7 +78,7 @@ class Table:
         return student.mean([row["value"] for row in rows]) if rows else None
 
 
-# --- comparisons: {seed: effect} -------------------------------------------------------------------------------------------------------
+# --- comparisons: {seed: effect} --------------------------------------------------------------------------------------
 def asked(entry):
     return {field: entry[field] for field in ("method", "text") if field in entry}
 
@@ -220,7 +220,7 @@ COMPARISONS = {
 }
 
 
-# --- verdicts ---------------------------------------------------------------------------------------------------------------------------
+# --- verdicts ---------------------------------------------------------------------------------------------------------
 def verdict(effect, p, sign, alpha):
     if p is None:
         return NOT_DECIDED
@@ -241,8 +241,8 @@ def estimate(entry, by_seed):
 
 
 def judge(rows, cells=CELLS):
-    """A finding for every endpoint: the endpoint's fields and "number", "seeds", "effect", "low", "high", "p", "p_holm", "verdict",
-    "by_seed", "rows" (ids of what it was computed from)."""
+    """A finding for every endpoint: the endpoint's fields and "number", "seeds", "effect", "low", "high", "p",
+    "p_holm", "verdict", "by_seed", "rows" (ids of what it was computed from)."""
     document, entries = endpoints()
     table, found = Table(rows, cells), []
     for number, entry in enumerate(entries, 1):
@@ -283,15 +283,16 @@ def usable(entry, cells):
     )
 
 
-# --- noise ------------------------------------------------------------------------------------------------------------------------------
+# --- noise ------------------------------------------------------------------------------------------------------------
 def pooled(values):
     return math.sqrt(student.mean([value * value for value in values])) if values else None
 
 
 def noise(rows, cells=CELLS):
-    """Standard deviations of ΔQL of one model, by where they come from: another calibration sample, other evaluation text, another seed;
-    and of the difference between decayed and constant run. Pooled over the end points of a cell; that of the evaluation text over the
-    models along the way, whose intervals are of one calibration sample and hold nothing else."""
+    """Standard deviations of ΔQL of one model, by where they come from: another calibration sample, other evaluation
+    text, another seed; and of the difference between decayed and constant run. Pooled over the end points of a cell;
+    that of the evaluation text over the models along the way, whose intervals are of one calibration sample and hold
+    nothing else."""
     found = []
     for name, cell in cells.items():
         models, along = collections.defaultdict(list), []

@@ -1,4 +1,5 @@
-"""Sentences with a grammar and a skewed vocabulary: text for the tests' smallest study, enough to learn from in seconds."""
+"""Sentences with a grammar and a skewed vocabulary:
+text for the tests' smallest study, enough to learn from in seconds."""
 
 import random
 

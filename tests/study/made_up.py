@@ -1,4 +1,5 @@
-"""Rows of a study that was never run: seeds, token budgets and groups of cell C with effects that are planted, or none."""
+"""Rows of a study that was never run: seeds, token budgets and groups of cell C
+with effects that are planted, or none."""
 
 import math
 
@@ -12,8 +13,8 @@ NOTHING = {"decay": (0, 0, 0), "lawa": 0, "soup": 0, "peak": 0, "sharp": 0}
 
 
 def of_seed(seed, source, planted):
-    """[(cell, group, peak, tokens, {metric: value})]. Without effects ΔQL neither follows the loss nor the trace, and the small peak's
-    runs lie on the line of the large one's."""
+    """[(cell, group, peak, tokens, {metric: value})]. Without effects ΔQL neither follows the loss nor the trace, and
+    the small peak's runs lie on the line of the large one's."""
     models, base = [], source.gauss(0.05, 0.003)
     rise = planted is not NOTHING
     for place, tokens in enumerate(COUNTS):

@@ -1,5 +1,5 @@
-"""The report of a study: measurements.csv and .json, findings.csv and .json, figures, and REPORT.md, whose sentences are all computed from
-rows and name them in brackets. Standard library only."""
+"""The report of a study: measurements.csv and .json, findings.csv and .json, figures, and REPORT.md, whose sentences
+are all computed from rows and name them in brackets. Standard library only."""
 
 import csv
 import json
@@ -143,7 +143,8 @@ def families(document, found, cells):
         lines += [
             f"### {words[0].upper() + words[1:]}",
             "",
-            f"Of {len(members)} primary endpoints {len(measured)} were measured; {held} of the {wanted} effects that the paper reports held.",
+            f"Of {len(members)} primary endpoints {len(measured)} were measured; "
+            f"{held} of the {wanted} effects that the paper reports held.",
             "",
         ]
         lines += [f"- {sentence(finding, cells)}" for finding in measured]
@@ -165,7 +166,8 @@ def of_noise(rows):
     lines = [
         "## Noise",
         "",
-        "Standard deviations of ΔQL (GPTQ, 3 bits), in points, pooled over the end points of a cell (evaluation text: over the models along the way).",
+        "Standard deviations of ΔQL (GPTQ, 3 bits), in points, pooled over the end points of a cell (evaluation text: "
+        "over the models along the way).",
         "",
         "| row | cell | source | standard deviation | models |",
         "| --- | --- | --- | --- | --- |",
@@ -192,7 +194,8 @@ def of_cells(cells, rows):
         counts = [end / 1e6 for end in ends(cell.scale)]
         lines.append(
             f"| {cell.name} | {parameters(cell.scale) / 1e6:.2f} M | {', '.join(f'{count:.1f}' for count in counts)} | "
-            f"{', '.join(f'{1e6 * count / parameters(cell.scale):.0f}' for count in counts)} | {', '.join(f'{peak:g}' for peak in cell.peaks)} | {len(seeds)} |"
+            f"{', '.join(f'{1e6 * count / parameters(cell.scale):.0f}' for count in counts)} | "
+            f"{', '.join(f'{peak:g}' for peak in cell.peaks)} | {len(seeds)} |"
         )
     return lines + [""]
 
@@ -201,8 +204,10 @@ def markdown(facts, document, found, noisy, rows, drawn, cells):
     lines = [
         "# Study: learning rate dynamics and quantization, in small",
         "",
-        "A replication of arXiv 2510.06213 by `make study`. Every sentence below is computed from rows: [f1] is a row of findings.csv, which",
-        "names the rows of measurements.csv that it was computed from in findings.json. ΔQL is quantized loss over full-precision loss, less 1;",
+        "A replication of arXiv 2510.06213 by `make study`. Every sentence below is computed from rows: "
+        "[f1] is a row of findings.csv, which",
+        "names the rows of measurements.csv that it was computed from in findings.json. "
+        "ΔQL is quantized loss over full-precision loss, less 1;",
         "its differences are in percentage points.",
         "",
     ]
@@ -210,7 +215,8 @@ def markdown(facts, document, found, noisy, rows, drawn, cells):
     lines += [
         "## Primary endpoints",
         "",
-        "Fixed beforehand in tests/study/endpoints.toml; effects are computed within a seed, tested over seeds (Student), and corrected by",
+        "Fixed beforehand in tests/study/endpoints.toml; "
+        "effects are computed within a seed, tested over seeds (Student), and corrected by",
         "Holm's method within each family.",
         "",
     ]

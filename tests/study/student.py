@@ -1,4 +1,5 @@
-"""Student's t, Holm's correction, Pearson's r: the few pieces of statistics that the study needs. Standard library only."""
+"""Student's t, Holm's correction, Pearson's r: the few pieces of statistics
+that the study needs. Standard library only."""
 
 import functools
 import math
@@ -56,8 +57,8 @@ def quantile(freedom, alpha=0.05):
 
 
 def test(values):
-    """(mean, low, high, p) of the hypothesis that the mean is zero; the last three None for fewer than two values. Values without any
-    spread have a p of 0, or 1 when they are zero."""
+    """(mean, low, high, p) of the hypothesis that the mean is zero; the last three None for fewer than two values.
+    Values without any spread have a p of 0, or 1 when they are zero."""
     centre, spread = mean(values), deviation(values)
     if spread is None:
         return centre, None, None, None

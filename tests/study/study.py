@@ -1,15 +1,18 @@
 #!/usr/bin/env python3
 """The replication of arXiv 2510.06213 that this machine can do in a given time, through the HTTP interface alone.
 
-    study.py BINARY DIRECTORY      (make study STUDY_BUDGET=1h; 20m, 3h, 6h, 24h or any other time; STUDY_CELLS=C,A for some cells)
+    study.py BINARY DIRECTORY      (make study STUDY_BUDGET=1h;
+                                    20m, 3h, 6h, 24h or any other time; STUDY_CELLS=C,A for some cells)
 
-    endpoints.toml  what is decided, fixed beforehand   cells.py    what is trained, in which order     unit.py    one seed of one cell
-    corpus.py       the text                            student.py  t, Holm, Pearson                    findings.py  effects and verdicts
-    svg.py, figures.py  the figures                     report.py   tables and REPORT.md
+    endpoints.toml  what is decided, fixed beforehand   corpus.py           the text
+    cells.py        what is trained, in which order     unit.py             one seed of one cell
+    student.py      t, Holm, Pearson                    findings.py         effects and verdicts
+    report.py       tables and REPORT.md                svg.py, figures.py  the figures
 
-A budget counts all time that was spent in DIRECTORY, over interruptions. A unit begins only where its estimated time still fits. Stop the
-study whenever you like and start it again with the same or a larger budget: finished units are files, and every request of an unfinished
-one is idempotent, so the server answers what it has. Shares the demo's server, requests and experiment. Standard library only.
+A budget counts all time that was spent in DIRECTORY, over interruptions. A unit begins only where its estimated time
+still fits. Stop the study whenever you like and start it again with the same or a larger budget: finished units are
+files, and every request of an unfinished one is idempotent, so the server answers what it has. Shares the demo's
+server, requests and experiment. Standard library only.
 """
 
 import json
@@ -41,9 +44,10 @@ def say(text):
     print(text, flush=True)
 
 
-# --- time -------------------------------------------------------------------------------------------------------------------------------
+# --- time -------------------------------------------------------------------------------------------------------------
 class Clock:
-    """Seconds spent in a directory, over interruptions, and the lanes' seconds of each unit, of cut off ones in `begun`."""
+    """Seconds spent in a directory, over interruptions,
+    and the lanes' seconds of each unit, of cut off ones in `begun`."""
 
     def __init__(self, file, now=time.monotonic):
         self.file, self.now = file, now
@@ -63,7 +67,8 @@ class Clock:
 
 
 class Estimate:
-    """Seconds that a unit takes in its lane: as units of its cell took, or the guess times how far guesses were off so far."""
+    """Seconds that a unit takes in its lane: as units of its cell took,
+    or the guess times how far guesses were off so far."""
 
     def __init__(self, all_cells, measured):
         self.cells, self.measured = all_cells, measured
@@ -85,7 +90,7 @@ class Estimate:
         return pace * cells.guess(self.cells[unit.cell])
 
 
-# --- lanes ------------------------------------------------------------------------------------------------------------------------------
+# --- lanes ------------------------------------------------------------------------------------------------------------
 class Stage:
     """Takes the place of the demo's line of progress: notes how far a lane's stage is."""
 
@@ -138,7 +143,8 @@ class Study:
         return Estimate(self.cells, self.clock.units).seconds(unit)
 
     def take(self, lane):
-        """The next unit that fits the time left; one that does not is left out, and a shorter one behind it may still fit."""
+        """The next unit that fits the time left; one that does not is left out,
+        and a shorter one behind it may still fit."""
         with self.lock:
             lane.unit = None
             for unit in list(self.left):
@@ -174,7 +180,8 @@ class Study:
             lane.unit = None
             self.clock.save()
             say(
-                f"  {cells.label(unit)} is done in {round_up(seconds)}; {sum(self.file(one).exists() for one in self.plan)} units so far"
+                f"  {cells.label(unit)} is done in {round_up(seconds)}; "
+                f"{sum(self.file(one).exists() for one in self.plan)} units so far"
             )
 
     def unit(self, unit, client):
@@ -186,7 +193,7 @@ class Study:
         made.words = self.words[unit.cell]
         return made
 
-    # --- progress ------------------------------------------------------------------------------------------------------------------------
+    # --- progress -----------------------------------------------------------------------------------------------------
     def to_go(self):
         """Seconds until the budget or the plan ends, whichever is first."""
         work = sum(max(0, self.estimate(lane.unit) - lane.seconds()) for lane in self.lanes if lane.unit)
@@ -198,7 +205,8 @@ class Study:
             now = ", ".join(
                 f"{cells.label(lane.unit)} {lane.stage} {100 * lane.share:.0f} %" for lane in self.lanes if lane.unit
             )
-            return f"  {self.clock.spent() / 60:.0f} of {self.limit / 60:.0f} minutes, about {round_up(self.to_go())} to go: {now}"
+            spent = f"{self.clock.spent() / 60:.0f} of {self.limit / 60:.0f} minutes"
+            return f"  {spent}, about {round_up(self.to_go())} to go: {now}"
 
     def run(self):
         for lane in self.lanes:
@@ -227,7 +235,7 @@ class Study:
         return [cells.label(unit) for unit in self.plan if not self.file(unit).exists()]
 
 
-# --- the whole --------------------------------------------------------------------------------------------------------------------------
+# --- the whole --------------------------------------------------------------------------------------------------------
 def processor():
     try:
         lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
@@ -286,7 +294,8 @@ def work(binary, directory, server, interrupts):
     study = Study(server, directory, all_cells, plan, limit, workers)
     if study.left:
         say(
-            f"{len(plan) - len(study.left)} of {len(plan)} units are done; up to {study.limit / 60:.0f} minutes in all, {study.clock.spent() / 60:.0f} spent"
+            f"{len(plan) - len(study.left)} of {len(plan)} units are done; "
+            f"up to {study.limit / 60:.0f} minutes in all, {study.clock.spent() / 60:.0f} spent"
         )
     study.run()
     document, _ = findings.endpoints()

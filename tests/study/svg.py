@@ -1,17 +1,19 @@
-"""Figures as SVG files: lines, marks, intervals, two panels one below the other, a legend, a caption. Standard library only."""
+"""Figures as SVG files: lines, marks, intervals, two panels one below the other, a legend,
+a caption. Standard library only."""
 
 import html
 import math
 
 WIDTH, LEFT, RIGHT, TOP = 640, 66, 16, 34  # one column of a page
 STYLE = (
-    "text{font:11px system-ui,sans-serif;fill:#222}.title{font-weight:600;font-size:13px}.caption{fill:#555;font-size:10px}"
+    "text{font:11px system-ui,sans-serif;fill:#222}"
+    ".title{font-weight:600;font-size:13px}.caption{fill:#555;font-size:10px}"
     ".grid{stroke:#e6e6e6}.mark{stroke:#999;stroke-dasharray:3 3}"
 )
 CAPTION_LETTERS = 112
 
-# A series is {"label", "colour", "points": [(x, y, half width or None)], "line": bool, "mark": "dot" | "star" | None, "dashed": bool}.
-# A panel is {"y": label, "height", "series", "marks": [x], "logarithmic": bool of y}.
+# A series is {"label", "colour", "points": [(x, y, half width or None)], "line": bool, "mark": "dot" | "star" | None,
+# "dashed": bool}. A panel is {"y": label, "height", "series", "marks": [x], "logarithmic": bool of y}.
 
 
 def ticks(low, high):
@@ -40,7 +42,8 @@ def star(x, y, colour):
         for k in range(10)
         for r in [6.5 if k % 2 == 0 else 2.8]
     ]
-    return f'<polygon fill="{colour}" stroke="#222" stroke-width=".6" points="{" ".join(f"{a:.1f},{b:.1f}" for a, b in corners)}"/>'
+    points = " ".join(f"{a:.1f},{b:.1f}" for a, b in corners)
+    return f'<polygon fill="{colour}" stroke="#222" stroke-width=".6" points="{points}"/>'
 
 
 def number(value):
@@ -48,7 +51,8 @@ def number(value):
 
 
 class Panel:
-    """A rectangle with axes. `x_log`, `logarithmic`: the axis is that of the logarithm, its labels are of the number itself."""
+    """A rectangle with axes. `x_log`, `logarithmic`:
+    the axis is that of the logarithm, its labels are of the number itself."""
 
     def __init__(self, panel, top, x_range, x_log):
         self.panel, self.top, self.bottom = panel, top, top + panel["height"]
@@ -92,7 +96,8 @@ class Panel:
             )
         middle = (self.top + self.bottom) / 2
         out.append(
-            f'<text transform="translate(14 {middle:.0f}) rotate(-90)" text-anchor="middle">{html.escape(self.panel["y"])}</text>'
+            f'<text transform="translate(14 {middle:.0f}) rotate(-90)" '
+            f'text-anchor="middle">{html.escape(self.panel["y"])}</text>'
         )
         for at in self.panel.get("marks", []):
             x = LEFT + (self.of_x(at) - self.x_range[0]) / (self.x_range[1] - self.x_range[0]) * (WIDTH - LEFT - RIGHT)
@@ -105,7 +110,8 @@ class Panel:
         if series.get("line", True) and len(places) > 1:
             dashes = ' stroke-dasharray="5 3"' if series.get("dashed") else ""
             out.append(
-                f'<polyline fill="none" stroke="{colour}" stroke-width="1.4"{dashes} points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in places)}"/>'
+                f'<polyline fill="none" stroke="{colour}" stroke-width="1.4"{dashes} '
+                f'points="{" ".join(f"{x:.1f},{y:.1f}" for x, y in places)}"/>'
             )
         for (x, y), (at, value, half) in zip(places, series["points"]):
             if half and (not self.y_log or value > half):
@@ -134,7 +140,8 @@ def lines_of(text):
 def sample(x, y, series):
     dashes = ' stroke-dasharray="4 2"' if series.get("dashed") else ""
     return (
-        f'<line x1="{x - 8:.0f}" x2="{x + 8:.0f}" y1="{y}" y2="{y}" stroke="{series["colour"]}" stroke-width="1.4"{dashes}/>'
+        f'<line x1="{x - 8:.0f}" x2="{x + 8:.0f}" y1="{y}" y2="{y}" stroke="{series["colour"]}" '
+        f'stroke-width="1.4"{dashes}/>'
         f'<circle cx="{x:.0f}" cy="{y}" r="3.2" fill="{series["colour"]}"/>'
     )
 
@@ -174,7 +181,8 @@ def figure(title, x_label, panels, caption, x_log=False):
         top += 13
         body.append(f'<text x="{LEFT - 50}" y="{top}" class="caption">{html.escape(line.strip())}</text>')
     return (
-        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{html.escape(title)}" viewBox="0 0 {WIDTH} {top + 12}" width="{WIDTH}" '
+        f'<svg xmlns="http://www.w3.org/2000/svg" role="img" aria-label="{html.escape(title)}" viewBox="0 0 {WIDTH} '
+        f'{top + 12}" width="{WIDTH}" '
         f'height="{top + 12}"><style>{STYLE}</style><rect width="100%" height="100%" fill="#fff"/>'
         f'<text x="{LEFT - 50}" y="20" class="title">{html.escape(title)}</text>{"".join(body)}</svg>\n'
     )

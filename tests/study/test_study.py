@@ -1,5 +1,5 @@
-"""The study's statistics on made-up studies with effects and without, its plan and its report, and the whole of it at its smallest scale:
-interrupted, killed, and asked again."""
+"""The study's statistics on made-up studies with effects and without, its plan and its report, and the whole of it at
+its smallest scale: interrupted, killed, and asked again."""
 
 import csv
 import json
@@ -34,7 +34,7 @@ BINARY = pathlib.Path(os.environ.get("DELTAQ_BINARY", HERE.parents[1] / "build" 
 DECIDED = (findings.HELD, findings.OPPOSITE, findings.REFUTED)
 
 
-# --- statistics -------------------------------------------------------------------------------------------------------------------------
+# --- statistics -------------------------------------------------------------------------------------------------------
 # Of the tables in any textbook.
 @pytest.mark.parametrize("freedom, point", [(1, 12.706), (2, 4.303), (9, 2.262), (30, 2.042)])
 def test_students_t_has_its_points(freedom, point):
@@ -151,7 +151,7 @@ def test_calibration_evaluation_and_seed_noise_are_told_apart():
     assert found["seed"] == pytest.approx(0.004, rel=0.3)
 
 
-# --- endpoints and plan -----------------------------------------------------------------------------------------------------------------
+# --- endpoints and plan -----------------------------------------------------------------------------------------------
 def test_every_endpoint_can_be_computed_from_what_its_cell_measures():
     document, entries = findings.endpoints()
     assert len({entry["id"] for entry in entries}) == len(entries)
@@ -196,7 +196,7 @@ def test_estimates_follow_what_was_measured():
     assert estimate.seconds(cells.Unit("A", 0)) == pytest.approx(3 * guess["A"])
 
 
-# --- figures and report -----------------------------------------------------------------------------------------------------------------
+# --- figures and report -----------------------------------------------------------------------------------------------
 @pytest.mark.parametrize("low, high", [(0, 1), (-0.0131, 0.0007), (1e-9, 2e-9), (2.9, 3.31), (1e5, 9e6)])
 def test_axes_have_a_few_round_ticks_inside(low, high):
     ticks = svg.ticks(low, high)
@@ -234,7 +234,7 @@ def test_a_report_says_of_its_rows_what_they_say(tmp_path):
         assert "nan" not in file.read_text() and f"]({file.name})" in text
 
 
-# --- the whole, at its smallest scale ---------------------------------------------------------------------------------------------------
+# --- the whole, at its smallest scale ---------------------------------------------------------------------------------
 def free_port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))

@@ -1,8 +1,9 @@
-"""One unit of the study: what one seed of one cell trains and measures, asked over HTTP. Every request is idempotent: a unit that was
-cut off asks the same again and gets what there is. Standard library only.
+"""One unit of the study: what one seed of one cell trains and measures, asked over HTTP. Every request is idempotent: a
+unit that was cut off asks the same again and gets what there is. Standard library only.
 
-A model is a Key. Groups: constant (the trunk, measured where decays end), decay, lawa (mean of the trunk's latest checkpoints), soup
-(mean of decays that branch off one checkpoint and see the data in another order), cosine; "along" is any other checkpoint of a run.
+A model is a Key. Groups: constant (the trunk, measured where decays end), decay, lawa (mean of the trunk's latest
+checkpoints), soup (mean of decays that branch off one checkpoint and see the data in another order), cosine; "along" is
+any other checkpoint of a run.
 """
 
 import collections
@@ -14,7 +15,8 @@ from experiment import Experiment, millions
 Key = collections.namedtuple("Key", "group peak weight_decay branch tokens end")
 DEFAULT_WEIGHT_DECAY = 0.1  # of the server's AdamW
 
-# Name: (request, calibration samples; None for as many as the scale says). The group is the largest that divides all columns here.
+# Name: (request, calibration samples; None for as many as the scale says).
+# The group is the largest that divides all columns here.
 GROUP_SIZE = 64
 METHODS = {
     "gptq-3": ({"name": "gptq", "bits": 3}, None),
@@ -60,7 +62,8 @@ class UnitOfStudy(Experiment):
             self.client.request("POST", "/v1/datasets", {"name": name, "path": str(directory / file), "format": "text"})
 
     def learn_words(self):
-        """The tokenizer of this text and size, which all seeds share: learned by a run of one step from the text's first megabytes."""
+        """The tokenizer of this text and size, which all seeds share:
+        learned by a run of one step from the text's first megabytes."""
         name = f"{self.vocabulary}-{self.scale.vocabulary}"
         run = self.client.post(
             "train",
@@ -84,7 +87,7 @@ class UnitOfStudy(Experiment):
         name = f"{self.name}-{group}-{peak:g}"
         return self.train(name, peak, tokens, every or self.every, schedule, branched, **{"seed": self.seed, **more})
 
-    # --- training --------------------------------------------------------------------------------------------------------------------
+    # --- training -----------------------------------------------------------------------------------------------------
     def models(self):
         """{Key: checkpoint} of all that is measured."""
         return self.from_scratch() if self.cell.weight_decays else self.trunk_and_decays()
@@ -198,7 +201,7 @@ class UnitOfStudy(Experiment):
                 found[Key(group, peak, value, branch, tokens, tokens == end)] = checkpoint
         return found
 
-    # --- measuring -------------------------------------------------------------------------------------------------------------------
+    # --- measuring ----------------------------------------------------------------------------------------------------
     def wanted(self, key):
         """[(method, calibration samples, text)] of a model: all methods at end points, the main one along the way."""
         if not key.end:
