@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
-"""peer_evaluate.py MODEL SEQUENCES LENGTH [RUNS]: the same evaluation in PyTorch float32 (transformers' model), a line of JSON a run."""
+"""peer_evaluate.py MODEL SEQUENCES LENGTH [RUNS]: the same evaluation
+in PyTorch float32 (transformers' model), a line of JSON a run."""
 
 import json
 import resource
@@ -23,7 +24,8 @@ def main():
                 total += torch.nn.functional.cross_entropy(logits, row[1:], reduction="sum").item()
         took = time.perf_counter() - began
         print(json.dumps({"seconds": took, "tokens": tokens.numel(), "loss": total / (sequences * (length - 1)),
-                          "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024, "what": f"torch {torch.__version__}, {torch.get_num_threads()} threads"}), flush=True)
+                          "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+                          "what": f"torch {torch.__version__}, {torch.get_num_threads()} threads"}), flush=True)
 
 
 if __name__ == "__main__":

@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""peer_gptq.py gptqmodel|llmcompressor MODEL SEQUENCES LENGTH [RUNS]: the same GPTQ job by a published library, a line of JSON a run.
-Only the quantization is timed: not imports, not loading the model. GPTQMODEL_CPU_WORKERS=2 is needed on two cores."""
+"""peer_gptq.py gptqmodel|llmcompressor MODEL SEQUENCES LENGTH [RUNS]: the same GPTQ job by a published library, a line
+of JSON a run. Only the quantization is timed: not imports, not loading the model.
+GPTQMODEL_CPU_WORKERS=2 is needed on two cores."""
 
 import json
 import logging
@@ -41,7 +42,8 @@ def llmcompressor(path, sequences, length):
                               "attention_mask": [[1] * length] * sequences})
     # 576 columns do not divide into groups of 128, which this library asks for: 64 is the nearest that does
     weights = {"num_bits": 4, "type": "int", "symmetric": True, "strategy": "group", "group_size": 64}
-    recipe = GPTQModifier(config_groups={"group_0": {"targets": ["Linear"], "weights": weights}}, ignore=["lm_head"], dampening_frac=0.05)
+    recipe = GPTQModifier(config_groups={"group_0": {"targets": ["Linear"], "weights": weights}}, ignore=["lm_head"],
+                          dampening_frac=0.05)
     began = time.perf_counter()
     oneshot(model=model, dataset=data, recipe=recipe, max_seq_length=length, num_calibration_samples=sequences)
     return time.perf_counter() - began
@@ -53,7 +55,8 @@ def main():
     runs = int(sys.argv[5]) if len(sys.argv) > 5 else 1
     for _ in range(runs):
         took = {"gptqmodel": gptqmodel, "llmcompressor": llmcompressor}[library](path, sequences, length)
-        print(json.dumps({"seconds": took, "tokens": sequences * length, "what": f"{library}, torch {torch.__version__}",
+        print(json.dumps({"seconds": took, "tokens": sequences * length,
+                          "what": f"{library}, torch {torch.__version__}",
                           "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024}), flush=True)
 
 

@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""peer_hessian.py MODEL SEQUENCES LENGTH [ITERATIONS] [pyhessian|torch]: power iterations of PyHessian on transformers' model and random
-tokens, a line of JSON. PyHessian differentiates once, keeps that graph, and differentiates it again for every product; `torch` does the
-same without the package. Attention is "eager": the fused ones have no second derivative."""
+"""peer_hessian.py MODEL SEQUENCES LENGTH [ITERATIONS] [pyhessian|torch]: power iterations of PyHessian on transformers'
+model and random tokens, a line of JSON. PyHessian differentiates once, keeps that graph, and differentiates it again
+for every product; `torch` does the same without the package. Attention is "eager": the fused ones have no second
+derivative."""
 
 import importlib
 import json
@@ -18,7 +19,8 @@ class Loss(torch.nn.Module):
     """The mean next-token loss as the criterion of PyHessian: of (outputs, targets)."""
 
     def forward(self, logits, tokens):
-        return torch.nn.functional.cross_entropy(logits[:, :-1].reshape(-1, logits.shape[-1]), tokens[:, 1:].reshape(-1))
+        return torch.nn.functional.cross_entropy(logits[:, :-1].reshape(-1, logits.shape[-1]),
+                                                 tokens[:, 1:].reshape(-1))
 
 
 class Logits(torch.nn.Module):
@@ -63,7 +65,8 @@ def pyhessian_iterations(model, tokens, iterations):
         return plain(*arguments)
 
     module.hessian_vector_product = timed
-    values, _ = pyhessian.hessian(model, Loss(), data=(tokens, tokens), cuda=False).eigenvalues(maxIter=iterations, tol=0)
+    values, _ = pyhessian.hessian(model, Loss(), data=(tokens, tokens), cuda=False).eigenvalues(
+        maxIter=iterations, tol=0)
     return list(np.diff(times, axis=0)), values[0]
 
 
@@ -78,7 +81,8 @@ def main():
     times, top = run(Logits(model), tokens, iterations + 1)
     seconds, processor = np.median(times[1:] or times, axis=0)
     print(json.dumps({"seconds": seconds, "processor_seconds": processor, "rayleigh_quotient": top,
-                      "parameters": sum(p.numel() for p in model.parameters()), "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
+                      "parameters": sum(p.numel() for p in model.parameters()),
+                      "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
                       "what": f"{how}, torch {torch.__version__}, {torch.get_num_threads()} threads"}))
 
 

@@ -1,16 +1,19 @@
 #!/usr/bin/env python3
-"""peer_methods.py LIBRARY MODEL CALIBRATION EVALUATION LENGTH GROUP METHOD…: what bench_methods does, by a published library, in float32 on the
-CPU: files of 32-bit tokens, sequences of LENGTH, groups of GROUP columns, a line of JSON a method. LIBRARY and its methods:
+"""peer_methods.py LIBRARY MODEL CALIBRATION EVALUATION LENGTH GROUP METHOD…: what bench_methods does, by a published
+library, in float32 on the CPU: files of 32-bit tokens, sequences of LENGTH, groups of GROUP columns, a line of JSON a
+method. LIBRARY and its methods:
 
-    bitsandbytes   nf4 nf4-double fp4 fp4-double: the weights of all linears through its quantize_4bit and dequantize_4bit;
-                   llm_int8 llm_int8-whole: the operations of its Linear8bitLt, thresholds 6 and 0 (none leaves), in float32;
-                   llm_int8-half llm_int8-whole-half: the module itself, which casts inputs and weights to float16
-    autoawq        awq4-unclipped awq3-unclipped: its AwqQuantizer, without duo scaling and clipping (which wants rows in 64s), the
-                   weights rounded by its pseudo_quantize_tensor; awq4-linears awq3-linears: the same, alphas judged by the outputs
-                   of the linears that share an input, as the paper has it, where the library takes those of attention and MLP
+    bitsandbytes   nf4 nf4-double fp4 fp4-double: the weights of all linears through its quantize_4bit and
+                   dequantize_4bit; llm_int8 llm_int8-whole: the operations of its Linear8bitLt, thresholds 6 and 0
+                   (none leaves), in float32; llm_int8-half llm_int8-whole-half: the module itself, which casts inputs
+                   and weights to float16
+    autoawq        awq4-unclipped awq3-unclipped: its AwqQuantizer, without duo scaling and clipping (which wants rows
+                   in 64s), the weights rounded by its pseudo_quantize_tensor; awq4-linears awq3-linears: the same,
+                   alphas judged by the outputs of the linears that share an input, as the paper has it, where the
+                   library takes those of attention and MLP
     llmcompressor  awq4-unclipped awq3-unclipped: AWQModifier without duo scaling; awq4-duo: as it comes; smoothquant:
-                   SmoothQuantModifier(0.5), then rounding of rows and, dynamically, tokens; smoothquant-all: down_proj smoothed too;
-                   rtn4 rtn3
+                   SmoothQuantModifier(0.5), then rounding of rows and, dynamically, tokens; smoothquant-all:
+                   down_proj smoothed too; rtn4 rtn3
     gptqmodel      gptq4 gptq3: its defaults, saved and loaded again with its torch kernel"""
 
 import importlib.metadata
@@ -50,7 +53,8 @@ def loss_of(model, evaluation, together):
 
 
 def block_linears(model):
-    return {name: module for name, module in model.named_modules() if isinstance(module, torch.nn.Linear) and "lm_head" not in name and "embed_out" not in name}
+    return {name: module for name, module in model.named_modules()
+            if isinstance(module, torch.nn.Linear) and "lm_head" not in name and "embed_out" not in name}
 
 
 class FloatLinear8bit(torch.nn.Module):
@@ -64,7 +68,8 @@ class FloatLinear8bit(torch.nn.Module):
     def forward(self, x):
         flat = x.reshape(-1, x.shape[-1])
         codes, scales, outliers = torch.ops.bitsandbytes.int8_vectorwise_quant.default(flat, self.threshold)
-        out, _ = torch.ops.bitsandbytes.int8_mixed_scaled_mm.default(flat, codes, self.codes, scales, self.scales, outliers, self.bias)
+        out, _ = torch.ops.bitsandbytes.int8_mixed_scaled_mm.default(
+            flat, codes, self.codes, scales, self.scales, outliers, self.bias)
         return out.reshape(*x.shape[:-1], -1)
 
 
@@ -77,7 +82,8 @@ def bitsandbytes(path, method, calibration, length, group):
         if method.startswith("llm_int8"):
             threshold = 0.0 if "-whole" in method else 6.0
             if method.endswith("-half"):
-                other = bnb.nn.Linear8bitLt(linear.in_features, linear.out_features, linear.bias is not None, has_fp16_weights=False, threshold=threshold)
+                other = bnb.nn.Linear8bitLt(linear.in_features, linear.out_features, linear.bias is not None,
+                                            has_fp16_weights=False, threshold=threshold)
                 other.load_state_dict(linear.state_dict())
                 other = other.to("cpu").eval()
             else:
@@ -85,7 +91,9 @@ def bitsandbytes(path, method, calibration, length, group):
             parent, _, child = name.rpartition(".")
             setattr(model.get_submodule(parent), child, other)
         else:
-            packed, state = bnb.functional.quantize_4bit(linear.weight.data.contiguous(), blocksize=64, compress_statistics=method.endswith("-double"), quant_type=method[:3])
+            packed, state = bnb.functional.quantize_4bit(linear.weight.data.contiguous(), blocksize=64,
+                                                         compress_statistics=method.endswith("-double"),
+                                                         quant_type=method[:3])
             linear.weight.data = bnb.functional.dequantize_4bit(packed, state).to(torch.float32)
     return model
 
@@ -103,7 +111,8 @@ class Together(torch.nn.Module):
 
 def judge_linears(wrapped):
     found = wrapped.get_layers_for_scaling
-    wrapped.get_layers_for_scaling = lambda *given: [{**one, "module2inspect": Together(one["layers"]), "kwargs": {}} for one in found(*given)]
+    wrapped.get_layers_for_scaling = lambda *given: [{**one, "module2inspect": Together(one["layers"]), "kwargs": {}}
+                                                     for one in found(*given)]
 
 
 def autoawq(path, method, calibration, length, group):
@@ -113,9 +122,11 @@ def autoawq(path, method, calibration, length, group):
     wrapped = AutoAWQForCausalLM.from_pretrained(path, torch_dtype=torch.float32, device_map="cpu", safetensors=True)
     if method.endswith("-linears"):
         judge_linears(wrapped)
-    wrapped.quantize(AutoTokenizer.from_pretrained(path), quant_config={"zero_point": True, "q_group_size": group, "w_bit": int(method[3]), "version": "GEMM"},
-                     calib_data=calibration.tolist(), max_calib_samples=len(calibration), max_calib_seq_len=length, duo_scaling=False,
-                     apply_clip=False, export_compatible=True)
+    wrapped.quantize(AutoTokenizer.from_pretrained(path),
+                     quant_config={"zero_point": True, "q_group_size": group, "w_bit": int(method[3]),
+                                   "version": "GEMM"},
+                     calib_data=calibration.tolist(), max_calib_samples=len(calibration), max_calib_seq_len=length,
+                     duo_scaling=False, apply_clip=False, export_compatible=True)
     for linear in block_linears(wrapped.model).values():
         linear.weight.data = wrapped.quantizer.pseudo_quantize_tensor(linear.weight.data)[0]
     return wrapped.model.eval()
@@ -132,15 +143,19 @@ def llmcompressor(path, method, calibration, length, group):
     IntermediatesCache.pin_memory = lambda cache, index: None  # asks for a GPU's driver; changes no number
     eight = {"num_bits": 8, "type": "int", "symmetric": True}
     if method.startswith("smoothquant"):
-        mappings = [[["re:.*q_proj", "re:.*k_proj", "re:.*v_proj"], "re:.*input_layernorm"], [["re:.*gate_proj", "re:.*up_proj"], "re:.*post_attention_layernorm"]]
+        mappings = [[["re:.*q_proj", "re:.*k_proj", "re:.*v_proj"], "re:.*input_layernorm"],
+                    [["re:.*gate_proj", "re:.*up_proj"], "re:.*post_attention_layernorm"]]
         if method == "smoothquant-all":
             mappings += [[["re:.*down_proj"], "re:.*up_proj"]]
-        scheme = {"weights": {**eight, "strategy": "channel"}, "input_activations": {**eight, "strategy": "token", "dynamic": True}}
+        scheme = {"weights": {**eight, "strategy": "channel"},
+                  "input_activations": {**eight, "strategy": "token", "dynamic": True}}
         first = [SmoothQuantModifier(smoothing_strength=0.5, mappings=mappings)]
     else:
-        scheme = {"weights": {"num_bits": int(method[3]), "type": "int", "symmetric": method.startswith("rtn"), "strategy": "group", "group_size": group}}
+        scheme = {"weights": {"num_bits": int(method[3]), "type": "int", "symmetric": method.startswith("rtn"),
+                              "strategy": "group", "group_size": group}}
         first = [] if method.startswith("rtn") else [AWQModifier(duo_scaling=method.endswith("-duo"))]
-    recipe = first + [QuantizationModifier(config_groups={"group_0": {"targets": ["Linear"], **scheme}}, ignore=["lm_head"])]
+    recipe = first + [QuantizationModifier(config_groups={"group_0": {"targets": ["Linear"], **scheme}},
+                                           ignore=["lm_head"])]
     model = load(path)
     data = Dataset.from_dict({"input_ids": calibration.tolist(), "attention_mask": [[1] * length] * len(calibration)})
     oneshot(model=model, dataset=data, recipe=recipe, max_seq_length=length, num_calibration_samples=len(calibration))
@@ -150,7 +165,8 @@ def llmcompressor(path, method, calibration, length, group):
 def gptqmodel(path, method, calibration, length, group):
     from gptqmodel import BACKEND, GPTQModel, QuantizeConfig
 
-    model = GPTQModel.load(path, QuantizeConfig(bits=int(method[4:]), group_size=group), device="cpu", dtype=torch.float32)
+    model = GPTQModel.load(path, QuantizeConfig(bits=int(method[4:]), group_size=group), device="cpu",
+                           dtype=torch.float32)
     model.quantize([{"input_ids": row, "attention_mask": [1] * length} for row in calibration.tolist()], batch_size=4)
     with tempfile.TemporaryDirectory() as directory:
         model.save(directory)
@@ -170,12 +186,14 @@ def main():
     failed = 0
     for method in sys.argv[7:]:
         try:
-            loss = loss_of(LIBRARIES[library](path, method, calibration, length, group), evaluation, 1 if method.startswith("llm_int8") else 16)
+            loss = loss_of(LIBRARIES[library](path, method, calibration, length, group), evaluation,
+                           1 if method.startswith("llm_int8") else 16)
         except Exception:  # the other methods are tried all the same
             traceback.print_exc()
             failed = 1
             continue
-        print(json.dumps({"method": method, "loss_fp": reference, "loss_q": loss, "delta": loss / reference - 1, "what": version}), flush=True)
+        print(json.dumps({"method": method, "loss_fp": reference, "loss_q": loss, "delta": loss / reference - 1,
+                          "what": version}), flush=True)
     sys.exit(failed)
 
 

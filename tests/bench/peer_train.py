@@ -1,6 +1,6 @@
 #!/usr/bin/env python3
-"""peer_train.py MODEL SEQUENCES LENGTH STEPS [RUNS]: the same training steps as a plain PyTorch float32 loop over transformers' model
-(AdamW, clipping at 1, decay on matrices alone), a line of JSON a run."""
+"""peer_train.py MODEL SEQUENCES LENGTH STEPS [RUNS]: the same training steps as a plain PyTorch float32 loop over
+transformers' model (AdamW, clipping at 1, decay on matrices alone), a line of JSON a run."""
 
 import json
 import resource
@@ -18,9 +18,10 @@ def main():
     model = AutoModelForCausalLM.from_config(AutoConfig.from_pretrained(path), dtype=torch.float32).train()
     matrices = [p for p in model.parameters() if p.ndim > 1]
     vectors = [p for p in model.parameters() if p.ndim == 1]
-    optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}], lr=3e-3,
-                                  betas=(0.9, 0.95), eps=1e-8)
-    tokens = torch.randint(0, model.config.vocab_size, (64, sequences, length), generator=torch.Generator().manual_seed(1))
+    optimizer = torch.optim.AdamW([{"params": matrices, "weight_decay": 0.1}, {"params": vectors, "weight_decay": 0.0}],
+                                  lr=3e-3, betas=(0.9, 0.95), eps=1e-8)
+    tokens = torch.randint(0, model.config.vocab_size, (64, sequences, length),
+                           generator=torch.Generator().manual_seed(1))
     loss = None
 
     def step(i):
@@ -41,7 +42,8 @@ def main():
             loss = step(i)
         took = time.perf_counter() - began
         count = steps * sequences * length
-        print(json.dumps({"seconds": took, "tokens": count, "tokens_per_second": count / took, "parameters": sum(p.numel() for p in model.parameters()),
+        print(json.dumps({"seconds": took, "tokens": count, "tokens_per_second": count / took,
+                          "parameters": sum(p.numel() for p in model.parameters()),
                           "loss": loss, "peak_mib": resource.getrusage(resource.RUSAGE_SELF).ru_maxrss / 1024,
                           "what": f"torch {torch.__version__}, {torch.get_num_threads()} threads"}), flush=True)
 

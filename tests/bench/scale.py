@@ -1,11 +1,12 @@
 #!/usr/bin/env python3
-"""Times reading from a database of a lab's size: a million measurements, 100,000 runs, 100 trajectories of 1,000 checkpoints and one of
-10,000.
+"""Times reading from a database of a lab's size: a million measurements, 100,000 runs,
+100 trajectories of 1,000 checkpoints and one of 10,000.
 
     scale.py [--measurements 1000000] [--requests 20] [--explain] [--keep DIRECTORY]
 
-The rows are made by the database itself (no engine runs); everything is read through HTTP by one client. Prints a table of medians and 99th
-percentiles, and with --explain the plans of PostgreSQL for statements of more than 20 ms, from its own log. Fails when a bound is missed."""
+The rows are made by the database itself (no engine runs); everything is read through HTTP by one client. Prints a table
+of medians and 99th percentiles, and with --explain the plans of PostgreSQL for statements of more than 20 ms, from its
+own log. Fails when a bound is missed."""
 
 import argparse
 import http.client
@@ -21,36 +22,48 @@ sys.path.insert(0, str(ROOT / "tests" / "http"))
 
 TRAJECTORIES, CHECKPOINTS, LONG = 100, 1000, 10000
 
-# Ids are the md5 of what they are of, so that no statement has to look one up. A run measures four numbers of one series.
+# Ids are the md5 of what they are of, so that no statement has to look one up.
+# A run measures four numbers of one series.
 FILL = """
 set synchronous_commit = off;
 insert into trajectories (name) select 'run-' || lpad(i::text, 3, '0') from generate_series(1, %(trajectories)d) i;
 insert into trajectories (name) values ('long');
 insert into checkpoints (trajectory, name, step, tokens, learning_rate, source, path, sha256, tags)
-  select t.id, 'step' || s, s, s * 1000::bigint, 0.001 * (1 - s / %(checkpoints)d.0 / 2), '{"path": "/nowhere"}', '/nowhere',
+  select t.id, 'step' || s, s, s * 1000::bigint, 0.001 * (1 - s / %(checkpoints)d.0 / 2),
+    '{"path": "/nowhere"}', '/nowhere',
     md5(t.id || s) || md5(s || t.id), case when s %% 2 = 0 then '{"phase": "even"}' else '{}' end::json
   from trajectories t, generate_series(1, %(checkpoints)d) s where t.name <> 'long';
 insert into checkpoints (trajectory, name, step, tokens, learning_rate, source, path, sha256)
-  select t.id, 'step' || s, s, s * 1000::bigint, 0.001, '{"path": "/nowhere"}', '/nowhere', md5(t.id || s) || md5(s || t.id) from trajectories t, generate_series(1, %(long)d) s
-  where t.name = 'long';
+  select t.id, 'step' || s, s, s * 1000::bigint, 0.001, '{"path": "/nowhere"}', '/nowhere',
+    md5(t.id || s) || md5(s || t.id)
+  from trajectories t, generate_series(1, %(long)d) s where t.name = 'long';
 create temporary table made as select c.id as checkpoint, c.step, c.number as c, k.kind, gen_random_uuid()::text as run,
-    row_number() over (order by c.number) as n, t.name as trajectory from checkpoints c join trajectories t on t.id = c.trajectory,
+    row_number() over (order by c.number) as n, t.name as trajectory
+  from checkpoints c join trajectories t on t.id = c.trajectory,
   (values ('quantize')) k (kind) where c.number %% 11 < 10;
 insert into runs (id, kind, state, epoch, result_epoch, created_at, started_at, finished_at, usage_seconds)
-  select run, kind, 'succeeded', 1, 1, now() - interval '1 day', now() - interval '1 day', now(), 5 from made order by n;
-insert into run_specs (run, params) select run, json_build_object('checkpoint', checkpoint, 'method', json_build_object('name', 'gptq', 'bits', 4)) from made;
-insert into run_results (run, epoch, result) select run, 1, json_build_object('delta', 0.01, 'loss_fp', 3.0, 'loss_q', 3.03,
-  'layers', (select json_agg(json_build_object('name', 'layers.' || i, 'relative_error', 0.01)) from generate_series(1, 28) i)) from made;
+  select run, kind, 'succeeded', 1, 1, now() - interval '1 day', now() - interval '1 day', now(), 5
+  from made order by n;
+insert into run_specs (run, params)
+  select run, json_build_object('checkpoint', checkpoint, 'method', json_build_object('name', 'gptq', 'bits', 4))
+  from made;
+insert into run_results (run, epoch, result)
+  select run, 1, json_build_object('delta', 0.01, 'loss_fp', 3.0, 'loss_q', 3.03, 'layers',
+    (select json_agg(json_build_object('name', 'layers.' || i, 'relative_error', 0.01)) from generate_series(1, 28) i))
+  from made;
 insert into run_inputs (run, checkpoint) select run, checkpoint from made;
 insert into measurements (run, epoch, checkpoint, metric, value, low, high, method, bits, label, dataset, protocol)
   select run, 1, checkpoint, m.metric, m.base + (hashfloat8(n + m.base) %% 1000) / 1e5, m.base - 0.02, m.base + 0.02,
     case when m.quantized then 'gptq' else '' end, case when m.quantized then s.bits else 0 end,
     case when m.quantized then 'gptq ' || s.bits || '-bit g128' else '' end, 'wikitext', '0123456789abcdef'
-  from made, (values ('delta', 0.05, true), ('loss_q', 3.1, true), ('kl', 0.02, true), ('loss_fp', 3.0, false), ('largest_algebraic', 40.0, false)) m (metric, base, quantized),
+  from made,
+    (values ('delta', 0.05, true), ('loss_q', 3.1, true), ('kl', 0.02, true), ('loss_fp', 3.0, false),
+            ('largest_algebraic', 40.0, false)) m (metric, base, quantized),
     (values (3), (4)) s (bits) where m.quantized or s.bits = 3 limit %(measurements)d;
 insert into measurements (run, epoch, checkpoint, metric, value, low, high, method, bits, label, dataset, protocol)
   select run, 1, checkpoint, m.metric, 1 + n, null, null, '', 0, '', 'wikitext', '0123456789abcdef'
-  from made, (values ('trace'), ('gradient_norm')) m (metric) limit greatest(0, %(measurements)d - (select count(*) from measurements));
+  from made, (values ('trace'), ('gradient_norm')) m (metric)
+  limit greatest(0, %(measurements)d - (select count(*) from measurements));
 analyze;
 """
 
@@ -67,14 +80,16 @@ ROWS = [
     ("a curve of 10,000 points", "/v1/curves?trajectory=long&bits=4", 0.3),
     ("the same, points=1000", "/v1/curves?trajectory=long&bits=4&points=1000", 0.3),
     ("correlation of a trajectory", "/v1/correlations?trajectory=run-050&x=largest_algebraic&y=delta&bits=4", 0.3),
-    ("correlation of four trajectories", "/v1/correlations?x=largest_algebraic&y=delta&bits=4" + "".join(f"&trajectory=run-{i:03}" for i in range(1, 5)), None),
+    ("correlation of four trajectories", "/v1/correlations?x=largest_algebraic&y=delta&bits=4"
+     + "".join(f"&trajectory=run-{i:03}" for i in range(1, 5)), None),
     ("a trajectory of 10,000 as CSV", "/v1/measurements?trajectory=long&format=csv", None),
 ]
 
 
 def sql(service, text):
     target = f"host={service.data}/pg/socket port=5432 user=deltaq dbname=deltaq"
-    done = subprocess.run(["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", target], input=text, capture_output=True, text=True)
+    done = subprocess.run(["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", target], input=text,
+                          capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
     return done.stdout
 
@@ -110,15 +125,19 @@ def main():
             if fresh:
                 start = time.monotonic()
                 share = options.measurements / 1_000_000
-                sql(service, FILL % {"trajectories": max(1, round(TRAJECTORIES * share)) if share < 1 else TRAJECTORIES, "checkpoints": CHECKPOINTS,
+                sql(service, FILL % {"trajectories": max(1, round(TRAJECTORIES * share)) if share < 1 else TRAJECTORIES,
+                                     "checkpoints": CHECKPOINTS,
                                      "long": LONG if share >= 1 else CHECKPOINTS, "measurements": options.measurements})
                 (directory / "data" / "filled").touch()
                 print(f"filled in {time.monotonic() - start:.0f} s")
-            print(sql(service, "select (select count(*) from trajectories) || ' trajectories, ' || (select count(*) from checkpoints) || ' checkpoints, '"
-                               " || (select count(*) from runs) || ' runs, ' || (select count(*) from measurements) || ' measurements'").strip())
+            print(sql(service, "select (select count(*) from trajectories) || ' trajectories, ' "
+                      "|| (select count(*) from checkpoints) || ' checkpoints, '"
+                      " || (select count(*) from runs) || ' runs, ' || (select count(*) from measurements) "
+                      "|| ' measurements'").strip())
             if options.explain:
-                sql(service, "load 'auto_explain'; alter system set session_preload_libraries = 'auto_explain'; alter system set auto_explain.log_min_duration = 20;"
-                             " alter system set auto_explain.log_analyze = on; select pg_reload_conf();")
+                sql(service, "load 'auto_explain'; alter system set session_preload_libraries = 'auto_explain'; "
+                    "alter system set auto_explain.log_min_duration = 20;"
+                    " alter system set auto_explain.log_analyze = on; select pg_reload_conf();")
                 service.stop()
                 service.start()
             return measure(service, options.requests)
@@ -137,7 +156,8 @@ def measure(service, requests):
         p99 = sorted(times)[min(len(times) - 1, round(0.99 * len(times)))]
         late = status != 200 or (bound is not None and p99 > bound)
         missed += late
-        said = f"{1000 * statistics.median(times):9.1f} | {1000 * p99:7.1f} | {size / 1024:.0f}" if status == 200 else f"{status} after {times[-1]:.2f} s |  | "
+        said = (f"{1000 * statistics.median(times):9.1f} | {1000 * p99:7.1f} | {size / 1024:.0f}" if status == 200
+                else f"{status} after {times[-1]:.2f} s |  | ")
         print(f"| {name:34} | {said} |{' over its bound' if late else ''}", flush=True)
     return 1 if missed else 0
 
