@@ -1,7 +1,8 @@
 #!/usr/bin/env python3
-"""make bench-gpu: our work on the first CUDA device beside the same work in plain PyTorch on the same device, on random weights in real
-shapes (model.py), which are made below build/gpu/models when a row first wants them. Prints a table for BENCHMARKS.md; every row names
-its commands. Ends with 0 when all rows ran, 1 when one failed, 2 when nothing could be run.
+"""make bench-gpu: our work on the first CUDA device beside the same work in plain PyTorch on the same device, on random
+weights in real shapes (model.py), which are made below build/gpu/models when a row first wants them. Prints a table for
+BENCHMARKS.md; every row names its commands. Ends with 0 when all rows ran,
+1 when one failed, 2 when nothing could be run.
 
     bench.py [--rows REGEX] [--runs 3] [--ours-alone] [--tiny]      --tiny: small shapes, to try the program itself"""
 
@@ -34,7 +35,8 @@ ROWS = [
     ("HVP 1B", "hvp", "olmo2-1b", 16, 0, "f32", 0),
     ("train 160M", "train", "pythia-160m", 8, 10, "bf16", 0),
 ]
-TINY = [("evaluate tiny", "evaluate", "tiny-olmo2", 2, 0, "f32", 0), ("GPTQ + ΔQL tiny", "quantize", "tiny-pythia", 2, 2, "f32", 64),
+TINY = [("evaluate tiny", "evaluate", "tiny-olmo2", 2, 0, "f32", 0),
+        ("GPTQ + ΔQL tiny", "quantize", "tiny-pythia", 2, 2, "f32", 64),
         ("HVP tiny", "hvp", "tiny-olmo2", 2, 0, "f32", 0), ("train tiny", "train", "tiny-pythia", 2, 1, "f32", 0)]
 
 
@@ -43,10 +45,12 @@ class Failed(Exception):
 
 
 def last_json(command, more):
-    done = subprocess.run(command, capture_output=True, text=True, cwd=machine.ROOT, env={**machine.environment(), **more})
+    done = subprocess.run(command, capture_output=True, text=True, cwd=machine.ROOT,
+                          env={**machine.environment(), **more})
     lines = [line for line in done.stdout.splitlines() if line.startswith("{")]
     if done.returncode != 0 or not lines:
-        raise Failed((done.stderr.strip().splitlines() or done.stdout.strip().splitlines() or [f"exit status {done.returncode}"])[-1])
+        raise Failed((done.stderr.strip().splitlines() or done.stdout.strip().splitlines()
+                      or [f"exit status {done.returncode}"])[-1])
     return [json.loads(line) for line in lines]
 
 
@@ -57,7 +61,8 @@ def python_device(tried_without):
     import torch
     if torch.cuda.is_available():
         return "cuda", None
-    return ("cpu", None) if tried_without else (None, "PyTorch finds no CUDA device: ours alone is timed, nothing beside it")
+    return ("cpu", None) if tried_without else (None,
+                                                "PyTorch finds no CUDA device: ours alone is timed, nothing beside it")
 
 
 def model_of(shape, device):
@@ -67,34 +72,41 @@ def model_of(shape, device):
         if importlib.util.find_spec("torch") is None:
             raise Failed("PyTorch is not here, which makes the random weights")
         if shutil.disk_usage(MODELS).free < 1.1 * BYTES.get(shape, 0):
-            raise Failed(f"{shape} takes {BYTES[shape] / 1e9:.0f} GB of disk below build/gpu/models, which are not free")
-        command = [sys.executable, str(machine.ROOT / "tests/gpu/model.py"), shape, str(directory), "--device", device or "cpu"]
+            raise Failed(f"{shape} takes {BYTES[shape] / 1e9:.0f} GB of disk below build/gpu/models, "
+                         "which are not free")
+        command = [sys.executable, str(machine.ROOT / "tests/gpu/model.py"), shape, str(directory),
+                   "--device", device or "cpu"]
         if subprocess.run(command).returncode != 0:
             raise Failed(f"{shape} could not be made")
     return str(directory.relative_to(machine.ROOT))
 
 
 def ours_command(work, model, sequences, length, extra, runs):
-    last = {"evaluate": [runs], "quantize": [runs, extra, length], "hvp": ["values", runs], "train": [extra, runs]}[work]
+    last = {"evaluate": [runs], "quantize": [runs, extra, length], "hvp": ["values", runs],
+            "train": [extra, runs]}[work]
     return [PROGRAMS + work, model, sequences, length, *last]
 
 
 def row(name, work, shape, sequences, extra, products, budget, wanted, peer):
     length = 64 if wanted.tiny else 2048
     model = model_of(shape, peer)
-    more = {"DELTAQ_BENCH_DEVICE": "cuda:0", "DELTAQ_CUDA_PRODUCTS": products, **({"DELTAQ_CUDA_MEMORY": str(budget)} if budget else {})}
+    more = {"DELTAQ_BENCH_DEVICE": "cuda:0", "DELTAQ_CUDA_PRODUCTS": products,
+            **({"DELTAQ_CUDA_MEMORY": str(budget)} if budget else {})}
     command = [str(part) for part in ours_command(work, model, sequences, length, extra, wanted.runs)]
     found = last_json(command, more)
-    ours = {"seconds": statistics.median(run["seconds"] for run in found), "gflops": found[-1].get("gflops"), "what": found[-1]["what"]}
+    ours = {"seconds": statistics.median(run["seconds"] for run in found), "gflops": found[-1].get("gflops"),
+            "what": found[-1]["what"]}
     print("   ", " ".join(f"{k}={v}" for k, v in more.items()), " ".join(command), flush=True)
     theirs = None
     if peer and not wanted.ours_alone:
-        command = [sys.executable, "tests/gpu/peer.py", work, model, str(sequences), str(length), "--device", peer,
-                   "--evaluated", str(extra or 1), "--steps", str(extra or 1), *(["--f32"] if products == "f32" else [])]
+        command = [sys.executable, "tests/gpu/peer.py", work, model, str(sequences), str(length),
+                   "--device", peer, "--evaluated", str(extra or 1), "--steps", str(extra or 1),
+                   *(["--f32"] if products == "f32" else [])]
         repeats = 1 if work == "hvp" else wanted.runs
         theirs = statistics.median(last_json(command, {})[-1]["seconds"] for _ in range(repeats))
         print("   ", " ".join(command[1:]), flush=True)
-    return {"name": name, "tokens": sequences * length, "products": products, "budget": budget, **ours, "peer_seconds": theirs}
+    return {"name": name, "tokens": sequences * length, "products": products, "budget": budget, **ours,
+            "peer_seconds": theirs}
 
 
 def line(found, rates):
@@ -104,7 +116,8 @@ def line(found, rates):
         rate += f" = {found['gflops'] / 10 / limit:.0f} % of the product rate"
     theirs = found["peer_seconds"]
     beside = " | | " if theirs is None else f" {theirs:.3f} | {theirs / found['seconds']:.2f}× | "
-    return f"| {found['name']} | {found['tokens']} | {found['products']} | {found['seconds']:.3f} |{beside}{rate} | {found['budget'] or ''} |"
+    return (f"| {found['name']} | {found['tokens']} | {found['products']} | {found['seconds']:.3f} |{beside}{rate} | "
+            f"{found['budget'] or ''} |")
 
 
 def main():
@@ -125,7 +138,8 @@ def main():
     if peer and not wanted.ours_alone:
         side = ["--side", "256"] if wanted.tiny else []
         rates = last_json([sys.executable, "tests/gpu/peer.py", "rate", "-", "0", "0", "--device", peer, *side], {})[-1]
-        print(f"one large product: {rates['bf16_tflops']:.1f} TFLOP/s in bfloat16, {rates['f32_tflops']:.1f} in float32")
+        print(f"one large product: {rates['bf16_tflops']:.1f} TFLOP/s in bfloat16, "
+              f"{rates['f32_tflops']:.1f} in float32")
     done, failed = [], 0
     for spec in TINY if wanted.tiny else ROWS:
         if not re.search(wanted.rows, spec[0]):
@@ -137,7 +151,8 @@ def main():
             failed += 1
             print(f"    failed: {reason}", flush=True)
     if done:
-        print(f"\n{done[0]['what']}\n\n| work | tokens | products | deltaq s | PyTorch s | deltaq is faster by | rate | budget MiB |\n|---|---|---|---|---|---|---|---|")
+        print(f"\n{done[0]['what']}\n\n| work | tokens | products | deltaq s | PyTorch s | deltaq is faster by | rate "
+              f"| budget MiB |\n|---|---|---|---|---|---|---|---|")
         print("\n".join(line(found, rates) for found in done))
         (machine.ROOT / "build/gpu/bench.json").write_text(json.dumps({"rates": rates, "rows": done}, indent=1))
     print(f"bench-gpu: {len(done)} rows ran, {failed} failed")

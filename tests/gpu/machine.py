@@ -1,4 +1,5 @@
-"""What a GPU machine has, for check.py and bench.py: it may be gcc, nvcc and PyTorch alone, with cuBLAS in PyTorch's own packages."""
+"""What a GPU machine has, for check.py and bench.py: it may be gcc, nvcc and PyTorch alone,
+with cuBLAS in PyTorch's own packages."""
 
 import ctypes
 import glob
@@ -10,7 +11,8 @@ import subprocess
 import sys
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-PLUGIN = pathlib.Path(os.environ.get("DELTAQ_CUDA_PLUGIN", ROOT / "build/libdeltaq-cuda.so"))  # another: the emulated one
+# DELTAQ_CUDA_PLUGIN names another: the emulated one.
+PLUGIN = pathlib.Path(os.environ.get("DELTAQ_CUDA_PLUGIN", ROOT / "build/libdeltaq-cuda.so"))
 NVCC_PLACES = ("/usr/local/cuda/bin/nvcc", "/opt/cuda/bin/nvcc")
 TEXT = 400
 
@@ -18,7 +20,8 @@ TEXT = 400
 class Plugin(ctypes.Structure):  # struct device_plugin, engine/backend/cuda/device.h
     _fields_ = [("version", ctypes.c_int), ("args", ctypes.c_size_t),
                 ("count", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t)),
-                ("open", ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t))]
+                ("open",
+                 ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t))]
 
 
 def nvcc():
@@ -66,7 +69,8 @@ def probe():
 
 
 def need_device(what):
-    """Builds the plugin and finds a device, or says what is missing and ends with 2: nothing was tried, so nothing passed."""
+    """Builds the plugin and finds a device, or says what is missing and ends with 2:
+    nothing was tried, so nothing passed."""
     def stop(reason):
         print(f"{what}: nothing was run: {reason}")
         sys.exit(2)

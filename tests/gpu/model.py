@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
-"""model.py SHAPE DIRECTORY [--device cuda]: a checkpoint of random bfloat16 weights in a real shape, for measurements of speed. One file a
-block, made tensor by tensor, so that 32 billion parameters need the memory of one of them. Needs PyTorch alone."""
+"""model.py SHAPE DIRECTORY [--device cuda]: a checkpoint of random bfloat16 weights in a real shape, for measurements
+of speed. One file a block, made tensor by tensor, so that 32 billion parameters need the memory of one of them. Needs
+PyTorch alone."""
 
 import argparse
 import json
@@ -14,13 +15,16 @@ VOCABULARY = 100352  # of OLMo 2
 
 
 def olmo2(hidden, layers, heads, kv_heads, inner, vocabulary=VOCABULARY, positions=4096):
-    config = dict(model_type="olmo2", architectures=["Olmo2ForCausalLM"], vocab_size=vocabulary, hidden_size=hidden, num_hidden_layers=layers,
-                  num_attention_heads=heads, num_key_value_heads=kv_heads, intermediate_size=inner, hidden_act="silu",
-                  max_position_embeddings=positions, rms_norm_eps=1e-6, rope_theta=500000.0, tie_word_embeddings=False, attention_bias=False)
+    config = dict(model_type="olmo2", architectures=["Olmo2ForCausalLM"], vocab_size=vocabulary, hidden_size=hidden,
+                  num_hidden_layers=layers, num_attention_heads=heads, num_key_value_heads=kv_heads,
+                  intermediate_size=inner, hidden_act="silu", max_position_embeddings=positions, rms_norm_eps=1e-6,
+                  rope_theta=500000.0, tie_word_embeddings=False, attention_bias=False)
     width = hidden // heads
-    ends = {"model.embed_tokens.weight": (vocabulary, hidden), "model.norm.weight": (hidden,), "lm_head.weight": (vocabulary, hidden)}
+    ends = {"model.embed_tokens.weight": (vocabulary, hidden), "model.norm.weight": (hidden,),
+            "lm_head.weight": (vocabulary, hidden)}
     blocks = [{f"model.layers.{i}.{name}.weight": size for name, size in {
-        "self_attn.q_proj": (hidden, hidden), "self_attn.k_proj": (kv_heads * width, hidden), "self_attn.v_proj": (kv_heads * width, hidden),
+        "self_attn.q_proj": (hidden, hidden), "self_attn.k_proj": (kv_heads * width, hidden),
+        "self_attn.v_proj": (kv_heads * width, hidden),
         "self_attn.o_proj": (hidden, hidden), "self_attn.q_norm": (hidden,), "self_attn.k_norm": (kv_heads * width,),
         "mlp.gate_proj": (inner, hidden), "mlp.up_proj": (inner, hidden), "mlp.down_proj": (hidden, inner),
         "post_attention_layernorm": (hidden,), "post_feedforward_layernorm": (hidden,)}.items()} for i in range(layers)]
@@ -28,18 +32,18 @@ def olmo2(hidden, layers, heads, kv_heads, inner, vocabulary=VOCABULARY, positio
 
 
 def gpt_neox(hidden, layers, heads, vocabulary, positions):
-    config = dict(model_type="gpt_neox", architectures=["GPTNeoXForCausalLM"], vocab_size=vocabulary, hidden_size=hidden,
-                  num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=4 * hidden, hidden_act="gelu",
-                  max_position_embeddings=positions, layer_norm_eps=1e-5, rotary_pct=0.25, rotary_emb_base=10000,
-                  use_parallel_residual=True, tie_word_embeddings=False)
+    config = dict(model_type="gpt_neox", architectures=["GPTNeoXForCausalLM"], vocab_size=vocabulary,
+                  hidden_size=hidden, num_hidden_layers=layers, num_attention_heads=heads, intermediate_size=4 * hidden,
+                  hidden_act="gelu", max_position_embeddings=positions, layer_norm_eps=1e-5, rotary_pct=0.25,
+                  rotary_emb_base=10000, use_parallel_residual=True, tie_word_embeddings=False)
     ends = {"gpt_neox.embed_in.weight": (vocabulary, hidden), "embed_out.weight": (vocabulary, hidden),
             "gpt_neox.final_layer_norm.weight": (hidden,), "gpt_neox.final_layer_norm.bias": (hidden,)}
     blocks = []
     for i in range(layers):
         linears = {"attention.query_key_value": (3 * hidden, hidden), "attention.dense": (hidden, hidden),
                    "mlp.dense_h_to_4h": (4 * hidden, hidden), "mlp.dense_4h_to_h": (hidden, 4 * hidden)}
-        block = {f"gpt_neox.layers.{i}.{norm}.{part}": (hidden,) for norm in ("input_layernorm", "post_attention_layernorm")
-                 for part in ("weight", "bias")}
+        block = {f"gpt_neox.layers.{i}.{norm}.{part}": (hidden,)
+                 for norm in ("input_layernorm", "post_attention_layernorm") for part in ("weight", "bias")}
         for name, size in linears.items():
             block |= {f"gpt_neox.layers.{i}.{name}.weight": size, f"gpt_neox.layers.{i}.{name}.bias": size[:1]}
         blocks.append(block)
@@ -92,7 +96,8 @@ def main():
         name = f"model-{i + 1:05}-of-{len(parts):05}.safetensors"
         total += write(wanted.directory / name, tensors, generator, wanted.device)
         index |= {tensor: name for tensor in tensors}
-    (wanted.directory / "model.safetensors.index.json").write_text(json.dumps({"metadata": {"total_size": total}, "weight_map": index}))
+    (wanted.directory / "model.safetensors.index.json").write_text(
+        json.dumps({"metadata": {"total_size": total}, "weight_map": index}))
     (wanted.directory / "config.json").write_text(json.dumps(config, indent=1))  # last: it says that the rest is there
     print(f"{wanted.directory}: {total / 2e6:.1f} M parameters")
 

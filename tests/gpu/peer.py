@@ -1,9 +1,11 @@
 #!/usr/bin/env python3
 """peer.py WORK MODEL SEQUENCES LENGTH: the same work as ours in plain PyTorch (plain.py) on one device, a line of JSON.
 
-  evaluate  the loss, a sequence at a time, all blocks in memory         hvp    one Hessian-vector product in float32, differentiated twice
-  quantize  GPTQ, 4 bits, groups of 128, and both losses of EVALUATED    train  STEPS of AdamW under bfloat16 autocast
-            sequences, block by block                                    rate   one large product, in bfloat16 and in float32"""
+  evaluate  the loss, a sequence at a time, all blocks in memory
+  quantize  GPTQ, 4 bits, groups of 128, and both losses of EVALUATED sequences, block by block
+  hvp       one Hessian-vector product in float32, differentiated twice
+  train     STEPS of AdamW under bfloat16 autocast
+  rate      one large product, in bfloat16 and in float32"""
 
 import argparse
 import json
@@ -61,7 +63,8 @@ def hvp(wanted, model):
                 x = embedding[row[None]]
                 for block in blocks:
                     x = model.forward(block, x)
-                gradients = torch.autograd.grad(model.loss(head, x, row[None]) / predictions, tensors, create_graph=True)
+                gradients = torch.autograd.grad(model.loss(head, x, row[None]) / predictions, tensors,
+                                                create_graph=True)
                 for to, part in zip(product, torch.autograd.grad(gradients, tensors, grad_outputs=direction)):
                     to += part
             times.append(clock(wanted.device) - began)
@@ -70,7 +73,8 @@ def hvp(wanted, model):
 
 def train(wanted, model):
     embedding, head, blocks, tensors = trainable(model)
-    optimizer = torch.optim.AdamW(tensors, lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1, fused=wanted.device.startswith("cuda"))
+    optimizer = torch.optim.AdamW(tensors, lr=1e-4, betas=(0.9, 0.95), weight_decay=0.1,
+                                  fused=wanted.device.startswith("cuda"))
     tokens = tokens_of(model, 8 * wanted.sequences, wanted.length, 1).view(8, wanted.sequences, wanted.length)
 
     def step(i):
@@ -143,7 +147,8 @@ def quantize_block(model, block, hidden):
 
 
 def quantize(wanted, model):
-    calibration, tokens = tokens_of(model, wanted.sequences, wanted.length, 1), tokens_of(model, wanted.evaluated, wanted.length, 2)
+    calibration, tokens = (tokens_of(model, wanted.sequences, wanted.length, 1),
+                           tokens_of(model, wanted.evaluated, wanted.length, 2))
     began = clock(wanted.device)
     with torch.inference_mode():
         embedding = model.embedding()
@@ -178,8 +183,8 @@ def rate(wanted, _):
     return {"seconds": 0, **result}
 
 
-WORKS = {"evaluate": (evaluate, torch.bfloat16), "hvp": (hvp, torch.float32), "quantize": (quantize, torch.bfloat16), "train": (train, torch.float32),
-         "rate": (rate, None)}
+WORKS = {"evaluate": (evaluate, torch.bfloat16), "hvp": (hvp, torch.float32), "quantize": (quantize, torch.bfloat16),
+         "train": (train, torch.float32), "rate": (rate, None)}
 
 
 def main():

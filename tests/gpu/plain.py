@@ -1,5 +1,6 @@
-"""plain.py: OLMo 2 and GPT-NeoX in plain PyTorch, read block by block from safetensors, for peer.py: nothing fused but what PyTorch fuses
-in scaled_dot_product_attention. Weights are named and shaped as in the file; a block is a dictionary of them."""
+"""plain.py: OLMo 2 and GPT-NeoX in plain PyTorch, read block by block from safetensors, for peer.py: nothing fused but
+what PyTorch fuses in scaled_dot_product_attention. Weights are named and shaped as in the file;
+a block is a dictionary of them."""
 
 import json
 import pathlib
@@ -41,7 +42,8 @@ def rms(x, weight, epsilon):
 def rotate(x, base, part):
     """Of the first `part` columns of each head, halves turned against each other."""
     length, half = x.shape[-2], part // 2
-    angle = torch.arange(length, device=x.device)[:, None] * base ** (-torch.arange(half, device=x.device).float() * 2 / part)
+    angle = torch.arange(length, device=x.device)[:, None] * base ** (
+        -torch.arange(half, device=x.device).float() * 2 / part)
     cosine, sine = angle.cos().to(x.dtype), angle.sin().to(x.dtype)
     a, b = x[..., :half], x[..., half:part]
     return torch.cat((a * cosine - b * sine, b * cosine + a * sine, x[..., part:]), -1)
@@ -65,7 +67,8 @@ class Plain:
         return self.files.read(self.ends_names[0], self.dtype, self.device)
 
     def head(self):
-        return self.files.part(self.ends_names[1], self.dtype, self.device), self.files.read(self.ends_names[2], self.dtype, self.device)
+        return (self.files.part(self.ends_names[1], self.dtype, self.device),
+                self.files.read(self.ends_names[2], self.dtype, self.device))
 
     def attention(self, q, k, v):
         rows, length = q.shape[0], q.shape[1]
@@ -85,14 +88,16 @@ class Plain:
 
         def norm(name, value):
             if self.neox:
-                return F.layer_norm(value, value.shape[-1:], w[name + ".weight"], w[name + ".bias"], self.config["layer_norm_eps"])
+                return F.layer_norm(value, value.shape[-1:], w[name + ".weight"], w[name + ".bias"],
+                                    self.config["layer_norm_eps"])
             return rms(value, w[name + ".weight"], self.config["rms_norm_eps"])
 
         if self.neox:
             first, second = norm("input_layernorm", x), norm("post_attention_layernorm", x)
             seen(["attention.query_key_value"], first)
             width = x.shape[-1] // self.heads
-            q, k, v = (part.flatten(2) for part in linear("attention.query_key_value", first).unflatten(-1, (self.heads, 3, width)).unbind(-2))
+            q, k, v = (part.flatten(2) for part in linear("attention.query_key_value", first)
+                       .unflatten(-1, (self.heads, 3, width)).unbind(-2))
             mixed = self.attention(q, k, v)
             seen(["attention.dense"], mixed)
             seen(["mlp.dense_h_to_4h"], second)

@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""peer_logits.py TOKENS.npy LOADER DIRECTORY OUT.npy [LOADER DIRECTORY OUT.npy]...: exports in somebody else's library; their logits
-[sequences, tokens, vocabulary], and beside them (OUT.npy.txt) which modules computed them, or the failure.
+"""peer_logits.py TOKENS.npy LOADER DIRECTORY OUT.npy [LOADER DIRECTORY OUT.npy]...: exports in somebody else's library;
+their logits [sequences, tokens, vocabulary], and beside them (OUT.npy.txt) which modules computed them, or the failure.
 
-LOADER: float32 | float16 (Transformers' own reading of the directory), gptqmodel (with its PyTorch kernels), gguf (Transformers' reader)"""
+LOADER: float32 | float16 (Transformers' own reading of the directory),
+gptqmodel (with its PyTorch kernels), gguf (Transformers' reader)"""
 
 import os
 import pathlib
@@ -19,7 +20,8 @@ def transformers_model(directory, dtype):
     """With GPTQModel's PyTorch kernels below: the fast ones are compiled first, for minutes."""
     from transformers import AutoConfig, AutoModelForCausalLM, AwqConfig, GPTQConfig
     told = getattr(AutoConfig.from_pretrained(directory), "quantization_config", {})
-    kernel = {"gptq": lambda: GPTQConfig(bits=told["bits"], backend="gptq_torch"), "awq": lambda: AwqConfig(backend="torch_awq")}
+    kernel = {"gptq": lambda: GPTQConfig(bits=told["bits"], backend="gptq_torch"),
+              "awq": lambda: AwqConfig(backend="torch_awq")}
     chosen = {"quantization_config": kernel[told["quant_method"]]()} if told.get("quant_method") in kernel else {}
     return AutoModelForCausalLM.from_pretrained(directory, dtype=dtype, device_map="cpu", **chosen)
 
@@ -27,14 +29,16 @@ def transformers_model(directory, dtype):
 def gptqmodel_model(directory):
     from gptqmodel import BACKEND, GPTQModel
     awq = '"awq"' in (pathlib.Path(directory) / "config.json").read_text()
-    return GPTQModel.load(directory, device="cpu", dtype=torch.float16, backend=BACKEND.AWQ_TORCH if awq else BACKEND.TORCH).model
+    return GPTQModel.load(directory, device="cpu", dtype=torch.float16,
+                          backend=BACKEND.AWQ_TORCH if awq else BACKEND.TORCH).model
 
 
 def check_tokenizer(directory, name):
     """What Transformers makes of the tokenizer in the file has to give the ids of the one beside it."""
     from tokenizers import Tokenizer
     from transformers import AutoTokenizer
-    within, beside = AutoTokenizer.from_pretrained(directory, gguf_file=name), Tokenizer.from_file(str(pathlib.Path(directory) / "tokenizer.json"))
+    within, beside = (AutoTokenizer.from_pretrained(directory, gguf_file=name),
+                      Tokenizer.from_file(str(pathlib.Path(directory) / "tokenizer.json")))
     for text in ("Hello, world", " a  b\n\tc", "\u00e9 \u4f60\u597d 12345", "it's"):
         got, expected = within(text, add_special_tokens=False)["input_ids"], beside.encode(text).ids
         assert got == expected, f"{text!r}: {got}, not {expected}"
@@ -57,7 +61,8 @@ LOADERS = {
 
 def logits_of(loader, directory, rows):
     model = LOADERS[loader](directory).eval()
-    kinds = sorted({type(module).__name__ for module in model.modules() if hasattr(module, "qweight") or hasattr(module, "weight_packed")})
+    kinds = sorted({type(module).__name__ for module in model.modules()
+                    if hasattr(module, "qweight") or hasattr(module, "weight_packed")})
     with torch.inference_mode():
         logits = [model(torch.from_numpy(row)[None], use_cache=False).logits[0].float().numpy() for row in rows]
     return numpy.stack(logits), " ".join(kinds) or "plain"

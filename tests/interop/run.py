@@ -3,9 +3,9 @@
 
     run.py --build build --peers PYTHON --peers-compressor PYTHON [--only REGEX]        (make check-interop)
 
-For every case the server quantizes a random model twice, into the format and "dequantized": the latter holds exactly the numbers whose
-loss was measured. Transformers reads that one in float32; its loss has to be ours (to 1e-5 of it), and its logits are what the library's
-own reading of the packed files is held to. Python with numpy."""
+For every case the server quantizes a random model twice, into the format and "dequantized": the latter holds exactly
+the numbers whose loss was measured. Transformers reads that one in float32; its loss has to be ours (to 1e-5 of it),
+and its logits are what the library's own reading of the packed files is held to. Python with numpy."""
 
 import argparse
 import json
@@ -31,7 +31,8 @@ import models
 UNIT = {"float32": 2.0 ** -24, "float16": 2.0 ** -11, "gptqmodel": 2.0 ** -11, "gguf": 2.0 ** -24}
 SEQUENCES, LENGTH = 4, 64
 ASTRAY = 0.03  # of the tokens of a mixture
-TENSORS, LINEARS, SIGMAS = 12, 7, 6  # roundings in a block; its linears; how far the largest of the logits' errors lies out
+# roundings in a block; its linears; how far the largest of the logits' errors lies out
+TENSORS, LINEARS, SIGMAS = 12, 7, 6
 
 MODELS = {
     "llama": lambda: make_model.llama(256, 4, 8, 2, 512, 1024, 256, False),
@@ -42,7 +43,8 @@ MODELS = {
 }
 GPTQ, RTN = {"name": "gptq", "group_size": 64}, {"name": "rtn", "group_size": 64}
 SKIP = {"overrides": [{"pattern": "layers.1..*(down_proj|dense_4h_to_h)$", "skip": True}]}
-MIXED = {"overrides": [{"pattern": "layers.2..*o_proj$", "skip": True}, {"pattern": "down_proj$", "bits": 8}, {"pattern": "v_proj$", "bits": 8, "group_size": 32}]}
+MIXED = {"overrides": [{"pattern": "layers.2..*o_proj$", "skip": True}, {"pattern": "down_proj$", "bits": 8},
+                       {"pattern": "v_proj$", "bits": 8, "group_size": 32}]}
 
 # name, model, method, format, who reads it
 CASES = [
@@ -73,7 +75,8 @@ CASES = [
     ("gguf-q8_0", "llama", {**RTN, "bits": 8, "group_size": 32}, "gguf", "gguf"),
     ("gguf-q4_0", "llama", {**GPTQ, "group_size": 32}, "gguf", "gguf"),
     ("gguf-q4_1-skip", "llama", {**RTN, "group_size": 32, "sym": False, **SKIP}, "gguf", "gguf"),
-    ("gguf-mixed", "llama", {**GPTQ, "group_size": 32, "overrides": [{"pattern": "down_proj$|k_proj$", "bits": 8}]}, "gguf", "gguf"),
+    ("gguf-mixed", "llama", {**GPTQ, "group_size": 32, "overrides": [{"pattern": "down_proj$|k_proj$", "bits": 8}]},
+     "gguf", "gguf"),
     ("compressed-neox", "gpt_neox", {**GPTQ, "group_size": 32}, "compressed-tensors", "float32"),
 ]
 
@@ -92,7 +95,8 @@ class Server:
 
     def raw(self, path, body=None):
         data = None if body is None else json.dumps(body).encode()
-        request = urllib.request.Request(self.url + path, data=data, headers={"Content-Type": "application/json"} if data else {})
+        request = urllib.request.Request(self.url + path, data=data,
+                                         headers={"Content-Type": "application/json"} if data else {})
         try:
             with urllib.request.urlopen(request, timeout=90) as answer:
                 return answer.read()
@@ -119,12 +123,14 @@ def loss_of(logits, tokens):
 
 
 def tolerance(logits, layers, inner, loader, scales):
-    """Of the largest difference. Each of a block's tensors is rounded to the library's type once, which adds an independent relative
-    error of its unit roundoff u; each linear's scales to `scales`; they add up as squares over blocks. In float32 it is the sums of
-    `inner` products that count, each with a rounding, again as squares. The largest of many normal numbers lies SIGMAS out."""
+    """Of the largest difference. Each of a block's tensors is rounded to the library's type once, which adds an
+    independent relative error of its unit roundoff u; each linear's scales to `scales`; they add up as squares over
+    blocks. In float32 it is the sums of `inner` products that count, each with a rounding, again as squares. The
+    largest of many normal numbers lies SIGMAS out."""
     unit = UNIT[loader]
     grown = unit ** 2 * (inner if unit < 2.0 ** -20 else 1)
-    return SIGMAS * math.sqrt(layers * (TENSORS * grown + LINEARS * scales ** 2) + 4 * grown) * float(numpy.sqrt((logits ** 2).mean()))
+    return SIGMAS * math.sqrt(layers * (TENSORS * grown + LINEARS * scales ** 2) + 4 * grown) * float(
+        numpy.sqrt((logits ** 2).mean()))
 
 
 class Interop:
@@ -139,7 +145,8 @@ class Interop:
         self.tokens = random.integers(0, 1024, (SEQUENCES, LENGTH))
         numpy.save(self.directory / "tokens.npy", self.tokens)
         for name, rows in (("evaluation", self.tokens), ("calibration", random.integers(0, 1024, (16, LENGTH)))):
-            self.data[name] = self.server.json("/v1/datasets", {"name": f"interop-{name}", "sequences": rows.tolist()})["id"]
+            self.data[name] = self.server.json("/v1/datasets",
+                                               {"name": f"interop-{name}", "sequences": rows.tolist()})["id"]
         self.models, self.failed = {}, 0
 
     def model(self, name):
@@ -147,7 +154,8 @@ class Interop:
             path = self.directory / name
             config = make_model.write(path, *MODELS[name]())
             (path / "tokenizer.json").write_text(json.dumps(models.byte_tokenizer()))
-            made = self.server.json("/v1/checkpoints", {"trajectory": "interop", "name": name, "source": {"path": str(path)}})
+            made = self.server.json("/v1/checkpoints",
+                                    {"trajectory": "interop", "name": name, "source": {"path": str(path)}})
             self.models[name] = (made["id"], config)
         return self.models[name]
 
@@ -181,7 +189,8 @@ class Interop:
             arguments += [loader, path, out]
         if arguments:
             with open(self.directory / "peers.log", "ab") as log:
-                subprocess.run([python, HERE / "peer_logits.py", self.directory / "tokens.npy", *arguments], stdout=log, stderr=log, check=True)
+                subprocess.run([python, HERE / "peer_logits.py", self.directory / "tokens.npy", *arguments], stdout=log,
+                               stderr=log, check=True)
 
     def out(self, loader, path):
         return path.with_name(f"{path.name}.{loader}.npy")
@@ -210,12 +219,15 @@ class Interop:
         scales = 0.0 if form == "compressed-tensors" else UNIT["float16"]
         bound = tolerance(expected, config.get("num_hidden_layers", config.get("n_layer")), inner, loader, scales)
         largest = numpy.abs(got - expected).max(-1).ravel()  # of each token
-        # where experts tie, a rounding in half precision may send a token to another one: that token's logits are not held to anything
+        # where experts tie, a rounding in half precision may send a token to another one:
+        # that token's logits are not held to anything
         astray = int((largest > bound).sum()) if "num_experts" in config and UNIT[loader] > 2.0 ** -20 else 0
         worst, loss = float(numpy.sort(largest)[-1 - astray]), loss_of(expected, self.tokens)
-        good = worst <= bound and astray <= ASTRAY * len(largest) and abs(loss / measured - 1) < 1e-5 and (kinds != "plain" or form == "gguf")
-        return self.report(good, f"{name:<22} {form:<19} {loader:<10} largest difference {worst:.1e} (bound {bound:.1e}{f', {astray} of {len(largest)} astray' if astray else ''}), "
-                                 f"loss {loss_of(got, self.tokens):.6f}, measured {measured:.6f}; {kinds}")
+        good = (worst <= bound and astray <= ASTRAY * len(largest) and abs(loss / measured - 1) < 1e-5
+                and (kinds != "plain" or form == "gguf"))
+        return self.report(good, f"{name:<22} {form:<19} {loader:<10} largest difference {worst:.1e} (bound "
+                           f"{bound:.1e}{f', {astray} of {len(largest)} astray' if astray else ''}), "
+                           f"loss {loss_of(got, self.tokens):.6f}, measured {measured:.6f}; {kinds}")
 
     def report(self, good, text):
         self.failed += not good

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""Freezes a lab's own copy of tasks: records as JSON lines, the files' SHA-256, and the `tasks` of a run that reads them.
+"""Freezes a lab's own copy of tasks: records as JSON lines, the files' SHA-256,
+and the `tasks` of a run that reads them.
 
-    freeze_tasks.py OUT NAME=EVAL[,POOL]...      EVAL, POOL: .jsonl, .jsonl.gz, .json (a list), .parquet, or a directory of such parts
+    freeze_tasks.py OUT NAME=EVAL[,POOL]...      EVAL, POOL: .jsonl, .jsonl.gz, .json (a list), .parquet,
+                                                 or a directory of such parts
     freeze_tasks.py OUT --check                  does OUT still hold what its MANIFEST.json says?
 
 OUT gets NAME.eval.jsonl, NAME.fewshot.jsonl (from POOL) and MANIFEST.json:
-    {"format": 1, "tasks": [{"name", "path", "fewshot", "sha256", "fewshot_sha256", "records", "examples", "sources": [{"name", "sha256"}]}]}
-with paths relative to OUT. Both forms print the `tasks` of a run, with absolute paths and the hashes: a run over other bytes is refused.
-Lines are copied as they are and records keep all their fields; which of them do not fit a task, deltaq says by file and line. A directory's
-parts are taken in the order of their names. Parquet needs pyarrow."""
+    {"format": 1, "tasks": [{"name", "path", "fewshot", "sha256", "fewshot_sha256", "records", "examples",
+                             "sources": [{"name", "sha256"}]}]}
+with paths relative to OUT. Both forms print the `tasks` of a run, with absolute paths and the hashes: a run over other
+bytes is refused. Lines are copied as they are and records keep all their fields; which of them do not fit a task,
+deltaq says by file and line. A directory's parts are taken in the order of their names. Parquet needs pyarrow."""
 
 import argparse
 import gzip
@@ -18,8 +21,8 @@ import os
 import pathlib
 import sys
 
-KNOWN = ("arc_challenge", "arc_easy", "openbookqa", "piqa", "hellaswag", "winogrande", "mathqa", "pubmedqa", "sciq", "social_iqa",
-         "commonsense_qa", "mmlu")
+KNOWN = ("arc_challenge", "arc_easy", "openbookqa", "piqa", "hellaswag", "winogrande", "mathqa", "pubmedqa", "sciq",
+         "social_iqa", "commonsense_qa", "mmlu")
 ENDINGS = (".jsonl", ".jsonl.gz", ".json", ".parquet")
 FIELDS = ("name", "path", "fewshot", "sha256", "fewshot_sha256")
 
@@ -74,7 +77,8 @@ def parquet_records(path: pathlib.Path):
 def lines_of(path: pathlib.Path):
     """A line for each record: JSON lines as they stand, others written anew."""
     if path.name.endswith(".parquet"):
-        yield from (line_of(record, f"{path.name}, record {number}") for number, record in enumerate(parquet_records(path), 1))
+        yield from (line_of(record, f"{path.name}, record {number}")
+                    for number, record in enumerate(parquet_records(path), 1))
     elif path.name.endswith(".json"):
         records = parsed(path.read_text(encoding="utf-8"), path.name)
         if not isinstance(records, list):
@@ -114,7 +118,8 @@ def freeze(out: pathlib.Path, given: str) -> dict:
     sources = [pathlib.Path(path) for path in paths.split(",") if path]
     if name not in KNOWN or not 1 <= len(sources) <= 2:
         raise Refused(f"{given}: expected NAME=EVAL[,POOL] with NAME one of {', '.join(KNOWN)}")
-    entry = {"name": name, "path": f"{name}.eval.jsonl", "fewshot": None, "sha256": None, "fewshot_sha256": None, "examples": 0}
+    entry = {"name": name, "path": f"{name}.eval.jsonl", "fewshot": None, "sha256": None, "fewshot_sha256": None,
+             "examples": 0}
     entry["records"] = write(sources[0], out / entry["path"])
     entry["sha256"] = sha256(out / entry["path"])
     if len(sources) == 2:
@@ -132,7 +137,8 @@ def freeze_all(out: pathlib.Path, given: list[str]) -> list[dict]:
         raise Refused(f"named twice: {', '.join(twice)}")
     out.mkdir(parents=True, exist_ok=True)
     tasks = [freeze(out, one) for one in given]
-    (out / "MANIFEST.json").write_text(json.dumps({"format": 1, "tasks": tasks}, indent=1, ensure_ascii=False) + "\n", encoding="utf-8")
+    (out / "MANIFEST.json").write_text(json.dumps({"format": 1, "tasks": tasks}, indent=1, ensure_ascii=False) + "\n",
+                                       encoding="utf-8")
     return tasks
 
 

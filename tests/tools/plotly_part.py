@@ -3,9 +3,9 @@
 
     plotly_part.py WHOLE.js PART.js
 
-The whole file is a table of modules that require each other, as browserify (Debian 12) or webpack (Debian 13) wrote it. The list of traces
-that the root registers is shortened, and modules that nothing reaches any more are left out. What is kept is kept to the letter; esbuild
-makes it small afterwards. Standard library only."""
+The whole file is a table of modules that require each other, as browserify (Debian 12) or webpack (Debian 13) wrote it.
+The list of traces that the root registers is shortened, and modules that nothing reaches any more are left out. What is
+kept is kept to the letter; esbuild makes it small afterwards. Standard library only."""
 
 import re
 import sys
@@ -14,7 +14,8 @@ TRACES = ("bar", "heatmap", "contour")
 
 
 class Bundle:
-    """Text before the modules, {id: text of the module}, text behind them; `root`: id of the module that registers the traces."""
+    """Text before the modules, {id: text of the module}, text behind them; `root`:
+    id of the module that registers the traces."""
 
     def __init__(self, text):
         for pattern in (self.browserify, self.webpack):
@@ -32,7 +33,8 @@ class Bundle:
         starts = [one for one in opening.finditer(text)]
         if len(starts) < 100:
             return None
-        last = text.index("\n},{}]},{},[", starts[-1].end()) if "\n},{}]},{},[" in text[starts[-1].end():] else text.rindex("\n},{")
+        last = (text.index("\n},{}]},{},[", starts[-1].end()) if "\n},{}]},{},[" in text[starts[-1].end():]
+                else text.rindex("\n},{"))
         ends = [one.start() for one in starts[1:]] + [last + 1]
         head = text[: starts[0].start(1)]
         modules, needs = {}, {}
@@ -51,8 +53,10 @@ class Bundle:
             return None
         end = text.index("/******/ \t});", starts[-1].end())
         bounds = [one.start() for one in starts] + [end]
-        modules = {one[1]: text[bounds[place] : bounds[place + 1]].rstrip().rstrip(",") for place, one in enumerate(starts)}
-        needs = {name: {f"__webpack_require__({one})": one for one in re.findall(r"__webpack_require__\((\d+)\)", body)} for name, body in modules.items()}
+        modules = {one[1]: text[bounds[place] : bounds[place + 1]].rstrip().rstrip(",")
+                   for place, one in enumerate(starts)}
+        needs = {name: {f"__webpack_require__({one})": one for one in re.findall(r"__webpack_require__\((\d+)\)", body)}
+                 for name, body in modules.items()}
         return text[: bounds[0]], modules, "\n\n" + text[end:], needs, None
 
     def kind(self, module):
@@ -71,7 +75,8 @@ class Bundle:
     def shorten(self):
         """Leaves only TRACES in the root's list."""
         body = self.modules[self.root]
-        start, end = body.index("Plotly.register([") + len("Plotly.register(["), body.index("]);", body.index("Plotly.register(["))
+        start, end = (body.index("Plotly.register([") + len("Plotly.register(["),
+                      body.index("]);", body.index("Plotly.register([")))
         listed = re.findall(r"_dereq_\('[^']+'\)|__webpack_require__\(\d+\)", body[start:end])
         kept = {}
         for call in listed:
@@ -85,7 +90,8 @@ class Bundle:
         wanted = {one or other for one, other in calls}
         self.needs[self.root] = {name: one for name, one in self.needs[self.root].items() if name in wanted}
         if self.call:
-            body = re.sub(r"\},\{.*\}\]$", "},{" + ",".join(f'"{name}":{one}' for name, one in self.needs[self.root].items()) + "}]", body)
+            body = re.sub(r"\},\{.*\}\]$", "},{"
+                          + ",".join(f'"{name}":{one}' for name, one in self.needs[self.root].items()) + "}]", body)
         self.modules[self.root] = body
 
     def reached(self):

@@ -5,7 +5,8 @@
 
 They lie in tests/unit/shared/reference/micro: qwen2, one layer that sees everything, and qwen2_window, two layers, of
 which the second (from max_window_layers on) sees the last three tokens. --check writes nothing: it compares what it
-finds with those files. The equations (rms is RMSNorm, the rotation pairs column j of a head with column j + head_dim / 2):
+finds with those files. The equations (rms is RMSNorm,
+the rotation pairs column j of a head with column j + head_dim / 2):
 
     x = E[ids]
     h = rms(x; input_layernorm);  q, k, v = W h + b each      biases on these three alone, whatever the config says
@@ -152,7 +153,8 @@ def block(w, layer, x0, window):
         dgate, dup = dinner * up * logistic * (1 + gate * (1 - logistic)), dinner * gate * logistic
         add(GATE + ".weight", dgate.T @ h1)
         add(UP + ".weight", dup.T @ h1)
-        dh, dweight = rms_back(x1, at(AFTER + ".weight"), scale1, dgate @ at(GATE + ".weight") + dup @ at(UP + ".weight"))
+        dh, dweight = rms_back(x1, at(AFTER + ".weight"), scale1,
+                               dgate @ at(GATE + ".weight") + dup @ at(UP + ".weight"))
         add(AFTER + ".weight", dweight)
         dx = dx + dh
         add(OUTPUT + ".weight", dx.T @ attended)
@@ -233,7 +235,8 @@ def make(model):
     logits, loss, gradient = evaluate(model, w, tokens)
     wide = {name: value.astype(np.float64) for name, value in v.items()}
     slope, product = along(model, w, tokens, wide)
-    assert abs(slope - flat(model, gradient) @ flat(model, wide)) < 1e-13 * np.linalg.norm(flat(model, wide))  # the gradient is the loss's
+    # the gradient is the loss's
+    assert abs(slope - flat(model, gradient) @ flat(model, wide)) < 1e-13 * np.linalg.norm(flat(model, wide))
     matrix = hessian(model, w, tokens)
     assert np.abs(matrix - matrix.T).max() < 1e-13 * np.abs(matrix).max()
     values = np.linalg.eigvalsh((matrix + matrix.T) / 2)

@@ -1,6 +1,6 @@
-"""What a tracker has, as its own package reads it: {RUN: {METRIC: [[STEP, VALUE]…]}} as JSON on stdout, in the order in which it stands
-there. Run by build/trackers/bin/python: `read_back.py tensorboard LOGDIR`, `read_back.py mlflow URL EXPERIMENT`,
-`read_back.py wandb DIR`."""
+"""What a tracker has, as its own package reads it: {RUN: {METRIC: [[STEP, VALUE]…]}} as JSON on stdout, in the order in
+which it stands there. Run by build/trackers/bin/python: `read_back.py tensorboard LOGDIR`, `read_back.py mlflow URL
+EXPERIMENT`, `read_back.py wandb DIR`."""
 
 import collections
 import json
@@ -32,7 +32,8 @@ def mlflow(url, experiment):
 
 
 def records_of(path):
-    """The records of an offline file: LevelDB's log format (blocks of 32 KiB; CRC, length, type) after a head of seven bytes."""
+    """The records of an offline file: LevelDB's log format (blocks of 32 KiB;
+    CRC, length, type) after a head of seven bytes."""
     data, at, parts = path.read_bytes(), 7, []
     while at + 7 <= len(data):
         left = 32768 - at % 32768
@@ -60,7 +61,8 @@ def wandb(directory):
             if record.WhichOneof("record_type") == "run":
                 name = record.run.display_name
             if record.WhichOneof("record_type") == "history":
-                row = {item.key or "/".join(item.nested_key): json.loads(item.value_json) for item in record.history.item}
+                row = {item.key or "/".join(item.nested_key): json.loads(item.value_json)
+                       for item in record.history.item}
                 step = row.pop("step")
                 for key, value in row.items():
                     if not key.startswith("_"):

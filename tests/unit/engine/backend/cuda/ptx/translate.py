@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""translate.py KERNELS.ptx OUT.c: PTX, as nvcc makes it of plugin/kernels.cu, becomes C: a function for each kernel, which runs one
-thread up to its next barrier. An instruction add.s64 becomes a call of add_s64 (instructions.h): one that is not there is an error of
-the C compiler. What has to do with control, memory and names is written here. Whatever is not understood stops the translation."""
+"""translate.py KERNELS.ptx OUT.c: PTX, as nvcc makes it of plugin/kernels.cu, becomes C: a function for each kernel,
+which runs one thread up to its next barrier. An instruction add.s64 becomes a call of add_s64 (instructions.h): one
+that is not there is an error of the C compiler. What has to do with control, memory and names is written here. Whatever
+is not understood stops the translation."""
 
 import re
 import sys
 
-REGISTER_TYPES = {".pred": "bool", ".b16": "uint16_t", ".b32": "uint32_t", ".b64": "uint64_t", ".f32": "float", ".f64": "double"}
+REGISTER_TYPES = {".pred": "bool", ".b16": "uint16_t", ".b32": "uint32_t", ".b64": "uint64_t", ".f32": "float",
+                  ".f64": "double"}
 SPECIAL = {"%tid.x": "t->thread", "%ctaid.x": "t->block", "%ntid.x": "KERNEL_THREADS", "%nctaid.x": "t->blocks"}
-BETWEEN = 256  # bytes nobody has between two arrays of shared memory: a step beside one array is not a step into the next
+# bytes nobody has between two arrays of shared memory: a step beside one array is not a step into the next
+BETWEEN = 256
 
 
 class Kernel:
@@ -69,14 +72,17 @@ class Kernel:
                 yield f"{self.operand(value)} = ld_{kind}({place}, {number});"
 
     def move(self, operands, split):
-        """mov: bits, whatever the registers' kinds; {low, high} on either side, where %temp is the half that nobody wants."""
+        """mov: bits, whatever the registers' kinds;
+        {low, high} on either side, where %temp is the half that nobody wants."""
         kinds = [(re.findall(r"%(fd|f|rd|r)\d+$", text) or [""])[0] for text in operands]
         values = [self.operand(text) if text != "%temp" else "" for text in operands]
         if split:
-            return "".join(f"{to} = {half}_{kinds[2]}({values[2]}); " for half, to in zip(("low", "high"), values) if to)
+            return "".join(f"{to} = {half}_{kinds[2]}({values[2]}); "
+                           for half, to in zip(("low", "high"), values) if to)
         if len(operands) == 3:
             return f"{values[0]} = halves_{kinds[0]}({values[1]}, {values[2]});"
-        convert = {("f", "r"): "f_of_r", ("r", "f"): "r_of_f", ("fd", "rd"): "fd_of_rd", ("rd", "fd"): "rd_of_fd"}.get(tuple(kinds), "")
+        convert = {("f", "r"): "f_of_r", ("r", "f"): "r_of_f", ("fd", "rd"): "fd_of_rd",
+                   ("rd", "fd"): "rd_of_fd"}.get(tuple(kinds), "")
         return f"{values[0]} = {convert}({values[1]});"
 
     def instruction(self, text, number):
@@ -130,7 +136,8 @@ class Kernel:
     def write(self, out):
         registers = f"registers_{self.name}"
         out.write(f"\nstruct {registers} {{\n{chr(10).join(self.registers)}\n}};\n")
-        out.write(f"static int run_{self.name}(struct ptx_thread *t)\n{{\nstruct {registers} *r = t->registers;\nswitch (t->at) {{\ncase 0:;\n")
+        out.write(f"static int run_{self.name}(struct ptx_thread *t)\n{{\nstruct {registers} *r = t->registers;\n"
+                  f"switch (t->at) {{\ncase 0:;\n")
         out.write("\n".join(self.lines) + "\n}\nreturn 0;\n}\n")
         out.write(f"static const struct ptx_array shared_{self.name}[] = {{\n")
         for name, at, size in self.shared:
@@ -140,8 +147,8 @@ class Kernel:
 
     def row(self):
         local = self.local[-1][1] + self.local[-1][2] if self.local else 0
-        return (f'[KERNEL_{self.name}] = {{"{self.name}", run_{self.name}, sizeof(struct registers_{self.name}), {self.parameter}, '
-                f"{local}, shared_{self.name}}},\n")
+        return (f'[KERNEL_{self.name}] = {{"{self.name}", run_{self.name}, sizeof(struct registers_{self.name}), '
+                f"{self.parameter}, {local}, shared_{self.name}}},\n")
 
 
 def kernels(text):
