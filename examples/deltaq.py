@@ -7,8 +7,8 @@
     print(run["result"]["delta"])
     dq.measurements("pythia").frame().plot(x="tokens", y="delta")
 
-Everything that the server answers is a plain dict; names work wherever an id does. A problem is raised as Problem, whose text has the
-server's detail and every field that it blames."""
+Everything that the server answers is a plain dict; names work wherever an id does. A problem is raised as Problem,
+whose text has the server's detail and every field that it blames."""
 
 import os
 import time
@@ -123,7 +123,8 @@ class Deltaq:
 
     def checkpoint(self, path, trajectory, name, **more):
         """Registers a directory below a root of the server; the same again is the same one."""
-        return self.post("/v1/checkpoints", {"trajectory": trajectory, "name": name, "source": {"path": str(path)}, **more})
+        return self.post("/v1/checkpoints",
+                         {"trajectory": trajectory, "name": name, "source": {"path": str(path)}, **more})
 
     def scan(self, trajectory, path, watch=None):
         """Registers every checkpoint below a directory."""
@@ -156,7 +157,8 @@ class Deltaq:
     def curve(self, *trajectories, metric="delta", x="step", **filters):
         """The points of all series below one another: .frame()."""
         found = self.get("/v1/curves", trajectory=list(trajectories), metric=metric, x=x, **filters)
-        return Rows({"trajectory": series["trajectory"], "label": series["label"], **point} for series in found["series"] for point in series["points"])
+        return Rows({"trajectory": series["trajectory"], "label": series["label"], **point}
+                    for series in found["series"] for point in series["points"])
 
 
 def quoted(name):

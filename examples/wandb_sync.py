@@ -1,11 +1,13 @@
-"""Points of `deltaq track ndjson FILE` to Weights & Biases: a group a trajectory, a run a series, "step" (the checkpoint's) as x axis, so
-that late results of early checkpoints stand where they belong.
+"""Points of `deltaq track ndjson FILE` to Weights & Biases: a group a trajectory, a run a series, "step" (the
+checkpoint's) as x axis, so that late results of early checkpoints stand where they belong.
 
     deltaq track ndjson points.ndjson --trajectory pythia --follow &
-    python wandb_sync.py points.ndjson --project quantization      # WANDB_MODE=offline writes a directory for `wandb sync`
+    python wandb_sync.py points.ndjson --project quantization
 
-How far it came is kept in FILE.wandb. W&B has no way to ask offline what was written, so a call that is killed may log its last batch (at
-most 100 lines) again; equal points at an equal step do not change a curve."""
+WANDB_MODE=offline writes a directory for `wandb sync`.
+
+How far it came is kept in FILE.wandb. W&B has no way to ask offline what was written, so a call that is killed may log
+its last batch (at most 100 lines) again; equal points at an equal step do not change a curve."""
 
 import argparse
 import collections
