@@ -3,9 +3,10 @@
 
     run.py [--jobs N] [--junit DIR] SUITE...        a SUITE is a test program, a pytest path, or `name=command line`
 
-A test program is a cmocka binary; its groups are counted from what it prints. A directory is as many suites as it has files test_*.py. A
-command line counts as one test, passed when it exits with 0. What a failed suite printed is shown. Temporary files go to memory where
-there is enough of it: the tests make some fifty databases, and would wait for the disk. Standard library only."""
+A test program is a cmocka binary; its groups are counted from what it prints. A directory is as many suites as it has
+files test_*.py. A command line counts as one test, passed when it exits with 0. What a failed suite printed is shown.
+Temporary files go to memory where there is enough of it: the tests make some fifty databases, and would wait for the
+disk. Standard library only."""
 
 import argparse
 import concurrent.futures
@@ -52,7 +53,8 @@ LONG = (
 
 
 def execute(command, extra_environment=None):
-    """(exit status, what it printed, (seconds, seconds of processor time of it and of all its children that were waited for))"""
+    """(exit status, what it printed, (seconds, seconds of processor time of it and
+    of all its children that were waited for))"""
     environment = dict(os.environ, **(extra_environment or {}))
     began = time.monotonic()
     with tempfile.TemporaryFile() as output:  # a pipe would wait for what the suite may have left running
@@ -173,7 +175,8 @@ def main():
             totals = [a + b for a, b in zip(totals, (passed, failed, skipped))]
             name = futures[future].split("=", 1)[0]
             print(
-                f"{'FAIL' if failed else ' ok '} {name}: {passed} passed, {failed} failed, {skipped} skipped ({seconds:.1f} s, {used:.1f} s of processor)",
+                f"{'FAIL' if failed else ' ok '} {name}: {passed} passed, {failed} failed, "
+                f"{skipped} skipped ({seconds:.1f} s, {used:.1f} s of processor)",
                 flush=True,
             )
             if failed:

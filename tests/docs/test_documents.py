@@ -1,4 +1,5 @@
-"""What the documents name is there: files, folders, make targets, links between documents. Whoever moves a file moves its name too."""
+"""What the documents name is there: files, folders, make targets, links between documents.
+Whoever moves a file moves its name too."""
 
 import fnmatch
 import pathlib

@@ -14,7 +14,8 @@ BINARY = pathlib.Path(os.environ.get("DELTAQ_BINARY", ROOT / "build" / "deltaq")
 
 def make(*arguments):
     environment = {key: value for key, value in os.environ.items() if not key.startswith("MAKE") and key != "MFLAGS"}
-    done = subprocess.run(["make", "--no-print-directory", *arguments], cwd=ROOT, env=environment, capture_output=True, text=True, timeout=900)
+    done = subprocess.run(["make", "--no-print-directory", *arguments], cwd=ROOT, env=environment, capture_output=True,
+                          text=True, timeout=900)
     assert done.returncode == 0, done.stdout + done.stderr
     return done.stdout
 
@@ -32,10 +33,12 @@ def installed(tmp_path_factory):
 
 def test_what_is_installed_is_whole_and_stripped(installed):
     files = files_below(installed)
-    expected = [f"usr/share/deltaq/{name}" for name in ("LICENSE", "openapi.yaml", "static/index.html", "static/plotly.js")]
+    expected = [f"usr/share/deltaq/{name}"
+                for name in ("LICENSE", "openapi.yaml", "static/index.html", "static/plotly.js")]
     assert not set(["usr/bin/deltaq", *expected]) - set(files), files
     assert (installed / "usr/share/deltaq/LICENSE").read_bytes() == (ROOT / "LICENSE").read_bytes()
-    sections = subprocess.run(["readelf", "-SW", installed / "usr/bin/deltaq"], capture_output=True, text=True, check=True).stdout
+    sections = subprocess.run(["readelf", "-SW", installed / "usr/bin/deltaq"], capture_output=True, text=True,
+                              check=True).stdout
     assert ".text" in sections and ".symtab" not in sections and ".debug_info" not in sections
 
 
@@ -58,7 +61,8 @@ def test_units_of_systemd(installed, unit):
     assert "\nProtectSystem=strict\n" in text and "\n[Install]\n" in text
     if shutil.which("systemd-analyze") is None:
         pytest.skip("systemd is not installed: it does not read the unit")
-    verify = ["systemd-analyze", f"--root={installed}", "--man=no", "--recursive-errors=no", "verify", f"{unit}.service"]
+    verify = ["systemd-analyze", f"--root={installed}", "--man=no", "--recursive-errors=no", "verify",
+              f"{unit}.service"]
     done = subprocess.run(verify, capture_output=True, text=True)
     wrong = [line for line in done.stderr.splitlines() if f"{unit}.service:" in line and "sysinit.target" not in line]
     assert not wrong, done.stderr
@@ -66,7 +70,8 @@ def test_units_of_systemd(installed, unit):
 
 def test_the_installed_binary_finds_its_files(installed, tmp_path):
     binary = installed / "usr/bin/deltaq"
-    done = subprocess.run([binary, "doctor", "--data-dir", tmp_path / "data"], cwd=tmp_path, capture_output=True, text=True, timeout=300)
+    done = subprocess.run([binary, "doctor", "--data-dir", tmp_path / "data"], cwd=tmp_path, capture_output=True,
+                          text=True, timeout=300)
     assert done.returncode == 0 and "WRONG" not in done.stdout, done.stdout + done.stderr
     assert subprocess.run([binary, "version"], capture_output=True, text=True, check=True).stdout.startswith("deltaq ")
 
@@ -88,7 +93,8 @@ def test_the_version_names_the_commit():
         assert said.startswith("deltaq ")
         return
     make()
-    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True, check=True).stdout.strip()
+    commit = subprocess.run(["git", "rev-parse", "HEAD"], cwd=ROOT, capture_output=True, text=True,
+                            check=True).stdout.strip()
     said = subprocess.run([BINARY, "version"], capture_output=True, text=True, check=True).stdout
     assert commit.startswith(said.split("(")[1].rstrip(")\n"))
 

@@ -12,9 +12,11 @@ BINARY = pathlib.Path(os.environ.get("DELTAQ_BINARY", ROOT / "build" / "deltaq")
 HAVE_KINDS = ["run", "sweep"]  # their options are those of a kind of run, besides
 OPTION = re.compile(r"(?<![\w-])--[a-z][a-z-]*[a-z]")
 # What is said to PostgreSQL's programs and to a script of ours, and a colour of the style sheet.
-OTHERS = {"server/postgres/cluster.c": {"--locale", "--encoding", "--data-checksums", "--username", "--auth-local", "--auth-host", "--single"},
-          "server/postgres/tools.c": {"--dbname", "--exit-on-error", "--file", "--format", "--lock-wait-timeout", "--no-owner", "--no-password",
-                                      "--no-privileges", "--single-transaction", "--snapshot"},  # of pg_dump and pg_restore
+OTHERS = {"server/postgres/cluster.c": {"--locale", "--encoding", "--data-checksums",
+                                        "--username", "--auth-local", "--auth-host", "--single"},
+          "server/postgres/tools.c": {"--dbname", "--exit-on-error", "--file", "--format", "--lock-wait-timeout",
+                                      "--no-owner", "--no-password", "--no-privileges", "--single-transaction",
+                                      "--snapshot"},  # of pg_dump and pg_restore
           "server/cli/fields.c": {"--no"}, "openapi.yaml": {"--write"}, "static/curve_legend.js": {"--surface"}}
 ALWAYS = {"--help", "--version"}
 
@@ -40,7 +42,8 @@ def options():
 
 def strings_of(text):
     """The string literals of C, without the comments; neighbours that the compiler joins are joined."""
-    text = re.sub(r'("(?:\\.|[^"\\])*")|\'(?:\\.|[^\'\\])\'|/\*.*?\*/|//[^\n]*', lambda found: found.group(1) or " ", text, flags=re.S)
+    text = re.sub(r'("(?:\\.|[^"\\])*")|\'(?:\\.|[^\'\\])\'|/\*.*?\*/|//[^\n]*', lambda found: found.group(1) or " ",
+                  text, flags=re.S)
     text = re.sub(r'"\s*"', "", text)
     return [found[1:-1] for found in re.findall(r'"(?:\\.|[^"\\\n])*"', text)]
 

@@ -1,4 +1,5 @@
-"""README's shell examples, run as they stand against a server in the project's directory; its commands and targets exist."""
+"""README's shell examples, run as they stand against a server in the project's directory;
+its commands and targets exist."""
 
 import csv
 import io
@@ -50,7 +51,8 @@ def get(port, path):
 
 
 def requests_and_samples():
-    """(script, kind of sample or None, sample) of the section, in order. A request has the sample that stands behind it."""
+    """(script, kind of sample or None, sample) of the section, in order.
+    A request has the sample that stands behind it."""
     section = README[README.index("## Seven requests"):]
     section = section[:section.index("\n## ")]
     return re.findall(r"```sh\n(.*?)```(?:\n```(json|csv)\n(.*?)```)?", section, re.S)
@@ -67,9 +69,11 @@ def answers_of(output):
 
 
 def like(sample, answer):
-    """Every field of the sample stands in the answer with a value of the same type; texts and counts of runs as in the sample."""
+    """Every field of the sample stands in the answer with a value of the same type;
+    texts and counts of runs as in the sample."""
     if isinstance(sample, dict):
-        return isinstance(answer, dict) and all(key in answer and like(value, answer[key]) for key, value in sample.items())
+        return isinstance(answer, dict) and all(key in answer and like(value, answer[key])
+                                                for key, value in sample.items())
     return type(sample) is type(answer) or (isinstance(sample, (int, float)) and isinstance(answer, (int, float)))
 
 
@@ -90,7 +94,8 @@ def test_requests_work_as_they_stand(port):
 
 
 def ended(port, document):
-    """The run when it has ended, which `?wait=60` has seen unless the machine is very busy; any other document as it is."""
+    """The run when it has ended, which `?wait=60` has seen unless the machine
+    is very busy; any other document as it is."""
     for _ in range(10):
         if document.get("state") not in ("queued", "running"):
             break

@@ -1,5 +1,5 @@
-"""Faults, made from outside on the real server: what is killed, filled, cut or wrong. Whoever asks gets a precise answer, what was
-asked for comes about once, and nothing half-written stays."""
+"""Faults, made from outside on the real server: what is killed, filled, cut or wrong. Whoever asks gets a precise
+answer, what was asked for comes about once, and nothing half-written stays."""
 
 import pathlib
 import shutil

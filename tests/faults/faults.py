@@ -1,4 +1,5 @@
-"""What the tests of faults share: runs that the gate (gate.py) can hold in their middle, who works on them, and what must not be left."""
+"""What the tests of faults share: runs that the gate (gate.py) can hold in their middle,
+who works on them, and what must not be left."""
 
 import hashlib
 import os
@@ -31,7 +32,8 @@ def postmaster_of(service):
 
 def prepare(service):
     """A checkpoint, ids, and a text to train on."""
-    made = service.checkpoint(models.write_llama(service.files / "whole", **LAYERS), "whole", "step1", step=1, tokens=64)
+    made = service.checkpoint(models.write_llama(service.files / "whole", **LAYERS), "whole", "step1",
+                              step=1, tokens=64)
     service.sequences("evaluation", models.rows(16, 64))
     service.sequences("calibration", models.rows(8, 64, seed=2))
     (service.files / "text").write_text("a story that goes on and on, with a turn here and another there. " * 200)
@@ -43,18 +45,20 @@ def body_of(kind, trajectory="trained"):
     evaluation = {"dataset": "evaluation", "sequence_length": None}
     return {"kind": kind, "force": True, "params": {
         "evaluate": {"checkpoint": "whole/step1", **evaluation},
-        "quantize": {"checkpoint": "whole/step1", "method": {"name": "gptq", "bits": 3, "group_size": 32}, "evaluation": evaluation,
-                     "calibration": {"dataset": "calibration", "sequence_length": None}},
+        "quantize": {"checkpoint": "whole/step1", "method": {"name": "gptq", "bits": 3, "group_size": 32},
+                     "evaluation": evaluation, "calibration": {"dataset": "calibration", "sequence_length": None}},
         "train": {"trajectory": trajectory, "model": models.LLAMA, "dataset": "text", "tokenizer": {"name": "bytes"},
                   "tokens": 64 * 4 * 25, "batch_sequences": 4, "sequence_length": 64, "checkpoint_every": 64 * 4 * 5},
     }[kind]}
 
 
-MIDDLE = {"evaluate": (2, "chunk"), "quantize": (2, "block"), "train": (7, "step")}  # of body_of's runs; train has made a checkpoint
+# of body_of's runs; train has made a checkpoint
+MIDDLE = {"evaluate": (2, "chunk"), "quantize": (2, "block"), "train": (7, "step")}
 
 
 def submit(service, body, limit=120):
-    """While the database comes back, or its disk is slow, the answer is 503, and asked for again: the key makes it one run."""
+    """While the database comes back, or its disk is slow, the answer is 503,
+    and asked for again: the key makes it one run."""
     key, end = {"Idempotency-Key": uuid.uuid4().hex}, time.monotonic() + limit
     while (answer := service.post("/v1/runs", body, key)).status == 503 and time.monotonic() < end:
         time.sleep(0.2)

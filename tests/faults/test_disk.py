@@ -1,5 +1,5 @@
-"""The disk is full, or a file may not grow: 507 or 503 while it lasts, the server alive all through, and work as before once there is
-room again."""
+"""The disk is full, or a file may not grow: 507 or 503 while it lasts, the server alive all through,
+and work as before once there is room again."""
 
 import os
 import resource
@@ -85,7 +85,8 @@ def test_a_full_data_directory(small):
 
 
 def test_a_limit_on_the_size_of_files(own):
-    """RLIMIT_FSIZE on the worker: its signal does not kill it; the run says what happened, is tried again, and leaves nothing."""
+    """RLIMIT_FSIZE on the worker: its signal does not kill it;
+    the run says what happened, is tried again, and leaves nothing."""
     prepare(own)
     (worker,) = workers_of(own)
     soft, hard = resource.prlimit(worker, resource.RLIMIT_FSIZE)

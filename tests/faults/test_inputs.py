@@ -51,7 +51,8 @@ def test_weights_that_change_under_a_running_run(service, change):
     service.sequences("many", models.rows(4, 64))
     other = models.write_llama(service.files / "other", seed=7, **shape)
     with service.gate.holding("evaluate", 1, "chunk"):
-        run = submit(service, {"kind": "evaluate", "params": {"checkpoint": f"{change}/a", "dataset": "many", "sequence_length": None}})
+        run = submit(service, {"kind": "evaluate",
+                               "params": {"checkpoint": f"{change}/a", "dataset": "many", "sequence_length": None}})
         service.held(run)
         if change == "truncate":
             os.truncate(weights, weights.stat().st_size // 4)
@@ -85,7 +86,8 @@ def test_weights_that_are_not_numbers_are_named(service, data, kind, value, word
     name = f"not-finite-{word}-{kind}".lower()
     service.checkpoint(models.write_llama(service.files / name, change=spoil), name, "a")
     use = {"dataset": data, "sequence_length": None}
-    params = {"checkpoint": f"{name}/a", **(use if kind == "evaluate" else {"method": {"name": "rtn", "bits": 4, "group_size": 16}, "evaluation": use})}
+    params = {"checkpoint": f"{name}/a", **(
+        use if kind == "evaluate" else {"method": {"name": "rtn", "bits": 4, "group_size": 16}, "evaluation": use})}
     document = service.wait(submit(service, {"kind": kind, "params": params}))
     failed(document, "not_finite", '"model.layers.1.mlp.up_proj.weight"', "[3, 5]", word)
 
@@ -100,14 +102,16 @@ def test_a_tokenizer_with_more_tokens_than_the_model(service):
     (service.files / "sentences").write_text("one sentence after another. " * 50)
     service.post("/v1/datasets", {"name": "sentences", "path": "sentences", "format": "text"})
     service.checkpoint(models.write_llama(service.files / "narrow", vocab_size=100), "narrow", "a")
-    failed(service.wait(evaluate(service, "narrow/a", "sentences", sequence_length=CONTEXT).json["id"]), "invalid", "100")
+    failed(service.wait(evaluate(service, "narrow/a", "sentences", sequence_length=CONTEXT).json["id"]),
+           "invalid", "100")
 
 
 def test_too_little_text(service):
     (service.files / "short").write_text("too short")
     service.post("/v1/datasets", {"name": "short", "path": "short", "format": "text"})
     service.checkpoint(models.write_llama(service.files / "reader"), "reader", "a")
-    failed(service.wait(evaluate(service, "reader/a", "short", sequence_length=CONTEXT).json["id"]), "invalid", str(CONTEXT))
+    failed(service.wait(evaluate(service, "reader/a", "short", sequence_length=CONTEXT).json["id"]),
+           "invalid", str(CONTEXT))
 
 
 def test_an_architecture_that_is_not_known(service):
@@ -166,7 +170,8 @@ def test_bits_1(service, data):
     assert [e["pointer"] for e in problem["errors"]] == ["/params/method/bits"]
 
 
-@pytest.mark.parametrize("body", [b"{", b"", b"{]", b'{"a": 1e999}', b'{"a": 1, "a": 2}', b"\xff\xfe", b"[" * 100000, b'{"kind": "evaluate"} x'])
+@pytest.mark.parametrize("body", [b"{", b"", b"{]", b'{"a": 1e999}', b'{"a": 1, "a": 2}', b"\xff\xfe", b"[" * 100000,
+                                  b'{"kind": "evaluate"} x'])
 def test_malformed_json(service, body):
     refused(service.post("/v1/runs", body), 400, "malformed")
 
@@ -176,7 +181,8 @@ def test_a_body_of_a_gigabyte_is_refused_unread(service):
     answer = service.request("POST", "/v1/runs", b"", {"Content-Length": str(1 << 30)})
     refused(answer, 413, "too_large")
     connection = socket.create_connection(("127.0.0.1", service.port), timeout=20)
-    connection.sendall(b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\nTransfer-Encoding: chunked\r\n\r\n")
+    connection.sendall(b"POST /v1/runs HTTP/1.1\r\nHost: localhost\r\nContent-Type: application/json\r\n"
+                       b"Transfer-Encoding: chunked\r\n\r\n")
     sent, chunk = 0, b"10000\r\n" + b" " * 65536 + b"\r\n"
     try:
         while sent < 1 << 30:

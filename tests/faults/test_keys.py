@@ -1,4 +1,5 @@
-"""A server that is killed while it answers POSTs with an Idempotency-Key: whoever asks again gets one run, and gets it at once."""
+"""A server that is killed while it answers POSTs with an Idempotency-Key:
+whoever asks again gets one run, and gets it at once."""
 
 import http.client
 import json
@@ -14,7 +15,8 @@ KILLS = int(os.environ.get("DELTAQ_KEY_KILLS", "4"))
 
 
 class Asker(threading.Thread):
-    """Posts runs that are never shared, each under a key of its own and again under the same key until it is answered."""
+    """Posts runs that are never shared, each under a key of its own
+    and again under the same key until it is answered."""
 
     def __init__(self, service, stop):
         super().__init__()

@@ -1,5 +1,5 @@
-"""kill -9 of the server, of a worker and of PostgreSQL in the middle of each kind of run. The run ends as if undisturbed: the same
-numbers to the last bit, once."""
+"""kill -9 of the server, of a worker and of PostgreSQL in the middle of each kind of run. The run ends as if
+undisturbed: the same numbers to the last bit, once."""
 
 import json
 import os
@@ -7,8 +7,8 @@ import time
 
 import models
 import pytest
-from faults import (FINAL, body_of, kill, leftovers, postmaster_of, prepare, finished, submit, submit_held, wait_for_none_left, weights_of,
-                    workers_of)
+from faults import (FINAL, body_of, kill, leftovers, postmaster_of, prepare, finished, submit, submit_held,
+                    wait_for_none_left, weights_of, workers_of)
 
 
 def kill_server(service):
@@ -30,8 +30,8 @@ def kill_postmaster(service):
 def events(service, run):
     """The states that the run went through, from the event stream, which ends with the run."""
     text = service.get(f"/v1/runs/{run}/events").body.decode()
-    return [json.loads(line[6:])["to"] for block in text.split("\n\n") if "event: state" in block for line in block.splitlines()
-            if line.startswith("data: ")]
+    return [json.loads(line[6:])["to"] for block in text.split("\n\n") if "event: state" in block
+            for line in block.splitlines() if line.startswith("data: ")]
 
 
 def told(service, run, limit=120):
@@ -71,7 +71,8 @@ def test_a_run_survives(own, victim, undisturbed):
         found[kind] = document = finished(own, run)
         assert document["state"] == "succeeded", (kind, document["error"])
         # A worker whose server or database dies may still give its run back in good order, which counts nothing.
-        assert document["attempt"] == 1 or (victim is not kill_worker and document["attempt"] == 0), (kind, document["attempt"])
+        assert (document["attempt"] == 1
+                or (victim is not kill_worker and document["attempt"] == 0)), (kind, document["attempt"])
         states = told(own, run)
         assert states[0] == "queued" and states.count("succeeded") == 1 and states[-1] == "succeeded", states
         wait_for_none_left(own)
@@ -87,7 +88,8 @@ def test_a_run_survives(own, victim, undisturbed):
 
 def once(service, found):
     """Each measurement is there once."""
-    for metric, trajectory, kind, count in (("loss", "whole", "evaluate", 1), ("delta", "whole", "quantize", 1), ("train_loss", "disturbed", "train", 5)):
+    for metric, trajectory, kind, count in (("loss", "whole", "evaluate", 1), ("delta", "whole", "quantize", 1),
+                                            ("train_loss", "disturbed", "train", 5)):
         series = service.get(f"/v1/curves?trajectory={trajectory}&metric={metric}&x=tokens").json["series"]
         points = [p for s in series for p in s["points"] if p["run"] == found[kind]["id"]]
         assert len(points) == count, (metric, points)
@@ -104,12 +106,14 @@ def test_a_plan_goes_on_where_it_was_killed(own):
     measures = {key: body_of("quantize")["params"][key] for key in ("method", "calibration", "evaluation")}
     step = 64 * 4
     options = [{"decay": 8 * step}, {"continue": 6 * step}, {"continue": 12 * step}, {"average": 2}]
-    body = {"kind": "plan", "force": True, "params": {"trajectory": "stable", **measures, "options": options, "budget": 20 * step}}
+    body = {"kind": "plan", "force": True,
+            "params": {"trajectory": "stable", **measures, "options": options, "budget": 20 * step}}
     calm = finished(own, submit(own, body))
     assert calm["state"] == "succeeded" and calm["attempt"] == 0, calm["error"]
     measured = 2 * 16 * 64 + 8 * 64
     first = 2 * measured  # of the last checkpoint and of the average
-    places = [first + 3 * 5 * step, first + 3 * 8 * step + measured // 2, first + 3 * 14 * step + 2 * measured + 3 * 3 * step]
+    places = [first + 3 * 5 * step, first + 3 * 8 * step + measured // 2,
+              first + 3 * 14 * step + 2 * measured + 3 * 3 * step]
     for place in places:
         own.gate.hold("plan", place, "token")
         run = submit(own, body)

@@ -1,5 +1,6 @@
-"""The most memory a run takes: two blocks, the embedding and the head, the hidden states, and 300 MB for everything else, whatever the
-size of the model. Measured on one more than twice as large, as the kernel counts it (VmHWM: pages of files that are read do not count)."""
+"""The most memory a run takes: two blocks, the embedding and the head, the hidden states, and 300 MB for everything
+else, whatever the size of the model. Measured on one more than twice as large, as the kernel counts it (VmHWM: pages of
+files that are read do not count)."""
 
 import json
 import shutil
@@ -11,11 +12,12 @@ import pytest
 from faults import finished, started, submit, workers_of
 
 LAYERS, WIDTH, MIDDLE, VOCABULARY, LENGTH, ROWS = 80, 512, 1024, 256, 64, 4
-CONFIG = {**models.LLAMA, "hidden_size": WIDTH, "intermediate_size": MIDDLE, "num_hidden_layers": LAYERS, "num_attention_heads": 16,
-          "num_key_value_heads": 16, "vocab_size": VOCABULARY}
+CONFIG = {**models.LLAMA, "hidden_size": WIDTH, "intermediate_size": MIDDLE, "num_hidden_layers": LAYERS,
+          "num_attention_heads": 16, "num_key_value_heads": 16, "vocab_size": VOCABULARY}
 BLOCK = 4 * (4 * WIDTH * WIDTH + 3 * WIDTH * MIDDLE + 2 * WIDTH)
 TABLES = 2 * 4 * VOCABULARY * WIDTH
-# Three streams at the most: evaluation in full precision, evaluation quantized, calibration; each as it enters and as it leaves a block.
+# Three streams at the most: evaluation in full precision, evaluation quantized, calibration;
+# each as it enters and as it leaves a block.
 HIDDEN = 3 * 2 * 4 * ROWS * LENGTH * WIDTH
 LIMIT = 2 * BLOCK + TABLES + HIDDEN + 300_000_000
 
@@ -62,10 +64,12 @@ def test_evaluate_and_quantize_hold_two_blocks_never_the_model(own):
     own.sequences("calibration", models.rows(ROWS, LENGTH, seed=2))
     evaluation = {"dataset": "evaluation", "sequence_length": None}
     calibration = {"dataset": "calibration", "sequence_length": None}
-    gptq = {"method": {"name": "gptq", "bits": 4, "group_size": 128}, "evaluation": evaluation, "calibration": calibration}
+    gptq = {"method": {"name": "gptq", "bits": 4, "group_size": 128}, "evaluation": evaluation,
+            "calibration": calibration}
     for kind, params in (("evaluate", evaluation), ("quantize", gptq)):
         document = finished(own, submit(own, {"kind": kind, "params": {"checkpoint": made["id"], **params}}), limit=900)
         assert document["state"] == "succeeded", document["error"]
         peaks = document["usage"]["peak_host_bytes"], *map(peak_of, workers_of(own))
-        print(f"{kind}: {peaks[0] / 1e6:.0f} MB of {LIMIT / 1e6:.0f} MB allowed; the model has {size / 1e6:.0f} MB; {document['usage']['seconds']:.1f} s")
+        print(f"{kind}: {peaks[0] / 1e6:.0f} MB of {LIMIT / 1e6:.0f} MB allowed; the model has {size / 1e6:.0f} MB; "
+              f"{document['usage']['seconds']:.1f} s")
         assert 0 < peaks[0] <= LIMIT and peaks[1] <= LIMIT, (kind, peaks, LIMIT)

@@ -1,5 +1,5 @@
-"""Runs of a sweep that one worker takes together: each has the numbers it has alone, and ends, fails, is cancelled and is tried again
-by itself, whatever becomes of the others."""
+"""Runs of a sweep that one worker takes together: each has the numbers it has alone, and ends, fails, is cancelled and
+is tried again by itself, whatever becomes of the others."""
 
 import time
 
@@ -7,7 +7,8 @@ import models
 from faults import kill, finished, wait_for_none_left, workers_of
 from test_kills import comparable, events
 
-METHODS = [{"name": "gptq", "bits": 3, "group_size": 32}, {"name": "gptq", "bits": 4, "group_size": 32}, {"name": "awq", "bits": 4, "group_size": 32}]
+METHODS = [{"name": "gptq", "bits": 3, "group_size": 32}, {"name": "gptq", "bits": 4, "group_size": 32},
+           {"name": "awq", "bits": 4, "group_size": 32}]
 TOGETHER = "one forward pass serves all"
 
 
@@ -24,7 +25,8 @@ def sweep(service, name, methods):
     answer = service.post("/v1/sweeps", {"name": name, "kind": "quantize", "base": base, "grid": {"method": methods}})
     assert answer.status == 202, answer.body
     items = service.get(f"/v1/runs?sweep={name}").json["items"]
-    found = [next(r["id"] for r in items if all(r["params"]["method"].get(k) == v for k, v in m.items())) for m in methods]
+    found = [next(r["id"] for r in items if all(r["params"]["method"].get(k) == v for k, v in m.items()))
+             for m in methods]
     assert len(set(found)) == len(methods)
     return found
 
@@ -43,7 +45,8 @@ def lines(service, run):
 
 def test_runs_taken_together_have_the_numbers_they_have_alone_and_fail_alone(own):
     prepare(own, hidden_size=64, intermediate_size=128)
-    *runs, refused = sweep(own, "together", [*METHODS, {"name": "rtn", "bits": 4, "group_size": 32, "keep_outliers": 400}])
+    *runs, refused = sweep(own, "together",
+                           [*METHODS, {"name": "rtn", "bits": 4, "group_size": 32, "keep_outliers": 400}])
     documents = [finished(own, run) for run in runs]
     assert [d["state"] for d in documents] == ["succeeded"] * 3, [d["error"] for d in documents]
     failed = finished(own, refused)

@@ -1,5 +1,5 @@
-"""`deltaq worker` beside `deltaq serve` on a PostgreSQL of its own: the two share the runs of a sweep, and each run is done once. What
-one had begun when it was killed, the other ends."""
+"""`deltaq worker` beside `deltaq serve` on a PostgreSQL of its own: the two share the runs of a sweep, and each run is
+done once. What one had begun when it was killed, the other ends."""
 
 import os
 import pathlib
@@ -36,9 +36,11 @@ class Database:
                     parent.chmod(parent.stat().st_mode | 0o011)
             self.as_user = {"user": entry.pw_uid, "group": entry.pw_gid, "extra_groups": []}
         run = {"check": True, "capture_output": True, "cwd": "/", **self.as_user}
-        subprocess.run([self.binaries / "initdb", "-D", directory / "data", "-U", "deltaq", "-A", "trust", "--no-sync", "--locale=C", "-E", "UTF8"], **run)
+        subprocess.run([self.binaries / "initdb", "-D", directory / "data", "-U", "deltaq", "-A", "trust", "--no-sync",
+                        "--locale=C", "-E", "UTF8"], **run)
         self.log = open(directory / "log", "wb")
-        self.process = subprocess.Popen([self.binaries / "postgres", "-D", directory / "data", "-k", directory, "-c", "listen_addresses=", "-c", "fsync=off"],
+        self.process = subprocess.Popen([self.binaries / "postgres", "-D", directory / "data",
+                                         "-k", directory, "-c", "listen_addresses=", "-c", "fsync=off"],
                                         stdout=self.log, stderr=self.log, cwd="/", **self.as_user)
         self.url = f"postgresql:///postgres?host={directory}&user=deltaq"
         end = time.monotonic() + 120
@@ -47,7 +49,8 @@ class Database:
             time.sleep(0.1)
 
     def sql(self, query):
-        return subprocess.run(["psql", "-XAtq", "-d", self.url, "-c", query], capture_output=True, text=True, timeout=30).stdout.strip()
+        return subprocess.run(["psql", "-XAtq", "-d", self.url, "-c", query], capture_output=True, text=True,
+                              timeout=30).stdout.strip()
 
     def stop(self):
         self.process.terminate()
@@ -64,7 +67,8 @@ def pair(tmp_path):
     """A server with one worker and a second worker that was started by hand."""
     database = Database(tmp_path / "database")
     service = started(tmp_path, "--database-url", database.url)
-    command = [BINARY, "worker", "--database-url", database.url, "--data-dir", service.data, "--root", service.files, "--threads", "1"]
+    command = [BINARY, "worker", "--database-url", database.url, "--data-dir", service.data, "--root", service.files,
+               "--threads", "1"]
     with open(tmp_path / "second", "wb") as log:
         second = subprocess.Popen(command, stderr=log, env=service.environment)
     yield service, second, database
@@ -82,7 +86,8 @@ def sweep(service):
         path = models.write_llama(service.files / f"step{step}", seed=step)
         service.checkpoint(path, "shared", f"step{step}", step=step, tokens=step)
     service.sequences("evaluation", models.rows(4, 64))
-    body = {"name": "pair", "kind": "quantize", "base": {"method": {"name": "rtn", "group_size": 32}, "evaluation": {"dataset": "evaluation", "sequence_length": None}},
+    body = {"name": "pair", "kind": "quantize", "base": {
+        "method": {"name": "rtn", "group_size": 32}, "evaluation": {"dataset": "evaluation", "sequence_length": None}},
             "grid": {"checkpoint": {"trajectory": "shared"}, "method.bits": [2, 3, 4, 8]}}
     answer = service.post("/v1/sweeps", body)
     assert answer.status == 202, answer.body
@@ -120,9 +125,11 @@ def test_a_sweep_is_shared_and_each_run_is_done_once(pair):
     runs = wait_for_all(service, identity)
     assert len(runs) == 12 and all(r["state"] == "succeeded" and r["attempt"] == 0 for r in runs)
     assert len({r["worker"] for r in runs}) == 2, "both worked"
-    assert database.sql("select count(*), max(n) from (select run, count(*) as n from run_events where data->>'to' = 'running' group by run) q") == "12|1"
+    assert database.sql("select count(*), max(n) from (select run, count(*) as n from run_events "
+                        "where data->>'to' = 'running' group by run) q") == "12|1"
     assert database.sql("select count(*) from run_results") == "12"
-    assert database.sql("select count(*), count(distinct (run, metric)) from measurements where metric = 'delta'") == "12|12"
+    assert (database.sql("select count(*), count(distinct (run, metric)) from measurements where metric = 'delta'")
+            == "12|12")
 
 
 def test_what_a_killed_worker_had_begun_the_other_ends(pair):
@@ -137,5 +144,6 @@ def test_what_a_killed_worker_had_begun_the_other_ends(pair):
     service.gate.open()
     (left,) = workers_of(service)
     runs = wait_for_all(service, identity)
-    assert all(r["state"] == "succeeded" for r in runs) and {r["attempt"] for r in runs} == {0, 1}  # it may hold several
+    # it may hold several
+    assert all(r["state"] == "succeeded" for r in runs) and {r["attempt"] for r in runs} == {0, 1}
     assert database.sql("select count(*) from run_results") == "12" and workers_of(service) == [left]

@@ -48,8 +48,8 @@ ENVIRONMENTS = {
 }
 
 SPEEDS = {"tokens_per_second"}
-# Numbers that results have got since configurations.json was recorded, on machines of several kinds: its checksums leave
-# them out until the next revision is recorded there. numbers/KIND.json has them.
+# Numbers that results have got since configurations.json was recorded, on machines of several kinds: its checksums
+# leave them out until the next revision is recorded there. numbers/KIND.json has them.
 LATER = {"predicted_delta_stderr", "gradient_term_stderr", "curvature_term_stderr", "prediction_units"}
 
 

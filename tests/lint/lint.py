@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
 """Checks that the tree keeps its own rules. Each rule is a function that yields complaints; exit status 1 if any did.
 
-Rules: includes point down only; every header compiles alone; exported names start with their file's name; every row and handler stands in
-a list; SQL stays in its rooms; pointers are compared with NULL; 120 columns; no retired words; banned functions; no left-over markers;
-comments laid out by hand; clang-format.
-Standard library only. `lint.py FOLDER` checks another tree."""
+Rules: includes point down only; every header compiles alone; exported names start with their file's name; every row and
+handler stands in a list; SQL stays in its rooms; pointers are compared with NULL; 120 columns; no retired words; banned
+functions; no left-over markers; comments laid out by hand; clang-format. Standard library only. `lint.py FOLDER` checks
+another tree."""
 
 import collections
 import pathlib
@@ -52,13 +52,15 @@ SERVER = {
     "kinds": BASE | DATABASE | {"jobs", "dataset", "eval", "quant", "health", "inputs", "schema", "hub"},
     "runs": BASE | DATABASE | {"inputs", "kinds", "schema"},
     "pool": BASE | DATABASE | {"kinds", "schema"},
-    "resources": BASE | DATABASE | {"tokenizer", "eval", "http", "schema", "inputs", "kinds", "runs", "hub", "watch", "follow"},
+    "resources": BASE | DATABASE | {"tokenizer", "eval", "http", "schema", "inputs", "kinds", "runs", "hub", "watch",
+                                    "follow"},
     "watch": BASE | DATABASE | {"formats", "weights", "tokenizer", "inputs", "runs"},
     "follow": BASE | DATABASE | {"quant", "schema", "inputs", "kinds"},
     "backup": BASE | DATABASE | {"files", "inputs"},
     "client": BASE,
     "track": BASE | {"files", "client"},
-    "cli": BASE | DATABASE | {"backend", "backup", "client", "http", "hub", "kinds", "pool", "resources", "track", "watch", "follow"},
+    "cli": BASE | DATABASE | {"backend", "backup", "client", "http", "hub", "kinds", "pool", "resources", "track",
+                              "watch", "follow"},
     "main.c": {"cli"},
 }
 ENGINE_FORBIDS = ("jansson.h", "microhttpd.h", "libpq-fe.h", "openssl/")
@@ -127,7 +129,8 @@ def rule_headers_alone():
             yield f"{path.relative_to(ROOT)} does not compile alone: {done.stderr.splitlines()[0]}"
 
 
-# Files whose exported names start otherwise, and why. Names of kernels (cuda/kernels, cpu/kernels, reference) are those of primitives.
+# Files whose exported names start otherwise, and why. Names of kernels (cuda/kernels, cpu/kernels,
+# reference) are those of primitives.
 OTHER_PREFIXES = {
     "engine/backend/cuda/open.h": ("cuda_",),  # the one entry of the room that callers outside see
     "engine/base/error.h": ("status_",),  # enum status is half of the file
@@ -190,8 +193,8 @@ PASTED = re.compile(
 
 
 def rule_rows():
-    """A row (a quantizer, a kind, an export format) or a handler that no list names would be compiled and never be reached. The compiler
-    tells of static ones, and of what a list names and nobody wrote."""
+    """A row (a quantizer, a kind, an export format) or a handler that no list names would be compiled and never be
+    reached. The compiler tells of static ones, and of what a list names and nobody wrote."""
     rooms = {
         path: without_comments(path.read_text())
         for path in sources(".c", ".h")
@@ -220,7 +223,8 @@ SQL = re.compile(
 
 
 def rule_sql():
-    """Queries stand in server/store; server/postgres has what a session and its own cluster need, server/track a ledger of its own."""
+    """Queries stand in server/store; server/postgres has what a session and its own cluster need,
+    server/track a ledger of its own."""
     for path in sources(".c", ".h"):
         side, room = room_of(path)
         if side not in ("engine", "server") or room in ("store", "postgres", "track"):
@@ -250,7 +254,8 @@ DECLARED = re.compile(r"(?:^|[(,;{])\s*(" + TYPE + r") (\*[* ]*(?:const |restric
 NEXT_ONE = re.compile(r"\s*(?:=[^,;(){}]*|\[[^\]]*\])?,\s*(\**)(\w+)\s*(?=[;,=\[])")
 TRUTH = re.compile(
     r"!((?:\w+(?:->|\.))*\w+)(?![\w(\[.]|->)|\b(?:if|while) \(((?:\w+(?:->|\.))*\w+)(?:\)| &&| \|\|)"
-    r"|(?:&&|\|\|) ((?:\w+(?:->|\.))*\w+)(?:\)| &&| \|\|| \?)|(?:(?<![=!<>])=|return) ((?:\w+(?:->|\.))*\w+) (?:\?|&&|\|\|)"
+    r"|(?:&&|\|\|) ((?:\w+(?:->|\.))*\w+)(?:\)| &&| \|\|| \?)|(?:(?<![=!<>])=|return) ((?:\w+(?:->|\.))*\w+) "
+    r"(?:\?|&&|\|\|)"
 )
 
 
@@ -271,7 +276,8 @@ def declared(text):
 
 
 def rule_null():
-    """`p == NULL`, not `!p`. Known as pointers are names that nothing in the file, or for members nothing in the tree, declares otherwise."""
+    """`p == NULL`, not `!p`. Known as pointers are names that nothing in the file,
+    or for members nothing in the tree, declares otherwise."""
     texts = {path: without_comments(path.read_text()) for path in sources(".c", ".h") if "absent" not in path.parts}
     members, plain = set(), set()
     for text in texts.values():
@@ -296,8 +302,8 @@ RETIRED_STANDS_IN = {"piece": ("engine/tokenizer/",), "companion": ("sql/",)}
 
 
 def rule_retired_words():
-    """The second table of docs/glossary.md: words that had another meaning here, or none, and what is said in their place. Plurals
-    count as their words."""
+    """The second table of docs/glossary.md: words that had another meaning here, or none, and what is said in their
+    place. Plurals count as their words."""
     glossary = ROOT / "docs" / "glossary.md"
     if not glossary.exists():
         return
@@ -379,7 +385,8 @@ def rule_format():
         )
         for line in done.stderr.splitlines():
             if "error:" in line:
-                yield f"{line.split(': error')[0].replace(str(ROOT) + '/', '')}: not as clang-format has it (make format)"
+                place = line.split(": error")[0].replace(str(ROOT) + "/", "")
+                yield f"{place}: not as clang-format has it (make format)"
 
 
 def main():

@@ -1,4 +1,5 @@
-"""Each rule of lint.py sees a violation that is planted in a tree of its own, and has nothing against the same tree without it."""
+"""Each rule of lint.py sees a violation that is planted in a tree of its own,
+and has nothing against the same tree without it."""
 
 import pathlib
 import subprocess
@@ -7,7 +8,8 @@ import sys
 import pytest
 
 LINT = pathlib.Path(__file__).resolve().parent / "lint.py"
-GLOSSARY = "# Glossary\n\n## Retired words\n\n| retired | say instead |\n| --- | --- |\n| `seat` | member |\n| `piece` | chunk |\n"
+GLOSSARY = ("# Glossary\n\n## Retired words\n\n| retired | say instead |\n| --- | --- |\n| `seat` | member |\n| "
+            "`piece` | chunk |\n")
 HEADER = "#ifndef STORE_ITEM_H\n#define STORE_ITEM_H\n\n{}\n\n#endif\n"
 ROWS = HEADER.replace("STORE_ITEM_H", "QUANT_ROW_H").format(
     "struct row {\n    int bits;\n};\n#define ROWS(X)       X(FIRST, first)\n"

@@ -1,4 +1,5 @@
-"""Finds the text of a row in its source: white space of any kind and amount is the same, so that laying code out anew breaks no row."""
+"""Finds the text of a row in its source: white space of any kind and amount is the same,
+so that laying code out anew breaks no row."""
 
 import re
 

@@ -1,4 +1,5 @@
-"""The tables of mutants fit the sources: who changes a line that a row breaks changes the row too. `make mutants` runs them."""
+"""The tables of mutants fit the sources: who changes a line
+that a row breaks changes the row too. `make mutants` runs them."""
 
 import pathlib
 import tomllib
@@ -23,7 +24,8 @@ def test_every_row_fits_its_source(table):
         if count != 1 or row["old"] == row["new"]:
             wrong.append(f"{row['name']}: its text occurs {count} times in {row['file']}")
         for test in row["tests"]:
-            named = ROOT / test.split("::")[0] if ".py" in test else ROOT / "tests" / "unit" / (test.removeprefix("emulated:") + ".c")
+            named = (ROOT / test.split("::")[0] if ".py" in test
+                     else ROOT / "tests" / "unit" / (test.removeprefix("emulated:") + ".c"))
             if not named.exists():
                 wrong.append(f"{row['name']}: there is no test {test}")
     assert wrong == []

@@ -1,9 +1,13 @@
 """What must hold of a queue after faults have ended, read from its tables and the artifacts' directory alone.
 
-    I1 every acknowledged submission is there           I5 every referenced object exists and has its hash
-    I2 each reached a final state                       I6 leases' epochs strictly grow; each transition begins where the last ended
-    I3 a success has one result, of the last epoch      I7 what was cancelled never runs again
-    I4 no row of another epoch is visible               I8 crashes and expired leases stay within their budgets"""
+    I1 every acknowledged submission is there
+    I2 each reached a final state
+    I3 a success has one result, of the last epoch
+    I4 no row of another epoch is visible
+    I5 every referenced object exists and has its hash
+    I6 leases' epochs strictly grow; each transition begins where the last ended
+    I7 what was cancelled never runs again
+    I8 crashes and expired leases stay within their budgets"""
 
 import hashlib
 
@@ -30,7 +34,8 @@ def violations(pool, submitted):
             continue
         if row["state"] not in FINAL:
             wrong.append(f"I2 {run} is {row['state']}")
-        wrong += [f"{text} ({run})" for text in check_results(pool, row, seed, results.get(run, []), artifacts.get(run, []), measured.get(run, []))]
+        wrong += [f"{text} ({run})" for text in check_results(pool, row, seed, results.get(run, []),
+                                                              artifacts.get(run, []), measured.get(run, []))]
         wrong += [f"{text} ({run})" for text in check_history(row, events.get(run, []))]
     return wrong
 

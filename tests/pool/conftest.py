@@ -1,5 +1,5 @@
-"""What the tests of the pool share: pool_tool as processes on a temporary data directory, and SQL through psql, so that nothing that is
-tested is also what looks."""
+"""What the tests of the pool share: pool_tool as processes on a temporary data directory, and SQL through psql, so that
+nothing that is tested is also what looks."""
 
 import json
 import os
@@ -24,8 +24,9 @@ class Process:
 
     def __init__(self, *arguments, variant="plain", **environment):
         self.errors = tempfile.NamedTemporaryFile("w+", suffix=".log")
-        self.handle = subprocess.Popen([TOOLS / f"pool_tool_{variant}", *map(str, arguments)], stdout=subprocess.PIPE, stderr=self.errors,
-                                       text=True, env={**os.environ, **{k: str(v) for k, v in environment.items()}})
+        self.handle = subprocess.Popen([TOOLS / f"pool_tool_{variant}", *map(str, arguments)],
+                                       stdout=subprocess.PIPE, stderr=self.errors, text=True,
+                                       env={**os.environ, **{k: str(v) for k, v in environment.items()}})
         self.pid, self.postmaster, self.conninfo = self.handle.pid, 0, ""
 
     def ready(self):
@@ -96,12 +97,14 @@ class Pool:
     def sql(self, query):
         """Rows as a list of objects."""
         text = f"select coalesce(json_agg(q), '[]') from ({query}) q"
-        done = subprocess.run(["psql", "-XAtq", "-d", self.conninfo, "-c", text], capture_output=True, text=True, timeout=30)
+        done = subprocess.run(["psql", "-XAtq", "-d", self.conninfo, "-c", text], capture_output=True,
+                              text=True, timeout=30)
         assert done.returncode == 0, done.stderr
         return json.loads(done.stdout)
 
     def execute(self, statement):
-        done = subprocess.run(["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", self.conninfo], input=statement, capture_output=True, text=True, timeout=30)
+        done = subprocess.run(["psql", "-XAtq", "-v", "ON_ERROR_STOP=1", "-d", self.conninfo], input=statement,
+                              capture_output=True, text=True, timeout=30)
         assert done.returncode == 0, done.stderr
 
     def submit_held(self, **params):

@@ -1,6 +1,7 @@
-"""Workers killed and stopped at random while they work through a queue, and then the checker. The same with the worker's own grace
-switched off (the fence of the database alone must do). And one overtaken worker without the fence: then the checker must find something.
-DELTAQ_CHAOS_SEED repeats a run; DELTAQ_CHAOS_JOBS makes it longer: 80 in `make check`, 600 in `make check-all`."""
+"""Workers killed and stopped at random while they work through a queue, and then the checker. The same with the
+worker's own grace switched off (the fence of the database alone must do). And one overtaken worker without the fence:
+then the checker must find something. DELTAQ_CHAOS_SEED repeats a run; DELTAQ_CHAOS_JOBS makes it longer: 80 in `make
+check`, 600 in `make check-all`."""
 
 import json
 import os
@@ -25,7 +26,8 @@ def submit_many(pool, rng, count):
         rows.append(f"('{run}', 'pace')")
         specs.append(f"('{run}', '{params}')")
         events.append(f"('{run}', 0, 'state', '{{\"from\": null, \"to\": \"queued\"}}')")
-    pool.execute(f"begin; insert into runs (id, kind) values {','.join(rows)}; insert into run_specs (run, params) values {','.join(specs)};"
+    pool.execute(f"begin; insert into runs (id, kind) values {','.join(rows)}; "
+                 f"insert into run_specs (run, params) values {','.join(specs)};"
                  f"insert into run_events (run, epoch, type, data) values {','.join(events)}; commit;")
     return submitted
 
@@ -61,9 +63,12 @@ def chaos(pool, variant, jobs, limit, workers=5):
             stopped.append((time.monotonic() + rng.uniform(1.2, 2.5) * LEASE, victim))
             stops += 1
         elif what < 0.55:
-            pool.execute("with changed as (update runs set cancel_requested_at = clock_timestamp(), state = 'cancelled', finished_at = clock_timestamp()"
-                         " where id = (select id from runs where state = 'queued' order by random() limit 1) and state = 'queued' returning id, epoch)"
-                         " insert into run_events (run, epoch, type, data) select id, epoch, 'state', '{\"from\": \"queued\", \"to\": \"cancelled\"}' from changed;")
+            pool.execute("with changed as (update runs set cancel_requested_at = clock_timestamp(), "
+                         "state = 'cancelled', finished_at = clock_timestamp()"
+                         " where id = (select id from runs where state = 'queued' order by random() limit 1) "
+                         "and state = 'queued' returning id, epoch)"
+                         " insert into run_events (run, epoch, type, data) select id, epoch, 'state', "
+                         "'{\"from\": \"queued\", \"to\": \"cancelled\"}' from changed;")
         if time.monotonic() > looked + 1:
             looked = time.monotonic()
             if unfinished(pool) == 0:
@@ -89,8 +94,8 @@ def test_nothing_is_lost_or_doubled(pool, variant):
 
 
 def overtaken(pool, variant):
-    """A worker is stopped in the middle of a run; when its lease has ended another one takes the run and is stopped too; the first one
-    goes on."""
+    """A worker is stopped in the middle of a run; when its lease has ended another one takes the run and
+    is stopped too; the first one goes on."""
     pool.gate.hold("pace", 2, "step", lease="*")
     run = pool.submit(steps=5, seed=7)
     workers = []

@@ -68,9 +68,12 @@ def test_a_killed_postmaster_comes_back_with_every_acknowledged_row(pool):
 
 def test_a_stopped_backend_does_not_keep_a_killed_postmaster_down(pool):
     pool.cluster()
-    session = subprocess.Popen(["psql", "-Xq", "-d", pool.conninfo, "-c", "select pg_sleep(600)"], stderr=subprocess.DEVNULL)
-    wait_until(lambda: pool.sql("select pid from pg_stat_activity where query like 'select pg_sleep%' and pid <> pg_backend_pid()"))
-    backend = pool.sql("select pid from pg_stat_activity where query like 'select pg_sleep%' and pid <> pg_backend_pid()")[0]["pid"]
+    session = subprocess.Popen(["psql", "-Xq", "-d", pool.conninfo, "-c", "select pg_sleep(600)"],
+                               stderr=subprocess.DEVNULL)
+    wait_until(lambda: pool.sql("select pid from pg_stat_activity where query like 'select pg_sleep%' "
+                                "and pid <> pg_backend_pid()"))
+    backend = pool.sql("select pid from pg_stat_activity where query like 'select pg_sleep%' "
+                       "and pid <> pg_backend_pid()")[0]["pid"]
     os.kill(backend, signal.SIGSTOP)
     os.kill(int((pool.directory / "pg/data/postmaster.pid").read_text().split()[0]), signal.SIGKILL)
     wait_until(lambda: answers(pool))
@@ -137,7 +140,8 @@ def test_an_interrupted_initdb_is_done_again(pool):
 def test_works_with_a_broken_locale_and_an_open_umask(pool):
     old = os.umask(0)
     try:
-        process = pool.start("cluster", pool.directory, LC_ALL="xx_XX.nothing", LANG="xx_XX", HOME="/nonexistent").ready()
+        process = pool.start("cluster", pool.directory, LC_ALL="xx_XX.nothing", LANG="xx_XX",
+                             HOME="/nonexistent").ready()
     finally:
         os.umask(old)
     pool.conninfo = process.conninfo
@@ -149,7 +153,8 @@ def test_works_with_a_broken_locale_and_an_open_umask(pool):
 def test_concurrent_migrations_apply_each_step_once(pool):
     pool.cluster()
     tool = pathlib.Path(__file__).resolve().parents[2] / "build/release/tests/pool/pool_tool_plain"
-    processes = [subprocess.Popen([tool, "migrate", pool.conninfo], stdout=subprocess.PIPE, text=True) for _ in range(4)]
+    processes = [subprocess.Popen([tool, "migrate", pool.conninfo], stdout=subprocess.PIPE, text=True)
+                 for _ in range(4)]
     applied = [int(p.communicate(timeout=30)[0].split()[1]) for p in processes]
     steps = len(list((pathlib.Path(__file__).resolve().parents[2] / "sql").glob("*.sql")))
     assert sum(applied) == steps and all(p.returncode == 0 for p in processes)

@@ -47,10 +47,12 @@ def test_four_outages_of_the_database_cost_a_run_nothing(pool, networks):
     workers = [pool.worker(POOL_LEASE=LEASE), pool.worker(POOL_LEASE=LEASE)]  # the second one might rescue it
     pool.conninfo = direct
     pool.gate.wait(run)
-    holder = next(w for w in workers if pool.sql(f"select worker from runs where id = '{run}'")[0]["worker"].endswith(f"/{w.pid}"))
+    holder = next(w for w in workers
+                  if pool.sql(f"select worker from runs where id = '{run}'")[0]["worker"].endswith(f"/{w.pid}"))
     for times in range(1, 5):
         outage(network, holder, times)
-        assert counts(pool, run) == {"state": "running", "epoch": 1, "tries": 0, "crashes": 0, "stalls": 0, "expiries": 0, "attempts": 0}
+        assert counts(pool, run) == {"state": "running", "epoch": 1, "tries": 0, "crashes": 0, "stalls": 0,
+                                     "expiries": 0, "attempts": 0}
     pool.gate.open()
     assert pool.wait(run)["result"] == {"seed": 3, "epoch": 1}
 

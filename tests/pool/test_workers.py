@@ -13,7 +13,8 @@ def worker_pids(pool):
 
 def seconds_between(pool, run, first, second):
     """By the database's clock, so that what this test's own processes take does not count."""
-    return pool.sql(f"select extract(epoch from ({second}) - ({first}))::float8 as s from runs where id = '{run}'")[0]["s"]
+    return pool.sql(f"select extract(epoch from ({second}) - ({first}))::float8 as s from runs "
+                    f"where id = '{run}'")[0]["s"]
 
 
 def gone(pid):
@@ -31,7 +32,8 @@ def test_a_run_succeeds_with_result_artifact_and_log(pool):
     assert document["state"] == "succeeded" and document["result"] == {"seed": 5, "epoch": 1}
     assert document["progress"]["done"] == document["progress"]["total"] == 3
     assert document["usage"]["seconds"] > 0 and document["usage"]["peak_host_bytes"] > 0
-    assert [e["data"]["line"] for e in pool.sql("select data from run_events where type = 'log'")] == ["attempt 0 did 3 steps"]
+    assert ([e["data"]["line"] for e in pool.sql("select data from run_events where type = 'log'")]
+            == ["attempt 0 did 3 steps"])
     assert not list((pool.directory / "tmp").iterdir())
 
 
@@ -103,14 +105,16 @@ def test_an_engine_that_stands_still_is_ended_and_counted(pool):
     pool.serve(1, POOL_STALL=1)
     run = pool.submit(steps=1, end="hang")
     wait_until(lambda: pool.sql(f"select stalls from runs where id = '{run}'")[0]["stalls"] >= 1)
-    assert pool.sql("select data->>'reason' as r from run_events where data->>'reason' is not null")[0]["r"] == "stalled"
+    assert (pool.sql("select data->>'reason' as r from run_events where data->>'reason' is not null")[0]["r"]
+            == "stalled")
 
 
 def test_a_run_that_the_gate_holds_keeps_its_lease_and_is_not_taken_for_stalled(pool):
     pool.serve(1, POOL_STALL=1, POOL_LEASE=3)
     run = pool.submit_held()
     time.sleep(4)
-    held = pool.sql(f"select state, epoch, stalls, (lease_until > clock_timestamp()) as leased from runs where id = '{run}'")[0]
+    held = pool.sql("select state, epoch, stalls, (lease_until > clock_timestamp()) as leased from runs "
+                    f"where id = '{run}'")[0]
     assert held == {"state": "running", "epoch": 1, "stalls": 0, "leased": True} and pool.gate.reported(run) == 2
     pool.gate.open()
     assert pool.wait(run)["result"]["epoch"] == 1
