@@ -45,6 +45,8 @@ static void test_scales_go_where_autoawq_puts_them(void **state)
         {"qwen3", ",\"num_key_value_heads\":4", 4, {NORM, ROWS, NORM, ROWS}},
         {"olmo2", "", 4, {NONE, ROWS, NONE, ROWS}},                            /* norms behind the linears */
         {"gpt_neox", ",\"hidden_act\":\"gelu\"", 4, {NORM, ROWS, NORM, NONE}}, /* gelu is no factor of its input */
+        /* the sum behind the MLP reads the norm before it too */
+        {"opt", ",\"ffn_dim\":40,\"do_layer_norm_before\":false", 4, {NONE, ROWS, NONE, NONE}},
         {"gpt2", "", 4, {NORM, ROWS, NORM, NONE}},
         /* the router reads the norm too; an expert's down reads its own up */
         {"olmoe", ",\"num_experts\":4,\"num_experts_per_tok\":2", 4, {NORM, ROWS, NONE, ROWS}},
