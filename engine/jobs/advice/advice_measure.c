@@ -8,6 +8,7 @@
 
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 
 enum { NAME_SIZE = 48 };
 
@@ -154,7 +155,7 @@ enum status advice_measure_row(const struct advice_work *work, int64_t i, struct
     *out = (struct quantize_result){.delta = 0};
     name_row(row, name);
     checksum_init(&sum);
-    checksum_add(&sum, name, sizeof name[0] * NAME_SIZE);
+    checksum_add(&sum, name, strlen(name));
     enum status status = join(work->request->work_directory, "streams", keep, error);
     if (status == STATUS_OK) status = model_make(work, i, &made, error);
     if (status == STATUS_OK) {
