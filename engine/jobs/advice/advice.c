@@ -188,23 +188,37 @@ void advice_result_reset(struct advice_result *result)
     *result = (struct advice_result){.points = NULL};
 }
 
+/* What the rows take one after another. A branch lies on the disk while it is measured, and until then so does the one
+ * that it goes on from. */
+static enum status rows_plan(const struct advice_work *work, int64_t token_count, const struct run_plan *measuring,
+                             struct run_plan *out, struct error *error)
+{
+    int64_t before = 0; /* bytes of the branch of the row before */
+    for (int64_t i = 0; i < work->list->count; i++) {
+        const int64_t continued = work->list->rows[i].before > 0 ? before : 0;
+        struct run_plan making;
+        const enum status status = advice_measure_plan_making(work, i, token_count, &making, error);
+        if (status != STATUS_OK) return status;
+        before = making.live[PLAN_DISK];
+        plan_take(out, PLAN_DISK, continued);
+        plan_add(out, &making, 1);
+        plan_take(out, PLAN_DISK, before);
+        plan_add(out, measuring, 1);
+        plan_give(out, PLAN_DISK, continued + before);
+    }
+    return STATUS_OK;
+}
+
 enum status advice_plan(const struct advice_request *request, int64_t token_count, const struct plan_budget *budget,
                         struct run_plan *out, struct error *error)
 {
     struct advice_list list;
+    struct run_plan measuring;
     const struct advice_work work = {.request = request, .list = &list};
     *out = (struct run_plan){.flops = 0};
     enum status status = advice_list_make(request, request->family->count, &list, error);
+    if (status == STATUS_OK) status = advice_measure_plan_measuring(&work, budget, &measuring, error);
     if (status != STATUS_OK) return status;
     saved_table_plan(list.count, ADVICE_NUMBERS + request->evaluation->count, list.count, out);
-    for (int64_t i = 0; i < list.count && status == STATUS_OK; i++) {
-        struct run_plan making, measuring;
-        status = advice_measure_plan(&work, i, token_count, budget, &making, &measuring, error);
-        if (status != STATUS_OK) return status;
-        /* the branch lies on the disk while it is measured */
-        plan_take(&measuring, PLAN_DISK, making.live[PLAN_DISK]);
-        plan_add(out, &making, 1);
-        plan_add(out, &measuring, 1);
-    }
-    return status;
+    return rows_plan(&work, token_count, &measuring, out, error);
 }

@@ -196,25 +196,26 @@ static enum status branch_plan(const struct advice_work *work, const struct advi
     return train_plan_run(&request, token_count, out, error);
 }
 
-enum status advice_measure_plan(const struct advice_work *work, int64_t i, int64_t token_count,
-                                const struct plan_budget *budget, struct run_plan *making, struct run_plan *measuring,
-                                struct error *error)
+enum status advice_measure_plan_making(const struct advice_work *work, int64_t i, int64_t token_count,
+                                       struct run_plan *making, struct error *error)
 {
     const struct advice_row *row = &work->list->rows[i];
-    const struct family *family = work->request->family;
-    enum status status = STATUS_OK;
+    struct average_request average;
+    double *weights = NULL;
+    char path[PATH_MAX];
     *making = (struct run_plan){.flops = 0};
-    if (row->act == ADVICE_DECAY || row->act == ADVICE_CONTINUE) {
-        status = branch_plan(work, row, token_count, making, error);
-    } else if (row->act == ADVICE_AVERAGE) {
-        struct average_request average;
-        double *weights = NULL;
-        char path[PATH_MAX];
-        status = average_of(work, row, path, &weights, &average, error);
-        if (status == STATUS_OK) status = average_plan(&average, making, error);
-        memory_free(weights);
-    }
-    if (status != STATUS_OK) return status;
+    if (row->act == ADVICE_MEMBER) return STATUS_OK;
+    if (row->act != ADVICE_AVERAGE) return branch_plan(work, row, token_count, making, error);
+    enum status status = average_of(work, row, path, &weights, &average, error);
+    if (status == STATUS_OK) status = average_plan(&average, making, error);
+    memory_free(weights);
+    return status;
+}
+
+enum status advice_measure_plan_measuring(const struct advice_work *work, const struct plan_budget *budget,
+                                          struct run_plan *measuring, struct error *error)
+{
+    const struct family *family = work->request->family;
     const struct quantize_request request = quantization(work, family->models[family->count - 1], NULL);
     return quantize_plan(&request, 1, budget, measuring, error);
 }

@@ -16,12 +16,15 @@ struct advice_work {
  * attempt before this one left of it is gone on with. The caller owns *out (quantize_result_reset). */
 MUST_CHECK enum status advice_measure_row(const struct advice_work *work, int64_t row, struct quantize_result *out,
                                           struct error *error);
-/* Called when the row's numbers are safe. */
+/* Removes what no later row needs, once the row's numbers are safe. */
 void advice_measure_done(const struct advice_work *work, int64_t row);
 
-/* What making the row's model takes (nothing for a checkpoint that is there), and what measuring it takes. */
-MUST_CHECK enum status advice_measure_plan(const struct advice_work *work, int64_t row, int64_t token_count,
-                                           const struct plan_budget *budget, struct run_plan *making,
-                                           struct run_plan *measuring, struct error *error);
+/* What making the row's model takes (nothing for a checkpoint that is there), live on the disk what stays until
+ * advice_measure_done. */
+MUST_CHECK enum status advice_measure_plan_making(const struct advice_work *work, int64_t row, int64_t token_count,
+                                                  struct run_plan *making, struct error *error);
+/* What measuring a row takes: of every row the same, since all models have one shape. */
+MUST_CHECK enum status advice_measure_plan_measuring(const struct advice_work *work, const struct plan_budget *budget,
+                                                     struct run_plan *measuring, struct error *error);
 
 #endif
