@@ -118,6 +118,7 @@ static enum status rows_measure(const struct advice_request *request, const stru
     enum status status = memory_new(table->width, sizeof *values, "a run's numbers", &values, error);
     progress_init(request, list, &progress);
     const struct advice_work work = {.request = request, .list = list, .monitor = &progress.monitor};
+    if (table->done > 0) advice_measure_done(&work, table->done - 1);
     while (status == STATUS_OK && table->done < list->count) {
         progress_begin(list, table->done, &progress);
         status = row_measure(&work, table, values, error);

@@ -16,7 +16,8 @@ struct advice_work {
  * attempt before this one left of it is gone on with. The caller owns *out (quantize_result_reset). */
 MUST_CHECK enum status advice_measure_row(const struct advice_work *work, int64_t row, struct quantize_result *out,
                                           struct error *error);
-/* Removes what no later row needs, once the row's numbers are safe. */
+/* Removes what no later row needs, once the row's numbers are safe. It may be called again: a killed attempt may have
+ * saved the numbers and removed nothing. */
 void advice_measure_done(const struct advice_work *work, int64_t row);
 
 /* What making the row's model takes (nothing for a checkpoint that is there), live on the disk what stays until

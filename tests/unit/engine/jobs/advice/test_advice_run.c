@@ -166,11 +166,37 @@ static void test_stopped_anywhere_it_ends_with_the_same_bits(void **state)
     stable_close(&again);
 }
 
+/* A process may be killed when the numbers of a row are safe and its branch is not removed yet. */
+static void test_a_branch_that_a_killed_attempt_left_is_removed(void **state)
+{
+    static const char *const left[] = {"continue-8", "continue-8-state"};
+    struct stable stable;
+    struct advice_result found;
+    char path[1000];
+    (void)state;
+    stable_open(&stable);
+    const struct advice_request request = request_of(&stable, &evaluation, NULL);
+    ok(advice_run(&request, &found, &error));
+    advice_result_reset(&found);
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", stable.work, left[i]);
+        assert_int_equal(mkdir(path, 0700), 0);
+    }
+    ok(advice_run(&request, &found, &error));
+    advice_result_reset(&found);
+    for (int i = 0; i < 2; i++) {
+        (void)snprintf(path, sizeof path, "%s/%s", stable.work, left[i]);
+        assert_int_equal(access(path, F_OK), -1);
+    }
+    stable_close(&stable);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_the_disk_holds_what_the_plan_says),
         cmocka_unit_test(test_stopped_anywhere_it_ends_with_the_same_bits),
+        cmocka_unit_test(test_a_branch_that_a_killed_attempt_left_is_removed),
     };
     stream_fill();
     for (int i = 0; i <= SEQUENCES; i++) sequence_starts[i] = i * LENGTH;
