@@ -82,7 +82,7 @@ struct advice_result {
     struct advice_forecast forecasts[ADVICE_OPTIONS];
     int64_t forecast_count;
     int64_t lowest;  /* option with the lowest q; -1: no option's is known */
-    int64_t next;    /* the one that is least surely above it; -1: there is no other */
+    int64_t next;    /* the one that is least surely above it, one whose q is not known before all; -1: none */
     bool told_apart; /* every other option's q is above it, its interval included */
     int64_t trained; /* tokens, by the branches */
 };

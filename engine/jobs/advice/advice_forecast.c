@@ -95,6 +95,12 @@ static struct extrapolation behind(const struct advice_measured *measured, const
     return (struct extrapolation){value, value - hypot(down, sequences), value + hypot(up, sequences)};
 }
 
+/* How surely an option is above the lowest: one whose distance is not known may be below it. */
+static double surely(const struct advice_forecast *option)
+{
+    return isfinite(option->behind.low) ? option->behind.low : -INFINITY;
+}
+
 static void compare(const struct advice_measured *measured, struct advice_result *out)
 {
     out->lowest = out->next = -1;
@@ -109,7 +115,7 @@ static void compare(const struct advice_measured *measured, struct advice_result
         if (out->lowest < 0 || i == out->lowest) continue;
         option->behind = behind(measured, &out->forecasts[out->lowest], option);
         if (!(option->behind.low > 0)) out->told_apart = false;
-        if (out->next < 0 || !(option->behind.low > out->forecasts[out->next].behind.low)) out->next = i;
+        if (out->next < 0 || !(surely(option) > surely(&out->forecasts[out->next]))) out->next = i;
     }
     if (out->lowest >= 0) out->forecasts[out->lowest].behind = exactly(0);
 }

@@ -185,6 +185,30 @@ static void test_options_are_told_apart_by_pairs_of_sequences(void **state)
     assert_true(found.lowest == 0 && !found.told_apart && isnan(found.forecasts[1].behind.low));
 }
 
+/* The option that stands for the doubt is the one without a number, wherever it stands in the request. */
+static void test_an_option_without_a_number_is_next(void **state)
+{
+    static int64_t starts[] = {0, 16, 32, 48, 64};
+    const struct sequences evaluation = {.count = SEQUENCES, .starts = starts};
+    const double own[SEQUENCES] = {0};
+    const struct advice_option options[] = {{.average = 2}, {.average = 3}, {.average = 4}};
+    const struct train_params train = stable();
+    struct advice_request request = request_of(&train, options, 3, 0);
+    struct advice_list list;
+    (void)state;
+    request.evaluation = &evaluation;
+    list_of(&request, &list);
+    for (int place = 0; place < 3; place++) {
+        struct advice_result found = {.points = NULL};
+        double values[4 * WIDTH];
+        for (int i = 0; i < 4; i++) fill(values + i * WIDTH, 2, i == 1 + place ? NAN : 2.5 + 0.1 * i, own);
+        advice_forecast_make(&(struct advice_measured){&request, &list, values}, &found);
+        assert_int_equal(found.lowest, place == 0 ? 1 : 0);
+        assert_int_equal(found.next, place);
+        assert_false(found.told_apart);
+    }
+}
+
 /* What a trend gives is held to the function that fits it. */
 static void test_a_decay_out_of_reach_is_extrapolated_over_its_length(void **state)
 {
@@ -227,6 +251,7 @@ int main(void)
         cmocka_unit_test(test_going_on_far_is_seen_from_the_run_itself),
         cmocka_unit_test(test_refusals_say_what_would_do),
         cmocka_unit_test(test_options_are_told_apart_by_pairs_of_sequences),
+        cmocka_unit_test(test_an_option_without_a_number_is_next),
         cmocka_unit_test(test_a_decay_out_of_reach_is_extrapolated_over_its_length),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
