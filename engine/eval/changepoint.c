@@ -6,7 +6,6 @@
 #include <math.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <string.h>
 
 enum { BASIS = 3 };
 
@@ -58,20 +57,19 @@ static double smooth(int64_t c, double u)
     return c == 0 ? 1 : c == 1 ? u : log(u);
 }
 
-/* u of point i as the trend has it: from the first point on, plus the smallest gap. */
-static double place(const double *x, int64_t count, int64_t i)
+/* u of each point as the trend has it: from the first point on, plus the smallest gap. */
+static void places_fill(const double *x, int64_t points, double *places)
 {
     double gap = x[1] - x[0];
-    for (int64_t k = 1; k + 1 < count; k++) gap = fmin(gap, x[k + 1] - x[k]);
-    return (x[i] - x[0] + gap) / (x[count - 1] - x[0] + gap);
+    for (int64_t i = 1; i + 1 < points; i++) gap = fmin(gap, x[i + 1] - x[i]);
+    for (int64_t i = 0; i < points; i++) places[i] = (x[i] - x[0] + gap) / (x[points - 1] - x[0] + gap);
 }
 
 /* Columns that add nothing to those before them are left out. */
 static void basis_fill(const double *x, int64_t points, struct view *view)
 {
     double *places = view->draw;
-    for (int64_t i = 0; i < points; i++) view->rest[i] = place(x, points, i);
-    memcpy(places, view->rest, (size_t)points * sizeof *places);
+    places_fill(x, points, places);
     for (int64_t c = view->differences ? 1 : 0; c < BASIS; c++) {
         double *column = view->basis + view->columns * view->count;
         for (int64_t i = 0; i < view->count; i++)
@@ -200,8 +198,8 @@ static int by_size(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* `view` has the best change of y. */
-static void locate(const double *y, int64_t points, struct view *view, struct changepoint *out)
+/* `view` has the best change of the series; its residuals are those of the last simulation afterwards. */
+static void locate(int64_t points, struct view *view, struct changepoint *out)
 {
     const enum changepoint_kind kind = view->kind;
     const int64_t at = view->at, spare = view->count - view->columns - 1;
@@ -222,7 +220,6 @@ static void locate(const double *y, int64_t points, struct view *view, struct ch
     out->low = out->low < at ? out->low : at;
     out->high = out->high > at ? out->high : at;
     out->size = slope;
-    rest_of(y, view);
 }
 
 /* Whether what the change leaves of the numbers goes from point to point like a walk. */
@@ -253,7 +250,7 @@ enum status changepoint_find(const double *x, const double *y, int64_t count, st
         if (isfinite(white) && isfinite(walk)) {
             struct view *view = walks(&numbers) ? &differences : &numbers;
             out->p = fmax(white, walk);
-            locate(y, count, view, out);
+            locate(count, view, out);
             if (out->kind == CHANGEPOINT_SLOPE) out->size /= x[count - 1] - x[0];
         }
     }

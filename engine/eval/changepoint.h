@@ -37,7 +37,7 @@ struct changepoint {
     double size;       /* of the jump, or of the change of the slope per unit of x */
 };
 
-/* x [count] ascending, y finite; at most CHANGEPOINT_MOST. Equal input gives equal bits. STATUS_NO_MEMORY. */
+/* x [count] strictly ascending, y finite; at most CHANGEPOINT_MOST. Equal input gives equal bits. STATUS_NO_MEMORY. */
 MUST_CHECK enum status changepoint_find(const double *x, const double *y, int64_t count, struct changepoint *out,
                                         struct error *error);
 
