@@ -80,7 +80,5 @@ enum status sampling_along(const struct parameters *parameters, const struct seq
 
 double sampling_error(const struct sampling *sampling, const double *over, const double *under)
 {
-    double ones[SAMPLING_UNITS];
-    for (int i = 0; i < SAMPLING_UNITS; i++) ones[i] = 1;
-    return sqrt(ratio_variance(under != NULL ? under : ones, over, sampling->predictions, sampling->units));
+    return sqrt(ratio_variance(under, over, sampling->predictions, sampling->units));
 }

@@ -1,25 +1,26 @@
-/* sampling.h: loss, slope and curvature along one vector, sequence by sequence: what they vary between
- * sequences. */
+/* sampling.h: loss, slope and curvature along one vector, for each of some units of sequences, and the standard errors
+ * over them. */
 #ifndef CURVATURE_SAMPLING_H
 #define CURVATURE_SAMPLING_H
 
 #include "curvature/hvp.h"
 
-/* The most units: of more sequences each unit is several that follow one another, since every unit takes a pass over
- * vectors as long as the parameters. Student's quantile of 31 degrees is 4 % above that without end. */
+/* The most units. Of more sequences a unit is several that follow one another, because each unit takes a pass over
+ * vectors as long as the parameters. Student's quantile of 31 degrees is 4 % above the normal distribution's. */
 enum { SAMPLING_UNITS = 32 };
 
 struct sampling {
     int64_t units;
-    /* of each unit's mean loss: the loss, g'v and v'Hv; means over all predictions weigh units by `predictions` */
+    /* [units] of the mean loss L of a unit, in nats: L itself, its slope g'v and its curvature v'Hv. A mean over all
+     * predictions weighs each unit by its `predictions`. */
     double losses[SAMPLING_UNITS], slopes[SAMPLING_UNITS], curvatures[SAMPLING_UNITS];
     int64_t predictions[SAMPLING_UNITS];
 };
 
-/* Along `v`, a vector in the layout of the parameters. `scratch` is another one, overwritten. In units of hvp.h it
- * takes a gradient with recomputation and a product in `mode` (HVP_RECOMPUTE or HVP_KEEP_CHUNK), and memory for one of
- * them at a time, of chunks of at most `chunk_tokens`. STATUS_NOT_FINITE, STATUS_CANCELLED, STATUS_LEASE_LOST,
- * STATUS_NO_MEMORY. */
+/* Measures along `v`, a vector in the layout of the parameters. `scratch` is another one, which is overwritten. In the
+ * units of hvp.h it takes a gradient with recomputation and a product in `mode` (HVP_RECOMPUTE or HVP_KEEP_CHUNK). It
+ * has the memory of one of these at a time, for chunks of at most `chunk_tokens` or one sequence. STATUS_NOT_FINITE,
+ * STATUS_CANCELLED, STATUS_LEASE_LOST, STATUS_NO_MEMORY. */
 MUST_CHECK enum status sampling_along(const struct parameters *parameters, const struct sequences *sequences,
                                       int64_t chunk_tokens, enum hvp_mode mode, struct matrix v, struct matrix scratch,
                                       const struct monitor *monitor, struct sampling *out, struct error *error);

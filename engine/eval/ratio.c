@@ -4,17 +4,18 @@
 #include "eval/student.h"
 
 #include <math.h>
+#include <stddef.h>
 
 double ratio_variance(const double *a, const double *b, const int64_t *weights, int64_t count)
 {
     double sum_a = 0, sum_b = 0, squares = 0;
     if (count < 2) return NAN;
     for (int64_t i = 0; i < count; i++) {
-        sum_a += (double)weights[i] * a[i];
+        sum_a += (double)weights[i] * (a != NULL ? a[i] : 1);
         sum_b += (double)weights[i] * b[i];
     }
     for (int64_t i = 0; i < count; i++) {
-        const double residual = (double)weights[i] * (b[i] - sum_b / sum_a * a[i]);
+        const double residual = (double)weights[i] * (b[i] - sum_b / sum_a * (a != NULL ? a[i] : 1));
         squares += residual * residual;
     }
     const double variance = squares / (sum_a * sum_a) * (double)count / (double)(count - 1);

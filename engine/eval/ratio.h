@@ -22,8 +22,8 @@ struct ratio_interval {
 };
 
 /* The variance of sum(w b) / sum(w a) over samples of sequences, by the delta method: with r that ratio and residuals
- * e = w (b - r a), count / (count - 1) * sum(e^2) / sum(w a)^2 (Cochran, Sampling Techniques, 1977, 6.4). NAN for fewer
- * than two sequences or a loss that is not finite. */
+ * e = w (b - r a), count / (count - 1) * sum(e^2) / sum(w a)^2 (Cochran, Sampling Techniques, 1977, 6.4). `a` NULL:
+ * ones, of a mean. NAN for fewer than two sequences or a loss that is not finite. */
 double ratio_variance(const double *a, const double *b, const int64_t *weights, int64_t count);
 
 /* The interval of `value`, which is sum(w b) / sum(w a) - 1: below RATIO_BOOTSTRAP_FROM sequences value ± t sqrt(
