@@ -202,12 +202,10 @@ static enum status direction(struct sharpness *s, struct error *error)
     if (status == STATUS_OK) {
         out->predicted_delta = (out->gradient_term + out->curvature_term) / s->out->loss;
         s->state.products++;
-        /* the products of single sequences take the memory of those of all */
-        const enum hvp_mode mode = s->mode < HVP_KEEP_CHUNK ? s->mode : HVP_KEEP_CHUNK;
-        hvp_free(s->hvp);
+        hvp_free(s->hvp); /* the products of units take its memory */
         s->hvp = NULL;
-        status = sharpness_direction_sample(s->request, &s->parameters, s->chunks.largest, mode, along, s->gradient,
-                                            out, error);
+        status = sharpness_direction_sample(s->request, &s->parameters, s->chunks.largest,
+                                            sharpness_plan_sample_mode(s), along, s->gradient, out, error);
     }
     if (status == STATUS_OK) show(s, 0);
     matrix_release(s->request->backend, &along);

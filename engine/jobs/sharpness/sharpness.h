@@ -54,9 +54,9 @@ struct sharpness_part {
 
 struct sharpness_direction {
     double gradient_term, curvature_term; /* nats */
-    double predicted_delta, measured_delta,
-        measured_loss; /* the loss with the quantized weights, on the same sequences */
-    double kl, norm;   /* |d| */
+    double predicted_delta, measured_delta;
+    double measured_loss; /* the loss with the quantized weights, on the same sequences */
+    double kl, norm;      /* |d| */
     /* Over the sequences, d being as it is: standard errors of the two terms and of predicted_delta by the delta
      * method, of so many units (sequences, or groups of them: curvature/sampling.h). NAN of a single sequence. */
     double gradient_error, curvature_error, predicted_error;

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "curvature/sampling.h"
 #include "jobs/quantize/quantize.h"
+#include "jobs/sharpness/sharpness_plan.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -129,7 +130,7 @@ enum status sharpness_direction_sample(const struct sharpness_request *request, 
     double halves[SAMPLING_UNITS] = {0}, sums[SAMPLING_UNITS] = {0};
     out->units = 1;
     out->gradient_error = out->curvature_error = out->predicted_error = NAN;
-    if (request->sequences->count < 2) return STATUS_OK;
+    if (!sharpness_plan_samples(request)) return STATUS_OK;
     const enum status status = sampling_along(parameters, request->sequences, chunk_tokens, mode, direction, scratch,
                                               request->monitor, &sampling, error);
     if (status != STATUS_OK) return status;

@@ -53,6 +53,16 @@ static enum status groups_count(struct sharpness *s, struct error *error)
     return status;
 }
 
+bool sharpness_plan_samples(const struct sharpness_request *request)
+{
+    return request->direction != NULL && request->sequences->count > 1;
+}
+
+enum hvp_mode sharpness_plan_sample_mode(const struct sharpness *s)
+{
+    return s->mode < HVP_KEEP_CHUNK ? s->mode : HVP_KEEP_CHUNK;
+}
+
 /* In units of the blocks' products: hvp.h. */
 static void fill_work(const struct sharpness *s, struct run_plan *out)
 {
@@ -64,10 +74,9 @@ static void fill_work(const struct sharpness *s, struct run_plan *out)
     out->read_bytes = weights_bytes(s->request->model->weights);
     out->tokens = (1 + products) * s->chunks.tokens;
     out->flops = 4 * blocks + 3 * head + (double)products * (units[s->mode] * blocks + 7 * head);
-    if (s->request->direction != NULL) { /* sharpness_direction_sample */
-        const double unit = units[s->mode < HVP_KEEP_CHUNK ? s->mode : HVP_KEEP_CHUNK];
+    if (sharpness_plan_samples(s->request)) {
         out->tokens += 2 * s->chunks.tokens;
-        out->flops += (4 + unit) * blocks + 10 * head;
+        out->flops += (4 + units[sharpness_plan_sample_mode(s)]) * blocks + 10 * head;
     }
     out->at_most = products > 0;
 }
