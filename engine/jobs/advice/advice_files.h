@@ -6,7 +6,11 @@
 
 #include <limits.h>
 
-/* DIRECTORY/NAME, made unless it is there, into `out`. STATUS_INVALID (too long), STATUS_IO, STATUS_DISK_FULL. */
+/* DIRECTORY/NAME into `out`. STATUS_INVALID (too long). */
+MUST_CHECK enum status advice_files_path(const char *directory, const char *name, char out[PATH_MAX],
+                                         struct error *error);
+
+/* The same, and the directory is made unless it is there. Also STATUS_IO, STATUS_DISK_FULL. */
 MUST_CHECK enum status advice_files_make(const char *directory, const char *name, char out[PATH_MAX],
                                          struct error *error);
 

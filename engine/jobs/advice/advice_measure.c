@@ -45,12 +45,6 @@ static struct train_params params_of(const struct advice_work *work, const struc
     return params;
 }
 
-static enum status join(const char *directory, const char *name, char out[PATH_MAX], struct error *error)
-{
-    if (snprintf(out, PATH_MAX, "%s/%s", directory, name) < PATH_MAX) return STATUS_OK;
-    return error_set(error, STATUS_INVALID, "a work directory's path is too long");
-}
-
 /* Where a branch's last checkpoint is. */
 static enum status branch_path(const struct advice_work *work, const struct advice_row *row, char out[PATH_MAX],
                                struct error *error)
@@ -58,8 +52,8 @@ static enum status branch_path(const struct advice_work *work, const struct advi
     char name[NAME_SIZE], checkpoint[40], directory[PATH_MAX];
     name_row(row, name);
     train_checkpoint_name(work->list->start + row->amount, false, checkpoint, sizeof checkpoint);
-    const enum status status = join(work->request->work_directory, name, directory, error);
-    return status == STATUS_OK ? join(directory, checkpoint, out, error) : status;
+    const enum status status = advice_files_path(work->request->work_directory, name, directory, error);
+    return status == STATUS_OK ? advice_files_path(directory, checkpoint, out, error) : status;
 }
 
 static enum status branch_train(const struct advice_work *work, int64_t i, struct error *error)
@@ -68,10 +62,9 @@ static enum status branch_train(const struct advice_work *work, int64_t i, struc
     const struct train_params params = params_of(work, row);
     char name[NAME_SIZE], state[NAME_SIZE + 8], directory[PATH_MAX], work_directory[PATH_MAX], from[PATH_MAX];
     struct train_result trained = {0};
-    enum status status = STATUS_OK;
     name_row(row, name);
     name_state(name, state);
-    status = advice_files_make(work->request->work_directory, name, directory, error);
+    enum status status = advice_files_make(work->request->work_directory, name, directory, error);
     if (status == STATUS_OK) status = advice_files_make(work->request->work_directory, state, work_directory, error);
     if (status == STATUS_OK && row->before > 0) status = branch_path(work, row - 1, from, error);
     if (status != STATUS_OK) return status;
@@ -96,7 +89,7 @@ static enum status average_of(const struct advice_work *work, const struct advic
     const int64_t count = work->request->family->count;
     char name[NAME_SIZE];
     name_row(row, name);
-    enum status status = join(work->request->work_directory, name, path, error);
+    enum status status = advice_files_path(work->request->work_directory, name, path, error);
     if (status == STATUS_OK) status = memory_new(count, sizeof **weights, "average", weights, error);
     for (int64_t k = count - row->amount; k < count && status == STATUS_OK; k++) (*weights)[k] = 1;
     if (status == STATUS_OK)
@@ -156,7 +149,7 @@ enum status advice_measure_row(const struct advice_work *work, int64_t i, struct
     name_row(row, name);
     checksum_init(&sum);
     checksum_add(&sum, name, strlen(name));
-    enum status status = join(work->request->work_directory, "streams", keep, error);
+    enum status status = advice_files_path(work->request->work_directory, "streams", keep, error);
     if (status == STATUS_OK) status = model_make(work, i, &made, error);
     if (status == STATUS_OK) {
         const struct model *model = made != NULL ? made : work->request->family->models[row->amount];
