@@ -141,8 +141,8 @@ struct judging {
     const struct sequential *sequential;
     const struct block *block;
     const struct cut *held;
-    struct matrix hidden,
-        outputs; /* [largest chunk, d] the states that steps may change; what candidates are held to */
+    struct matrix hidden;  /* [largest chunk, d] a copy of the hidden states, which steps may change */
+    struct matrix outputs; /* [largest chunk, d] with the original weights, what candidates are held to */
 };
 
 /* The block's outputs of a chunk with its weights as they are. `from`: its hidden states, which stay as they are. */
@@ -376,12 +376,12 @@ static enum status quantize_subset(struct sequential *sequential, const struct b
     const enum fold fold = fold_of(block->program, cut);
     struct judging judging = {.sequential = sequential, .block = block, .held = held};
     const struct quantize_judge judge = {&judging, judge_errors};
-    const struct quantize_task task = {linears,
-                                       cut->count,
-                                       *inputs,
-                                       fold == FOLD_SHARED,
-                                       sequential->half_scales,
-                                       sequential->chunks != NULL ? &judge : NULL};
+    const struct quantize_task task = {.linears = linears,
+                                       .count = cut->count,
+                                       .inputs = *inputs,
+                                       .shared_values = fold == FOLD_SHARED,
+                                       .half_scales = sequential->half_scales,
+                                       .judge = sequential->chunks != NULL ? &judge : NULL};
     for (int i = 0; i < cut->count; i++) {
         const int number = block->program->steps[cut->step + i].parameter[0] + (int)expert;
         linears[i] = (struct quantize_linear){block->program->parameters[number].name, block->parameters[number]};

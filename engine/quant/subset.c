@@ -275,8 +275,9 @@ enum status subset_quantize(struct backend *backend, const struct overrides *ove
             status = overrides_find(overrides, task->linears[end].name, &index, error);
             if (index != first_index) break;
         }
-        const struct quantize_task part = {task->linears + first, end - first,       task->inputs,
-                                           task->shared_values,   task->half_scales, task->judge};
+        struct quantize_task part = *task;
+        part.linears += first;
+        part.count = end - first;
         if (status == STATUS_OK) status = quantize_alike(backend, overrides, first_index, &part, out + first, error);
     }
     return status;
