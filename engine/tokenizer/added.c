@@ -91,7 +91,8 @@ static int compare(const void *a, const void *b, void *context)
     return left->pattern.size < right->pattern.size ? -1 : left->pattern.size > right->pattern.size;
 }
 
-static enum status build_automaton(const struct added *added, struct added_set *out, struct error *error)
+static enum status build_automaton(const struct added *added, const char *name, struct added_set *out,
+                                   struct error *error)
 {
     struct automaton_pattern *patterns = calloc(out->count, sizeof *patterns);
     if (patterns == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for added tokens");
@@ -100,10 +101,8 @@ static enum status build_automaton(const struct added *added, struct added_set *
         patterns[i] = (struct automaton_pattern){pattern->bytes, pattern->size};
         if (pattern->size <= AUTOMATON_PATTERN) continue;
         free(patterns);
-        return error_set(error, STATUS_UNSUPPORTED,
-                         "an added token has %zu bytes when it is normalized, at most %d"
-                         " are done",
-                         pattern->size, AUTOMATON_PATTERN);
+        return error_set(error, STATUS_UNSUPPORTED, "%s: an added token has %zu normalized bytes, at most %d are done",
+                         name, pattern->size, AUTOMATON_PATTERN);
     }
     const enum status status = automaton_new(patterns, out->count, &out->automaton, error);
     free(patterns);
@@ -126,7 +125,7 @@ static enum status build_set(struct added *added, bool normalized, const char *n
             return error_set(error, STATUS_CORRUPT, "%s: two added tokens are the same text, \"%.60s\"", name,
                              token->pattern.bytes);
     }
-    return out->count > 0 ? build_automaton(added, out, error) : STATUS_OK;
+    return out->count > 0 ? build_automaton(added, name, out, error) : STATUS_OK;
 }
 
 enum status added_load(const struct part_document *document, struct json_reader_text span,

@@ -257,6 +257,26 @@ static void test_survives_every_cut_and_flip_of_a_file(void **state)
     }
 }
 
+/* 1024 bytes that the normalizer makes 64 times as long: one more than the automaton takes. */
+static void test_refuses_an_added_token_that_is_too_long_when_normalized(void **state)
+{
+    char json[8192], added[2048], normalizer[256];
+    struct error error = {0};
+    (void)state;
+    (void)snprintf(normalizer, sizeof normalizer,
+                   "{\"type\":\"Replace\",\"pattern\":{\"String\":\"x\"},\"content\":\"%064d\"}", 0);
+    for (int length = 1023; length <= 1024; length++) {
+        char content[1025] = {0};
+        memset(content, 'x', (size_t)length);
+        (void)snprintf(added, sizeof added, "{\"id\":9,\"content\":\"%s\",\"normalized\":true}", content);
+        tokenizers_json(json, sizeof json, added, normalizer, NULL, NULL, NULL, MODEL(LETTERS, ""));
+        const enum status status = tokenizers_refuse(json, &error);
+        assert_int_equal(status, length == 1023 ? STATUS_OK : STATUS_UNSUPPORTED);
+    }
+    assert_string_equal(error.detail,
+                        "tokenizer.json: an added token has 65536 normalized bytes, at most 65535 are done");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -269,6 +289,7 @@ int main(void)
         cmocka_unit_test(test_refuses_added_tokens_that_contradict_the_model),
         cmocka_unit_test(test_refuses_templates_it_cannot_fill),
         cmocka_unit_test(test_survives_every_cut_and_flip_of_a_file),
+        cmocka_unit_test(test_refuses_an_added_token_that_is_too_long_when_normalized),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
