@@ -1,5 +1,6 @@
 #include "model/cache.h"
 
+#include "base/integer.h"
 #include "model/decoder.h"
 
 #include <assert.h>
@@ -20,11 +21,6 @@ static int64_t columns_before(const struct program *program, const struct step *
     for (int i = 0; i < program->step_count && &program->steps[i] != step; i++)
         columns += step_columns(&program->steps[i], what);
     return columns;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 /* Columns of the block that keeps most. */

@@ -1,5 +1,6 @@
 #include "quant/gptq_order.h"
 
+#include "base/integer.h"
 #include "base/memory.h"
 
 #include <stdlib.h>
@@ -45,7 +46,7 @@ enum status gptq_order_init(struct gptq_order *order, enum gptq_order_kind kind,
     enum status status;
     struct entry *entries = NULL;
     *order = (struct gptq_order){.columns = columns, .group_size = group_size};
-    order->runs = columns / group_size + (columns % group_size != 0);
+    order->runs = ceil_divide(columns, group_size);
     if ((status = memory_new(columns, sizeof *order->from, "column order", &order->from, error)) != STATUS_OK)
         goto done;
     if ((status = memory_new(order->runs, sizeof *order->group, "group order", &order->group, error)) != STATUS_OK)

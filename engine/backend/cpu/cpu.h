@@ -7,6 +7,7 @@
 #include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/openblas.h"
 #include "backend/cpu/tile_product.h"
+#include "base/integer.h"
 
 /* Attention works on tiles of at most these many queries and keys. */
 enum { CPU_TILE_QUERIES = 256, CPU_TILE_KEYS = 512 };
@@ -33,21 +34,6 @@ static inline const struct cpu *cpu_of(const struct backend *backend)
 
 /* The slot `scratch`. */
 int64_t cpu_scratch(int64_t longest_sequence, int64_t widest_row);
-
-static inline int64_t ceil_divide(int64_t a, int64_t b)
-{
-    return (a + b - 1) / b;
-}
-
-static inline int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static inline int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* One single-threaded product: OpenBLAS, or our own kernel for narrow ones and where there is no OpenBLAS. */
 void cpu_multiply(const struct cpu *cpu, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,

@@ -8,6 +8,7 @@
  * after reader of a key's head, so it does not matter what goes in one call: no two products of a call write to one
  * place. Weights stay floats in memory, whatever products round. */
 #include "backend/cuda/cuda.h"
+#include "base/integer.h"
 
 #include <stdlib.h>
 
@@ -86,16 +87,6 @@ static const struct attention_pass backward_tangent = {
     .tangent = true,
     .backward = true,
 };
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* ---- One product ---- */
 

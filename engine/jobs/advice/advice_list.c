@@ -1,5 +1,6 @@
 #include "jobs/advice/advice_list.h"
 
+#include "base/integer.h"
 #include "jobs/train/train_plan.h"
 
 #include <stdio.h>
@@ -13,16 +14,11 @@ struct wanted {
     int64_t count, needed; /* needed: steps that train all of them to their ends */
 };
 
-static int64_t steps_of(int64_t tokens, int64_t step_tokens)
-{
-    return tokens / step_tokens + (tokens % step_tokens != 0);
-}
-
 enum advice_act advice_list_act(const struct advice_list *list, const struct advice_option *option, int64_t *amount)
 {
     *amount = option->average;
     if (option->average > 0) return ADVICE_AVERAGE;
-    *amount = steps_of(option->decay > 0 ? option->decay : option->continue_, list->step_tokens);
+    *amount = ceil_divide(option->decay > 0 ? option->decay : option->continue_, list->step_tokens);
     return option->decay > 0 ? ADVICE_DECAY : ADVICE_CONTINUE;
 }
 
@@ -90,11 +86,6 @@ static enum status refuse(const struct advice_list *list, int64_t steps, int64_t
                         (long long)(steps * acts * list->step_tokens));
 }
 
-static int64_t at_least(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
 /* Each length is the half of the next, so that their logarithms are evenly spaced. */
 static enum status add_decays(const struct wanted *wanted, int64_t share, int64_t acts, struct advice_list *list,
                               struct error *error)
@@ -105,9 +96,9 @@ static enum status add_decays(const struct wanted *wanted, int64_t share, int64_
         for (int64_t i = 0; i < wanted->count; i++) list_add(list, ADVICE_DECAY, wanted->lengths[i], 0);
         return STATUS_OK;
     }
-    longest = longest < farthest ? longest : farthest;
-    const int64_t least = at_least(LEAST_STEPS * LONGEST_SHARE, steps_of(farthest, ADVICE_REACH));
-    if (longest < least) return refuse(list, steps_of(least * SHARES, LONGEST_SHARE), acts, error);
+    longest = smaller(longest, farthest);
+    const int64_t least = larger(LEAST_STEPS * LONGEST_SHARE, ceil_divide(farthest, ADVICE_REACH));
+    if (longest < least) return refuse(list, ceil_divide(least * SHARES, LONGEST_SHARE), acts, error);
     for (int i = ADVICE_DECAYS - 1; i >= 0; i--) list_add(list, ADVICE_DECAY, longest >> i, 0);
     return STATUS_OK;
 }
@@ -123,9 +114,9 @@ static enum status add_continuations(const struct advice_request *request, int64
         }
         return STATUS_OK;
     }
-    const int64_t least = at_least(LEAST_STEPS * ADVICE_STOPS, steps_of(wanted->needed, ADVICE_REACH));
+    const int64_t least = larger(LEAST_STEPS * ADVICE_STOPS, ceil_divide(wanted->needed, ADVICE_REACH));
     if (share < least) return refuse(list, least, acts, error);
-    for (int64_t i = at_least(members - request->steady, members - 1 - ADVICE_HISTORY); i < members - 1; i++)
+    for (int64_t i = larger(members - request->steady, members - 1 - ADVICE_HISTORY); i < members - 1; i++)
         list_add(list, ADVICE_MEMBER, i, 0);
     for (int64_t i = 1; i <= ADVICE_STOPS; i++) {
         list_add(list, ADVICE_CONTINUE, share * i / ADVICE_STOPS, before);
@@ -154,10 +145,9 @@ static enum status add_branches(const struct advice_request *request, int64_t me
         return error_set_at(error, STATUS_INVALID, "/params/budget",
                             "is missing: how many tokens the branches may train in all");
     const int64_t half = acts > 0 ? budget / acts : 0;
-    status = add_decays(&decays, at_least(half, budget - continuations.needed), acts, list, error);
+    status = add_decays(&decays, larger(half, budget - continuations.needed), acts, list, error);
     if (status != STATUS_OK) return status;
-    return add_continuations(request, members, &continuations, at_least(half, budget - decays.needed), acts, list,
-                             error);
+    return add_continuations(request, members, &continuations, larger(half, budget - decays.needed), acts, list, error);
 }
 
 enum status advice_list_make(const struct advice_request *request, int64_t members, struct advice_list *out,

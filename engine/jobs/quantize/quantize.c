@@ -1,5 +1,6 @@
 #include "jobs/quantize/quantize.h"
 
+#include "base/integer.h"
 #include "base/members.h"
 #include "base/memory.h"
 #include "eval/baseline.h"
@@ -90,11 +91,6 @@ static enum status step_begin(struct member *member, struct error *error)
 static enum status step_open(struct member *member, struct error *error)
 {
     return quantize_member_open(member->owner, error);
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 /* Tokens of the longest sequence and of the largest chunk, over the evaluation and every calibration. */

@@ -1,6 +1,7 @@
 #include "jobs/quantize/quantize_member.h"
 
 #include "base/checksum.h"
+#include "base/integer.h"
 #include "base/memory.h"
 #include "eval/ratio.h"
 #include "jobs/quantize/quantize_bits.h"
@@ -217,11 +218,6 @@ enum status quantize_member_embed(struct quantize_member_state *state, struct em
     status = hidden_embed(embed, &state->pass->evaluation, &state->hidden, error);
     if (status != STATUS_OK || state->calibration.count == 0) return status;
     return hidden_embed(embed, &state->calibration, &state->calibration_hidden, error);
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 /* What is held between cuts may take only what is left after a run's other needs: a chunk's activations, and the

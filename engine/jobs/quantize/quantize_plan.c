@@ -1,5 +1,6 @@
 #include "jobs/quantize/quantize_plan.h"
 
+#include "base/integer.h"
 #include "base/memory.h"
 #include "model/loader.h"
 #include "model/work.h"
@@ -22,11 +23,6 @@ struct planned_batch {
     int64_t begins, idle_from;   /* blocks [begins, layers) pass; calibration ends before block `idle_from` */
     struct overrides *overrides; /* of the only member; owned; NULL: none, or there are several members */
 };
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
 
 /* Of a request that is run, whose streams are there. */
 static struct quantize_handover handover_of(const struct quantize_request *request)

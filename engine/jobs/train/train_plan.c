@@ -1,5 +1,6 @@
 #include "jobs/train/train_plan.h"
 
+#include "base/integer.h"
 #include "base/memory.h"
 #include "files/file.h"
 #include "model/config.h"
@@ -12,8 +13,7 @@
 
 int64_t train_plan_steps(const struct train_params *params, int64_t tokens)
 {
-    const int64_t step = params->batch_sequences * params->sequence_length;
-    return tokens / step + (tokens % step != 0);
+    return ceil_divide(tokens, params->batch_sequences * params->sequence_length);
 }
 
 struct schedule train_plan_schedule(const struct train_params *params)
@@ -101,7 +101,7 @@ static void work_fill(const struct train_params *params, const struct parameters
     const struct optimizer_kind *optimizer = optimizer_kinds[params->optimizer.name];
     const int64_t steps = train_plan_steps(params, params->tokens);
     const int64_t every = params->checkpoint_every > 0 ? train_plan_steps(params, params->checkpoint_every) : steps;
-    const int64_t stops = steps / every + (steps % every != 0), averages = params->ema.decay > 0 ? 1 : 0;
+    const int64_t stops = ceil_divide(steps, every), averages = params->ema.decay > 0 ? 1 : 0;
     const double sequences = (double)(steps * params->batch_sequences * optimizer->gradients);
     double head = 0;
     const double blocks = sequence_work(layout, params->sequence_length, &head);
