@@ -1,6 +1,6 @@
-/* phrase.h: a growing UTF-8 text, and the operations of Python's str that prompts are defined by. What is
- * blank is what str.isspace says; cases are the simple mappings of Unicode. Each operation works on the bytes from
- * `from` on: what was added last. */
+/* phrase.h: a growing UTF-8 text, and the operations of Python's str that prompts are defined by. What is blank is what
+ * str.isspace says; cases are the simple mappings of Unicode. Each operation works on what was added last: the bytes
+ * from `from` on. */
 #ifndef TASKS_PHRASE_H
 #define TASKS_PHRASE_H
 
