@@ -166,9 +166,11 @@ static enum status check_wanted(void *owner, struct error *error)
                      limit / 1000);
 }
 
-/* To the threads for what computes. False: they are busy, and the error says so. */
-static bool move_to_work(struct exchange *exchange, struct error *error)
+/* To the threads for what computes. False: they are busy, and the error says so. A claim on an Idempotency-Key belongs
+ * to the session of the thread that made it, so it is given back here and the other thread claims the key again. */
+static bool move_to_work(struct exchange *exchange, void *thread, struct error *error)
 {
+    idempotent_finish(exchange, thread, false);
     exchange->request.working = true;
     exchange->pool = exchange->server->pools[POOL_WORK];
     if (handler_pool_push(exchange->pool, exchange)) return true;
@@ -215,7 +217,7 @@ static bool call_handler(struct exchange *exchange, void *thread)
             status = error_set(&error, STATUS_INTERNAL, "the handler waits although its wait is over");
         }
         if (status == STATUS_OK && exchange->response.kind == RESPONSE_TO_WORK) {
-            if (move_to_work(exchange, &error)) return false;
+            if (move_to_work(exchange, thread, &error)) return false;
             status = error.status;
         }
         if (status != STATUS_OK) {

@@ -81,6 +81,15 @@ def test_problems_are_those_of_the_request(service, ready):
         assert real.json["detail"] == told.json["detail"] and real.json.get("errors") == told.json.get("errors")
 
 
+def test_a_key_is_kept_and_given_back_though_another_thread_computes(service, ready, name):
+    body, key = {"kind": "evaluate", "params": evaluation(), "dry_run": True}, {"Idempotency-Key": name}
+    first, again = (service.post("/v1/runs", body, key) for _ in range(2))
+    assert (first.status, again.status, again.body) == (200, 200, first.body)
+    assert again.headers["Idempotency-Replayed"] == "true"
+    refused, key = {**body, "params": {**evaluation(), "checkpoint": "dry/none"}}, {"Idempotency-Key": name + "-2"}
+    assert [service.post("/v1/runs", one, key).status for one in (refused, body)] == [422, 200]
+
+
 def test_time_comes_from_runs_that_were(service, ready):
     service.checkpoint(models.write_llama(service.files / "dry3", seed=3), "dry3", "step1")
     done = service.run("evaluate", **evaluation("dry3/step1"))
