@@ -12,6 +12,7 @@
 #include "http/server.h"
 
 #include <microhttpd.h>
+#include <pthread.h>
 #include <stdatomic.h>
 
 struct handler_pool;
@@ -135,6 +136,7 @@ struct http_server {
     struct reaper *reaper;
     struct metrics *metrics;
     struct token_backoff *backoff;
+    pthread_mutex_t conditional; /* held from the check of an If-Match to the end of its handler */
     char url[128];
     atomic_bool stopping;
     atomic_uint active;       /* exchanges begun and not completed */

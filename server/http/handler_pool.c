@@ -28,7 +28,6 @@ struct handler_thread {
 struct handler_pool {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    pthread_mutex_t conditional; /* held from a condition's check to the end of its handler */
     sem_t parsers;               /* a JSON tree may take 77 times its text, so few are built at once */
     struct http_server *server;
     struct exchange *first, *last;
@@ -134,21 +133,23 @@ static bool may_park(struct exchange *exchange, int64_t now)
     return true;
 }
 
-/* The handler, under its condition if it makes one. PROBLEM_NONE: *status is the handler's. */
-static enum problem_id call_conditional(struct exchange *exchange, struct http_context *context, enum status *status,
-                                        struct error *error)
+/* The handler, under its condition if it makes one. *refused: the condition does not hold, and `error` says so. */
+static enum status call_conditional(struct exchange *exchange, struct http_context *context, bool *refused,
+                                    struct error *error)
 {
-    enum problem_id problem = PROBLEM_NONE;
+    enum status status = STATUS_OK;
+    bool holds = true;
     const bool conditional = precondition_given(exchange) && exchange->request.remembered[0] == '\0';
-    pthread_mutex_t *lock = &exchange->server->pools[POOL_PLAIN]->conditional;
+    pthread_mutex_t *lock = &exchange->server->conditional;
     if (conditional) {
         pthread_mutex_lock(lock);
-        problem = precondition_check(exchange, context->thread, error);
+        status = precondition_check(exchange, context->thread, &holds, error);
     }
-    if (problem == PROBLEM_NONE)
-        *status = exchange->route->handler(context, &exchange->request, &exchange->response, error);
+    if (status == STATUS_OK && holds)
+        status = exchange->route->handler(context, &exchange->request, &exchange->response, error);
     if (conditional) pthread_mutex_unlock(lock);
-    return problem;
+    *refused = !holds && status == STATUS_OK;
+    return status;
 }
 
 /* The monitor of requests: whether anybody still wants the answer, and whether it may still be worked on. The
@@ -194,10 +195,10 @@ static bool call_handler(struct exchange *exchange, void *thread)
         exchange->request.monitor = &exchange->monitor;
         exchange->request.working = exchange->pool == server->pools[POOL_WORK];
         response_reset(&exchange->response);
-        enum status status = STATUS_OK;
-        const enum problem_id refused = call_conditional(exchange, &context, &status, &error);
-        if (refused != PROBLEM_NONE) {
-            const struct problem problem = problem_row(refused);
+        bool refused;
+        enum status status = call_conditional(exchange, &context, &refused, &error);
+        if (refused) {
+            const struct problem problem = problem_row(PROBLEM_PRECONDITION);
             answer_problem(exchange, &problem, &error);
             idempotent_finish(exchange, thread, false);
             return true;
@@ -337,7 +338,6 @@ enum status handler_pool_start(struct http_server *server, int threads, unsigned
     pool->limit = limit;
     (void)pthread_mutex_init(&pool->mutex, NULL);
     (void)pthread_cond_init(&pool->changed, NULL);
-    (void)pthread_mutex_init(&pool->conditional, NULL);
     (void)sem_init(&pool->parsers, 0, PARSERS);
     while (pool->count < threads) {
         struct handler_thread *thread = &pool->threads[pool->count];

@@ -20,25 +20,37 @@ static const struct route *reading_route(const struct exchange *exchange)
     return NULL;
 }
 
-enum problem_id precondition_check(struct exchange *exchange, void *thread, struct error *error)
+/* The entity tag that a GET would send now; "" when there is no such thing. */
+static enum status read_etag(struct exchange *exchange, const struct route *route, void *thread, char etag[ETAG_SIZE],
+                             struct error *error)
 {
     struct response *response = &exchange->response;
+    struct http_context context = {exchange->server->options.application, thread, exchange->server};
+    etag[0] = '\0';
+    response_reset(response);
+    enum status status = route->handler(&context, &exchange->request, response, error);
+    if (status == STATUS_OK && response->kind != RESPONSE_BYTES)
+        status = error_set(error, STATUS_INTERNAL, "the GET of this address has no entity tag");
+    else if (status == STATUS_OK)
+        status = encoding_etag(response->bytes, response->length, etag, error);
+    response_reset(response);
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
+enum status precondition_check(struct exchange *exchange, void *thread, bool *holds, struct error *error)
+{
     const char *wanted = request_header(&exchange->request, "If-Match");
     const struct route *route = reading_route(exchange);
-    struct http_context context = {exchange->server->options.application, thread, exchange->server};
-    struct error ignored;
-    char etag[ETAG_SIZE] = "";
+    char etag[ETAG_SIZE];
+    *holds = false;
     if (route == NULL) {
         (void)error_set(error, STATUS_INVALID,
                         "this address has no entity tag: If-Match is understood where a GET of the same address is");
-        return PROBLEM_PRECONDITION;
+        return STATUS_OK;
     }
-    response_reset(response);
-    enum status status = route->handler(&context, &exchange->request, response, &ignored);
-    const bool there = status == STATUS_OK && response->kind == RESPONSE_BYTES;
-    if (there) status = encoding_etag(response->bytes, response->length, etag, &ignored);
-    response_reset(response);
-    if (!there || (status == STATUS_OK && encoding_etag_matches(wanted, etag, false))) return PROBLEM_NONE;
-    (void)error_set(error, STATUS_INVALID, "it has changed since: its entity tag is \"%s\" now", etag);
-    return PROBLEM_PRECONDITION;
+    const enum status status = read_etag(exchange, route, thread, etag, error);
+    if (status != STATUS_OK) return status;
+    *holds = etag[0] == '\0' || encoding_etag_matches(wanted, etag, false);
+    if (!*holds) (void)error_set(error, STATUS_INVALID, "it has changed since: its entity tag is \"%s\" now", etag);
+    return STATUS_OK;
 }

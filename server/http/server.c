@@ -57,8 +57,7 @@ static void limits_fill(struct http_options *options)
 /* A wait is over, or its topic was woken. */
 static void release(void *closure, struct exchange *exchange)
 {
-    struct http_server *server = closure;
-    (void)server;
+    (void)closure;
     handler_pool_push_again(exchange->pool, exchange);
 }
 
@@ -136,6 +135,7 @@ static void server_free(struct http_server *server)
     waiters_free(server->waiters);
     metrics_free(server->metrics);
     token_backoff_free(server->backoff);
+    (void)pthread_mutex_destroy(&server->conditional);
     for (int i = 0; i < FRONT_COUNT; i++) listen_hosts_free(server->fronts[i].hosts);
     if (server->fronts[FRONT_SOCKET].server != NULL) (void)unlink(server->options.socket);
     free(server);
@@ -151,13 +151,14 @@ enum status http_server_start(const struct http_options *options, struct http_se
     server->options = *options;
     limits_fill(&server->options);
     atomic_init(&server->stopping, false);
+    (void)pthread_mutex_init(&server->conditional, NULL);
     if ((status = listen_open(options->listen, options->allowed_hosts, options->token_configured, &listener, error)) !=
         STATUS_OK)
         goto done;
     (void)snprintf(server->url, sizeof server->url, "%s", listener.url);
     if ((status = metrics_new(options->routes, options->route_count, &server->metrics, error)) != STATUS_OK) goto done;
     if ((status = token_backoff_new(&server->backoff, error)) != STATUS_OK) goto done;
-    if ((status = waiters_new(release, server, &server->waiters, error)) != STATUS_OK) goto done;
+    if ((status = waiters_new(release, NULL, &server->waiters, error)) != STATUS_OK) goto done;
     if ((status = streams_start(&server->options, &server->streams, error)) != STATUS_OK) goto done;
     if ((status = pools_start(server, error)) != STATUS_OK) goto done;
     if ((status = reaper_start(tick, server, server->options.limits.connections / 2, &server->reaper, error)) !=

@@ -68,8 +68,11 @@ static enum status get_metrics(struct http_context *context, const struct reques
 static enum status get_echo(struct http_context *context, const struct request *request, struct response *response,
                             struct error *error)
 {
-    json_t *query = json_array();
     (void)context;
+    if (strcmp(request_parameter(request, "name"), "away") == 0)
+        return error_set(error, STATUS_UNAVAILABLE, "the database is away");
+    if (strcmp(request_parameter(request, "name"), "gone") == 0) return error_set(error, STATUS_NOT_FOUND, "no echo");
+    json_t *query = json_array();
     for (size_t i = 0; i < request->query_count; i++)
         (void)json_array_append_new(query, json_pack("[s, s]", request->query[i].name, request->query[i].value));
     return response_json(response, 200,

@@ -269,6 +269,14 @@ def test_an_answer_that_the_handler_recorded_is_not_kept_again(server):
     assert server.request("POST", "/v1/echo", {"record": 1}, key)[2] == {"recorded": True}
 
 
+def test_a_condition_that_cannot_be_checked_is_not_taken_to_hold(server):
+    tag = server.request("GET", "/v1/echo/there")[1]["ETag"]
+    assert server.request("DELETE", "/v1/echo/there", headers={"If-Match": tag})[0] == 204
+    problem(server.request("DELETE", "/v1/echo/there", headers={"If-Match": '"old"'}), 412, "precondition_failed")
+    problem(server.request("DELETE", "/v1/echo/away", headers={"If-Match": tag}), 503, "unavailable")
+    assert server.request("DELETE", "/v1/echo/gone", headers={"If-Match": tag})[0] == 204, "the handler says what is not there"
+
+
 def test_failed_request_leaves_its_key_free(server):
     key = {"Idempotency-Key": "key-2"}
     assert server.request("POST", "/v1/echo", {"fail": 1}, key)[0] == 422
