@@ -393,7 +393,7 @@ static void run_inline(struct exchange *exchange)
     struct error error = {0};
     enum status status = exchange->route->handler(&context, &exchange->request, &exchange->response, &error);
     const enum response_kind kind = exchange->response.kind;
-    if (status == STATUS_OK && (kind == RESPONSE_UNSET || kind == RESPONSE_WAIT))
+    if (status == STATUS_OK && (kind == RESPONSE_UNSET || kind == RESPONSE_WAIT || kind == RESPONSE_TO_WORK))
         status = error_set(&error, STATUS_INTERNAL, "an inline handler must answer at once");
     if (status != STATUS_OK) {
         const struct problem problem = problem_of_status(status);

@@ -28,7 +28,7 @@ struct handler_thread {
 struct handler_pool {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    sem_t parsers;               /* a JSON tree may take 77 times its text, so few are built at once */
+    sem_t parsers; /* a JSON tree may take 77 times its text, so few are built at once */
     struct http_server *server;
     struct exchange *first, *last;
     unsigned depth, limit;
@@ -313,9 +313,9 @@ bool handler_pool_push(struct handler_pool *pool, struct exchange *exchange)
     return push(pool, exchange, false);
 }
 
-void handler_pool_push_again(struct handler_pool *pool, struct exchange *exchange)
+void handler_pool_push_again(struct exchange *exchange)
 {
-    if (!push(pool, exchange, true)) answer_busy(exchange);
+    if (!push(exchange->pool, exchange, true)) answer_busy(exchange);
 }
 
 unsigned handler_pool_depth(struct handler_pool *pool)

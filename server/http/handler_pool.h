@@ -16,8 +16,9 @@ MUST_CHECK enum status handler_pool_start(struct http_server *server, int thread
  * keeps the exchange. */
 bool handler_pool_push(struct handler_pool *pool, struct exchange *exchange);
 
-/* Queues an exchange that was parked. It was admitted before, so it is not refused when the queue is full. */
-void handler_pool_push_again(struct handler_pool *pool, struct exchange *exchange);
+/* Queues an exchange that was parked in its pool again. It was admitted before, so it is not refused when the queue is
+ * full. */
+void handler_pool_push_again(struct exchange *exchange);
 
 unsigned handler_pool_depth(struct handler_pool *pool);
 

@@ -207,10 +207,11 @@ enum status listen_open_socket(const char *path, struct listener *out, struct er
     if (lstat(path, &there) == 0 && S_ISSOCK(there.st_mode) && !is_served(&address)) (void)unlink(path);
     const int descriptor = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);
     if (descriptor < 0) return bind_failed(path, error);
-    if (bind(descriptor, (const struct sockaddr *)&address, sizeof address) != 0 || chmod(path, 0666) != 0 ||
-        listen(descriptor, BACKLOG) != 0) {
+    const bool bound = bind(descriptor, (const struct sockaddr *)&address, sizeof address) == 0;
+    if (!bound || chmod(path, 0666) != 0 || listen(descriptor, BACKLOG) != 0) {
         const enum status status = bind_failed(path, error);
         (void)close(descriptor);
+        if (bound) (void)unlink(path);
         return status;
     }
     out->descriptor = descriptor;

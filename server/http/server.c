@@ -54,13 +54,6 @@ static void limits_fill(struct http_options *options)
     fill_int(&options->network_threads, 2);
 }
 
-/* A wait is over, or its topic was woken. */
-static void release(void *closure, struct exchange *exchange)
-{
-    (void)closure;
-    handler_pool_push_again(exchange->pool, exchange);
-}
-
 static void tick(void *closure)
 {
     struct http_server *server = closure;
@@ -95,25 +88,39 @@ static enum status front_start(struct http_server *server, enum front_kind kind,
     const struct http_limits *limits = &server->options.limits;
     *front = (struct front){.kind = kind, .server = server, .hosts = listener->hosts, .wildcard = listener->wildcard};
     listener->hosts = NULL;
-    const unsigned connections = kind == FRONT_PROBES ? PROBE_CONNECTIONS : limits->connections;
-    const enum status status = daemon_start(front, listener, connections, error);
-    if (listener->descriptor >= 0) (void)close(listener->descriptor);
-    listener->descriptor = -1;
+    return daemon_start(front, listener, kind == FRONT_PROBES ? PROBE_CONNECTIONS : limits->connections, error);
+}
+
+static enum status fronts_start(struct http_server *server, struct listener listeners[FRONT_COUNT], struct error *error)
+{
+    enum status status = STATUS_OK;
+    for (int i = 0; status == STATUS_OK && i < FRONT_COUNT; i++)
+        if (listeners[i].descriptor >= 0) status = front_start(server, (enum front_kind)i, &listeners[i], error);
     return status;
 }
 
-static enum status fronts_start(struct http_server *server, struct listener *main, struct error *error)
+/* All addresses are taken before any of them is served, so a server that cannot have one of them answers nobody. */
+static enum status listeners_open(const struct http_options *options, struct listener listeners[FRONT_COUNT],
+                                  struct error *error)
 {
-    const struct http_options *options = &server->options;
-    struct listener listener;
-    enum status status = front_start(server, FRONT_MAIN, main, error);
-    if (status == STATUS_OK && options->probes != NULL &&
-        (status = listen_open(options->probes, options->allowed_hosts, true, &listener, error)) == STATUS_OK)
-        status = front_start(server, FRONT_PROBES, &listener, error);
-    if (status == STATUS_OK && options->socket != NULL &&
-        (status = listen_open_socket(options->socket, &listener, error)) == STATUS_OK)
-        status = front_start(server, FRONT_SOCKET, &listener, error);
+    enum status status =
+        listen_open(options->listen, options->allowed_hosts, options->token_configured, &listeners[FRONT_MAIN], error);
+    if (status == STATUS_OK && options->probes != NULL)
+        status = listen_open(options->probes, options->allowed_hosts, true, &listeners[FRONT_PROBES], error);
+    if (status == STATUS_OK && options->socket != NULL)
+        status = listen_open_socket(options->socket, &listeners[FRONT_SOCKET], error);
     return status;
+}
+
+/* Closes what no front has taken over. */
+static void listeners_close(const struct http_options *options, struct listener listeners[FRONT_COUNT])
+{
+    for (int i = 0; i < FRONT_COUNT; i++) {
+        listen_hosts_free(listeners[i].hosts);
+        if (listeners[i].descriptor < 0) continue;
+        (void)close(listeners[i].descriptor);
+        if (i == FRONT_SOCKET) (void)unlink(options->socket);
+    }
 }
 
 static enum status pools_start(struct http_server *server, struct error *error)
@@ -144,41 +151,31 @@ static void server_free(struct http_server *server)
 enum status http_server_start(const struct http_options *options, struct http_server **out, struct error *error)
 {
     enum status status;
-    struct listener listener = {.descriptor = -1};
+    struct listener listeners[FRONT_COUNT];
     struct http_server *server = calloc(1, sizeof *server);
     *out = NULL;
     if (server == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for the server");
+    for (int i = 0; i < FRONT_COUNT; i++) listeners[i] = (struct listener){.descriptor = -1};
     server->options = *options;
     limits_fill(&server->options);
     atomic_init(&server->stopping, false);
     (void)pthread_mutex_init(&server->conditional, NULL);
-    if ((status = listen_open(options->listen, options->allowed_hosts, options->token_configured, &listener, error)) !=
-        STATUS_OK)
-        goto done;
-    (void)snprintf(server->url, sizeof server->url, "%s", listener.url);
+    if ((status = listeners_open(options, listeners, error)) != STATUS_OK) goto done;
+    (void)snprintf(server->url, sizeof server->url, "%s", listeners[FRONT_MAIN].url);
     if ((status = metrics_new(options->routes, options->route_count, &server->metrics, error)) != STATUS_OK) goto done;
     if ((status = token_backoff_new(&server->backoff, error)) != STATUS_OK) goto done;
-    if ((status = waiters_new(release, NULL, &server->waiters, error)) != STATUS_OK) goto done;
+    if ((status = waiters_new(handler_pool_push_again, &server->waiters, error)) != STATUS_OK) goto done;
     if ((status = streams_start(&server->options, &server->streams, error)) != STATUS_OK) goto done;
     if ((status = pools_start(server, error)) != STATUS_OK) goto done;
     if ((status = reaper_start(tick, server, server->options.limits.connections / 2, &server->reaper, error)) !=
         STATUS_OK)
         goto done;
-    if ((status = fronts_start(server, &listener, error)) != STATUS_OK) goto done;
+    if ((status = fronts_start(server, listeners, error)) != STATUS_OK) goto done;
     *out = server;
     server = NULL;
 done:
-    if (listener.descriptor >= 0) (void)close(listener.descriptor);
-    listen_hosts_free(listener.hosts);
-    if (server != NULL) {
-        for (int i = 0; i < FRONT_COUNT; i++)
-            if (server->fronts[i].daemon != NULL) MHD_stop_daemon(server->fronts[i].daemon);
-        reaper_stop(server->reaper);
-        for (int i = 0; i < POOL_COUNT; i++)
-            if (server->pools[i] != NULL) handler_pool_stop(server->pools[i]);
-        if (server->streams != NULL) streams_end(server->streams);
-        server_free(server);
-    }
+    listeners_close(options, listeners);
+    http_server_stop(server);
     return status;
 }
 
@@ -214,6 +211,7 @@ static void drain(struct http_server *server)
     while (atomic_load(&server->active) > 0 && clock_milliseconds() < end) (void)nanosleep(&nap, NULL);
 }
 
+/* Also of a server that came up in part: a daemon must not stop while one of its connections is suspended. */
 void http_server_stop(struct http_server *server)
 {
     if (server == NULL) return;
@@ -223,11 +221,12 @@ void http_server_stop(struct http_server *server)
         const MHD_socket descriptor = MHD_quiesce_daemon(server->fronts[i].daemon);
         if (descriptor != MHD_INVALID_SOCKET) (void)close(descriptor);
     }
-    waiters_end(server->waiters);
-    streams_end(server->streams);
+    if (server->waiters != NULL) waiters_end(server->waiters);
+    if (server->streams != NULL) streams_end(server->streams);
     drain(server);
     /* whatever is left is answered here, so that no connection is suspended when the daemon stops */
-    for (int i = 0; i < POOL_COUNT; i++) handler_pool_stop(server->pools[i]);
+    for (int i = 0; i < POOL_COUNT; i++)
+        if (server->pools[i] != NULL) handler_pool_stop(server->pools[i]);
     reaper_stop(server->reaper);
     for (int i = 0; i < FRONT_COUNT; i++)
         if (server->fronts[i].daemon != NULL) MHD_stop_daemon(server->fronts[i].daemon);

@@ -16,19 +16,16 @@ struct waiters {
     unsigned count;
     uint64_t sequence; /* number of wakes so far */
     bool ended;
-    void (*release)(void *closure, struct exchange *exchange);
-    void *closure;
+    void (*release)(struct exchange *exchange);
     char recent[RECENT][TOPIC_SIZE]; /* topic of wake number n at n % RECENT; "" is all topics */
 };
 
-enum status waiters_new(void (*release)(void *closure, struct exchange *exchange), void *closure, struct waiters **out,
-                        struct error *error)
+enum status waiters_new(void (*release)(struct exchange *exchange), struct waiters **out, struct error *error)
 {
     *out = calloc(1, sizeof **out);
     if (*out == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for waiting requests");
     (void)pthread_mutex_init(&(*out)->mutex, NULL);
     (*out)->release = release;
-    (*out)->closure = closure;
     return STATUS_OK;
 }
 
@@ -71,7 +68,7 @@ void waiters_park(struct waiters *waiters, struct exchange *exchange)
         waiters->count++;
     }
     pthread_mutex_unlock(&waiters->mutex);
-    if (at_once) waiters->release(waiters->closure, exchange);
+    if (at_once) waiters->release(exchange);
 }
 
 static bool overdue(const struct exchange *exchange, int64_t now)
@@ -102,7 +99,7 @@ static void waiters_release(struct waiters *waiters, const char *topic, int64_t 
         struct exchange *exchange = released;
         released = exchange->next;
         exchange->next = NULL;
-        waiters->release(waiters->closure, exchange);
+        waiters->release(exchange);
     }
 }
 

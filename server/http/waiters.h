@@ -13,8 +13,8 @@ struct exchange;
 
 /* `release` is called for each exchange that was woken or whose wait is over, on any thread, without the waiters'
  * lock. */
-MUST_CHECK enum status waiters_new(void (*release)(void *closure, struct exchange *exchange), void *closure,
-                                   struct waiters **out, struct error *error);
+MUST_CHECK enum status waiters_new(void (*release)(struct exchange *exchange), struct waiters **out,
+                                   struct error *error);
 void waiters_free(struct waiters *waiters); /* NULL is fine; it must be empty */
 
 uint64_t waiters_sequence(struct waiters *waiters);
