@@ -2,9 +2,11 @@
 #include "database.h"
 #include "store/curves.h"
 
+#include <pthread.h>
+
 /* A run that succeeded and left this number. */
-static void measure(struct connection *connection, const struct store_id *checkpoint, const char *metric, double value,
-                    const char *label, const char *calibration)
+static struct store_id measure(struct connection *connection, const struct store_id *checkpoint, const char *metric,
+                               double value, const char *label, const char *calibration)
 {
     struct error error;
     struct measurements list = {0};
@@ -15,10 +17,12 @@ static void measure(struct connection *connection, const struct store_id *checkp
     (void)snprintf(item.calibration, sizeof item.calibration, "%s", calibration);
     (void)snprintf(item.calibrated_on, sizeof item.calibrated_on, "%s", calibration[0] == '\0' ? "" : "data");
     OK(measurements_add(&list, &item, &error));
-    (void)enqueue(connection, (struct run_new){.checkpoints = checkpoint, .checkpoint_count = 1}, STORE_CREATED);
+    const struct store_id run =
+        enqueue(connection, (struct run_new){.checkpoints = checkpoint, .checkpoint_count = 1}, STORE_CREATED);
     const struct lease lease = take(connection);
     finish(connection, &lease, &list);
     measurements_reset(&list);
+    return run;
 }
 
 static void test_curves_take_the_newest_measurement_by_step(void **state)
@@ -28,9 +32,9 @@ static void test_curves_take_the_newest_measurement_by_step(void **state)
     json_t *document;
     const struct store_id late = add_checkpoint(connection, "curve", "late", 20),
                           early = add_checkpoint(connection, "curve", "early", 10);
-    measure(connection, &late, "delta", 0.5, "gptq 4", "");
-    measure(connection, &early, "delta", 0.1, "gptq 4", "");
-    measure(connection, &late, "delta", 0.7, "gptq 4", "");
+    (void)measure(connection, &late, "delta", 0.5, "gptq 4", "");
+    (void)measure(connection, &early, "delta", 0.1, "gptq 4", "");
+    (void)measure(connection, &late, "delta", 0.7, "gptq 4", "");
     const char *const names[] = {"curve"};
     struct curve_query query = {.trajectories = names, .trajectory_count = 1, .metric = "delta", .axis = CURVE_TOKENS};
     OK(curve_read(connection, &query, &document, &error));
@@ -44,7 +48,7 @@ static void test_curves_take_the_newest_measurement_by_step(void **state)
     assert_int_equal(json_array_size(json_object_get(json_array_get(json_object_get(document, "series"), 0), "points")),
                      2);
     json_decref(document);
-    measure(connection, &late, "trace", 3, "", "");
+    (void)measure(connection, &late, "trace", 3, "", "");
     struct curve_pairs_query pairs = {.trajectories = names, .trajectory_count = 1, .x = "trace", .y = "delta"};
     OK(curve_pairs(connection, &pairs, &document, &error));
     assert_int_equal(json_array_size(document), 1);
@@ -76,8 +80,8 @@ static void test_no_series_joins_calibrations(void **state)
     json_t *document;
     const struct store_id late = add_checkpoint(connection, "calibrations", "late", 20),
                           early = add_checkpoint(connection, "calibrations", "early", 10);
-    measure(connection, &late, "delta", 0.5, "gptq 4", "aaaaaaaa");
-    measure(connection, &early, "delta", 0.1, "gptq 4", "bbbbbbbb");
+    (void)measure(connection, &late, "delta", 0.5, "gptq 4", "aaaaaaaa");
+    (void)measure(connection, &early, "delta", 0.1, "gptq 4", "bbbbbbbb");
     const char *const names[] = {"calibrations"};
     struct curve_query query = {.trajectories = names, .trajectory_count = 1, .metric = "delta"};
     OK(curve_read(connection, &query, &document, &error));
@@ -97,7 +101,7 @@ static void test_no_series_joins_calibrations(void **state)
     assert_int_equal(json_array_size(series), 1);
     assert_string_equal(label_of(series, 0), "gptq 4");
     json_decref(document);
-    measure(connection, &late, "delta", 0.6, "gptq 4", "");
+    (void)measure(connection, &late, "delta", 0.6, "gptq 4", "");
     query.calibration = NULL;
     OK(curve_read(connection, &query, &document, &error));
     series = json_object_get(document, "series");
@@ -106,11 +110,64 @@ static void test_no_series_joins_calibrations(void **state)
     json_decref(document);
 }
 
+enum { PAIRS = 25 };
+
+/* Deletes one run of each pair, each at the moment at which another thread deletes the other one. */
+struct deleting {
+    struct connection *connection;
+    const struct store_id *runs;
+    pthread_barrier_t *together;
+    int failed; /* out */
+};
+
+static void *delete_all(void *context)
+{
+    struct deleting *deleting = context;
+    struct error error;
+    for (int i = 0; i < PAIRS; i++) {
+        (void)pthread_barrier_wait(deleting->together);
+        if (run_delete(deleting->connection, deleting->runs[i].text, &error) != STATUS_OK) deleting->failed++;
+    }
+    return NULL;
+}
+
+/* Neither may put the other's number into the place of its own. */
+static void test_nothing_is_left_of_two_runs_that_are_deleted_at_once(void **state)
+{
+    struct fixture *fixture = *state;
+    struct error error;
+    struct store_id runs[2][PAIRS];
+    struct deleting deleting[2];
+    pthread_barrier_t together;
+    pthread_t other;
+    assert_int_equal(pthread_barrier_init(&together, NULL, 2), 0);
+    for (int i = 0; i < PAIRS; i++) {
+        char name[16];
+        (void)snprintf(name, sizeof name, "c%d", i);
+        const struct store_id checkpoint = add_checkpoint(fixture->connection, "gone", name, i);
+        for (int k = 0; k < 2; k++) runs[k][i] = measure(fixture->connection, &checkpoint, "delta", k, "gone", "");
+    }
+    for (int k = 0; k < 2; k++) deleting[k] = (struct deleting){.runs = runs[k], .together = &together};
+    deleting[0].connection = fixture->connection;
+    OK(connection_new(embedded_conninfo(fixture->embedded), "test", &deleting[1].connection, &error));
+    assert_int_equal(pthread_create(&other, NULL, delete_all, &deleting[1]), 0);
+    (void)delete_all(&deleting[0]);
+    assert_int_equal(pthread_join(other, NULL), 0);
+    connection_free(deleting[1].connection);
+    (void)pthread_barrier_destroy(&together);
+    assert_int_equal(deleting[0].failed + deleting[1].failed, 0);
+    const struct store_id none = {""};
+    assert_true(ask(fixture->connection,
+                    "select count(*) from newest where $1 = '' and not exists (select from runs r where r.id = run)",
+                    &none) == 0);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_curves_take_the_newest_measurement_by_step),
         cmocka_unit_test(test_no_series_joins_calibrations),
+        cmocka_unit_test(test_nothing_is_left_of_two_runs_that_are_deleted_at_once),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
