@@ -177,11 +177,12 @@ static enum status extend_body(struct connection *connection, void *context, str
 {
     struct extension *extension = context;
     int64_t affected = 0;
+    /* The lock makes a cancellation wait, which then sees the runs that are inserted here. */
     const enum status status = connection_execute(
         connection,
-        "insert into sweep_checkpoints (sweep, checkpoint, error) select $1, $2, $3 where exists (select 1 from sweeps"
-        " where id = $1"
-        " and standing is not null) and exists (select 1 from checkpoints where id = $2) on conflict do nothing",
+        "with standing as materialized (select from sweeps where id = $1 and standing is not null for share)"
+        " insert into sweep_checkpoints (sweep, checkpoint, error) select $1, c.id, $3 from standing, checkpoints c"
+        " where c.id = $2 on conflict do nothing",
         VALUES(value_text(extension->sweep), value_text(extension->checkpoint), value_json(extension->refusal)),
         &affected, error);
     extension->mine = status == STATUS_OK && affected == 1;

@@ -369,33 +369,6 @@ static void test_progress_log_and_states_can_be_followed(void **state)
     finish(connection, &lease, NULL);
 }
 
-static void test_sweeps_count_and_cancel_their_runs(void **state)
-{
-    struct error error;
-    struct connection *connection = connection_of(state);
-    enum store_outcome outcome;
-    json_t *document, *params = json_object();
-    const struct run_new runs[] = {{.kind = "test", .params = params, .dedupe_key = "s1"},
-                                   {.kind = "test", .params = params, .dedupe_key = "s2"}};
-    const struct sweep_new new = {
-        .name = "sweep", .kind = "test", .base = params, .grid = params, .runs = runs, .run_count = 2};
-    OK(sweep_insert(connection, &new, &outcome, &document, &error));
-    assert_int_equal(outcome, STORE_CREATED);
-    json_decref(document);
-    OK(sweep_insert(connection, &new, &outcome, &document, &error));
-    assert_int_equal(outcome, STORE_EXISTED);
-    json_decref(document);
-    const struct run_filter filter = {.sweep = "sweep", .state = "queued", .list = LIST_FILTER_ANY};
-    const struct page page = {0};
-    OK(run_list(connection, &filter, &page, &document, &error));
-    assert_int_equal(json_array_size(json_object_get(document, "items")), 2);
-    json_decref(document);
-    OK(sweep_cancel(connection, "sweep", &document, &error));
-    assert_int_equal(json_integer_value(json_object_get(json_object_get(document, "runs"), "cancelled")), 2);
-    json_decref(document);
-    json_decref(params);
-}
-
 static void test_tokens_open_and_only_their_hash_is_kept(void **state)
 {
     struct error error;
@@ -495,7 +468,6 @@ int main(void)
         cmocka_unit_test(test_cancelling_a_running_run_reaches_its_worker),
         cmocka_unit_test(test_errors_worth_a_retry_are_tried_three_times),
         cmocka_unit_test(test_progress_log_and_states_can_be_followed),
-        cmocka_unit_test(test_sweeps_count_and_cancel_their_runs),
         cmocka_unit_test(test_tokens_open_and_only_their_hash_is_kept),
         cmocka_unit_test(test_idempotency_keys_answer_again_and_refuse_other_bodies),
         cmocka_unit_test(test_small_documents_are_well_formed),
