@@ -36,7 +36,9 @@ static void expire(struct notifier *notifier)
     struct error ignored;
     bool more = true;
     enum status status = idempotency_expire(notifier->connection, &ignored);
-    if (status == STATUS_OK) status = webhook_prune(notifier->connection, notifier->keep_event_days, &ignored);
+    while (status == STATUS_OK && more)
+        status = webhook_prune(notifier->connection, notifier->keep_event_days, &more, &ignored);
+    more = true;
     while (status == STATUS_OK && more)
         status = changes_prune(notifier->connection, notifier->keep_event_days, &more, &ignored);
 }

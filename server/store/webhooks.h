@@ -53,7 +53,7 @@ MUST_CHECK enum status webhook_tried(struct connection *connection, const struct
 /* Gives the lease back, nothing counted. */
 MUST_CHECK enum status webhook_release(struct connection *connection, const struct webhook_job *job,
                                        struct error *error);
-/* Removes tries that are older than `days`. */
-MUST_CHECK enum status webhook_prune(struct connection *connection, int64_t days, struct error *error);
+/* Removes tries that are older than `days`, at most 10,000; *more: there may be others. */
+MUST_CHECK enum status webhook_prune(struct connection *connection, int64_t days, bool *more, struct error *error);
 
 #endif
