@@ -1,5 +1,6 @@
 #include "store/curves.h"
 
+#include "store/shared_measurements.h"
 #include "store/trajectories.h"
 
 #include <string.h>
@@ -14,9 +15,6 @@ static const char *const axes[] = {
 /* The trajectories that were named. As an array they are few to the planner, which takes a hundred rows for granted. */
 #define NAMED "array(select json_array_elements_text($1::json))"
 
-/* What is measured between checkpoints is each one's own, whatever other checkpoints have the same content. */
-#define BETWEEN_CHECKPOINTS "('weight_change', 'weight_cosine')"
-
 /* A label that also distinguishes series which differ in their calibration alone: by the words for the calibration, or
  * by the first digits of its id where two have the same words. */
 #define TOLD_APART                                                                            \
@@ -27,29 +25,12 @@ static const char *const axes[] = {
     " = max(calibration) over (partition by label, dataset, protocol, calibrated_on) then ''" \
     " else ' (' || left(calibration, 6) || ')' end end"
 
-static enum status resolve_all(struct connection *connection, const char *const *trajectories, size_t count,
-                               json_t **out, struct error *error)
-{
-    enum status status = STATUS_OK;
-    json_t *ids = json_array();
-    for (size_t i = 0; status == STATUS_OK && i < count; i++) {
-        struct store_id id;
-        status = trajectory_resolve(connection, trajectories[i], &id, error);
-        if (status == STATUS_OK && json_array_append_new(ids, json_string(id.text)) != 0)
-            status = error_set(error, STATUS_NO_MEMORY, "no memory for %zu trajectories", count);
-    }
-    if (status == STATUS_OK)
-        *out = ids;
-    else
-        json_decref(ids);
-    return status;
-}
-
 enum status curve_read(struct connection *connection, const struct curve_query *query, json_t **document,
                        struct error *error)
 {
     json_t *trajectories = NULL;
-    enum status status = resolve_all(connection, query->trajectories, query->trajectory_count, &trajectories, error);
+    enum status status =
+        trajectory_resolve_all(connection, query->trajectories, query->trajectory_count, &trajectories, error);
     *document = NULL;
     if (status != STATUS_OK) return status;
     status = connection_query_json(
@@ -105,7 +86,8 @@ enum status curve_pairs(struct connection *connection, const struct curve_pairs_
                         struct error *error)
 {
     json_t *trajectories = NULL;
-    enum status status = resolve_all(connection, query->trajectories, query->trajectory_count, &trajectories, error);
+    enum status status =
+        trajectory_resolve_all(connection, query->trajectories, query->trajectory_count, &trajectories, error);
     *document = NULL;
     if (status != STATUS_OK) return status;
     status = connection_query_json(

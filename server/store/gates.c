@@ -1,6 +1,7 @@
 #include "store/gates.h"
 
 #include "store/list.h"
+#include "store/shared_measurements.h"
 #include "store/trajectories.h"
 
 #include <stdio.h>
@@ -99,8 +100,7 @@ enum status gate_find(struct connection *connection, const char *reference, stru
 /* The order of a trajectory: of the checkpoint `c`, and of another one `a`. */
 #define PLACE       " (coalesce(c.step, 9223372036854775807), c.number) "
 #define OTHER_PLACE " (coalesce(a.step, 9223372036854775807), a.number) "
-/* What is measured between checkpoints is each one's own, whatever other checkpoints have the same content. */
-#define SHARED "(k.own or m.metric not in ('weight_change', 'weight_cosine'))"
+#define SHARED      "(k.own or m.metric not in " BETWEEN_CHECKPOINTS ")"
 /* $3: every key must have its value; method.NAME is a parameter of the run's method, and of quantized numbers alone. */
 #define SERIES_FITS                                                                                              \
     " not exists (select 1 from jsonb_each($3::jsonb) f where case f.key when 'label' then to_jsonb(m.label)"    \

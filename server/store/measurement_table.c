@@ -2,6 +2,8 @@
 
 #include "store/changes.h"
 #include "store/checkpoints.h"
+#include "store/list.h"
+#include "store/shared_measurements.h"
 #include "store/trajectories.h"
 
 #include <string.h>
@@ -21,20 +23,12 @@
     " and ($5 is null or s.protocol = $5) and ($6 is null or s.calibration = $6)"                   \
     " and ($7::json is null or n.metric in (select json_array_elements_text($7::json)))"
 
-/* What is measured between checkpoints is each one's own, whatever other checkpoints have the same content. */
-#define BETWEEN_CHECKPOINTS "('weight_change', 'weight_cosine')"
-
 enum status measurement_select(struct connection *connection, const struct measurement_filter *filter,
                                struct measurement_selection *out, struct error *error)
 {
-    enum status status = STATUS_OK;
-    *out = (struct measurement_selection){.filter = filter, .trajectories = json_array()};
-    for (size_t i = 0; status == STATUS_OK && i < filter->trajectory_count; i++) {
-        struct store_id id;
-        status = trajectory_resolve(connection, filter->trajectories[i], &id, error);
-        if (status == STATUS_OK && json_array_append_new(out->trajectories, json_string(id.text)) != 0)
-            status = error_set(error, STATUS_NO_MEMORY, "no memory for %zu trajectories", filter->trajectory_count);
-    }
+    *out = (struct measurement_selection){.filter = filter};
+    enum status status =
+        trajectory_resolve_all(connection, filter->trajectories, filter->trajectory_count, &out->trajectories, error);
     if (status == STATUS_OK && filter->checkpoint != NULL) {
         struct checkpoint found;
         status = checkpoint_find(connection, filter->checkpoint, &found, error);
@@ -91,11 +85,8 @@ enum status measurement_series(struct connection *connection, const struct measu
 }
 
 /* $8 checkpoint, $9 and $10 steps, $11 tags. */
-#define CHECKPOINT_FITS                                                                                     \
-    " ($8 = '' or c.id = $8) and ($9 = 0 or c.step >= $9) and ($10 = 9223372036854775807 or c.step <= $10)" \
-    " and not exists (select 1 from json_array_elements($11::json) f where case when f ->> 'value' is null" \
-    " then c.tags -> (f ->> 'key') is null else c.tags ->> (f ->> 'key') is distinct from f ->> 'value' end)"
-#define PLACE "place, step_or_last, number"
+#define CHECKPOINT_FITS " ($8 = '' or c.id = $8)" LIST_STEPS("c.step", "$9", "$10") LIST_TAGGED("c.tags", "$11")
+#define PLACE           "place, step_or_last, number"
 #define CHECKPOINT                                                                               \
     "c.id, c.name, c.trajectory, c.step, c.tokens, c.learning_rate, c.tags, c.sha256, c.number," \
     " coalesce(c.step, 9223372036854775807) as step_or_last"

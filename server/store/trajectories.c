@@ -63,6 +63,23 @@ enum status trajectory_resolve(struct connection *connection, const char *refere
     return STATUS_OK;
 }
 
+enum status trajectory_resolve_all(struct connection *connection, const char *const *references, size_t count,
+                                   json_t **out, struct error *error)
+{
+    enum status status = STATUS_OK;
+    *out = json_array();
+    for (size_t i = 0; status == STATUS_OK && i < count; i++) {
+        struct store_id id;
+        status = trajectory_resolve(connection, references[i], &id, error);
+        if (status == STATUS_OK && json_array_append_new(*out, json_string(id.text)) != 0)
+            status = error_set(error, STATUS_NO_MEMORY, "no memory for %zu trajectories", count);
+    }
+    if (status == STATUS_OK) return STATUS_OK;
+    json_decref(*out);
+    *out = NULL;
+    return status;
+}
+
 enum status trajectory_get(struct connection *connection, const char *reference, json_t **document, struct error *error)
 {
     const enum status status = connection_query_json(connection, "select " DOCUMENT " from trajectories t where" MATCH,

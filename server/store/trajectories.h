@@ -12,6 +12,9 @@ MUST_CHECK enum status trajectory_ensure(struct connection *connection, const ch
 /* STATUS_NOT_FOUND. */
 MUST_CHECK enum status trajectory_resolve(struct connection *connection, const char *reference, struct store_id *id,
                                           struct error *error);
+/* The same of several: *out, which the caller owns, is an array of ids in the order of the references. */
+MUST_CHECK enum status trajectory_resolve_all(struct connection *connection, const char *const *references,
+                                              size_t count, json_t **out, struct error *error);
 MUST_CHECK enum status trajectory_get(struct connection *connection, const char *reference, json_t **document,
                                       struct error *error);
 /* Those that are archived, or those that are not. */
