@@ -3,6 +3,7 @@
 #include "store/checkpoints.h"
 #include "store/list.h"
 #include "store/run_again.h"
+#include "store/sweeps.h"
 #include "store/trajectories.h"
 
 #include <stdio.h>
@@ -193,7 +194,6 @@ static enum status filter_ids(struct connection *connection, const struct run_fi
 {
     enum status status;
     struct checkpoint checkpoint;
-    struct rows *rows;
     memset(ids, 0, 3 * sizeof *ids);
     if (filter->checkpoint != NULL) {
         if ((status = checkpoint_find(connection, filter->checkpoint, &checkpoint, error)) != STATUS_OK) return status;
@@ -202,15 +202,7 @@ static enum status filter_ids(struct connection *connection, const struct run_fi
     if (filter->trajectory != NULL &&
         (status = trajectory_resolve(connection, filter->trajectory, &ids[1], error)) != STATUS_OK)
         return status;
-    if (filter->sweep == NULL) return STATUS_OK;
-    status = connection_query_one(connection,
-                                  "select id from sweeps where id = $1 or name = $1 order by (id = $1) desc limit 1",
-                                  VALUES(value_text(filter->sweep)), &rows, error);
-    if (status == STATUS_NOT_FOUND) return error_set(error, STATUS_NOT_FOUND, "no sweep \"%.200s\"", filter->sweep);
-    if (status != STATUS_OK) return status;
-    (void)snprintf(ids[2].text, sizeof ids[2].text, "%s", rows_text(rows, 0, 0));
-    rows_free(rows);
-    return STATUS_OK;
+    return filter->sweep != NULL ? sweep_resolve(connection, filter->sweep, &ids[2], error) : STATUS_OK;
 }
 
 /* Which runs a page shows is found before any document is made. The runs of a trajectory have an index of their own. */

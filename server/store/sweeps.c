@@ -119,6 +119,19 @@ enum status sweep_insert(struct connection *connection, const struct sweep_new *
     return STATUS_OK;
 }
 
+enum status sweep_resolve(struct connection *connection, const char *reference, struct store_id *id,
+                          struct error *error)
+{
+    struct rows *rows;
+    const enum status status = connection_query_one(connection, "select w.id from sweeps w where" MATCH,
+                                                    VALUES(value_text(reference)), &rows, error);
+    if (status == STATUS_NOT_FOUND) return unknown(reference, error);
+    if (status != STATUS_OK) return status;
+    (void)snprintf(id->text, sizeof id->text, "%s", rows_text(rows, 0, 0));
+    rows_free(rows);
+    return STATUS_OK;
+}
+
 enum status sweep_get(struct connection *connection, const char *reference, json_t **document, struct error *error)
 {
     const enum status status = connection_query_json(connection, "select " DOCUMENT " from sweeps w where" MATCH,
@@ -202,17 +215,18 @@ enum status sweep_extend(struct connection *connection, const char *sweep, const
 
 enum status sweep_cancel(struct connection *connection, const char *reference, json_t **document, struct error *error)
 {
+    struct store_id id;
     int64_t affected;
-    enum status status = connection_execute(
-        connection, "update sweeps set standing = null where id = (select w.id from sweeps w where" MATCH ")",
-        VALUES(value_text(reference)), NULL, error);
     *document = NULL;
+    enum status status = sweep_resolve(connection, reference, &id, error);
+    if (status != STATUS_OK) return status;
+    status = connection_execute(connection, "update sweeps set standing = null where id = $1",
+                                VALUES(value_text(id.text)), NULL, error);
     if (status != STATUS_OK) return status;
     status = connection_execute(
         connection,
         "with mine as materialized (select r.id from runs r join sweep_runs x on x.run = r.id"
-        " where x.sweep = (select w.id from sweeps w where" MATCH
-        ") and r.state in ('queued', 'running') and r.cancel_requested_at is null"
+        " where x.sweep = $1 and r.state in ('queued', 'running') and r.cancel_requested_at is null"
         " and not exists (select 1 from sweep_runs o where o.run = r.id and o.sweep <> x.sweep) order by r.id"
         " for update of r),"
         " changed as (update runs r set cancel_requested_at = clock_timestamp(),"
@@ -223,46 +237,38 @@ enum status sweep_cancel(struct connection *connection, const char *reference, j
         " insert into run_events (run, epoch, type, data) select id, epoch, 'state', json_build_object("
         " 'from', case state when 'cancelled' then 'queued' else state end, 'to', state, 'cancel_requested', true)"
         " from changed",
-        VALUES(value_text(reference)), &affected, error);
+        VALUES(value_text(id.text)), &affected, error);
     if (status != STATUS_OK) return status;
     if (affected != 0) store_notify(connection);
-    return sweep_get(connection, reference, document, error);
-}
-
-static enum status resolve(struct connection *connection, const char *reference, const char *sql, struct rows **rows,
-                           struct error *error)
-{
-    const enum status status = connection_query_one(connection, sql, VALUES(value_text(reference)), rows, error);
-    return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
+    return sweep_get(connection, id.text, document, error);
 }
 
 enum status sweep_retry_failed(struct connection *connection, const char *reference, json_t **document,
                                struct error *error)
 {
-    struct rows *rows;
+    struct store_id id;
     int64_t affected;
     *document = NULL;
-    enum status status = resolve(connection, reference, "select w.id from sweeps w where" MATCH, &rows, error);
+    enum status status = sweep_resolve(connection, reference, &id, error);
     if (status != STATUS_OK) return status;
-    rows_free(rows);
     if ((status = run_queue_has_room(connection, error)) != STATUS_OK) return status;
     /* Of several equal ones the oldest: the queue takes one. */
     status = connection_execute(
         connection,
         "with failed as (select distinct on (coalesce(r.dedupe_key, r.id), case when r.forced then r.id end) r.id"
         " from runs r join sweep_runs x on x.run = r.id"
-        " where x.sweep = (select w.id from sweeps w where" MATCH ") and r.state = 'failed' and (r.forced"
+        " where x.sweep = $1 and r.state = 'failed' and (r.forced"
         " or r.dedupe_key is null or not exists (select 1 from runs q where q.dedupe_key = r.dedupe_key"
         " and q.state in ('queued', 'running') and not q.forced))"
         " order by coalesce(r.dedupe_key, r.id), case when r.forced then r.id end, r.number),"
         " before as materialized (select r.id, r.state from runs r where r.id in (select id from failed)"
         " and r.state = 'failed' order by r.id for update)," RUN_AGAIN,
-        VALUES(value_text(reference)), &affected, error);
+        VALUES(value_text(id.text)), &affected, error);
     if (status == STATUS_CONFLICT)
         return error_set(error, STATUS_CONFLICT, "a run equal to a failed one was queued just now: try again");
     if (status != STATUS_OK) return status;
     if (affected != 0) store_notify(connection);
-    return sweep_get(connection, reference, document, error);
+    return sweep_get(connection, id.text, document, error);
 }
 
 /* The row is locked first: no standing sweep takes in a checkpoint meanwhile. */
@@ -271,12 +277,13 @@ static enum status delete_body(struct connection *connection, void *context, str
     const char *const *reference = context;
     struct store_id id;
     struct rows *rows;
-    enum status status =
-        resolve(connection, *reference, "select w.id, w.standing is not null from sweeps w where" MATCH " for update",
-                &rows, error);
+    enum status status = sweep_resolve(connection, *reference, &id, error);
     if (status != STATUS_OK) return status;
-    (void)snprintf(id.text, sizeof id.text, "%s", rows_text(rows, 0, 0));
-    const bool standing = rows_boolean(rows, 0, 1);
+    status = connection_query_one(connection, "select standing is not null from sweeps where id = $1 for update",
+                                  VALUES(value_text(id.text)), &rows, error);
+    if (status == STATUS_NOT_FOUND) return unknown(*reference, error);
+    if (status != STATUS_OK) return status;
+    const bool standing = rows_boolean(rows, 0, 0);
     rows_free(rows);
     if (standing) return error_set(error, STATUS_CONFLICT, "the sweep takes in later checkpoints: cancel it first");
     status = connection_query(connection,

@@ -22,6 +22,9 @@ struct sweep_new {
  * STORE_EXISTED, with another one STATUS_CONFLICT. */
 MUST_CHECK enum status sweep_insert(struct connection *connection, const struct sweep_new *sweep,
                                     enum store_outcome *outcome, json_t **document, struct error *error);
+/* STATUS_NOT_FOUND. */
+MUST_CHECK enum status sweep_resolve(struct connection *connection, const char *reference, struct store_id *id,
+                                     struct error *error);
 MUST_CHECK enum status sweep_get(struct connection *connection, const char *reference, json_t **document,
                                  struct error *error);
 MUST_CHECK enum status sweep_list(struct connection *connection, const struct list_filter *filter,
