@@ -58,7 +58,7 @@ struct http_options {   /* lent for the life of the server */
     bool token_configured; /* some token exists: needed to listen beyond loopback */
     const char *socket;    /* a unix socket beside it; NULL: none */
     const char *probes;    /* an address for ROUTE_PROBE alone; NULL: none */
-    bool trust_loopback;   /* whoever connects to a loopback address is principal.local */
+    bool trust_loopback;   /* whoever sends no token is principal.local; for where only loopback clients need none */
     const struct route *routes;
     size_t route_count;
     const struct static_files *files; /* NULL: none */
@@ -71,8 +71,8 @@ struct http_options {   /* lent for the life of the server */
     enum status (*thread_open)(void *application, void **thread, struct error *error);
     void (*thread_close)(void *application, void *thread);
     /* Says who `token` (NULL: none sent) is and whether that is enough for `scope`. STATUS_UNAUTHORIZED: no or unknown
-     * token, STATUS_FORBIDDEN: scope too small. Without a token principal->local says
-     * whether it came from our own user. NULL: everyone may do everything. */
+     * token, STATUS_FORBIDDEN: scope too small. Without a token principal->local says whether it came from our own
+     * user. NULL: everyone may do everything. */
     enum status (*authorize)(void *thread, const char *token, enum scope scope, struct principal *principal,
                              struct error *error);
     const struct idempotency_hooks *idempotency; /* NULL: the header is ignored */
