@@ -139,7 +139,8 @@ def test_probes_answer_while_the_other_listener_has_no_connection_left(shared):
 def test_an_address_that_cannot_be_had_is_named_and_nothing_is_left(tmp_path):
     with socket.create_server(("127.0.0.1", 0)) as taken:
         probes, path = f"127.0.0.1:{taken.getsockname()[1]}", tmp_path / "http"
-        for asked, told in ((["--probes", probes, "--socket", path], probes), (["--socket", tmp_path / "no" / "http"], "no/http")):
-            done = subprocess.run([BINARY, "serve", "--listen", "127.0.0.1:0", "--data-dir", tmp_path / "data", "--workers", "0", *asked],
-                                  capture_output=True, text=True, timeout=60)
+        serve = [BINARY, "serve", "--listen", "127.0.0.1:0", "--data-dir", tmp_path / "data", "--workers", "0"]
+        for asked, told in ((["--probes", probes, "--socket", path], probes),
+                            (["--socket", tmp_path / "no" / "http"], "no/http")):
+            done = subprocess.run([*serve, *asked], capture_output=True, text=True, timeout=60)
             assert done.returncode == 1 and told in done.stderr and not path.exists()
