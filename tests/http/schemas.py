@@ -8,14 +8,16 @@ import json
 import pathlib
 import subprocess
 import sys
+import textwrap
 
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OPENAPI = ROOT / "openapi.yaml"
-MARK = ("    # From here on made from the tables of parameters and results by tests/http/schemas.py --write; "
-        "do not edit.\n")
-WIDTH = 132
+MADE = "    # From here on made from the tables of parameters and results by tests/http/schemas.py --write; "
+MARK = MADE + "do not edit.\n"
+WIDTH = 120
+DEPTH = 2  # of objects and lists that are not written as blocks
 
 
 def of_binary(binary) -> dict:
@@ -23,22 +25,24 @@ def of_binary(binary) -> dict:
 
 
 def flow(node) -> str:
-    return yaml.safe_dump(node, default_flow_style=True, sort_keys=False, width=10**6,
-                          allow_unicode=True).removesuffix("\n...\n").strip()
+    text = yaml.safe_dump(node, default_flow_style=True, sort_keys=False, width=10**6, allow_unicode=True)
+    return text.removesuffix("\n...\n").strip()
 
 
 def lines_of(node, indent=""):
-    """YAML: on one line what fits there and holds no objects that hold objects, on two what only its description makes
-    too long, everything else as a block."""
+    """YAML: on one line what fits there and holds no objects that hold objects, on a few what fits when it is broken
+    between its members or in its description, everything else as a block."""
     rows = node.items() if isinstance(node, dict) else ((None, item) for item in node)
     for key, value in rows:
         head = f"{indent}- " if key is None else f"{indent}{flow(key)}: "
         short = flow(value)
-        if not isinstance(value, (dict, list)) or not value or (len(head + short) <= WIDTH and depth_of(value) <= 2):
+        fits = len(head + short) <= WIDTH and depth_of(value) <= DEPTH
+        if fits or not isinstance(value, (dict, list, str)) or not value:
             yield head + short
-        elif (two := described(value)) and len(head + two[0]) <= WIDTH and depth_of(value) <= 2:
-            yield head + two[0]
-            yield indent + "  " + two[1]
+        elif isinstance(value, str):
+            yield from folded(head, value, indent + "  ")
+        elif depth_of(value) <= DEPTH and (broken := described(head, value, indent) or filled(head, value, indent)):
+            yield from broken
         else:
             inner = list(lines_of(value, indent + "  "))
             if key is None:  # the first line of an object stands behind the dash
@@ -48,12 +52,47 @@ def lines_of(node, indent=""):
             yield from inner
 
 
-def described(node):
-    """The two lines of an object: what stands before its description, which comes last, and the description."""
+def wrapped(text, first, rest):
+    """`text` on lines that YAML joins with single spaces; None where it would join them to something else."""
+    rows = textwrap.wrap(text, WIDTH, initial_indent=first, subsequent_indent=rest,
+                         break_long_words=False, break_on_hyphens=False)
+    return rows if " ".join(row.strip() for row in rows) == text else None
+
+
+def folded(head, text, indent):
+    """A string that is too long for its line. One that cannot be broken stays whole."""
+    rows = wrapped(text, indent, indent)
+    return [head + ">-", *rows] if rows else [head + flow(text)]
+
+
+def described(head, node, indent):
+    """The lines of an object: what stands before its description, which comes last, and the description."""
     if not isinstance(node, dict) or len(node) < 2 or list(node)[-1] != "description":
         return None
     rest = {key: value for key, value in node.items() if key != "description"}
-    return flow(rest)[:-1] + ",", flow({"description": node["description"]})[1:]
+    rows = wrapped(flow({"description": node["description"]})[1:], indent + "  ", indent + "    ")
+    return rows and within_width(head + flow(rest)[:-1] + ",", *rows)
+
+
+def filled(head, node, indent):
+    """The lines of an object, or of a list of words, that is broken between its members. What would take more than
+    three of them reads better as a block."""
+    pairs = node.items() if isinstance(node, dict) else enumerate(node)
+    members = [flow({key: value} if isinstance(node, dict) else [value])[1:-1] for key, value in pairs]
+    opening, closing = "{}" if isinstance(node, dict) else "[]"
+    rows = [head + opening + members[0]]
+    for member in members[1:]:
+        rows[-1] += ","
+        if len(rows[-1]) + 2 + len(member) <= WIDTH:
+            rows[-1] += " " + member
+        else:
+            rows.append(indent + "  " + member)
+    rows[-1] += closing
+    return within_width(*rows) if len(rows) <= 3 and (isinstance(node, dict) or depth_of(node) == 1) else None
+
+
+def within_width(*rows):
+    return rows if max(map(len, rows)) <= WIDTH else None
 
 
 def depth_of(node) -> int:
