@@ -6,8 +6,8 @@ OBJ       := $(BUILD)/$(CONFIG)
 BINARY    := $(BUILD)/$(if $(filter release,$(CONFIG)),,$(CONFIG)/)deltaq
 
 # What each flag is for: see docs/backends.md, "How it is compiled".
-WARNINGS  := -Wall -Wextra -Werror -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wswitch-enum -Wformat=2 \
-             -Wvla -Wcast-qual -Wundef -Wpointer-arith -Wwrite-strings
+WARNINGS  := -Wall -Wextra -Werror -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wswitch-enum \
+             -Wformat=2 -Wvla -Wcast-qual -Wundef -Wpointer-arith -Wwrite-strings
 SANITIZE_release :=
 SANITIZE_asan    := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 SANITIZE_tsan    := -fsanitize=thread -fno-omit-frame-pointer
@@ -15,20 +15,21 @@ SANITIZE  := $(SANITIZE_$(CONFIG))
 OPTIMISE  := $(if $(filter release gpu,$(CONFIG)),-O2,-O1)
 PG_HEADERS := $(addprefix -isystem ,$(shell pg_config --includedir 2>/dev/null))
 CPPFLAGS  := -D_GNU_SOURCE -Iengine -Iserver -I$(BUILD)/generated $(PG_HEADERS)
-CFLAGS    := -std=c11 $(OPTIMISE) -g -fopenmp-simd -ffp-contract=off -fno-math-errno -fvisibility=hidden -fstack-protector-strong \
-             -pthread $(WARNINGS) $(SANITIZE)
+CFLAGS    := -std=c11 $(OPTIMISE) -g -fopenmp-simd -ffp-contract=off -fno-math-errno -fvisibility=hidden \
+             -fstack-protector-strong -pthread $(WARNINGS) $(SANITIZE)
 LDFLAGS   := -pthread $(SANITIZE) -Wl,-z,relro,-z,now
 ENGINE_LIBS := -lpcre2-8 -lutf8proc -lz -lm -ldl
 SERVER_LIBS := -lmicrohttpd -ljansson -lpq -lcurl -lcrypto -lsqlite3 -lz
 
-# CONFIG=gpu: the engine and its tests on a machine that may have little else. What stands in for libraries it lacks: tests/gpu/absent.
+# CONFIG=gpu: the engine and its tests on a machine that may have little else. What stands in for libraries it lacks:
+# tests/gpu/absent.
 ifeq ($(CONFIG),gpu)
 have       = $(shell echo '\#include <$(1).h>' | $(CC) -E -x c -DPCRE2_CODE_UNIT_WIDTH=8 - >/dev/null 2>&1 && echo $(1))
 GPU_ABSENT ?= $(filter-out $(foreach name,pcre2 utf8proc zlib cmocka,$(call have,$(name))),pcre2 utf8proc zlib cmocka)
 CPPFLAGS   += $(GPU_ABSENT:%=-isystem tests/gpu/absent/%)
 GPU_CMOCKA := $(if $(filter cmocka,$(GPU_ABSENT)),,-lcmocka)
-ENGINE_LIBS := $(filter-out $(if $(filter pcre2,$(GPU_ABSENT)),-lpcre2-8) $(if $(filter utf8proc,$(GPU_ABSENT)),-lutf8proc) \
-               $(if $(filter zlib,$(GPU_ABSENT)),-lz),$(ENGINE_LIBS))
+ENGINE_LIBS := $(filter-out $(if $(filter pcre2,$(GPU_ABSENT)),-lpcre2-8) \
+               $(if $(filter utf8proc,$(GPU_ABSENT)),-lutf8proc) $(if $(filter zlib,$(GPU_ABSENT)),-lz),$(ENGINE_LIBS))
 endif
 
 ENGINE_SOURCES := $(shell find engine -name '*.c' | sort)
@@ -41,7 +42,8 @@ ENGINE_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(filter-out $(REFERENCE_SOURCES) $(
                   $(foreach kind,float double,$(REFERENCE_SOURCES:%.c=$(OBJ)/%.$(kind).o)) \
                   $(foreach level,v2 v3 v4,$(KERNEL_SOURCES:%.c=$(OBJ)/%.$(level).o))
 KERNEL_FLAGS := -O3 -ffp-contract=fast -fno-trapping-math
-# GCC 14's AddressSanitizer keeps frames on a fake stack by default, and those are not aligned to the 64 bytes of an AVX-512 register.
+# GCC 14's AddressSanitizer keeps frames on a fake stack by default, and those are not aligned to the 64 bytes of an
+# AVX-512 register.
 KERNEL_FLAGS += $(if $(filter asan,$(CONFIG)),--param asan-use-after-return=0)
 LEVEL_v2 := -march=x86-64-v2
 LEVEL_v3 := -march=x86-64-v3
@@ -50,8 +52,14 @@ SERVER_OBJECTS := $(SERVER_SOURCES:%.c=$(OBJ)/%.o)
 UNIT_BINARIES  := $(UNIT_SOURCES:%.c=$(OBJ)/%)
 ENGINE_LIBRARY := $(OBJ)/libdeltaq-engine.a
 SERVER_LIBRARY := $(OBJ)/libdeltaq-server.a
+# What tests end with on their command line.
+LINK_SERVER = $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) $(SERVER_LIBS) $(ENGINE_LIBS)
+LINK_TEST   = $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) -lcmocka $(SERVER_LIBS) $(ENGINE_LIBS)
+# Flags of the tests that take a CUDA backend in place of the fast one.
+STAND_IN    = -Itests/unit $(CFLAGS) $(1) -include engine/backend/cuda/stand_in.h -MMD -MP -MF $@.d
 
-# The CUDA plugin: the kernels and CUDA's runtime in a library of their own. cuBLAS and the driver are looked for when it is used.
+# The CUDA plugin: the kernels and CUDA's runtime in a library of their own. cuBLAS and the driver are looked for when
+# it is used.
 NVCC        := $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
 CUDA_PLUGIN := $(BUILD)/libdeltaq-cuda.so
 CUDA_DIR    := engine/backend/cuda
@@ -69,7 +77,8 @@ without-cuda:
 
 cuda: $(CUDA_PLUGIN) ## Build the CUDA plugin, build/libdeltaq-cuda.so (needs nvcc; never run on a GPU yet)
 
-$(BUILD)/cuda/%.o: %.cu $(wildcard $(CUDA_DIR)/*.h $(CUDA_DIR)/kernels/*.h $(CUDA_DIR)/plugin/*.h) $(wildcard engine/backend/*.h)
+$(BUILD)/cuda/%.o: %.cu $(wildcard $(CUDA_DIR)/*.h $(CUDA_DIR)/kernels/*.h $(CUDA_DIR)/plugin/*.h) \
+                       $(wildcard engine/backend/*.h)
 	@mkdir -p $(@D)
 	@echo "  nvcc $<"
 	@$(or $(NVCC),$(error no nvcc: the CUDA plugin needs the CUDA toolkit)) $(CUDA_FLAGS) -c -o $@ $<
@@ -96,7 +105,8 @@ endif
 $(SERVER_LIBRARY): $(filter-out $(OBJ)/server/main.o,$(SERVER_OBJECTS))
 	@rm -f $@ && ar rcs $@ $^
 
-# What `deltaq version` tells, where git and a work tree are there. The stamp of another commit compiles main.c again, and that alone.
+# What `deltaq version` tells, where git and a work tree are there. The stamp of another commit compiles main.c again,
+# and that alone.
 COMMIT       := $(if $(wildcard .git),$(shell git rev-parse --short=7 HEAD 2>/dev/null))
 COMMIT_STAMP := $(BUILD)/generated/commit-$(or $(COMMIT),unknown)
 $(COMMIT_STAMP):
@@ -130,15 +140,16 @@ $(OBJ)/%.$(1).o: %.c | toolchain
 endef
 $(foreach level,v2 v3 v4,$(eval $(call compile_kernels,$(level))))
 
-# The schema travels inside the binary: a row of C for each sql/NNNN_name.sql. The stamp has the sum of their names: after a rename or a
-# removal, which no file's time shows, the list is made again.
+# The schema travels inside the binary: a row of C for each sql/NNNN_name.sql. The stamp has the sum of their names:
+# after a rename or a removal, which no file's time shows, the list is made again.
 MIGRATIONS       := $(sort $(wildcard sql/*.sql))
 MIGRATIONS_STAMP := $(BUILD)/generated/migrations-$(firstword $(shell echo '$(MIGRATIONS)' | cksum))
 $(MIGRATIONS_STAMP):
 	@mkdir -p $(@D) && rm -f $(BUILD)/generated/migrations-* && touch $@
 $(BUILD)/generated/store/migrations_list.h: $(MIGRATIONS) $(MIGRATIONS_STAMP)
 	@mkdir -p $(@D)
-	@awk 'FNR == 1 { if (NR > 1) print "}, "; name = FILENAME; sub(/.*\//, "", name); printf "{%d, \"%s\",\n", name + 0, name } \
+	@awk 'FNR == 1 { if (NR > 1) print "}, "; name = FILENAME; sub(/.*\//, "", name); \
+	                 printf "{%d, \"%s\",\n", name + 0, name } \
 	      { gsub(/\\/, "\\\\"); gsub(/"/, "\\\""); printf "\"%s\\n\"\n", $$0 } END { print "}," }' $(MIGRATIONS) > $@
 $(OBJ)/server/store/migrations.o: $(BUILD)/generated/store/migrations_list.h
 
@@ -147,16 +158,19 @@ $(OBJ)/%.o: %.c | toolchain
 	@echo "  cc   $<"
 	@$(CC) $(CPPFLAGS) $(CFLAGS) $(CFLAGS_$(subst /,_,$*)) -MMD -MP -c -o $@ $<
 
-# The parts of the pool as commands, for tests/pool; and the same without the worker's own grace, and then with the fence of the
-# queue taken away, which those tests must notice.
+# The parts of the pool as commands, for tests/pool; and the same without the worker's own grace, and then with the
+# fence of the queue taken away, which those tests must notice.
 POOL_TOOLS := $(addprefix $(OBJ)/tests/pool/pool_tool,_plain _patient _by_id _by_state)
 POOL_FLAGS_patient  := -DWORKER_GRACE=1e9
-POOL_FLAGS_by_id    := $(POOL_FLAGS_patient) '-DQUEUE_FENCE=" id = $$1 and $$2::bigint is not null and $$3::text is not null "'
-POOL_FLAGS_by_state := $(POOL_FLAGS_patient) '-DQUEUE_FENCE=" id = $$1 and state = $$$$running$$$$ and $$2::bigint is not null and $$3::text is not null "'
-$(OBJ)/tests/pool/pool_tool_%: tests/pool/pool_tool.c server/store/queue.c server/pool/worker.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
+POOL_UNUSED         := $$2::bigint is not null and $$3::text is not null
+POOL_FLAGS_by_id    := $(POOL_FLAGS_patient) '-DQUEUE_FENCE=" id = $$1 and $(POOL_UNUSED) "'
+POOL_FLAGS_by_state := $(POOL_FLAGS_patient) '-DQUEUE_FENCE=" id = $$1 and state = $$$$running$$$$ and $(POOL_UNUSED) "'
+POOL_REPLACED       := server/store/queue.c server/pool/worker.c
+$(OBJ)/tests/pool/pool_tool_%: tests/pool/pool_tool.c $(POOL_REPLACED) $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  test $@"
-	@$(CC) $(CPPFLAGS) $(CFLAGS) $(POOL_FLAGS_$*) -o $@ tests/pool/pool_tool.c $(if $(POOL_FLAGS_$*),server/store/queue.c server/pool/worker.c) $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) $(SERVER_LIBS) $(ENGINE_LIBS)
+	@$(CC) $(CPPFLAGS) $(CFLAGS) $(POOL_FLAGS_$*) -o $@ tests/pool/pool_tool.c $(if $(POOL_FLAGS_$*),$(POOL_REPLACED)) \
+	    $(LINK_SERVER)
 
 .PHONY: pool-tools
 pool-tools: $(POOL_TOOLS)
@@ -164,11 +178,15 @@ pool-tools: $(POOL_TOOLS)
 $(OBJ)/tests/unit/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  test $<"
-	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(BESIDE) $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) -lcmocka $(SERVER_LIBS) $(ENGINE_LIBS)
+	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(BESIDE) $(LINK_TEST)
 
-# Tests of the fast backend, run once more with the CUDA backend in its place, over an emulated device (tests/unit/engine/backend/cuda).
-# `make check` runs the quick ones; under AddressSanitizer whole models, which launch nearly every kernel.
-EMULATED_QUICK := $(addprefix engine/backend/test_,backend_edges cpu_attention cpu_codes cpu_inputs cpu_scan experts xielu) $(addprefix engine/model/test_,forest tangent) engine/backend/cuda/whole_models engine/backend/cuda/hidden_states
+# Tests of the fast backend, run once more with the CUDA backend in its place, over an emulated device
+# (tests/unit/engine/backend/cuda). `make check` runs the quick ones; under AddressSanitizer whole models, which
+# launch nearly every kernel.
+EMULATED_QUICK := $(addprefix engine/backend/test_,backend_edges cpu_attention cpu_codes cpu_inputs cpu_scan) \
+                  $(addprefix engine/backend/test_,experts xielu) \
+                  $(addprefix engine/model/test_,forest tangent) \
+                  engine/backend/cuda/whole_models engine/backend/cuda/hidden_states
 EMULATED_TESTS := $(EMULATED_QUICK) $(addprefix engine/backend/test_,cpu_products cpu_rows tangent_cpu)
 EMULATED_BINARIES := $(addprefix $(OBJ)/tests/emulated/,$(EMULATED_QUICK) engine/backend/cuda/rounded_products)
 EMULATED_DEVICE := $(OBJ)/tests/unit/engine/backend/cuda/emulated.o
@@ -176,7 +194,7 @@ $(EMULATED_DEVICE): CPPFLAGS += -Itests/unit
 $(OBJ)/tests/emulated/%: tests/unit/%.c $(EMULATED_DEVICE) $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  test $< (emulated CUDA)"
-	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -include engine/backend/cuda/stand_in.h -MMD -MP -MF $@.d -o $@ $< $(EMULATED_DEVICE) $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) -lcmocka $(SERVER_LIBS) $(ENGINE_LIBS)
+	@$(CC) $(CPPFLAGS) $(call STAND_IN,) -o $@ $< $(EMULATED_DEVICE) $(LINK_TEST)
 
 # And over a device that runs the PTX which nvcc makes of the kernels (tests/unit/engine/backend/cuda/ptx).
 PTX := $(BUILD)/ptx
@@ -197,7 +215,7 @@ $(PTX)/kernels.o: $(PTX)/kernels.ptx $(PTX_DIR)/translate.py $(PTX_DIR)/instruct
 $(PTX)/tests/%: tests/unit/%.c $(SIMULATED_DEVICE) $(PTX)/kernels.o $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  test $< (PTX)"
-	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -DSTAND_IN_PTX -include engine/backend/cuda/stand_in.h -MMD -MP -MF $@.d -o $@ $< $(SIMULATED_DEVICE) $(PTX)/kernels.o $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) -lcmocka $(SERVER_LIBS) $(ENGINE_LIBS)
+	@$(CC) $(CPPFLAGS) $(call STAND_IN,-DSTAND_IN_PTX) -o $@ $< $(SIMULATED_DEVICE) $(PTX)/kernels.o $(LINK_TEST)
 
 # The emulated device as a plugin for the program itself.
 EMULATED_PLUGIN := $(BUILD)/emulated/libdeltaq-cuda.so
@@ -213,7 +231,8 @@ ifeq ($(CONFIG),gpu)
 $(BUILD)/gpu/tests/gpu/%: tests/unit/%.c $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  test $< (CUDA device 0)"
-	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) '-DSTAND_IN_DEVICE="cuda:0"' -include engine/backend/cuda/stand_in.h -MMD -MP -MF $@.d -o $@ $< $(ENGINE_LIBRARY) $(LDFLAGS) $(GPU_CMOCKA) $(ENGINE_LIBS)
+	@$(CC) $(CPPFLAGS) $(call STAND_IN,'-DSTAND_IN_DEVICE="cuda:0"') -o $@ $< $(ENGINE_LIBRARY) $(LDFLAGS) \
+	    $(GPU_CMOCKA) $(ENGINE_LIBS)
 endif
 .PHONY: emulated-plugin gpu-tests gpu-bench check-gpu bench-gpu check-ptx run-ptx
 gpu-tests: $(GPU_TESTS)
@@ -223,20 +242,25 @@ gpu-bench: $(patsubst %,$(BUILD)/gpu/tests/bench/bench_%,evaluate quantize hvp t
 $(OBJ)/tests/http/echo_server: tests/http/echo_server.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  test $<"
-	@$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) $(SERVER_LIBS) $(ENGINE_LIBS)
+	@$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(LINK_SERVER)
 
 .PHONY: echo-server
 echo-server: $(OBJ)/tests/http/echo_server
 
-# --- What it stands on -----------------------------------------------------------------------------------------------------------
-DEBIAN_BUILD := gcc make libc6-dev libmicrohttpd-dev libjansson-dev libpq-dev libpcre2-dev libutf8proc-dev libssl-dev zlib1g-dev libcurl4-openssl-dev \
-                libsqlite3-dev libopenblas0-pthread postgresql ca-certificates python3
-DEBIAN_TEST  := libcmocka-dev clang libclang-rt-dev clang-format python3-venv git curl chromium-headless-shell nodejs procps
-PYPI_TEST    := pytest==8.4.2 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safetensors==0.5.2 tokenizers==0.21.0 pyarrow==18.1.0 schemathesis==4.32.5 hypothesis==6.170.15
+# --- What it stands on ----------------------------------------------------------------------------------------------
+DEBIAN_BUILD := gcc make libc6-dev libmicrohttpd-dev libjansson-dev libpq-dev libpcre2-dev libutf8proc-dev \
+                libssl-dev zlib1g-dev libcurl4-openssl-dev libsqlite3-dev libopenblas0-pthread postgresql \
+                ca-certificates python3
+DEBIAN_TEST  := libcmocka-dev clang libclang-rt-dev clang-format python3-venv git curl chromium-headless-shell \
+                nodejs procps
+PYPI_TEST    := pytest==8.4.2 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safetensors==0.5.2 tokenizers==0.21.0 \
+                pyarrow==18.1.0 schemathesis==4.32.5 hypothesis==6.170.15
 VENV         := $(BUILD)/venv
 PYTHON       := $(VENV)/bin/python
 
-.PHONY: bench-backend bench-tangent deps deps-build venv static serve demo study study-text study-publish install uninstall lint check check-all check-unit check-asan check-tsan check-emulated check-http check-fresh bench fuzz
+.PHONY: bench-backend bench-tangent deps deps-build venv static serve demo study study-text study-publish install \
+                      uninstall lint check check-all check-unit check-asan check-tsan check-emulated check-http \
+                      check-fresh bench fuzz
 
 deps-build: ## Install what building and running need (Debian packages)
 	@sh tests/tools/packages.sh "building and running deltaq" $(DEBIAN_BUILD)
@@ -248,47 +272,57 @@ deps: ## Install what building, running and testing need (Debian packages; packa
 venv:
 	@[ "$$(cat $(VENV)/.made 2>/dev/null)" = "$(PYPI_TEST)" ] || { echo "  venv $(VENV)"; python3 -m venv $(VENV) && \
 	    $(VENV)/bin/pip install -q --disable-pip-version-check $(PYPI_TEST) && echo "$(PYPI_TEST)" >$(VENV)/.made || \
-	    { echo "the tests need these packages, and pip could not install them into $(VENV) (its reason is above): $(PYPI_TEST)" >&2; exit 1; }; }
+	    { echo "the tests need these packages, and pip could not install them into $(VENV)" \
+	           "(its reason is above): $(PYPI_TEST)" >&2; exit 1; }; }
 
 # The trackers that `deltaq track` writes for: about 1 GB, so `make check` skips their tests where they are not.
 TRACKERS := $(BUILD)/trackers
 .PHONY: trackers
 trackers: ## Install TensorBoard, MLflow and W&B for the tests of `deltaq track` (build/trackers, about 1 GB)
-	@cmp -s tests/trackers/requirements.txt $(TRACKERS)/.made || { echo "  venv $(TRACKERS)"; python3 -m venv $(TRACKERS) && \
+	@cmp -s tests/trackers/requirements.txt $(TRACKERS)/.made || { \
+	    echo "  venv $(TRACKERS)"; python3 -m venv $(TRACKERS) && \
 	    $(TRACKERS)/bin/pip install -q --disable-pip-version-check -r tests/trackers/requirements.txt && \
 	    cp tests/trackers/requirements.txt $(TRACKERS)/.made; }
 
-# Plotly comes out of Debian's package and is served, not committed: cut down to what the dashboard draws, and made small by esbuild, a
-# program of its own. Unpacking the two packages installs nothing.
+# Plotly comes out of Debian's package and is served, not committed: cut down to what the dashboard draws, and made
+# small by esbuild, a program of its own. Unpacking the two packages installs nothing.
 static: $(BUILD)/static/plotly.js ## Fetch Plotly.js for the dashboard
 	@:
 $(BUILD)/static/plotly.js: tests/tools/plotly_part.py
 	@mkdir -p $(BUILD)/static && rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb
-	@cd $(BUILD)/deb && apt-get download -qq python3-plotly esbuild || { echo "the dashboard's plots need Plotly.js out of Debian's package \
-	python3-plotly, and esbuild, and apt-get could not download them (its reason is above): is there a network? Try \`apt-get update\` as root." >&2; exit 1; }
+	@cd $(BUILD)/deb && apt-get download -qq python3-plotly esbuild || { \
+	    echo "the dashboard's plots need Plotly.js out of Debian's package python3-plotly, and esbuild," \
+	         "and apt-get could not download them (its reason is above): is there a network?" \
+	         "Try \`apt-get update\` as root." >&2; exit 1; }
 	@for package in $(BUILD)/deb/*.deb; do dpkg-deb -x $$package $(BUILD)/deb/files || exit 1; done
 	@python3 tests/tools/plotly_part.py $(BUILD)/deb/files/usr/share/python3-plotly/plotly.js $(BUILD)/deb/part.js
-	@$(BUILD)/deb/files/usr/bin/esbuild $(BUILD)/deb/part.js --minify --legal-comments=inline --log-level=warning --outfile=$(BUILD)/deb/small.js
+	@$(BUILD)/deb/files/usr/bin/esbuild $(BUILD)/deb/part.js --minify --legal-comments=inline --log-level=warning \
+	    --outfile=$(BUILD)/deb/small.js
 	@mv $(BUILD)/deb/small.js $@
 	@rm -rf $(BUILD)/deb
 
-# --- Checks ----------------------------------------------------------------------------------------------------------------------
-# What reads bytes that strangers wrote, and the vectorised kernels; the rest of the unit tests is sanitized in check-all.
-ASAN_ROOMS    := engine/base engine/tensor engine/files engine/formats engine/weights engine/tokenizer engine/dataset engine/backend fuzz server/http server/schema
-ASAN_CHECKED  = $(foreach room,$(ASAN_ROOMS),$(patsubst %.c,$(BUILD)/asan/%,$(filter tests/unit/$(room)/%,$(UNIT_SOURCES))))
+# --- Checks ---------------------------------------------------------------------------------------------------------
+# What reads bytes that strangers wrote, and the vectorised kernels; the rest of the unit tests is sanitized in
+# check-all.
+ASAN_ROOMS    := engine/base engine/tensor engine/files engine/formats engine/weights engine/tokenizer \
+                 engine/dataset engine/backend fuzz server/http server/schema
+ASAN_CHECKED  = $(foreach room,$(ASAN_ROOMS),\
+                $(patsubst %.c,$(BUILD)/asan/%,$(filter tests/unit/$(room)/%,$(UNIT_SOURCES))))
 ASAN_UNIT     = $(UNIT_SOURCES:%.c=$(BUILD)/asan/%)
 ASAN_EMULATED = $(addprefix $(BUILD)/asan/tests/emulated/engine/,model/test_tangent backend/cuda/hidden_states)
 TSAN_UNIT     = $(UNIT_SOURCES:%.c=$(BUILD)/tsan/%)
-# GCC 14 looks for uses of a stack frame after its return by default and GCC 12 does not: `check` tries the one, `check-all` the other.
+# GCC 14 looks for uses of a stack frame after its return by default and GCC 12 does not: `check` tries the one,
+# `check-all` the other.
 ASAN_AS_GCC14 := ASAN_OPTIONS=detect_stack_use_after_return=1
 ASAN_AS_GCC12 := ASAN_OPTIONS=detect_stack_use_after_return=0
 FUZZERS       := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 BENCH_BINARIES := $(patsubst %.c,$(OBJ)/%,$(wildcard tests/bench/*.c))
-CHECKED       = $(wildcard tests/pool tests/faults tests/http tests/docs tests/dashboard tests/study tests/demo tests/golden tests/lint tests/mutants)
+CHECKED       = $(wildcard $(addprefix tests/,pool faults http docs dashboard study demo golden lint mutants))
 AGAIN         = +@$(MAKE) --no-print-directory -s -j$(JOBS)
 WITHIN        = +@$(MAKE) --no-print-directory
 
-golden: all venv ## Record the golden numbers of this build, after ENGINE_REVISION was raised and CHANGELOG.md names the change
+golden: all venv ## Record the golden numbers of this build, after ENGINE_REVISION was raised and CHANGELOG.md names \
+    the change
 	@$(PYTHON) tests/golden/golden.py --write
 
 lint: ## Check the tree's own rules: layers, headers, names, SQL, NULL, columns, words, formatting
@@ -299,25 +333,29 @@ JOBS ?= $(shell nproc)
 check: deps ## Install what is missing, build everything, run the tests; ends with "N passed, N failed, N skipped"
 	$(AGAIN) run-check
 
-check-all: deps trackers ## Run the long sweeps that `make check` leaves out: all sanitized and emulated suites, PTX, chaos, the demo's finding
+check-all: deps trackers ## Run the long sweeps that `make check` leaves out: all sanitized and emulated suites, \
+    PTX, chaos, the demo's finding
 	$(AGAIN) run-check-all
 
 .PHONY: run-check run-check-all builds
 run-check:
 	$(WITHIN) builds unit-binaries
 	$(WITHIN) CONFIG=asan $(ASAN_CHECKED) $(ASAN_EMULATED)
-	@$(ASAN_AS_GCC14) $(PYTHON) tests/run.py lint="python3 tests/lint/lint.py" bench="$(PYTHON) tests/bench/run.py --build $(BUILD) --tiny" \
+	@$(ASAN_AS_GCC14) $(PYTHON) tests/run.py lint="python3 tests/lint/lint.py" \
+	    bench="$(PYTHON) tests/bench/run.py --build $(BUILD) --tiny" \
 	    bench-methods="$(PYTHON) tests/bench/methods.py --build $(BUILD) --tiny" \
 	    $(CHECKED) $(UNIT_BINARIES) $(EMULATED_BINARIES) $(ASAN_CHECKED) $(ASAN_EMULATED)
 
 run-check-all:
 	$(WITHIN) all unit-binaries pool-tools $(EMULATED_TESTS:%=$(BUILD)/release/tests/emulated/%) $(if $(NVCC),$(PTX_TESTS))
 	$(WITHIN) CONFIG=asan unit-binaries $(EMULATED_TESTS:%=$(BUILD)/asan/tests/emulated/%)
-	@$(ASAN_AS_GCC12) DELTAQ_LONG=1 DELTAQ_CHAOS_JOBS=600 $(PYTHON) tests/run.py $(if $(NVCC),ptx="$(MAKE) --no-print-directory run-ptx") \
+	@$(ASAN_AS_GCC12) DELTAQ_LONG=1 DELTAQ_CHAOS_JOBS=600 $(PYTHON) tests/run.py \
+	    $(if $(NVCC),ptx="$(MAKE) --no-print-directory run-ptx") \
 	    $(wildcard tests/pool/test_chaos.py tests/demo/test_demo.py tests/http/test_track.py) $(ASAN_UNIT) \
 	    $(foreach config,release asan,$(EMULATED_TESTS:%=$(BUILD)/$(config)/tests/emulated/%))
 
-mutants: deps ## Break the source in each way of a table and see that the tests notice (long; ARGUMENTS: see tests/mutants/run.py)
+mutants: deps ## Break the source in each way of a table and see that the tests notice (long; ARGUMENTS: see \
+    tests/mutants/run.py)
 	$(AGAIN) run-mutants
 
 .PHONY: mutants run-mutants golden
@@ -331,29 +369,30 @@ builds: all static echo-server pool-tools emulated-plugin $(BENCH_BINARIES) $(FU
 .PHONY: unit-binaries
 unit-binaries: $(UNIT_BINARIES) $(if $(filter asan,$(CONFIG)),$(ASAN_EMULATED),$(EMULATED_BINARIES))
 
-# --- Fuzzing: each parser for FUZZ_SECONDS under libFuzzer, from the corpus that the unit tests replay ------------------------------
+# --- Fuzzing: each parser for FUZZ_SECONDS under libFuzzer, from the corpus that the unit tests replay --------------
 FUZZ_SECONDS ?= 60
 FUZZED       := $(foreach room,base tensor files formats/gguf formats/pytorch formats/safetensors weights tokenizer,\
                 $(wildcard engine/$(room)/*.c))
 
 fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%) ## Fuzz each parser for FUZZ_SECONDS (needs clang)
-	@for name in $(FUZZERS); do mkdir -p $(BUILD)/fuzz/corpus/$$name; $(BUILD)/fuzz/$$name -max_total_time=$(FUZZ_SECONDS) -timeout=5 \
-	    -rss_limit_mb=1024 -max_len=4096 -dict=tests/fuzz/formats.dict -print_final_stats=1 -artifact_prefix=$(BUILD)/fuzz/ \
+	@for name in $(FUZZERS); do mkdir -p $(BUILD)/fuzz/corpus/$$name; \
+	    $(BUILD)/fuzz/$$name -max_total_time=$(FUZZ_SECONDS) -timeout=5 -rss_limit_mb=1024 -max_len=4096 \
+	    -dict=tests/fuzz/formats.dict -print_final_stats=1 -artifact_prefix=$(BUILD)/fuzz/ \
 	    $(BUILD)/fuzz/corpus/$$name tests/fuzz/corpus/$$name || exit 1; done
 
 FUZZ_FLAGS := -std=c11 -O1 -g -fopenmp-simd -ffp-contract=off -fno-sanitize-recover=all -Wno-pass-failed -pthread
 $(BUILD)/fuzz/%: tests/fuzz/fuzz_%.c $(FUZZED:%.c=$(BUILD)/fuzz/%.o)
 	@mkdir -p $(@D)
 	@echo "  fuzz $<"
-	@clang $(CPPFLAGS) -Itests/unit $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -MMD -MP -MF $@.d -o $@ $< $(filter %.o,$^) \
-	    -lpcre2-8 -lutf8proc -lz -lm
+	@clang $(CPPFLAGS) -Itests/unit $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -MMD -MP -MF $@.d \
+	    -o $@ $< $(filter %.o,$^) -lpcre2-8 -lutf8proc -lz -lm
 
 $(BUILD)/fuzz/%.o: %.c | toolchain
 	@mkdir -p $(@D)
 	@echo "  fuzz $<"
 	@clang $(CPPFLAGS) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link,address,undefined -MMD -MP -c -o $@ $<
 
-# --- Measurements -----------------------------------------------------------------------------------------------------------------
+# --- Measurements ---------------------------------------------------------------------------------------------------
 $(OBJ)/tests/bench/%: tests/bench/%.c $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  bench $<"
@@ -370,7 +409,8 @@ check-emulated: ## Run every test of the CUDA backend over an emulated device, p
 	@$(MAKE) --no-print-directory -s -j$(JOBS) CONFIG=asan $(EMULATED_TESTS:%=$(BUILD)/asan/tests/emulated/%)
 	@python3 tests/run.py $(foreach config,release asan,$(EMULATED_TESTS:%=$(BUILD)/$(config)/tests/emulated/%))
 
-check-ptx: $(if $(NVCC),run-ptx) ## Run the tests of the CUDA backend over the PTX of its kernels, without a GPU: races, barriers, addresses (needs nvcc)
+check-ptx: $(if $(NVCC),run-ptx) ## Run the tests of the CUDA backend over the PTX of its kernels, without a GPU: \
+    races, barriers, addresses (needs nvcc)
 	@$(if $(NVCC),:,echo "check-ptx: skipped, there is no nvcc here")
 
 # Five minutes on one core. A kernel that no test ran is a failure, too.
@@ -381,7 +421,8 @@ run-ptx: $(PTX_TESTS)
 	@sort -u $(PTX)/launched | comm -13 - $(PTX)/kernels | sed 's/^/no test runs the kernel /' | tee $(PTX)/missed
 	@echo "$$(sort -u $(PTX)/launched | wc -l) of $$(wc -l < $(PTX)/kernels) kernels ran"; test ! -s $(PTX)/missed
 
-check-gpu: ## Hold the first CUDA device to the CPU: every primitive, whole models, the same bits twice, compute-sanitizer
+check-gpu: ## Hold the first CUDA device to the CPU: every primitive, whole models, the same bits twice, \
+    compute-sanitizer
 	@python3 tests/gpu/check.py
 
 bench-gpu: ## Time the first CUDA device beside plain PyTorch on it (ARGUMENTS: see tests/gpu/bench.py)
@@ -396,11 +437,12 @@ check-http: all venv static echo-server emulated-plugin ## Run the tests of the 
 check-fresh: ## Prove the README on a minimal Debian 12 made by debootstrap (as root; SUITE=trixie for Debian 13)
 	@tests/fresh/run.sh $(SUITE)
 
-# --- Running ---------------------------------------------------------------------------------------------------------------------
+# --- Running --------------------------------------------------------------------------------------------------------
 serve: all static ## Run the server on http://127.0.0.1:8642
 	$(BINARY) serve
 
-demo: ## Install what is missing, train small models, quantize their checkpoints, show the curves; leaves the server running
+demo: ## Install what is missing, train small models, quantize their checkpoints, show the curves; leaves the server \
+    running
 	@sh tests/tools/packages.sh "building and running deltaq, and the demo," $(DEBIAN_BUILD)
 	$(AGAIN) run-demo
 
@@ -412,7 +454,8 @@ run-demo: all static
 	@python3 tests/demo/demo.py --binary $(BINARY) --directory $(BUILD)/demo $(DEMO_OPTIONS)
 
 STUDY_BUDGET ?= 1h
-study: all study-text ## Replicate the paper in small in a given time (STUDY_BUDGET=20m|1h|3h|6h|24h); stop and start it at will
+study: all study-text ## Replicate the paper in small in a given time (STUDY_BUDGET=20m|1h|3h|6h|24h); stop and \
+    start it at will
 	@STUDY_BUDGET=$(STUDY_BUDGET) python3 tests/study/study.py $(BINARY) $(BUILD)/study
 
 study-text: ## Fetch the study's text: Debian packages of 160 MB, unpacked below build/ and not installed
@@ -447,7 +490,8 @@ uninstall: ## Remove what `make install` put below PREFIX, and nothing else
 	    $(addprefix $(SHARE)/,openapi.yaml LICENSE $(wildcard static/*) static/plotly.js)
 	@for directory in $(SHARE)/static $(SHARE) $(PLACE)/lib/deltaq; do rmdir $$directory 2>/dev/null || :; done
 
-# The libraries that ours are measured beside. GPTQModel and llm-compressor want different versions of the same packages.
+# The libraries that ours are measured beside. GPTQModel and llm-compressor want different versions of the same
+# packages.
 PEERS := $(BUILD)/peers
 .PHONY: interop-peers bench-peers
 interop-peers: ## Install the libraries that `make check-interop` loads exports with (several gigabytes), in build/peers
@@ -462,38 +506,48 @@ bench-peers: interop-peers ## Install the libraries that `make bench` measures b
 	python3 -m venv $(PEERS)/harness
 	$(PEERS)/harness/bin/pip install -q numpy safetensors torch "lm-eval[hf]==0.4.13"
 	python3 -m venv $(PEERS)/awq
-	$(PEERS)/awq/bin/pip install -q numpy safetensors torch autoawq==0.2.9 transformers==4.51.3 datasets==3.6.0 accelerate==1.6.0
+	$(PEERS)/awq/bin/pip install -q numpy safetensors torch autoawq==0.2.9 transformers==4.51.3 \
+	    datasets==3.6.0 accelerate==1.6.0
 
 .PHONY: check-interop
-check-interop: all ## Load what exports write with Transformers, GPTQModel and compressed-tensors and compare logits (installs them first)
+check-interop: all ## Load what exports write with Transformers, GPTQModel and compressed-tensors and compare logits \
+    (installs them first)
 	@[ -x $(PEERS)/main/bin/python ] && [ -x $(PEERS)/compressor/bin/python ] || $(MAKE) --no-print-directory interop-peers
 	@$(PEERS)/main/bin/python tests/interop/run.py --build $(BUILD) --peers $(PEERS)/main/bin/python \
 	    --peers-compressor $(PEERS)/compressor/bin/python $(INTEROP_OPTIONS)
 
-bench: all venv $(BENCH_BINARIES) ## Time our work beside PyTorch, GPTQModel, llm-compressor and lm-eval (after `make bench-peers`); prints ratios
-	@$(PYTHON) tests/bench/run.py --build $(BUILD) $(if $(wildcard $(PEERS)/main/bin/python),--peers $(PEERS)/main/bin/python) \
+bench: all venv $(BENCH_BINARIES) ## Time our work beside PyTorch, GPTQModel, llm-compressor and lm-eval (after \
+    `make bench-peers`); prints ratios
+	@$(PYTHON) tests/bench/run.py --build $(BUILD) \
+	    $(if $(wildcard $(PEERS)/main/bin/python),--peers $(PEERS)/main/bin/python) \
 	    $(if $(wildcard $(PEERS)/compressor/bin/python),--peers-compressor $(PEERS)/compressor/bin/python) \
 	    $(if $(wildcard $(PEERS)/harness/bin/python),--peers-harness $(PEERS)/harness/bin/python) $(BENCH_OPTIONS)
 	@$(MAKE) --no-print-directory bench-methods
 
 .PHONY: bench-methods
-bench-methods: venv $(OBJ)/tests/bench/bench_methods ## Compare quantized losses with bitsandbytes, AutoAWQ, llm-compressor and GPTQModel (after `make bench-peers`)
-	@$(PYTHON) tests/bench/methods.py --build $(BUILD) $(if $(wildcard $(PEERS)/main/bin/python),--peers $(PEERS)/main/bin/python) \
+bench-methods: venv $(OBJ)/tests/bench/bench_methods ## Compare quantized losses with bitsandbytes, AutoAWQ, \
+    llm-compressor and GPTQModel (after `make bench-peers`)
+	@$(PYTHON) tests/bench/methods.py --build $(BUILD) \
+	    $(if $(wildcard $(PEERS)/main/bin/python),--peers $(PEERS)/main/bin/python) \
 	    $(if $(wildcard $(PEERS)/compressor/bin/python),--peers-compressor $(PEERS)/compressor/bin/python) \
 	    $(if $(wildcard $(PEERS)/awq/bin/python),--peers-awq $(PEERS)/awq/bin/python) $(METHODS_OPTIONS)
 
 bench-backend: $(OBJ)/tests/bench/bench_backend ## Time the CPU backend against this machine's limits
 	$<
 
-bench-tangent: $(OBJ)/tests/bench/bench_tangent ## Time the passes of a Hessian-vector product against those of a gradient
+bench-tangent: $(OBJ)/tests/bench/bench_tangent ## Time the passes of a Hessian-vector product against those of a \
+    gradient
 	$<
 
 # For clangd and its like: what each source is compiled with.
-COMMAND = printf '%s\n{"directory": "$(CURDIR)", "file": "%s", "command": "$(CC) $(CPPFLAGS) $(CFLAGS) $(1) -c %s"}' "$$sep" "$$file" "$$file"; sep=,
+COMPILED = $(CC) $(CPPFLAGS) $(CFLAGS) $(1) -c %s
+COMMAND = printf '%s\n{"directory": "$(CURDIR)", "file": "%s", "command": "$(COMPILED)"}' \
+          "$$sep" "$$file" "$$file"; sep=,
 .PHONY: compile_commands.json
 compile_commands.json: ## Write compile_commands.json for editors
 	@{ sep='['; \
-	  for file in $(filter-out $(REFERENCE_SOURCES) $(KERNEL_SOURCES),$(ENGINE_SOURCES)) $(SERVER_SOURCES); do $(call COMMAND,); done; \
+	  for file in $(filter-out $(REFERENCE_SOURCES) $(KERNEL_SOURCES),$(ENGINE_SOURCES)) $(SERVER_SOURCES); do \
+	      $(call COMMAND,); done; \
 	  for file in $(UNIT_SOURCES); do $(call COMMAND,-Itests/unit); done; \
 	  for file in $(REFERENCE_SOURCES); do $(call COMMAND,-Dreal=float); done; \
 	  for file in $(KERNEL_SOURCES); do $(call COMMAND,-DKERNEL_LEVEL=v3 $(LEVEL_v3)); done; echo ']'; } > $@
@@ -505,6 +559,7 @@ clean: ## Remove everything that was built
 	rm -rf $(BUILD)
 
 help: ## List the targets
-	@grep -hE '^[a-z_.-]+:.*## ' $(firstword $(MAKEFILE_LIST)) | sed -E 's/:.*## /\t/' | expand -t 18
+	@sed -E ':join; /\\$$/ { N; s/ *\\\n[ \t]*/ /; t join }' $(firstword $(MAKEFILE_LIST)) | \
+	    grep -E '^[a-z_.-]+:.*## ' | sed -E 's/:.*## /\t/' | expand -t 18
 
 -include $(shell find $(OBJ) $(BUILD)/fuzz -name '*.d' 2>/dev/null)

@@ -1,7 +1,8 @@
 #!/bin/sh
-# corpus.sh DIRECTORY: real English text for the demo, out of Debian's perl-doc package: the Perl manual without its markup, as
-# train.txt and validation.txt (every twentieth page). Only the package's files are taken: nothing is installed, and no rights are
-# needed. Where the system has no package lists, or old ones, lists are fetched into DIRECTORY and removed again.
+# corpus.sh DIRECTORY: real English text for the demo, out of Debian's perl-doc package: the Perl manual without its
+# markup, as train.txt and validation.txt (every twentieth page). Only the package's files are taken: nothing is
+# installed, and no rights are needed. Where the system has no package lists, or old ones, lists are fetched into
+# DIRECTORY and removed again.
 set -eu
 directory=$1
 [ -s "$directory/train.txt" ] && [ -s "$directory/validation.txt" ] && exit 0
@@ -22,7 +23,8 @@ while read -r page; do
     part=train
     [ $((number % 20)) -eq 0 ] && part=validation
     # prose only: no code (indented lines), no directives; inline markup such as C<...> loses its brackets
-    sed -E -e '/^=/d' -e '/^[ \t]/d' -e 's/[BCEFILSXZ]<+ ?([^<>]*[^<> ]) ?>+/\1/g' "$page" | cat -s >> "$directory/$part.part"
+    sed -E -e '/^=/d' -e '/^[ \t]/d' -e 's/[BCEFILSXZ]<+ ?([^<>]*[^<> ]) ?>+/\1/g' "$page" |
+        cat -s >> "$directory/$part.part"
 done < "$directory/deb/pages"
 rm -rf "$directory/deb"
 mv "$directory/validation.part" "$directory/validation.txt"

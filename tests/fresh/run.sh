@@ -1,8 +1,9 @@
 #!/bin/bash
-# run.sh [bookworm|trixie [COMMAND...]]: proves README's two commands on a bare machine. Makes a minimal Debian with debootstrap in
-# build/fresh (kept as a tarball for the next time) and runs `make demo` and `make check` (or each COMMAND), each in a new copy of it with
-# a clone of what is committed and nothing but make and git. Says how long each took. Needs root. Packages come from where this machine's
-# apt takes them, with its proxy and its own certificate authorities.
+# run.sh [bookworm|trixie [COMMAND...]]: proves README's two commands on a bare machine. Makes a minimal Debian with
+# debootstrap in build/fresh (kept as a tarball for the next time) and runs `make demo` and `make check` (or each
+# COMMAND), each in a new copy of it with a clone of what is committed and nothing but make and git. Says how long
+# each took. Needs root. Packages come from where this machine's apt takes them, with its proxy and its own
+# certificate authorities.
 set -euo pipefail
 cd "$(dirname "$0")/../.."
 suite=${1:-bookworm}
@@ -15,7 +16,8 @@ root=$fresh/$suite
 [ "$(id -u)" = 0 ] || { echo "check-fresh: needs root: debootstrap and chroot" >&2; exit 1; }
 command -v debootstrap >/dev/null || { echo "check-fresh: needs debootstrap: apt-get install debootstrap" >&2; exit 1; }
 
-mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Origin: Debian' 'Created-By: Packages' | grep -v security | head -1)
+mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Origin: Debian' 'Created-By: Packages' |
+    grep -v security | head -1)
 [ -n "$mirror" ] || { echo "check-fresh: this machine's apt knows no Debian archive: run apt-get update" >&2; exit 1; }
 
 if [ ! -f "$base" ]; then
@@ -41,9 +43,11 @@ unpack() {
 }
 
 environment=(PATH=/usr/sbin:/usr/bin:/sbin:/bin HOME=/root LANG=C.UTF-8 CI=true)
-while IFS= read -r entry; do environment+=("$entry"); done < <(env | grep -E '^PIP_(INDEX_URL|EXTRA_INDEX_URL|DEFAULT_TIMEOUT)=' || true)
+while IFS= read -r entry; do environment+=("$entry"); done < <(
+    env | grep -E '^PIP_(INDEX_URL|EXTRA_INDEX_URL|DEFAULT_TIMEOUT)=' || true)
 
-# In a mount namespace of its own, so that the mounts go with it, and in a process namespace, so that nothing is left running.
+# In a mount namespace of its own, so that the mounts go with it, and in a process namespace, so that nothing is left
+# running.
 inside() {
     unshare --mount --pid --fork --kill-child bash -c '
         set -e

@@ -1,7 +1,8 @@
 #!/bin/sh
-# packages.sh PURPOSE PACKAGE...: installs the Debian packages that are missing and does nothing where none is. Where it may not install
-# (no root and no sudo) or cannot (no Debian), it says what is missing, for what, and how to get it. Where there is no dpkg nothing can
-# be told of packages: it goes on, and the build says which header or program it lacks.
+# packages.sh PURPOSE PACKAGE...: installs the Debian packages that are missing and does nothing where none is. Where
+# it may not install (no root and no sudo) or cannot (no Debian), it says what is missing, for what, and how to get
+# it. Where there is no dpkg nothing can be told of packages: it goes on, and the build says which header or program
+# it lacks.
 set -eu
 purpose=$1
 shift
@@ -18,13 +19,15 @@ if [ "$(id -u)" = 0 ]; then
 elif command -v sudo >/dev/null 2>&1; then
     root=sudo
 else
-    printf '%s needs these Debian packages, and only root can install them (there is no sudo here):\n  %s\nAs root: %s\n' \
-        "$purpose" "$missing" "$command" >&2
+    why='and only root can install them (there is no sudo here)'
+    printf '%s needs these Debian packages, %s:\n  %s\nAs root: %s\n' "$purpose" "$why" "$missing" "$command" >&2
     exit 1
 fi
 echo "  installing for $purpose: $missing"
-if ! { $root apt-get update -qq && $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing; }; then
-    printf '%s needs these Debian packages, and apt-get could not install them (its reason is above):\n  %s\nTry: %s\n' \
-        "$purpose" "$missing" "${root:+sudo sh -c \"}$command${root:+\"}" >&2
+if ! { $root apt-get update -qq &&
+    $root env DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends $missing; }; then
+    why='and apt-get could not install them (its reason is above)'
+    printf '%s needs these Debian packages, %s:\n  %s\nTry: %s\n' \
+        "$purpose" "$why" "$missing" "${root:+sudo sh -c \"}$command${root:+\"}" >&2
     exit 1
 fi

@@ -1,7 +1,8 @@
 #!/bin/sh
-# unpack.sh DIRECTORY PACKAGE...: downloads Debian packages and unpacks their files below DIRECTORY/unpacked. Nothing is installed and no
-# rights are needed. Of PACKAGE+ the package that it depends on is taken (linux-source+: the source of the release's own kernel). Where
-# the system has no package lists, or old ones, lists are fetched into DIRECTORY. Exit status 1: apt could not, and its words are on stderr.
+# unpack.sh DIRECTORY PACKAGE...: downloads Debian packages and unpacks their files below DIRECTORY/unpacked. Nothing
+# is installed and no rights are needed. Of PACKAGE+ the package that it depends on is taken (linux-source+: the
+# source of the release's own kernel). Where the system has no package lists, or old ones, lists are fetched into
+# DIRECTORY. Exit status 1: apt could not, and its words are on stderr.
 set -eu
 mkdir -p "$1/lists/partial" "$1/cache/archives/partial"
 directory=$(cd "$1" && pwd)
@@ -13,14 +14,16 @@ for tool in apt-get apt-cache dpkg-deb; do
     }
 done
 # The packages are fetched as who calls, not as apt's own user, which may not write here.
-options="-q=2 -o APT::Sandbox::User=$(id -un) -o Acquire::Retries=1 -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20"
+options="-q=2 -o APT::Sandbox::User=$(id -un) -o Acquire::Retries=1"
+options="$options -o Acquire::http::Timeout=20 -o Acquire::https::Timeout=20"
 own="-o Dir::State::lists=$directory/lists -o Dir::Cache=$directory/cache"
 named() {
     for package in "$@"; do
         case $package in
         *+)
             package=${package%+}
-            found=$(apt-cache $lists depends "$package" 2>/dev/null | sed -n "s/^ *Depends: \($package-.*\)/\1/p" | head -n 1)
+            found=$(apt-cache $lists depends "$package" 2>/dev/null |
+                sed -n "s/^ *Depends: \($package-.*\)/\1/p" | head -n 1)
             echo "${found:-$package}" # which apt then says it does not know
             ;;
         *) echo "$package" ;;
