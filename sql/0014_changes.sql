@@ -1,7 +1,7 @@
--- The change log. A change is written as pending in the transaction of what it tells of, by triggers, so that no writer can forget it.
--- Its id comes later, from one transaction at a time (store/changes.c): ids grow in the order in which changes become visible, without
--- holes, and a reader that has seen id N never misses one below N. A sequence could not give that: transactions commit in another order
--- than they take numbers.
+-- The change log. A change is written as pending in the transaction of what it tells of, by triggers, so that no
+-- writer can forget it. Its id comes later, from one transaction at a time (store/changes.c): ids grow in the order
+-- in which changes become visible, without holes, and a reader that has seen id N never misses one below N. A
+-- sequence could not give that: transactions commit in another order than they take numbers.
 
 create table changes_pending (
     number      bigint generated always as identity primary key,
@@ -24,7 +24,8 @@ create table changes (
     data          jsonb not null
 );
 
--- One row. `last`: the newest id; whoever gives ids holds its lock until the commit. `pruned`: the newest id that was removed for its age.
+-- One row. `last`: the newest id; whoever gives ids holds its lock until the commit. `pruned`: the newest id that was
+-- removed for its age.
 create table change_log (
     alone   boolean primary key default true constraint change_log_one_row check (alone),
     last    bigint not null default 0,
@@ -32,8 +33,8 @@ create table change_log (
 );
 insert into change_log default values;
 
--- Which change a run's measurements of a checkpoint came with, and the newest change of a checkpoint itself (`run` is ''): what remains
--- of the log when its old rows are removed, so that lists of what is new since an id stay whole.
+-- Which change a run's measurements of a checkpoint came with, and the newest change of a checkpoint itself (`run` is
+-- ''): what remains of the log when its old rows are removed, so that lists of what is new since an id stay whole.
 create table change_marks (
     checkpoint  text constraint change_marks_checkpoint references checkpoints (id) on delete cascade,
     run         text,
@@ -57,7 +58,8 @@ create trigger changes after insert on run_events referencing new table as made
 create function changes_of_deleted_runs() returns trigger language plpgsql as $$
 begin
     insert into changes_pending (kind, run, data)
-    select 'run', id, jsonb_build_object('run', id, 'run_kind', kind, 'from', state, 'to', 'deleted') from gone order by number;
+    select 'run', id, jsonb_build_object('run', id, 'run_kind', kind, 'from', state, 'to', 'deleted') from gone
+        order by number;
     return null;
 end $$;
 create trigger changes after delete on runs referencing old table as gone
@@ -65,7 +67,8 @@ create trigger changes after delete on runs referencing old table as gone
 
 create function change_of_checkpoint(action text, c checkpoints) returns void language sql as $$
     insert into changes_pending (kind, checkpoint, trajectory, data)
-    select 'checkpoint', c.id, c.trajectory, jsonb_build_object('action', action, 'checkpoint', c.id, 'checkpoint_name', c.name,
+    select 'checkpoint', c.id, c.trajectory, jsonb_build_object('action', action, 'checkpoint', c.id,
+        'checkpoint_name', c.name,
         'trajectory', t.name, 'trajectory_id', c.trajectory, 'step', c.step, 'tokens', c.tokens)
     from (select 1) one left join trajectories t on t.id = c.trajectory;
 $$;
@@ -86,12 +89,15 @@ create trigger changes_update after update on checkpoints for each row
     execute function changes_of_checkpoints();
 
 -- One change for all that a run measured of a checkpoint.
-create function change_of_measurements(measured_by text, measured text, metrics jsonb, labels jsonb) returns void language sql as $$
+create function change_of_measurements(measured_by text, measured text, metrics jsonb, labels jsonb) returns void
+    language sql as $$
     insert into changes_pending (kind, run, checkpoint, trajectory, data)
-    select 'measurement', r.id, c.id, c.trajectory, jsonb_build_object('run', r.id, 'run_kind', r.kind, 'checkpoint', c.id,
+    select 'measurement', r.id, c.id, c.trajectory, jsonb_build_object('run', r.id, 'run_kind', r.kind,
+        'checkpoint', c.id,
         'checkpoint_name', c.name, 'trajectory', t.name, 'trajectory_id', t.id, 'step', c.step, 'tokens', c.tokens,
         'metrics', metrics, 'labels', labels)
-    from runs r left join checkpoints c on c.id = measured left join trajectories t on t.id = c.trajectory where r.id = measured_by;
+    from runs r left join checkpoints c on c.id = measured left join trajectories t on t.id = c.trajectory
+        where r.id = measured_by;
 $$;
 
 create function changes_of_measurements() returns trigger language plpgsql as $$

@@ -51,7 +51,8 @@ create table webhook_deliveries (
     at           timestamptz not null default clock_timestamp(),
     seconds      double precision,
     http_status  integer,
-    outcome      text not null constraint webhook_deliveries_outcome_known check (outcome in ('delivered', 'retry', 'given_up', 'lost')),
+    outcome      text not null constraint webhook_deliveries_outcome_known
+        check (outcome in ('delivered', 'retry', 'given_up', 'lost')),
     error        text
 );
 create index webhook_deliveries_by_webhook on webhook_deliveries (webhook, number);
