@@ -47,6 +47,10 @@ PLANTED = {
         "part->name is a pointer",
     ),
     "a wide line": ("engine/quant/item.c", "int item(", "/* " + "wide " * 24 + "*/\nint item(", "columns; at most 120"),
+    **{
+        f"a wide line of {name}": (name, None, "wide " * 24 + "line\n", ":1: 124 columns; at most 120")
+        for name in ("a.py", "a.js", "a.css", "a.html", "a.md", "a.sh", "a.toml", "a.yaml", "sql/0010_a.sql", "Makefile", "Dockerfile")
+    },
     "a name of another file": (
         "server/store/item.h",
         "item_count",
@@ -126,6 +130,13 @@ def test_it_sees(tmp_path, name):
     done = complaints(tmp_path, {**CLEAN, file: text})
     told = [line for line in done.stdout.splitlines() if line.startswith(file)]
     assert done.returncode == 1 and any(complaint in line for line in told), done.stdout + done.stderr
+
+
+def test_lines_that_may_be_wide(tmp_path):
+    wide = "wide " * 24 + "line\n"
+    files = {"sql/0009_a.sql": wide, "a.md": "| " + wide, "a.py": "# https://" + wide, "numbers.json": wide}
+    done = complaints(tmp_path, {**CLEAN, **files})
+    assert "columns" not in done.stdout, done.stdout
 
 
 def test_a_retired_word_stands_where_it_is_the_fields_own(tmp_path):
