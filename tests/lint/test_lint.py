@@ -49,7 +49,8 @@ PLANTED = {
     "a wide line": ("engine/quant/item.c", "int item(", "/* " + "wide " * 24 + "*/\nint item(", "columns; at most 120"),
     **{
         f"a wide line of {name}": (name, None, "wide " * 24 + "line\n", ":1: 124 columns; at most 120")
-        for name in ("a.py", "a.js", "a.css", "a.html", "a.md", "a.sh", "a.toml", "a.yaml", "sql/0010_a.sql", "Makefile", "Dockerfile")
+        for name in ("a.py", "a.js", "a.css", "a.html", "a.md", "a.sh", "a.toml", "a.yaml", "sql/0010_a.sql",
+                     "Makefile", "Dockerfile")
     },
     "a name of another file": (
         "server/store/item.h",
