@@ -31,8 +31,8 @@ static enum status check_place(const char *data_directory, const json_t *manifes
                      "the data directory %.300s has a database: move its directory pg away first", data_directory);
 }
 
-enum status restore_check(const char *directory, const char *data_directory, int schema, json_t **manifest,
-                          struct error *error)
+enum status restore_check(const char *directory, const char *data_directory, int schema, struct connection *database,
+                          json_t **manifest, struct error *error)
 {
     enum status status = manifest_read(directory, manifest, error);
     if (status != STATUS_OK) return status;
@@ -42,6 +42,7 @@ enum status restore_check(const char *directory, const char *data_directory, int
             error_set(error, STATUS_UNSUPPORTED, "the backup has schema %lld, this deltaq knows %d: use a newer deltaq",
                       (long long)number, schema);
     if (status == STATUS_OK) status = check_place(data_directory, *manifest, error);
+    if (status == STATUS_OK && database != NULL) status = backup_rows_check_empty(database, error);
     if (status == STATUS_OK) status = manifest_verify(json_object_get(*manifest, "files"), directory, error);
     if (status == STATUS_OK) status = manifest_verify(json_object_get(*manifest, "elsewhere"), data_directory, error);
     if (status == STATUS_OK) return STATUS_OK;
@@ -79,11 +80,9 @@ enum status restore_database(struct connection *connection, const char *conninfo
                              const char *data_directory, const json_t *manifest, struct error *error)
 {
     char from[PATH_MAX], to[PATH_MAX];
-    enum status status = backup_rows_check_empty(connection, error);
-    if (status != STATUS_OK) return status;
     const int fd = open(directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (fd < 0) return error_set_errno(error, "cannot open the backup");
-    status = tools_restore(conninfo, fd, MANIFEST_DUMP, error);
+    const enum status status = tools_restore(conninfo, fd, MANIFEST_DUMP, error);
     (void)close(fd);
     if (status != STATUS_OK) return status;
     (void)snprintf(from, sizeof from, "%s/checkpoints/",

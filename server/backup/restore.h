@@ -7,17 +7,18 @@
 /* In a data directory while a restore fills it: nothing starts there. */
 #define RESTORE_MARKER "restore.unfinished"
 
-/* Reads all of the backup and of the data directory's state; changes nothing. The caller owns *manifest (json_decref).
- * STATUS_CONFLICT: the data directory is not empty (for a backup without files: has a database); STATUS_CORRUPT: the
- * backup is damaged, or a file that should have stayed in the data directory is. */
-MUST_CHECK enum status restore_check(const char *directory, const char *data_directory, int schema, json_t **manifest,
-                                     struct error *error);
+/* Reads all of the backup and of what it goes into; changes nothing. `database`: the one to fill; NULL: the private
+ * one, which is not made yet. The caller owns *manifest (json_decref). STATUS_CONFLICT: the database has tables, or the
+ * data directory is not empty (for a backup without files: has a database); STATUS_CORRUPT: the backup is damaged, or a
+ * file that should have stayed in the data directory is. */
+MUST_CHECK enum status restore_check(const char *directory, const char *data_directory, int schema,
+                                     struct connection *database, json_t **manifest, struct error *error);
 
 /* Marks the data directory and copies the files. */
 MUST_CHECK enum status restore_files(const char *directory, const char *data_directory, const json_t *manifest,
                                      struct error *error);
 
-/* Fills the database, which must be empty; the checkpoints of the backup lie below `data_directory` now. */
+/* Fills the database, which is empty; the checkpoints of the backup lie below `data_directory` now. */
 MUST_CHECK enum status restore_database(struct connection *connection, const char *conninfo, const char *directory,
                                         const char *data_directory, const json_t *manifest, struct error *error);
 

@@ -9,36 +9,50 @@
 
 static const struct option_row restore_options[] = {PLACE_DATA_DIR, PLACE_DATABASE_URL, {0}};
 
+/* Where the backup goes. */
+struct target {
+    char data_directory[PLACE_PATH];
+    const char *conninfo; /* lent */
+    struct embedded *embedded;
+    struct connection *connection;
+};
+
 /* The private cluster is made after the files are there: until then the directory holds no database. */
-static enum status fill_database(const struct options *options, const char *data_directory, const json_t *manifest,
-                                 struct error *error)
+static enum status start_embedded(struct target *target, struct error *error)
 {
-    struct embedded *embedded = NULL;
-    struct connection *connection = NULL;
-    const char *conninfo = options_text(options, "--database-url");
-    enum status status = STATUS_OK;
-    if (conninfo == NULL && (status = place_embedded_start(data_directory, &embedded, error)) == STATUS_OK)
-        conninfo = embedded_conninfo(embedded);
-    if (status == STATUS_OK) status = connection_new(conninfo, "deltaq restore", &connection, error);
+    const enum status status = place_embedded_start(target->data_directory, &target->embedded, error);
+    if (status != STATUS_OK) return status;
+    target->conninfo = embedded_conninfo(target->embedded);
+    return connection_new(target->conninfo, "deltaq restore", &target->connection, error);
+}
+
+/* A given database is asked whether it may be filled before anything is written. */
+static enum status restore(const struct options *options, struct target *target, struct error *error)
+{
+    const char *from = options->positional, *data_directory = target->data_directory;
+    json_t *manifest = NULL;
+    enum status status = place_data_directory(options, target->data_directory, error);
+    target->conninfo = options_text(options, "--database-url");
+    if (status == STATUS_OK && target->conninfo != NULL)
+        status = connection_new(target->conninfo, "deltaq restore", &target->connection, error);
     if (status == STATUS_OK)
-        status = restore_database(connection, conninfo, options->positional, data_directory, manifest, error);
-    connection_free(connection);
-    embedded_stop(embedded);
+        status = restore_check(from, data_directory, migrations_latest(), target->connection, &manifest, error);
+    if (status == STATUS_OK) status = restore_files(from, data_directory, manifest, error);
+    if (status == STATUS_OK && target->conninfo == NULL) status = start_embedded(target, error);
+    if (status == STATUS_OK)
+        status = restore_database(target->connection, target->conninfo, from, data_directory, manifest, error);
+    json_decref(manifest);
     return status;
 }
 
-static enum status restore(const struct options *options, struct error *error)
+/* The data directory is no longer marked when all is durable: the private cluster has stopped. */
+static enum status restore_all(const struct options *options, struct error *error)
 {
-    char data_directory[PLACE_PATH];
-    json_t *manifest = NULL;
-    enum status status = place_data_directory(options, data_directory, error);
-    if (status == STATUS_OK)
-        status = restore_check(options->positional, data_directory, migrations_latest(), &manifest, error);
-    if (status == STATUS_OK) status = restore_files(options->positional, data_directory, manifest, error);
-    if (status == STATUS_OK) status = fill_database(options, data_directory, manifest, error);
-    if (status == STATUS_OK) status = restore_finish(data_directory, error);
-    json_decref(manifest);
-    return status;
+    struct target target = {.conninfo = NULL};
+    const enum status status = restore(options, &target, error);
+    connection_free(target.connection);
+    embedded_stop(target.embedded);
+    return status == STATUS_OK ? restore_finish(target.data_directory, error) : status;
 }
 
 static int restore_run(const struct options *options)
@@ -50,7 +64,7 @@ static int restore_run(const struct options *options)
     }
     (void)umask(077);
     (void)signal(SIGXFSZ, SIG_IGN);
-    if (restore(options, &error) != STATUS_OK) return place_fail("restore", &error);
+    if (restore_all(options, &error) != STATUS_OK) return place_fail("restore", &error);
     return printf("restored %s\n", options->positional) < 0;
 }
 

@@ -177,6 +177,17 @@ def test_nothing_is_restored_over_what_is_there(lab, copy, tmp_path):
     assert ended.returncode == 1 and "is not empty" in ended.stderr and (copy / "manifest.json").exists()
 
 
+def test_a_database_that_has_tables_is_refused_before_anything_is_written(lab, copy, tmp_path):
+    place, data = f"host={lab['service'].data}/pg/socket user=deltaq", tmp_path / "data"
+    ended = tool("restore", copy, "--data-dir", data, "--database-url", f"{place} dbname=deltaq")
+    assert ended.returncode == 1 and "tables already" in ended.stderr, ended.stderr
+    assert not any(data.iterdir())
+    psql(lab["service"].data, "create database spare")
+    done("restore", copy, "--data-dir", data, "--database-url", f"{place} dbname=spare")
+    assert sorted(path.name for path in data.iterdir()) == ["artifacts", "checkpoints"]
+    assert sorted(path.name for path in (data / "artifacts").iterdir()) == sorted(path.name for path in (copy / "artifacts").iterdir())
+
+
 def test_a_file_that_is_gone_or_damaged_fails_the_backup_and_is_named(lab, tmp_path):
     service = lab["service"]
     for path in (first(service.data, "artifacts/*"), first(service.data, "checkpoints/**/*.safetensors")):
