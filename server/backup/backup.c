@@ -2,6 +2,7 @@
 
 #include "backup/copy.h"
 #include "backup/manifest.h"
+#include "base/directory.h"
 #include "base/version.h"
 #include "postgres/tools.h"
 #include "store/backup_rows.h"
@@ -133,7 +134,7 @@ enum status backup_make(struct connection *connection, const char *conninfo, con
     (void)close(making.fd);
     json_decref(making.files);
     json_decref(making.elsewhere);
-    if (status != STATUS_OK) copy_remove(directory);
+    if (status != STATUS_OK) directory_remove(AT_FDCWD, directory);
     return status;
 }
 
@@ -165,7 +166,7 @@ static void keep_newest(const char *parent)
     for (int i = count - 1; i >= 0; i--) {
         (void)snprintf(path, sizeof path, "%s/%s", parent, entries[i]->d_name);
         (void)snprintf(manifest, sizeof manifest, "%s/" MANIFEST_NAME, path);
-        if (access(manifest, F_OK) != 0 || ++whole > KEPT_BACKUPS) copy_remove(path);
+        if (access(manifest, F_OK) != 0 || ++whole > KEPT_BACKUPS) directory_remove(AT_FDCWD, path);
         free(entries[i]);
     }
     free(entries);

@@ -1,12 +1,12 @@
 #include "backup/copy.h"
 
+#include "base/directory.h"
 #include "files/file_writer.h"
 #include "inputs/hash.h"
 
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -14,7 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { CHUNK = 1 << 20, DESCRIPTORS = 16 };
+enum { CHUNK = 1 << 20 };
 
 /* For who started the program: it names the file. */
 static enum status file_failed(const char *action, const char *directory, const char *path, struct error *error)
@@ -27,20 +27,6 @@ static enum status join(char out[PATH_MAX], const char *directory, const char *p
 {
     if (snprintf(out, PATH_MAX, "%s/%s", directory, path) < PATH_MAX) return STATUS_OK;
     return error_set(error, STATUS_INVALID, "a path is too long: %.200s/%.100s", directory, path);
-}
-
-/* The directories of `path` below `to`. */
-static enum status make_parents(const char *to, const char *path, struct error *error)
-{
-    char part[PATH_MAX];
-    enum status status = join(part, to, path, error);
-    for (char *slash = part + strlen(to) + 1; status == STATUS_OK && (slash = strchr(slash, '/')) != NULL; slash++) {
-        *slash = '\0';
-        if (mkdir(part, 0700) != 0 && errno != EEXIST)
-            status = file_failed("cannot make the directory of", to, path, error);
-        *slash = '/';
-    }
-    return status;
 }
 
 /* `writer` may be NULL. */
@@ -112,7 +98,8 @@ enum status copy_file(const char *from, const char *to, const char *path, const 
     int fd;
     enum status status = open_file(from, path, &fd, &file, error);
     if (status == STATUS_OK) status = join(target, to, path, error);
-    if (status == STATUS_OK) status = make_parents(to, path, error);
+    if (status == STATUS_OK && directory_make_above(target, 0700) != 0)
+        status = file_failed("cannot make the directory of", to, path, error);
     if (status == STATUS_OK) status = file_writer_open(target, 0, &writer, error);
     if (status == STATUS_OK) status = hash_new(&hash, error);
     if (status == STATUS_OK) status = copy_bytes(fd, hash, writer, &bytes, error);
@@ -172,17 +159,4 @@ enum status copy_is_empty(const char *path, bool *empty, struct error *error)
     (void)closedir(directory);
     *empty = count == 2; /* "." and ".." */
     return STATUS_OK;
-}
-
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
-{
-    (void)status;
-    (void)where;
-    (void)(type == FTW_DP ? rmdir(path) : unlink(path));
-    return 0;
-}
-
-void copy_remove(const char *directory)
-{
-    (void)nftw(directory, remove_entry, DESCRIPTORS, FTW_DEPTH | FTW_PHYS);
 }

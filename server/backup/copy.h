@@ -27,7 +27,4 @@ MUST_CHECK enum status copy_note(json_t *files, const char *path, int64_t bytes,
 /* Whether there is nothing in the directory; also when it is not there. STATUS_IO when that cannot be told. */
 MUST_CHECK enum status copy_is_empty(const char *directory, bool *empty, struct error *error);
 
-/* Deletes what is below `directory`, and it as well. */
-void copy_remove(const char *directory);
-
 #endif

@@ -2,6 +2,7 @@
 
 #include "backend/backend.h"
 #include "backup/restore.h"
+#include "base/directory.h"
 #include "hub/hub.h"
 #include "postgres/embedded.h"
 
@@ -19,19 +20,6 @@ enum { MIGRATION_MILLISECONDS = 60000 };
 static enum status path_failed(const char *action, const char *path, struct error *error)
 {
     return error_set(error, STATUS_IO, "%s %.300s: %s", action, path, strerror(errno));
-}
-
-/* As mkdir -p, with mode 0700 for what is made. */
-static enum status make_directories(const char *path, struct error *error)
-{
-    char part[PLACE_PATH];
-    for (const char *slash = strchr(path + 1, '/');; slash = strchr(slash + 1, '/')) {
-        const size_t length = slash != NULL ? (size_t)(slash - path) : strlen(path);
-        memcpy(part, path, length);
-        part[length] = '\0';
-        if (mkdir(part, 0700) != 0 && errno != EEXIST) return path_failed("making the data directory", path, error);
-        if (slash == NULL) return STATUS_OK;
-    }
 }
 
 /* As it was asked for. */
@@ -64,10 +52,11 @@ enum status place_has_database(const struct options *options, bool *out, struct 
 
 enum status place_data_directory(const struct options *options, char *out, struct error *error)
 {
-    char path[PLACE_PATH];
-    enum status status = data_path(options, path, error);
-    if (status == STATUS_OK) status = make_directories(path, error);
+    char path[PLACE_PATH], inside[PLACE_PATH + 1];
+    const enum status status = data_path(options, path, error);
     if (status != STATUS_OK) return status;
+    (void)snprintf(inside, sizeof inside, "%s/", path);
+    if (directory_make_above(inside, 0700) != 0) return path_failed("making the data directory", path, error);
     if (realpath(path, out) == NULL) return path_failed("opening the data directory", path, error);
     return restore_check_finished(out, error);
 }

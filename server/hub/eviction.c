@@ -1,9 +1,10 @@
 #include "hub/eviction.h"
 
+#include "base/directory.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -66,13 +67,6 @@ static enum status has_room(const struct hub_cache *cache, int64_t bytes, bool *
 }
 
 /* ---- removing ---- */
-
-static void remove_tree(const struct hub_cache *cache, const char *name)
-{
-    char parent[PATH_MAX];
-    if (snprintf(parent, sizeof parent, "%s/snapshots", cache->directory) < (int)sizeof parent)
-        hub_cache_remove_tree(parent, name);
-}
 
 /* Removes a blob that no snapshot links to. */
 static bool remove_orphan(void *owner, int directory, const char *name)
@@ -140,7 +134,7 @@ static bool note_candidate(void *owner, int directory, const char *name)
     const char *key = name + (name[0] == '.');
     (void)directory;
     if (strcmp(name + strcspn(name + 1, ".") + 1, ".gone") == 0)
-        remove_tree(list->cache, name); /* of an evictor that died */
+        directory_remove(list->cache->snapshots, name); /* of an evictor that died */
     if (!names_is_hex(key, HUB_CACHE_KEY - 1)) return true;
     if (list->count == list->room) {
         const size_t room = 2 * list->room + 64;
@@ -175,8 +169,9 @@ static void evict(const struct hub_cache *cache, const struct candidate *item, c
     if (fd < 0) return;
     if (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK) {
         (void)snprintf(gone, sizeof gone, ".%s.gone", key);
-        remove_tree(cache, gone);
-        if (renameat(cache->snapshots, item->name, cache->snapshots, gone) == 0) remove_tree(cache, gone);
+        directory_remove(cache->snapshots, gone);
+        if (renameat(cache->snapshots, item->name, cache->snapshots, gone) == 0)
+            directory_remove(cache->snapshots, gone);
         (void)unlinkat(cache->locks, key, 0);
         if (each(cache->blobs, remove_orphan, NULL, &ignored) == STATUS_OK && item->name[0] != '.')
             monitor_log(monitor, "a snapshot of the hub was evicted to make room");

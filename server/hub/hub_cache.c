@@ -1,5 +1,6 @@
 #include "hub/hub_cache.h"
 
+#include "base/directory.h"
 #include "hub/backoff.h"
 
 #include <errno.h>
@@ -197,10 +198,8 @@ static void staging_name(const struct hub_cache_hold *hold, char out[HUB_CACHE_K
 enum status hub_cache_begin(const struct hub_cache_hold *hold, struct error *error)
 {
     char name[HUB_CACHE_KEY + 1];
-    char parent[PATH_MAX];
     staging_name(hold, name);
-    (void)snprintf(parent, sizeof parent, "%.*s", (int)(strrchr(hold->path, '/') - hold->path), hold->path);
-    hub_cache_remove_tree(parent, name);
+    directory_remove(hold->snapshots, name);
     return mkdirat(hold->snapshots, name, 0700) == 0 ? STATUS_OK : error_set_errno(error, "making a snapshot");
 }
 
@@ -290,19 +289,4 @@ int64_t hub_cache_bytes(const struct hub_cache_hold *hold)
         if (entry->fts_info == FTS_F) sum += (int64_t)entry->fts_statp->st_size;
     if (tree != NULL) (void)fts_close(tree);
     return sum;
-}
-
-void hub_cache_remove_tree(const char *parent, const char *name)
-{
-    char path[PATH_MAX];
-    char *paths[] = {path, NULL};
-    if (snprintf(path, sizeof path, "%s/%s", parent, name) >= (int)sizeof path) return;
-    FTS *tree = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
-    for (const FTSENT *entry; tree != NULL && (entry = fts_read(tree)) != NULL;) {
-        if (entry->fts_info == FTS_DP)
-            (void)rmdir(entry->fts_accpath);
-        else if (entry->fts_info != FTS_D)
-            (void)unlink(entry->fts_accpath);
-    }
-    if (tree != NULL) (void)fts_close(tree);
 }

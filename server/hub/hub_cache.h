@@ -67,7 +67,4 @@ MUST_CHECK enum status hub_cache_publish(const struct hub_cache_hold *hold, stru
 /* Bytes of the files of a held snapshot. */
 int64_t hub_cache_bytes(const struct hub_cache_hold *hold);
 
-/* Removes directory `name` of `parent` with all that is in it. */
-void hub_cache_remove_tree(const char *parent, const char *name);
-
 #endif

@@ -1,12 +1,12 @@
 #include "pool/cleanup.h"
 
+#include "base/directory.h"
 #include "kinds/artifacts.h"
 #include "store/leftovers.h"
 #include "store/store.h"
 
 #include <dirent.h>
 #include <fcntl.h>
-#include <ftw.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -16,7 +16,7 @@
 
 /* A work directory whose run is not in the database may belong to a server with another database: it is kept this
  * long. */
-enum { UNKNOWN_SECONDS = 24 * 3600, DESCRIPTORS = 16 };
+enum { UNKNOWN_SECONDS = 24 * 3600 };
 
 /* What one run may have left below the data directory. */
 struct leftover {
@@ -24,32 +24,18 @@ struct leftover {
     bool removed;
 };
 
-static int remove_entry(const char *path, const struct stat *status, int type, struct FTW *where)
-{
-    (void)status;
-    (void)where;
-    (void)(type == FTW_DP ? rmdir(path) : unlink(path));
-    return 0;
-}
-
-static void remove_tree(const char *path)
-{
-    (void)nftw(path, remove_entry, DESCRIPTORS, FTW_DEPTH | FTW_PHYS);
-}
-
 /* $DATA/checkpoints/RUN/.NAME.tmp: what checkpoint_write had not finished. The directory is removed, too, if it is then
  * empty. */
 static void remove_unfinished_checkpoints(const struct leftover *leftover)
 {
-    char parent[PATH_MAX], path[2 * PATH_MAX];
+    char parent[PATH_MAX];
     (void)snprintf(parent, sizeof parent, "%s/checkpoints/%s", leftover->data_directory, leftover->run);
     DIR *directory = opendir(parent);
     if (directory == NULL) return;
     for (const struct dirent *entry; (entry = readdir(directory)) != NULL;) {
         const size_t length = strlen(entry->d_name);
         if (entry->d_name[0] != '.' || length < 5 || strcmp(entry->d_name + length - 4, ".tmp") != 0) continue;
-        (void)snprintf(path, sizeof path, "%s/%s", parent, entry->d_name);
-        remove_tree(path);
+        directory_remove(dirfd(directory), entry->d_name);
     }
     (void)closedir(directory);
     (void)rmdir(parent);
@@ -72,7 +58,7 @@ static enum status cleanup_locked(struct connection *connection, void *context, 
     if (status != STATUS_OK) return status;
     if (!ended && (known || !is_old(work))) return STATUS_OK;
     if (known) remove_unfinished_checkpoints(leftover);
-    remove_tree(work);
+    directory_remove(AT_FDCWD, work);
     leftover->removed = true;
     return STATUS_OK;
 }

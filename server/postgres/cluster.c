@@ -1,9 +1,9 @@
 #include "postgres/cluster.h"
 
+#include "base/directory.h"
 #include "postgres/child.h"
 #include "postgres/tools.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/magic.h>
@@ -250,31 +250,12 @@ static enum status initialise(struct cluster *cluster, int directory, struct err
     return status;
 }
 
-/* Removes what an interrupted attempt left. It is called only for names that this file gives to unfinished clusters. */
-static void remove_tree(int at, const char *name)
-{
-    const int fd = openat(at, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
-    for (const struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
-        if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-        if (entry->d_type == DT_DIR)
-            remove_tree(dirfd(directory), entry->d_name);
-        else
-            (void)unlinkat(dirfd(directory), entry->d_name, 0);
-    }
-    if (directory != NULL)
-        (void)closedir(directory);
-    else if (fd >= 0)
-        (void)close(fd);
-    (void)unlinkat(at, name, AT_REMOVEDIR);
-}
-
 static enum status make_cluster(struct cluster *cluster, struct error *error)
 {
     static const char unfinished[] = "data.unfinished";
     enum status status;
     int directory = -1;
-    remove_tree(cluster->home, unfinished);
+    directory_remove(cluster->home, unfinished);
     if ((status = make_directory(cluster->home, unfinished, cluster, &directory, error)) != STATUS_OK) return status;
     struct stat log;
     cluster->log_start = fstat(cluster->log, &log) == 0 ? log.st_size : 0;
@@ -288,7 +269,7 @@ static enum status make_cluster(struct cluster *cluster, struct error *error)
          fsync(cluster->home) != 0))
         status = error_set_errno(error, "cannot put the new database in place");
     if (directory >= 0) (void)close(directory);
-    if (status != STATUS_OK) remove_tree(cluster->home, unfinished);
+    if (status != STATUS_OK) directory_remove(cluster->home, unfinished);
     return status;
 }
 

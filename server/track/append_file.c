@@ -1,5 +1,7 @@
 #include "track/append_file.h"
 
+#include "base/directory.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -7,19 +9,6 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
-
-enum status append_file_directories(const char *path, struct error *error)
-{
-    char above[PATH_MAX];
-    if (snprintf(above, sizeof above, "%s", path) >= (int)sizeof above)
-        return error_set(error, STATUS_INVALID, "a path is too long");
-    for (char *slash = strchr(above + 1, '/'); slash != NULL; slash = strchr(slash + 1, '/')) {
-        *slash = '\0';
-        if (mkdir(above, 0777) != 0 && errno != EEXIST) return error_set_errno(error, "making the directory");
-        *slash = '/';
-    }
-    return STATUS_OK;
-}
 
 enum status append_file_sync_directory(const char *path, struct error *error)
 {
@@ -53,8 +42,8 @@ enum status append_file_write(const char *path, int64_t *length, const void *byt
 {
     struct stat found;
     const bool begins = *length == 0;
-    enum status status = begins ? append_file_directories(path, error) : STATUS_OK;
-    if (status != STATUS_OK) return status;
+    enum status status = STATUS_OK;
+    if (begins && directory_make_above(path, 0777) != 0) return error_set_errno(error, "making the directory");
     const int file = open(path, O_WRONLY | O_CLOEXEC | (begins ? O_CREAT : 0), 0666);
     if (file < 0) return error_set_errno(error, "opening the file");
     if (fstat(file, &found) != 0)

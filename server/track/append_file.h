@@ -15,9 +15,6 @@ MUST_CHECK enum status append_file_write(const char *path, int64_t *length, cons
 /* Cuts the file to `length`; *found: it is there and was not shorter. */
 MUST_CHECK enum status append_file_cut(const char *path, int64_t length, bool *found, struct error *error);
 
-/* Makes the directories above a file. */
-MUST_CHECK enum status append_file_directories(const char *path, struct error *error);
-
 /* Syncs the directory that the file is in: a file made or removed there stays so. */
 MUST_CHECK enum status append_file_sync_directory(const char *path, struct error *error);
 

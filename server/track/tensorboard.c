@@ -1,6 +1,7 @@
 /* TensorBoard: LOGDIR/TRAJECTORY/SERIES/events.out.tfevents.NUMBER.deltaq, a file a series, its points by step, since
  * readers draw and drop points by the order in which they stand. What comes late makes a new file, with the next number
  * and all points; it begins with a record that says so, and readers forget what the old one said. */
+#include "base/directory.h"
 #include "files/file_writer.h"
 #include "track/append_file.h"
 #include "track/event_record.h"
@@ -73,8 +74,8 @@ static enum status write_anew(const struct tensorboard *tensorboard, struct ledg
     char path[PATH_SIZE], old[PATH_SIZE];
     file_path(tensorboard, stream, number + 1, path);
     file_path(tensorboard, stream, number, old);
-    enum status status = append_file_directories(path, error);
-    if (status == STATUS_OK) status = file_writer_put(path, records->bytes, records->length, error);
+    if (directory_make_above(path, 0777) != 0) return error_set_errno(error, "making the directory");
+    enum status status = file_writer_put(path, records->bytes, records->length, error);
     if (status == STATUS_OK && number > 0) status = remove_file(old, error);
     if (status != STATUS_OK) return status;
     (void)snprintf(stream->place, sizeof stream->place, "%ld", number + 1);

@@ -1,10 +1,11 @@
 #include "jobs/advice/advice_files.h"
 
+#include "base/directory.h"
+
 #include <errno.h>
-#include <fts.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 enum status advice_files_path(const char *directory, const char *name, char out[PATH_MAX], struct error *error)
 {
@@ -23,15 +24,6 @@ enum status advice_files_make(const char *directory, const char *name, char out[
 void advice_files_remove(const char *directory, const char *name)
 {
     char path[PATH_MAX];
-    char *paths[] = {path, NULL};
     struct error ignored;
-    if (advice_files_path(directory, name, path, &ignored) != STATUS_OK) return;
-    FTS *tree = fts_open(paths, FTS_PHYSICAL | FTS_NOCHDIR, NULL);
-    for (const FTSENT *entry; tree != NULL && (entry = fts_read(tree)) != NULL;) {
-        if (entry->fts_info == FTS_DP)
-            (void)rmdir(entry->fts_accpath);
-        else if (entry->fts_info != FTS_D)
-            (void)unlink(entry->fts_accpath);
-    }
-    if (tree != NULL) (void)fts_close(tree);
+    if (advice_files_path(directory, name, path, &ignored) == STATUS_OK) directory_remove(AT_FDCWD, path);
 }

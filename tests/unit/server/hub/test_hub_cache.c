@@ -1,5 +1,6 @@
 #include "unit.h"
 
+#include "base/directory.h"
 #include "hub/eviction.h"
 #include "hub/hub_cache.h"
 #include "hub/ranges.h"
@@ -39,7 +40,7 @@ static int tear_down(void **state)
 {
     struct place *place = *state;
     hub_cache_close(place->cache);
-    hub_cache_remove_tree("/tmp", place->directory + 5);
+    directory_remove(AT_FDCWD, place->directory);
     free(place);
     return 0;
 }
