@@ -8,7 +8,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { TRIES = 6, LONGEST_REST = 60, LEDGER_PATH = PATH_MAX + 16 };
+enum { TRIES = 6, LEDGER_PATH = PATH_MAX + 16 };
 
 static const struct option_row track_options[] = {
     {"--trajectory", "NAME", NULL, NULL, true, "Only this one; all without it"},
@@ -56,8 +56,7 @@ static void work(struct verb *verb, struct track *track, bool follow, int64_t ev
         if (status == STATUS_OK && !follow) break;
         away = status == STATUS_OK ? 0 : away + 1;
         if (away > 0) (void)fprintf(stderr, "deltaq track: %s; trying again\n", error.detail);
-        const unsigned rest = away == 0 ? (unsigned)every : 1U << (away < 7 ? away - 1 : 6);
-        (void)sleep(rest < LONGEST_REST ? rest : LONGEST_REST);
+        (void)sleep(track_rest(away, (unsigned)every));
     }
     if (counts.left_out > 0)
         (void)fprintf(stderr, "deltaq track: %lld rows of checkpoints without a step were left out\n",

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 500 }; /* changes a request */
+enum { PAGE = 500 /* changes a request */, LONGEST_BACKOFF = 60 };
 
 struct track {
     const struct track_options *options;
@@ -173,4 +173,12 @@ enum status track_round(struct track *track, struct track_counts *counts, struct
     if (status == STATUS_OK) status = take_changes(track, counts, error);
     if (status == STATUS_OK) status = send_pending(track, counts, error);
     return status;
+}
+
+unsigned track_rest(int away, unsigned every)
+{
+    unsigned seconds = 1;
+    if (away == 0) return every;
+    for (int i = 1; i < away && seconds < LONGEST_BACKOFF; i++) seconds *= 2;
+    return seconds < LONGEST_BACKOFF ? seconds : LONGEST_BACKOFF;
 }

@@ -28,4 +28,7 @@ struct track_counts {
  * calling it again goes on where it was. */
 MUST_CHECK enum status track_round(struct track *track, struct track_counts *counts, struct error *error);
 
+/* Seconds until the next round: `every`, or after so many failed ones, `away`, a backoff from a second to a minute. */
+unsigned track_rest(int away, unsigned every);
+
 #endif
