@@ -24,15 +24,16 @@ static const char schema[] =
 
 static enum status prepare_about(struct ledger *ledger, const char *about, struct error *error)
 {
-    char found[1024] = "";
-    bool row = false;
+    char found[256] = "";
+    bool row = false, same = false;
     struct ledger_query query;
-    enum status status = ledger_query_begin(ledger, &query, "select what from about", error);
+    enum status status = ledger_query_begin(ledger, &query, "select what, what = ? from about", error);
+    if (status == STATUS_OK) status = ledger_query_bind_text(&query, 1, about, error);
     if (status == STATUS_OK) status = ledger_query_row(&query, &row, error);
     if (row) ledger_query_text(&query, 0, found, sizeof found);
+    if (row) same = ledger_query_integer(&query, 1) != 0;
     ledger_query_end(&query);
-    if (status != STATUS_OK) return status;
-    if (row && strcmp(found, about) == 0) return STATUS_OK;
+    if (status != STATUS_OK || same) return status;
     if (row) return error_set(error, STATUS_CONFLICT, "the ledger is that of %.200s; give another one", found);
     status = ledger_query_begin(ledger, &query, "insert into about values (?, '0')", error);
     if (status == STATUS_OK) status = ledger_query_bind_text(&query, 1, about, error);
