@@ -20,7 +20,8 @@ enum { LEDGER_NAME = 256, LEDGER_CURSOR = 40, LEDGER_METRIC = 100, LEDGER_ID = 6
 struct ledger_stream {
     int64_t id;
     char trajectory_id[LEDGER_ID], trajectory[LEDGER_NAME], series[LEDGER_NAME];
-    char name[LEDGER_NAME]; /* the series' label when it was first seen; unique in its trajectory, never changes */
+    /* The series' label when it was first seen, or its beginning; unique in its trajectory, never changes. */
+    char name[LEDGER_NAME];
     /* Where the exporter keeps it: the exporter's own words, which it changes in write and reconcile. */
     char place[LEDGER_NAME];
     int64_t length;
@@ -37,9 +38,9 @@ struct ledger_batch {
     int64_t count, capacity;
 };
 
-/* Opens or makes the ledger of `about` ("mlflow http://…"). `shared`: all streams are kept in one place, whose length
- * is that of each. STATUS_CONFLICT: it is another destination's, or another process uses it; STATUS_CORRUPT: not a
- * ledger. The caller owns *out. */
+/* Opens or makes the ledger of `about` ("mlflow http://…"). `shared`: all streams are kept in one place, whose length is
+ * that of each. STATUS_CONFLICT: it is another destination's, or another process uses it; STATUS_CORRUPT: not a ledger.
+ * The caller owns *out. */
 MUST_CHECK enum status ledger_open(const char *path, const char *about, bool shared, struct ledger **out,
                                    struct error *error);
 void ledger_close(struct ledger *ledger);
@@ -52,9 +53,9 @@ MUST_CHECK enum status ledger_cursor(struct ledger *ledger, char out[LEDGER_CURS
 MUST_CHECK enum status ledger_take(struct ledger *ledger, const json_t *rows, const char *cursor, int64_t *left_out,
                                    struct error *error);
 
-/* A stream with points in that state; *found false: none. `after`: the id of the one before, 0 at first. */
-MUST_CHECK enum status ledger_next(struct ledger *ledger, enum ledger_state state, int64_t after,
-                                   struct ledger_stream *out, bool *found, struct error *error);
+/* A stream with points in that state; *found false: none. */
+MUST_CHECK enum status ledger_next(struct ledger *ledger, enum ledger_state state, struct ledger_stream *out,
+                                   bool *found, struct error *error);
 
 /* At most `most` points of the stream in that state; 0: all. */
 MUST_CHECK enum status ledger_points(struct ledger *ledger, const struct ledger_stream *stream, enum ledger_state state,

@@ -11,20 +11,19 @@ void ledger_batch_reset(struct ledger_batch *batch)
     *batch = (struct ledger_batch){0};
 }
 
-enum status ledger_next(struct ledger *ledger, enum ledger_state state, int64_t after, struct ledger_stream *out,
-                        bool *found, struct error *error)
+enum status ledger_next(struct ledger *ledger, enum ledger_state state, struct ledger_stream *out, bool *found,
+                        struct error *error)
 {
     static const char text[] =
-        "select id, case when ?3 then (select max(length) from stream) else length end, trajectory_id, trajectory,"
+        "select id, case when ?2 then (select max(length) from stream) else length end, trajectory_id, trajectory,"
         " series, name, place from stream where id ="
-        " (select min(stream) from point where state = ?1 and state < 2 and stream > ?2)";
+        " (select min(stream) from point where state = ?1 and state < 2)";
     struct ledger_query query;
     enum status status = ledger_query_begin(ledger, &query, text, error);
     *found = false;
     *out = (struct ledger_stream){0};
     if (status == STATUS_OK) status = ledger_query_bind_integer(&query, 1, state, error);
-    if (status == STATUS_OK) status = ledger_query_bind_integer(&query, 2, after, error);
-    if (status == STATUS_OK) status = ledger_query_bind_integer(&query, 3, ledger->shared, error);
+    if (status == STATUS_OK) status = ledger_query_bind_integer(&query, 2, ledger->shared, error);
     if (status == STATUS_OK) status = ledger_query_row(&query, found, error);
     if (*found) {
         out->id = ledger_query_integer(&query, 0);

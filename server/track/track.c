@@ -86,7 +86,7 @@ static enum status reconcile_all(struct track *track, struct error *error)
     bool found = true;
     enum status status = STATUS_OK;
     while (status == STATUS_OK && found) {
-        status = ledger_next(track->ledger, LEDGER_DOUBTFUL, 0, &stream, &found, error);
+        status = ledger_next(track->ledger, LEDGER_DOUBTFUL, &stream, &found, error);
         if (status == STATUS_OK && found) status = reconcile_stream(track, &stream, error);
     }
     track->reconciled = status == STATUS_OK;
@@ -133,7 +133,7 @@ static enum status send_pending(struct track *track, struct track_counts *counts
     bool found = true;
     enum status status = STATUS_OK;
     while (status == STATUS_OK && found) {
-        status = ledger_next(track->ledger, LEDGER_PENDING, 0, &stream, &found, error);
+        status = ledger_next(track->ledger, LEDGER_PENDING, &stream, &found, error);
         if (status == STATUS_OK && found) status = send_batch(track, &stream, counts, error);
     }
     return status;
