@@ -95,11 +95,12 @@ static const char *text_of(const json_t *row, const char *name)
 }
 
 /* The id of the row's stream, made when it is new. A label that another series of the trajectory has already gets the
- * beginning of the series' id. */
+ * series' id behind it, and so does the beginning of one that is too long for struct ledger_stream or a file's name. */
 static enum status find_stream(struct ledger *ledger, const json_t *row, int64_t *id, struct error *error)
 {
     static const char insert[] =
-        "insert into stream (trajectory_id, trajectory, series, name) values (?1, ?2, ?3, case when exists"
+        "insert into stream (trajectory_id, trajectory, series, name) values (?1, ?2, ?3, case"
+        " when length(cast(?4 as blob)) > 200 then substr(?4, 1, 50) || ' ' || ?3 when exists"
         " (select 1 from stream where trajectory_id = ?1 and name = ?4) then ?4 || ' ' || ?3 else ?4 end)"
         " on conflict (trajectory_id, series) do update set trajectory = excluded.trajectory returning id";
     static const char *const names[] = {"trajectory_id", "trajectory", "series", "label"};

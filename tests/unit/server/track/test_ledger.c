@@ -45,11 +45,56 @@ static void test_a_ledger_is_that_of_its_destination_however_long_its_name(void 
     assert_null(ledger);
 }
 
+/* The stream that has something to send, all of which is sent then. */
+static struct ledger_stream next_stream(struct ledger *ledger)
+{
+    struct ledger_stream stream;
+    struct ledger_batch batch;
+    struct error error;
+    bool found;
+    assert_int_equal(ledger_next(ledger, LEDGER_PENDING, &stream, &found, &error), STATUS_OK);
+    assert_true(found);
+    assert_int_equal(ledger_points(ledger, &stream, LEDGER_PENDING, 0, &batch, &error), STATUS_OK);
+    assert_int_equal(ledger_mark(ledger, &batch, NULL, LEDGER_SENT, &stream, &error), STATUS_OK);
+    ledger_batch_reset(&batch);
+    return stream;
+}
+
+static void take(struct ledger *ledger, const char *series, const char *label)
+{
+    struct error error;
+    int64_t left_out = 0;
+    json_t *rows = json_pack("[{ss ss ss ss ss ss si ss sf}]", "trajectory_id", "t", "trajectory", "run", "series",
+                             series, "label", label, "checkpoint", "c", "checkpoint_name", "one", "step", 1,
+                             "measured_at", "2026-11-22T15:04:26Z", "loss", 2.5);
+    assert_non_null(rows);
+    assert_int_equal(ledger_take(ledger, rows, "1", &left_out, &error), STATUS_OK);
+    json_decref(rows);
+}
+
+static void test_long_labels_keep_their_beginning_and_stay_apart(void **state)
+{
+    struct ledger *ledger;
+    struct error error;
+    char label[601] = "";
+    (void)state;
+    for (size_t i = 0; i < 300; i++) (void)strncat(label, "Δ", sizeof label - strlen(label) - 1);
+    assert_int_equal(ledger_open(path, "test", false, &ledger, &error), STATUS_OK);
+    take(ledger, "0123456789ab", label);
+    take(ledger, "ba9876543210", label);
+    const struct ledger_stream one = next_stream(ledger), other = next_stream(ledger);
+    ledger_close(ledger);
+    assert_int_equal(strncmp(one.name, label, 100), 0);
+    assert_string_equal(one.name + 100, " 0123456789ab");
+    assert_string_equal(other.name + 100, " ba9876543210");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test_setup_teardown(test_a_ledger_is_that_of_its_destination_however_long_its_name, set_up,
                                         tear_down),
+        cmocka_unit_test_setup_teardown(test_long_labels_keep_their_beginning_and_stay_apart, set_up, tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
