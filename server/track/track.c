@@ -25,7 +25,7 @@ static void first_page(const struct track *track, const char *cursor, struct buf
 }
 
 /* Takes one page; *path becomes that of the next one, or empty. */
-static enum status take_page(struct track *track, struct buffer *path, struct track_counts *counts, struct error *error)
+static enum status take_page(struct track *track, struct buffer *path, int64_t *left_out, struct error *error)
 {
     struct client_reply reply = {0};
     enum status status = buffer_status(path, "an address", error);
@@ -37,8 +37,7 @@ static enum status take_page(struct track *track, struct buffer *path, struct tr
     const char *cursor = json_string_value(json_object_get(reply.document, "cursor"));
     if (status == STATUS_OK && (!json_is_array(rows) || (next == NULL && cursor == NULL)))
         status = error_set(error, STATUS_UNSUPPORTED, "the server does not tell changes of measurements; is it older?");
-    if (status == STATUS_OK)
-        status = ledger_take(track->ledger, rows, next == NULL ? cursor : NULL, &counts->left_out, error);
+    if (status == STATUS_OK) status = ledger_take(track->ledger, rows, next == NULL ? cursor : NULL, left_out, error);
     buffer_reset(path);
     if (status == STATUS_OK && next != NULL) buffer_puts(path, next);
     client_reply_reset(&reply);
@@ -49,12 +48,14 @@ static enum status take_changes(struct track *track, struct track_counts *counts
 {
     char cursor[LEDGER_CURSOR];
     struct buffer path = {0};
+    int64_t left_out = 0; /* pages that are taken anew, after one that failed, are counted once */
     enum status status = ledger_cursor(track->ledger, cursor, error);
     if (status == STATUS_OK) first_page(track, cursor, &path);
     do
-        if (status == STATUS_OK) status = take_page(track, &path, counts, error);
+        if (status == STATUS_OK) status = take_page(track, &path, &left_out, error);
     while (status == STATUS_OK && path.length > 0);
     buffer_reset(&path);
+    if (status == STATUS_OK) counts->left_out += left_out;
     return status;
 }
 
@@ -93,37 +94,36 @@ static enum status reconcile_all(struct track *track, struct error *error)
     return status;
 }
 
-/* The next points of the stream, or all of it, where the file must be written anew. */
+/* The next points of the stream are `pending`. Where its file must be written anew (*anew) they are all that it has,
+ * and `all` are those that stand in the file already as well: the new one has both. */
 static enum status read_batch(struct track *track, const struct ledger_stream *stream, bool *anew,
-                              struct ledger_batch *batch, struct error *error)
+                              struct ledger_batch *pending, struct ledger_batch *all, struct error *error)
 {
     const struct exporter *exporter = track->options->exporter;
     enum status status = STATUS_OK;
     *anew = stream->length < 0;
-    *batch = (struct ledger_batch){0};
     if (exporter->ordered && !*anew) status = ledger_late(track->ledger, stream, anew, error);
-    if (status != STATUS_OK) return status;
-    if (*anew) return ledger_all(track->ledger, stream, batch, error);
-    return ledger_points(track->ledger, stream, LEDGER_PENDING, exporter->most, batch, error);
+    if (status == STATUS_OK)
+        status = ledger_points(track->ledger, stream, LEDGER_PENDING, *anew ? 0 : exporter->most, pending, error);
+    return status == STATUS_OK && *anew ? ledger_all(track->ledger, stream, all, error) : status;
 }
 
+/* Of a file that is written anew only the pending points are in doubt: the old one is there until the new one is. */
 static enum status send_batch(struct track *track, struct ledger_stream *stream, struct track_counts *counts,
                               struct error *error)
 {
     bool anew;
-    struct ledger_batch batch, pending = {0};
-    enum status status = read_batch(track, stream, &anew, &batch, error);
-    /* Of a file that is written anew only the new points are in doubt: the old one is there until the new one is. */
-    if (status == STATUS_OK)
-        status = ledger_points(track->ledger, stream, LEDGER_PENDING, anew ? 0 : batch.count, &pending, error);
+    struct ledger_batch pending = {0}, all = {0};
+    enum status status = read_batch(track, stream, &anew, &pending, &all, error);
     if (status == STATUS_OK) status = ledger_mark(track->ledger, &pending, NULL, LEDGER_DOUBTFUL, stream, error);
     if (status == STATUS_OK) track->reconciled = false;
-    if (status == STATUS_OK) status = track->options->exporter->write(track->state, stream, &batch, anew, error);
+    if (status == STATUS_OK)
+        status = track->options->exporter->write(track->state, stream, anew ? &all : &pending, anew, error);
     if (status == STATUS_OK) status = ledger_mark(track->ledger, &pending, NULL, LEDGER_SENT, stream, error);
     if (status == STATUS_OK) track->reconciled = true;
     if (status == STATUS_OK) counts->sent += pending.count;
     ledger_batch_reset(&pending);
-    ledger_batch_reset(&batch);
+    ledger_batch_reset(&all);
     return status;
 }
 
