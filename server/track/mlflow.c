@@ -113,7 +113,11 @@ static enum status make_experiment(struct mlflow *mlflow, const char *name, stru
                        answer_text(&reply, "experiment_id", NULL, NULL));
     const bool raced = status != STATUS_OK && has_code(&reply, "RESOURCE_ALREADY_EXISTS");
     client_reply_reset(&reply);
-    return raced ? get_experiment(mlflow, name, &found, error) : status;
+    if (!raced) return status;
+    status = get_experiment(mlflow, name, &found, error);
+    if (status != STATUS_OK || found) return status;
+    return error_set(error, STATUS_UNAVAILABLE, "MLflow: the experiment \"%.200s\" was made and removed meanwhile",
+                     name);
 }
 
 static enum status find_experiment(struct mlflow *mlflow, const char *name, struct error *error)
