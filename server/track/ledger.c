@@ -94,15 +94,18 @@ static const char *text_of(const json_t *row, const char *name)
     return text != NULL ? text : "";
 }
 
-/* The id of the row's stream, made when it is new. A label that another series of the trajectory has already gets the
- * series' id behind it, and so does the beginning of one that is too long for struct ledger_stream or a file's name. */
+/* The id of the row's stream, made when it is new. Files and experiments are found by names, so a trajectory keeps the
+ * one that it had first, and a name that is taken gets an id behind it: that of the trajectory in short, or that of the
+ * series, which also follows the beginning of a label that is too long for a file's name. */
 static enum status find_stream(struct ledger *ledger, const json_t *row, int64_t *id, struct error *error)
 {
     static const char insert[] =
-        "insert into stream (trajectory_id, trajectory, series, name) values (?1, ?2, ?3, case"
-        " when length(cast(?4 as blob)) > 200 then substr(?4, 1, 50) || ' ' || ?3 when exists"
+        "insert into stream (trajectory_id, trajectory, series, name) values (?1,"
+        " coalesce((select trajectory from stream where trajectory_id = ?1), case when exists"
+        " (select 1 from stream where trajectory = ?2) then ?2 || ' ' || substr(?1, 1, 8) else ?2 end),"
+        " ?3, case when length(cast(?4 as blob)) > 200 then substr(?4, 1, 50) || ' ' || ?3 when exists"
         " (select 1 from stream where trajectory_id = ?1 and name = ?4) then ?4 || ' ' || ?3 else ?4 end)"
-        " on conflict (trajectory_id, series) do update set trajectory = excluded.trajectory returning id";
+        " on conflict (trajectory_id, series) do update set trajectory = trajectory returning id";
     static const char *const names[] = {"trajectory_id", "trajectory", "series", "label"};
     bool found = false;
     struct ledger_query query;

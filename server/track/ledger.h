@@ -19,7 +19,8 @@ enum { LEDGER_NAME = 256, LEDGER_CURSOR = 40, LEDGER_METRIC = 100, LEDGER_ID = 6
 
 struct ledger_stream {
     int64_t id;
-    char trajectory_id[LEDGER_ID], trajectory[LEDGER_NAME], series[LEDGER_NAME];
+    char trajectory_id[LEDGER_ID], series[LEDGER_NAME];
+    char trajectory[LEDGER_NAME]; /* its name when it was first seen; unique, never changes */
     /* The series' label when it was first seen, or its beginning; unique in its trajectory, never changes. */
     char name[LEDGER_NAME];
     /* Where the exporter keeps it: the exporter's own words, which it changes in write and reconcile. */

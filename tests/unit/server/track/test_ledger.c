@@ -60,11 +60,11 @@ static struct ledger_stream next_stream(struct ledger *ledger)
     return stream;
 }
 
-static void take(struct ledger *ledger, const char *series, const char *label)
+static void take(struct ledger *ledger, const char *id, const char *trajectory, const char *series, const char *label)
 {
     struct error error;
     int64_t left_out = 0;
-    json_t *rows = json_pack("[{ss ss ss ss ss ss si ss sf}]", "trajectory_id", "t", "trajectory", "run", "series",
+    json_t *rows = json_pack("[{ss ss ss ss ss ss si ss sf}]", "trajectory_id", id, "trajectory", trajectory, "series",
                              series, "label", label, "checkpoint", "c", "checkpoint_name", "one", "step", 1,
                              "measured_at", "2026-11-22T15:04:26Z", "loss", 2.5);
     assert_non_null(rows);
@@ -80,13 +80,30 @@ static void test_long_labels_keep_their_beginning_and_stay_apart(void **state)
     (void)state;
     for (size_t i = 0; i < 300; i++) (void)strncat(label, "Δ", sizeof label - strlen(label) - 1);
     assert_int_equal(ledger_open(path, "test", false, &ledger, &error), STATUS_OK);
-    take(ledger, "0123456789ab", label);
-    take(ledger, "ba9876543210", label);
+    take(ledger, "t", "run", "0123456789ab", label);
+    take(ledger, "t", "run", "ba9876543210", label);
     const struct ledger_stream one = next_stream(ledger), other = next_stream(ledger);
     ledger_close(ledger);
     assert_int_equal(strncmp(one.name, label, 100), 0);
     assert_string_equal(one.name + 100, " 0123456789ab");
     assert_string_equal(other.name + 100, " ba9876543210");
+}
+
+static void test_a_trajectory_keeps_its_first_name_and_shares_it_with_no_other(void **state)
+{
+    struct ledger *ledger;
+    struct error error;
+    (void)state;
+    assert_int_equal(ledger_open(path, "test", false, &ledger, &error), STATUS_OK);
+    take(ledger, "aaaaaaaa-1", "run", "s", "fp");
+    assert_string_equal(next_stream(ledger).trajectory, "run");
+    take(ledger, "aaaaaaaa-1", "renamed", "q", "gptq");
+    assert_string_equal(next_stream(ledger).trajectory, "run");
+    take(ledger, "bbbbbbbb-2", "run", "s", "fp");
+    assert_string_equal(next_stream(ledger).trajectory, "run bbbbbbbb");
+    take(ledger, "bbbbbbbb-2", "run", "q", "gptq");
+    assert_string_equal(next_stream(ledger).trajectory, "run bbbbbbbb");
+    ledger_close(ledger);
 }
 
 int main(void)
@@ -95,6 +112,8 @@ int main(void)
         cmocka_unit_test_setup_teardown(test_a_ledger_is_that_of_its_destination_however_long_its_name, set_up,
                                         tear_down),
         cmocka_unit_test_setup_teardown(test_long_labels_keep_their_beginning_and_stay_apart, set_up, tear_down),
+        cmocka_unit_test_setup_teardown(test_a_trajectory_keeps_its_first_name_and_shares_it_with_no_other, set_up,
+                                        tear_down),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
