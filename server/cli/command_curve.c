@@ -82,8 +82,7 @@ static void ask(struct verb *verb)
     struct client_reply reply;
     const bool csv = options_given(options, "--csv");
     make_path(options, &path);
-    const struct client_request request = {
-        .method = "GET", .path = path.bytes, .accept = csv ? "text/csv" : "application/json"};
+    const struct client_request request = {.method = "GET", .path = path.bytes, .accept = csv ? "text/csv" : NULL};
     if (verb_call(verb, &request, &reply)) {
         if (csv)
             (void)fwrite(reply.body.bytes, 1, reply.body.length, stdout);

@@ -78,34 +78,13 @@ static void conclude(struct verb *verb, const json_t *run)
                   detail != NULL ? detail : "");
 }
 
-static void post(struct verb *verb, const json_t *body)
-{
-    const struct options *options = verb->options;
-    struct client_reply reply;
-    json_t *run = NULL;
-    char path[200];
-    const bool dry_run = json_is_true(json_object_get(body, "dry_run"));
-    if (verb_call(verb, &(struct client_request){.method = "POST", .path = "/v1/runs", .body = body}, &reply)) {
-        const char *id = json_string_value(json_object_get(reply.document, "id"));
-        (void)snprintf(path, sizeof path, "/v1/runs/%.100s", id != NULL ? id : "");
-        if (dry_run || (!options_given(options, "--wait") && options_given(options, "--json")))
-            verb_print(verb, reply.document);
-        else if (!options_given(options, "--wait"))
-            (void)puts(id != NULL ? id : "");
-        else if (verb_wait(verb, path, &run))
-            conclude(verb, run);
-    }
-    json_decref(run);
-    client_reply_reset(&reply);
-}
-
 static int run_run(const struct options *options)
 {
     struct verb verb = {.options = options, .name = "run"};
     if (options->word_count == 0) return verb_usage(&verb, "expected the kind of the run; see deltaq run --help");
     if (verb_open(options, "run", &verb)) {
         json_t *body = make_body(&verb);
-        if (body != NULL) post(&verb, body);
+        if (body != NULL) verb_post(&verb, "/v1/runs", body, conclude);
         json_decref(body);
     }
     return verb_close(&verb);

@@ -101,34 +101,13 @@ static void conclude(struct verb *verb, const json_t *sweep)
     json_object_foreach(counts, state, count)(void) printf("%-12s %lld\n", state, (long long)json_integer_value(count));
 }
 
-static void post(struct verb *verb, const json_t *body)
-{
-    const struct options *options = verb->options;
-    struct client_reply reply;
-    json_t *sweep = NULL;
-    char path[200];
-    if (verb_call(verb, &(struct client_request){.method = "POST", .path = "/v1/sweeps", .body = body}, &reply)) {
-        const char *id = json_string_value(json_object_get(reply.document, "id"));
-        (void)snprintf(path, sizeof path, "/v1/sweeps/%.100s", id != NULL ? id : "");
-        if (json_is_true(json_object_get(body, "dry_run")) ||
-            (!options_given(options, "--wait") && options_given(options, "--json")))
-            verb_print(verb, reply.document);
-        else if (!options_given(options, "--wait"))
-            (void)puts(id != NULL ? id : "");
-        else if (verb_wait(verb, path, &sweep))
-            conclude(verb, sweep);
-    }
-    json_decref(sweep);
-    client_reply_reset(&reply);
-}
-
 static int sweep_run(const struct options *options)
 {
     struct verb verb = {.options = options, .name = "sweep"};
     if (options->word_count == 0) return verb_usage(&verb, "expected the kind of its runs; see deltaq sweep --help");
     if (verb_open(options, "sweep", &verb)) {
         json_t *body = make_body(&verb);
-        if (body != NULL) post(&verb, body);
+        if (body != NULL) verb_post(&verb, "/v1/sweeps", body, conclude);
         json_decref(body);
     }
     return verb_close(&verb);

@@ -121,15 +121,22 @@ static void tell_problem(struct verb *verb, const struct client_reply *reply)
     if (reply->http == 401) (void)fputs("  the server wants a token: --token, DELTAQ_TOKEN or --client-file\n", stderr);
 }
 
-bool verb_told(struct verb *verb, enum status status, const struct client_reply *reply, const struct error *error)
+bool verb_told(struct verb *verb, const struct client_request *request, enum status status,
+               const struct client_reply *reply, const struct error *error)
 {
+    struct error no_json;
     if (status != STATUS_OK) {
         (void)verb_error(verb, error);
         if (status == STATUS_UNAVAILABLE) verb->exit_status = VERB_UNREACHABLE;
         return false;
     }
-    if (reply->http < 300) return true;
-    tell_problem(verb, reply);
+    if (reply->http < 300 && (request->accept != NULL || reply->document != NULL)) return true;
+    if (reply->http < 300) {
+        (void)error_set(&no_json, STATUS_UNSUPPORTED, "the answer is no JSON: is this address that of a server?");
+        (void)verb_error(verb, &no_json);
+    } else {
+        tell_problem(verb, reply);
+    }
     return false;
 }
 
@@ -137,7 +144,7 @@ bool verb_call(struct verb *verb, const struct client_request *request, struct c
 {
     struct error error;
     const enum status status = client_send(verb->client, request, reply, &error);
-    return verb_told(verb, status, reply, &error);
+    return verb_told(verb, request, status, reply, &error);
 }
 
 void verb_print(struct verb *verb, const json_t *document)

@@ -48,16 +48,23 @@ struct verb {
 bool verb_open(const struct options *options, const char *name, struct verb *verb);
 int verb_close(struct verb *verb); /* verb->exit_status */
 
-/* One request; anything but an answer below 300 is told on stderr with the server's detail, each pointer and its flag.
- * Then false, and verb->exit_status is set. The caller resets *reply in any case. */
+/* One request; anything but an answer below 300, with a document unless request->accept asks for something else, is
+ * told on stderr with the server's detail, each pointer and its flag. Then false, and verb->exit_status is set. The
+ * caller resets *reply in any case. */
 bool verb_call(struct verb *verb, const struct client_request *request, struct client_reply *reply);
 /* What became of a client_send, told likewise. */
-bool verb_told(struct verb *verb, enum status status, const struct client_reply *reply, const struct error *error);
+bool verb_told(struct verb *verb, const struct client_request *request, enum status status,
+               const struct client_reply *reply, const struct error *error);
 
-/* Waits until the run or sweep at `path` has ended; *out is its last document, the caller's. the server
- * holds its answer back for `?wait=`. False as above; with --timeout also VERB_PENDING. A server that is away for a
- * minute is waited for. */
+/* Waits until the run or sweep at `path` has ended, or the verdict there is not pending; the server holds its answer
+ * back for ?wait=. *out is the last document, the caller's, or NULL. False as above; with --timeout also VERB_PENDING.
+ * A server that is away for a minute is waited for. */
 bool verb_wait(struct verb *verb, const char *path, json_t **out);
+
+/* Posts a run or sweep below `route`: prints its id, or with --json and for a dry run the answer; with --wait, what
+ * `conclude` makes of it when it has ended. */
+void verb_post(struct verb *verb, const char *route, const json_t *body,
+               void (*conclude)(struct verb *verb, const json_t *document));
 
 /* Tells a fault of the command line; returns VERB_USAGE, which is then the verb's. */
 int verb_usage(struct verb *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));

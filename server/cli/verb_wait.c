@@ -56,6 +56,11 @@ static void describe_sweep(const json_t *counts, char *out, size_t size)
                    (long long)integer(counts, "failed"));
 }
 
+static const char *verdict_of(const json_t *document)
+{
+    return json_string_value(json_object_get(document, "verdict"));
+}
+
 /* One line that is written over itself. */
 static void show(const json_t *document, bool terminal)
 {
@@ -64,6 +69,8 @@ static void show(const json_t *document, bool terminal)
     if (!terminal) return;
     if (json_is_object(counts))
         describe_sweep(counts, line, sizeof line);
+    else if (verdict_of(document) != NULL)
+        (void)snprintf(line, sizeof line, "%s", verdict_of(document));
     else
         describe_run(document, line, sizeof line);
     (void)fprintf(stderr, "\r\033[K%s", line);
@@ -75,6 +82,7 @@ static bool is_final(const json_t *document)
 {
     const json_t *counts = json_object_get(document, "runs");
     const char *state = json_string_value(json_object_get(document, "state"));
+    if (verdict_of(document) != NULL) return strcmp(verdict_of(document), "pending") != 0;
     if (json_is_object(counts)) return integer(counts, "queued") + integer(counts, "running") == 0;
     return state != NULL && strcmp(state, "queued") != 0 && strcmp(state, "running") != 0;
 }
@@ -94,22 +102,22 @@ static bool is_away(enum status status, const struct client_reply *reply)
 /* One look, of a server that may be away until `until`; false: told. *out may stay NULL: look again. */
 static bool look(struct verb *verb, const char *path, double seconds, double *until, json_t **out)
 {
-    char query[512];
     struct error error;
     struct client_reply reply;
-    const struct client_request request = {.method = "GET", .path = query};
-    (void)snprintf(query, sizeof query, seconds > 0 ? "%s?wait=%d" : "%s", path, (int)seconds);
+    struct buffer query = {0};
+    buffer_puts(&query, path);
+    if (seconds > 0) buffer_printf(&query, "%cwait=%d", strchr(path, '?') != NULL ? '&' : '?', (int)seconds);
+    const struct client_request request = {.method = "GET", .path = query.bytes};
     const enum status status = client_send(verb->client, &request, &reply, &error);
     bool good = true;
     if (is_away(status, &reply) && now() < *until) {
         rest(reply.retry_seconds > 0 ? reply.retry_seconds : 1);
-    } else if (status != STATUS_OK || reply.http >= 300) {
-        good = verb_told(verb, status, &reply, &error);
-    } else {
+    } else if ((good = verb_told(verb, &request, status, &reply, &error))) {
         *out = json_incref(reply.document);
         *until = now() + AWAY_SECONDS;
     }
     client_reply_reset(&reply);
+    buffer_reset(&query);
     return good;
 }
 
@@ -144,4 +152,25 @@ bool verb_wait(struct verb *verb, const char *path, json_t **out)
     }
     if (terminal) (void)fputs("\r\033[K", stderr);
     return is_final(*out);
+}
+
+void verb_post(struct verb *verb, const char *route, const json_t *body,
+               void (*conclude)(struct verb *verb, const json_t *document))
+{
+    const bool wait = options_given(verb->options, "--wait"), json = options_given(verb->options, "--json");
+    struct client_reply reply;
+    json_t *ended = NULL;
+    char path[200];
+    if (verb_call(verb, &(struct client_request){.method = "POST", .path = route, .body = body}, &reply)) {
+        const char *id = json_string_value(json_object_get(reply.document, "id"));
+        (void)snprintf(path, sizeof path, "%s/%.100s", route, id != NULL ? id : "");
+        if (json_is_true(json_object_get(body, "dry_run")) || (json && !wait))
+            verb_print(verb, reply.document);
+        else if (!wait)
+            (void)puts(id != NULL ? id : "");
+        else if (verb_wait(verb, path, &ended))
+            conclude(verb, ended);
+    }
+    json_decref(ended);
+    client_reply_reset(&reply);
 }

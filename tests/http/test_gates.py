@@ -1,8 +1,12 @@
 """Gates: rules that checkpoints are held to, their verdicts, and the events that tell of them."""
 
+import json
+import os
+import subprocess
+
 import models
 import pytest
-from service import Service, quoted
+from service import BINARY, Service, quoted
 from streaming import Stream
 
 RTN4 = {"method.name": "rtn", "method.bits": 4}
@@ -164,6 +168,29 @@ def test_wait_holds_the_answer_while_it_is_pending(service, course, name):
     params = {"checkpoint": f"{name}/step0", "dataset": "gates-data", "sequence_length": None}
     assert service.post("/v1/runs", {"kind": "evaluate", "params": params}).status == 202
     assert verdict(service, name, "step0", "&wait=60")["verdict"] == "pass"
+
+
+def checked(service, gate, checkpoint, *more):
+    command = [BINARY, "gate", "check", gate, "--checkpoint", checkpoint, *more]
+    return subprocess.run(command, capture_output=True, text=True, timeout=120, env={**os.environ, "DELTAQ_URL": service.url, "HOME": "/nowhere"})
+
+
+def test_the_command_tells_each_rule_and_the_verdict_by_its_exit_status(service, course, name):
+    delta = course[2, 4]["result"]["delta"]
+    make(service, name, {"metric": "delta", "series": RTN4, "max": delta + 1})
+    make(service, f"{name} fails", {"metric": "delta", "series": RTN4, "max": delta - 1})
+    make(service, f"{name} waits", {"integrity": "clean"})
+    done = checked(service, name, "step2")
+    assert (done.returncode, done.stdout) == (0, f"pass\n  pass     delta, value {delta:.6g}, limit {delta + 1:.6g}\n")
+    done = checked(service, f"{name} fails", "gated/step2")
+    assert (done.returncode, done.stdout) == (1, f"fail\n  fail     delta, value {delta:.6g}, limit {delta - 1:.6g}\n")
+    done = checked(service, name, "step6")
+    assert done.returncode == 3 and done.stdout.endswith("  pending  delta: not measured\n") and done.stderr == ""
+    done = checked(service, f"{name} waits", "step6", "--wait", "--timeout", "1")
+    assert done.returncode == 3 and "pending  integrity: " in done.stdout and "not finished after 1 seconds" in done.stderr
+    done = checked(service, name, "step2", "--wait", "--json")
+    assert done.returncode == 0 and json.loads(done.stdout) == verdict(service, name, "step2")
+    assert checked(service, "nothing of that name", "step2", "--wait").returncode == 1
 
 
 @pytest.mark.parametrize("rules,pointers", [

@@ -232,17 +232,19 @@ def test_a_wait_that_is_over_is_pending(tmp_path):
         service.stop()
 
 
-def test_a_server_that_answers_something_else_is_told():
+@pytest.mark.parametrize("words", [["curve", "a"], ["gate", "check", "a", "--checkpoint", "b", "--wait"]])
+@pytest.mark.parametrize("state,expected", [("502 Bad Gateway", "lost (HTTP 502)"), ("200 OK", "no JSON")])
+def test_a_server_that_answers_something_else_is_told(words, state, expected):
     with socket.create_server(("127.0.0.1", 0)) as other:
         url = "http://127.0.0.1:%d" % other.getsockname()[1]
-        with subprocess.Popen([BINARY, "curve", "a", "--url", url], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+        with subprocess.Popen([BINARY, *words, "--url", url], stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                               text=True) as asking:
             connection, _ = other.accept()
             connection.recv(4096)
-            connection.sendall(b"HTTP/1.1 502 Bad Gateway\r\nContent-Length: 4\r\nContent-Type: text/plain\r\n\r\nlost")
+            connection.sendall(f"HTTP/1.1 {state}\r\nContent-Length: 4\r\nContent-Type: text/plain\r\n\r\nlost".encode())
             connection.close()
-            _, told = asking.communicate(timeout=LIMIT)
-    assert asking.returncode == FAILED and "lost (HTTP 502)" in told
+            printed, told = asking.communicate(timeout=LIMIT)
+    assert asking.returncode == FAILED and expected in told and printed == ""
 
 
 @pytest.mark.parametrize("words,offered", [
