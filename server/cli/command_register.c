@@ -168,6 +168,9 @@ static int register_run(const struct options *options)
     if (options->word_count == 0) return verb_usage(&verb, "expected a directory or file; see deltaq register --help");
     /* The server has another working directory. */
     const char *path = realpath(options->words[0], resolved) != NULL ? resolved : options->words[0];
+    json_t *text = json_string(path);
+    if (text == NULL) return verb_usage(&verb, "the path \"%.200s\" is not UTF-8, as JSON must be", path);
+    json_decref(text);
     if (verb_open(options, "register", &verb)) {
         const int thing = what_it_is(&verb, path);
         if (thing >= 0) post(&verb, thing, path);

@@ -42,10 +42,12 @@ static bool add_words(struct verb *verb, json_t *params)
     }
     enum status status = STATUS_OK;
     if (!list) status = fields_value(first, options->words[1], &value, &error);
-    for (int i = 1; list && i < options->word_count; i++)
-        (void)json_array_append_new(value, json_string(options->words[i]));
-    if (status != STATUS_OK) return (void)verb_usage(verb, "%s", error.detail), false;
-    return json_object_set_new(params, first->path, value) == 0;
+    for (int i = 1; list && status == STATUS_OK && i < options->word_count; i++)
+        if (json_array_append_new(value, json_string(options->words[i])) != 0)
+            status = error_set(&error, STATUS_INVALID, "\"%.100s\" is not UTF-8", options->words[i]);
+    if (status == STATUS_OK) return json_object_set_new(params, first->path, value) == 0;
+    json_decref(value);
+    return (void)verb_usage(verb, "%s", error.detail), false;
 }
 
 static json_t *make_body(struct verb *verb)

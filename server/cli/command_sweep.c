@@ -67,11 +67,15 @@ static bool read_grid(struct verb *verb, json_t *grid)
             return (void)verb_usage(verb, "--grid: a %s run has no parameter \"%.*s\"", verb->options->words[0],
                                     (int)length, *text),
                    false;
+        if (json_object_get(grid, field->path) != NULL)
+            return (void)verb_usage(verb, "--grid: %s is there twice: give all its values at once", field->path), false;
         json_t *values = read_values(field, *text + length + 1, &error);
         if (values == NULL) return (void)verb_usage(verb, "%s", error.detail), false;
         if (json_object_set_new(grid, field->path, values) != 0) return false;
     }
     if (trajectory == NULL) return true;
+    if (json_object_get(grid, "checkpoint") != NULL)
+        return (void)verb_usage(verb, "either --along or --grid checkpoint, not both"), false;
     return json_object_set_new(grid, "checkpoint", json_pack("{ss}", "trajectory", trajectory)) == 0;
 }
 

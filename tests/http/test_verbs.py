@@ -20,7 +20,8 @@ def verb(service, *words, **more):
     environment |= {"HOME": "/nowhere", "DELTAQ_URL": service.url if service else "http://127.0.0.1:1",
                     **more.pop("environment", {})}
     environment.pop("XDG_CONFIG_HOME", None)
-    return subprocess.run([BINARY, *map(str, words)], capture_output=True, text=True, timeout=LIMIT,
+    words = [word if isinstance(word, bytes) else str(word) for word in words]
+    return subprocess.run([BINARY, *words], capture_output=True, encoding="utf-8", errors="replace", timeout=LIMIT,
                           env=environment, **more)
 
 
@@ -111,7 +112,11 @@ WRONG = [
     (["run", "evaluate", "a", "--timeout", "-1", "--wait", "--token", "a b"], "token"),
     (["sweep"], "expected the kind"), (["sweep", "quantize", "--grid", "bits"], "FIELD=VALUES"),
     (["sweep", "quantize", "--grid", "colour=1"], '"colour"'),
-    (["sweep", "quantize", "--grid", "bits=3,x"], "whole number"), (["curve"], "expected a trajectory"),
+    (["sweep", "quantize", "--grid", "bits=3,x"], "whole number"),
+    (["sweep", "quantize", "--grid", "bits=3", "--grid", "method.bits=4"], "method.bits is there twice"),
+    (["sweep", "quantize", "--grid", "checkpoint=a", "--along", "b"], "not both"),
+    (["register", b"/tmp/\xff"], "not UTF-8"), (["run", "average", "a", b"\xff"], "not UTF-8"),
+    (["run", "evaluate", b"\xff"], "must be UTF-8"), (["curve"], "expected a trajectory"),
     (["curve", "a", "--csv", "--json"], "not both"),
     (["curve", "a", "--wait"], "--wait"), (["gate", "look", "a"], "gate check"),
     (["gate", "check", "a"], "--checkpoint is missing"),
