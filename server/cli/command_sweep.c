@@ -3,7 +3,6 @@
 #include "kinds/kind.h"
 #include "resources/handlers.h"
 
-#include <stdlib.h>
 #include <string.h>
 
 enum { BASE, BODY };
@@ -34,31 +33,10 @@ static enum status sweep_fields(const char *word, struct fields *fields, struct 
     return status == STATUS_OK ? fields_add(fields, BODY, "", sweeps_post_body, given, error) : status;
 }
 
-/* Values of one field, each read as the field's own. */
-static json_t *read_values(const struct field *field, const char *text, struct error *error)
-{
-    json_t *list = text[0] == '[' ? json_loads(text, 0, NULL) : json_array();
-    if (list == NULL) (void)error_set(error, STATUS_INVALID, "--grid %s: no JSON array", field->path);
-    while (list != NULL && text[0] != '[' && text[0] != '\0') {
-        const size_t length = strcspn(text, ",");
-        char *word = strndup(text, length);
-        json_t *value = NULL;
-        const bool good = word != NULL && fields_value(field, word, &value, error) == STATUS_OK;
-        free(word);
-        if (good && json_array_append_new(list, value) == 0) {
-            text += length + (text[length] == ',');
-            continue;
-        }
-        json_decref(list);
-        return NULL;
-    }
-    return list;
-}
-
 static bool read_grid(struct verb *verb, json_t *grid)
 {
     const char *trajectory = options_text(verb->options, "--along");
-    struct error error = {.detail = ""};
+    struct error error;
     for (const char *const *text = options_all(verb->options, "--grid"); *text != NULL; text++) {
         const size_t length = strcspn(*text, "=");
         const struct field *field = fields_find(verb->options->fields, BASE, *text, length);
@@ -69,8 +47,9 @@ static bool read_grid(struct verb *verb, json_t *grid)
                    false;
         if (json_object_get(grid, field->path) != NULL)
             return (void)verb_usage(verb, "--grid: %s is there twice: give all its values at once", field->path), false;
-        json_t *values = read_values(field, *text + length + 1, &error);
-        if (values == NULL) return (void)verb_usage(verb, "%s", error.detail), false;
+        json_t *values;
+        if (fields_values(field, *text + length + 1, &values, &error) != STATUS_OK)
+            return (void)verb_usage(verb, "--grid: %s", error.detail), false;
         if (json_object_set_new(grid, field->path, values) != 0) return false;
     }
     if (trajectory == NULL) return true;

@@ -49,6 +49,8 @@ MUST_CHECK enum status fields_read(const struct fields *fields, int object, cons
                                    struct error *error);
 /* One field's value from its text, as in fields_read. The caller owns *out. */
 MUST_CHECK enum status fields_value(const struct field *field, const char *text, json_t **out, struct error *error);
+/* Several values of one field, for a grid: [1,2], @FILE, or 1,2, each read as by fields_value. Likewise. */
+MUST_CHECK enum status fields_values(const struct field *field, const char *text, json_t **out, struct error *error);
 
 /* The field that a word names: its path or the name of its flag without "--"; NULL: none, or of several. */
 const struct field *fields_find(const struct fields *fields, int object, const char *word, size_t length);

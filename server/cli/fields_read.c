@@ -79,21 +79,16 @@ static const char *const wanted[] = {
     [PARAM_LIST] = "values separated by commas, a JSON array or @FILE of one",
 };
 
-/* [1,2], @FILE or 1,2 */
-static json_t *read_list(const struct param *param, const char *text)
+/* [1,2], @FILE or 1,2, whose words are read by `read`. */
+static json_t *read_words(const char *text, json_t *(*read)(const void *of, const char *word), const void *of)
 {
-    const struct param *item = param->item;
-    json_t *list = text[0] == '[' || text[0] == '@' ? read_json(text) : json_array();
+    const bool whole = text[0] == '[' || text[0] == '@';
+    json_t *list = whole ? read_json(text) : json_array();
     bool good = json_is_array(list);
-    if (text[0] == '[' || text[0] == '@') {
-        if (good) return list;
-        json_decref(list);
-        return NULL;
-    }
-    while (good) {
+    while (good && !whole) {
         const size_t length = strcspn(text, ",");
         char *word = strndup(text, length);
-        json_t *value = word != NULL ? readers[item != NULL ? item->type : PARAM_STRING](item, word) : NULL;
+        json_t *value = word != NULL ? read(of, word) : NULL;
         good = value != NULL && json_array_append_new(list, value) == 0;
         free(word);
         text += length;
@@ -102,6 +97,17 @@ static json_t *read_list(const struct param *param, const char *text)
     if (good) return list;
     json_decref(list);
     return NULL;
+}
+
+static json_t *read_item(const void *of, const char *word)
+{
+    const struct param *item = of;
+    return readers[item != NULL ? item->type : PARAM_STRING](item, word);
+}
+
+static json_t *read_list(const struct param *param, const char *text)
+{
+    return read_words(text, read_item, param->item);
 }
 
 static bool may_be_null(const struct param *param)
@@ -122,6 +128,27 @@ enum status fields_value(const struct field *field, const char *text, json_t **o
     if (*out != NULL) return STATUS_OK;
     return error_set(error, STATUS_INVALID, "%s must be %s, found \"%.200s\"", field->flags[FIELDS_SHORT],
                      wanted[field->params[0]->type], text);
+}
+
+struct values {
+    const struct field *field;
+    struct error *error;
+};
+
+static json_t *read_value(const void *of, const char *word)
+{
+    const struct values *values = of;
+    json_t *value;
+    return fields_value(values->field, word, &value, values->error) == STATUS_OK ? value : NULL;
+}
+
+enum status fields_values(const struct field *field, const char *text, json_t **out, struct error *error)
+{
+    const struct values values = {field, error};
+    (void)error_set(error, STATUS_INVALID, "values of %s must be a JSON array, @FILE of one, or separated by commas",
+                    field->path);
+    *out = read_words(text, read_value, &values);
+    return *out != NULL ? STATUS_OK : error->status;
 }
 
 /* ---- into the document ---- */
