@@ -72,9 +72,10 @@ static void follow_log(struct follower *follower)
     while (turn.moved) {
         turn = (struct turn){0};
         const enum status status = connection_transaction(follower->connection, turn_body, &turn, NULL, &error);
-        if (status != STATUS_OK && status != STATUS_UNAVAILABLE && !follower->said)
+        const bool away = status == STATUS_UNAVAILABLE;
+        if (status != STATUS_OK && !away && !follower->said)
             (void)fprintf(stderr, "deltaq serve: gates cannot be judged: %s\n", error.detail);
-        follower->said = status != STATUS_OK;
+        if (!away) follower->said = status != STATUS_OK;
         if (status != STATUS_OK) return;
         if (turn.told) store_notify(follower->connection);
     }

@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <poll.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
@@ -18,6 +19,7 @@ struct sender_thread {
     struct connection *connection;
     pthread_t thread;
     bool started;
+    bool said; /* that it failed */
 };
 
 struct sender {
@@ -62,18 +64,29 @@ static enum status serve_job(struct sender_thread *self, const struct webhook_jo
     return status;
 }
 
-/* Whatever fails here (the database is away, memory is short) is tried again: the lease ends by itself. */
-static void serve_all(struct sender_thread *self)
+static enum status serve_all(struct sender_thread *self, struct error *error)
 {
-    struct error ignored;
-    bool found = changes_number(self->connection, &ignored) == STATUS_OK;
-    while (found && !atomic_load(&self->sender->stopping)) {
+    bool found = true;
+    enum status status = changes_number(self->connection, error);
+    while (status == STATUS_OK && found && !atomic_load(&self->sender->stopping)) {
         struct webhook_job job;
-        enum status status = webhook_take(self->connection, LEASE_SECONDS, &found, &job, &ignored);
-        if (status == STATUS_OK && found) status = serve_job(self, &job, &ignored);
+        status = webhook_take(self->connection, LEASE_SECONDS, &found, &job, error);
+        if (status == STATUS_OK && found) status = serve_job(self, &job, error);
         webhook_job_reset(&job);
-        if (status != STATUS_OK) return;
     }
+    return status;
+}
+
+/* What fails is tried again at the next tick, and the lease of a webhook ends by itself; a person is told once, unless
+ * the database is just away. */
+static void serve(struct sender_thread *self)
+{
+    struct error error;
+    const enum status status = serve_all(self, &error);
+    if (status == STATUS_UNAVAILABLE) return;
+    if (status != STATUS_OK && !self->said)
+        (void)fprintf(stderr, "deltaq serve: webhooks cannot be served: %s\n", error.detail);
+    self->said = status != STATUS_OK;
 }
 
 static void *send_changes(void *context)
@@ -85,7 +98,7 @@ static void *send_changes(void *context)
         (void)poll(files, 2, TICK_MILLISECONDS);
         if (files[0].revents != 0) return NULL;
         if (files[1].revents != 0) (void)connection_notified(self->connection);
-        serve_all(self);
+        serve(self);
     }
 }
 
