@@ -33,19 +33,21 @@ static bool is_loopback(const char *host)
 /* An http or https address without a user, query or fragment; *loopback: it leads to this machine. */
 static bool check_url(const char *url, bool *loopback)
 {
-    char *scheme = NULL, *host = NULL, *user = NULL, *query = NULL;
+    static const CURLUPart none[] = {CURLUPART_USER, CURLUPART_QUERY, CURLUPART_FRAGMENT};
+    char *scheme = NULL, *host = NULL;
     CURLU *parts = curl_url();
     bool good = parts != NULL && curl_url_set(parts, CURLUPART_URL, url, 0) == CURLUE_OK &&
                 curl_url_get(parts, CURLUPART_SCHEME, &scheme, 0) == CURLUE_OK &&
                 curl_url_get(parts, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
                 (strcmp(scheme, "http") == 0 || strcmp(scheme, "https") == 0);
-    if (good && curl_url_get(parts, CURLUPART_USER, &user, 0) == CURLUE_OK) good = false;
-    if (good && curl_url_get(parts, CURLUPART_QUERY, &query, 0) == CURLUE_OK) good = false;
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+        char *found = NULL;
+        if (curl_url_get(parts, none[i], &found, 0) == CURLUE_OK) good = false;
+        curl_free(found);
+    }
     *loopback = good && is_loopback(host);
     curl_free(scheme);
     curl_free(host);
-    curl_free(user);
-    curl_free(query);
     curl_url_cleanup(parts);
     return good;
 }

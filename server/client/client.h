@@ -40,7 +40,7 @@ MUST_CHECK enum status client_send(struct client *client, const struct client_re
 void client_reply_reset(struct client_reply *reply);
 enum { CLIENT_MOST = 1 << 30 };
 
-/* client_send, and an answer of 400 or more becomes its status (client_problem). */
+/* client_send, and an answer of 300 or more becomes its status (client_problem). */
 MUST_CHECK enum status client_call(struct client *client, const struct client_request *request,
                                    struct client_reply *reply, struct error *error);
 

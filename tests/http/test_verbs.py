@@ -109,6 +109,7 @@ WRONG = [
     (["run", "evaluate", "a", "b"], '"b"'), (["run", "evaluate", "a", "--checkpoint", "b"], '"a"'),
     (["run", "evaluate", "--url", "ftp://here", "a"], "ftp://here"),
     (["run", "evaluate", "--url", "http://u:p@here", "a"], "no address"),
+    (["curve", "a", "--url", "http://here#x"], "no address"),
     (["run", "evaluate", "a", "--timeout", "-1", "--wait", "--token", "a b"], "token"),
     (["sweep"], "expected the kind"), (["sweep", "quantize", "--grid", "bits"], "FIELD=VALUES"),
     (["sweep", "quantize", "--grid", "colour=1"], '"colour"'),
