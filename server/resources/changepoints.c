@@ -120,26 +120,26 @@ static enum status read_query(const struct request *request, const char **trajec
     return answer_check_metric(query->metric, "metric", error);
 }
 
-/* So many of the series have enough points to be tested. */
-static int64_t count_tests(const json_t *series, double from)
+/* *count: so many of the series have enough points to be tested. */
+static enum status count_tests(const json_t *list, double from, int64_t *count, struct error *error)
 {
-    int64_t count = 0;
-    for (size_t i = 0; i < json_array_size(series); i++) {
-        const json_t *points = json_object_get(json_array_get(series, i), "points");
-        int64_t there = 0;
-        for (size_t k = 0; k < json_array_size(points); k++)
-            there += json_number_value(json_object_get(json_array_get(points, k), "x")) >= from;
-        count += there >= CHANGEPOINT_LEAST;
+    enum status status = STATUS_OK;
+    *count = 0;
+    for (size_t i = 0; i < json_array_size(list) && status == STATUS_OK; i++) {
+        struct series series = {.x = NULL};
+        status = series_take(json_object_get(json_array_get(list, i), "points"), from, &series, error);
+        *count += series.count >= CHANGEPOINT_LEAST;
+        series_reset(&series);
     }
-    return count;
+    return status;
 }
 
 static enum status make_document(const json_t *curves, double from, json_t **out, struct error *error)
 {
     const json_t *series = json_object_get(curves, "series");
-    const int64_t tests = count_tests(series, from);
+    int64_t tests;
     json_t *rows = json_array();
-    enum status status = STATUS_OK;
+    enum status status = count_tests(series, from, &tests, error);
     if (rows == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a series");
     if (status == STATUS_OK && json_array_size(series) > SERIES_MAX)
         status = error_set(error, STATUS_INVALID, "%zu series, at most %d at once: name method, bits or protocol",
