@@ -6,6 +6,7 @@
 #include "inputs/data_source.h"
 #include "inputs/run_context.h"
 #include "model/model.h"
+#include "schema/form.h"
 #include "store/checkpoints.h"
 
 enum precision { PRECISION_F32, PRECISION_BF16 };
@@ -22,6 +23,32 @@ extern const char *const inputs_precisions[]; /* ends with NULL */
     {                                                                                         \
         .name = "seed", .type = PARAM_INTEGER, .offset = (at), .fallback = "0", .minimum = 0, \
         .maximum = 9007199254740992.0, .help = text                                           \
+    }
+
+/* What a quantizer is calibrated on, and what losses are measured on; each a struct data_use at `at`. */
+#define INPUTS_CALIBRATION_PARAM(at)                                                          \
+    {                                                                                         \
+        .name = "calibration", .type = PARAM_OBJECT, .schema = "Calibration", .offset = (at), \
+        .children = data_source_calibration, .fallback = "null", .nullable = true,            \
+        .help = "What the quantizer sees; null only for methods that need none"               \
+    }
+#define INPUTS_EVALUATION_PARAM(at, text)                                                   \
+    {                                                                                       \
+        .name = "evaluation", .type = PARAM_OBJECT, .schema = "Evaluation", .offset = (at), \
+        .children = data_source_evaluation, .help = text                                    \
+    }
+#define INPUTS_EVALUATION_OR_NULL_PARAM(at, text)                                              \
+    {                                                                                          \
+        .name = "evaluation", .type = PARAM_OBJECT, .schema = "Evaluation", .offset = (at),    \
+        .children = data_source_evaluation, .fallback = "null", .nullable = true, .help = text \
+    }
+
+/* The name of a checkpoint or trajectory that is made. `text`: what null means. */
+enum { INPUTS_NAME_BYTES = 200 };
+#define INPUTS_NAME_PARAM(label, at, text)                                                           \
+    {                                                                                                \
+        .name = (label), .type = PARAM_STRING, .offset = (at), .fallback = "null", .nullable = true, \
+        .maximum = INPUTS_NAME_BYTES, .form = &form_name, .help = text                               \
     }
 
 struct inputs {

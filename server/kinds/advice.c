@@ -23,8 +23,6 @@ struct advice_params {
 };
 #define AT(field) offsetof(struct advice_params, field)
 
-static const struct param checkpoint_item = {.type = PARAM_CHECKPOINT};
-
 #define LENGTH(called, at, text)                                                                           \
     {                                                                                                      \
         .name = called, .type = PARAM_INTEGER, .offset = offsetof(struct advice_option, at), .minimum = 1, \
@@ -47,7 +45,7 @@ static const struct param advice_params[] = {
     {.name = "checkpoints",
      .type = PARAM_LIST,
      .offset = AT(checkpoints),
-     .item = &checkpoint_item,
+     .item = &checkpoint_set_item,
      .fallback = "null",
      .nullable = true,
      .minimum = 1,
@@ -82,34 +80,10 @@ static const struct param advice_params[] = {
      .choices = schedule_shape_names,
      .fallback = "\"linear\"",
      .help = "Of decays"},
-    {.name = "method",
-     .type = PARAM_VARIANT,
-     .schema = "Method",
-     .offset = AT(method.quantizer),
-     .variants = quantize_method_variants,
-     .recipes = recipes_table,
-     .help = "The quantizer, by name, and its parameters"},
-    {.name = "calibration",
-     .type = PARAM_OBJECT,
-     .offset = AT(calibration),
-     .schema = "Calibration",
-     .children = data_source_calibration,
-     .fallback = "null",
-     .nullable = true,
-     .help = "What the quantizer sees; null only for methods that need none"},
-    {.name = "evaluation",
-     .type = PARAM_OBJECT,
-     .offset = AT(evaluation),
-     .schema = "Evaluation",
-     .children = data_source_evaluation,
-     .help = "What losses are measured on"},
-    {.name = "seed",
-     .type = PARAM_INTEGER,
-     .offset = AT(seed),
-     .fallback = "0",
-     .minimum = 0,
-     .maximum = 9007199254740992.0,
-     .help = "Of the bootstrap in each measurement, which no forecast reads"},
+    METHOD_PARAM(AT(method), "The quantizer, by name, and its parameters"),
+    INPUTS_CALIBRATION_PARAM(AT(calibration)),
+    INPUTS_EVALUATION_PARAM(AT(evaluation), "What losses are measured on"),
+    INPUTS_SEED_PARAM(AT(seed), "Of the bootstrap in each measurement, which no forecast reads"),
     {0},
 };
 

@@ -25,7 +25,7 @@ struct average_params {
 };
 #define AT(field) offsetof(struct average_params, field)
 
-enum { LAWA_WINDOW = 5, NAME_BYTES = 200 };
+enum { LAWA_WINDOW = 5 };
 
 static const struct param trajectory_item = {.type = PARAM_TRAJECTORY};
 static const struct param weight_item = {.type = PARAM_NUMBER, .minimum = -1e6, .maximum = 1e6};
@@ -68,23 +68,14 @@ static const struct param average_params[] = {
      .minimum = 1,
      .maximum = CHECKPOINT_SET_MOST,
      .help = "Of the checkpoints, or of the places in the window, oldest first; divided by their sum; null: all equal"},
-    {.name = "name",
-     .type = PARAM_STRING,
-     .offset = AT(name),
-     .fallback = "null",
-     .nullable = true,
-     .maximum = NAME_BYTES,
-     .help = "Name of the one average; null: made from its content. Averages of windows are called like the newest"
-             " checkpoint in each"},
-    {.name = "into",
-     .type = PARAM_STRING,
-     .offset = AT(into),
-     .fallback = "null",
-     .nullable = true,
-     .maximum = NAME_BYTES,
-     .help = "Trajectory of the averages, made if there is none; null: NAME-lawaN, NAME-soup-lawaN"
-             " or NAME-averages by the first "
-             "checkpoint's trajectory"},
+    INPUTS_NAME_PARAM(
+        "name", AT(name),
+        "Name of the one average; null: made from its content. Averages of windows are called like the newest"
+        " checkpoint in each"),
+    INPUTS_NAME_PARAM("into", AT(into),
+                      "Trajectory of the averages, made if there is none; null: NAME-lawaN, NAME-soup-lawaN"
+                      " or NAME-averages by the first "
+                      "checkpoint's trajectory"),
     {.name = "dtype",
      .type = PARAM_CHOICE,
      .offset = AT(dtype),
@@ -100,14 +91,7 @@ static const struct param average_params[] = {
      .minimum = 1,
      .maximum = 100,
      .help = "A search: the averages of the last so many checkpoints are measured, and the best one is kept"},
-    {.name = "evaluation",
-     .type = PARAM_OBJECT,
-     .offset = AT(evaluation),
-     .schema = "Evaluation",
-     .children = data_source_evaluation,
-     .fallback = "null",
-     .nullable = true,
-     .help = "What a search measures losses on"},
+    INPUTS_EVALUATION_OR_NULL_PARAM(AT(evaluation), "What a search measures losses on"),
     PROBE_METHOD_PARAMS(AT(method), AT(calibration)),
     PROBE_SEED_PARAM(AT(seed)),
     {0},
@@ -116,14 +100,6 @@ static const struct param average_params[] = {
 static enum status no_memory(struct error *error)
 {
     return error_set(error, STATUS_NO_MEMORY, "no memory for a run");
-}
-
-static enum status check_name(const char *name, const char *pointer, struct error *error)
-{
-    for (const unsigned char *at = (const unsigned char *)name; at != NULL && *at != '\0'; at++)
-        if (*at == '/' || *at < 0x20 || *at == 0x7f)
-            return error_set_at(error, STATUS_INVALID, pointer, "must not contain \"/\" or control characters");
-    return STATUS_OK;
 }
 
 /* Which of the ways to ask this is; what is left out is written into the document. */
@@ -178,7 +154,7 @@ static enum status complete_checkpoints(struct run_request *request, const struc
 static enum status complete_names(const struct run_request *request, struct average_params *params,
                                   const struct average_plan *plan, struct error *error)
 {
-    char name[NAME_BYTES + 64], digest[HASH_TEXT];
+    char name[INPUTS_NAME_BYTES + 64], digest[HASH_TEXT];
     const char *first = plan->rows[0].trajectory_name;
     bool soup = false;
     for (int64_t i = 1; i < plan->row_count; i++)
@@ -245,8 +221,6 @@ static enum status average_check(struct run_request *request, const void *filled
     struct average_params params = *(const struct average_params *)filled;
     json_t *ids = NULL;
     enum status status;
-    if ((status = check_name(params.name, "/params/name", error)) != STATUS_OK) return status;
-    if ((status = check_name(params.into, "/params/into", error)) != STATUS_OK) return status;
     if ((status = complete_way(request, &params, error)) != STATUS_OK) return status;
     if ((status = complete_checkpoints(request, &params, &ids, error)) != STATUS_OK) return status;
     if ((status = checkpoint_set_check(request, ids, "/params/checkpoints", error)) != STATUS_OK) return status;

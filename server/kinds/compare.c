@@ -19,8 +19,6 @@ struct compare_params {
 };
 #define AT(field) offsetof(struct compare_params, field)
 
-static const struct param checkpoint_item = {.type = PARAM_CHECKPOINT};
-
 static const struct param compare_params[] = {
     {.name = "a",
      .type = PARAM_STRING,
@@ -39,20 +37,14 @@ static const struct param compare_params[] = {
     {.name = "checkpoints",
      .type = PARAM_LIST,
      .offset = AT(checkpoints),
-     .item = &checkpoint_item,
+     .item = &checkpoint_set_item,
      .fallback = "null",
      .nullable = true,
      .minimum = 2,
      .maximum = 2,
      .help = "Instead of runs: ids, names or TRAJECTORY/NAME of two checkpoints, which are measured on the evaluation"},
-    {.name = "evaluation",
-     .type = PARAM_OBJECT,
-     .offset = AT(evaluation),
-     .schema = "Evaluation",
-     .children = data_source_evaluation,
-     .fallback = "null",
-     .nullable = true,
-     .help = "What checkpoints are measured on; null: runs are given, which have theirs"},
+    INPUTS_EVALUATION_OR_NULL_PARAM(AT(evaluation),
+                                    "What checkpoints are measured on; null: runs are given, which have theirs"),
     PROBE_METHOD_PARAMS(AT(method), AT(calibration)),
     INPUTS_PRECISION_PARAM(AT(precision)),
     {.name = "per_token",

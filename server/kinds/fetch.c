@@ -5,7 +5,6 @@
 #include "inputs/checkpoint_place.h"
 #include "inputs/inputs.h"
 #include "kinds/kind.h"
-#include "schema/form.h"
 #include "schema/result_render.h"
 
 #include <stdio.h>
@@ -20,7 +19,7 @@ struct fetch_params {
 };
 #define AT(field) offsetof(struct fetch_params, field)
 
-enum { NAME_BYTES = 200, FILES_MOST = 200, FILES_TEXT = sizeof((struct checkpoint *)0)->files - 1 };
+enum { FILES_MOST = 200, FILES_TEXT = sizeof((struct checkpoint *)0)->files - 1 };
 #define COUNT_MAX 9007199254740992.0
 
 static const struct param file_item = {
@@ -48,23 +47,11 @@ static const struct param fetch_params[] = {
      .maximum = FILES_MOST,
      .item = &file_item,
      .help = "Files to fetch; null: config.json, the tokenizer, and the weights at the top in one format"},
-    {.name = "trajectory",
-     .type = PARAM_STRING,
-     .offset = AT(trajectory),
-     .fallback = "null",
-     .nullable = true,
-     .maximum = NAME_BYTES,
-     .form = &form_name,
-     .help = "Trajectory of the checkpoint, made when it does not exist; null: the repository's name without its"
-             " organisation"},
-    {.name = "name",
-     .type = PARAM_STRING,
-     .offset = AT(name),
-     .fallback = "null",
-     .nullable = true,
-     .maximum = NAME_BYTES,
-     .form = &form_name,
-     .help = "Name of the checkpoint; null: the revision, with \"-\" for \"/\""},
+    INPUTS_NAME_PARAM(
+        "trajectory", AT(trajectory),
+        "Trajectory of the checkpoint, made when it does not exist; null: the repository's name without its"
+        " organisation"),
+    INPUTS_NAME_PARAM("name", AT(name), "Name of the checkpoint; null: the revision, with \"-\" for \"/\""),
     {.name = "step",
      .type = PARAM_INTEGER,
      .offset = AT(step),
@@ -103,25 +90,22 @@ static const struct param fetch_params[] = {
 
 static enum status check_name(const char *name, const char *pointer, struct error *error)
 {
-    const size_t length = strlen(name);
-    bool good = length > 0 && length <= NAME_BYTES;
-    for (const unsigned char *at = (const unsigned char *)name; good && *at != '\0'; at++)
-        good = *at != '/' && *at >= 0x20 && *at != 0x7f;
-    return good ? STATUS_OK
-                : error_set_at(error, STATUS_INVALID, pointer,
-                               "must have 1 to %d bytes without \"/\" and control characters", NAME_BYTES);
+    if (form_name.fits(name) && strlen(name) <= INPUTS_NAME_BYTES) return STATUS_OK;
+    return error_set_at(error, STATUS_INVALID, pointer, "must have 1 to %d bytes without \"/\" and control characters",
+                        INPUTS_NAME_BYTES);
 }
 
 /* Writes the defaults that depend on other parameters. */
 static enum status complete(struct run_request *request, const struct fetch_params *params,
-                            char trajectory[NAME_BYTES + 8], char name[NAME_BYTES + 8], struct error *error)
+                            char trajectory[INPUTS_NAME_BYTES + 8], char name[INPUTS_NAME_BYTES + 8],
+                            struct error *error)
 {
     const char *slash = strrchr(params->repo, '/');
-    (void)snprintf(trajectory, NAME_BYTES + 8, "%s",
+    (void)snprintf(trajectory, INPUTS_NAME_BYTES + 8, "%s",
                    params->trajectory != NULL ? params->trajectory
                    : slash != NULL            ? slash + 1
                                               : params->repo);
-    (void)snprintf(name, NAME_BYTES + 8, "%s", params->name != NULL ? params->name : params->revision);
+    (void)snprintf(name, INPUTS_NAME_BYTES + 8, "%s", params->name != NULL ? params->name : params->revision);
     for (char *at = name; params->name == NULL && *at != '\0'; at++)
         if (*at == '/') *at = '-';
     if (json_object_set_new(request->params, "trajectory", json_string(trajectory)) != 0 ||
@@ -160,7 +144,7 @@ static bool same_config(const char *a, const char *b)
 static enum status find_row(struct connection *connection, const struct fetch_params *params, const char *trajectory,
                             const char *name, struct checkpoint *row, struct error *error)
 {
-    char reference[2 * NAME_BYTES + 24], files[FILES_TEXT + 1];
+    char reference[2 * INPUTS_NAME_BYTES + 24], files[FILES_TEXT + 1];
     enum status status = files_text(&params->files, files, error);
     if (status != STATUS_OK) return status;
     (void)snprintf(reference, sizeof reference, "%s/%s", trajectory, name);
@@ -178,7 +162,7 @@ static enum status find_row(struct connection *connection, const struct fetch_pa
 static enum status fetch_check(struct run_request *request, const void *filled, struct error *error)
 {
     const struct fetch_params *params = filled;
-    char trajectory[NAME_BYTES + 8], name[NAME_BYTES + 8], pointer[64];
+    char trajectory[INPUTS_NAME_BYTES + 8], name[INPUTS_NAME_BYTES + 8], pointer[64];
     enum status status;
     struct checkpoint *row = NULL;
     if ((status = names_check_repo(params->repo, "/params/repo", error)) != STATUS_OK) return status;

@@ -6,6 +6,14 @@
 #include "kinds/kind.h"
 #include "quant/quantizer.h"
 
+/* The row of a quantizer, a struct quantize_method at `at`. `text`: its help. */
+#define METHOD_PARAM(at, text)                                                                              \
+    {                                                                                                       \
+        .name = "method", .type = PARAM_VARIANT, .schema = "Method",                                        \
+        .offset = (at) + offsetof(struct quantize_method, quantizer), .variants = quantize_method_variants, \
+        .recipes = recipes_table, .help = text                                                              \
+    }
+
 /* For check, of the "method" and "calibration" in `object` of the parameters ("direction"; NULL: the parameters
  * themselves). Refuses (at the calibration) a quantizer without the calibration it needs, and asks its cross-field
  * rules; the values that they complete are written back into the document. */

@@ -15,9 +15,7 @@
      .offset = (at) + offsetof(struct quantize_method, quantizer), \
      .variants = quantize_method_variants, .recipes = recipes_table, \
      .fallback = "null", .nullable = true, .help = "Quantizer of the quantized losses; null: full precision only"}, \
-    {.name = "calibration", .type = PARAM_OBJECT, .schema = "Calibration", .offset = (calibration_at), \
-     .children = data_source_calibration, \
-     .fallback = "null", .nullable = true, .help = "What the quantizer sees; null only for methods that need none"}
+    INPUTS_CALIBRATION_PARAM(calibration_at)
 #define PROBE_SEED_PARAM(at) INPUTS_SEED_PARAM(at, "Of the bootstrap behind intervals")
 /* clang-format on */
 

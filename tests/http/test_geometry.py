@@ -187,6 +187,8 @@ def test_search_over_windows_keeps_the_best(service, path):
         ({"checkpoints": ["geometry/step1", "geometry/step2"], "weights": [1]}, "/params/weights"),
         ({"checkpoints": ["geometry/step1", "geometry/step2"], "weights": [1, -1]}, "/params/weights"),
         ({"checkpoints": ["geometry/step1"], "name": "a/b"}, "/params/name"),
+        ({"checkpoints": ["geometry/step1"], "name": "a\u0085b"}, "/params/name"),
+        ({"checkpoints": ["geometry/step1"], "into": "a\u2028b"}, "/params/into"),
         ({"trajectory": "geometry", "window": 7}, "/params/window"),
         ({"trajectory": "geometry", "window": 2, "name": "x"}, "/params/name"),
         ({"trajectory": "geometry", "trajectories": ["geometry", "geometry"]}, "/params/trajectories"),
