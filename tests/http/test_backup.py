@@ -185,7 +185,8 @@ def test_a_database_that_has_tables_is_refused_before_anything_is_written(lab, c
     psql(lab["service"].data, "create database spare")
     done("restore", copy, "--data-dir", data, "--database-url", f"{place} dbname=spare")
     assert sorted(path.name for path in data.iterdir()) == ["artifacts", "checkpoints"]
-    assert sorted(path.name for path in (data / "artifacts").iterdir()) == sorted(path.name for path in (copy / "artifacts").iterdir())
+    there, backed_up = ({path.name for path in (place / "artifacts").iterdir()} for place in (data, copy))
+    assert there == backed_up
 
 
 def test_a_file_that_is_gone_or_damaged_fails_the_backup_and_is_named(lab, tmp_path):

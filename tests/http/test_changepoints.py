@@ -73,7 +73,8 @@ def test_series_are_tested_one_by_one_and_not_joined(service, decayed):
     for seed in range(4):  # as many points as a test needs, but not places
         path = models.write_llama(service.files / f"bend-again{seed}", seed=50 + seed)
         again = service.checkpoint(path, "bend", f"again{seed}", step=items[0]["step"])
-        assert service.run("evaluate", checkpoint=again["id"], dataset="bend-a", sequence_length=None)["state"] == "succeeded"
+        run = service.run("evaluate", checkpoint=again["id"], dataset="bend-a", sequence_length=None)
+        assert run["state"] == "succeeded", run["error"]
     for i, item in enumerate(items):
         run = service.run("evaluate", checkpoint=item["id"], dataset="bend-a" if i < half else "bend-b",
                           sequence_length=None)

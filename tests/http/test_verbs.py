@@ -250,7 +250,8 @@ def test_a_server_that_answers_something_else_is_told(words, state, expected):
                               text=True) as asking:
             connection, _ = other.accept()
             connection.recv(4096)
-            connection.sendall(f"HTTP/1.1 {state}\r\nContent-Length: 4\r\nContent-Type: text/plain\r\n\r\nlost".encode())
+            head = f"HTTP/1.1 {state}\r\nContent-Length: 4\r\nContent-Type: text/plain\r\n\r\n"
+            connection.sendall(head.encode() + b"lost")
             connection.close()
             printed, told = asking.communicate(timeout=LIMIT)
     assert asking.returncode == FAILED and expected in told and printed == ""
