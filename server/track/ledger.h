@@ -39,9 +39,9 @@ struct ledger_batch {
     int64_t count, capacity;
 };
 
-/* Opens or makes the ledger of `about` ("mlflow http://…"). `shared`: all streams are kept in one place, whose length is
- * that of each. STATUS_CONFLICT: it is another destination's, or another process uses it; STATUS_CORRUPT: not a ledger.
- * The caller owns *out. */
+/* Opens or makes the ledger of `about` ("mlflow http://…"). `shared`: all streams are kept in one place, whose length
+ * is that of each. STATUS_CONFLICT: it is another destination's, or another process uses it; STATUS_CORRUPT: not a
+ * ledger. The caller owns *out. */
 MUST_CHECK enum status ledger_open(const char *path, const char *about, bool shared, struct ledger **out,
                                    struct error *error);
 void ledger_close(struct ledger *ledger);
