@@ -232,7 +232,7 @@ static enum status make_places(const struct options *options, struct serving *se
     if ((status = place_roots(options, serving->data_directory, &serving->roots, error)) != STATUS_OK) return status;
     if ((status = place_hub(options, serving->data_directory, &serving->hub, error)) != STATUS_OK) return status;
     serving->application.data_directory = serving->data_directory;
-    serving->application.roots = (const char *const *)serving->roots.paths;
+    serving->application.roots = &serving->roots.roots;
     serving->application.hub = serving->hub;
     return STATUS_OK;
 }

@@ -38,7 +38,7 @@ static enum status fill(const struct options *options, char data_directory[PLACE
     if ((status = place_memory(options, &out->memory_bytes, error)) != STATUS_OK) return status;
     if ((status = place_data_directory(options, data_directory, error)) != STATUS_OK) return status;
     if ((status = place_roots(options, data_directory, roots, error)) != STATUS_OK) return status;
-    out->roots = (const char *const *)roots->paths;
+    out->roots = &roots->roots;
     out->conninfo = options_text(options, "--database-url");
     if (out->conninfo != NULL) return STATUS_OK;
     out->conninfo = attached;

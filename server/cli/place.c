@@ -138,6 +138,7 @@ enum status place_roots(const struct options *options, const char *data_director
         status = path_failed("making", checkpoints, error);
     else if (status == STATUS_OK)
         status = add_root(out, &count, checkpoints, error);
+    out->roots = (struct roots){.paths = (const char *const *)out->paths, .data_directory = data_directory};
     if (status != STATUS_OK) place_roots_reset(out);
     return status;
 }

@@ -4,6 +4,7 @@
 
 #include "base/error.h"
 #include "cli/options.h"
+#include "inputs/roots.h"
 #include "postgres/connection.h"
 
 struct embedded;
@@ -64,9 +65,10 @@ MUST_CHECK enum status place_has_database(const struct options *options, bool *o
  * restore into it was not finished. */
 MUST_CHECK enum status place_data_directory(const struct options *options, char *out, struct error *error);
 
-/* Canonical paths of the roots and of $DATA/checkpoints, where training runs write. Ends with NULL. */
+/* Canonical paths of the roots and of $DATA/checkpoints, where training runs write. */
 struct place_roots {
-    char *paths[PLACE_ROOTS + 2]; /* owned (place_roots_reset) */
+    char *paths[PLACE_ROOTS + 2]; /* owned (place_roots_reset); ends with NULL */
+    struct roots roots;           /* these; lent, also from `data_directory` */
 };
 MUST_CHECK enum status place_roots(const struct options *options, const char *data_directory, struct place_roots *out,
                                    struct error *error);

@@ -154,7 +154,7 @@ enum status checkpoint_place_open(const struct run_context *context, struct chec
     return status;
 }
 
-enum status checkpoint_place_find(const char *const *roots, const char *data_directory, const struct checkpoint *row,
+enum status checkpoint_place_find(const struct roots *roots, const char *data_directory, const struct checkpoint *row,
                                   const char *pointer, struct checkpoint_place *out, struct error *error)
 {
     struct fetch_result found = {0};

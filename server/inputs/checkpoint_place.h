@@ -9,6 +9,8 @@
 #include "inputs/run_context.h"
 #include "store/checkpoints.h"
 
+struct roots;
+
 struct checkpoint_place {
     char path[4096];             /* canonical: a directory, or one weights file */
     struct hub_cache_hold *hold; /* keeps eviction away; NULL for paths */
@@ -22,7 +24,7 @@ MUST_CHECK enum status checkpoint_place_open(const struct run_context *context, 
 
 /* For check and for requests, which cannot wait for a download: STATUS_INVALID at `pointer` when the files are not
  * here, with advice. The caller closes *out. */
-MUST_CHECK enum status checkpoint_place_find(const char *const *roots, const char *data_directory,
+MUST_CHECK enum status checkpoint_place_find(const struct roots *roots, const char *data_directory,
                                              const struct checkpoint *row, const char *pointer,
                                              struct checkpoint_place *out, struct error *error);
 

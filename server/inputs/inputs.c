@@ -110,7 +110,7 @@ void inputs_reset(struct inputs *inputs)
 
 /* The path of the file that has the tokenizer of the checkpoint at `checkpoint`, whose own directory was checked. One
  * above it must lie below a root too. STATUS_INVALID at `pointer` when there is none. */
-static enum status find_tokenizer(const char *const *roots, const char *checkpoint, const char *pointer,
+static enum status find_tokenizer(const struct roots *roots, const char *checkpoint, const char *pointer,
                                   char out[PATH_MAX], struct error *error)
 {
     char path[PATH_MAX];

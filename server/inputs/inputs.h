@@ -56,7 +56,7 @@ struct inputs {
     struct checkpoint_place place;
     struct model *model;
     struct tokenizer *tokenizer; /* NULL until text asks for it */
-    const char *const *roots;    /* lent */
+    const struct roots *roots;   /* lent */
     struct backend *backend;
 };
 

@@ -4,17 +4,32 @@
 
 #include "base/error.h"
 
+#include <stdbool.h>
+
+/* Everything is lent. */
+struct roots {
+    const char *const *paths; /* ends with NULL */
+    /* What the server keeps in this directory for itself (its database, backups, work directories, the hub's cache but
+     * for complete snapshots) is closed to requests, whichever root it lies below. NULL: nothing is closed. */
+    const char *data_directory;
+};
+
+/* Whether canonical `path` is, or lies in, what the server keeps for itself. Directories are told by their inodes, so
+ * that another mount of them is closed as well. */
+bool roots_closed(const struct roots *roots, const char *path);
+
 /* Resolves `path` (absolute, or relative to the first root that has it) through all symbolic links to the canonical
- * path of something that exists below one of `roots` (ends with NULL), into `out`. Opened once from the root's
+ * path of something that exists below one of `roots` and is not closed, into `out`. Opened once from the root's
  * descriptor with RESOLVE_BENEATH, so that what was checked is what is there. STATUS_INVALID at `pointer` with one of
- * two answers: one for all that leads out of the roots, whether it is there or not; one for what leads into them and is
- * absent, forbidden or not a regular file or directory. Also STATUS_IO, STATUS_NO_MEMORY. */
-MUST_CHECK enum status roots_resolve(const char *const *roots, const char *path, const char *pointer, char *out,
+ * three answers: one for all that leads out of the roots and one for what is closed, whether it is there or not; one
+ * for what leads into them and is absent, forbidden or not a regular file or directory. Also STATUS_IO,
+ * STATUS_NO_MEMORY. */
+MUST_CHECK enum status roots_resolve(const struct roots *roots, const char *path, const char *pointer, char *out,
                                      size_t size, struct error *error);
 
-/* The symbolic links in `directory` (canonical) must lead below a root too; the first that does not is STATUS_INVALID
- * at `pointer`. */
-MUST_CHECK enum status roots_check_links(const char *const *roots, const char *directory, const char *pointer,
+/* The symbolic links in `directory` (canonical) must lead below a root too, to what is not closed; the first that does
+ * not is STATUS_INVALID at `pointer`. */
+MUST_CHECK enum status roots_check_links(const struct roots *roots, const char *directory, const char *pointer,
                                          struct error *error);
 
 #endif

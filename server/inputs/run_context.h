@@ -12,12 +12,13 @@
 
 struct artifacts;
 struct hub;
+struct roots;
 struct team;
 
 /* What `check` is given and what it finds out. */
 struct run_request {
     struct connection *connection; /* for questions through server/store */
-    const char *const *roots;      /* paths must lie below one; ends with NULL */
+    const struct roots *roots;     /* paths must lie below one */
     const char *data_directory;
     const json_t *posted; /* the parameters as they came in, without defaults; NULL: none. Lent */
     /* complete and valid by the table; references in it are already ids. check may complete it further */
@@ -42,7 +43,7 @@ struct run_context {
     const char *data_directory;
     /* this run's own, below $DATA/tmp: kept between attempts, removed when the run is final */
     const char *work_directory;
-    const char *const *roots;
+    const struct roots *roots;
     const char *device;          /* "cpu", "cuda:0" */
     int threads;                 /* for the engine; 0: one for each processor */
     struct team *team;           /* of `threads`, made once for the process */

@@ -75,7 +75,7 @@ struct found {
     int64_t size;
 };
 
-static enum status find(const char *const *roots, const char *path, const char *expected, const char *pointer,
+static enum status find(const struct roots *roots, const char *path, const char *expected, const char *pointer,
                         enum status otherwise, struct found *out, struct error *error)
 {
     enum status status = roots_resolve(roots, path, pointer, out->path, sizeof out->path, error);

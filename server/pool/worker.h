@@ -11,7 +11,7 @@ enum { WORKER_BATCH_MOST = 8 }; /* members of a batch, at most */
 struct worker_options {
     const char *conninfo;
     const char *data_directory;
-    const char *const *roots;        /* ends with NULL */
+    const struct roots *roots;
     const char *device;              /* "cpu" */
     const struct hub *hub;           /* for checkpoints of the hub; NULL: none can be fetched */
     int threads;                     /* 0: one for each processor */

@@ -13,7 +13,7 @@ struct hub;
 struct application { /* lent for the life of the server; does not change */
     const char *conninfo;
     const char *data_directory;
-    const char *const *roots;   /* ends with NULL */
+    const struct roots *roots;
     struct embedded *embedded;  /* NULL with a DATABASE_URL */
     double watch_quiet_seconds; /* watcher_options */
     const struct hub *hub;

@@ -199,7 +199,8 @@ static enum status check_source(const struct source *source, struct error *error
 }
 
 /* The canonical path, and every link in its directory, below the roots. */
-static enum status resolve_path(const char *const *roots, const char *path, char *out, size_t size, struct error *error)
+static enum status resolve_path(const struct roots *roots, const char *path, char *out, size_t size,
+                                struct error *error)
 {
     struct stat found;
     char directory[PATH_MAX];

@@ -210,7 +210,7 @@ static enum status insert_files(struct http_context *context, const struct monit
     struct data_source_files files = {0};
     struct dataset_source source;
     json_t *definition = NULL;
-    const char *const *roots = application_of(context)->roots;
+    const struct roots *roots = application_of(context)->roots;
     const char *format = json_string_value(json_object_get(given, "format"));
     enum status status;
     if (format == NULL)

@@ -8,7 +8,7 @@
 /* Where they would run. Lent. */
 struct dry_run_place {
     struct connection *connection;
-    const char *const *roots; /* ends with NULL */
+    const struct roots *roots;
     const char *data_directory;
     const char *device;            /* "cpu", "cuda:0" */
     int64_t memory_bytes;          /* that a run may take of the host; 0: what is free */

@@ -160,7 +160,7 @@ static enum status prepare_batch(struct prepared_run *run, struct error *error)
 }
 
 enum status prepare_run(struct connection *connection, const struct kind *kind, const json_t *params,
-                        const char *const *roots, const char *data_directory, bool make, struct faults *faults,
+                        const struct roots *roots, const char *data_directory, bool make, struct faults *faults,
                         struct prepared_run *out, struct error *error)
 {
     struct schema_filled filled = {0};

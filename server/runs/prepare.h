@@ -7,6 +7,8 @@
 #include "schema/faults.h"
 #include "store/runs.h"
 
+struct roots;
+
 struct prepared_run { /* start with {0} */
     const struct kind *kind;
     struct run_request request; /* owns params among other things */
@@ -21,7 +23,7 @@ struct prepared_run { /* start with {0} */
  * STATUS_INVALID with `faults`, pointers beginning with "/params"; statuses of check and of the store. The caller
  * resets *out. */
 MUST_CHECK enum status prepare_run(struct connection *connection, const struct kind *kind, const json_t *params,
-                                   const char *const *roots, const char *data_directory, bool make,
+                                   const struct roots *roots, const char *data_directory, bool make,
                                    struct faults *faults, struct prepared_run *out, struct error *error);
 void prepare_reset(struct prepared_run *run);
 

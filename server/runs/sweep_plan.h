@@ -13,7 +13,7 @@ struct sweep_plan {                /* start with {0} */
 struct sweep_plan_request {
     const struct kind *kind;
     const json_t *base, *grid; /* lent */
-    const char *const *roots;
+    const struct roots *roots;
     const char *data_directory;
     bool dry_run;      /* nothing is made */
     bool may_be_empty; /* a trajectory without checkpoints stands for no runs instead of being a fault */

@@ -134,12 +134,13 @@ static bool is_training_state(const char *name)
  * a checkpoint. */
 enum above { NOTHING, CONFIGURED, WITHIN_CHECKPOINT };
 
-static enum status walk(const char *directory, int depth, enum above above, const struct scan_visitor *visitor,
-                        struct error *error)
+static enum status walk(const struct roots *roots, const char *directory, int depth, enum above above,
+                        const struct scan_visitor *visitor, struct error *error)
 {
     struct dirent **entries = NULL;
     enum status status = STATUS_OK;
     char config[PATH_MAX];
+    if (roots_closed(roots, directory)) return STATUS_OK;
     (void)snprintf(config, sizeof config, "%s/config.json", directory);
     const bool own = access(config, F_OK) == 0, configured = own || above == CONFIGURED;
     const bool whole = (own || above != WITHIN_CHECKPOINT) && looks_like_checkpoint(directory, configured);
@@ -155,7 +156,7 @@ static enum status walk(const char *directory, int depth, enum above above, cons
         const bool looked = status == STATUS_OK && !unfinished(entries[i]->d_name) && length < (int)sizeof path;
         if (looked && lstat(path, &found) == 0) {
             if (S_ISDIR(found.st_mode) && depth < SCAN_DEPTH && !is_training_state(entries[i]->d_name))
-                status = walk(path, depth + 1, next, visitor, error);
+                status = walk(roots, path, depth + 1, next, visitor, error);
             else if (S_ISREG(found.st_mode) && !whole && weights_file_is_whole(entries[i]->d_name) &&
                      (configured || ends_with(path, ".gguf")))
                 status = visitor->found(visitor->context, path, error);
@@ -166,9 +167,10 @@ static enum status walk(const char *directory, int depth, enum above above, cons
     return status;
 }
 
-enum status scan_walk(const char *top, const struct scan_visitor *visitor, struct error *error)
+enum status scan_walk(const struct roots *roots, const char *top, const struct scan_visitor *visitor,
+                      struct error *error)
 {
-    return walk(top, 0, NOTHING, visitor, error);
+    return walk(roots, top, 0, NOTHING, visitor, error);
 }
 
 static void add_facts(struct checksum *sum, const char *name, const struct stat *found, double *newest)
@@ -333,7 +335,7 @@ enum status scan_directory(struct connection *connection, const struct scan_requ
     scan.registered = json_array();
     scan.pending = json_array();
     scan.failed = json_array();
-    status = scan_walk(top, &visitor, error);
+    status = scan_walk(request->roots, top, &visitor, error);
     if (status == STATUS_OK && scan.seen == 0 && !request->may_be_empty)
         status =
             error_set_at(error, STATUS_INVALID, "/path",

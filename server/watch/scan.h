@@ -5,13 +5,15 @@
 #include "postgres/connection.h"
 #include "store/store.h"
 
+struct roots;
+
 enum { SCAN_DEPTH = 4, SCAN_MOST = 2000 };
 
 /* Where the checkpoints of a trajectory lie. Everything is lent. */
 struct scan_place {
-    const char *const *roots; /* ends with NULL */
-    const char *trajectory;   /* name */
-    const char *top;          /* canonical, below a root */
+    const struct roots *roots;
+    const char *trajectory; /* name */
+    const char *top;        /* canonical, below a root */
 };
 
 /* Registers what it finds at `path` (below a root) and in its subdirectories, at most SCAN_DEPTH deep, under
@@ -22,7 +24,7 @@ struct scan_place {
  * checkpoint does not stop the others. `may_be_empty`: nothing there is fine. STATUS_INVALID (path; nothing there that
  * looks like a checkpoint; more than SCAN_MOST). */
 struct scan_request {
-    const char *const *roots;
+    const struct roots *roots;
     const char *trajectory, *path;
     double quiet_seconds;
     bool may_be_empty;
@@ -34,14 +36,16 @@ MUST_CHECK enum status scan_directory(struct connection *connection, const struc
  * beside it or above, and for every .gguf (weights_file_is_whole), where the directory itself does not; and `directory`
  * (may be NULL) for every one it looks into, until one gives another status than STATUS_OK. A config.json is also about
  * what lies in the directories below its own, where that is no checkpoint itself and they have none. Links below the
- * top are not followed: a tree cannot lead in circles or out of the roots. What trainers are still to rename (a name
- * that begins with "." or "tmp", or ends with ".tmp", ".partial", ".incomplete") is passed over. */
+ * top are not followed: a tree cannot lead in circles or out of the roots. What is closed (roots_closed), and what
+ * trainers are still to rename (a name that begins with "." or "tmp", or ends with ".tmp", ".partial", ".incomplete"),
+ * is passed over. */
 struct scan_visitor {
     void *context;
     enum status (*found)(void *context, const char *path, struct error *error);
     void (*directory)(void *context, const char *path);
 };
-MUST_CHECK enum status scan_walk(const char *top, const struct scan_visitor *visitor, struct error *error);
+MUST_CHECK enum status scan_walk(const struct roots *roots, const char *top, const struct scan_visitor *visitor,
+                                 struct error *error);
 
 /* The name of the checkpoint at `path`. */
 void scan_name(const char *top, const char *path, char *out, size_t size);

@@ -27,7 +27,7 @@ static json_t *refusal_of(enum status status, const struct faults *faults, const
                      listed ? faults->items[0].detail : error->detail);
 }
 
-static enum status take_in(struct connection *connection, const char *const *roots, const char *data_directory,
+static enum status take_in(struct connection *connection, const struct roots *roots, const char *data_directory,
                            const json_t *item, struct error *error)
 {
     const char *sweep = json_string_value(json_object_get(item, "sweep"));
@@ -60,7 +60,7 @@ static enum status take_in(struct connection *connection, const char *const *roo
     return status;
 }
 
-enum status standing_extend(struct connection *connection, const char *const *roots, const char *data_directory,
+enum status standing_extend(struct connection *connection, const struct roots *roots, const char *data_directory,
                             bool *more, struct error *error)
 {
     size_t i;

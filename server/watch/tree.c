@@ -266,7 +266,7 @@ enum status tree_look(struct tree *tree, struct connection *connection, double n
         tree->polling = tree->polling || is_remote(tree->top);
         if (!tree->known) status = learn(tree, error);
         for (size_t i = 0; i < tree->count; i++) tree->candidates[i].seen = false;
-        if (status == STATUS_OK) status = scan_walk(tree->top, &visitor, error);
+        if (status == STATUS_OK) status = scan_walk(tree->options.roots, tree->top, &visitor, error);
         if (status == STATUS_OK) forget_gone(tree);
     }
     tree->due = now + (status == STATUS_OK ? rest(tree) : 1);

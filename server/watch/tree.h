@@ -13,9 +13,9 @@
 struct tree;
 
 struct tree_options {
-    const char *const *roots; /* lent */
-    const char *trajectory;   /* name; copied */
-    const char *path;         /* as posted; copied */
+    const struct roots *roots; /* lent */
+    const char *trajectory;    /* name; copied */
+    const char *path;          /* as posted; copied */
     double quiet_seconds;
     double poll_seconds; /* between looks where inotify does not work; else only a safety net, 12 times rarer */
     bool poll;           /* do not even try inotify */

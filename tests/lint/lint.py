@@ -59,7 +59,7 @@ SERVER = {
     "backup": BASE | DATABASE | {"files", "inputs"},
     "client": BASE,
     "track": BASE | {"files", "client"},
-    "cli": BASE | DATABASE | {"backend", "backup", "client", "http", "hub", "kinds", "pool", "resources", "track",
+    "cli": BASE | DATABASE | {"backend", "backup", "client", "http", "hub", "inputs", "kinds", "pool", "resources", "track",
                               "watch", "follow"},
     "main.c": {"cli"},
 }

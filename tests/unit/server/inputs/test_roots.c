@@ -8,8 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* base/in/dir/file, base/out/secret, links between them; the root is base/in, also under another name. */
-static char base[64], inside[128], alias[128];
+/* base/in/dir/file, base/out/secret, links between them; the root is base/in, also under another name. The data
+ * directory is base/in/data, and its backups lead to base/in/safe. */
+static char base[64], inside[128], alias[128], data[128];
 
 static const char *at(const char *rest)
 {
@@ -43,17 +44,57 @@ static int setup(void **state)
     assert_int_equal(symlink(at("out"), at("in/bad")), 0);
     assert_int_equal(symlink("../../out/secret", at("in/dir/leak")), 0);
     assert_int_equal(symlink(at("in"), at("alias")), 0);
+    assert_int_equal(mkdir(at("in/data"), 0700) + mkdir(at("in/data/pg"), 0700) + mkdir(at("in/data/hub"), 0700) +
+                         mkdir(at("in/data/hub/blobs"), 0700) + mkdir(at("in/data/hub/snapshots"), 0700) +
+                         mkdir(at("in/data/pgs"), 0700) + mkdir(at("in/safe"), 0700),
+                     0);
+    make_file("in/data/pg/hba");
+    make_file("in/data/pgs/file");
+    make_file("in/data/hub/blobs/oid");
+    make_file("in/data/hub/snapshots/file");
+    make_file("in/data/file");
+    make_file("in/safe/dump");
+    assert_int_equal(symlink("../safe", at("in/data/backups")), 0);
+    assert_int_equal(symlink("data/pg", at("in/toward")), 0);
     assert_int_equal(mkfifo(at("in/fifo"), 0600), 0);
     (void)snprintf(inside, sizeof inside, "%s/in", base);
+    (void)snprintf(data, sizeof data, "%s/in/data", base);
     (void)snprintf(alias, sizeof alias, "%s/alias", base);
     return 0;
 }
 
 static int teardown(void **state)
 {
-    static const char *const files[] = {"in/dir/leak", "in/dir/file", "in/good", "in/bad",     "in/fifo",
-                                        "out/secret",  "inner/file",  "alias",   "in/ner/file"};
-    static const char *const directories[] = {"in/dir", "in/ner", "in", "out", "inner", ""};
+    static const char *const files[] = {"in/dir/leak",
+                                        "in/dir/file",
+                                        "in/good",
+                                        "in/bad",
+                                        "in/fifo",
+                                        "out/secret",
+                                        "inner/file",
+                                        "alias",
+                                        "in/ner/file",
+                                        "in/data/pg/hba",
+                                        "in/data/pgs/file",
+                                        "in/data/hub/blobs/oid",
+                                        "in/data/hub/snapshots/file",
+                                        "in/data/file",
+                                        "in/safe/dump",
+                                        "in/data/backups",
+                                        "in/toward"};
+    static const char *const directories[] = {"in/data/pg",
+                                              "in/data/pgs",
+                                              "in/data/hub/blobs",
+                                              "in/data/hub/snapshots",
+                                              "in/data/hub",
+                                              "in/data",
+                                              "in/safe",
+                                              "in/dir",
+                                              "in/ner",
+                                              "in",
+                                              "out",
+                                              "inner",
+                                              ""};
     (void)state;
     for (size_t i = 0; i < sizeof files / sizeof files[0]; i++) (void)unlink(at(files[i]));
     for (size_t i = 0; i < sizeof directories / sizeof directories[0]; i++) (void)rmdir(at(directories[i]));
@@ -62,8 +103,9 @@ static int teardown(void **state)
 
 static enum status resolve(const char *root, const char *path, char out[4096], struct error *error)
 {
-    const char *const roots[] = {root, NULL};
-    return roots_resolve(roots, path, "/path", out, 4096, error);
+    const char *const paths[] = {root, NULL};
+    const struct roots roots = {.paths = paths, .data_directory = data};
+    return roots_resolve(&roots, path, "/path", out, 4096, error);
 }
 
 static void expect_inside(const char *root, const char *path, const char *wanted)
@@ -142,11 +184,62 @@ static void test_what_is_absent_is_told_from_what_is_outside(void **state)
 
 static void test_links_of_a_directory_are_checked(void **state)
 {
-    const char *const roots[] = {inside, NULL}, *const wide[] = {base, NULL};
+    const char *const narrow[] = {inside, NULL}, *const wide[] = {base, NULL};
+    struct roots roots = {.paths = narrow};
     struct error error;
     (void)state;
-    assert_int_equal(roots_check_links(roots, at("in/dir"), "/path", &error), STATUS_INVALID);
-    assert_int_equal(roots_check_links(wide, at("in/dir"), "/path", &error), STATUS_OK);
+    assert_int_equal(roots_check_links(&roots, at("in/dir"), "/path", &error), STATUS_INVALID);
+    roots.paths = wide;
+    assert_int_equal(roots_check_links(&roots, at("in/dir"), "/path", &error), STATUS_OK);
+}
+
+static void expect_closed(const char *path)
+{
+    expect_refused(inside, path, "the server keeps for itself");
+    expect_refused(data, path, "the server keeps for itself");
+}
+
+static void test_what_the_server_keeps_for_itself_is_closed(void **state)
+{
+    (void)state;
+    expect_closed(at("in/data/pg"));
+    expect_closed(at("in/data/pg/hba"));
+    expect_closed(at("in/data/pg/nothing")); /* as pg/hba, which is there */
+    expect_closed(at("in/dir/../data/pg/hba"));
+    expect_closed(at("in/toward/hba"));
+    expect_closed(at("in/data/hub"));
+    expect_closed(at("in/data/hub/blobs/oid"));
+    expect_closed(at("in/data/hub/snap"));
+    expect_refused(inside, "data/pg/hba", "the server keeps for itself");
+    expect_refused(inside, at("in/data/backups/dump"), "the server keeps for itself");
+    expect_refused(inside, "safe/dump", "the server keeps for itself"); /* which data/backups leads to */
+    expect_refused(inside, "safe", "the server keeps for itself");
+    expect_refused(at("in/data/pg"), "hba", "the server keeps for itself"); /* a root within changes nothing */
+}
+
+static void test_the_rest_of_the_data_directory_is_not(void **state)
+{
+    char wanted[256];
+    const char *const open[] = {"in/data", "in/data/file", "in/data/pgs/file", "in/data/hub/snapshots",
+                                "in/data/hub/snapshots/file"};
+    (void)state;
+    for (size_t i = 0; i < sizeof open / sizeof open[0]; i++) {
+        (void)snprintf(wanted, sizeof wanted, "%s/%s", base, open[i]);
+        expect_inside(inside, wanted, wanted);
+        expect_inside(data, wanted, wanted);
+    }
+    expect_absent(at("in/data/hub/snapshots/nothing"));
+}
+
+static void test_links_into_what_is_closed_are_refused(void **state)
+{
+    const char *const paths[] = {base, NULL};
+    struct roots roots = {.paths = paths, .data_directory = data};
+    struct error error;
+    (void)state;
+    assert_int_equal(roots_check_links(&roots, at("in"), "/path", &error), STATUS_INVALID); /* in/toward */
+    roots.data_directory = NULL;
+    assert_int_equal(roots_check_links(&roots, at("in"), "/path", &error), STATUS_OK);
 }
 
 int main(void)
@@ -156,6 +249,9 @@ int main(void)
         cmocka_unit_test(test_what_does_not_is_not),
         cmocka_unit_test(test_what_is_absent_is_told_from_what_is_outside),
         cmocka_unit_test(test_links_of_a_directory_are_checked),
+        cmocka_unit_test(test_what_the_server_keeps_for_itself_is_closed),
+        cmocka_unit_test(test_the_rest_of_the_data_directory_is_not),
+        cmocka_unit_test(test_links_into_what_is_closed_are_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);
 }

@@ -1,0 +1,121 @@
+"""What the server keeps for itself in its data directory (database, backups, work directories, the hub's cache) is no
+input for a client, although the data directory is a root; what runs leave there to be read is one."""
+
+import os
+import subprocess
+
+import models
+import pytest
+from hub_stand_in import StandIn
+from service import BINARY, Service
+
+OPEN = ("artifacts", "checkpoints", "hub/snapshots")
+KEPT = "lies in what the server keeps for itself"
+MODEL = {"model_type": "llama", "hidden_size": 32, "intermediate_size": 48, "num_hidden_layers": 1, "vocab_size": 256,
+         "num_attention_heads": 2, "num_key_value_heads": 2, "max_position_embeddings": 64}
+TRAIN = {"trajectory": "trained", "model": MODEL, "dataset": "rows", "tokens": 64, "batch_sequences": 2,
+         "sequence_length": 16, "checkpoint_every": 32}
+
+
+@pytest.fixture(scope="module")
+def used(tmp_path_factory):
+    """A server with its data directory as a root, in which there is everything that it makes."""
+    directory, hub = tmp_path_factory.mktemp("closed"), StandIn()
+    files = models.write_llama(directory / "hub", seed=1)
+    hub.add("lab/small", "main", {path.name: path.read_bytes() for path in files.iterdir()})
+    options = ("--root", str(directory / "data"), "--threads", "1")
+    service = Service(directory, *options, environment={"HF_ENDPOINT": hub.url})
+    try:
+        service.sequences("rows", models.rows(6, 24, seed=2))
+        for kind, params in (("fetch", {"repo": "lab/small", "trajectory": "fetched"}), ("train", TRAIN)):
+            run = service.run(kind, **params)
+            assert run["state"] == "succeeded", run["error"]
+        run = service.run("evaluate", checkpoint="fetched/main", dataset="rows", sequence_length=None)
+        assert run["state"] == "succeeded", run["error"]
+        (service.data / "backups").mkdir()
+        backup = [BINARY, "backup", service.data / "backups" / "mine", "--data-dir", service.data]
+        subprocess.run(backup, check=True, timeout=180)
+        yield service
+    finally:
+        service.stop()
+        hub.close()
+
+
+def refused(answer, pointer):
+    assert answer.status == 422 and answer.pointers == [pointer], answer.body
+    assert KEPT in answer.body.decode(), answer.body
+
+
+def dataset(service, path, name="taken"):
+    return service.post("/v1/datasets", {"name": name, "path": str(path), "format": "text"})
+
+
+def kept_by(data):
+    """Each directory below the data directory with two of its files, but for those that hold what may be read."""
+    found = []
+    for at, directories, files in os.walk(data):
+        inner = os.path.relpath(at, data)
+        directories[:] = [name for name in directories if os.path.normpath(os.path.join(inner, name)) not in OPEN]
+        found += [] if inner == "." else [at]
+        found += [os.path.join(at, name) for name in sorted(files)[:2]]
+    return found
+
+
+def test_nothing_that_the_server_keeps_can_be_registered(used):
+    paths = kept_by(used.data)
+    assert {os.path.relpath(path, used.data).split("/")[0] for path in paths} == {"pg", "backups", "hub", "tmp"}
+    for path in [*paths, used.data / "pg/postgres.log", used.data / "pg/data/pg_hba.conf"]:
+        refused(dataset(used, path), "/path")
+
+
+@pytest.mark.parametrize("way", ["{data}/pg/data/pg_hba.conf", "{files}/../data/pg/data/pg_hba.conf",
+                                 "../data/pg/data/pg_hba.conf", "pg/data/pg_hba.conf", "{files}/link",
+                                 "{files}/way/data/pg_hba.conf", "{data}/checkpoints/../pg/nothing",
+                                 "{data}/hub/blobs/nothing"])
+def test_no_way_leads_there(used, way):
+    for name, target in (("link", used.data / "pg/data/pg_hba.conf"), ("way", used.data / "pg")):
+        if not (used.files / name).is_symlink():
+            (used.files / name).symlink_to(target)
+    path = way.format(data=used.data, files=used.files)
+    refused(dataset(used, path), "/path")
+    checkpoint = {"trajectory": "taken", "name": "a", "source": {"path": path}}
+    refused(used.post("/v1/checkpoints", checkpoint), "/source/path")
+    refused(used.post("/v1/tokenize", {"tokenizer": {"path": path}, "texts": ["a"]}), "/tokenizer/path")
+
+
+def test_links_in_a_directory_lead_not_there_either(used):
+    folder = used.files / "folder"
+    folder.mkdir()
+    (folder / "text").write_text("words")
+    assert dataset(used, folder, "folder").status == 201
+    (folder / "more").symlink_to(used.data / "pg/data/pg_hba.conf")
+    answer = dataset(used, folder, "folder-2")
+    assert answer.status == 422 and "a link in the directory" in answer.body.decode(), answer.body
+
+
+def test_runs_read_nothing_from_there(used):
+    path = str(used.data / "pg/data/pg_hba.conf")
+    train = {**TRAIN, "tokenizer": {"name": "file", "path": path}}
+    tasks = {"checkpoint": "fetched/main", "tasks": [{"name": "arc_easy", "path": path}]}
+    refused(used.post("/v1/runs", {"kind": "train", "params": train}), "/params/tokenizer/path")
+    refused(used.post("/v1/runs", {"kind": "tasks", "params": tasks}), "/params/tasks/0/path")
+
+
+def test_a_scan_of_the_data_directory_passes_it_over(used):
+    answer = used.post("/v1/trajectories/scanned/scan", {"path": str(used.data)})
+    assert answer.status in (200, 201), answer.body
+    paths = [row["source"]["path"] for row in answer.json["registered"]]
+    assert not answer.json["failed"], answer.json["failed"]
+    assert len(paths) == 2 and all(path.startswith(f"{used.data}/checkpoints/") for path in paths), paths
+    refused(used.post("/v1/trajectories/scanned/scan", {"path": str(used.data / "backups")}), "/path")
+
+
+def test_what_runs_leave_is_read_as_before(used):
+    made = used.get("/v1/checkpoints?trajectory=trained").json["items"]
+    assert len(made) == 2 and all(row["source"]["path"].startswith(f"{used.data}/checkpoints/") for row in made)
+    for name, path in (("run", made[0]["source"]["path"]), ("hub", next((used.data / "hub/snapshots").iterdir()))):
+        used.checkpoint(path, "again", name)
+    run = used.run("evaluate", checkpoint=made[0]["id"], dataset="rows", sequence_length=None)
+    assert run["state"] == "succeeded", run["error"]
+    (used.data / "mine.txt").write_text("a text of the user's own")
+    assert dataset(used, used.data / "mine.txt", "mine").status == 201
