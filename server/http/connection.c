@@ -9,6 +9,7 @@
 #include "http/reaper.h"
 #include "http/static_files.h"
 
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +23,12 @@ int connection_descriptor(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     return info != NULL ? info->connect_fd : -1;
+}
+
+bool connection_left(int descriptor)
+{
+    struct pollfd socket = {.fd = descriptor, .events = POLLRDHUP};
+    return poll(&socket, 1, 0) > 0 && (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
 void connection_notify(void *closure, struct MHD_Connection *connection, void **socket_context,

@@ -24,4 +24,8 @@ void connection_completed(void *front, struct MHD_Connection *connection, void *
 /* Its socket; -1 when that is not known. */
 int connection_descriptor(struct MHD_Connection *connection);
 
+/* Whether the client at the other end of a suspended connection's socket has left: closed it, or its sending half.
+ * libmicrohttpd notices that only when the connection is resumed. False for -1. */
+bool connection_left(int descriptor);
+
 #endif

@@ -111,6 +111,7 @@ struct exchange {
     bool close;
     bool started;  /* counted among the active */
     bool reserved; /* its Idempotency-Key is reserved */
+    bool left;     /* the client has left while it was parked */
     char *body;    /* owned */
     size_t body_length, body_capacity, body_limit;
     uint64_t body_declared;

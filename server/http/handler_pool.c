@@ -9,7 +9,6 @@
 #include "http/token_backoff.h"
 #include "http/waiters.h"
 
-#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <stdlib.h>
@@ -158,8 +157,7 @@ static enum status check_wanted(void *owner, struct error *error)
 {
     struct exchange *exchange = owner;
     const int limit = exchange->server->options.limits.work_milliseconds;
-    struct pollfd socket = {.fd = connection_descriptor(exchange->connection), .events = POLLRDHUP};
-    if (poll(&socket, 1, 0) > 0 && (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0)
+    if (connection_left(connection_descriptor(exchange->connection)))
         return error_set(error, STATUS_CANCELLED, "the client has left");
     if (atomic_load(&exchange->server->stopping)) return error_set(error, STATUS_UNAVAILABLE, "the server is stopping");
     if (clock_milliseconds() - exchange->work_ms <= limit) return STATUS_OK;
@@ -187,7 +185,7 @@ static bool call_handler(struct exchange *exchange, void *thread)
     while (true) {
         struct error error = {0};
         const int64_t now = clock_milliseconds();
-        exchange->request.wait_over = exchange->request.wait_over || atomic_load(&server->stopping) ||
+        exchange->request.wait_over = exchange->request.wait_over || exchange->left || atomic_load(&server->stopping) ||
                                       (exchange->deadline_ms && exchange->deadline_ms <= now);
         exchange->wakes_seen = waiters_sequence(server->waiters);
         exchange->work_ms = now;

@@ -59,7 +59,7 @@ static enum idempotent_step busy(struct exchange *exchange)
 {
     const int64_t now = clock_milliseconds();
     if (!exchange->retry_deadline_ms) exchange->retry_deadline_ms = now + GRACE_MILLISECONDS;
-    if (exchange->retry_deadline_ms <= now || atomic_load(&exchange->server->stopping))
+    if (exchange->retry_deadline_ms <= now || exchange->left || atomic_load(&exchange->server->stopping))
         return refuse(exchange, PROBLEM_KEY_BUSY,
                       "another request with this Idempotency-Key is still running; try again");
     exchange->retry_ms = now + RETRY_MILLISECONDS;

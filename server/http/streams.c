@@ -2,6 +2,7 @@
 
 #include "base/buffer.h"
 #include "http/clock.h"
+#include "http/connection.h"
 #include "http/exchange.h"
 #include "http/json_answer.h"
 #include "http/stream_registry.h"
@@ -10,7 +11,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/socket.h>
 
 enum { PENDING_MAX = 1 << 20, RETRY_MILLISECONDS = 1000, LOOK_MILLISECONDS = 1000, READ_BLOCK = 4096 };
 
@@ -179,9 +179,8 @@ struct MHD_Response *streams_response(struct stream *stream, struct MHD_Connecti
     struct MHD_Response *response =
         MHD_create_response_from_callback(MHD_SIZE_UNKNOWN, READ_BLOCK, stream_read, stream, stream_release);
     if (response == NULL) return NULL;
-    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_CONNECTION_FD);
     pthread_mutex_lock(&streams->mutex);
-    stream->descriptor = info != NULL ? info->connect_fd : -1;
+    stream->descriptor = connection_descriptor(connection);
     stream->connection = connection;
     stream->dirty = true;
     buffer_puts(&stream->pending, "retry: 2000\n\n"); /* reconnect after two seconds */
@@ -245,16 +244,14 @@ static void stream_serve(struct streams *streams, struct stream *stream, int64_t
     stream_resume(stream);
 }
 
-/* libmicrohttpd notices that the client of a suspended connection has gone only when the connection is resumed, so this
- * looks for itself. The mutex is held; the socket of a suspended stream is still open. */
+/* Ends the streams of clients that have left. The mutex is held; the socket of a suspended stream is still open. */
 static void look_for_gone(struct streams *streams, int64_t now)
 {
-    char byte;
     if (now < streams->look_ms) return;
     streams->look_ms = now + LOOK_MILLISECONDS;
     for (struct stream *stream = streams->first; stream != NULL; stream = stream->next) {
         if (!stream->suspended || stream->busy) continue;
-        if (recv(stream->descriptor, &byte, 1, MSG_PEEK | MSG_DONTWAIT) != 0) continue;
+        if (!connection_left(stream->descriptor)) continue;
         stream->finished = true;
         stream_resume(stream);
     }

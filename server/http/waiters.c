@@ -1,6 +1,7 @@
 #include "http/waiters.h"
 
 #include "http/clock.h"
+#include "http/connection.h"
 #include "http/exchange.h"
 
 #include <pthread.h>
@@ -8,13 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { RECENT = 256 }; /* number of wakes that are remembered, for requests that are about to park */
+/* wakes that are remembered, for requests that are about to park; how often clients are looked at */
+enum { RECENT = 256, LOOK_MILLISECONDS = 500 };
 
 struct waiters {
     pthread_mutex_t mutex;
     struct exchange *first;
     unsigned count;
     uint64_t sequence; /* number of wakes so far */
+    int64_t look_ms;   /* when to look next whether clients have left */
     bool ended;
     void (*release)(struct exchange *exchange);
     char recent[RECENT][TOPIC_SIZE]; /* topic of wake number n at n % RECENT; "" is all topics */
@@ -73,14 +76,26 @@ void waiters_park(struct waiters *waiters, struct exchange *exchange)
 
 static bool overdue(const struct exchange *exchange, int64_t now)
 {
-    return (exchange->deadline_ms && exchange->deadline_ms <= now) || (exchange->retry_ms && exchange->retry_ms <= now);
+    return exchange->left || (exchange->deadline_ms && exchange->deadline_ms <= now) ||
+           (exchange->retry_ms && exchange->retry_ms <= now);
 }
 
-/* Releases the requests that wait on `topic` (NULL: none), and those whose deadline is before `now` (0: none). */
+/* Notes whose client has left; the mutex is held. A parked request is suspended, so its socket is still open. */
+static void look_for_left(struct waiters *waiters, int64_t now)
+{
+    if (now < waiters->look_ms) return;
+    waiters->look_ms = now + LOOK_MILLISECONDS;
+    for (struct exchange *exchange = waiters->first; exchange != NULL; exchange = exchange->next)
+        exchange->left = connection_left(connection_descriptor(exchange->connection));
+}
+
+/* Releases the requests that wait on `topic` (NULL: none), and those whose deadline is before `now` (0: none) or whose
+ * client has left. */
 static void waiters_release(struct waiters *waiters, const char *topic, int64_t now)
 {
     struct exchange *released = NULL;
     pthread_mutex_lock(&waiters->mutex);
+    if (now != 0) look_for_left(waiters, now);
     for (struct exchange **link = &waiters->first; *link != NULL;) {
         struct exchange *exchange = *link;
         const bool go =

@@ -1,6 +1,7 @@
-/* waiters.h: parked requests. A request waits on a topic until a wake or its deadline and is then released to the
- * handler pool. No wake is lost between a handler's query and the parking: wakes are numbered, a request notes the
- * number before its handler runs, and parking checks whether the topic was woken since. */
+/* waiters.h: parked requests. A request waits on a topic until a wake, its deadline, or its client has left (looked at
+ * every half second), and is then released to the handler pool. No wake is lost between a handler's query and the
+ * parking: wakes are numbered, a request notes the number before its handler runs, and parking checks whether the topic
+ * was woken since. */
 #ifndef HTTP_WAITERS_H
 #define HTTP_WAITERS_H
 
@@ -23,7 +24,7 @@ uint64_t waiters_sequence(struct waiters *waiters);
 void waiters_park(struct waiters *waiters, struct exchange *exchange);
 
 void waiters_wake(struct waiters *waiters, const char *topic); /* NULL: all */
-void waiters_tick(struct waiters *waiters);                    /* releases those past their deadline */
+void waiters_tick(struct waiters *waiters); /* releases those past their deadline, or whose client has left */
 unsigned waiters_count(struct waiters *waiters);
 
 /* From now on everything is released at once. */

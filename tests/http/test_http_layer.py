@@ -5,14 +5,16 @@ import gzip
 import hashlib
 import http.client
 import json
+import os
 import re
 import socket
+import struct
 import subprocess
 import threading
 import time
 
 import pytest
-from echo import BINARY, Events, Server, problem
+from echo import BINARY, Events, Server, problem, read_all
 
 
 @pytest.fixture(scope="module")
@@ -326,6 +328,48 @@ def test_waits_hold_no_thread_and_wake(server):
     assert {a[2]["value"] for a in answers} == {start + 1}
 
 
+WAYS_TO_LEAVE = ("close", "reset", "half", "pipelined")
+
+
+def leave(client, way):
+    """As a client may: closed, reset, its sending half shut, or closed with bytes sent that nobody has read."""
+    if way == "reset":
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+    if way == "pipelined":
+        client.sendall(b"GET /v1/big HTTP/1.1\r\nHost: x\r\n\r\n")
+    if way == "half":
+        client.shutdown(socket.SHUT_WR)
+    else:
+        client.close()
+
+
+def descriptors(server):
+    return len(os.listdir(f"/proc/{server.process.pid}/fd"))
+
+
+@pytest.mark.parametrize("way", WAYS_TO_LEAVE)
+def test_clients_that_leave_while_they_wait_are_let_go(server, way):
+    """They held their descriptors until the wait ended, up to a minute."""
+    topic = f"leave-{way}"
+    value = server.request("GET", f"/v1/wait/{topic}")[2]["value"]
+    head = f"GET /v1/wait/{topic}?wait=60&above={value} HTTP/1.1\r\nHost: {server.host}\r\nConnection: close\r\n\r\n"
+    before, clients = descriptors(server), [server.connect() for _ in range(60)]
+    for client in clients:
+        client.sendall(head.encode())
+    wait_for_metric(server, b"deltaq_http_waiting 60")
+    for client in clients[1:]:
+        leave(client, way)
+    wait_for_metric(server, b"deltaq_http_waiting 1\n", limit=10)  # who stays waits on
+    end = time.monotonic() + 10
+    while descriptors(server) > before + 3:
+        assert time.monotonic() < end, f"{descriptors(server) - before} descriptors are held"
+        time.sleep(0.05)
+    server.request("POST", f"/v1/wake/{topic}")
+    assert b'{"value":%d}' % (value + 1) in read_all(clients[0])[0]
+    for client in clients:
+        client.close()
+
+
 def test_wait_ends_at_its_deadline(server):
     value = server.request("GET", "/v1/wait/quiet-b")[2]["value"]
     began = time.monotonic()
@@ -396,8 +440,11 @@ def test_streams_are_limited(server):
 
 def test_streams_of_clients_that_left_make_room(server):
     """The broadcaster looks every second; by its pings alone it would take 15 s."""
-    for _ in range(30):
-        Events(server, "left-j").close()
+    wait_for_metric(server, b"deltaq_http_streams 0")
+    streams = [Events(server, "left-j") for _ in range(40)]
+    for k, events in enumerate(streams):
+        assert events.until(b"retry:")
+        leave(events.client, WAYS_TO_LEAVE[k % 4])
     wait_for_metric(server, b"deltaq_http_streams 0", limit=12)
 
 
