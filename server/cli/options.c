@@ -48,12 +48,20 @@ static enum status read_environment(struct options *options, int index, struct e
     return status;
 }
 
+/* Overwrites the value that ps shows, where the flag is one of those that hold secrets in whatever command. */
+static void hide(const char *flag, char *value)
+{
+    static const char *const secret[] = {"--database-url", "--token"};
+    for (size_t i = 0; i < sizeof secret / sizeof secret[0]; i++)
+        if (strcmp(flag, secret[i]) == 0) memset(value, 'x', strlen(value));
+}
+
 static enum status read_flag(struct options *options, int argc, char **argv, int *at, struct error *error)
 {
-    const char *word = argv[*at];
+    char *word = argv[*at];
     const size_t length = strcspn(word, "=");
     const int index = row_index(options->rows, word, length);
-    const char *value = word[length] == '=' ? word + length + 1 : NULL;
+    char *value = word[length] == '=' ? word + length + 1 : NULL;
     if (index < 0) return error_set(error, STATUS_INVALID, "unknown option %.*s; see --help", (int)length, word);
     const struct option_row *row = &options->rows[index];
     if (row->value == NULL && value != NULL) return error_set(error, STATUS_INVALID, "%s takes no value", row->flag);
@@ -62,7 +70,9 @@ static enum status read_flag(struct options *options, int argc, char **argv, int
     if (row->value == NULL) return add_value(options, index, "1", 1, error);
     if (value == NULL && *at + 1 < argc) value = argv[++*at];
     if (value == NULL) return error_set(error, STATUS_INVALID, "%s needs a value: %s", row->flag, row->value);
-    return add_value(options, index, value, strlen(value), error);
+    const enum status status = add_value(options, index, value, strlen(value), error);
+    hide(row->flag, value);
+    return status;
 }
 
 static enum status read_word(struct options *options, const char *word, int most_words, struct error *error)

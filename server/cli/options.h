@@ -31,9 +31,9 @@ struct options {
     const struct fields *fields; /* likewise: of command_line_parse (fields.h) */
 };
 
-/* Reads argv[0 … argc), then the environment for what is missing. In flags "-" and "_" are the same; what follows
- * "--" are words. STATUS_INVALID
- * naming the option or the word that is one too many. options_reset in any case. */
+/* Reads argv[0 … argc), then the environment for what is missing. In flags "-" and "_" are the same; what follows "--"
+ * are words. Every user sees command lines, so in argv what may hold a password or a token becomes "xxx" once it is
+ * read. STATUS_INVALID naming the option or the word that is one too many. options_reset in any case. */
 MUST_CHECK enum status options_parse(const struct option_row *rows, int argc, char **argv, int most_words,
                                      struct options *out, struct error *error);
 void options_reset(struct options *options);

@@ -6,6 +6,7 @@ import signal
 import socket
 import subprocess
 import tempfile
+import time
 
 import pytest
 from service import BINARY, Service
@@ -126,6 +127,34 @@ def test_tokens_of_an_outside_database_are_looked_at_before_anything_is_started(
         assert server.stdout.readline().startswith("deltaq listening on ")
         server.send_signal(signal.SIGTERM)
         assert server.wait(40) == 0
+
+
+def command_lines():
+    return subprocess.run(["ps", "-eww", "-o", "pid=,args="], capture_output=True, text=True, check=True).stdout
+
+
+def test_a_database_password_is_not_shown_by_ps(outside, tmp_path):
+    """Nor to workers, dumps or other programs that the server starts, in their arguments."""
+    service, conninfo = outside
+    secret = "open-sesame-" + tmp_path.name
+    url = f"{conninfo}deltaq password={secret}"
+    second = Service(tmp_path, "--threads", "1", f"--database-url={url}")
+    own = [BINARY, "worker", "--data-dir", second.data, "--root", second.files, "--threads", "1", "--database-url", url]
+    worker = subprocess.Popen(own, stderr=subprocess.DEVNULL)
+    try:
+        second.sequences("some", [[1, 2, 3]])  # the database is reached with what was hidden
+        end = time.monotonic() + LIMIT
+        while len(second.get("/v1/workers").json["items"]) < 2:
+            assert time.monotonic() < end, second.log.read_text()
+            time.sleep(0.1)
+        shown = command_lines()
+        assert secret not in shown, [line for line in shown.splitlines() if secret in line]
+        mine = [line for line in shown.splitlines() if line.split()[0] == str(second.process.pid)]
+        assert len(mine) == 1 and "--database-url=xxx" in mine[0]
+    finally:
+        worker.send_signal(signal.SIGTERM)
+        worker.wait(40)
+        second.stop()
 
 
 def test_a_private_database_without_a_token_is_refused_and_kept(outside):

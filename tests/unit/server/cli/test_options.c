@@ -77,6 +77,26 @@ static void test_flags_have_either_dash_and_words_follow_two(void **state)
     options_reset(&options);
 }
 
+static void test_secrets_are_overwritten_once_they_are_read(void **state)
+{
+    static const struct option_row secret[] = {{"--database-url", "URL", NULL, NULL, false, "Where"},
+                                               {"--token", "TOKEN", NULL, NULL, false, "Who"},
+                                               {"--listen", "ADDRESS", NULL, NULL, false, "Open"},
+                                               {0}};
+    struct options options;
+    struct error error;
+    char word[][32] = {"--database_url", "postgres://me:pass@host/db", "--token=abc", "--listen", "here"};
+    char *words[] = {word[0], word[1], word[2], word[3], word[4]};
+    (void)state;
+    assert_int_equal(options_parse(secret, 5, words, 0, &options, &error), STATUS_OK);
+    assert_string_equal(options_text(&options, "--database-url"), "postgres://me:pass@host/db");
+    assert_string_equal(options_text(&options, "--token"), "abc");
+    assert_string_equal(word[1], "xxxxxxxxxxxxxxxxxxxxxxxxxx");
+    assert_string_equal(word[2], "--token=xxx");
+    assert_string_equal(word[4], "here");
+    options_reset(&options);
+}
+
 static void test_numbers_are_whole_and_in_range(void **state)
 {
     struct options options;
@@ -98,6 +118,7 @@ int main(void)
         cmocka_unit_test(test_flags_go_before_the_environment_and_that_before_defaults),
         cmocka_unit_test(test_wrong_command_lines_are_refused),
         cmocka_unit_test(test_flags_have_either_dash_and_words_follow_two),
+        cmocka_unit_test(test_secrets_are_overwritten_once_they_are_read),
         cmocka_unit_test(test_numbers_are_whole_and_in_range),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
