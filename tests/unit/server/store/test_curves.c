@@ -162,12 +162,32 @@ static void test_nothing_is_left_of_two_runs_that_are_deleted_at_once(void **sta
                     &none) == 0);
 }
 
+/* Of a run with a checkpoint, and of one without. */
+static void test_a_run_measures_a_thing_once(void **state)
+{
+    struct error error;
+    struct connection *connection = connection_of(state);
+    const struct store_id checkpoint = add_checkpoint(connection, "once", "one", 1),
+                          run = enqueue(connection, (struct run_new){.kind = "once"}, STORE_CREATED);
+    for (int with = 0; with < 2; with++) {
+        struct measurements list = {0};
+        struct measurement item = {.metric = "loss", .value = 1, .low = NAN, .high = NAN};
+        if (with) item.checkpoint = checkpoint;
+        OK(measurements_add(&list, &item, &error));
+        OK(measurements_insert(connection, run.text, 1, &list, &error));
+        GIVES(STATUS_CONFLICT, measurements_insert(connection, run.text, 1, &list, &error));
+        OK(measurements_insert(connection, run.text, 2, &list, &error));
+        measurements_reset(&list);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_curves_take_the_newest_measurement_by_step),
         cmocka_unit_test(test_no_series_joins_calibrations),
         cmocka_unit_test(test_nothing_is_left_of_two_runs_that_are_deleted_at_once),
+        cmocka_unit_test(test_a_run_measures_a_thing_once),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
