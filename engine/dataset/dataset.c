@@ -94,3 +94,14 @@ enum status dataset_load_tokens(const struct dataset_source *source, const struc
     dataset_sequences_free(&all);
     return STATUS_OK;
 }
+
+enum status dataset_look(const struct dataset_source *source, struct error *error)
+{
+    struct dataset_files files = {0};
+    enum status status = dataset_files_list(source, &files, error);
+    for (int64_t i = 0; i < files.count && status == STATUS_OK; i++)
+        status = (source->format == DATASET_TOKENS ? dataset_reader_look_tokens
+                                                   : dataset_reader_look_text)(source, files.paths[i], error);
+    dataset_files_free(&files);
+    return status;
+}

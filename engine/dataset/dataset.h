@@ -79,4 +79,8 @@ MUST_CHECK enum status dataset_files_list(const struct dataset_source *source, s
                                           struct error *error);
 void dataset_files_free(struct dataset_files *files); /* leaves {0} */
 
+/* Looks at the beginning of each of those files: what cannot be right is STATUS_CORRUPT, STATUS_INVALID or
+ * STATUS_UNSUPPORTED and named. What only reading all of them shows, it does not see. */
+MUST_CHECK enum status dataset_look(const struct dataset_source *source, struct error *error);
+
 #endif

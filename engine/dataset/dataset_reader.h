@@ -17,4 +17,12 @@ MUST_CHECK enum status dataset_reader_text(struct dataset_reader *reader, const 
 MUST_CHECK enum status dataset_reader_jsonl(struct dataset_reader *reader, const char *path, struct error *error);
 MUST_CHECK enum status dataset_reader_tokens(struct dataset_reader *reader, const char *path, struct error *error);
 
+/* What the beginning of a file tells, for a file that nobody has read yet: of tokens the header (type, shape, size), of
+ * text and jsonl whether the first 64 KiB are UTF-8, and of jsonl whether the lines in them have the field. Statuses of
+ * the readers. */
+MUST_CHECK enum status dataset_reader_look_tokens(const struct dataset_source *source, const char *path,
+                                                  struct error *error);
+MUST_CHECK enum status dataset_reader_look_text(const struct dataset_source *source, const char *path,
+                                                struct error *error);
+
 #endif

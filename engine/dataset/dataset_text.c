@@ -6,12 +6,13 @@
 #include "tokenizer/text.h"
 #include "tokenizer/tokenizer_internal.h"
 #include "tokenizer/tokenizer_stream.h"
+#include "tokenizer/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { READ_BYTES = 1 << 20 };
+enum { READ_BYTES = 1 << 20, LOOK_BYTES = 64 << 10 };
 #define LINE_LIMIT ((size_t)64 << 20)
 
 static enum status open_file(const char *path, struct file **file, char **buffer, struct error *error)
@@ -105,12 +106,24 @@ static bool find_field(struct json_reader *json, const char *field, struct json_
     return true;
 }
 
+/* The text of a line's field, still quoted. */
+static bool find_text(struct json_reader *json, const char *line, const struct dataset_source *source,
+                      struct json_reader_text *value)
+{
+    struct json_reader_text text;
+    const char *field = source->field != NULL ? source->field : "text";
+    if (!find_field(json, field, &text)) return false;
+    json_reader_restart(json, text.bytes, text.size, (size_t)(text.bytes - line));
+    if (json_reader_peek(json) != JSON_READER_STRING)
+        json_reader_fail(json, STATUS_INVALID, "field \"%.60s\" is not a string", field);
+    return json_reader_string(json, value);
+}
+
 static enum status read_line(struct lines *lines, const char *line, size_t bytes, struct error *error)
 {
     struct json_reader json;
-    struct json_reader_text text, value;
+    struct json_reader_text value;
     struct dataset_sink *sink = lines->reader->sink;
-    const char *field = lines->reader->source->field != NULL ? lines->reader->source->field : "text";
     char name[96];
     enum status status = STATUS_OK, encoded = STATUS_OK;
     lines->number++;
@@ -118,14 +131,9 @@ static enum status read_line(struct lines *lines, const char *line, size_t bytes
     if (bytes == 0) return STATUS_OK;
     snprintf(name, sizeof name, "%.60s line %lld", file_name(lines->file), (long long)lines->number);
     json_reader_init(&json, name, line, bytes, NULL, error);
-    if (find_field(&json, field, &text)) {
-        json_reader_restart(&json, text.bytes, text.size, (size_t)(text.bytes - line));
-        if (json_reader_peek(&json) != JSON_READER_STRING)
-            json_reader_fail(&json, STATUS_INVALID, "field \"%.60s\" is not a string", field);
-        if (json_reader_string(&json, &value))
-            encoded = tokenizer_encode(lines->reader->tokenizer, value.bytes, value.size,
-                                       lines->reader->add_special_tokens, &lines->list, error);
-    }
+    if (find_text(&json, line, lines->reader->source, &value))
+        encoded = tokenizer_encode(lines->reader->tokenizer, value.bytes, value.size, lines->reader->add_special_tokens,
+                                   &lines->list, error);
     struct error kept = *error;
     status = json_reader_finish(&json);
     if (encoded != STATUS_OK) {
@@ -176,5 +184,52 @@ enum status dataset_reader_jsonl(struct dataset_reader *reader, const char *path
     text_free(&held);
     memory_free(buffer);
     file_close(lines.file);
+    return status;
+}
+
+/* ---- the beginning alone ---- */
+
+/* The whole lines in `bytes`; `last`: also what is behind them. */
+static enum status look_at_lines(const struct dataset_source *source, const struct file *file, const char *bytes,
+                                 size_t size, bool last, struct error *error)
+{
+    enum status status = STATUS_OK;
+    int64_t number = 0;
+    for (size_t at = 0; at < size && status == STATUS_OK;) {
+        struct json_reader json;
+        struct json_reader_text value;
+        char name[96];
+        const char *line = bytes + at, *end = memchr(line, '\n', size - at);
+        size_t length = end != NULL ? (size_t)(end - line) : size - at;
+        if (end == NULL && !last) break;
+        at += length + 1;
+        number++;
+        while (length > 0 && strchr(" \t\r", line[length - 1]) != NULL) length--;
+        if (length == 0) continue;
+        snprintf(name, sizeof name, "%.60s line %lld", file_name(file), (long long)number);
+        json_reader_init(&json, name, line, length, NULL, error);
+        (void)find_text(&json, line, source, &value);
+        status = json_reader_finish(&json);
+    }
+    return status;
+}
+
+enum status dataset_reader_look_text(const struct dataset_source *source, const char *path, struct error *error)
+{
+    enum { CUT = 3 }; /* bytes of a character that the end of the block may have cut */
+    struct file *file = NULL;
+    char *bytes = NULL;
+    enum status status = open_file(path, &file, &bytes, error);
+    const int64_t all = status == STATUS_OK ? file_bytes(file) : 0;
+    const size_t size = all < LOOK_BYTES ? (size_t)all : LOOK_BYTES;
+    const bool last = (int64_t)size == all;
+    if (status == STATUS_OK) status = file_read(file, 0, bytes, size, error);
+    const size_t good = status == STATUS_OK ? utf8_check(bytes, size) : size;
+    if (good < size && (last || size - good > CUT))
+        status = error_set(error, STATUS_CORRUPT, "%s: byte %zu is not UTF-8", file_name(file), good);
+    if (status == STATUS_OK && source->format == DATASET_JSONL)
+        status = look_at_lines(source, file, bytes, size, last, error);
+    memory_free(bytes);
+    file_close(file);
     return status;
 }

@@ -217,17 +217,33 @@ static enum status put_row(struct dataset_reader *reader, struct file *file, con
     return dataset_sink_end(reader->sink, error);
 }
 
+/* What the head of the file says of it. */
+static enum status read_layout(const struct dataset_source *source, const char *path, struct file **file,
+                               struct layout *layout, struct error *error)
+{
+    const char *dot = strrchr(path, '.');
+    const bool npy = dot != NULL && strcmp(dot, ".npy") == 0;
+    const enum status status = file_open(AT_FDCWD, path, FILE_FOLLOW_LINKS, INT64_MAX, file, error);
+    if (status != STATUS_OK) return status;
+    return npy ? read_npy(*file, layout, error) : read_bin(source, *file, layout, error);
+}
+
+enum status dataset_reader_look_tokens(const struct dataset_source *source, const char *path, struct error *error)
+{
+    struct file *file = NULL;
+    struct layout layout = {0};
+    const enum status status = read_layout(source, path, &file, &layout, error);
+    file_close(file);
+    return status;
+}
+
 enum status dataset_reader_tokens(struct dataset_reader *reader, const char *path, struct error *error)
 {
     struct file *file = NULL;
     struct layout layout = {0};
     uint8_t *bytes = NULL;
     uint32_t *tokens = NULL;
-    const char *dot = strrchr(path, '.');
-    bool npy = dot != NULL && strcmp(dot, ".npy") == 0;
-    enum status status = file_open(AT_FDCWD, path, FILE_FOLLOW_LINKS, INT64_MAX, &file, error);
-    if (status == STATUS_OK)
-        status = npy ? read_npy(file, &layout, error) : read_bin(reader->source, file, &layout, error);
+    enum status status = read_layout(reader->source, path, &file, &layout, error);
     if (status == STATUS_OK) status = memory_new(READ_TOKENS, 8, "read buffer", &bytes, error);
     if (status == STATUS_OK) status = memory_new(READ_TOKENS, sizeof *tokens, "read buffer", &tokens, error);
     for (int64_t row = 0; status == STATUS_OK && row < layout.rows && !dataset_sink_full(reader->sink); row++)

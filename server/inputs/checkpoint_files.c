@@ -4,12 +4,14 @@
 #include "files/file.h"
 #include "inputs/public_rate.h"
 #include "model/architecture.h"
+#include "tokenizer/tokenizer_place.h"
 
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 enum { STATE_LIMIT = 64 << 20 };
@@ -104,6 +106,17 @@ static void read_training_state(const char *directory, struct checkpoint_files *
     memory_free(text);
 }
 
+/* A pipe or a device in the tokenizer's place would be noticed by the first run that reads text, or keep it waiting. */
+static enum status check_tokenizer(const char *path, struct error *error)
+{
+    char tokenizer[PATH_MAX];
+    struct stat found;
+    if (!tokenizer_place_find(path, tokenizer, sizeof tokenizer, NULL) || stat(tokenizer, &found) != 0)
+        return STATUS_OK;
+    if (S_ISREG(found.st_mode)) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "its tokenizer.json is not a regular file");
+}
+
 enum status checkpoint_files_read(const char *path, const char *config, struct checkpoint_files *out,
                                   struct error *error)
 {
@@ -111,6 +124,7 @@ enum status checkpoint_files_read(const char *path, const char *config, struct c
     enum status status;
     *out = (struct checkpoint_files){.step = -1, .tokens = -1, .learning_rate = NAN};
     if ((status = model_open_as(path, config, &model, error)) != STATUS_OK) goto done;
+    if ((status = check_tokenizer(path, error)) != STATUS_OK) goto done;
     out->parameters = model->parameters;
     out->bytes = weights_bytes(model->weights);
     (void)snprintf(out->architecture, sizeof out->architecture, "%s", model->config.architecture->model_type);

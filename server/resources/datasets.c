@@ -220,11 +220,12 @@ static enum status insert_files(struct http_context *context, const struct monit
     if (status == STATUS_OK) status = define(given, format, path, &definition, error);
     if (status == STATUS_OK) status = data_source_parse(format, definition, &source, error);
     if (status == STATUS_OK) {
-        status = data_source_read(&source, monitor, &files, error);
+        status = dataset_look(&source, error);
+        if (status == STATUS_OK) status = data_source_read(&source, monitor, &files, error);
         if (status != STATUS_OK && error->pointer[0] == '\0')
             (void)snprintf(error->pointer, sizeof error->pointer, "/path");
-        if (status == STATUS_NOT_FOUND || status == STATUS_FORBIDDEN)
-            status = error->status = STATUS_INVALID; /* the body's fault */
+        if (status == STATUS_NOT_FOUND || status == STATUS_FORBIDDEN || status == STATUS_MALFORMED)
+            status = error->status = STATUS_INVALID; /* the file's fault, not the address's or the body's form */
     }
     const struct dataset_new row = {.name = body->name,
                                     .format = format,

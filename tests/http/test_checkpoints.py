@@ -196,6 +196,11 @@ def spoil_fifo(path):
     os.mkfifo(path / "model.safetensors")
 
 
+def spoil_tokenizer(path):
+    (path / "tokenizer.json").unlink(missing_ok=True)
+    os.mkfifo(path / "tokenizer.json")
+
+
 def spoil_no_config(path):
     (path / "config.json").unlink()
 
@@ -207,7 +212,7 @@ def spoil_pickle(path):
 @pytest.mark.parametrize("spoil,words", [
     (spoil_truncated, ""), (spoil_length, ""), (spoil_overlap, ""), (spoil_config, "config.json"),
     (spoil_architecture, "dancer"),
-    (spoil_shape, ""), (spoil_no_config, "config.json is not beside the weights"), (spoil_fifo, ""),
+    (spoil_shape, ""), (spoil_no_config, "config.json is not beside the weights"), (spoil_fifo, ""), (spoil_tokenizer, "regular"),
     (spoil_pickle, "safetensors"),
 ], ids=lambda x: getattr(x, "__name__", ""))
 def test_broken_checkpoints_are_refused_precisely(service, name, spoil, words):

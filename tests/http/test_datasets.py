@@ -1,3 +1,4 @@
+import io
 import json
 
 import models
@@ -50,6 +51,44 @@ def test_files_of_every_format(service, name):
 def test_bad_definitions_are_pointed_at(service, name, body, pointer):
     answer = service.post("/v1/datasets", {"name": name, **body})
     assert answer.status == 422 and answer.pointers == [pointer], answer.body
+
+
+def npy(array):
+    held = io.BytesIO()
+    numpy.save(held, array)
+    return held.getvalue()
+
+
+TEXT = "ä".encode() * 40_000  # longer than what is looked at, which ends within a character
+WRONG = {
+    "objects.npy": npy(numpy.array([{}], dtype=object)), "floats.npy": npy(numpy.zeros(4)),
+    "short.npy": npy(numpy.arange(9))[:-1], "cube.npy": npy(numpy.zeros((2, 2, 2), numpy.int64)), "none.npy": b"tokens",
+    "odd.bin": b"abc", "latin.txt": b"caf\xe9 " * 9, "late.txt": b"a" * 60_000 + b"\xff" + b"a" * 60_000,
+    "deep.jsonl": b'{"text": "a", "b": ' + b"[" * 5000 + b"]" * 5000 + b"}\n", "other.jsonl": b'{"words": "a"}\n',
+    "number.jsonl": b'{"text": "a"}\n{"text": 1}\n', "cut.jsonl": b'{"text": "a"}\n{"text": "b',
+}
+RIGHT = {"cut.txt": b"a" + TEXT, "long.jsonl": b'{"text": "a"}\n{"text": "' + TEXT + b'"}\n',
+         "flat.npy": npy(numpy.arange(9))}
+FORMATS = {"npy": "tokens", "bin": "tokens", "txt": "text", "jsonl": "jsonl"}
+
+
+def post_file(service, name, file, content):
+    folder = service.files / name.replace("[", "-").replace("]", "")
+    folder.mkdir(exist_ok=True)
+    (folder / file).write_bytes(content)
+    body = {"name": f"{name}-{file}", "path": str(folder / file), "format": FORMATS[file.rsplit(".", 1)[1]]}
+    return service.post("/v1/datasets", body)
+
+
+@pytest.mark.parametrize("file", WRONG)
+def test_what_cannot_be_right_is_refused_when_it_is_registered(service, name, file):
+    answer = post_file(service, name, file, WRONG[file])
+    assert answer.status == 422 and answer.pointers == ["/path"] and file in answer.json["detail"], answer.body
+
+
+@pytest.mark.parametrize("file", RIGHT)
+def test_what_the_beginning_does_not_tell_is_taken(service, name, file):
+    assert post_file(service, name, file, RIGHT[file]).status == 201
 
 
 def test_fields_that_mean_nothing_are_refused(service, name):
