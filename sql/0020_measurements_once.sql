@@ -1,4 +1,4 @@
--- A measurement without a checkpoint is kept once as well: by default a unique constraint takes two NULLs for different.
+-- A measurement without a checkpoint is kept once as well: a unique constraint takes two NULLs for different.
 delete from measurements a using measurements b
     where a.checkpoint is null and b.checkpoint is null and a.ctid < b.ctid
     and (a.run, a.epoch, a.metric, a.label, a.dataset, a.protocol)

@@ -212,8 +212,8 @@ def spoil_pickle(path):
 @pytest.mark.parametrize("spoil,words", [
     (spoil_truncated, ""), (spoil_length, ""), (spoil_overlap, ""), (spoil_config, "config.json"),
     (spoil_architecture, "dancer"),
-    (spoil_shape, ""), (spoil_no_config, "config.json is not beside the weights"), (spoil_fifo, ""), (spoil_tokenizer, "regular"),
-    (spoil_pickle, "safetensors"),
+    (spoil_shape, ""), (spoil_no_config, "config.json is not beside the weights"), (spoil_fifo, ""),
+    (spoil_tokenizer, "regular"), (spoil_pickle, "safetensors"),
 ], ids=lambda x: getattr(x, "__name__", ""))
 def test_broken_checkpoints_are_refused_precisely(service, name, spoil, words):
     path = models.write_llama(service.files / name)

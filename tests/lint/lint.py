@@ -59,8 +59,8 @@ SERVER = {
     "backup": BASE | DATABASE | {"files", "inputs"},
     "client": BASE,
     "track": BASE | {"files", "client"},
-    "cli": BASE | DATABASE | {"backend", "backup", "client", "http", "hub", "inputs", "kinds", "pool", "resources", "track",
-                              "watch", "follow"},
+    "cli": BASE | DATABASE | {"backend", "backup", "client", "http", "hub", "inputs", "kinds", "pool", "resources",
+                              "track", "watch", "follow"},
     "main.c": {"cli"},
 }
 ENGINE_FORBIDS = ("jansson.h", "microhttpd.h", "libpq-fe.h", "openssl/")
