@@ -1,8 +1,6 @@
 /* TensorBoard: LOGDIR/TRAJECTORY/SERIES/events.out.tfevents.NUMBER.deltaq, a file a series, its points by step, since
  * readers draw and drop points by the order in which they stand. What comes late makes a new file, with the next number
  * and all points; it begins with a record that says so, and readers forget what the old one said. */
-#include "base/directory.h"
-#include "files/file_writer.h"
 #include "track/append_file.h"
 #include "track/event_record.h"
 #include "track/exporter.h"
@@ -66,6 +64,20 @@ static enum status remove_file(const char *path, struct error *error)
     return errno == ENOENT ? STATUS_OK : error_set_errno(error, "removing the older file");
 }
 
+/* Whole or not at all. The temporary file has one name, so that the next writer takes the place of what a killed one
+ * left, and one that readers do not take for an event file. */
+static enum status put_file(const char *path, const struct buffer *records, struct error *error)
+{
+    char temporary[PATH_SIZE + 8];
+    int64_t length = 0;
+    (void)snprintf(temporary, sizeof temporary, "%.*s/.anew", (int)(strrchr(path, '/') - path), path);
+    enum status status = remove_file(temporary, error);
+    if (status == STATUS_OK) status = append_file_write(temporary, &length, records->bytes, records->length, error);
+    if (status != STATUS_OK) return status;
+    if (rename(temporary, path) != 0) return error_set_errno(error, "putting the new file in place");
+    return append_file_sync_directory(path, error);
+}
+
 /* The new file is whole before the old one goes, which a killed writer may leave: it says nothing that the new one
  * does not say. */
 static enum status write_anew(const struct tensorboard *tensorboard, struct ledger_stream *stream, long number,
@@ -74,8 +86,7 @@ static enum status write_anew(const struct tensorboard *tensorboard, struct ledg
     char path[PATH_SIZE], old[PATH_SIZE];
     file_path(tensorboard, stream, number + 1, path);
     file_path(tensorboard, stream, number, old);
-    if (directory_make_above(path, 0777) != 0) return error_set_errno(error, "making the directory");
-    enum status status = file_writer_put(path, records->bytes, records->length, error);
+    enum status status = put_file(path, records, error);
     if (status == STATUS_OK && number > 0) status = remove_file(old, error);
     if (status != STATUS_OK) return status;
     (void)snprintf(stream->place, sizeof stream->place, "%ld", number + 1);

@@ -201,6 +201,7 @@ def test_event_files_read_back_are_the_table_by_step(service, course, tmp_path):
     measure(service, 0, 2)
     kills = kill_until_done(service, "tensorboard", log, "--trajectory", "track")
     assert kills > 3 and read_back("tensorboard", log) == rounded(wanted(service))
+    (log / "track" / "rtn 2-bit g32" / ".anew").write_text("what a killed writer left")
     measure(service, 2, 2)  # between two that were sent
     assert track(service, "tensorboard", log, "--trajectory", "track").returncode == 0
     assert read_back("tensorboard", log) == rounded(wanted(service))
