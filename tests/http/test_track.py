@@ -253,7 +253,7 @@ def mlflow(tmp_path_factory):
         yield url
     finally:
         os.killpg(process.pid, signal.SIGTERM)
-        process.wait(30)
+        process.wait(LIMIT)
 
 
 @needs_packages
