@@ -6,15 +6,11 @@ import { ago } from "./format.js";
 import { loading } from "./notice.js";
 import { link, sweepLink } from "./router.js";
 import { outcome } from "./outcome.js";
-import { STATES, badge, title } from "./runs.js";
+import { KINDS, STATES, badge, title } from "./runs.js";
 import { pause } from "./events.js";
 import { dataTable } from "./table.js";
 
 const PAGE = 50, SECONDS = 5;
-const KINDS = [
-  "evaluate", "quantize", "train", "sharpness", "average", "interpolate", "landscape", "attribution", "plan", "tasks",
-  "health", "fetch",
-];
 
 const columns = [
   { label: "Run", cell: title },

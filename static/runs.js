@@ -4,6 +4,11 @@ import { fill, h } from "./dom.js";
 import { bytes, duration, integer, method, plural } from "./format.js";
 import { runLink } from "./router.js";
 
+/* Every kind that can be posted, as openapi.yaml has them (a test compares the two). */
+export const KINDS = [
+  "evaluate", "quantize", "train", "sharpness", "average", "interpolate", "landscape", "attribution", "compare", "plan",
+  "tasks", "health", "fetch",
+];
 export const STATES = ["queued", "running", "succeeded", "failed", "cancelled"];
 
 export function badge(state) {

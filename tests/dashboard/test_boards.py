@@ -4,6 +4,7 @@ import pytest
 import stand_in
 import stand_in_service
 from looks import check_looks
+from stand_in import ROOT
 
 
 @pytest.fixture
@@ -78,3 +79,14 @@ def test_runs_say_what_they_found(world, visit):
     assert found[:3] == ["barrier 0.25 nats over 3 points; 7.3 s", "2 averages made; 7.3 s",
                          "Loss (nats) 2.5000; 7.3 s"]
     assert all(text.startswith("ΔQL ") and "bits per weight" in text.lower() for text in found[3:])
+
+
+def test_runs_can_be_filtered_by_every_kind_and_state_of_the_interface(visit):
+    yaml = pytest.importorskip("yaml")
+    interface = yaml.safe_load((ROOT / "openapi.yaml").read_text())
+    kinds = interface["components"]["schemas"]["RunRequest"]["discriminator"]["mapping"]
+    fields = {field.get("name"): field for field in interface["paths"]["/v1/runs"]["get"]["parameters"]}
+    page = visit("#/runs")
+    for label, expected in (("Kind", kinds), ("State", fields["state"]["schema"]["enum"])):
+        offered = f"[...document.querySelectorAll('select[aria-label={label}] option')].map(option => option.value)"
+        assert sorted(page.run(offered)) == sorted(["", *expected])
