@@ -7,12 +7,12 @@ import { drawing } from "./look.js";
 import { inOrder, metric as metricOf } from "./metrics.js";
 import { failure, loading } from "./notice.js";
 import { colourIndex } from "./palette.js";
+import { MOST, leftOut, picker, selection } from "./picker.js";
 import { fileName } from "./plot.js";
 import { amend, checkpointLink, curvesLink, link } from "./router.js";
 import { captionOf, drawable, groupsOf, scatterFigure } from "./scatter.js";
 
 const ALONG = ["step", "tokens", "learning_rate"]; /* of the checkpoint itself; always there */
-const MOST = 32; /* trajectories that the interface takes at once */
 
 function readOptions(search) {
   return {
@@ -29,25 +29,14 @@ function address({ x, y, xLog, yLog, label, names }) {
   });
 }
 
-function ask({ x, y, names }, signal) {
-  return get(query("/v1/correlations", { x, y, trajectory: [...names].slice(0, MOST) }), signal);
+/* All are one request without names, however many there are. */
+function chosenOf(trajectories, { names }) {
+  return selection(trajectories, names, names.size ? MOST : Infinity);
 }
 
-/* A button a trajectory; pressed means that its checkpoints are among the points. */
-function picker(trajectories, options, colours, changed) {
-  const all = options.names.size === 0;
-  return h("div", { class: "legend", role: "group", "aria-label": "Trajectories" }, trajectories.map(({ name }) => {
-    const pressed = String(all || options.names.has(name));
-    const button = h("button", { type: "button", class: "key", "aria-pressed": pressed },
-      h("span", { class: `swatch c${colours.get(name)}`, "aria-hidden": "true" }),
-      h("span", { class: "name" }, name));
-    button.addEventListener("click", () => {
-      if (options.names.size === 0) for (const other of trajectories) options.names.add(other.name);
-      if (!options.names.delete(name)) options.names.add(name);
-      changed();
-    });
-    return button;
-  }));
+/* What the figure shows and what is saved: the same request. */
+function request({ x, y, names }) {
+  return query("/v1/correlations", { x, y, trajectory: names.size ? selection([], names).shown : [] });
 }
 
 function nothing(options) {
@@ -58,13 +47,15 @@ function nothing(options) {
       + "a sweep of each over a trajectory fills this page."));
 }
 
-/* What keeps points from being seen, in words; null when nothing does. */
-function remark(points, options) {
-  if (!points.length) return nothing(options);
+/* What keeps points from being seen, in words; empty when nothing does. */
+function remarks(points, chosen, options) {
   const hidden = points.length - drawable(points, options).length;
-  if (!hidden) return null;
-  return h("p", {}, `${plural(hidden, "value")} at or below zero cannot be drawn on a logarithmic axis; `
-    + "the correlation counts them.");
+  return [
+    leftOut(chosen),
+    points.length ? null : nothing(options),
+    hidden ? h("p", {}, `${plural(hidden, "value")} at or below zero cannot be drawn on a logarithmic axis; `
+      + "the correlation counts them.") : null,
+  ].filter(Boolean);
 }
 
 /* Each group's correlations, and how they are to be read. */
@@ -85,7 +76,7 @@ export async function showScatter({ root, query: search, signal }) {
     list(query("/v1/trajectories", { limit: 100 }), signal, 500), get("/v1/curves/metrics", signal),
   ]);
   const colours = colourIndex(trajectories);
-  let answer = await ask(options, signal);
+  let answer = await get(request(options), signal);
 
   const caption = h("div", { class: "caption" }), note = h("div", { class: "notice remark", role: "status" });
   const picks = h("div"), labels = h("div", { class: "control" });
@@ -104,10 +95,10 @@ export async function showScatter({ root, query: search, signal }) {
     const ways = [...new Set(answer.points.map((point) => point.label ?? ""))].sort();
     if (options.label !== null && !ways.includes(options.label)) options.label = null;
     const groups = groupsOf(answer, options.label), points = groups.flatMap((group) => group.points);
-    const remarks = remark(points, options);
-    note.hidden = remarks === null;
-    fill(note, remarks);
-    fill(picks, picker(trajectories, options, colours, reload));
+    const chosen = chosenOf(trajectories, options), words = remarks(points, chosen, options);
+    note.hidden = words.length === 0;
+    fill(note, words);
+    fill(picks, picker(trajectories, chosen, colours, (names) => { options.names = names; reload(); }));
     const quantizers = [["", "each by itself"], ...ways.map((way) => [way, way || "full precision"])];
     const choose = (value) => { options.label = value || null; show(); };
     fill(labels, ways.length > 1 ? dropdown("Quantizer", quantizers, options.label ?? "", choose) : null);
@@ -116,15 +107,14 @@ export async function showScatter({ root, query: search, signal }) {
   };
   const reload = async () => {
     try {
-      answer = await ask(options, signal);
+      answer = await get(request(options), signal);
       show();
     } catch (error) { if (!signal.aborted) fill(note, failure(error)).hidden = false; }
   };
   const saveCsv = async () => {
     try {
-      const asked = { x: options.x, y: options.y, trajectory: [...options.names] };
-      save(`${fileName(options.x, options.y)}.csv`, await csv(query("/v1/correlations", asked)), "text/csv");
-    } catch (error) { fill(note, failure(error)).hidden = false; }
+      save(`${fileName(options.x, options.y)}.csv`, await csv(request(options), signal), "text/csv");
+    } catch (error) { if (!signal.aborted) fill(note, failure(error)).hidden = false; }
   };
   const choices = inOrder([options.x, options.y, "largest_algebraic", "delta", ...metrics, ...ALONG])
     .map((name) => [name, metricOf(name).label]);

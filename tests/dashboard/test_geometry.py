@@ -112,6 +112,32 @@ def test_scatter_choices_are_drawn_and_kept_in_the_address(world, figure):
         "new Set(document.querySelector('#scatter-plot').data.map(trace => trace.meta.trajectory)).has('decay-3M')")
 
 
+def test_scatter_says_which_trajectories_are_left_out_and_saves_what_it_shows(world, figure):
+    """The interface takes 32 names at once: figure and file are of the same ones, and a press brings in another."""
+    for number in range(31):
+        world.add_trajectory(f"many-{number}", [])
+    names = [item["name"] for item in world.trajectories]
+    address = "#/scatter?" + "&".join(f"trajectory={name}" for name in names)
+    page = figure(address, "scatter-plot")
+    left = len(names) - 32
+    assert f"At most 32 trajectories are shown at once: {left} more are" in page.run(
+        "document.querySelector('.remark').innerText")
+    pressed = "[...document.querySelectorAll('.legend .key[aria-pressed=true]')].map(key => key.innerText)"
+    assert sorted(page.run(pressed)) == sorted(names[:32])
+    page.click("#save-csv")
+    page.downloaded(".csv")
+    asked = [stand_in.urllib.parse.parse_qs(path.split("?")[1])["trajectory"]
+             for _, path in world.requests if path.startswith("/v1/correlations")]
+    assert len(asked) == 2 and asked[0] == asked[1] == names[:32]
+    page.run(f"[...document.querySelectorAll('.legend .key')].find(key => key.innerText === '{names[-1]}').click()")
+    page.wait(f"{pressed}.includes('{names[-1]}')")
+    assert page.run(f"{pressed}.length") == 32
+    for name in [names[-1], *names[:left + 1]]:
+        page.run(f"[...document.querySelectorAll('.legend .key')].find(key => key.innerText === '{name}').click()")
+        page.wait(f"!{pressed}.includes('{name}')")
+    page.wait("document.querySelector('.remark').hidden || !document.querySelector('.remark').innerText.includes('32')")
+
+
 def test_scatter_without_pairs_says_where_they_come_from(world, figure):
     world.points[:] = [point for point in world.points if point[0] != "largest_algebraic"]
     page = figure("#/scatter", "scatter-plot")
