@@ -138,7 +138,9 @@ export async function showRun({ root, parameters, signal }) {
         training?.add(data.line);
       }
       const news = type === "state" && data.to !== run.state && (isFinal(data.to) || !isFinal(run.state));
-      if (news) refresh().catch(() => {});
+      if (!news) return;
+      refresh().catch(() => {});
+      if (isFinal(data.to)) training?.refresh(true);
     }, following.signal);
   };
   await show();

@@ -63,11 +63,12 @@ export function trainFigure(points, validation, { ink, narrow }) {
   return { data, layout };
 }
 
-/* {node, add(line), refresh()}; hidden until there is something to draw. */
+/* {node, add(line), refresh(last)}; hidden until there is something to draw. refresh() reads the validation losses, at
+ * most every few seconds unless it is the `last` time: checkpoints come until the run ends. */
 export function trainSection(run, signal) {
   const points = [], title = h("h2", {}, "Loss, rate and gradient norm");
   const node = h("section", { hidden: true, "aria-label": "Training" }, title);
-  let validation = [], plot = null, asked = null, read = 0;
+  let validation = [], plot = null, asked = null, read = 0, readings = 0;
   const draw = () => {
     asked = null;
     if (signal.aborted) return;
@@ -78,12 +79,13 @@ export function trainSection(run, signal) {
     return node.append(plot.node);
   };
   const soon = () => { asked ??= setTimeout(draw, plot ? 1000 * SECONDS : 50); };
-  const refresh = async () => {
-    if (Date.now() - read < 5000 * SECONDS) return;
+  const refresh = async (last = false) => {
+    if (!last && Date.now() - read < 5000 * SECONDS) return;
     read = Date.now();
+    const reading = ++readings, fields = { trajectory: run.params.trajectory, metric: "validation_loss", x: "step" };
     try {
-      const asked = { trajectory: run.params.trajectory, metric: "validation_loss", x: "step" };
-      const { series } = await get(query("/v1/curves", asked), signal);
+      const { series } = await get(query("/v1/curves", fields), signal);
+      if (reading !== readings) return; /* a later one was asked meanwhile */
       validation = series.flatMap((one) => one.points).sort((a, b) => a.x - b.x);
       if (validation.length) soon();
     } catch { /* the trajectory is made with its first checkpoint */ }

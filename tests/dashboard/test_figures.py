@@ -68,6 +68,18 @@ def test_training_is_drawn_as_its_log_grows(world, visit):
     check_looks(page, "training")
 
 
+def test_the_last_validation_losses_are_drawn_when_training_ends(world, visit):
+    """They come with the last checkpoint, sooner after the reading before than the page would look again."""
+    running, _, _ = stand_in.busy(world)
+    page = visit(f"#/runs/{running['id']}")
+    world.advance(running, line="step 20 of 300: loss 5.5000, learning rate 0.001, gradient norm 0.8, 900 tokens/s")
+    page.wait(ready("train-plot"))
+    world.points.append(("validation_loss", world.checkpoints[0], None, None, "", 4.75, None, None, running["id"]))
+    world.advance(running, state="succeeded")
+    page.wait("document.querySelector('#train-plot').data.some(trace => trace.meta.kind === 'validation')", seconds=10)
+    assert data(page, "train-plot", "validation")[0]["y"] == [4.75]
+
+
 # --- Worst tokens -----------------------------------------------------------------------------------------------------
 def npy(values):
     header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({len(values)},), }}"
