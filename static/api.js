@@ -50,9 +50,9 @@ export async function get(path, signal) {
   return (await send("GET", path, { signal })).json();
 }
 
-/* `content`, where there is some, is sent as JSON. */
+/* `content`, where there is some, is sent as JSON. A dry run changes nothing, so that it needs no key to be kept. */
 export async function post(path, signal, content) {
-  const more = { "Idempotency-Key": crypto.randomUUID?.() ?? String(Math.random()) };
+  const more = content?.dry_run ? {} : { "Idempotency-Key": crypto.randomUUID?.() ?? String(Math.random()) };
   if (content !== undefined) more["Content-Type"] = "application/json";
   const body = content === undefined ? undefined : JSON.stringify(content);
   return (await send("POST", path, { signal, more, body })).json();

@@ -96,18 +96,19 @@ export async function showSystem({ root, signal }) {
   document.title = "System · deltaq";
   fill(root, h("h1", {}, "System"), loading("the state of the service"));
   const read = async () => {
-    const [workers, text, queued] = await Promise.all([
+    const [workers, text, queued, plan] = await Promise.all([
       get("/v1/workers", signal),
       send("GET", "/metrics", { accept: "text/plain", signal }).then((response) => response.text()),
       get(query("/v1/runs", { state: "queued", limit: LATEST }), signal),
+      room(signal),
     ]);
-    return { workers: workers.items, numbers: readMetrics(text), queued: queued.items };
+    return { workers: workers.items, numbers: readMetrics(text), queued: queued.items, plan };
   };
   const workersTable = (rows) => dataTable({
     caption: "Workers", className: "boards", columns: WORKERS, rows, sortable: true,
   });
   const item = (run) => h("li", {}, title(run), h("span", { class: "muted when" }, ago(run.created_at)));
-  const show = ({ workers, numbers, queued }, plan) => fill(root, h("h1", {}, "System"),
+  const show = ({ workers, numbers, queued, plan }) => fill(root, h("h1", {}, "System"),
     numbers.get("deltaq_database_up") === 0 ? h("p", { class: "bad" }, "▲ The database does not answer.") : null,
     workers.length ? null : h("p", { class: "bad" }, "▲ No worker was seen in the last minute: queued runs wait."),
     queueTiles(numbers, workers),
@@ -115,14 +116,13 @@ export async function showSystem({ root, signal }) {
     h("section", {}, h("h2", {}, "Memory and disk"), roomFacts(plan)),
     queued.length
       ? h("section", {}, h("h2", {}, "Queued last"), h("ul", { class: "runs" }, queued.map(item))) : null);
-  const [found, plan] = await Promise.all([read(), room(signal)]);
-  show(found, plan);
+  show(await read());
   (async () => {
     while (!signal.aborted) {
       await pause(document.hidden ? 6 * SECONDS : SECONDS, signal);
       try {
         const next = await read();
-        if (!signal.aborted) show(next, plan);
+        if (!signal.aborted) show(next);
       } catch { /* the next reading tries again */ }
     }
   })();

@@ -90,3 +90,12 @@ def test_runs_can_be_filtered_by_every_kind_and_state_of_the_interface(visit):
     for label, expected in (("Kind", kinds), ("State", fields["state"]["schema"]["enum"])):
         offered = f"[...document.querySelectorAll('select[aria-label={label}] option')].map(option => option.value)"
         assert sorted(page.run(offered)) == sorted(["", *expected])
+
+
+def test_memory_and_disk_are_read_again(world, visit, monkeypatch):
+    page = visit("#/system")
+    assert "Free disk\n500 GiB" in page.run("document.querySelector('main').innerText")
+    answer = stand_in.Handler.create_run
+    changed = {"disk": {"peak_bytes": 4096, "available_bytes": 3 << 30}}
+    monkeypatch.setattr(stand_in.Handler, "create_run", lambda handler: {**answer(handler), **changed})
+    page.wait("document.querySelector('main').innerText.includes('Free disk\\n3 GiB')", seconds=20)
