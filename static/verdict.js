@@ -1,12 +1,17 @@
 /* verdict.js: in sentences, why a checkpoint costs what it costs when it is quantized, and what can be done about it.
  * Pure functions of what was measured: no sentence without a number behind it. */
 import { FLAGS } from "./integrity.js";
-import { integer, isNumber, loss, percent, percentInterval, scientific } from "./format.js";
+import { integer, isNumber, loss, percent, percentInterval, percentNumber, scientific } from "./format.js";
 import { attributionOf, finished, layerChanges, questionOf } from "./measurements.js";
 import { metric } from "./metrics.js";
 import { methodIn } from "./words.js";
 
 const NAMED = 3; /* layers and units that a sentence names */
+
+/* Whether the two values are told apart as they are shown; what looks equal did not rise. */
+function differ(now, then, show) {
+  return show(now) !== show(then);
+}
 
 function signed(share) {
   return `${share >= 0 ? "+" : "−"}${percent(Math.abs(share))}`;
@@ -37,6 +42,9 @@ function since(run, before, comparison) {
   const reach = interval ? `, 95 % paired: ${percentInterval(...interval)}` : "";
   const points = paired && isNumber(paired.difference) ? ` (difference ${percent(paired.difference)}${reach})` : "";
   const sure = interval && interval[0] <= 0 && interval[1] >= 0 ? ": within the noise of this evaluation" : "";
+  if (!differ(Math.abs(change), 0, (share) => Number(percentNumber(share)))) {
+    return `Since ${before.name} it did not change${points}.`;
+  }
   return `Since ${before.name} it changed by ${signed(change)}${points}${sure}.`;
 }
 
@@ -44,7 +52,7 @@ function rates(checkpoint, before) {
   const now = checkpoint.learning_rate, then = before?.checkpoint?.learning_rate;
   if (!isNumber(now)) return null;
   if (!isNumber(then)) return `The learning rate is ${scientific(now)}.`;
-  if (now === then) return `The learning rate stayed at ${scientific(now)}.`;
+  if (!differ(now, then, scientific)) return `The learning rate stayed at ${scientific(now)}.`;
   return `The learning rate ${now < then ? "fell" : "rose"} from ${scientific(then)} to ${scientific(now)}.`;
 }
 
@@ -53,9 +61,11 @@ function losses(run, before) {
   const then = before?.run?.result, now = run.result;
   if (!then || ![then.loss_fp, then.loss_q, now.loss_fp, now.loss_q].every(isNumber)) return null;
   const full = now.loss_fp - then.loss_fp, quantized = now.loss_q - then.loss_q;
-  const way = (difference) => `${difference < 0 ? "fell" : "rose"} by ${loss(Math.abs(difference))} nats`;
-  const part = full < 0 && quantized < 0 ? percent(1 - quantized / full) : "all";
-  const gain = full < 0 && quantized > full ? ` Quantization takes ${part} of that gain.` : "";
+  const moved = (difference) => differ(Math.abs(difference), 0, loss);
+  const way = (difference) => (moved(difference)
+    ? `${difference < 0 ? "fell" : "rose"} by ${loss(Math.abs(difference))} nats` : "stayed the same");
+  const part = quantized < 0 ? percent(1 - quantized / full) : "all";
+  const gain = moved(full) && full < 0 && quantized > full ? ` Quantization takes ${part} of that gain.` : "";
   return `The full-precision loss ${way(full)} and the quantized loss ${way(quantized)}.${gain}`;
 }
 
@@ -65,7 +75,10 @@ function curvature(own, before) {
   if (!now) return null;
   const text = scientific(now.result.largest_algebraic), name = metric("largest_algebraic").label.toLowerCase();
   if (!then || questionOf(now) !== questionOf(then)) return `The ${name} is ${text}.`;
-  const rose = now.result.largest_algebraic >= then.result.largest_algebraic;
+  const rose = now.result.largest_algebraic > then.result.largest_algebraic;
+  if (!differ(now.result.largest_algebraic, then.result.largest_algebraic, scientific)) {
+    return `The ${name} stayed at ${text}.`;
+  }
   return `The ${name} ${rose ? "rose" : "fell"} from ${scientific(then.result.largest_algebraic)} to ${text}.`;
 }
 
@@ -118,9 +131,7 @@ export function bestOf(run, lossSeries) {
 export function cheaper(run, runs) {
   const same = finished(runs).filter((other) => other.kind === "quantize" && other.id !== run.id
     && isNumber(other.result.delta) && other.result.protocol_id === run.result.protocol_id
-    && other.result.delta < run.result.delta);
-  const free = same.filter((other) => other.result.bits_per_weight <= run.result.bits_per_weight * 1.005);
-  const lesser = (most, other) => (most === null || other.result.delta < most.result.delta ? other : most);
-  const least = (list) => list.reduce(lesser, null);
-  return least(free) ?? least(same);
+    && other.result.delta < run.result.delta && other.result.bits_per_weight <= run.result.bits_per_weight);
+  const lesser = (least, other) => (least === null || other.result.delta < least.result.delta ? other : least);
+  return same.reduce(lesser, null);
 }

@@ -1,0 +1,69 @@
+"""What the dashboard's modules say, called in a page."""
+
+import json
+
+import pytest
+
+
+@pytest.fixture
+def call(visit):
+    """call(module, expression, **given): the value of an expression of the module's exports and of what is given."""
+    page = visit("#/runs")  # metrics are told before the first page
+
+    def go(module, expression, **given):
+        names = ", ".join(given)
+        return page.run(f"import('/{module}.js').then(module => (({{{names}}}) => {expression})({json.dumps(given)}))")
+
+    return go
+
+
+def quantized(identity, delta, bits, protocol="p", **more):
+    return {"id": identity, "kind": "quantize", "state": "succeeded", "params": {"method": {"name": "rtn", "bits": 4}},
+            "result": {"delta": delta, "bits_per_weight": bits, "protocol_id": protocol, **more}}
+
+
+# --- Reasons ----------------------------------------------------------------------------------------------------------
+def reasons(call, now, then, rate=(1e-3, 1e-3), curvature=None):
+    def runs(which):
+        return [] if curvature is None else [{"id": f"s{which}", "kind": "sharpness", "state": "succeeded",
+                                              "params": {}, "result": {"largest_algebraic": curvature[which]}}]
+
+    before = {"name": "earlier", "checkpoint": {"learning_rate": rate[1]}, "run": quantized("b", *then[:2], **then[2]),
+              "runs": runs(1)}
+    run = quantized("a", *now[:2], **now[2])
+    given = {"run": run, "checkpoint": {"learning_rate": rate[0]}, "place": None, "before": before, "comparison": None,
+             "runs": runs(0), "flags": [], "evaluation": "text"}
+    return " ".join(call("verdict", "module.reasons(given)", given=given))
+
+
+def test_what_did_not_change_is_not_told_as_a_rise(call):
+    same = {"loss_fp": 2.5, "loss_q": 2.6}
+    words = reasons(call, (0.04, 4, same), (0.04, 4, same), curvature=(38.0, 38.0))
+    assert "Since earlier it did not change." in words and "The learning rate stayed at 0.001." in words
+    assert "The full-precision loss stayed the same and the quantized loss stayed the same." in words
+    assert "The largest eigenvalue stayed at 38." in words
+    assert not any(word in words for word in ("rose", "fell", "0.0000", "gain"))
+    nearly = {"loss_fp": 2.5 - 1e-7, "loss_q": 2.6 + 1e-7}  # the same as far as it is shown
+    words = reasons(call, (0.04 + 1e-9, 4, nearly), (0.04, 4, same), curvature=(38.0 + 1e-9, 38.0))
+    assert not any(word in words for word in ("rose", "fell", "0.0000", "gain"))
+
+
+def test_what_changed_is_told_with_its_direction(call):
+    now, then = {"loss_fp": 2.4, "loss_q": 2.65}, {"loss_fp": 2.5, "loss_q": 2.6}
+    words = reasons(call, (0.06, 4, now), (0.04, 4, then), rate=(1e-4, 1e-3), curvature=(40.0, 38.0))
+    assert "Since earlier it changed by +50.0 %." in words
+    assert "The learning rate fell from 0.001 to 1×10⁻⁴." in words
+    assert "loss fell by 0.1000 nats and the quantized loss rose by 0.0500 nats. Quantization takes all of" in words
+    assert "The largest eigenvalue rose from 38 to 40." in words
+    words = reasons(call, (0.05, 4, {"loss_fp": 2.4, "loss_q": 2.575}), (0.04, 4, then))
+    assert "the quantized loss fell by 0.0250 nats. Quantization takes 75.0 % of that gain." in words
+
+
+def test_what_is_recommended_has_never_more_bits(call):
+    run = quantized("own", 0.05, 3.15)
+    more = [quantized("more", 0.001, 4.15), quantized("slightly", 0.002, 3.16)]
+    less = [quantized("equal", 0.04, 3.15), quantized("fewer", 0.03, 2.15)]
+    elsewhere = quantized("elsewhere", 0.001, 2.15, protocol="q")
+    found = "module.cheaper(run, runs)?.id ?? null"
+    assert call("verdict", found, run=run, runs=[run, *more, elsewhere]) is None
+    assert call("verdict", found, run=run, runs=[run, *more, *less, elsewhere]) == "fewer"
