@@ -1,5 +1,5 @@
 /* page_runs.js: all runs, newest first, by state, kind and trajectory. */
-import { get, list, query } from "./api.js";
+import { get, list, ownPath, query } from "./api.js";
 import { dropdown } from "./controls.js";
 import { fill, h } from "./dom.js";
 import { ago } from "./format.js";
@@ -47,8 +47,7 @@ export async function showRuns({ root, query: search, signal }) {
   };
   let head = await newest();
   const extend = async () => {
-    const url = new URL(next, location.href);
-    const page = await get(url.pathname + url.search, signal);
+    const page = await get(ownPath(next), signal);
     next = page.next;
     older = [...older, ...page.items];
     show(merged());

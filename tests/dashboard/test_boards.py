@@ -99,3 +99,20 @@ def test_memory_and_disk_are_read_again(world, visit, monkeypatch):
     changed = {"disk": {"peak_bytes": 4096, "available_bytes": 3 << 30}}
     monkeypatch.setattr(stand_in.Handler, "create_run", lambda handler: {**answer(handler), **changed})
     page.wait("document.querySelector('main').innerText.includes('Free disk\\n3 GiB')", seconds=20)
+
+
+def test_a_list_goes_on_behind_a_proxy(world, visit, monkeypatch):
+    """The server knows itself by another host than the page does: its links are followed on the page's own."""
+    original = stand_in.Handler.page
+
+    def page_of(handler, name, items, fields):
+        found = original(handler, name, items, {**fields, "limit": ["2" if name == "trajectories" else "20"]})
+        return {**found, "next": found["next"] and f"http://inside.example:8642{found['next']}"}
+
+    monkeypatch.setattr(stand_in.Handler, "page", page_of)
+    page = visit("#/")
+    assert "3 training runs" in page.run("document.querySelector('.intro').innerText")
+    page = visit("#/runs")
+    assert len(rows(page)) == 20
+    page.click("#more")
+    page.wait(f"document.querySelectorAll('main tbody tr').length === {len(world.runs)}")
