@@ -62,6 +62,11 @@ function hoverLines(series, point, more, metric) {
   return lines.join("<br>");
 }
 
+/* Of drawn values of a series: each panel has a metric of its own. */
+function scaleIn(series, options) {
+  return scaleOf(series.panel === "curve" ? options.metric : below(series.panel, series.source));
+}
+
 /* The interval as a closed outline: along the lower bounds and back along the upper ones. */
 function bandTrace(series, points, options) {
   const scale = scaleOf(options.metric);
@@ -138,7 +143,7 @@ function changeTrace(series, points, changes, options) {
 function flagTrace(series, points, axis, options) {
   const marked = points.filter((point) => point.flags?.length);
   if (!marked.length) return null;
-  const scale = axis === "y" ? scaleOf(options.metric) : 1, { bad } = options.ink;
+  const scale = scaleIn(series, options), { bad } = options.ink;
   return {
     type: "scatter", mode: "markers", xaxis: "x", yaxis: axis,
     x: marked.map((point) => point.x), y: marked.map((point) => scale * point.y),
@@ -193,12 +198,12 @@ export function decays(model) {
 }
 
 function sideTrace(series, points, axis, options, more) {
-  const colour = options.colour(series.trajectory);
+  const colour = options.colour(series.trajectory), scale = scaleIn(series, options);
   const bounded = points.some((point) => isNumber(point.low) && isNumber(point.high));
   return {
-    ...(bounded ? { error_y: whiskers(points, 1, colour) } : {}),
+    ...(bounded ? { error_y: whiskers(points, scale, colour) } : {}),
     type: "scatter", mode: mode(points, options), xaxis: "x", yaxis: axis,
-    x: points.map((point) => point.x), y: points.map((point) => point.y),
+    x: points.map((point) => point.x), y: points.map((point) => scale * point.y),
     line: { color: colour, width: 1.5 }, marker: { color: colour, size: 4 },
     showlegend: false, name: plain(series.trajectory), meta: { key: series.key, kind: series.panel },
     text: points.map((point) => hoverText(series, point, more, options.metric)),

@@ -60,6 +60,20 @@ def test_measured_curvature_has_panels_between_loss_and_learning_rate(world, vis
     assert page.run("(({range}) => range)(document.querySelector('#plot')._fullLayout.xaxis2 ?? {})") is None
 
 
+def test_a_metric_in_percent_is_drawn_in_percent_in_its_panel_too(world, visit, monkeypatch):
+    monkeypatch.setitem(stand_in.stand_in_metrics.KNOWN["trace"], "format", "percent")
+    world.spoil("constant", {7: ["identical"]})
+    page = visit("#/curves?trajectory=constant")
+    page.wait(DRAWN)
+    panel, = data(page, "plot", "trace")
+    points = world.curves(["constant"], "trace", "tokens")["series"][0]["points"]
+    assert panel["y"] == pytest.approx([100 * point["y"] for point in points])
+    assert panel["error_y"]["array"][0] == pytest.approx(100 * (points[0]["high"] - points[0]["y"]))
+    marked = page.run("document.querySelector('#plot').data.filter(trace => trace.meta.kind === 'flag' "
+                      "&& trace.yaxis === 'y4').map(trace => [...trace.y])")
+    assert marked == [pytest.approx([panel["y"][7]])]
+
+
 def test_averages_are_a_series_of_their_own_and_say_so(visit):
     page = visit("#/curves?trajectory=constant&trajectory=constant-lawa5")
     page.wait(DRAWN)
