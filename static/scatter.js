@@ -16,10 +16,10 @@ function seriesName(series, all) {
     return `no. ${1 + values.indexOf(series[field] ?? "")}`;
   };
   const parts = [series.label ?? ""];
-  if (differ("dataset")) parts.push(`on ${series.dataset}`);
+  if (differ("dataset") && series.dataset) parts.push(`on ${series.dataset}`);
   else if (differ("protocol_id")) parts.push(`(evaluation ${nth("protocol_id")})`);
   if (differ("label_x")) parts.push(`against ${series.label_x || "full precision"}`);
-  if (differ("dataset_x")) parts.push(`against ${series.dataset_x}`);
+  if (differ("dataset_x") && series.dataset_x) parts.push(`against ${series.dataset_x}`);
   else if (differ("protocol_id_x")) parts.push(`against evaluation ${nth("protocol_id_x")}`);
   else if (differ("calibration_id_x")) parts.push(`against calibration ${nth("calibration_id_x")}`);
   return parts.filter(Boolean).join(" ");

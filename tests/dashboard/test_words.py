@@ -67,3 +67,16 @@ def test_what_is_recommended_has_never_more_bits(call):
     found = "module.cheaper(run, runs)?.id ?? null"
     assert call("verdict", found, run=run, runs=[run, *more, elsewhere]) is None
     assert call("verdict", found, run=run, runs=[run, *more, *less, elsewhere]) == "fewer"
+
+
+# --- Series -----------------------------------------------------------------------------------------------------------
+def test_series_of_which_only_some_have_a_dataset_keep_names_apart(call):
+    series = [{"label": "rtn 4-bit", "dataset": "text"}, {"label": "rtn 4-bit"},
+              {"label": "rtn 4-bit", "dataset": None, "protocol_id": "f00d"}]
+    names = call("scatter", "module.groupsOf(answer, null).map(group => group.label)",
+                 answer={"series": series, "points": []})
+    assert "rtn 4-bit on text" in names and len(set(names)) == 3
+    assert not any("undefined" in name or "null" in name for name in names)
+    across = [{"label": "rtn 4-bit", "dataset_x": "text"}, {"label": "rtn 4-bit"}]
+    assert not any("undefined" in name for name in call(
+        "scatter", "module.groupsOf(answer, null).map(group => group.label)", answer={"series": across, "points": []}))
