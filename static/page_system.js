@@ -20,17 +20,18 @@ export function readMetrics(text) {
   }));
 }
 
-/* Memory and disk as a run meets them: a dry run of the newest one tells. Null where there is none, or the token may
- * not ask. */
-async function room(signal) {
+/* Memory and disk as a run meets them: a dry run of the newest one tells. Null where there is none, or where the
+ * server refuses it, to this token or of this run: then the same one is not asked for again (`refused`: ids of such). */
+async function room(refused, signal) {
   const { items } = await get(query("/v1/runs", { kind: "quantize", state: "succeeded", limit: 1 }), signal);
-  if (!items.length) return null;
+  if (!items.length || refused.has(items[0].id)) return null;
   const { checkpoint, method, calibration, evaluation } = items[0].params;
   const params = { checkpoint, method, ...(calibration ? { calibration } : {}), evaluation };
   try {
     return await post("/v1/runs", signal, { kind: "quantize", params, dry_run: true });
   } catch (error) {
     if (signal.aborted) throw error;
+    if (error.status >= 400 && error.status < 500) refused.add(items[0].id);
     return null;
   }
 }
@@ -95,12 +96,13 @@ function roomFacts(plan) {
 export async function showSystem({ root, signal }) {
   document.title = "System · deltaq";
   fill(root, h("h1", {}, "System"), loading("the state of the service"));
+  const refused = new Set();
   const read = async () => {
     const [workers, text, queued, plan] = await Promise.all([
       get("/v1/workers", signal),
       send("GET", "/metrics", { accept: "text/plain", signal }).then((response) => response.text()),
       get(query("/v1/runs", { state: "queued", limit: LATEST }), signal),
-      room(signal),
+      room(refused, signal),
     ]);
     return { workers: workers.items, numbers: readMetrics(text), queued: queued.items, plan };
   };

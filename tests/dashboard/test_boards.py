@@ -116,3 +116,16 @@ def test_a_list_goes_on_behind_a_proxy(world, visit, monkeypatch):
     assert len(rows(page)) == 20
     page.click("#more")
     page.wait(f"document.querySelectorAll('main tbody tr').length === {len(world.runs)}")
+
+
+def test_a_refused_dry_run_is_not_asked_for_again(world, visit, monkeypatch):
+    monkeypatch.setattr(stand_in.Handler, "create_run", lambda handler: (403, "Forbidden", "read only"))
+    page = visit("#/system")
+    page.expected = ["403"]
+    readings = "/v1/workers"
+    before = sum(path == readings for _, path in world.requests)
+    page.wait("document.querySelector('main').innerText.includes('a dry run of it tells')")
+    world.workers.clear()
+    page.wait("document.querySelector('main').innerText.includes('No worker was seen')")
+    assert sum(path == readings for _, path in world.requests) > before
+    assert [method for method, path in world.requests if path == "/v1/runs"] == ["POST"]
