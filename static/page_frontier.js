@@ -9,10 +9,11 @@ import { drawing } from "./look.js";
 import { axisTitle, formatOf, heading, inOrder, metric as metricOf } from "./metrics.js";
 import { failure, loading } from "./notice.js";
 import { colourIndex } from "./palette.js";
+import { leftOut, picker, selection } from "./picker.js";
 import { amend, checkpointLink, link, runLink } from "./router.js";
 import { dataTable } from "./table.js";
 
-const MEASURES = ["loss_q", "delta", "kl", "mean_accuracy_q"], MOST = 32, MOST_ROWS = 200;
+const MEASURES = ["loss_q", "delta", "kl", "mean_accuracy_q"], MOST_ROWS = 200;
 
 function readView(search) {
   return {
@@ -28,14 +29,13 @@ function address({ names, y, size, all }) {
 }
 
 async function read(names, y, signal) {
-  const asked = names.slice(0, MOST);
-  const curve = (metric) => get(query("/v1/curves", { trajectory: asked, metric, x: "step" }), signal);
+  const curve = (metric) => get(query("/v1/curves", { trajectory: names, metric, x: "step" }), signal);
   const newestOf = async (trajectory) => {
     const page = await get(query("/v1/checkpoints", { trajectory, limit: 1 }), signal);
     return page.items[0];
   };
   const [values, bits, model, newest] = await Promise.all([
-    curve(y), curve("bits_per_weight"), curve("model_bits_per_weight"), Promise.all(asked.map(newestOf)),
+    curve(y), curve("bits_per_weight"), curve("model_bits_per_weight"), Promise.all(names.map(newestOf)),
   ]);
   const parameters = new Map(newest.filter(Boolean).map((one) => [one.trajectory, one.parameters]));
   return frontierRows(values.series, bits.series, model.series, parameters);
@@ -63,19 +63,8 @@ function columns(view) {
   ];
 }
 
-/* A button a trajectory; pressed means that its quantizations are shown. */
-function picker(trajectories, view, colours, changed) {
-  const press = (name) => {
-    if (!view.names.size) for (const other of trajectories) view.names.add(other.name);
-    if (!view.names.delete(name)) view.names.add(name);
-    changed();
-  };
-  return h("div", { class: "legend", role: "group", "aria-label": "Trajectories" }, trajectories.map(({ name }) => {
-    const pressed = String(!view.names.size || view.names.has(name));
-    return h("button", { type: "button", class: "key", "aria-pressed": pressed, events: { click: () => press(name) } },
-      h("span", { class: `swatch c${colours.get(name)}`, "aria-hidden": "true" }),
-      h("span", { class: "name" }, name));
-  }));
+function nothing() {
+  return h("p", {}, "Nothing of these trajectories was quantized yet; a sweep over methods and bits fills this page.");
 }
 
 export async function showFrontier({ root, query: search, signal }) {
@@ -86,10 +75,7 @@ export async function showFrontier({ root, query: search, signal }) {
   ]);
   const colours = colourIndex(trajectories), picks = h("div"), table = h("div");
   const note = h("div", { class: "notice remark", role: "status" });
-  const chosen = () => {
-    const found = view.names.size ? trajectories.filter(({ name }) => view.names.has(name)) : trajectories;
-    return found.map(({ name }) => name);
-  };
+  const chosen = () => selection(trajectories, view.names);
   let rows = [];
   const shown = () => unbeaten(view.all ? rows : rows.filter((row) => row.newest), view);
   const figure = ({ ink, narrow }) => quantizedFrontier(shown(), {
@@ -104,10 +90,10 @@ export async function showFrontier({ root, query: search, signal }) {
   const show = () => {
     amend(address(view));
     const found = shown();
-    note.hidden = found.length > 0;
-    fill(note, found.length ? null
-      : h("p", {}, "Nothing of these trajectories was quantized yet; a sweep over methods and bits fills this page."));
-    fill(picks, picker(trajectories, view, colours, refresh));
+    const remarks = [leftOut(chosen()), found.length ? null : nothing()].filter(Boolean);
+    note.hidden = remarks.length === 0;
+    fill(note, remarks);
+    fill(picks, picker(trajectories, chosen(), colours, (names) => { view.names = names; refresh(); }));
     fill(table, found.length ? dataTable({
       caption: "Quantizations", className: "boards", columns: columns(view), rows: found,
       sortable: true, most: MOST_ROWS,
@@ -116,7 +102,7 @@ export async function showFrontier({ root, query: search, signal }) {
   };
   const refresh = async () => {
     try {
-      rows = trajectories.length ? await read(chosen(), view.y, signal) : [];
+      rows = trajectories.length ? await read(chosen().shown, view.y, signal) : [];
       show();
     } catch (error) { if (!signal.aborted) fill(note, failure(error)).hidden = false; }
   };

@@ -50,6 +50,19 @@ def test_the_frontier_has_loss_over_bits_of_the_newest_checkpoints(world, visit)
     check_looks(page, "frontier")
 
 
+def test_the_frontier_says_which_trajectories_are_left_out(world, visit):
+    for number in range(31):
+        world.add_trajectory(f"many-{number}", [])
+    page = visit("#/frontier", ready=ready("quantized-frontier-plot"))
+    left = "At most 32 trajectories are shown at once: 2 more are chosen and left out."
+    assert left in page.run("document.querySelector('.remark').innerText")
+    pressed = "[...document.querySelectorAll('.legend .key[aria-pressed=true]')].map(key => key.innerText)"
+    assert page.run(f"{pressed}.length") == 32 and "constant" not in page.run(pressed)  # the newest come first
+    page.run("[...document.querySelectorAll('.legend .key')].find(key => key.innerText === 'constant').click()")
+    page.wait(f"{pressed}.includes('constant')")
+    page.wait("document.querySelector('#quantized-frontier-plot').data.some(trace => trace.x.length)")
+
+
 # --- Training ---------------------------------------------------------------------------------------------------------
 def test_training_is_drawn_as_its_log_grows(world, visit):
     running, _, _ = stand_in.busy(world)
