@@ -4,7 +4,7 @@
 import { get, query } from "./api.js";
 import { followRun, isFinal, pause } from "./events.js";
 
-const STREAMS = 3, BUSY_SECONDS = 3, IDLE_SECONDS = 8, HIDDEN_SECONDS = 30;
+const STREAMS = 3, BUSY_SECONDS = 3, IDLE_SECONDS = 8, BOARD_SECONDS = 5, HIDDEN_SECONDS = 30;
 
 /* `read(signal)` -> {runs: [running], mark: text}. Calls onRuns(runs) at each reading, onProgress(run) at each progress
  * event, and onChange() when `mark` differs from the reading before. */
@@ -44,6 +44,21 @@ export async function watch({ read, onRuns, onProgress, onChange }, signal) {
     signal.addEventListener("abort", stop, { once: true });
     await pause(document.hidden ? HIDDEN_SECONDS : busy ? BUSY_SECONDS : IDLE_SECONDS, next.signal);
     signal.removeEventListener("abort", stop);
+  }
+}
+
+/* Reads again every few seconds and shows what was found, until the page is left: with `always` each time, for what
+ * tells how long ago something was, else when it is not what was shown before, which `first` is at the beginning. A
+ * hidden page reads seldom; a reading that fails is left to the next one. */
+export async function keep({ read, show, first = null, always = false }, signal) {
+  let shown = JSON.stringify(first);
+  while (!signal.aborted) {
+    await pause(document.hidden ? HIDDEN_SECONDS : BOARD_SECONDS, signal);
+    try {
+      const found = await read(), text = JSON.stringify(found);
+      if ((always || text !== shown) && !signal.aborted) show(found);
+      shown = text;
+    } catch { /* the server is away or restarting: what is shown stays */ }
   }
 }
 

@@ -3,14 +3,14 @@ import { get, list, ownPath, query } from "./api.js";
 import { dropdown } from "./controls.js";
 import { fill, h } from "./dom.js";
 import { ago } from "./format.js";
+import { keep } from "./live.js";
 import { loading } from "./notice.js";
 import { link, sweepLink } from "./router.js";
 import { outcome } from "./outcome.js";
 import { KINDS, STATES, badge, title } from "./runs.js";
-import { pause } from "./events.js";
 import { dataTable } from "./table.js";
 
-const PAGE = 50, SECONDS = 5;
+const PAGE = 50;
 
 const columns = [
   { label: "Run", cell: title },
@@ -65,14 +65,5 @@ export async function showRuns({ root, query: search, signal }) {
     body, more);
   show(merged());
 
-  let shown = JSON.stringify(head);
-  while (!signal.aborted) {
-    await pause(document.hidden ? 6 * SECONDS : SECONDS, signal);
-    try {
-      head = await newest();
-    } catch { continue; /* the next reading tries again */ }
-    if (signal.aborted || JSON.stringify(head) === shown) continue;
-    shown = JSON.stringify(head);
-    show(merged());
-  }
+  keep({ read: newest, show: (items) => { head = items; show(merged()); }, first: head }, signal);
 }

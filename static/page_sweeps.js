@@ -1,15 +1,15 @@
 /* page_sweeps.js: the grids of runs: how far each is, what it refused; and one sweep with its runs. */
 import { at, get, list, post, query } from "./api.js";
 import { command, curl, fill, h } from "./dom.js";
-import { pause } from "./events.js";
 import { ago, integer, plural, scalar, time } from "./format.js";
+import { keep } from "./live.js";
 import { loading, problem } from "./notice.js";
 import { outcome } from "./outcome.js";
 import { checkpointLink, curvesLink, link, sweepLink } from "./router.js";
 import { STATES, badge, title } from "./runs.js";
 import { dataTable, facts } from "./table.js";
 
-const SECONDS = 5, MOST = 500, RUNS = 200;
+const MOST = 500, RUNS = 200;
 
 /* "checkpoint: all of constant; method.bits: 3, 4" */
 function gridWords(grid) {
@@ -68,19 +68,6 @@ const columns = [
   },
 ];
 
-/* Reads again every few seconds and shows what changed, until the page is left. */
-async function keep(read, show, signal, first) {
-  let shown = JSON.stringify(first);
-  while (!signal.aborted) {
-    await pause(document.hidden ? 6 * SECONDS : SECONDS, signal);
-    try {
-      const found = await read(), text = JSON.stringify(found);
-      if (text !== shown && !signal.aborted) show(found);
-      shown = text;
-    } catch { /* the next reading tries again */ }
-  }
-}
-
 export async function showSweeps({ root, signal }) {
   document.title = "Sweeps · deltaq";
   fill(root, h("h1", {}, "Sweeps"), loading("sweeps"));
@@ -93,7 +80,7 @@ export async function showSweeps({ root, signal }) {
   const read = () => list(query("/v1/sweeps", { limit: 100 }), signal, MOST);
   const first = await read();
   show(first);
-  keep(read, show, signal, first);
+  keep({ read, show, first }, signal);
 }
 
 const runColumns = [
@@ -161,5 +148,5 @@ export async function showSweep({ root, parameters, signal }) {
   };
   const first = await read();
   show(first);
-  keep(read, show, signal, first);
+  keep({ read, show, first }, signal);
 }

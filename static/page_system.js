@@ -2,14 +2,14 @@
  * date every few seconds. */
 import { get, post, query, send } from "./api.js";
 import { fill, h } from "./dom.js";
-import { pause } from "./events.js";
 import { ago, bytes, duration, integer, isNumber } from "./format.js";
+import { keep } from "./live.js";
 import { loading } from "./notice.js";
 import { link, runLink } from "./router.js";
 import { STATES, title } from "./runs.js";
 import { dataTable, facts } from "./table.js";
 
-const SECONDS = 5, LATEST = 20;
+const LATEST = 20;
 
 /* Prometheus' text -> Map "name{labels}" -> number. */
 export function readMetrics(text) {
@@ -119,13 +119,5 @@ export async function showSystem({ root, signal }) {
     queued.length
       ? h("section", {}, h("h2", {}, "Queued last"), h("ul", { class: "runs" }, queued.map(item))) : null);
   show(await read());
-  (async () => {
-    while (!signal.aborted) {
-      await pause(document.hidden ? 6 * SECONDS : SECONDS, signal);
-      try {
-        const next = await read();
-        if (!signal.aborted) show(next);
-      } catch { /* the next reading tries again */ }
-    }
-  })();
+  keep({ read, show, always: true }, signal);
 }
