@@ -5,7 +5,7 @@ import { h } from "./dom.js";
 import { compact, isNumber, loss, percent, percentInterval, plural } from "./format.js";
 import { metric as metricOf } from "./metrics.js";
 import { link } from "./router.js";
-import { dataTable } from "./table.js";
+import { dataTable, numberColumn } from "./table.js";
 
 /* Map name -> newest plan that succeeded, of those trajectories that have one. */
 export async function loadPlans(names, signal) {
@@ -55,10 +55,7 @@ export function adviceTable({ options, recommended }) {
     caption: "Forecast of each option", rows: options, sortable: true,
     columns: [
       { label: "Option", value: called, cell: (option) => [called(option), best(option) ? badge() : null] },
-      {
-        label: "Tokens in all", numeric: true,
-        value: (option) => option.tokens, cell: (option) => compact(option.tokens),
-      },
+      numberColumn("Tokens in all", (option) => option.tokens, compact),
       column("loss_fp", loss, lossInterval),
       column("loss_q", loss, lossInterval),
       column("delta", percent, percentInterval),

@@ -6,7 +6,7 @@ import { plain } from "./figure.js";
 import { integer, isNumber, percent, percentInterval, percentNumber, scientific } from "./format.js";
 import { axisOf, drawing, legendOf, paperOf } from "./look.js";
 import { axisTitle, formatOf, metric, scaleOf } from "./metrics.js";
-import { dataTable } from "./table.js";
+import { dataTable, numberColumn } from "./table.js";
 
 const PIXELS = 15, FEW = 60; /* a unit's bars; names stand beside them as long as there are no more of them */
 
@@ -135,25 +135,25 @@ export function frontierFigure({ frontier, widths, allocation }, measure, { ink 
 }
 
 function unitsTable({ units, widths, allocation }) {
-  const number = (label, of, show) => ({ label, numeric: true, value: of, cell: (unit) => show(of(unit)) });
   const atWidth = ({ bits }, index) =>
-    number(`ΔQL alone at ${bits} bits (%)`, (unit) => unit.widths[index].delta, percentNumber);
+    numberColumn(`ΔQL alone at ${bits} bits (%)`, (unit) => unit.widths[index].delta, percentNumber);
   const choice = widths.length > 1
     ? widths.map(atWidth)
-    : [number("ΔQL alone (%)", (unit) => unit.alone.delta, percentNumber)];
+    : [numberColumn("ΔQL alone (%)", (unit) => unit.alone.delta, percentNumber)];
   const left = units.some((unit) => unit.left_out) ? [
-    number("Left out (%)", (unit) => unit.left_out?.delta, percentNumber),
-    number("Whole less left out (%)", (unit) => unit.marginal, percentNumber),
-    number("Interaction (%)", (unit) => unit.interaction, percentNumber),
+    numberColumn("Left out (%)", (unit) => unit.left_out?.delta, percentNumber),
+    numberColumn("Whole less left out (%)", (unit) => unit.marginal, percentNumber),
+    numberColumn("Interaction (%)", (unit) => unit.interaction, percentNumber),
   ] : [];
-  const picked = allocation ? [number("Bits under the budget", (unit) => allocation.bits[unit.name], integer)] : [];
+  const picked = allocation
+    ? [numberColumn("Bits under the budget", (unit) => allocation.bits[unit.name], integer)] : [];
   return dataTable({
     caption: "Units", className: "layers", sortable: true, rows: units,
     columns: [
       { label: "Unit", value: (unit) => unit.name, cell: (unit) => h("span", { class: "name mono" }, unit.name) },
-      number("Weights", (unit) => unit.weights, integer),
+      numberColumn("Weights", (unit) => unit.weights, integer),
       ...choice,
-      number("KL alone (nats)", (unit) => unit.alone.kl, scientific),
+      numberColumn("KL alone (nats)", (unit) => unit.alone.kl, scientific),
       ...left,
       ...picked,
     ],

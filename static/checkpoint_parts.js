@@ -10,7 +10,7 @@ import { failure } from "./notice.js";
 import { compareLink } from "./pins.js";
 import { checkpointLink, runLink } from "./router.js";
 import { runForm } from "./run_form.js";
-import { dataTable, facts } from "./table.js";
+import { dataTable, facts, numberColumn } from "./table.js";
 import { calibrationIn, evaluationIn, methodIn } from "./words.js";
 
 function presetOf(run) {
@@ -179,7 +179,7 @@ export function besideSection({ pairs, around, paired, checkpoint }) {
         label: `After: ${name(around.after)}`, numeric: true,
         value: (row) => row.later, cell: (row) => value(row, row.after, row.later),
       },
-      { label: "Change since before (%)", numeric: true, value: change, cell: (row) => percentNumber(change(row)) },
+      numberColumn("Change since before (%)", change, percentNumber),
       { label: "Difference, 95 % in pairs", value: (row) => row.found?.difference, cell: differenceCell },
     ],
   }));
@@ -190,12 +190,9 @@ function changesTable(caption, what, rows) {
     caption, className: "layers", sortable: true, sort: { column: 3, descending: true }, rows,
     columns: [
       { label: "Layer", value: (row) => row.name, cell: (row) => h("span", { class: "name mono" }, row.name) },
-      {
-        label: `${what} before (%)`, numeric: true,
-        value: (row) => row.before, cell: (row) => percentNumber(row.before),
-      },
-      { label: `${what} here (%)`, numeric: true, value: (row) => row.here, cell: (row) => percentNumber(row.here) },
-      { label: "Change (points)", numeric: true, value: (row) => row.change, cell: (row) => percentNumber(row.change) },
+      numberColumn(`${what} before (%)`, (row) => row.before, percentNumber),
+      numberColumn(`${what} here (%)`, (row) => row.here, percentNumber),
+      numberColumn("Change (points)", (row) => row.change, percentNumber),
     ],
   });
 }
@@ -248,7 +245,7 @@ const TENSOR_COLUMNS = [
   { label: "Tensor", value: (row) => row.name, cell: (row) => h("span", { class: "name mono" }, row.name) },
   { label: "Type", value: (row) => row.dtype, cell: (row) => row.dtype },
   { label: "Shape", cell: (row) => row.shape.map((length) => integer(length)).join(" × ") || "scalar" },
-  { label: "Size", numeric: true, value: (row) => row.bytes, cell: (row) => bytes(row.bytes) },
+  numberColumn("Size", (row) => row.bytes, bytes),
 ];
 
 /* Read when it is opened: large models have thousands. */

@@ -5,7 +5,7 @@ import { compact, integer, scientific } from "./format.js";
 import { badges } from "./integrity.js";
 import { formatOf, heading, metric as metricOf } from "./metrics.js";
 import { checkpointLink, runLink } from "./router.js";
-import { dataTable } from "./table.js";
+import { dataTable, numberColumn } from "./table.js";
 
 /* `point`: undefined where nothing was measured. */
 function value(metric, point) {
@@ -46,18 +46,9 @@ export function checkpointTable(model, colours, flags, order, ordered) {
       label: "Trajectory", value: ({ checkpoint }) => checkpoint.trajectory,
       cell: ({ checkpoint }) => h("span", { class: "name" }, checkpoint.trajectory),
     } : null,
-    {
-      label: "Step", numeric: true, value: ({ checkpoint }) => checkpoint.step,
-      cell: ({ checkpoint }) => integer(checkpoint.step),
-    },
-    {
-      label: "Tokens", numeric: true, value: ({ checkpoint }) => checkpoint.tokens,
-      cell: ({ checkpoint }) => compact(checkpoint.tokens),
-    },
-    {
-      label: heading("learning_rate"), numeric: true, value: ({ checkpoint }) => checkpoint.learning_rate,
-      cell: ({ checkpoint }) => scientific(checkpoint.learning_rate),
-    },
+    numberColumn("Step", ({ checkpoint }) => checkpoint.step, integer),
+    numberColumn("Tokens", ({ checkpoint }) => checkpoint.tokens, compact),
+    numberColumn(heading("learning_rate"), ({ checkpoint }) => checkpoint.learning_rate, scientific),
     {
       label: heading("loss"), numeric: true, value: (row) => row.loss?.y,
       cell: (row) => formatOf(metricOf("loss")).number(row.loss?.y),

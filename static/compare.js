@@ -3,7 +3,7 @@ import { checkpoint } from "./api.js";
 import { h } from "./dom.js";
 import { integer, loss, percent, percentInterval, plural, scientific } from "./format.js";
 import { curvesLink, runLink } from "./router.js";
-import { dataTable, facts } from "./table.js";
+import { dataTable, facts, numberColumn } from "./table.js";
 
 const nats = (low, high) => `${loss(low)} to ${loss(high)}`;
 /* By the names of the result. */
@@ -38,9 +38,9 @@ function sequencesTable(found) {
       { label: "b", numeric: true, cell: (row) => row.show(row.b) },
       { label: "b − a", numeric: true, cell: difference },
       { label: "95 %", numeric: true, cell: interval },
-      { label: "Worse", numeric: true, cell: (row) => integer(row.worse) },
-      { label: "Better", numeric: true, cell: (row) => integer(row.better) },
-      { label: "Sign test p", numeric: true, cell: (row) => scientific(row.sign_p) },
+      numberColumn("Worse", (row) => row.worse, integer),
+      numberColumn("Better", (row) => row.better, integer),
+      numberColumn("Sign test p", (row) => row.sign_p, scientific),
     ],
   });
 }
@@ -52,8 +52,8 @@ function tokensSection(found) {
       columns: [
         { label: "Number", cell: (row) => row.label },
         { label: "95 %", numeric: true, cell: interval },
-        { label: "Design effect", numeric: true, cell: (row) => scientific(row.design_effect) },
-        { label: "Worse", numeric: true, cell: (row) => percent(row.worse_share) },
+        numberColumn("Design effect", (row) => row.design_effect, scientific),
+        numberColumn("Worse", (row) => row.worse_share, percent),
         {
           label: "Worse, 95 %", numeric: true,
           cell: (row) => (row.worse_share_interval ? percentInterval(...row.worse_share_interval) : "–"),

@@ -9,7 +9,7 @@ import { axisOf, colourBar, drawing, legendOf, paperOf } from "./look.js";
 import { axisTitle, heading, metric, scaleOf, unitOf } from "./metrics.js";
 import { translucent } from "./palette.js";
 import { curvesLink } from "./router.js";
-import { dataTable } from "./table.js";
+import { dataTable, numberColumn } from "./table.js";
 
 /* Fields of a landscape that can be shown: [field, the metric that it holds]. */
 const KINDS = [["losses", "loss"], ["losses_q", "loss_q"], ["deltas", "delta"]];
@@ -175,9 +175,9 @@ function windowsTable(found) {
         label: "Window", numeric: true, value: (row) => row.window,
         cell: (row) => [integer(row.window), row.window === found.window ? " (best)" : ""],
       },
-      { label: heading("loss"), numeric: true, value: (row) => row.loss, cell: (row) => loss(row.loss) },
-      { label: heading("loss_q"), numeric: true, value: (row) => row.loss_q, cell: (row) => loss(row.loss_q) },
-      { label: heading("delta"), numeric: true, value: (row) => row.delta, cell: (row) => percentNumber(row.delta) },
+      numberColumn(heading("loss"), (row) => row.loss, loss),
+      numberColumn(heading("loss_q"), (row) => row.loss_q, loss),
+      numberColumn(heading("delta"), (row) => row.delta, percentNumber),
     ],
   });
 }

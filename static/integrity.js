@@ -3,6 +3,7 @@
 import { at, get } from "./api.js";
 import { command, curl, h } from "./dom.js";
 import { integer, percent, plural, scientific } from "./format.js";
+import { numberColumn } from "./table.js";
 
 /* A flag in a word, and in a sentence for the text that hovers. */
 export const FLAGS = {
@@ -152,17 +153,16 @@ export function integrityPanel(trajectories, integrities) {
     read.map(([title, integrity]) => block(named(title), integrity, own.length > 1)));
 }
 
+const four = (value) => scientific(value, 4);
+
 /* Of a health run: the weights block by block. */
 export const BLOCK_COLUMNS = [
-  { label: "Block", numeric: true, value: (row) => row.layer, cell: (row) => integer(row.layer) },
-  { label: "L1", numeric: true, value: (row) => row.l1, cell: (row) => scientific(row.l1, 4) },
-  { label: "L2", numeric: true, value: (row) => row.l2, cell: (row) => scientific(row.l2, 4) },
-  { label: "L∞", numeric: true, value: (row) => row.linf, cell: (row) => scientific(row.linf, 4) },
-  { label: "Kurtosis", numeric: true, value: (row) => row.kurtosis, cell: (row) => scientific(row.kurtosis, 4) },
-  { label: "Outliers", numeric: true, value: (row) => row.outlier_share, cell: (row) => percent(row.outlier_share) },
-  { label: "Change", numeric: true, value: (row) => row.relative_l2, cell: (row) => percent(row.relative_l2) },
-  {
-    label: "Not finite", numeric: true, value: (row) => row.nan + row.infinite,
-    cell: (row) => integer(row.nan + row.infinite),
-  },
+  numberColumn("Block", (row) => row.layer, integer),
+  numberColumn("L1", (row) => row.l1, four),
+  numberColumn("L2", (row) => row.l2, four),
+  numberColumn("L∞", (row) => row.linf, four),
+  numberColumn("Kurtosis", (row) => row.kurtosis, four),
+  numberColumn("Outliers", (row) => row.outlier_share, percent),
+  numberColumn("Change", (row) => row.relative_l2, percent),
+  numberColumn("Not finite", (row) => row.nan + row.infinite, integer),
 ];

@@ -3,7 +3,7 @@ import { h } from "./dom.js";
 import { integer, isNumber, percentNumber, scientific } from "./format.js";
 import { plain } from "./figure.js";
 import { axisOf, colourBar, paperOf } from "./look.js";
-import { dataTable } from "./table.js";
+import { dataTable, numberColumn } from "./table.js";
 
 /* "model.layers.3.self_attn.q_proj" -> {block: 3, part: "self_attn.q_proj"}; null when no number stands in the name. */
 export function placeOf(name) {
@@ -85,16 +85,10 @@ export function layersTable(layers) {
         cell: ({ name, degraded }) =>
           h("span", { class: "name mono", title: degraded ?? null }, degraded ? `${name} (degraded)` : name),
       },
-      {
-        label: "Relative error (%)", numeric: true, value: (layer) => layer.relative_error,
-        cell: (layer) => percentNumber(layer.relative_error),
-      },
-      {
-        label: "Proxy error", numeric: true, value: (layer) => layer.proxy_error,
-        cell: (layer) => scientific(layer.proxy_error),
-      },
-      { label: "Rows", numeric: true, value: (layer) => layer.rows, cell: (layer) => integer(layer.rows) },
-      { label: "Columns", numeric: true, value: (layer) => layer.columns, cell: (layer) => integer(layer.columns) },
+      numberColumn("Relative error (%)", (layer) => layer.relative_error, percentNumber),
+      numberColumn("Proxy error", (layer) => layer.proxy_error, scientific),
+      numberColumn("Rows", (layer) => layer.rows, integer),
+      numberColumn("Columns", (layer) => layer.columns, integer),
       {
         label: "Tokens", numeric: true, value: (layer) => layer.tokens ?? null,
         cell: (layer) => (layer.tokens === undefined ? "" : integer(layer.tokens)),

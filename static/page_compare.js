@@ -9,7 +9,7 @@ import { loading } from "./notice.js";
 import { comparisons, runsOf } from "./page_checkpoint.js";
 import { compareLink } from "./pins.js";
 import { checkpointLink, curvesLink, runLink } from "./router.js";
-import { dataTable } from "./table.js";
+import { dataTable, numberColumn } from "./table.js";
 import { evaluationIn, methodIn } from "./words.js";
 
 const FACTS = [
@@ -52,19 +52,10 @@ function columns(a, b) {
       label: `B: ${b.name}`, numeric: true, value: (row) => row.value,
       cell: (row) => linked(row, row.run, row.value),
     },
-    {
-      label: "B against A (%)", numeric: true, value: (row) => row.change,
-      cell: (row) => percentNumber(row.change),
-    },
+    numberColumn("B against A (%)", (row) => row.change, percentNumber),
     { label: "B − A, 95 % in pairs", numeric: true, value: (row) => row.found?.difference, cell: difference },
-    {
-      label: "Sequences worse in B (%)", numeric: true, value: (row) => row.found?.worse_share,
-      cell: (row) => percentNumber(row.found?.worse_share, 0),
-    },
-    {
-      label: "Sign test p", numeric: true, value: (row) => row.found?.sign_p,
-      cell: (row) => scientific(row.found?.sign_p, 2),
-    },
+    numberColumn("Sequences worse in B (%)", (row) => row.found?.worse_share, (value) => percentNumber(value, 0)),
+    numberColumn("Sign test p", (row) => row.found?.sign_p, (value) => scientific(value, 2)),
     { label: "Measured on", value: (row) => row.evaluation, cell: (row) => row.evaluation },
   ];
 }

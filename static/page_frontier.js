@@ -11,7 +11,7 @@ import { failure, loading } from "./notice.js";
 import { colourIndex } from "./palette.js";
 import { leftOut, picker, selection } from "./picker.js";
 import { amend, checkpointLink, link, runLink } from "./router.js";
-import { dataTable } from "./table.js";
+import { dataTable, numberColumn } from "./table.js";
 
 const MEASURES = ["loss_q", "delta", "kl", "mean_accuracy_q"], MOST_ROWS = 200;
 
@@ -53,8 +53,8 @@ function columns(view) {
       cell: (row) => h("a", { href: checkpointLink(row.checkpoint), class: "name" }, `${row.trajectory}/${row.name}`),
     },
     { label: "Method", value: (row) => row.label, cell: (row) => row.label },
-    { label: "Bits per weight", numeric: true, value: (row) => row.bits, cell: (row) => scientific(row.bits, 4) },
-    { label: "Size", numeric: true, value: (row) => row.size, cell: (row) => bytes(row.size) },
+    numberColumn("Bits per weight", (row) => row.bits, (value) => scientific(value, 4)),
+    numberColumn("Size", (row) => row.size, bytes),
     { label: heading(view.y), numeric: true, value: (row) => row.y, cell: damage },
     {
       label: "Unbeaten", value: (row) => (row.best ? 1 : 0),

@@ -7,7 +7,7 @@ import { loading, problem } from "./notice.js";
 import { outcome } from "./outcome.js";
 import { checkpointLink, curvesLink, link, sweepLink } from "./router.js";
 import { STATES, badge, title } from "./runs.js";
-import { dataTable, facts } from "./table.js";
+import { dataTable, facts, numberColumn } from "./table.js";
 
 const MOST = 500, RUNS = 200;
 
@@ -56,7 +56,7 @@ const columns = [
     label: "Grid", value: (row) => gridWords(row.grid),
     cell: (row) => h("span", { class: "name" }, gridWords(row.grid)),
   },
-  { label: "Runs", numeric: true, value: (row) => total(row.runs), cell: (row) => integer(total(row.runs)) },
+  numberColumn("Runs", (row) => total(row.runs), integer),
   { label: "State", value: (row) => row.runs.failed, cell: standing },
   {
     label: "Refused", numeric: true, value: (row) => row.refused.length,

@@ -20,8 +20,8 @@ export function readMetrics(text) {
   }));
 }
 
-/* Memory and disk as a run meets them: a dry run of the newest one tells. Null where there is none, or where the
- * server refuses it, to this token or of this run: then the same one is not asked for again (`refused`: ids of such). */
+/* Memory and disk as a run meets them: a dry run of the newest one tells. Null where there is none, or where the server
+ * refuses it, to this token or of this run: the same one is not asked for again then (`refused`: ids of such). */
 async function room(refused, signal) {
   const { items } = await get(query("/v1/runs", { kind: "quantize", state: "succeeded", limit: 1 }), signal);
   if (!items.length || refused.has(items[0].id)) return null;

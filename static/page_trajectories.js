@@ -10,7 +10,7 @@ import { curvesLink, link } from "./router.js";
 import { runningSection, title } from "./runs.js";
 import { bitsOf } from "./series.js";
 import { sparkline } from "./sparkline.js";
-import { dataTable } from "./table.js";
+import { dataTable, numberColumn } from "./table.js";
 
 const CURVES_AT_ONCE = 32, FAILURES = 5;
 
@@ -70,11 +70,11 @@ function columns(more, colours, chosen, changed) {
         h("span", { class: `swatch c${colours.index.get(row.name)}`, "aria-hidden": "true" }),
         h("a", { href: curvesLink([row.name]), class: "name" }, row.name)),
     },
-    { label: "Checkpoints", numeric: true, cell: (row) => integer(row.checkpoints) },
+    numberColumn("Checkpoints", (row) => row.checkpoints, integer),
     { label: "Architecture", cell: (row) => of(row).checkpoint?.architecture ?? "–" },
-    { label: "Parameters", numeric: true, cell: (row) => compact(of(row).checkpoint?.parameters) },
-    { label: "Last step", numeric: true, cell: (row) => integer(row.last_step) },
-    { label: "Tokens", numeric: true, cell: (row) => compact(row.last_tokens) },
+    numberColumn("Parameters", (row) => of(row).checkpoint?.parameters, compact),
+    numberColumn("Last step", (row) => row.last_step, integer),
+    numberColumn("Tokens", (row) => row.last_tokens, compact),
     { label: `Newest ${metric("delta").label}`, cell: (row) => newestDelta(of(row).curves) },
     { label: "Trend", cell: (row) => h("span", { class: `line c${colours.index.get(row.name)}` }, trend(row)) },
   ];

@@ -4,7 +4,7 @@ import { integer, isNumber, scientific } from "./format.js";
 import { heatFigure } from "./layers.js";
 import { axisOf, drawing, legendOf, paperOf } from "./look.js";
 import { translucent } from "./palette.js";
-import { dataTable } from "./table.js";
+import { dataTable, numberColumn } from "./table.js";
 
 const POINTS = 500, WIDTH = 0.008; /* points of the curve; width of a bump, as a share of the range */
 const FLOOR = 1e-10; /* the least density that is drawn, as a share of the highest */
@@ -73,9 +73,9 @@ function termsTable(caption, parts, first) {
     caption, className: "layers", sortable: true, rows: parts,
     columns: [
       { label: first, value: (part) => part.name, cell: (part) => h("span", { class: "name mono" }, part.name) },
-      { label: "Gradient term (nats)", numeric: true, value: gradient, cell: (part) => number(gradient(part)) },
-      { label: "Curvature term (nats)", numeric: true, value: curvature, cell: (part) => number(curvature(part)) },
-      { label: "Both (nats)", numeric: true, value: both, cell: (part) => number(both(part)) },
+      numberColumn("Gradient term (nats)", gradient, number),
+      numberColumn("Curvature term (nats)", curvature, number),
+      numberColumn("Both (nats)", both, number),
     ],
   });
 }
@@ -122,12 +122,9 @@ export function groupsSection(groups) {
     caption: "Groups", sortable: true, rows: groups,
     columns: [
       { label: "Parameters", value: (group) => group.name, cell: (group) => group.name },
-      {
-        label: "Count", numeric: true, value: (group) => group.parameters,
-        cell: (group) => integer(group.parameters),
-      },
-      { label: "Largest", numeric: true, value: largest, cell: (group) => number(largest(group)) },
-      { label: "Smallest", numeric: true, value: smallest, cell: (group) => number(smallest(group)) },
+      numberColumn("Count", (group) => group.parameters, integer),
+      numberColumn("Largest", largest, number),
+      numberColumn("Smallest", smallest, number),
       { label: "Converged", cell: (group) => (group.converged ? "yes" : "no") },
     ],
   }));

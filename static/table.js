@@ -5,10 +5,14 @@ import { integer } from "./format.js";
 
 const COLLATOR = new Intl.Collator("en", { numeric: true });
 
-/* `columns`: [{label, value(row) -> what sorts, cell(row) -> what shows, numeric, heading}]. `sort`: {column,
- * descending} or null: as given. `caption` names the table for those who do not see it. Of more rows than `most` the
- * first ones in the present order are shown, and a button for the rest. `onSort({column, descending})` is told when the
- * reader sorts. */
+/* A column that shows, and is sorted by, the number of(row); show(number) is what stands in the cell. */
+export function numberColumn(label, of, show) {
+  return { label, numeric: true, value: of, cell: (row) => show(of(row)) };
+}
+
+/* `columns`: [{label, value(row) -> what sorts, cell(row) -> what shows, numeric}]. `sort`: {column, descending} or
+ * null: as given. `caption` names the table for those who do not see it. Of more rows than `most` the first ones in the
+ * present order are shown, and a button for the rest. `onSort({column, descending})` is told when the reader sorts. */
 export function dataTable({
   caption, columns, rows, sort = null, sortable = false, className = "", most = Infinity, onSort = () => {},
 }) {

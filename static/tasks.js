@@ -4,7 +4,7 @@ import { plain } from "./figure.js";
 import { integer, isNumber, percent, percentNumber, scientific } from "./format.js";
 import { axisOf, legendOf, paperOf } from "./look.js";
 import { checkpointLink, link } from "./router.js";
-import { dataTable } from "./table.js";
+import { dataTable, numberColumn } from "./table.js";
 
 const FEW_STEPS = 8; /* ticks that fit beside each other */
 
@@ -29,16 +29,16 @@ function share(label, field) {
 
 const PLAIN = [
   { label: "Task", value: (task) => task.name, cell: (task) => h("code", {}, task.name) },
-  { label: "Items", numeric: true, value: (task) => task.n, cell: (task) => integer(task.n) },
+  numberColumn("Items", (task) => task.n, integer),
   share("Accuracy", "accuracy"),
   share("acc_norm", "accuracy_norm"),
 ];
 const PAIRED = [
   share("Quantized", "accuracy_q"),
   share("Change", "accuracy_change"),
-  { label: "Flips up", numeric: true, value: (task) => task.flips_up, cell: (task) => integer(task.flips_up) },
-  { label: "Flips down", numeric: true, value: (task) => task.flips_down, cell: (task) => integer(task.flips_down) },
-  { label: "p (McNemar)", numeric: true, value: (task) => task.mcnemar_p, cell: (task) => probability(task.mcnemar_p) },
+  numberColumn("Flips up", (task) => task.flips_up, integer),
+  numberColumn("Flips down", (task) => task.flips_down, integer),
+  numberColumn("p (McNemar)", (task) => task.mcnemar_p, probability),
 ];
 
 export function tasksSection(run) {
@@ -121,12 +121,9 @@ export function flipsTable(items) {
           h("p", { class: "question" }, item.question)),
       },
       { label: "Along the trajectory", cell: course },
-      { label: "Flips up", numeric: true, value: (item) => item.up, cell: (item) => integer(item.up) },
-      { label: "Flips down", numeric: true, value: (item) => item.down, cell: (item) => integer(item.down) },
-      {
-        label: "Changes in training", numeric: true, value: (item) => item.changes,
-        cell: (item) => integer(item.changes),
-      },
+      numberColumn("Flips up", (item) => item.up, integer),
+      numberColumn("Flips down", (item) => item.down, integer),
+      numberColumn("Changes in training", (item) => item.changes, integer),
     ],
   });
 }
@@ -144,12 +141,9 @@ export function accuracyTable(points, quantizer) {
         label: "Checkpoint", value: (point) => point.x,
         cell: (point) => h("a", { href: checkpointLink(point.checkpoint), class: "name" }, point.name),
       },
-      { label: "Items", numeric: true, value: (point) => point.items, cell: (point) => integer(point.items) },
-      { label: "Accuracy", numeric: true, value: (point) => point.full, cell: (point) => accuracy(point.full) },
-      {
-        label: "Quantized", numeric: true, value: (point) => point.quantized,
-        cell: (point) => accuracy(point.quantized),
-      },
+      numberColumn("Items", (point) => point.items, integer),
+      numberColumn("Accuracy", (point) => point.full, accuracy),
+      numberColumn("Quantized", (point) => point.quantized, accuracy),
       { label: "Flips up", numeric: true, value: (point) => point.up, cell: flips("up") },
       { label: "Flips down", numeric: true, value: (point) => point.down, cell: flips("down") },
       ...(quantizer ? [delta] : []),

@@ -5,7 +5,7 @@ import { fill, h } from "./dom.js";
 import { bytes, integer, loss, scientific } from "./format.js";
 import { failure } from "./notice.js";
 import { sparkline } from "./sparkline.js";
-import { dataTable } from "./table.js";
+import { dataTable, numberColumn } from "./table.js";
 
 const MOST = 50, AROUND = 12;
 
@@ -68,9 +68,7 @@ export function worstTokens({ full, quantized, kl }, tokens) {
 }
 
 function columnsOf(paired) {
-  const number = (label, field, show = loss) => ({
-    label, numeric: true, value: (row) => row[field], cell: (row) => show(row[field]),
-  });
+  const number = (label, field, show = loss) => numberColumn(label, (row) => row[field], show);
   const curves = ({ before, after }) => [
     { points: before, bits: 4 }, ...(after.length ? [{ points: after, bits: 3 }] : []),
   ];
