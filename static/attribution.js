@@ -2,9 +2,8 @@
  * of bits and loss, and what each unit got under a budget. */
 import { segmented } from "./controls.js";
 import { command, h } from "./dom.js";
-import { plain } from "./figure.js";
 import { integer, isNumber, percent, percentInterval, percentNumber, scientific } from "./format.js";
-import { axisOf, drawing, legendOf, paperOf } from "./look.js";
+import { axisOf, drawing, legendOf, paperOf, plain } from "./look.js";
 import { axisTitle, formatOf, metric, scaleOf } from "./metrics.js";
 import { dataTable, numberColumn } from "./table.js";
 

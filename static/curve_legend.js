@@ -1,7 +1,7 @@
 /* curve_legend.js: what is above and below the figure of curves: a button a curve, what the marks mean, the worst and
  * the newest in words. */
 import { h, svg } from "./dom.js";
-import { decays } from "./figure.js";
+import { decays } from "./figure_layout.js";
 import { branches, newestPoint, worstOf } from "./marks.js";
 import { formatOf, metric as metricOf } from "./metrics.js";
 import { hollow, marker, strokeDash } from "./palette.js";

@@ -1,36 +1,22 @@
-/* figure.js: the figure of a trajectory as Plotly wants it: panels over one x axis, the measure at the top. Pure
- * functions of the model (curves.js), so that screen and export draw the same. */
+/* figure.js: the figure of a trajectory as Plotly wants it: the traces of each panel (figure_layout.js), the measure at
+ * the top. Pure functions of the model (curves.js), so that screen and export draw the same. */
 import { changeOf, changeSentence, changeWords } from "./changepoints.js";
-import { AXES, hoverDetails } from "./curves.js";
+import { hoverDetails } from "./curves.js";
+import { BELOW, below, layout, logSpan, sides } from "./figure_layout.js";
 import { FLAGS } from "./integrity.js";
-import { compact, integer, isNumber, scientific } from "./format.js";
-import { FONT, hoverLabel, legendOf } from "./look.js";
-import { branches, decayStart, newestPoint, worstPoint } from "./marks.js";
-import { axisTitle, formatOf, fromZero, metric as metricOf, scaleOf } from "./metrics.js";
+import { compact, integer, isNumber } from "./format.js";
+import { legendOf, plain } from "./look.js";
+import { branches, newestPoint, worstPoint } from "./marks.js";
+import { formatOf, metric as metricOf, scaleOf } from "./metrics.js";
 import { dash, hollow, symbol, translucent } from "./palette.js";
 import { fullName } from "./series.js";
 import { thin } from "./thin.js";
 
 const MARKED_POINTS = 40; /* a curve of more points is drawn without markers: they would hide its dash */
 
-/* Plotly reads texts as a small markup language; names are not markup. */
-export function plain(text) {
-  return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
-}
-
-/* The metrics of the panels below the measure. */
-const BELOW = {
-  loss: "validation_loss", largest_algebraic: "largest_algebraic", trace: "trace", rate: "learning_rate",
-};
-
 function valueText(metric, point) {
   const { text, interval } = formatOf(metricOf(metric)), bounds = interval(point.low, point.high);
   return `${plain(metricOf(metric).label)} <b>${text(point.y)}</b>${bounds ? ` (95 %: ${bounds})` : ""}`;
-}
-
-/* The metric of the panel that a series is in; of losses it says who measured them. */
-function below(panel, source) {
-  return panel === "loss" && source ? source : BELOW[panel];
 }
 
 /* Texts are made once for each model: `more` is the model's own. */
@@ -190,13 +176,6 @@ function markTraces(shown, model, options) {
   ];
 }
 
-/* Trajectories whose rate falls, and where it begins to. */
-export function decays(model) {
-  if (model.x === "learning_rate") return [];
-  return model.rate.map(({ trajectory, points }) => ({ trajectory, point: decayStart(points) }))
-    .filter(({ point }) => point !== null);
-}
-
 function sideTrace(series, points, axis, options, more) {
   const colour = options.colour(series.trajectory), scale = scaleIn(series, options);
   const bounded = points.some((point) => isNumber(point.low) && isNumber(point.high));
@@ -209,22 +188,6 @@ function sideTrace(series, points, axis, options, more) {
     text: points.map((point) => hoverText(series, point, more, options.metric)),
     hovertemplate: "%{text}<extra></extra>", customdata: points.map((point) => point.checkpoint),
   };
-}
-
-/* What a logarithmic axis spans: the values, and the intervals as far as they do not pull it towards zero. In drawn
- * units; null: nothing. */
-function logSpan(model, options) {
-  const scale = scaleOf(model.metric);
-  const points = model.curves.filter((series) => !options.hidden.has(fullName(series)))
-    .flatMap((series) => series.points).filter((point) => point.y > 0);
-  if (!points.length) return null;
-  let low = Infinity, high = 0, lowest = Infinity;
-  for (const point of points) {
-    low = Math.min(low, point.y);
-    high = Math.max(high, point.y, point.high ?? 0);
-    lowest = Math.min(lowest, point.low > 0 ? point.low : point.y);
-  }
-  return [scale * Math.max(lowest, low / 2) * 0.85, scale * high * 1.15];
 }
 
 /* Details and panels of a model do not change: they are made once. */
@@ -264,132 +227,6 @@ export function traces(model, options) {
     }
   });
   return out.filter(Boolean);
-}
-
-/* 1 2 5 10 … over what is drawn, and finer where that is less than a decade; Plotly's own sub-decade labels are too
- * many and small. */
-export function logTicks(values) {
-  const drawn = values.filter((value) => value > 0);
-  if (!drawn.length) return {};
-  const low = Math.min(...drawn), high = Math.max(...drawn);
-  const steps = high / low < 8 ? [1, 1.2, 1.5, 2, 2.5, 3, 4, 5, 6, 7, 8, 9] : high / low > 1e4 ? [1] : [1, 2, 5];
-  const ticks = [];
-  for (let decade = Math.floor(Math.log10(low)) - 1; decade <= Math.ceil(Math.log10(high)); decade++) {
-    for (const step of steps) ticks.push(Number(`${step}e${decade}`));
-  }
-  if (ticks.length > 60) return {};
-  const text = (tick) => (tick >= 1e3 ? compact(tick) : scientific(tick));
-  return { tickmode: "array", tickvals: ticks, ticktext: ticks.map(text) };
-}
-
-/* The panels below the measure, top down: loss, curvature where it was measured, and the learning rate where it is
- * known and not the x axis. */
-function sides(model) {
-  const titles = (name) => {
-    const own = new Set(model[name].map((series) => axisTitle(below(name, series.source))));
-    return [...own].join(" or ") || axisTitle(BELOW[name]);
-  };
-  const panel = (name, more) => ({ series: model[name], title: plain(titles(name)), nticks: 4, ...more });
-  const measured = ({ series }) => series.some(({ points }) => points.length);
-  const rate = model.x === "learning_rate" ? [] : [panel("rate", { rangemode: "tozero" })];
-  return [panel("loss", { nticks: 6 }), ...[panel("largest_algebraic"), panel("trace"), ...rate].filter(measured)];
-}
-
-export function figureHeight(model, narrow) {
-  const more = Math.max(0, sides(model).length - 2);
-  return (narrow ? 560 : 640) + more * (narrow ? 120 : 130);
-}
-
-/* Where the panels stand, as shares of the height from below: the measure at the top, twice as high and more as one of
- * the others. */
-function domains(count) {
-  const gap = count > 2 ? 0.055 : count === 2 ? 0.075 : 0.09, share = [0.27, 0.16, 0.14, 0.125][count - 1];
-  const out = {};
-  for (let index = 0; index < count; index++) {
-    const low = (count - 1 - index) * (share + gap);
-    out[`y${index + 2}`] = [low, low + share];
-  }
-  return { y: [count * (share + gap), 1], ...out };
-}
-
-function panelTitle(text, top, ink, size) {
-  return {
-    text, xref: "paper", yref: "paper", x: 0, y: top, xanchor: "left", yanchor: "bottom",
-    showarrow: false, yshift: 3, font: { color: ink.text, size },
-  };
-}
-
-/* Least and greatest positive x. */
-function positiveEnds(model) {
-  let low = Infinity, high = 0;
-  for (const series of model.curves) {
-    for (const { x } of series.points) {
-      if (x > 0) low = Math.min(low, x);
-      high = Math.max(high, x);
-    }
-  }
-  return high > 0 ? [low, high] : [];
-}
-
-/* A line through all panels where the rate of a trajectory begins to fall. */
-function decayShape({ trajectory, point }, options) {
-  return {
-    type: "line", xref: "x", yref: "paper", x0: point.x, x1: point.x, y0: 0, y1: 1,
-    layer: "below", line: { color: options.colour(trajectory), width: 1, dash: "dashdot" },
-  };
-}
-
-/* Of an axis that the reader zoomed: its range instead of its own. */
-function zoomed(range) {
-  return range ? { range, autorange: false } : {};
-}
-
-function xAxis(model, options, axis, anchor) {
-  const { ink, narrow, xLog, zoom } = options, { size } = axis.tickfont;
-  return {
-    ...axis, type: xLog ? "log" : "linear", anchor, nticks: narrow ? 5 : 10,
-    title: { text: AXES[model.x], font: { color: ink.text, size }, standoff: 8 },
-    exponentformat: model.x === "learning_rate" ? "power" : "B", zeroline: false, showline: true,
-    showspikes: true, spikemode: "across", spikesnap: "data",
-    spikethickness: 1, spikedash: "dot", spikecolor: ink.muted,
-    ...(xLog ? logTicks(positiveEnds(model)) : {}), ...zoomed(zoom?.x),
-  };
-}
-
-function yAxis(model, options, axis, domain) {
-  const { yLog, zoom } = options, span = yLog ? logSpan(model, options) : null;
-  return {
-    ...axis, type: yLog ? "log" : "linear", domain,
-    rangemode: fromZero(model.metric) && !yLog ? "tozero" : "normal",
-    ...(span ? { range: span.map(Math.log10), ...logTicks(span) } : {}), ...zoomed(zoom?.y),
-  };
-}
-
-export function layout(model, options) {
-  const { ink, narrow } = options, below = sides(model), place = domains(below.length);
-  const size = narrow ? 11 : 12;
-  const axis = {
-    gridcolor: ink.grid, linecolor: ink.line, zerolinecolor: ink.line, tickcolor: ink.line,
-    tickfont: { color: ink.muted, size }, ticks: "outside", ticklen: 3,
-    automargin: true, exponentformat: "power", nticks: narrow ? 5 : 8,
-  };
-  const out = {
-    autosize: true, height: options.height, paper_bgcolor: ink.paper, plot_bgcolor: ink.paper,
-    hovermode: "closest", hoverdistance: 40, showlegend: false,
-    margin: { l: narrow ? 40 : 56, r: narrow ? 10 : 16, t: 26, b: 44 }, font: { family: FONT, size, color: ink.text },
-    dragmode: narrow ? false : "zoom", uirevision: [model.metric, model.x, options.xLog, options.yLog].join(),
-    shapes: decays(model).map((one) => decayShape(one, options)),
-    hoverlabel: hoverLabel(ink),
-    xaxis: xAxis(model, options, axis, `y${below.length + 1}`),
-    yaxis: yAxis(model, options, axis, place.y),
-    annotations: [panelTitle(plain(axisTitle(model.metric)), place.y[1], ink, size)],
-  };
-  below.forEach(({ title, nticks, rangemode = "normal" }, index) => {
-    const name = `y${index + 2}`;
-    out[`yaxis${index + 2}`] = { ...axis, domain: place[name], nticks, zeroline: false, rangemode };
-    out.annotations.push(panelTitle(title, place[name][1], ink, size));
-  });
-  return out;
 }
 
 /* The same figure for a file: white or dark paper, with a legend, of a fixed size. */

@@ -1,7 +1,6 @@
 /* frontier.js: quantizations as points of bits and damage, and which of them no other one beats. Pure functions. */
-import { plain } from "./figure.js";
 import { bytes, isNumber, scientific } from "./format.js";
-import { axisOf, legendOf, paperOf } from "./look.js";
+import { axisOf, legendOf, paperOf, plain } from "./look.js";
 import { formatOf, metric as metricOf, scaleOf } from "./metrics.js";
 import { hollow, symbol } from "./palette.js";
 import { bitsOf, withTexts } from "./series.js";

@@ -3,9 +3,8 @@
 import { checkpoint } from "./api.js";
 import { segmented } from "./controls.js";
 import { fill, h } from "./dom.js";
-import { plain } from "./figure.js";
 import { integer, isNumber, loss, percentInterval, percentNumber, plural } from "./format.js";
-import { axisOf, colourBar, drawing, legendOf, paperOf } from "./look.js";
+import { axisOf, colourBar, drawing, legendOf, paperOf, plain } from "./look.js";
 import { axisTitle, heading, metric, scaleOf, unitOf } from "./metrics.js";
 import { translucent } from "./palette.js";
 import { curvesLink } from "./router.js";

@@ -1,8 +1,7 @@
 /* layers.js: what is known of each layer of a quantized model: where in the model it sits (Plotly), and as a table. */
 import { h } from "./dom.js";
 import { integer, isNumber, percentNumber, scientific } from "./format.js";
-import { plain } from "./figure.js";
-import { axisOf, colourBar, paperOf } from "./look.js";
+import { axisOf, colourBar, paperOf, plain } from "./look.js";
 import { dataTable, numberColumn } from "./table.js";
 
 /* "model.layers.3.self_attn.q_proj" -> {block: 3, part: "self_attn.q_proj"}; null when no number stands in the name. */

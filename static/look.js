@@ -6,6 +6,11 @@ import { saveButtons } from "./saving.js";
 
 export const FONT = "system-ui, -apple-system, 'Segoe UI', Roboto, sans-serif";
 
+/* Plotly reads texts as a small markup language; names are not markup. */
+export function plain(text) {
+  return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
+}
+
 export function axisOf(ink, title = null) {
   const axis = {
     tickfont: { color: ink.muted, size: 11 }, linecolor: ink.line, gridcolor: ink.grid, tickcolor: ink.line,

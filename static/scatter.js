@@ -1,7 +1,6 @@
 /* scatter.js: two metrics of the same checkpoints against each other: fits and the figure. Pure functions. */
-import { plain } from "./figure.js";
 import { isNumber } from "./format.js";
-import { axisOf, paperOf } from "./look.js";
+import { axisOf, paperOf, plain } from "./look.js";
 import { axisTitle, formatOf, metric as metricOf, scaleOf } from "./metrics.js";
 import { dash, hollow } from "./palette.js";
 import { bitsOf } from "./series.js";

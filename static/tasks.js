@@ -1,8 +1,7 @@
 /* tasks.js: what a run of tasks found, and accuracy beside ΔQL along a trajectory. */
 import { h } from "./dom.js";
-import { plain } from "./figure.js";
 import { integer, isNumber, percent, percentNumber, scientific } from "./format.js";
-import { axisOf, legendOf, paperOf } from "./look.js";
+import { axisOf, legendOf, paperOf, plain } from "./look.js";
 import { checkpointLink, link } from "./router.js";
 import { dataTable, numberColumn } from "./table.js";
 
