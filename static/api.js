@@ -115,6 +115,11 @@ export function checkpoint(id) {
   return once(at("checkpoints", id));
 }
 
+/* The newest checkpoint of a trajectory; null where there is none yet. */
+export async function newestCheckpoint(trajectory, signal) {
+  return (await get(query("/v1/checkpoints", { trajectory, limit: 1 }), signal)).items[0] ?? null;
+}
+
 export function trajectory(id) {
   return once(at("trajectories", id));
 }

@@ -1,6 +1,6 @@
 /* page_frontier.js: what is paid for what: quantized loss, or another measure of damage, over bits per weight or size,
  * and which quantizations no other one beats. */
-import { get, list, query } from "./api.js";
+import { get, list, newestCheckpoint, query } from "./api.js";
 import { dropdown, segmented } from "./controls.js";
 import { fill, h } from "./dom.js";
 import { frontierRows, quantizedFrontier, unbeaten } from "./frontier.js";
@@ -30,12 +30,9 @@ function address({ names, y, size, all }) {
 
 async function read(names, y, signal) {
   const curve = (metric) => get(query("/v1/curves", { trajectory: names, metric, x: "step" }), signal);
-  const newestOf = async (trajectory) => {
-    const page = await get(query("/v1/checkpoints", { trajectory, limit: 1 }), signal);
-    return page.items[0];
-  };
   const [values, bits, model, newest] = await Promise.all([
-    curve(y), curve("bits_per_weight"), curve("model_bits_per_weight"), Promise.all(names.map(newestOf)),
+    curve(y), curve("bits_per_weight"), curve("model_bits_per_weight"),
+    Promise.all(names.map((name) => newestCheckpoint(name, signal))),
   ]);
   const parameters = new Map(newest.filter(Boolean).map((one) => [one.trajectory, one.parameters]));
   return frontierRows(values.series, bits.series, model.series, parameters);

@@ -1,5 +1,5 @@
 /* page_trajectories.js: the first page. What there is, what is going on, what went wrong of late. */
-import { get, list, query } from "./api.js";
+import { get, list, newestCheckpoint, query } from "./api.js";
 import { fill, h } from "./dom.js";
 import { ago, compact, integer, percent, plural } from "./format.js";
 import { markOf, queued, running, watch } from "./live.js";
@@ -17,11 +17,7 @@ const CURVES_AT_ONCE = 32, FAILURES = 5;
 /* Newest checkpoint (architecture, size) and ΔQL curves by trajectory. */
 async function details(trajectories, signal) {
   const names = trajectories.map((trajectory) => trajectory.name);
-  const newestOf = async (trajectory) => {
-    const page = await get(query("/v1/checkpoints", { trajectory, limit: 1 }), signal);
-    return page.items[0] ?? null;
-  };
-  const newest = Promise.all(names.map(newestOf));
+  const newest = Promise.all(names.map((name) => newestCheckpoint(name, signal)));
   const curves = new Map();
   for (let start = 0; start < names.length; start += CURVES_AT_ONCE) {
     const asked = names.slice(start, start + CURVES_AT_ONCE);
