@@ -39,7 +39,7 @@ function lossInterval(low, high) {
   return `${loss(low)} to ${loss(high)}`;
 }
 
-export function adviceTable({ options, recommended }) {
+function adviceTable({ options, recommended }) {
   const place = new Map(options.map((option, index) => [option, index]));
   const best = (option) => place.get(option) === recommended;
   const badge = () => [" ", h("span", { class: "badge" }, "recommended")];
@@ -73,7 +73,7 @@ function verdict({ recommended, reason }) {
 }
 
 /* Of a run's page. */
-export function adviceSection({ result: found }) {
+export function planSection({ result: found }) {
   const { points, trained_tokens: trained } = found;
   return h("section", {}, h("h2", {}, "Forecast of each option"),
     h("p", { class: "muted" }, "95 % intervals of what this evaluation would measure; ",

@@ -60,7 +60,7 @@ function attributionLine(attribution, run) {
 }
 
 /* What to do, with the button that does it. `run`: the costliest quantization here, or null. */
-export function adviceSection({ checkpoint, runs, around, run, best, other, datasets, health, signal }) {
+export function whatToDoSection({ checkpoint, runs, around, run, best, other, datasets, health, signal }) {
   const neighbours = [...(around.before?.runs ?? []), ...(around.after?.runs ?? [])];
   const model = run ?? neighbours.find((one) => one.kind === "quantize");
   const preset = model ? named(presetOf(model), datasets) : {};

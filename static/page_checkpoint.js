@@ -2,7 +2,7 @@
  * neighbours. */
 import { at, get, list, query } from "./api.js";
 import {
-  adviceSection, besideSection, healthSection, layerSection, measuredSection, tensorsSection,
+  besideSection, healthSection, layerSection, measuredSection, tensorsSection, whatToDoSection,
 } from "./checkpoint_parts.js";
 import { command, curl, fill, h } from "./dom.js";
 import { ago, bytes, compact, integer, scalar, scientific, time } from "./format.js";
@@ -137,7 +137,7 @@ export async function showCheckpoint({ root, parameters, signal }) {
     : h("p", { class: "muted" }, "No quantization of this checkpoint was measured yet; quantize it below.");
   fill(root, heading(checkpoint, around), about(checkpoint),
     h("section", { "aria-label": "Why" }, h("h2", {}, "Why"), why),
-    adviceSection({
+    whatToDoSection({
       ...known, run, best: run ? bestOf(run, known.losses) : null, other: run ? cheaper(run, runs) : null, signal,
     }),
     await measuredSection(finished(runs)), besideSection(known), layerSection(known, run, signal), healthSection(known),

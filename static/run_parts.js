@@ -1,6 +1,6 @@
 /* run_parts.js: the result and the parameters of a run, by what stands in them. */
 import { checkpoint, dataset } from "./api.js";
-import { adviceSection } from "./advice.js";
+import { planSection } from "./advice.js";
 import { attributionSection } from "./attribution.js";
 import { compareSection } from "./compare.js";
 import { h } from "./dom.js";
@@ -68,7 +68,7 @@ const SECTIONS = [
   [({ kind, result: found }) => kind === "tasks" && filled(found.tasks), tasksSection],
   [({ kind }) => kind === "compare", (run) => compareSection(run.result)],
   [({ kind, result: found }) => kind === "attribution" && filled(found.units), attributionSection],
-  [({ kind, result: found }) => kind === "plan" && filled(found.options), adviceSection],
+  [({ kind, result: found }) => kind === "plan" && filled(found.options), planSection],
   [({ result: found }) => filled(found.x, found.y, found.losses, found.points), landscapeSection],
   [({ result: found }) => filled(found.alphas, found.losses), lineSection],
   [({ kind }) => kind === "average", averageSection],
