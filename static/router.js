@@ -1,5 +1,6 @@
 /* router.js: addresses after the hash, `#/curves?trajectory=a&x=tokens`, so that every view has a link and the back
  * button works. Each visit has an AbortSignal that ends with it. */
+import { query } from "./api.js";
 
 const routes = [];
 let visit = null;
@@ -11,15 +12,9 @@ export function route(pattern, page, show) {
   routes.push({ expression, names, page, show });
 }
 
+/* Fields as query() takes them. */
 export function link(path, fields = {}) {
-  const search = new URLSearchParams();
-  for (const [name, values] of Object.entries(fields)) {
-    for (const value of [values].flat()) {
-      if (value !== "" && value !== null && value !== undefined) search.append(name, value);
-    }
-  }
-  const text = search.toString();
-  return "#" + path + (text ? "?" + text : "");
+  return "#" + query(path, fields);
 }
 
 export function curvesLink(trajectories, fields = {}) {
