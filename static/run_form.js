@@ -9,8 +9,6 @@ import { runLink } from "./router.js";
 
 const WIDTHS = ["2", "3", "4", "8"];
 
-const whole = (text) => (text === "" ? undefined : Number(text));
-
 const BOTH = ["quantize", "attribution"]; /* the kinds that have a method */
 
 /* Fields of a method and of what it reads, a row each: where the value goes, its words, how it is typed. `of`: the
@@ -75,7 +73,7 @@ function input(field, given, context, changed) {
 function valueOf(field, text) {
   if (text === "") return undefined;
   if (field.read) return field.read(text);
-  return field.number ? whole(text) : text;
+  return field.number ? Number(text) : text;
 }
 
 /* The body of the form: what the preset had besides its fields stays, a field that was emptied goes. */
