@@ -93,7 +93,7 @@ export async function list(path, signal, most = 1000) {
 }
 
 /* A link of the server's as this page reaches it: behind a proxy the server may know itself by another host. */
-export function ownPath(link) {
+function ownPath(link) {
   const url = new URL(link, location.href);
   return url.pathname + url.search;
 }

@@ -365,6 +365,11 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
                   and (not kind or run["kind"] in kind) and (not names or self.world.belongs(run, names[0]))
                   and ("sweep" not in fields or run["sweep"] in fields["sweep"])
                   and (not checkpoint or run["params"].get("checkpoint") in checkpoint)]
+        by = fields.get("sort", ["-created"])[0]
+        if by.endswith("finished"):
+            chosen = [run for run in chosen if run["finished_at"]]
+        # page() turns the order round.
+        chosen.sort(key=lambda run: run[f"{by.lstrip('-')}_at"], reverse=not by.startswith("-"))
         return self.page("runs", chosen, fields)
 
     def post_runs(self, parts, fields):

@@ -101,7 +101,8 @@ def test_a_checkpoint_says_why_and_is_quantized_and_compared(service, measured, 
 
 
 @pytest.mark.parametrize("address, words", [("#/sweeps", "method.bits: 3, 4"), ("#/sweeps/sweep", "succeeded"),
-                                            ("#/data", "tokens"), ("#/system", "cpu, "), ("#/frontier", "✓ yes")])
+                                            ("#/data", "tokens"), ("#/system", "cpu, "), ("#/frontier", "✓ yes"),
+                                            ("#/runs?sort=-finished", "Ended")])
 def test_boards_read_what_the_service_says(service, measured, visit, address, words):
     page = visit(address, url=service.url)
     page.wait(f"document.querySelector('main').innerText.includes({json.dumps(words)})")
