@@ -1,10 +1,10 @@
-/* events.js: a run's server-sent events. Read through fetch because EventSource cannot carry a bearer token. A stream
- * that breaks is taken up again after the last event seen; when it cannot be had at all the run's document is polled
- * instead. */
-import { at, get, headers } from "./api.js";
+/* events.js: server-sent events, of a run and of the change log. Read through fetch because EventSource cannot carry a
+ * bearer token. A run's stream that breaks is taken up again after the last event seen; when it cannot be had at all
+ * the run's document is polled instead. */
+import { at, get, headers, query } from "./api.js";
 
 const FINAL = new Set(["succeeded", "failed", "cancelled"]);
-const POLL_SECONDS = 2;
+const POLL_SECONDS = 2, RETRY_SECONDS = 15;
 
 export function isFinal(state) {
   return FINAL.has(state);
@@ -39,11 +39,12 @@ export function parser() {
   };
 }
 
-async function readStream(id, seen, handle, signal) {
+async function readStream(path, seen, handle, signal, opened = () => {}) {
   const more = { Accept: "text/event-stream" };
   if (seen.last) more["Last-Event-ID"] = seen.last;
-  const response = await fetch(at("runs", id, "events"), { headers: headers(more), signal, cache: "no-store" });
+  const response = await fetch(path, { headers: headers(more), signal, cache: "no-store" });
   if (!response.ok || !response.body) throw new Error(`events: ${response.status}`);
+  opened();
   const reader = response.body.getReader();
   const decoder = new TextDecoder();
   const feed = parser();
@@ -64,7 +65,7 @@ export async function followRun(id, handle, signal) {
   for (let failures = 0; !signal.aborted;) {
     const before = seen.events;
     try {
-      await readStream(id, seen, handle, signal);
+      await readStream(at("runs", id, "events"), seen, handle, signal);
     } catch {
       if (signal.aborted) return;
     }
@@ -80,5 +81,21 @@ export async function followRun(id, handle, signal) {
       if (signal.aborted) return;
     }
     await pause(failures > 0 ? POLL_SECONDS : 0.5, signal);
+  }
+}
+
+/* Calls changed() at each change of `kinds` ("run", "checkpoint" …) that the server logs, live(true) when the stream of
+ * them begins, and live(false) when it ends or cannot be had. What changed between two streams is not told: who listens
+ * reads again at each beginning. */
+export async function followChanges(kinds, { changed, live }, signal) {
+  while (!signal.aborted) {
+    let broken = false;
+    try {
+      await readStream(query("/v1/events", { kind: kinds }), { last: null, events: 0 }, changed, signal,
+        () => live(true));
+    } catch { broken = true; }
+    if (signal.aborted) return;
+    live(false);
+    await pause(broken ? RETRY_SECONDS : 0.5, signal); /* a whole stream was cut off at its ten minutes */
   }
 }

@@ -91,5 +91,6 @@ export async function showRuns({ root, query: search, signal }) {
   const first = await read();
   fill(root, h("h1", {}, "Runs"), home, controls(view, trajectories.map((item) => item.name)), body, more);
   show(first);
-  keep({ read, show, first }, signal);
+  const busy = ({ items }) => items.some((run) => run.state === "running"); /* their progress is not logged */
+  keep({ read, show, first, changes: ["run"], busy }, signal);
 }

@@ -80,7 +80,7 @@ export async function showSweeps({ root, signal }) {
   const read = () => list(query("/v1/sweeps", { limit: 100 }), signal, MOST);
   const first = await read();
   show(first);
-  keep({ read, show, first }, signal);
+  keep({ read, show, first, changes: ["run"] }, signal);
 }
 
 const runColumns = [
@@ -148,5 +148,6 @@ export async function showSweep({ root, parameters, signal }) {
   };
   const first = await read();
   show(first);
-  keep({ read, show, first }, signal);
+  const busy = ({ runs }) => runs.items.some((run) => run.state === "running"); /* their progress is not logged */
+  keep({ read, show, first, changes: ["run"], busy }, signal);
 }

@@ -303,6 +303,8 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
             return self.problem(401, "Unauthorized", "a bearer token is needed")
         if method == "GET" and len(parts) == 3 and parts[0] == "runs" and parts[2] == "events":
             return self.events(parts[1])
+        if method == "GET" and parts == ["events"]:
+            return self.changes()
         with world.lock:
             found = getattr(self, f"{method.lower()}_{parts[0]}", lambda *_: None)(parts[1:], fields)
         if found is None:
@@ -405,6 +407,31 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
                     entry["trajectory"], entry["label"], entry["method"], entry["bits"], entry["dataset"],
                     point["x"], point["y"], point["low"], point["high"], point["checkpoint"], point["run"])))
         return "\r\n".join([*lines, ""]).encode()
+
+    def changes(self):
+        """The change log's stream, of runs: where it stands, then an event whenever one is in another state."""
+        world, number = self.world, 1
+        self.send_response(200)
+        self.send_header("Content-Type", "text/event-stream")
+        self.send_header("Connection", "close")
+        self.end_headers()
+        self.close_connection = True
+        with world.lock:
+            known, out = {run["id"]: run["state"] for run in world.runs}, "id: 1\n\n"
+        while not self.server.stopping:
+            try:
+                self.wfile.write(out.encode())
+                self.wfile.flush()
+            except OSError:
+                return
+            out = ""
+            with world.lock:
+                world.changed.wait(1.0)
+                for run in world.runs:
+                    if known.get(run["id"]) != run["state"]:
+                        number, data = number + 1, {"run": run["id"], "to": run["state"]}
+                        out += f"id: {number}\nevent: run\ndata: {json.dumps(data)}\n\n"
+                known = {run["id"]: run["state"] for run in world.runs}
 
     def events(self, identity):
         world = self.world

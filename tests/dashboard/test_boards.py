@@ -28,6 +28,7 @@ def test_sweeps_are_listed_with_their_grid_and_state(world, visit):
     assert all(words in row[4] for words in ("2 queued", "1 running", "13 succeeded", "1 failed"))
     assert found["decays"][5] == "1"
     world.sweeps[0]["runs"]["succeeded"] = 14
+    world.advance(next(run for run in world.runs if run["state"] == "queued"), state="succeeded")
     page.wait("document.querySelector('main').innerText.includes('14 succeeded')")
     check_looks(page, "sweeps")
 
@@ -116,6 +117,33 @@ def test_runs_stand_in_the_order_of_the_address(world, visit):
     page = visit("#/runs?sort=created")
     assert page.run(links)[:3] == ["r0", "r1", "r2"]
     check_looks(page, "runs-in-order")
+
+
+def asked(world, path):
+    return sum(one.startswith(path) for _, one in world.requests)
+
+
+def test_boards_read_when_something_changes(world, visit):
+    """And not before: the change log tells them. Progress is not logged: a page with running runs goes on asking."""
+    page = visit("#/sweeps")
+    page.wait("performance.getEntriesByType('resource').filter(one => one.name.includes('/v1/sweeps')).length === 2")
+    page.run("new Promise(done => setTimeout(done, 7000))")
+    assert asked(world, "/v1/sweeps") == 2 and asked(world, "/v1/events?kind=run") == 1
+    world.sweeps[0]["runs"]["succeeded"] = 15
+    world.advance(next(run for run in world.runs if run["state"] == "queued"), state="succeeded")
+    page.wait("document.querySelector('main').innerText.includes('15 succeeded')", seconds=4)
+    page = visit("#/runs?state=running")
+    world.runs[24]["progress"]["done"] = 2345
+    page.wait("document.querySelector('main').innerText.includes('2,345 of')", seconds=20)
+
+
+def test_boards_poll_when_changes_cannot_be_had(world, visit, monkeypatch):
+    monkeypatch.setattr(stand_in.Handler, "changes", lambda handler: handler.problem(503, "Unavailable", "too many"))
+    page = visit("#/sweeps")
+    page.expected = ["503"]
+    page.wait("performance.getEntriesByType('resource').filter(one => one.name.includes('/v1/sweeps')).length > 1")
+    world.sweeps[0]["runs"]["succeeded"] = 15
+    page.wait("document.querySelector('main').innerText.includes('15 succeeded')", seconds=20)
 
 
 def test_a_list_goes_on_behind_a_proxy(world, visit, monkeypatch):
