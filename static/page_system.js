@@ -2,7 +2,7 @@
  * date every few seconds. */
 import { get, post, query, send } from "./api.js";
 import { fill, h } from "./dom.js";
-import { ago, bytes, duration, integer, isNumber } from "./format.js";
+import { ago, bytes, duration, integer } from "./format.js";
 import { keep } from "./live.js";
 import { loading } from "./notice.js";
 import { link, runLink } from "./router.js";
@@ -69,16 +69,23 @@ function tile(label, value, words = null) {
   return h("div", {}, h("dt", {}, label), h("dd", {}, value, words ? h("span", { class: "interval" }, words) : null));
 }
 
+/* The numbers of a metric whose labels hold `label`. */
+function having(numbers, name, label = "") {
+  return [...numbers].filter(([key]) => key.startsWith(`${name}{`) && key.includes(label)).map(([, value]) => value);
+}
+
+const sum = (values) => values.reduce((one, other) => one + other, 0);
+
 function queueTiles(numbers, workers) {
-  const of = (state) => numbers.get(`deltaq_runs{state="${state}"}`) ?? 0;
-  const oldest = numbers.get("deltaq_oldest_queued_seconds"), waiting = of("queued") && isNumber(oldest);
+  const of = (state) => sum(having(numbers, "deltaq_runs", `state="${state}"`));
+  const oldest = Math.max(0, ...having(numbers, "deltaq_oldest_queued_seconds")), waiting = of("queued") > 0;
   const runs = STATES.map((state) => tile(
     `Runs ${state}`, h("a", { href: link("/runs", { state }) }, integer(of(state))),
     state === "queued" && waiting ? `the oldest since ${duration(oldest)}` : null));
   return h("dl", { class: "tiles" },
     tile("Workers", integer(workers.length), devices(workers)),
     ...runs,
-    tile("Crashed workers", integer(numbers.get("deltaq_crashes"))));
+    tile("Crashed workers", integer(sum(having(numbers, "deltaq_run_crashes_total")))));
 }
 
 function roomFacts(plan) {

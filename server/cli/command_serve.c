@@ -11,6 +11,7 @@
 #include "resources/application.h"
 #include "resources/notifier.h"
 #include "resources/routes.h"
+#include "resources/service_metrics.h"
 #include "store/tokens.h"
 #include "watch/watcher.h"
 
@@ -145,7 +146,9 @@ static enum status start_http(const struct options *options, struct serving *ser
         .idempotency = &application_idempotency,
     };
     http.routes = routes_all(&http.route_count);
-    enum status status = http_server_start(&http, &serving->server, error);
+    enum status status = service_metrics_new(serving->data_directory, &serving->application.metrics, error);
+    if (status != STATUS_OK) return status;
+    status = http_server_start(&http, &serving->server, error);
     if (status != STATUS_OK) return status;
     const struct notifier_options how = {
         .conninfo = serving->application.conninfo, .server = serving->server, .keep_event_days = serving->keep_events};
@@ -267,6 +270,7 @@ static void stop(struct serving *serving)
     watcher_stop(serving->watcher);
     notifier_stop(serving->notifier);
     http_server_stop(serving->server);
+    service_metrics_free(serving->application.metrics);
     supervisor_stop(serving->supervisor);
     embedded_stop(serving->embedded);
     static_files_free(serving->files);

@@ -1,5 +1,7 @@
 #include "http/metrics.h"
 
+#include "http/prometheus.h"
+
 #include <stdatomic.h>
 #include <stdlib.h>
 
@@ -8,6 +10,18 @@ enum { CLASSES = 5 };
 /* Upper bounds in milliseconds; a last bucket without a bound follows. */
 static const int bounds[] = {1, 2, 5, 10, 25, 50, 100, 250, 500, 1000, 5000, 30000, 60000};
 enum { BOUNDS = sizeof bounds / sizeof bounds[0] };
+
+static const struct prometheus_row requests = {
+    "deltaq_http_requests_total", "counter", "Requests answered, by class of status", {"route", "status"}};
+static const struct prometheus_row times = {
+    "deltaq_http_request_seconds", "histogram", "Time from request line to answer", {"route"}};
+enum gauge { QUEUE_DEPTH, WAITING, STREAMS, CONNECTIONS, GAUGES };
+static const struct prometheus_row gauges[GAUGES] = {
+    [QUEUE_DEPTH] = {"deltaq_http_queue_depth", "gauge", "Requests waiting for a handler thread", {NULL}},
+    [WAITING] = {"deltaq_http_waiting", "gauge", "Requests parked until something changes", {NULL}},
+    [STREAMS] = {"deltaq_http_streams", "gauge", "Open event streams", {NULL}},
+    [CONNECTIONS] = {"deltaq_http_connections", "gauge", "Open connections", {NULL}},
+};
 
 struct row {
     atomic_uint_fast64_t classes[CLASSES], buckets[BOUNDS + 1], milliseconds;
@@ -78,8 +92,7 @@ static uint64_t total(const struct row *row)
 
 static void render_requests(const struct metrics *metrics, struct buffer *out)
 {
-    buffer_puts(out, "# HELP deltaq_http_requests_total Requests answered, by route and class of status.\n"
-                     "# TYPE deltaq_http_requests_total counter\n");
+    prometheus_head(&requests, out);
     for (size_t i = 0; i < metrics->count + 2; i++)
         for (int class = 0; class < CLASSES; class ++) {
             const uint64_t count = atomic_load_explicit(&metrics->rows[i].classes[class], memory_order_relaxed);
@@ -111,22 +124,21 @@ static void render_histogram(const struct metrics *metrics, size_t index, struct
     buffer_printf(out, "} %llu\n", (unsigned long long)below);
 }
 
-static void render_gauge(const char *name, const char *help, long long value, struct buffer *out)
-{
-    buffer_printf(out, "# HELP %s %s\n# TYPE %s gauge\n%s %lld\n", name, help, name, name, value);
-}
-
 void metrics_render(const struct metrics *metrics, unsigned queued, unsigned waiting, unsigned streams,
                     struct buffer *out)
 {
+    const double values[GAUGES] = {
+        [QUEUE_DEPTH] = queued,
+        [WAITING] = waiting,
+        [STREAMS] = streams,
+        [CONNECTIONS] = atomic_load_explicit(&metrics->connections, memory_order_relaxed),
+    };
     render_requests(metrics, out);
-    buffer_puts(out, "# HELP deltaq_http_request_seconds Time from request line to answer.\n"
-                     "# TYPE deltaq_http_request_seconds histogram\n");
+    prometheus_head(&times, out);
     for (size_t i = 0; i < metrics->count + 2; i++)
         if (total(&metrics->rows[i]) > 0) render_histogram(metrics, i, out);
-    render_gauge("deltaq_http_queue_depth", "Requests waiting for a handler thread.", queued, out);
-    render_gauge("deltaq_http_waiting", "Requests parked until something changes.", waiting, out);
-    render_gauge("deltaq_http_streams", "Open event streams.", streams, out);
-    render_gauge("deltaq_http_connections", "Open connections.",
-                 atomic_load_explicit(&metrics->connections, memory_order_relaxed), out);
+    for (int i = 0; i < GAUGES; i++) {
+        prometheus_head(&gauges[i], out);
+        prometheus_sample(&gauges[i], NULL, values[i], out);
+    }
 }

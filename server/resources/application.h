@@ -9,6 +9,7 @@
 
 struct embedded;
 struct hub;
+struct service_metrics;
 
 struct application { /* lent for the life of the server; does not change */
     const char *conninfo;
@@ -21,6 +22,7 @@ struct application { /* lent for the life of the server; does not change */
     int64_t memory_bytes; /* that a run may take of the host; 0: what is free */
     int threads;          /* of a worker; 0: one for each processor */
     bool allow_private_webhooks;
+    struct service_metrics *metrics;
 };
 
 /* The handler's own connection. */

@@ -1,11 +1,12 @@
 #include "base/buffer.h"
 #include "base/version.h"
+#include "http/prometheus.h"
 #include "http/server.h"
 #include "postgres/embedded.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
+#include "resources/service_metrics.h"
 #include "store/migrations.h"
-#include "store/queue.h"
 #include "store/workers.h"
 
 #include <sys/statvfs.h>
@@ -61,36 +62,18 @@ enum status system_ready(struct http_context *context, const struct request *req
                          error);
 }
 
-static void put_queue(struct buffer *out, const json_t *stats)
-{
-    static const char *const states[] = {"queued", "running", "succeeded", "failed", "cancelled"};
-    static const char *const gauges[] = {"oldest_queued_seconds", "crashes", "expiries", "workers"};
-    buffer_puts(out, "# TYPE deltaq_runs gauge\n");
-    for (size_t i = 0; i < sizeof states / sizeof states[0]; i++)
-        buffer_printf(out, "deltaq_runs{state=\"%s\"} %lld\n", states[i],
-                      (long long)json_integer_value(json_object_get(stats, states[i])));
-    for (size_t i = 0; i < sizeof gauges / sizeof gauges[0]; i++)
-        buffer_printf(out, "# TYPE deltaq_%s gauge\ndeltaq_%s %.9g\n", gauges[i], gauges[i],
-                      json_number_value(json_object_get(stats, gauges[i])));
-}
-
 enum status system_metrics(struct http_context *context, const struct request *request, struct response *response,
                            struct error *error)
 {
     struct buffer out;
     size_t length;
-    json_t *stats = NULL;
     (void)request;
     buffer_init(&out, METRICS_MAX);
     http_server_metrics(context->server, &out);
-    const bool up = queue_stats(application_connection(context), &stats, error) == STATUS_OK;
-    buffer_printf(&out, "# TYPE deltaq_database_up gauge\ndeltaq_database_up %d\n", up);
-    if (up) put_queue(&out, stats);
-    json_decref(stats);
+    service_metrics_render(application_of(context)->metrics, application_connection(context), &out);
     const enum status status = buffer_status(&out, "metrics", error);
     char *text = buffer_take(&out, &length);
-    if (status == STATUS_OK)
-        return response_take(response, 200, "text/plain; version=0.0.4; charset=utf-8", text, length, error);
+    if (status == STATUS_OK) return response_take(response, 200, PROMETHEUS_TYPE, text, length, error);
     return status;
 }
 

@@ -36,7 +36,12 @@ static enum status number_body(struct connection *connection, void *context, str
         " order by c.number limit $2) c), '[]')) end from placed p),"
         " marked as (insert into change_marks (checkpoint, run, change) select p.checkpoint, coalesce(p.run, ''),"
         " max(p.id) from placed p join checkpoints c on c.id = p.checkpoint where p.kind in ('checkpoint',"
-        " 'measurement') group by 1, 2 on conflict (checkpoint, run) do update set change = excluded.change)"
+        " 'measurement') group by 1, 2 on conflict (checkpoint, run) do update set change = excluded.change),"
+        " counted as (insert into run_transitions as t (kind, from_state, to_state, reason, count)"
+        " select data ->> 'run_kind', coalesce(data ->> 'from', ''), data ->> 'to', coalesce(data ->> 'reason',"
+        " case when data ? 'error' then 'error' else '' end), count(*) from taken where kind = 'run'"
+        " group by 1, 2, 3, 4"
+        " on conflict (kind, from_state, to_state, reason) do update set count = t.count + excluded.count)"
         " update change_log set last = last + (select count(*) from taken) returning (select count(*) from taken)",
         VALUES(value_integer(BATCH), value_integer(INPUTS_SHOWN)), &rows, error);
     if (status != STATUS_OK) return status;

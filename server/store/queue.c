@@ -464,20 +464,3 @@ enum status queue_rescue(struct connection *connection, double lease_seconds, in
     return bury(connection, BURY(LEASE_EXPIRED("$1"), "expiries", "expired"), &deaths[QUEUE_VANISHED],
                 value_double(lease_seconds), "its lease ended without a sign of life", rescued, error);
 }
-
-enum status queue_stats(struct connection *connection, json_t **document, struct error *error)
-{
-    return connection_query_json(
-        connection,
-        "select json_build_object('queued', count(*) filter (where state = 'queued'), 'running',"
-        " count(*) filter (where state = 'running'),"
-        " 'succeeded', count(*) filter (where state = 'succeeded'), 'failed', count(*) filter (where state = 'failed'),"
-        " 'cancelled', count(*) filter (where state = 'cancelled'), 'oldest_queued_seconds',"
-        " extract(epoch from clock_timestamp() - min(run_at) filter (where state = 'queued'"
-        " and run_at <= clock_timestamp()))::double precision,"
-        " 'crashes', coalesce(sum(crashes), 0),"
-        " 'expiries', coalesce(sum(expiries), 0), 'workers', (select count(*) from workers"
-        " where seen_at > clock_timestamp() - interval '1 minute'))"
-        " from runs",
-        NO_VALUES, document, error);
-}

@@ -121,10 +121,6 @@ MUST_CHECK enum status queue_release_dead(struct connection *connection, const s
 MUST_CHECK enum status queue_rescue(struct connection *connection, double lease_seconds, int *rescued,
                                     struct error *error);
 
-/* {"queued", "running", "succeeded", "failed", "cancelled", "oldest_queued_seconds", "crashes", "expiries",
- * "workers"}, for /metrics. */
-MUST_CHECK enum status queue_stats(struct connection *connection, json_t **document, struct error *error);
-
 /* The document that stands as a failed run's error. NULL: no memory. */
 json_t *queue_problem(enum status status, const char *pointer, const char *detail);
 

@@ -49,11 +49,15 @@ class Service:
 
     def prometheus(self):
         runs = self.world.runs
-        lines = [f'deltaq_runs{{state="{state}"}} {sum(run["state"] == state for run in runs)}'
+        lines = [f'deltaq_runs{{kind="{kind}",state="{state}"}} '
+                 f'{sum((run["kind"], run["state"]) == (kind, state) for run in runs)}'
+                 for kind in sorted({run["kind"] for run in runs})
                  for state in ("queued", "running", "succeeded", "failed", "cancelled")]
-        return "\n".join(["# TYPE deltaq_database_up gauge", "deltaq_database_up 1",
-                          *lines, "deltaq_oldest_queued_seconds 75", "deltaq_crashes 0",
-                          f"deltaq_workers {len(self.world.workers)}", ""])
+        return "\n".join(["# TYPE deltaq_database_up gauge", "deltaq_database_up 1", *lines,
+                          'deltaq_oldest_queued_seconds{kind="quantize"} 75',
+                          'deltaq_oldest_queued_seconds{kind="train"} 0',
+                          'deltaq_run_crashes_total{kind="quantize"} 0',
+                          f'deltaq_workers{{device="cpu"}} {len(self.world.workers)}', ""])
 
     def get_compare(self, parts, fields):
         runs = {run["id"]: run for run in self.world.runs}

@@ -20,7 +20,7 @@ def test_health_and_metrics(service):
     assert service.get("/healthz").json["status"] == "ok"
     assert service.get("/readyz").json["database"] == "ok"
     text = service.get("/metrics").body.decode()
-    assert 'deltaq_runs{state="succeeded"}' in text and "deltaq_database_up 1" in text
+    assert 'deltaq_runs{kind="evaluate",state="succeeded"}' in text and "deltaq_database_up 1" in text
     end = time.monotonic() + 120
     while not (workers := service.get("/v1/workers").json["items"]) and time.monotonic() < end:
         time.sleep(0.05)  # the service listens before its workers do

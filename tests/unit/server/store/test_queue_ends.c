@@ -1,6 +1,9 @@
 /* What becomes of a leased run: beats, the fence, and every way in which a lease ends, with its budget and its wait. */
 #include "database.h"
 
+#include "store/changes.h"
+#include "store/statistics.h"
+
 static const struct queue_usage no_usage = {.seconds = 1, .peak_host_bytes = -1, .peak_device_bytes = -1};
 
 static struct lease begin(struct connection *connection)
@@ -356,20 +359,78 @@ static void test_leases_are_rescued_when_they_have_ended(void **state)
     }
 }
 
+/* The last number of the sample that begins with these labels. */
+static int64_t sample(const json_t *document, const char *name, const char *kind, const char *of)
+{
+    size_t i;
+    const json_t *one;
+    json_array_foreach(json_object_get(document, name), i, one)
+    {
+        if (strcmp(json_string_value(json_array_get(one, 0)), kind) != 0) continue;
+        if (of == NULL) return json_integer_value(json_array_get(one, 1));
+        if (strcmp(json_string_value(json_array_get(one, 1)), of) == 0)
+            return json_integer_value(json_array_get(one, 2));
+    }
+    return -1;
+}
+
+static json_t *statistics(struct connection *connection)
+{
+    struct error error;
+    json_t *document, *named = json_pack("[s, s]", "test", "other");
+    OK(changes_number(connection, &error));
+    OK(statistics_read(connection, named, &document, &error));
+    json_decref(named);
+    return document;
+}
+
 static void test_what_waits_and_runs_is_counted(void **state)
 {
     struct connection *connection = connection_of(state);
-    struct error error;
     json_t *document;
     const struct store_id waiting = enqueue(connection, (struct run_new){.priority = -1}, STORE_CREATED);
     const struct lease lease = begin(connection);
-    OK(queue_stats(connection, &document, &error));
-    assert_int_equal(json_integer_value(json_object_get(document, "queued")), 1);
-    assert_int_equal(json_integer_value(json_object_get(document, "running")), 1);
-    assert_int_equal(json_integer_value(json_object_get(document, "succeeded")), 0);
+    document = statistics(connection);
+    assert_int_equal(sample(document, "runs", "test", "queued"), 1);
+    assert_int_equal(sample(document, "queue_length", "test", NULL), 1);
+    assert_int_equal(sample(document, "runs", "test", "running"), 1);
+    assert_int_equal(json_integer_value(json_object_get(document, "leases")), 1);
+    assert_int_equal(sample(document, "runs", "other", "queued"), 0);
     json_decref(document);
     forget(connection, &lease.run);
     forget(connection, &waiting);
+}
+
+/* Every way for a lease to end, and what is counted of it. */
+static void test_ends_of_leases_are_counted_and_stay_counted(void **state)
+{
+    struct connection *connection = connection_of(state);
+    struct error error, cause;
+    static const char *const names[] = {"run_crashes_total", "run_expiries_total", "run_stalls_total",
+                                        "run_rescues_total", "run_retries_total",  "run_releases_total"};
+    static const int after[][6] = {
+        {1, 0, 0, 1, 0, 0}, {1, 1, 0, 2, 0, 0}, {1, 1, 1, 2, 0, 0}, {1, 1, 1, 2, 0, 1}, {1, 1, 1, 2, 1, 1}};
+    enum { ENDS = sizeof after / sizeof after[0], NAMES = sizeof names / sizeof names[0] };
+    int64_t before[NAMES];
+    json_t *document = statistics(connection);
+    for (int i = 0; i < NAMES; i++) before[i] = sample(document, names[i], "test", NULL);
+    json_decref(document);
+    (void)error_set(&cause, STATUS_UNAVAILABLE, "away");
+    for (int end = 0; end < ENDS; end++) {
+        const struct lease lease = begin(connection);
+        if (end == 0) OK(queue_release_dead(connection, &lease.owner, QUEUE_CRASHED, "killed", NULL, &error));
+        if (end == 1) OK(queue_release_dead(connection, &lease.owner, QUEUE_VANISHED, "gone", NULL, &error));
+        if (end == 2) OK(queue_stalled(connection, &lease, "still", &error));
+        if (end == 3) OK(queue_release(connection, &lease, &error));
+        if (end == 4) OK(queue_fail(connection, &lease, &cause, &no_usage, &error));
+        forget(connection, &lease.run);
+        document = statistics(connection);
+        for (int i = 0; i < NAMES; i++)
+            if (sample(document, names[i], "test", NULL) - before[i] != after[end][i])
+                fail_msg("end %d: %s is %lld", end, names[i], (long long)sample(document, names[i], "test", NULL));
+        assert_int_equal(sample(document, "runs", "test", "queued"), 0); /* it was deleted */
+        json_decref(document);
+    }
 }
 
 int main(void)
@@ -388,6 +449,7 @@ int main(void)
         cmocka_unit_test(test_counts_are_forgotten_with_progress),
         cmocka_unit_test(test_leases_are_rescued_when_they_have_ended),
         cmocka_unit_test(test_what_waits_and_runs_is_counted),
+        cmocka_unit_test(test_ends_of_leases_are_counted_and_stay_counted),
     };
     return cmocka_run_group_tests_name("queue_ends", tests, set_up, tear_down);
 }

@@ -426,8 +426,6 @@ static void test_small_documents_are_well_formed(void **state)
     OK(worker_list(connection, &document, &error));
     assert_int_equal(json_array_size(json_object_get(document, "items")), 1);
     json_decref(document);
-    OK(queue_stats(connection, &document, &error));
-    json_decref(document);
 }
 
 static void test_a_full_queue_takes_no_more(void **state)
