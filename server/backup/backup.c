@@ -4,6 +4,7 @@
 #include "backup/manifest.h"
 #include "base/directory.h"
 #include "base/version.h"
+#include "log/log.h"
 #include "postgres/tools.h"
 #include "store/backup_rows.h"
 
@@ -186,7 +187,7 @@ enum status backup_before_migration(struct connection *connection, const char *c
     (void)snprintf(directory, sizeof directory, "%s/%s-schema-%d", parent, at, number);
     const enum status status = backup_make(connection, conninfo, data_directory, directory, false, error);
     if (status != STATUS_OK) return status;
-    (void)fprintf(stderr, "deltaq: backed the database up before its schema changes: %s\n", directory);
+    log_info(LOG_COMPONENT_BACKUP, "backed the database up before its schema changes: %s", directory);
     keep_newest(parent);
     return STATUS_OK;
 }

@@ -6,6 +6,7 @@
 #include "http/listen.h"
 #include "http/static_files.h"
 #include "hub/hub.h"
+#include "log/log.h"
 #include "pool/supervisor.h"
 #include "postgres/embedded.h"
 #include "resources/application.h"
@@ -52,6 +53,8 @@ static const struct option_row serve_options[] = {
     {"--trust-loopback", NULL, "DELTAQ_TRUST_LOOPBACK", NULL, false,
      "While there is no token, let every user of this machine in, not only the server's own and root"},
     {"--access-log", NULL, "DELTAQ_ACCESS_LOG", NULL, false, "A line on stderr for each request"},
+    PLACE_LOG_FORMAT,
+    PLACE_LOG_LEVEL,
     {0},
 };
 
@@ -121,7 +124,7 @@ static enum status load_files(const struct options *options, struct static_files
         directory = path;
     }
     if (directory == NULL)
-        (void)fprintf(stderr, "deltaq serve: no dashboard: its files are not where the binary is; see --static\n");
+        log_warning(LOG_COMPONENT_SERVE, "no dashboard: its files are not where the binary is; see --static");
     enum status status = static_files_load(directory, out, error);
     if (status != STATUS_OK && directory != NULL) return name_place(status, directory, error);
     if (status == STATUS_OK) status = add_file(*out, "/plotly.js", "static/plotly.js", error);
@@ -289,12 +292,13 @@ static int serve_run(const struct options *options)
     (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit of files' sizes fails, and says so */
     (void)umask(077);
     (void)setrlimit(RLIMIT_CORE, &no_core);
-    if (start(options, serving, &error) == STATUS_OK) {
+    if (place_log(options, &error) == STATUS_OK && start(options, serving, &error) == STATUS_OK) {
         (void)printf("deltaq listening on %s\n", http_server_url(serving->server));
         (void)fflush(stdout);
         (void)supervisor_run(serving->supervisor);
     } else {
-        exit_status = place_fail("serve", &error);
+        log_error(LOG_COMPONENT_SERVE, "%s", error.detail);
+        exit_status = 1;
     }
     stop(serving);
     free(serving);

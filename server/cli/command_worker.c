@@ -1,6 +1,7 @@
 #include "cli/command.h"
 #include "cli/place.h"
 #include "hub/hub.h"
+#include "log/log.h"
 #include "pool/worker.h"
 
 #include <stdlib.h>
@@ -16,6 +17,8 @@ static const struct option_row worker_options[] = {
     {"--threads", "N", "DELTAQ_THREADS", "0", false, "Threads of the engine; 0: one for each processor"},
     PLACE_DEVICE,
     PLACE_MEMORY,
+    PLACE_LOG_FORMAT,
+    PLACE_LOG_LEVEL,
     {0},
 };
 
@@ -56,10 +59,12 @@ static int worker_command_run(const struct options *options)
     int exit_status;
     (void)umask(077);
     (void)setrlimit(RLIMIT_CORE, &no_core);
-    enum status status = fill(options, data_directory, &roots, attached, device, &how, &error);
+    enum status status = place_log(options, &error);
+    if (status == STATUS_OK) status = fill(options, data_directory, &roots, attached, device, &how, &error);
     if (status == STATUS_OK) status = place_hub(options, data_directory, &hub, &error);
     how.hub = hub;
-    exit_status = status == STATUS_OK ? worker_run(&how) : place_fail("worker", &error);
+    if (status != STATUS_OK) log_error(LOG_COMPONENT_WORKER_START, "%s", error.detail);
+    exit_status = status == STATUS_OK ? worker_run(&how) : 1;
     hub_free(hub);
     place_roots_reset(&roots);
     return exit_status;

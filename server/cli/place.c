@@ -4,6 +4,7 @@
 #include "backup/restore.h"
 #include "base/directory.h"
 #include "hub/hub.h"
+#include "log/log.h"
 #include "postgres/embedded.h"
 
 #include <errno.h>
@@ -253,6 +254,11 @@ void place_database_close(struct place_database *database)
     connection_free(database->connection);
     embedded_stop(database->embedded);
     *database = (struct place_database){0};
+}
+
+enum status place_log(const struct options *options, struct error *error)
+{
+    return log_set(options_text(options, "--log-format"), options_text(options, "--log-level"), error);
 }
 
 int place_fail(const char *command, const struct error *error)

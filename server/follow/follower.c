@@ -1,6 +1,7 @@
 #include "follow/follower.h"
 
 #include "follow/verdict.h"
+#include "log/log.h"
 #include "store/followers.h"
 
 #include <errno.h>
@@ -74,7 +75,7 @@ static void follow_log(struct follower *follower)
         const enum status status = connection_transaction(follower->connection, turn_body, &turn, NULL, &error);
         const bool away = status == STATUS_UNAVAILABLE;
         if (status != STATUS_OK && !away && !follower->said)
-            (void)fprintf(stderr, "deltaq serve: gates cannot be judged: %s\n", error.detail);
+            log_error(LOG_COMPONENT_GATES, "gates cannot be judged: %s", error.detail);
         if (!away) follower->said = status != STATUS_OK;
         if (status != STATUS_OK) return;
         if (turn.told) store_notify(follower->connection);

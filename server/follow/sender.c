@@ -1,6 +1,7 @@
 #include "follow/sender.h"
 
 #include "follow/delivery.h"
+#include "log/log.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -85,7 +86,7 @@ static void serve(struct sender_thread *self)
     const enum status status = serve_all(self, &error);
     if (status == STATUS_UNAVAILABLE) return;
     if (status != STATUS_OK && !self->said)
-        (void)fprintf(stderr, "deltaq serve: webhooks cannot be served: %s\n", error.detail);
+        log_error(LOG_COMPONENT_WEBHOOKS, "webhooks cannot be served: %s", error.detail);
     self->said = status != STATUS_OK;
 }
 

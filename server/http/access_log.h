@@ -1,4 +1,4 @@
-/* access_log.h: one line for each request on stderr, escaped and bounded. A line that would block is dropped. */
+/* access_log.h: a line of the log for each request, escaped and bounded. A line that would block is dropped. */
 #ifndef HTTP_ACCESS_LOG_H
 #define HTTP_ACCESS_LOG_H
 

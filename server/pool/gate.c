@@ -1,5 +1,7 @@
 #include "pool/gate.h"
 
+#include "log/log.h"
+
 #include <errno.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -49,7 +51,7 @@ static bool line_holds(const char *line, const struct gate_place *place)
     char kind[64], lease[32], unit[32], number[32];
     long long done;
     if (sscanf(line, "%63s %31s %31s %lld", kind, lease, unit, &done) != 4) {
-        (void)fprintf(stderr, "deltaq gate: not understood: %s", line);
+        log_error(LOG_COMPONENT_TEST_GATE, "not understood: %.*s", (int)strcspn(line, "\n"), line);
         return false;
     }
     (void)snprintf(number, sizeof number, "%lld", (long long)place->lease);
@@ -84,7 +86,7 @@ static void mark(const struct gate *gate, const struct gate_place *place, bool h
     } else {
         made = unlink(path) == 0;
     }
-    if (!made) (void)fprintf(stderr, "deltaq gate: %s: %s\n", path, strerror(errno));
+    if (!made) log_error(LOG_COMPONENT_TEST_GATE, "%s: %s", path, strerror(errno));
     free(path);
 }
 

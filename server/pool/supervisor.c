@@ -1,5 +1,6 @@
 #include "pool/supervisor.h"
 
+#include "log/log.h"
 #include "postgres/child.h"
 #include "postgres/embedded.h"
 #include "store/queue.h"
@@ -162,9 +163,8 @@ static void note_death(struct supervisor *supervisor, const struct store_id *own
                        const char *evidence)
 {
     if (supervisor->burial_count == BURIALS_MOST) {
-        (void)fprintf(stderr,
-                      "deltaq: too many dead workers at once: runs of worker %s wait for the end of its lease\n",
-                      owner->text);
+        log_error(LOG_COMPONENT_SUPERVISOR,
+                  "too many dead workers at once: runs of worker %s wait for the end of its lease", owner->text);
         return;
     }
     struct burial *burial = &supervisor->burials[supervisor->burial_count++];
@@ -191,7 +191,8 @@ static void note_end(struct supervisor *supervisor, struct slot *slot, int end)
     char evidence[96];
     int64_t delay = BACKOFF_FIRST_MS;
     child_describe_end(end, evidence, sizeof evidence);
-    if (!supervisor->stopping) (void)fprintf(stderr, "deltaq: worker process %d ended: %s\n", (int)slot->pid, evidence);
+    if (!supervisor->stopping)
+        log_error(LOG_COMPONENT_SUPERVISOR, "worker process %d ended: %s", (int)slot->pid, evidence);
     note_death(supervisor, &slot->owner, QUEUE_CRASHED, evidence);
     slot->pid = 0;
     slot->failures = now_ms() - slot->started_at < FAST_MS ? slot->failures + 1 : 0;

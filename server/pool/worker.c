@@ -1,6 +1,7 @@
 #include "pool/worker.h"
 
 #include "base/team.h"
+#include "log/log.h"
 #include "pool/batch.h"
 #include "pool/cleanup.h"
 #include "pool/gate.h"
@@ -90,9 +91,9 @@ static double jittered(double seconds)
     return seconds * (0.75 + 0.5 * bits / 65536.0);
 }
 
-static void say(const struct worker *worker, const char *what, const struct error *error)
+static void say(const char *what, const struct error *error)
 {
-    (void)fprintf(stderr, "deltaq worker %d: %s: %s\n", worker->identity.pid, what, error->detail);
+    log_error(LOG_COMPONENT_WORKER, "%s: %s", what, error->detail);
 }
 
 /* ---- who we are ---- */
@@ -132,7 +133,7 @@ static bool ready(struct worker *worker)
     enum status status = migrations_check(worker->connection, &error);
     if (status == STATUS_OK) status = worker_register(worker->connection, &worker->identity, &error);
     worker->registered = status == STATUS_OK;
-    if (!worker->registered && status != STATUS_UNAVAILABLE) say(worker, "cannot take work", &error);
+    if (!worker->registered && status != STATUS_UNAVAILABLE) say("cannot take work", &error);
     return worker->registered;
 }
 
@@ -147,10 +148,10 @@ static void take_batch(struct worker *worker, struct leased_run *runs, size_t co
     if (batch_start(&worker->options, runs, count, worker->engine_connection, worker->team, worker->gate, worker->wake,
                     &worker->batch, &error) != STATUS_OK) {
         struct error ignored;
-        say(worker, "cannot start a run", &error);
+        say("cannot start a run", &error);
         for (size_t i = 0; i < count; i++) {
             if (queue_release(worker->connection, &runs[i].lease, &ignored) != STATUS_OK)
-                say(worker, "cannot give it back", &ignored);
+                say("cannot give it back", &ignored);
             leased_run_reset(&runs[i]);
         }
         worker->lease_at = now() + HOUSEKEEPING_SECONDS;
@@ -178,8 +179,7 @@ static size_t seek_members(struct worker *worker, struct leased_run *runs)
     const enum status status =
         queue_lease_members(worker->connection, &worker->identity, &runs[0].lease, worker->lease_seconds,
                             WORKER_BATCH_MOST - 1, runs + 1, &count, &error);
-    if (status != STATUS_OK && status != STATUS_UNAVAILABLE)
-        say(worker, "cannot ask for the other members of a batch", &error);
+    if (status != STATUS_OK && status != STATUS_UNAVAILABLE) say("cannot ask for the other members of a batch", &error);
     return count;
 }
 
@@ -194,7 +194,7 @@ static void seek_work(struct worker *worker)
     const enum status status = queue_lease(worker->connection, &worker->identity, worker->kinds, worker->kind_count,
                                            worker->lease_seconds, &found, &runs[0], &error);
     if (status != STATUS_OK) {
-        if (status != STATUS_UNAVAILABLE) say(worker, "cannot ask for work", &error);
+        if (status != STATUS_UNAVAILABLE) say("cannot ask for work", &error);
         return;
     }
     if (!found) return;
@@ -222,9 +222,7 @@ static void keep_house(struct worker *worker)
     if (!worker->registered || worker_seen(worker->connection, &worker->identity.id, &error) != STATUS_OK) return;
     if (!steady(worker)) return;
     if (queue_rescue(worker->connection, worker->lease_seconds, &rescued, &error) != STATUS_OK) return;
-    if (rescued > 0)
-        (void)fprintf(stderr, "deltaq worker %d: rescued %d runs of workers that are gone\n", worker->identity.pid,
-                      rescued);
+    if (rescued > 0) log_warning(LOG_COMPONENT_WORKER, "rescued %d runs of workers that are gone", rescued);
 }
 
 /* Between two runs, since it may take longer than a lease can go without a beat. */
@@ -235,9 +233,9 @@ static void clean_up(struct worker *worker)
     if (!worker->registered || now() < worker->cleanup_at) return;
     worker->cleanup_at = now() + jittered(CLEANUP_SECONDS);
     if (cleanup_all(worker->connection, worker->options.data_directory, &removed, &error) != STATUS_OK)
-        say(worker, "cannot clean up the data directory", &error);
+        say("cannot clean up the data directory", &error);
     else if (removed > 0)
-        (void)fprintf(stderr, "deltaq worker %d: removed %d leftovers\n", worker->identity.pid, removed);
+        log_info(LOG_COMPONENT_WORKER, "removed %d leftovers", removed);
 }
 
 /* ---- holding it ---- */
@@ -250,8 +248,9 @@ static void doubt(struct worker *worker, struct held_member *member)
     if (doubted == member->doubted) return;
     member->doubted = doubted;
     batch_pause(worker->batch, member->number, doubted);
-    (void)fprintf(stderr, "deltaq worker %d: run %s %s\n", worker->identity.pid, lease_of(worker, member)->run.text,
-                  doubted ? "waits: the database did not answer for two thirds of the lease" : "goes on");
+    const char *run = lease_of(worker, member)->run.text;
+    log_line(&(struct log_about){.level = LOG_LEVEL_WARNING, .component = LOG_COMPONENT_WORKER, .run = run},
+             "run %s %s", run, doubted ? "waits: the database did not answer for two thirds of the lease" : "goes on");
 }
 
 static void lose(struct worker *worker, struct held_member *member, const char *why)
@@ -260,8 +259,9 @@ static void lose(struct worker *worker, struct held_member *member, const char *
     member->lost = true;
     member->lost_at = now();
     batch_stop(worker->batch, member->number, STATUS_LEASE_LOST, why);
-    (void)fprintf(stderr, "deltaq worker %d: lease lost on run %s: %s\n", worker->identity.pid,
-                  lease_of(worker, member)->run.text, why);
+    const char *run = lease_of(worker, member)->run.text;
+    log_line(&(struct log_about){.level = LOG_LEVEL_ERROR, .component = LOG_COMPONENT_WORKER, .run = run},
+             "lease lost on run %s: %s", run, why);
 }
 
 static void heed(struct worker *worker, struct held_member *member, enum status status, bool cancel)
@@ -320,12 +320,12 @@ static void give_up(struct worker *worker, double seconds)
     char evidence[160];
     (void)snprintf(evidence, sizeof evidence, "the engine stood still for %.0f s; its worker process was ended",
                    seconds);
-    (void)fprintf(stderr, "deltaq worker %d: %s\n", worker->identity.pid, evidence);
+    log_error(LOG_COMPONENT_WORKER, "%s", evidence);
     for (size_t i = 0; i < batch_count(worker->batch); i++) {
         const struct held_member *member = &worker->members[i];
         if (!member->done && !member->lost &&
             queue_stalled(worker->connection, lease_of(worker, member), evidence, &error) != STATUS_OK)
-            say(worker, "cannot say so", &error);
+            say("cannot say so", &error);
     }
     if (worker_gone(worker->connection, &worker->identity.id, &error) != STATUS_OK) _exit(EXIT_STALLED);
     _exit(EXIT_STALLED);
@@ -387,7 +387,7 @@ static void end_run(struct worker *worker, struct held_member *member)
     /* What is not removed now, because the database went away, is removed within the hour. */
     if (status == STATUS_OK && cleanup_run(worker->connection, worker->options.data_directory,
                                            lease_of(worker, member)->run.text, &error) != STATUS_OK)
-        say(worker, "cannot clean up after a run", &error);
+        say("cannot clean up after a run", &error);
     store_notify(worker->connection);
     member->done = true;
 }
@@ -448,7 +448,7 @@ static void leave_engine(struct worker *worker)
         const struct held_member *member = &worker->members[i];
         if (!member->done && !member->lost &&
             queue_release(worker->connection, lease_of(worker, member), &error) != STATUS_OK)
-            say(worker, "cannot give the run back", &error);
+            say("cannot give the run back", &error);
     }
     if (worker->registered && worker_gone(worker->connection, &worker->identity.id, &error) != STATUS_OK)
         _exit(EXIT_STOPPED);
@@ -497,7 +497,7 @@ static int work(struct worker *worker)
         wait_for_something(worker, &hinted);
     }
     if (worker->registered && worker_gone(worker->connection, &worker->identity.id, &error) != STATUS_OK)
-        say(worker, "cannot say goodbye", &error);
+        say("cannot say goodbye", &error);
     return EXIT_STOPPED;
 }
 
@@ -519,8 +519,7 @@ static enum status prepare(struct worker *worker, struct error *error)
         worker->kinds[worker->kind_count] = worker->options.kinds[worker->kind_count]->name;
     if ((status = gate_new(&worker->gate, error)) != STATUS_OK) return status;
     if (worker->gate != NULL)
-        (void)fprintf(stderr, "deltaq worker %d: DELTAQ_TEST_GATE is set, which is for tests: runs may be held\n",
-                      worker->identity.pid);
+        log_warning(LOG_COMPONENT_WORKER, "DELTAQ_TEST_GATE is set, which is for tests: runs may be held");
     if ((status = team_new(worker->options.threads, &worker->team, error)) != STATUS_OK) return status;
     if ((status = connection_new(worker->options.conninfo, "deltaq worker", &worker->connection, error)) != STATUS_OK)
         return status;
@@ -541,7 +540,7 @@ int worker_run(const struct worker_options *options)
         identify(&worker);
         status = work(&worker);
     } else {
-        say(&worker, "cannot start", &error);
+        say("cannot start", &error);
     }
     connection_free(worker.engine_connection);
     connection_free(worker.connection);

@@ -1,5 +1,6 @@
 #include "postgres/child.h"
 
+#include "log/log.h"
 #include "postgres/session.h"
 
 #include <errno.h>
@@ -103,7 +104,7 @@ void child_wait_tick(struct child_wait *wait)
 {
     const int64_t now = session_now();
     if (wait->what == NULL || now < wait->say_at) return;
-    (void)fprintf(stderr, "deltaq: %s (%d s so far)\n", wait->what, (int)((now - wait->started_at) / 1000));
+    log_info(LOG_COMPONENT_DATABASE, "%s (%d s so far)", wait->what, (int)((now - wait->started_at) / 1000));
     wait->say_at = now + CHILD_REMINDER_MS;
 }
 

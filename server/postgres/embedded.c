@@ -1,5 +1,6 @@
 #include "postgres/embedded.h"
 
+#include "log/log.h"
 #include "postgres/child.h"
 #include "postgres/cluster.h"
 #include "postgres/cluster_lock.h"
@@ -74,7 +75,7 @@ pid_t embedded_pid(const struct embedded *embedded)
 static void ballast_drop(struct embedded *embedded)
 {
     if (unlinkat(embedded->cluster.home, "ballast", 0) == 0)
-        (void)fprintf(stderr, "deltaq: the disk is full: gave the ballast back\n");
+        log_error(LOG_COMPONENT_DATABASE, "the disk is full: gave the ballast back");
 }
 
 static void ballast_keep(struct embedded *embedded)
@@ -85,7 +86,7 @@ static void ballast_keep(struct embedded *embedded)
     const uint64_t available = (uint64_t)space.f_bavail * space.f_frsize,
                    all = (uint64_t)space.f_blocks * space.f_frsize;
     if (available < all / 10) {
-        (void)fprintf(stderr, "deltaq: less than 10 %% of the data directory's file system is free\n");
+        log_warning(LOG_COMPONENT_DATABASE, "less than 10 %% of the data directory's file system is free");
         return;
     }
     if (fstatat(embedded->cluster.home, "ballast", &file, AT_SYMLINK_NOFOLLOW) == 0 ||
@@ -118,8 +119,8 @@ static void note_end(struct embedded *embedded, int end)
     embedded->failures = fast ? embedded->failures + 1 : 1;
     if (cluster_diagnose(&embedded->cluster, &why) == STATUS_DISK_FULL) ballast_drop(embedded);
     child_describe_end(end, text, sizeof text);
-    (void)fprintf(stderr, "deltaq: PostgreSQL ended (%s): %s%s\n", text, why.detail,
-                  embedded->failures > FAST_FAILURES_MOST ? "; degraded, trying again every 10 s" : "");
+    log_error(LOG_COMPONENT_DATABASE, "PostgreSQL ended (%s): %s%s", text, why.detail,
+              embedded->failures > FAST_FAILURES_MOST ? "; degraded, trying again every 10 s" : "");
     set_state(embedded, &why);
     schedule(embedded);
 }
@@ -245,7 +246,7 @@ void embedded_stop(struct embedded *embedded)
     } steps[] = {{SIGINT, 8000}, {SIGQUIT, 4000}, {SIGKILL, 60000}};
     if (embedded == NULL) return;
     for (size_t i = 0; embedded->pid != 0 && i < sizeof steps / sizeof steps[0]; i++) {
-        if (i > 0) (void)fprintf(stderr, "deltaq: PostgreSQL does not stop: sending signal %d\n", steps[i].signal);
+        if (i > 0) log_warning(LOG_COMPONENT_DATABASE, "PostgreSQL does not stop: sending signal %d", steps[i].signal);
         (void)kill(embedded->pid, steps[i].signal);
         if (wait_for_end(embedded, steps[i].milliseconds)) embedded->pid = 0;
     }

@@ -43,24 +43,25 @@ ENGINE = {
 }
 DATABASE = {"store", "postgres"}
 SERVER = {
-    "http": BASE,
-    "postgres": BASE,
+    "log": BASE,
+    "http": BASE | {"log"},
+    "postgres": BASE | {"log"},
     "store": BASE | {"postgres"},
     "schema": BASE,
     "hub": BASE,
     "inputs": READING | DATABASE | {"model", "quant", "train", "tasks", "geometry", "schema", "hub"},
     "kinds": BASE | DATABASE | {"jobs", "dataset", "eval", "quant", "health", "inputs", "schema", "hub"},
     "runs": BASE | DATABASE | {"inputs", "kinds", "schema"},
-    "pool": BASE | DATABASE | {"kinds", "schema"},
+    "pool": BASE | DATABASE | {"kinds", "log", "schema"},
     "resources": BASE | DATABASE | {"tokenizer", "eval", "http", "schema", "inputs", "kinds", "runs", "hub", "watch",
                                     "follow"},
     "watch": BASE | DATABASE | {"formats", "weights", "tokenizer", "inputs", "runs"},
-    "follow": BASE | DATABASE | {"quant", "schema", "inputs", "kinds"},
-    "backup": BASE | DATABASE | {"files", "inputs"},
+    "follow": BASE | DATABASE | {"quant", "log", "schema", "inputs", "kinds"},
+    "backup": BASE | DATABASE | {"files", "inputs", "log"},
     "client": BASE,
     "track": BASE | {"files", "client"},
-    "cli": BASE | DATABASE | {"backend", "backup", "client", "http", "hub", "inputs", "kinds", "pool", "resources",
-                              "track", "watch", "follow"},
+    "cli": BASE | DATABASE | {"backend", "backup", "client", "http", "hub", "inputs", "kinds", "log", "pool",
+                              "resources", "track", "watch", "follow"},
     "main.c": {"cli"},
 }
 ENGINE_FORBIDS = ("jansson.h", "microhttpd.h", "libpq-fe.h", "openssl/")
