@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/sendfile.h>
 #include <sys/stat.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -19,7 +20,7 @@
 #define BINARIES "/usr/lib/postgresql"
 /* sun_path has 108 bytes; "/.s.PGSQL.5432" and the final 0 take 15. */
 #define PLAIN "/.-_+0123456789abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ"
-enum { SOCKET_DIRECTORY_MOST = 92, LOG_MOST = 8 << 20 };
+enum { SOCKET_DIRECTORY_MOST = 92, LOG_MOST = 8 << 20, LOG_GIVEN_UP = 4 * LOG_MOST };
 
 enum status cluster_check_filesystem(int64_t magic, struct error *error)
 {
@@ -120,11 +121,35 @@ static enum status open_socket_directory(const char *data_directory, struct clus
     return status;
 }
 
-static enum status open_log(struct cluster *cluster, struct error *error)
+/* Copies the whole log into postgres.log.1. */
+static bool copy_log(const struct cluster *cluster)
+{
+    static const char unfinished[] = "postgres.log.unfinished", old[] = "postgres.log.1";
+    off_t from = 0;
+    ssize_t copied = -1;
+    (void)unlinkat(cluster->home, unfinished, 0);
+    const int to = openat(cluster->home, unfinished, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC | O_NOFOLLOW, 0600);
+    if (to < 0) return false;
+    while ((copied = sendfile(to, cluster->log, &from, LOG_MOST)) > 0) {
+    }
+    const bool whole = close(to) == 0 && copied == 0;
+    if (whole && renameat(cluster->home, unfinished, cluster->home, old) == 0) return true;
+    (void)unlinkat(cluster->home, unfinished, 0);
+    return false;
+}
+
+void cluster_rotate_log(struct cluster *cluster)
 {
     struct stat now;
-    if (fstatat(cluster->home, "postgres.log", &now, AT_SYMLINK_NOFOLLOW) == 0 && now.st_size > LOG_MOST)
-        (void)renameat(cluster->home, "postgres.log", cluster->home, "postgres.log.1");
+    if (fstat(cluster->log, &now) != 0 || now.st_size <= LOG_MOST) return;
+    /* What cannot be copied, on a full disk say, is kept for a while and then given up. */
+    if (!copy_log(cluster) && now.st_size <= LOG_GIVEN_UP) return;
+    if (ftruncate(cluster->log, 0) == 0) cluster->log_start = 0;
+}
+
+/* Another process may have the log open (embedded_attach), and PostgreSQL keeps it for its life: it stays this file. */
+static enum status open_log(struct cluster *cluster, struct error *error)
+{
     cluster->log = openat(cluster->home, "postgres.log", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (cluster->log < 0) return error_set_errno(error, "cannot open the database's log");
     return STATUS_OK;

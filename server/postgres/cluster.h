@@ -40,6 +40,10 @@ MUST_CHECK enum status cluster_start(struct cluster *cluster, pid_t *pid, struct
  * its status. */
 enum status cluster_diagnose(const struct cluster *cluster, struct error *error);
 
+/* Keeps postgres.log below 8 MiB or so: what is more becomes postgres.log.1, in place of the one before. PostgreSQL
+ * goes on writing to the same file, which is emptied under it; a line that it writes in that moment may be lost. */
+void cluster_rotate_log(struct cluster *cluster);
+
 void cluster_reset(struct cluster *cluster);
 
 #endif

@@ -163,6 +163,7 @@ void embedded_tick(struct embedded *embedded)
     if (embedded->pid != 0 && !embedded->answering) try_answer(embedded);
     if (session_now() < embedded->space_at) return;
     embedded->space_at = session_now() + SPACE_CHECK_MS;
+    cluster_rotate_log(&embedded->cluster);
     if (embedded->answering) ballast_keep(embedded);
 }
 
@@ -213,6 +214,7 @@ enum status embedded_start(const struct embedded_options *options, struct embedd
         goto failed;
     make_conninfo(&embedded->cluster, embedded->conninfo, sizeof embedded->conninfo);
     if ((status = cluster_lock_take(embedded->cluster.home, "lock", &embedded->lock, error)) != STATUS_OK) goto failed;
+    cluster_rotate_log(&embedded->cluster);
     if ((status = cluster_ensure(&embedded->cluster, error)) != STATUS_OK) goto failed;
     if ((status = leftovers_clear(embedded->cluster.data, error)) != STATUS_OK) goto failed;
     if ((status = wait_until_it_answers(embedded, error)) != STATUS_OK) goto failed;

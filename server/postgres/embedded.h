@@ -3,7 +3,7 @@
  *   $DATA/pg/lock       ours: flock + host, boot id, pid, nonce; held while the cluster is ours
  *   $DATA/pg/data       PGDATA, made under another name and renamed when complete; never deleted, never made again
  *   $DATA/pg/socket     mode 0700
- *   $DATA/pg/postgres.log, $DATA/pg/ballast (64 MiB, given back to a full disk)
+ *   $DATA/pg/postgres.log (and .1, the one before), $DATA/pg/ballast (64 MiB, given back to a full disk)
  *
  * All calls but embedded_state come from the *main thread*: the parent-death signal of the child follows the thread
  * that made it. */
