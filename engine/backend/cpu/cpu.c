@@ -1,39 +1,21 @@
 /* cpu.c: makes the fast backend: picks its kernels, loads OpenBLAS, holds the scratch. */
 #include "backend/cpu/cpu.h"
 
+#include "backend/cpu/levels.h"
 #include "base/memory.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-static bool has_v4(void)
-{
-    return __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-           __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-           __builtin_cpu_supports("avx512vl");
-}
-
-static bool has_v3(void)
-{
-    return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
-}
-
-static bool has_v2(void)
-{
-    return __builtin_cpu_supports("sse4.2");
-}
-
 #define KERNELS_VARIABLE "DELTAQ_KERNELS"
 
-/* The best level that the processor has, or the one that the variable names, if the processor has it (without tile
- * units then). */
-static const struct kernels *choose_kernels(void)
+const struct kernels *cpu_kernels(void)
 {
     static const struct {
         const struct kernels *kernels;
         bool (*supported)(void);
-    } levels[] = {{&kernels_v4, has_v4}, {&kernels_v3, has_v3}, {&kernels_v2, has_v2}};
+    } levels[] = {{&kernels_v4, level_v4}, {&kernels_v3, level_v3}, {&kernels_v2, level_v2}};
     const char *wanted = getenv(KERNELS_VARIABLE);
     const struct kernels *best = NULL;
     __builtin_cpu_init();
@@ -133,7 +115,7 @@ enum status backend_cpu_new(struct team *team, struct backend **out, struct erro
     *backend = (struct backend){&ops, team, NULL, 0, NULL};
     if ((status = memory_new(1, sizeof *cpu, "backend", &cpu, error)) != STATUS_OK) goto failed;
     backend->state = cpu;
-    if ((cpu->kernels = choose_kernels()) == NULL) {
+    if ((cpu->kernels = cpu_kernels()) == NULL) {
         status = error_set(error, STATUS_UNSUPPORTED,
                            "this processor has no SSE4.2, which deltaq's kernels need (x86-64-v2)");
         goto failed;

@@ -32,6 +32,10 @@ static inline const struct cpu *cpu_of(const struct backend *backend)
     return backend->state;
 }
 
+/* The best level of kernels that the processor has, or the one that DELTAQ_KERNELS names, if the processor has it
+ * (without tile units then). NULL: a processor below x86-64-v2. */
+const struct kernels *cpu_kernels(void);
+
 /* The slot `scratch`. */
 int64_t cpu_scratch(int64_t longest_sequence, int64_t widest_row);
 

@@ -1,5 +1,7 @@
 #include "backend/cpu/openblas.h"
 
+#include "backend/cpu/levels.h"
+
 #include <dlfcn.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -11,10 +13,7 @@
  * x86-64-v4 has. */
 static const char *core_type(void)
 {
-    const bool v4 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
-                    __builtin_cpu_supports("avx512cd") && __builtin_cpu_supports("avx512dq") &&
-                    __builtin_cpu_supports("avx512vl");
-    return v4 ? "SKYLAKEX" : NULL; /* NULL: AVX2 and older are told apart well */
+    return level_v4() ? "SKYLAKEX" : NULL; /* NULL: AVX2 and older are told apart well */
 }
 
 /* ISO C has no conversion from an object pointer to a function pointer; POSIX promises that the bytes are the same. */
@@ -28,25 +27,31 @@ static bool resolve(void *library, const char *name, void *function)
 static bool resolve_all(struct openblas *blas)
 {
     void (*set_threads)(int) = NULL;
-    char *(*get_config)(void) = NULL;
+    char *(*get_config)(void) = NULL, *(*get_core)(void) = NULL;
     if (!resolve(blas->library, "cblas_sgemm", &blas->sgemm) || !resolve(blas->library, "cblas_ssyrk", &blas->ssyrk) ||
         !resolve(blas->library, "cblas_strsm", &blas->strsm) || !resolve(blas->library, "cblas_strmm", &blas->strmm) ||
         !resolve(blas->library, "openblas_set_num_threads", &set_threads) ||
-        !resolve(blas->library, "openblas_get_config", &get_config))
+        !resolve(blas->library, "openblas_get_config", &get_config) ||
+        !resolve(blas->library, "openblas_get_corename", &get_core))
         return false;
     set_threads(1);
     snprintf(blas->config, sizeof blas->config, "%s", get_config());
+    snprintf(blas->core, sizeof blas->core, "%s", get_core());
     return true;
 }
 
 void openblas_open(struct openblas *out)
 {
     memset(out, 0, sizeof *out);
-    if (core_type() != NULL) setenv("OPENBLAS_CORETYPE", core_type(), 0);
+    if (core_type() != NULL) setenv(OPENBLAS_CORE_VARIABLE, core_type(), 0);
     setenv("OPENBLAS_NUM_THREADS", "1", 1); /* or it starts a thread for every core at load */
-    const char *name = getenv("DELTAQ_OPENBLAS");
+    const char *name = getenv(OPENBLAS_VARIABLE);
     out->library = dlopen(name != NULL ? name : "libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
-    if (out->library != NULL && !resolve_all(out)) openblas_close(out);
+    if (out->library != NULL && resolve_all(out)) return;
+    const char *why = dlerror();
+    snprintf(out->missing, sizeof out->missing, "%s", why != NULL ? why : "it could not be loaded");
+    if (out->library != NULL) dlclose(out->library);
+    out->library = NULL;
 }
 
 void openblas_close(struct openblas *blas)

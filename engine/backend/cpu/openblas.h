@@ -11,6 +11,8 @@ enum { BLAS_NON_UNIT = 131, BLAS_LEFT = 141, BLAS_RIGHT = 142 };
 struct openblas {
     void *library; /* NULL: not found */
     char config[200];
+    char core[32];     /* "SkylakeX": the processor whose kernels it runs */
+    char missing[200]; /* why library is NULL */
     void (*sgemm)(int order, int transpose_a, int transpose_b, int m, int n, int k, float alpha, const float *a,
                   int lda, const float *b, int ldb, float beta, float *c, int ldc);
     void (*ssyrk)(int order, int triangle, int transpose, int n, int k, float alpha, const float *a, int lda,
@@ -20,6 +22,10 @@ struct openblas {
     void (*strmm)(int order, int side, int triangle, int transpose, int diagonal, int m, int n, float alpha,
                   const float *a, int lda, float *b, int ldb);
 };
+
+/* A library in place of libopenblas.so.0, and the core type that it shall take. */
+#define OPENBLAS_VARIABLE      "DELTAQ_OPENBLAS"
+#define OPENBLAS_CORE_VARIABLE "OPENBLAS_CORETYPE"
 
 /* Loads libopenblas.so.0 (or what DELTAQ_OPENBLAS names) and fills *out; library stays NULL when it or one of its
  * functions is missing. Sets OPENBLAS_CORETYPE (when the environment has none) and OPENBLAS_NUM_THREADS first: call it

@@ -1,0 +1,36 @@
+/* blas_check.h: every product that the engine asks of a BLAS, held to plain loops in double precision on the shapes
+ * where libraries go wrong: 1, both sides of the edges of their tiles and blocks, tall, wide, transposed, with rows
+ * that do not follow one another, with NaN in what is to be overwritten.
+ *
+ * The bound. A sum of k products, in whatever order, with fused multiply-adds or without, differs from the exact one by
+ * at most k u / (1 - k u) sum |a_i b_i| with u = 2^-24 (Higham, Accuracy and Stability of Numerical Algorithms, sec.
+ * 3.1), and the sum is at most |a| |b| (Cauchy-Schwarz). alpha, beta and adding c round three times more, and the
+ * reciprocals of a triangle's diagonal, which OpenBLAS multiplies by, once. So each element may be off by
+ *
+ *   (k + 4) u (|alpha| |a_i| |b_j| + |beta c_ij|)
+ *
+ * and what lies between the rows and around the matrix by nothing. A triangular solve is held by its residual, whose
+ * bound is the same (Higham, theorem 8.5) and does not grow with the condition of the triangle. */
+#ifndef BACKEND_CPU_BLAS_CHECK_H
+#define BACKEND_CPU_BLAS_CHECK_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+
+struct kernels;
+struct openblas;
+
+/* How far a check has come. It may lie in memory that another process reads, which then knows what a library was asked
+ * for when it crashed. */
+struct blas_progress {
+    int64_t products;  /* that were right */
+    char current[160]; /* "cblas_sgemm of 17 x 33 x 65, a transposed, beta 0" */
+};
+
+/* Holds the library's products (`blas`), or, without one, those of our own kernel. On one thread, some 0.1 s.
+ * STATUS_INTERNAL: one is wrong, and the detail says which element and by how much; STATUS_NO_MEMORY. */
+MUST_CHECK enum status blas_check(const struct openblas *blas, const struct kernels *kernels,
+                                  struct blas_progress *progress, struct error *error);
+
+#endif

@@ -1,0 +1,46 @@
+/* blas_choice.h: which products this process makes. Some builds of OpenBLAS give wrong results, crash or hang on some
+ * processors and virtual machines. So before its first product a process holds them to plain loops (blas_check.h), in a
+ * child process, where a crash and a hang are seen and not suffered, and takes the first of these that is right:
+ *
+ *   1. the library with the core type that openblas.h gives it, or that OPENBLAS_CORETYPE names
+ *   2. the library with another core type that this processor can run: SKYLAKEX, HASWELL, SANDYBRIDGE, NEHALEM
+ *   3. our own kernels
+ *
+ * Our own kernels make the narrow products beside any library, so they must be right in every case. */
+#ifndef BACKEND_CPU_BLAS_CHOICE_H
+#define BACKEND_CPU_BLAS_CHOICE_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+
+enum blas_verdict { BLAS_PASSED, BLAS_OTHER_CORE, BLAS_OWN_PRODUCTS, BLAS_VERDICTS };
+
+struct blas_choice {
+    enum blas_verdict verdict;
+    bool absent;       /* BLAS_OWN_PRODUCTS because no library was found, which is nothing wrong */
+    char library[200]; /* what the library says of itself, with its version; "": none was found */
+    char core[32];     /* the core type that it runs with; "": our own kernels are used */
+    char reason[1200]; /* what was wrong with each choice that comes before; "": nothing */
+    int64_t products;  /* that were held to plain loops, and were right */
+    double seconds;    /* all of it took */
+};
+
+/* How long a child may take, in seconds that this process runs: neither a suspended host nor a stopped process counts.
+ * A check takes about 0.1 s. */
+enum { BLAS_CHOICE_SECONDS = 10 };
+
+/* Makes the choice, and sets OPENBLAS_CORETYPE or DELTAQ_OPENBLAS of this process's environment accordingly, which
+ * backend_cpu_new and child processes read: call it before any backend is made, with no other thread running.
+ * STATUS_UNSUPPORTED: our own kernels are wrong on this processor (the detail names the product and what to do), or it
+ * is below x86-64-v2; STATUS_UNAVAILABLE: no process could be started; STATUS_NO_MEMORY. */
+MUST_CHECK enum status blas_choice_make(double deadline_seconds, struct blas_choice *out, struct error *error);
+
+/* "passed", "other_core", "own_products". */
+const char *blas_choice_verdict(const struct blas_choice *choice);
+
+/* One line for a person. `text` gets at most `size` bytes; BLAS_CHOICE_TEXT hold all of it. */
+enum { BLAS_CHOICE_TEXT = 1600 };
+void blas_choice_describe(const struct blas_choice *choice, char *text, size_t size);
+
+#endif
