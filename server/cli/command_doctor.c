@@ -1,4 +1,5 @@
 #include "backend/backend.h"
+#include "backend/cpu/blas_choice.h"
 #include "base/team.h"
 #include "cli/command.h"
 #include "cli/migrate.h"
@@ -17,6 +18,18 @@ static int say(bool good, const char *what, const char *detail)
 {
     (void)printf("%-6s %-16s %s\n", good ? "ok" : "WRONG", what, detail);
     return good ? 0 : 1;
+}
+
+/* As a worker does it. What a library gets wrong is wrong with this machine, though deltaq works without it. */
+static int check_products(void)
+{
+    struct error error;
+    struct blas_choice choice;
+    char text[BLAS_CHOICE_TEXT];
+    if (blas_choice_make(BLAS_CHOICE_SECONDS, &choice, &error) != STATUS_OK)
+        return say(false, "products", error.detail);
+    blas_choice_describe(&choice, text, sizeof text);
+    return say(choice.verdict == BLAS_PASSED || choice.absent, "products", text);
 }
 
 static int check_engine(void)
@@ -90,8 +103,8 @@ static int check_files(void)
 
 static int doctor_run(const struct options *options)
 {
-    const int wrong =
-        check_engine() + check_cuda() + check_data_directory(options) + check_database(options) + check_files();
+    const int wrong = check_products() + check_engine() + check_cuda() + check_data_directory(options) +
+                      check_database(options) + check_files();
     return wrong > 0;
 }
 

@@ -1,12 +1,15 @@
+#include "backend/cpu/blas_choice.h"
 #include "cli/command.h"
 #include "cli/place.h"
 #include "hub/hub.h"
 #include "log/log.h"
 #include "pool/worker.h"
 
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static const struct option_row worker_options[] = {
     PLACE_DATA_DIR,
@@ -48,12 +51,29 @@ static enum status fill(const struct options *options, char data_directory[PLACE
     return place_embedded_attach(data_directory, attached, 512, error);
 }
 
+/* Before anything has a thread, and before any backend is made. */
+static enum status choose_products(struct worker_blas *out, struct error *error)
+{
+    struct blas_choice choice;
+    char text[BLAS_CHOICE_TEXT];
+    const enum status status = blas_choice_make(BLAS_CHOICE_SECONDS, &choice, error);
+    if (status != STATUS_OK) return status;
+    (void)snprintf(out->verdict, sizeof out->verdict, "%s", blas_choice_verdict(&choice));
+    (void)snprintf(out->library, sizeof out->library, "%s", choice.library);
+    (void)snprintf(out->core, sizeof out->core, "%s", choice.core);
+    (void)snprintf(out->reason, sizeof out->reason, "%s", choice.reason);
+    blas_choice_describe(&choice, text, sizeof text);
+    (void)fprintf(stderr, "deltaq worker %d: products: %s\n", (int)getpid(), text);
+    return STATUS_OK;
+}
+
 static int worker_command_run(const struct options *options)
 {
     static const struct rlimit no_core = {0};
     char data_directory[PLACE_PATH], attached[512], device[PLACE_DEVICE_NAME];
     struct place_roots roots = {0};
     struct worker_options how;
+    struct worker_blas blas = {0};
     struct hub *hub = NULL;
     struct error error;
     int exit_status;
@@ -61,6 +81,8 @@ static int worker_command_run(const struct options *options)
     (void)setrlimit(RLIMIT_CORE, &no_core);
     enum status status = place_log(options, &error);
     if (status == STATUS_OK) status = fill(options, data_directory, &roots, attached, device, &how, &error);
+    if (status == STATUS_OK) status = choose_products(&blas, &error);
+    how.blas = &blas;
     if (status == STATUS_OK) status = place_hub(options, data_directory, &hub, &error);
     how.hub = hub;
     if (status != STATUS_OK) log_error(LOG_COMPONENT_WORKER_START, "%s", error.detail);

@@ -121,6 +121,7 @@ static void identify(struct worker *worker)
     (void)snprintf(identity->device, sizeof identity->device, "%s", worker->options.device);
     identity->pid = (int)getpid();
     identity->threads = team_size(worker->team);
+    if (worker->options.blas != NULL) identity->blas = *worker->options.blas;
 }
 
 /* ---- taking work ---- */

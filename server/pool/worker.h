@@ -5,6 +5,7 @@
 #define POOL_WORKER_H
 
 #include "kinds/kind.h"
+#include "store/workers.h"
 
 enum { WORKER_BATCH_MOST = 8 }; /* members of a batch, at most */
 
@@ -19,6 +20,7 @@ struct worker_options {
     const struct kind *const *kinds; /* what it can do; ends with NULL */
     double lease_seconds;            /* 0: 30; beats at a third, pauses at two thirds */
     double stall_seconds;            /* 0: 600; longest time without a call of the monitor */
+    const struct worker_blas *blas;  /* which products it makes, for the table of workers; NULL: it does not say */
     const char *owner;               /* the id under which its supervisor will release its leases; NULL: a random one */
 };
 

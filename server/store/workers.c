@@ -10,11 +10,14 @@ enum status worker_register(struct connection *connection, const struct worker_i
 {
     return connection_execute(
         connection,
-        "insert into workers (id, host, pid, boot_id, slurm_job, device, threads) values ($1, $2, $3, $4, $5, $6, $7)"
+        "insert into workers (id, host, pid, boot_id, slurm_job, device, threads, blas)"
+        " values ($1, $2, $3, $4, $5, $6, $7, case when $8::text <> '' then jsonb_build_object('verdict', $8::text,"
+        " 'library', nullif($9::text, ''), 'core', nullif($10::text, ''), 'reason', nullif($11::text, '')) end)"
         " on conflict (id) do update set seen_at = clock_timestamp()",
         VALUES(value_text(identity->id.text), value_text(identity->host), value_integer(identity->pid),
                value_text(identity->boot_id), value_text(identity->slurm_job), value_text(identity->device),
-               value_integer(identity->threads)),
+               value_integer(identity->threads), value_text(identity->blas.verdict), value_text(identity->blas.library),
+               value_text(identity->blas.core), value_text(identity->blas.reason)),
         NULL, error);
 }
 
@@ -71,7 +74,7 @@ enum status worker_list(struct connection *connection, json_t **document, struct
         connection,
         "select json_build_object('items', coalesce(json_agg(json_build_object('id', w.id, 'host', w.host, 'pid',"
         " w.pid, 'boot_id', w.boot_id,"
-        " 'slurm_job', nullif(w.slurm_job, ''), 'device', w.device, 'threads', w.threads, 'started_at',"
+        " 'slurm_job', nullif(w.slurm_job, ''), 'device', w.device, 'threads', w.threads, 'blas', w.blas, 'started_at',"
         " rfc3339(w.started_at),"
         " 'seen_at', rfc3339(w.seen_at), 'run', (select r.id from runs r where r.owner = w.id"
         " and r.state = 'running' limit 1))"

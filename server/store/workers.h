@@ -1,14 +1,20 @@
 /* workers.h: the processes that execute runs, as they describe themselves.
- * Document: id, host, pid, boot_id, slurm_job, device, threads, version, started_at, seen_at, run. */
+ * Document: id, host, pid, boot_id, slurm_job, device, threads, blas, started_at, seen_at, run. */
 #ifndef STORE_WORKERS_H
 #define STORE_WORKERS_H
 
 #include "store/store.h"
 
+/* Which matrix products it makes, and why not the first choice; "" in verdict: it does not say. */
+struct worker_blas {
+    char verdict[16], library[200], core[32], reason[1200];
+};
+
 struct worker_identity {
     struct store_id id; /* random for each start of a process: names are reused, this is not */
     char host[64], boot_id[40], slurm_job[32], device[32];
     int pid, threads;
+    struct worker_blas blas;
 };
 
 MUST_CHECK enum status worker_register(struct connection *connection, const struct worker_identity *identity,
