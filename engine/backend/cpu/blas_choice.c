@@ -77,15 +77,17 @@ static _Noreturn void become_check(struct report *report, const char *core, bool
 }
 
 /* Waits in slices that count for no more than themselves, so that a stopped process or a suspended host is no hang.
- * False: the deadline has passed, and the child was killed. */
-static bool wait_for_child(pid_t pid, double deadline_seconds, int *end)
+ * False: a product took longer than the deadline, and the child was killed. */
+static bool wait_for_child(const struct trial *trial, pid_t pid, int *end)
 {
     static const struct timespec slice = {.tv_nsec = 2 * 1000 * 1000};
     pid_t ended;
+    int64_t products = 0;
     double waited = 0;
-    while ((ended = waitpid(pid, end, WNOHANG)) == 0 && waited < deadline_seconds) {
+    while ((ended = waitpid(pid, end, WNOHANG)) == 0 && waited < trial->deadline_seconds) {
         (void)nanosleep(&slice, NULL);
-        waited += 1e-9 * (double)slice.tv_nsec;
+        waited = trial->report->progress.products == products ? waited + 1e-9 * (double)slice.tv_nsec : 0;
+        products = trial->report->progress.products;
     }
     if (ended != 0) return true;
     (void)kill(pid, SIGKILL);
@@ -121,7 +123,7 @@ static enum status try_one(struct trial *trial, const char *core, bool own, stru
     const pid_t pid = fork();
     if (pid < 0) return error_set(error, STATUS_UNAVAILABLE, "cannot start a process: %s", strerror(errno));
     if (pid == 0) become_check(trial->report, core, own, parent);
-    const bool in_time = wait_for_child(pid, trial->deadline_seconds, &end);
+    const bool in_time = wait_for_child(trial, pid, &end);
     describe_failure(trial, in_time, end);
     return STATUS_OK;
 }

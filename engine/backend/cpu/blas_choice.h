@@ -26,8 +26,8 @@ struct blas_choice {
     double seconds;    /* all of it took */
 };
 
-/* How long a child may take, in seconds that this process runs: neither a suspended host nor a stopped process counts.
- * A check takes about 0.1 s. */
+/* How long loading a library or one product may take, in seconds that this process runs: neither a suspended host nor a
+ * stopped process counts. Most products take less than a millisecond, none more than 20. */
 enum { BLAS_CHOICE_SECONDS = 10 };
 
 /* Makes the choice, and sets OPENBLAS_CORETYPE or DELTAQ_OPENBLAS of this process's environment accordingly, which
