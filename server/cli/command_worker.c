@@ -63,7 +63,7 @@ static enum status choose_products(struct worker_blas *out, struct error *error)
     (void)snprintf(out->core, sizeof out->core, "%s", choice.core);
     (void)snprintf(out->reason, sizeof out->reason, "%s", choice.reason);
     blas_choice_describe(&choice, text, sizeof text);
-    (void)fprintf(stderr, "deltaq worker %d: products: %s\n", (int)getpid(), text);
+    log_info(LOG_COMPONENT_WORKER, "products: %s", text);
     return STATUS_OK;
 }
 
