@@ -4,10 +4,10 @@
 #include <string.h>
 
 static const struct option_row gate_options[] = {
-    {"--checkpoint", "CHECKPOINT", NULL, NULL, false, "The one to judge: id or TRAJECTORY/NAME"},
+    {"--checkpoint", "CHECKPOINT", NULL, NULL, OPTION_ONCE, "The one to judge: id or TRAJECTORY/NAME"},
     VERB_ROWS,
-    {"--wait", NULL, NULL, NULL, false, "While the verdict is pending, wait"},
-    {"--timeout", "SECONDS", NULL, "0", false, "With --wait: stop waiting after that; 0: never"},
+    {"--wait", NULL, NULL, NULL, OPTION_ONCE, "While the verdict is pending, wait"},
+    {"--timeout", "SECONDS", NULL, "0", OPTION_ONCE, "With --wait: stop waiting after that; 0: never"},
     VERB_JSON,
     {0},
 };

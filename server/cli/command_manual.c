@@ -56,7 +56,7 @@ static void option(const struct option_row *row)
     if (row->value != NULL) {
         (void)printf(" \\fI");
         text(row->value);
-        (void)printf("\\fR%s", row->repeated ? "..." : "");
+        (void)printf("\\fR%s", row->times != OPTION_ONCE ? "..." : "");
     }
     (void)putchar('\n');
     text(row->help);
@@ -65,7 +65,7 @@ static void option(const struct option_row *row)
         text(row->fallback);
         (void)putchar(')');
     }
-    (void)puts(row->repeated ? ". May be given several times." : ".");
+    (void)puts(row->times != OPTION_ONCE ? ". May be given several times." : ".");
     if (row->environment != NULL) (void)printf("Without it the variable \\fB%s\\fR is read.\n", row->environment);
 }
 

@@ -22,7 +22,7 @@ static const struct thing {
 };
 
 static const struct option_row register_options[] = {
-    {"--as", "WHAT", NULL, NULL, false,
+    {"--as", "WHAT", NULL, NULL, OPTION_ONCE,
      "checkpoint, trajectory (every checkpoint below DIR) or dataset; without it what DIR looks like"},
     VERB_ROWS,
     VERB_JSON,

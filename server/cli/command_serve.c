@@ -3,6 +3,7 @@
 #include "cli/place.h"
 #include "follow/follower.h"
 #include "follow/sender.h"
+#include "http/cors.h"
 #include "http/listen.h"
 #include "http/static_files.h"
 #include "hub/hub.h"
@@ -25,7 +26,7 @@
 enum { MIGRATION_MILLISECONDS = 60000, WORKER_ARGUMENTS = 2 * PLACE_ROOTS + 18 };
 
 static const struct option_row serve_options[] = {
-    {"--listen", "ADDRESS", "DELTAQ_LISTEN", "127.0.0.1:8642", false,
+    {"--listen", "ADDRESS", "DELTAQ_LISTEN", "127.0.0.1:8642", OPTION_ONCE,
      "Where to listen; beyond loopback only once a token was made"},
     PLACE_DATA_DIR,
     PLACE_ROOT,
@@ -33,26 +34,29 @@ static const struct option_row serve_options[] = {
     MIGRATE_NO_BACKUP,
     PLACE_HUB_ENDPOINT,
     PLACE_HUB_CACHE,
-    {"--workers", "N", "DELTAQ_WORKERS", "1", false,
+    {"--workers", "N", "DELTAQ_WORKERS", "1", OPTION_ONCE,
      "Worker processes, at least one a CUDA device; 0: others do the work"},
-    {"--threads", "N", "DELTAQ_THREADS", "0", false, "Threads of each worker; 0: one for each processor"},
+    {"--threads", "N", "DELTAQ_THREADS", "0", OPTION_ONCE, "Threads of each worker; 0: one for each processor"},
     PLACE_DEVICE,
     PLACE_MEMORY,
-    {"--watch-quiet", "SECONDS", "DELTAQ_WATCH_QUIET", "10", false,
+    {"--watch-quiet", "SECONDS", "DELTAQ_WATCH_QUIET", "10", OPTION_ONCE,
      "How long files in watched directories must have been as they are before a checkpoint is registered"},
-    {"--watch-poll", "SECONDS", "DELTAQ_WATCH_POLL", "5", false,
+    {"--watch-poll", "SECONDS", "DELTAQ_WATCH_POLL", "5", OPTION_ONCE,
      "Between looks at watched directories where the kernel cannot tell"},
-    {"--keep-events", "DAYS", "DELTAQ_KEEP_EVENTS", "30", false, "How long the change log (/v1/events) goes back"},
-    {"--allow-private-webhooks", NULL, "DELTAQ_ALLOW_PRIVATE_WEBHOOKS", NULL, false,
+    {"--keep-events", "DAYS", "DELTAQ_KEEP_EVENTS", "30", OPTION_ONCE,
+     "How long the change log (/v1/events) goes back"},
+    {"--allow-private-webhooks", NULL, "DELTAQ_ALLOW_PRIVATE_WEBHOOKS", NULL, OPTION_ONCE,
      "Webhooks may go to addresses of this machine and of private networks"},
-    {"--allow-host", "NAME", "DELTAQ_ALLOW_HOST", NULL, true, "One more name that requests may have in Host"},
-    {"--static", "DIR", "DELTAQ_STATIC", NULL, false, "The dashboard's files (those that came with the binary)"},
-    {"--socket", "PATH", "DELTAQ_SOCKET", NULL, false, "A unix socket to listen on as well"},
-    {"--probes", "ADDRESS", "DELTAQ_PROBES", NULL, false,
+    {"--allow-host", "NAME", "DELTAQ_ALLOW_HOST", NULL, OPTION_COLONS, "One more name that requests may have in Host"},
+    {"--allow-origin", "ORIGIN", "DELTAQ_ALLOW_ORIGIN", NULL, OPTION_SPACES,
+     "An origin (http://localhost:8888) whose pages may use the API with a token; *: any page may read with one"},
+    {"--static", "DIR", "DELTAQ_STATIC", NULL, OPTION_ONCE, "The dashboard's files (those that came with the binary)"},
+    {"--socket", "PATH", "DELTAQ_SOCKET", NULL, OPTION_ONCE, "A unix socket to listen on as well"},
+    {"--probes", "ADDRESS", "DELTAQ_PROBES", NULL, OPTION_ONCE,
      "A second address, for /healthz, /readyz and /metrics alone, which a flood of the first one does not reach"},
-    {"--trust-loopback", NULL, "DELTAQ_TRUST_LOOPBACK", NULL, false,
+    {"--trust-loopback", NULL, "DELTAQ_TRUST_LOOPBACK", NULL, OPTION_ONCE,
      "While there is no token, let every user of this machine in, not only the server's own and root"},
-    {"--access-log", NULL, "DELTAQ_ACCESS_LOG", NULL, false, "A line on stderr for each request"},
+    {"--access-log", NULL, "DELTAQ_ACCESS_LOG", NULL, OPTION_ONCE, "A line on stderr for each request"},
     PLACE_LOG_FORMAT,
     PLACE_LOG_LEVEL,
     {0},
@@ -136,6 +140,7 @@ static enum status start_http(const struct options *options, struct serving *ser
     struct http_options http = {
         .listen = options_text(options, "--listen"),
         .allowed_hosts = options_all(options, "--allow-host"),
+        .allowed_origins = options_all(options, "--allow-origin"),
         .token_configured = tokens,
         .socket = options_text(options, "--socket"),
         .probes = options_text(options, "--probes"),
@@ -220,6 +225,7 @@ static enum status check(const struct options *options, struct serving *serving,
     if ((status = place_memory(options, &application->memory_bytes, error)) != STATUS_OK) return status;
     if ((status = options_integer(options, "--threads", 0, 1024, &threads, error)) != STATUS_OK) return status;
     if ((status = place_check(options, error)) != STATUS_OK) return status;
+    if ((status = cors_check(options_all(options, "--allow-origin"), error)) != STATUS_OK) return status;
     if ((status = load_files(options, &serving->files, error)) != STATUS_OK) return status;
     application->conninfo = options_text(options, "--database-url");
     application->watch_quiet_seconds = (double)quiet;

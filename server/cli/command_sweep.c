@@ -8,9 +8,9 @@
 enum { BASE, BODY };
 
 static const struct option_row sweep_options[] = {
-    {"--grid", "FIELD=VALUES", NULL, NULL, true,
+    {"--grid", "FIELD=VALUES", NULL, NULL, OPTION_COLONS,
      "Values of a parameter, separated by commas or a JSON array; runs are made for their product"},
-    {"--along", "TRAJECTORY", NULL, NULL, false, "Every checkpoint of it, instead of --checkpoint"},
+    {"--along", "TRAJECTORY", NULL, NULL, OPTION_ONCE, "Every checkpoint of it, instead of --checkpoint"},
     VERB_ROWS,
     VERB_WAIT,
     VERB_JSON,

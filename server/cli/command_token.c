@@ -6,9 +6,9 @@
 #include <string.h>
 
 static const struct option_row token_options[] = {
-    {"--scope", "SCOPE", NULL, NULL, false, "create: read, write or admin; each includes the ones before"},
-    {"--name", "NAME", NULL, NULL, false, "create: what it is called in lists and logs; revoke: its name or id"},
-    {"--days", "N", NULL, "0", false, "create: how long it is valid; 0: until it is revoked"},
+    {"--scope", "SCOPE", NULL, NULL, OPTION_ONCE, "create: read, write or admin; each includes the ones before"},
+    {"--name", "NAME", NULL, NULL, OPTION_ONCE, "create: what it is called in lists and logs; revoke: its name or id"},
+    {"--days", "N", NULL, "0", OPTION_ONCE, "create: how long it is valid; 0: until it is revoked"},
     PLACE_DATA_DIR,
     PLACE_DATABASE_URL,
     MIGRATE_NO_BACKUP,

@@ -11,10 +11,10 @@
 enum { TRIES = 6, LEDGER_PATH = PATH_MAX + 16 };
 
 static const struct option_row track_options[] = {
-    {"--trajectory", "NAME", NULL, NULL, true, "Only this one; all without it"},
-    {"--follow", NULL, NULL, NULL, false, "Stay, and send what is measured from now on"},
-    {"--every", "SECONDS", NULL, "10", false, "With --follow: how often the server is asked for changes"},
-    {"--ledger", "FILE", NULL, NULL, false,
+    {"--trajectory", "NAME", NULL, NULL, OPTION_COLONS, "Only this one; all without it"},
+    {"--follow", NULL, NULL, NULL, OPTION_ONCE, "Stay, and send what is measured from now on"},
+    {"--every", "SECONDS", NULL, "10", OPTION_ONCE, "With --follow: how often the server is asked for changes"},
+    {"--ledger", "FILE", NULL, NULL, OPTION_ONCE,
      "What was sent is kept there; for files DESTINATION.ledger unless it is given"},
     VERB_ROWS,
     {0},

@@ -6,7 +6,7 @@
 
 #define MIGRATE_NO_BACKUP                                                   \
     {                                                                       \
-        "--no-backup", NULL, "DELTAQ_NO_BACKUP", NULL, false,               \
+        "--no-backup", NULL, "DELTAQ_NO_BACKUP", NULL, OPTION_ONCE,         \
             "Do not back the private database up before its schema changes" \
     }
 

@@ -37,13 +37,14 @@ static enum status read_environment(struct options *options, int index, struct e
 {
     const struct option_row *row = &options->rows[index];
     const char *text = row->environment != NULL ? getenv(row->environment) : NULL;
+    const char *separator = row->times == OPTION_SPACES ? " " : ":";
     enum status status = STATUS_OK;
     if (text == NULL || text[0] == '\0' || options->values[index] != NULL) return STATUS_OK;
-    if (!row->repeated) return add_value(options, index, text, strlen(text), error);
+    if (row->times == OPTION_ONCE) return add_value(options, index, text, strlen(text), error);
     while (status == STATUS_OK && *text != '\0') {
-        const size_t length = strcspn(text, ":");
+        const size_t length = strcspn(text, separator);
         if (length > 0) status = add_value(options, index, text, length, error);
-        text += length + (text[length] == ':');
+        text += length + (text[length] != '\0');
     }
     return status;
 }
@@ -65,7 +66,7 @@ static enum status read_flag(struct options *options, int argc, char **argv, int
     if (index < 0) return error_set(error, STATUS_INVALID, "unknown option %.*s; see --help", (int)length, word);
     const struct option_row *row = &options->rows[index];
     if (row->value == NULL && value != NULL) return error_set(error, STATUS_INVALID, "%s takes no value", row->flag);
-    if (!row->repeated && options->values[index] != NULL)
+    if (row->times == OPTION_ONCE && options->values[index] != NULL)
         return error_set(error, STATUS_INVALID, "%s stands twice", row->flag);
     if (row->value == NULL) return add_value(options, index, "1", 1, error);
     if (value == NULL && *at + 1 < argc) value = argv[++*at];
@@ -164,7 +165,7 @@ void options_print(const struct option_row *rows, FILE *out)
         char left[80];
         if (rows->help == NULL) continue;
         (void)snprintf(left, sizeof left, "%s%s%s%s", rows->flag, rows->value != NULL ? " " : "",
-                       rows->value != NULL ? rows->value : "", rows->repeated ? "..." : "");
+                       rows->value != NULL ? rows->value : "", rows->times != OPTION_ONCE ? "..." : "");
         (void)fprintf(out, "  %-24s %s", left, rows->help);
         if (rows->fallback != NULL) (void)fprintf(out, " (default %s)", rows->fallback);
         if (rows->environment != NULL) (void)fprintf(out, " [%s]", rows->environment);

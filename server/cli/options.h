@@ -8,12 +8,15 @@
 #include <stdint.h>
 #include <stdio.h>
 
+/* Once, or several times: what separates the values of the environment variable then. */
+enum option_times { OPTION_ONCE, OPTION_COLONS, OPTION_SPACES };
+
 struct option_row {
     const char *flag;        /* "--listen" */
     const char *value;       /* what stands for its value in the help: "ADDRESS"; NULL: a switch */
     const char *environment; /* "DELTAQ_LISTEN" or NULL */
     const char *fallback;    /* or NULL */
-    bool repeated;           /* may stand several times; the environment variable is then separated by colons */
+    enum option_times times; /* how often it may stand */
     const char *help;        /* NULL: understood, and not listed */
 };
 

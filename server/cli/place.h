@@ -15,42 +15,42 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
 /* Rows that several commands have. */
 #define PLACE_DATA_DIR                                                 \
     {                                                                  \
-        "--data-dir", "DIR", "DELTAQ_DATA_DIR", NULL, false,           \
+        "--data-dir", "DIR", "DELTAQ_DATA_DIR", NULL, OPTION_ONCE,     \
             "Database, artifacts, checkpoints ($XDG_DATA_HOME/deltaq)" \
     }
 #define PLACE_ROOT                                                              \
     {                                                                           \
-        "--root", "DIR", "DELTAQ_ROOT", NULL, true,                             \
+        "--root", "DIR", "DELTAQ_ROOT", NULL, OPTION_COLONS,                    \
             "Paths in requests must lie below one (data and working directory)" \
     }
-#define PLACE_DATABASE_URL                                                                                      \
-    {                                                                                                           \
-        "--database-url", "URL", "DATABASE_URL", NULL, false, "A PostgreSQL server instead of the embedded one" \
+#define PLACE_DATABASE_URL                                                                                            \
+    {                                                                                                                 \
+        "--database-url", "URL", "DATABASE_URL", NULL, OPTION_ONCE, "A PostgreSQL server instead of the embedded one" \
     }
 
-#define PLACE_HUB_ENDPOINT                                                       \
-    {                                                                            \
-        "--hub-endpoint", "URL", "HF_ENDPOINT", "https://huggingface.co", false, \
-            "Where repositories are fetched from (HF_TOKEN)"                     \
+#define PLACE_HUB_ENDPOINT                                                             \
+    {                                                                                  \
+        "--hub-endpoint", "URL", "HF_ENDPOINT", "https://huggingface.co", OPTION_ONCE, \
+            "Where repositories are fetched from (HF_TOKEN)"                           \
     }
 #define PLACE_HUB_CACHE                                                   \
     {                                                                     \
-        "--hub-cache", "SIZE", "DELTAQ_HUB_CACHE", NULL, false,           \
+        "--hub-cache", "SIZE", "DELTAQ_HUB_CACHE", NULL, OPTION_ONCE,     \
             "What may be kept of it, like 200G (half of the file system)" \
     }
 
 #define PLACE_DEVICE                                                           \
     {                                                                          \
-        "--device", "DEVICE", "DELTAQ_DEVICE", "auto", false,                  \
+        "--device", "DEVICE", "DELTAQ_DEVICE", "auto", OPTION_ONCE,            \
             "cpu, cuda:0 or cuda:0,1; auto: cpu (CUDA never ran on a GPU yet)" \
     }
 
 /* One of the devices of --device: "cpu", or that of cuda:A,B,… which worker number `which` has, round and round;
  * *count: how many there are. STATUS_INVALID for another form, STATUS_UNSUPPORTED when there is no CUDA device. */
 /* Of the host, for workers and for the plans that a server tells. */
-#define PLACE_MEMORY                                                                                       \
-    {                                                                                                      \
-        "--memory", "MIB", "DELTAQ_MEMORY", "0", false, "Host memory that a run may take; 0: what is free" \
+#define PLACE_MEMORY                                                                                             \
+    {                                                                                                            \
+        "--memory", "MIB", "DELTAQ_MEMORY", "0", OPTION_ONCE, "Host memory that a run may take; 0: what is free" \
     }
 /* What `serve` and `worker` write to stderr. */
 #define PLACE_LOG_FORMAT                                               \

@@ -19,21 +19,21 @@ enum {
     "URL and token may stand in a file instead, as {\"url\": …, \"token\": …}, which only its owner may read.\n"
 
 /* Rows that all of them have. */
-#define VERB_ROWS                                                                                      \
-    {"--url", "URL", "DELTAQ_URL", NULL, false, "The server (default http://127.0.0.1:8642)"},         \
-        {"--token", "TOKEN", "DELTAQ_TOKEN", NULL, false, "Access token, where the server wants one"}, \
-    {                                                                                                  \
-        "--client-file", "FILE", "DELTAQ_CLIENT_FILE", NULL, false,                                    \
-            "Where both may stand instead (default ~/.config/deltaq/client.json)"                      \
+#define VERB_ROWS                                                                                            \
+    {"--url", "URL", "DELTAQ_URL", NULL, OPTION_ONCE, "The server (default http://127.0.0.1:8642)"},         \
+        {"--token", "TOKEN", "DELTAQ_TOKEN", NULL, OPTION_ONCE, "Access token, where the server wants one"}, \
+    {                                                                                                        \
+        "--client-file", "FILE", "DELTAQ_CLIENT_FILE", NULL, OPTION_ONCE,                                    \
+            "Where both may stand instead (default ~/.config/deltaq/client.json)"                            \
     }
-#define VERB_JSON                                                                 \
-    {                                                                             \
-        "--json", NULL, NULL, NULL, false, "Print the server's answer as it came" \
+#define VERB_JSON                                                                       \
+    {                                                                                   \
+        "--json", NULL, NULL, NULL, OPTION_ONCE, "Print the server's answer as it came" \
     }
-#define VERB_WAIT                                                                                    \
-    {"--wait", NULL, NULL, NULL, false, "Wait until it has ended, with its progress on a terminal"}, \
-    {                                                                                                \
-        "--timeout", "SECONDS", NULL, "0", false, "With --wait: stop waiting after that; 0: never"   \
+#define VERB_WAIT                                                                                          \
+    {"--wait", NULL, NULL, NULL, OPTION_ONCE, "Wait until it has ended, with its progress on a terminal"}, \
+    {                                                                                                      \
+        "--timeout", "SECONDS", NULL, "0", OPTION_ONCE, "With --wait: stop waiting after that; 0: never"   \
     }
 
 struct verb {

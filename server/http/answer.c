@@ -1,6 +1,7 @@
 #include "http/exchange.h"
 
 #include "http/accept.h"
+#include "http/cors.h"
 #include "http/encoding.h"
 #include "http/stream_registry.h"
 
@@ -123,6 +124,26 @@ static void add(struct exchange *exchange, const char *name, const char *value)
     (void)MHD_add_response_header(exchange->answer, name, value);
 }
 
+static void add_known(struct exchange *exchange, const char *name, const char *value)
+{
+    if (value != NULL) add(exchange, name, value);
+}
+
+static void add_cors(struct exchange *exchange)
+{
+    const struct response *response = &exchange->response;
+    const char *allow = NULL;
+    for (size_t i = 0; i < response->header_count; i++)
+        if (strcmp(response->headers[i].name, "Allow") == 0) allow = response->headers[i].value;
+    const struct cors_answer cors = cors_answer(exchange->server->options.allowed_origins, &exchange->request, allow);
+    add_known(exchange, "Vary", cors.vary);
+    add_known(exchange, "Access-Control-Allow-Origin", cors.allowed);
+    add_known(exchange, "Access-Control-Expose-Headers", cors.exposed);
+    add_known(exchange, "Access-Control-Allow-Headers", cors.headers);
+    add_known(exchange, "Access-Control-Allow-Methods", cors.methods);
+    add_known(exchange, "Access-Control-Max-Age", cors.max_age);
+}
+
 static void add_headers(struct exchange *exchange)
 {
     const struct response *response = &exchange->response;
@@ -138,6 +159,7 @@ static void add_headers(struct exchange *exchange)
     }
     if (response->gzip) add(exchange, "Content-Encoding", "gzip");
     if (response->vary) add(exchange, "Vary", "Accept, Accept-Encoding");
+    add_cors(exchange);
     if (response->kind == RESPONSE_STREAM) add(exchange, "X-Accel-Buffering", "no");
     add(exchange, "Cache-Control", cache_control(response));
     add(exchange, "X-Request-Id", exchange->request.id);

@@ -3,6 +3,7 @@
 #include "http/accept.h"
 #include "http/access_log.h"
 #include "http/clock.h"
+#include "http/cors.h"
 #include "http/handler_pool.h"
 #include "http/listen.h"
 #include "http/metrics.h"
@@ -217,6 +218,7 @@ static enum problem_id check_head(struct exchange *exchange, const char *method,
     if (front->kind != FRONT_SOCKET &&
         (problem = lint_host(&exchange->request, front->hosts, local ? own : NULL, error)) != PROBLEM_NONE)
         return problem;
+    if (cors_may_write(exchange->server->options.allowed_origins, &exchange->request)) return PROBLEM_NONE;
     return lint_origin(&exchange->request, method, error);
 }
 
@@ -344,16 +346,20 @@ static enum MHD_Result begin(struct exchange *exchange, const char *method, cons
 static enum MHD_Result abort_upload(struct exchange *exchange, const char *status_line, enum problem_id id,
                                     enum status status, const char *detail)
 {
-    char head[256];
+    char head[512];
     struct error error;
     const struct problem problem = problem_row(id);
     (void)error_set(&error, status, "%s", detail);
     char *text = problem_render(&problem, &error, NULL, exchange->request.path, exchange->request.id);
     const int descriptor = connection_descriptor(exchange->connection);
-    const int length = snprintf(
-        head, sizeof head,
-        "HTTP/1.1 %s\r\nContent-Type: application/problem+json\r\nContent-Length: %zu\r\n%sConnection: close\r\n\r\n",
-        status_line, text != NULL ? strlen(text) : 0, problem.retry ? "Retry-After: 1\r\n" : "");
+    const char *origin = cors_allowed(exchange->server->options.allowed_origins, &exchange->request);
+    const int length =
+        snprintf(head, sizeof head,
+                 "HTTP/1.1 %s\r\nContent-Type: application/problem+json\r\nContent-Length: %zu\r\n%s%s%s%s"
+                 "Connection: close\r\n\r\n",
+                 status_line, text != NULL ? strlen(text) : 0, problem.retry ? "Retry-After: 1\r\n" : "",
+                 origin != NULL ? "Access-Control-Allow-Origin: " : "", origin != NULL ? origin : "",
+                 origin != NULL ? "\r\nVary: Origin\r\n" : "");
     if (length > 0 && send(descriptor, head, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL) == length && text != NULL)
         (void)send(descriptor, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL);
     free(text);

@@ -2,6 +2,7 @@
 
 #include "http/clock.h"
 #include "http/connection.h"
+#include "http/cors.h"
 #include "http/idempotent.h"
 #include "http/json_body.h"
 #include "http/peer.h"
@@ -80,7 +81,7 @@ static enum status authorize(struct exchange *exchange, void *thread, struct err
     struct request *request = &exchange->request;
     request->principal = (struct principal){.scope = SCOPE_ADMIN};
     if (options->authorize == NULL || exchange->route->scope == SCOPE_NONE) return STATUS_OK;
-    if (bearer_token(request) == NULL)
+    if (bearer_token(request) == NULL && cors_allowed(options->allowed_origins, request) == NULL)
         request->principal.local = options->trust_loopback || peer_is_ours(connection_descriptor(exchange->connection));
     const enum status status = ask_application(exchange, thread, error);
     if (status == STATUS_UNAUTHORIZED)

@@ -140,6 +140,16 @@ enum problem_id lint_host(const struct request *request, char *const *hosts, con
                   "this server does not answer for the name in Host; start it with --allow-host NAME if it should");
 }
 
+bool lint_own_origin(const struct request *request)
+{
+    const char *host = request_header(request, "Host"), *origin = request_header(request, "Origin");
+    if (host == NULL || origin == NULL) return false;
+    const char *rest = strncmp(origin, "http://", 7) == 0    ? origin + 7
+                       : strncmp(origin, "https://", 8) == 0 ? origin + 8
+                                                             : "";
+    return strcasecmp(rest, host) == 0;
+}
+
 enum problem_id lint_origin(const struct request *request, const char *method, struct error *error)
 {
     const char *site = request_header(request, "Sec-Fetch-Site"), *origin = request_header(request, "Origin");
@@ -147,14 +157,8 @@ enum problem_id lint_origin(const struct request *request, const char *method, s
         return PROBLEM_NONE;
     if (site != NULL && strcmp(site, "same-origin") != 0 && strcmp(site, "none") != 0)
         return refuse(error, PROBLEM_CROSS_SITE, "a page of another site may not write here (Sec-Fetch-Site)");
-    if (origin != NULL) {
-        const char *host = request_header(request, "Host");
-        const char *rest = strncmp(origin, "http://", 7) == 0    ? origin + 7
-                           : strncmp(origin, "https://", 8) == 0 ? origin + 8
-                                                                 : "";
-        if (strcasecmp(rest, host) != 0)
-            return refuse(error, PROBLEM_CROSS_SITE, "a page of another site may not write here (Origin)");
-    }
+    if (origin != NULL && !lint_own_origin(request))
+        return refuse(error, PROBLEM_CROSS_SITE, "a page of another site may not write here (Origin)");
     return PROBLEM_NONE;
 }
 

@@ -25,6 +25,9 @@ MUST_CHECK enum problem_id lint_head(const struct request *request, const char *
 MUST_CHECK enum problem_id lint_host(const struct request *request, char *const *hosts, const char *own,
                                      struct error *error);
 
+/* Whether Origin was sent and is the address that Host names, with either scheme (a proxy may end TLS). */
+bool lint_own_origin(const struct request *request);
+
 /* Writes must not come from another site: Sec-Fetch-Site, when sent, is `same-origin` or `none`; Origin, when sent, is
  * Host's own. */
 MUST_CHECK enum problem_id lint_origin(const struct request *request, const char *method, struct error *error);

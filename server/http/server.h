@@ -55,10 +55,11 @@ struct http_options {   /* lent for the life of the server */
     const char *listen; /* "127.0.0.1:8642", "[::1]:0", "0.0.0.0:80"; a numeric address or "localhost" */
     /* More names for the Host check ("node7" for any port of ours, "node7:80"); ends with NULL; NULL: none. */
     const char *const *allowed_hosts;
-    bool token_configured; /* some token exists: needed to listen beyond loopback */
-    const char *socket;    /* a unix socket beside it; NULL: none */
-    const char *probes;    /* an address for ROUTE_PROBE alone; NULL: none */
-    bool trust_loopback;   /* whoever sends no token is principal.local; for where only loopback clients need none */
+    const char *const *allowed_origins; /* pages that may read answers (cors.h), checked; ends with NULL; NULL: none */
+    bool token_configured;              /* some token exists: needed to listen beyond loopback */
+    const char *socket;                 /* a unix socket beside it; NULL: none */
+    const char *probes;                 /* an address for ROUTE_PROBE alone; NULL: none */
+    bool trust_loopback; /* whoever sends no token is principal.local; for where only loopback clients need none */
     const struct route *routes;
     size_t route_count;
     const struct static_files *files; /* NULL: none */

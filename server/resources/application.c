@@ -58,7 +58,8 @@ static enum status authorize_nobody(struct connection *connection, struct princi
     if (!principal->local)
         return error_set(
             error, STATUS_UNAUTHORIZED,
-            "a token is needed: you are not the user who runs this server, or that cannot be told from here;"
+            "a token is needed: you are not the user who runs this server, or that cannot be told from here"
+            " (a page of another origin always needs one);"
             " ask that user for one (deltaq token create), or for --trust-loopback");
     *principal = (struct principal){.name = "", .scope = SCOPE_ADMIN, .local = true};
     return STATUS_OK;

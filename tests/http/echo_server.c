@@ -1,6 +1,7 @@
 /* A small server over server/http for the tests beside it: no database, no engine. It prints its address and runs until
  * SIGTERM.
  *     echo_server [--token] [--listen ADDRESS] [--short] [--threads N] [--queue N] [--static DIRECTORY] [--log]
+ *                 [--allow-origin ORIGIN]
  * --token: the tokens "reader", "writer", "admin" are asked for. --short: deadlines of a second or less. */
 #include "base/buffer.h"
 #include "http/server.h"
@@ -348,6 +349,8 @@ static bool read_arguments(int argc, char **argv, struct http_options *options, 
         } else if (strcmp(argv[i], "--static") == 0) {
             *directory = value;
             i++;
+        } else if (strcmp(argv[i], "--allow-origin") == 0) {
+            options->allowed_origins = (const char *const *)&argv[++i]; /* it is the last: argv ends with NULL */
         } else {
             return false;
         }

@@ -6,9 +6,10 @@
 #include <string.h>
 
 static const struct option_row rows[] = {
-    {"--listen", "ADDRESS", "DELTAQ_TEST_LISTEN", "here", false, "Where"},
-    {"--root", "DIR", "DELTAQ_TEST_ROOT", NULL, true, "Roots"},
-    {"--log", NULL, NULL, NULL, false, "A switch"},
+    {"--listen", "ADDRESS", "DELTAQ_TEST_LISTEN", "here", OPTION_ONCE, "Where"},
+    {"--root", "DIR", "DELTAQ_TEST_ROOT", NULL, OPTION_COLONS, "Roots"},
+    {"--origin", "URL", "DELTAQ_TEST_ORIGIN", NULL, OPTION_SPACES, "Origins"},
+    {"--log", NULL, NULL, NULL, OPTION_ONCE, "A switch"},
     {0},
 };
 
@@ -20,6 +21,20 @@ static enum status parse(struct options *options, int argc, const char *const *a
     const enum status status = options_parse(rows, argc, copies, 1, options, &error);
     for (int i = 0; i < argc; i++) free(copies[i]);
     return status;
+}
+
+static void test_origins_in_the_environment_keep_their_colons(void **state)
+{
+    struct options options;
+    (void)state;
+    assert_int_equal(setenv("DELTAQ_TEST_ORIGIN", "http://a:1  https://b", 1), 0);
+    assert_int_equal(parse(&options, 0, NULL), STATUS_OK);
+    const char *const *all = options_all(&options, "--origin");
+    assert_string_equal(all[0], "http://a:1");
+    assert_string_equal(all[1], "https://b");
+    assert_null(all[2]);
+    options_reset(&options);
+    assert_int_equal(unsetenv("DELTAQ_TEST_ORIGIN"), 0);
 }
 
 static void test_flags_go_before_the_environment_and_that_before_defaults(void **state)
@@ -61,7 +76,7 @@ static void test_wrong_command_lines_are_refused(void **state)
 
 static void test_flags_have_either_dash_and_words_follow_two(void **state)
 {
-    static const struct option_row dashed[] = {{"--no-name", "N", NULL, NULL, false, "Dashed"}, {0}};
+    static const struct option_row dashed[] = {{"--no-name", "N", NULL, NULL, OPTION_ONCE, "Dashed"}, {0}};
     struct options options;
     struct error error;
     char word[][16] = {"--no_name", "1", "--", "--listen", "-x"};
@@ -115,6 +130,7 @@ static void test_numbers_are_whole_and_in_range(void **state)
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_origins_in_the_environment_keep_their_colons),
         cmocka_unit_test(test_flags_go_before_the_environment_and_that_before_defaults),
         cmocka_unit_test(test_wrong_command_lines_are_refused),
         cmocka_unit_test(test_flags_have_either_dash_and_words_follow_two),
