@@ -15,7 +15,7 @@ http_handler datasets_list, datasets_get, datasets_post, datasets_delete;
 http_handler tokenize_post;
 http_handler runs_list, runs_get, runs_post, runs_cancel, runs_retry, runs_delete;
 http_handler run_events_get, run_artifacts_list, run_artifacts_get;
-http_handler sweeps_list, sweeps_get, sweeps_post, sweeps_cancel, sweeps_retry_failed, sweeps_delete;
+http_handler sweeps_list, sweeps_get, sweeps_post, sweeps_cancel, sweeps_retry_failed, sweeps_extend, sweeps_delete;
 http_handler curves_get, curves_metrics, measurements_get;
 http_handler recipes_get;
 http_handler events_get;
@@ -31,7 +31,7 @@ http_handler system_health, system_ready, system_metrics, system_workers;
 /* The parameter tables of bodies, for the comparison with openapi.yaml. */
 extern const struct param trajectories_patch_body[], trajectories_scan_body[], discover_post_body[],
     checkpoints_post_body[], checkpoints_patch_body[], datasets_post_body[], tokenize_post_body[], runs_post_body[],
-    sweeps_post_body[], gates_post_body[], webhooks_post_body[], tokens_post_body[];
+    sweeps_post_body[], sweeps_extend_body[], gates_post_body[], webhooks_post_body[], tokens_post_body[];
 
 /* The tables of answers, likewise. */
 extern const struct result_shape compare_result;

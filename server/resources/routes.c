@@ -86,6 +86,7 @@ static const struct route routes[] = {
     {"DELETE", "/v1/sweeps/{sweep}", sweeps_delete, SCOPE_WRITE, ROUTE_BODY_NONE, 0, 0, no_query},
     {"POST", "/v1/sweeps/{sweep}/cancel", sweeps_cancel, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, 0, 0, no_query},
     {"POST", "/v1/sweeps/{sweep}/retry-failed", sweeps_retry_failed, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, 0, 0, no_query},
+    {"POST", "/v1/sweeps/{sweep}/extend", sweeps_extend, SCOPE_WRITE, ROUTE_BODY_REQUIRED, 0, 0, no_query},
     {"GET", "/v1/curves", curves_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, curves_query},
     {"GET", "/v1/measurements", measurements_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, measurements_query},
     {"GET", "/v1/correlations", correlations_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, correlations_query},
@@ -181,17 +182,12 @@ enum status routes_schemas(json_t **out, struct error *error)
         const char *name;
         const struct param *table;
     } bodies[] = {
-        {"TrajectoryPatch", trajectories_patch_body},
-        {"ScanBody", trajectories_scan_body},
-        {"DiscoverBody", discover_post_body},
-        {"CheckpointBody", checkpoints_post_body},
-        {"CheckpointPatch", checkpoints_patch_body},
-        {"DatasetBody", datasets_post_body},
-        {"TokenizeBody", tokenize_post_body},
-        {"SweepBody", sweeps_post_body},
-        {"GateBody", gates_post_body},
-        {"WebhookBody", webhooks_post_body},
-        {"TokenBody", tokens_post_body},
+        {"TrajectoryPatch", trajectories_patch_body}, {"ScanBody", trajectories_scan_body},
+        {"DiscoverBody", discover_post_body},         {"CheckpointBody", checkpoints_post_body},
+        {"CheckpointPatch", checkpoints_patch_body},  {"DatasetBody", datasets_post_body},
+        {"TokenizeBody", tokenize_post_body},         {"SweepBody", sweeps_post_body},
+        {"SweepExtension", sweeps_extend_body},       {"GateBody", gates_post_body},
+        {"WebhookBody", webhooks_post_body},          {"TokenBody", tokens_post_body},
     };
     enum status status = STATUS_OK;
     *out = json_object();

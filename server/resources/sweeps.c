@@ -4,6 +4,7 @@
 #include "resources/application.h"
 #include "resources/handlers.h"
 #include "resources/waiting.h"
+#include "runs/sweep_growth.h"
 #include "runs/sweep_plan.h"
 #include "schema/form.h"
 #include "store/trajectories.h"
@@ -49,6 +50,19 @@ const struct param sweeps_post_body[] = {
      .offset = offsetof(struct sweep_body, dry_run),
      .fallback = "false",
      .help = "Make no sweep: tell what its runs would need"},
+    {0},
+};
+
+struct extend_body {
+    const char *grid;
+};
+
+const struct param sweeps_extend_body[] = {
+    {.name = "grid",
+     .type = PARAM_JSON,
+     .offset = offsetof(struct extend_body, grid),
+     .help = "Fields of its grid to lists of further values, or {\"trajectory\": NAME} as it stands there for the"
+             " checkpoints that came since"},
     {0},
 };
 
@@ -165,6 +179,7 @@ static enum status insert(struct http_context *context, const struct monitor *mo
                                         .standing = body->standing ? standing.text : NULL,
                                         .runs = plan.rows,
                                         .run_count = plan.count,
+                                        .taken = plan.taken,
                                         .record = record};
         status = sweep_insert(connection, &sweep, outcome, made, error);
     }
@@ -199,4 +214,63 @@ enum status sweeps_post(struct http_context *context, const struct request *requ
     if (dry_run) return response_json(response, 200, document, error);
     store_notify(application_connection(context));
     return waiting_made(request, response, &sweeps_wait, outcome == STORE_CREATED ? 202 : 200, document, error);
+}
+
+static enum status widen(struct http_context *context, const json_t *sweep, const json_t *more,
+                         const struct idempotency_record *record, struct faults *faults, size_t *made,
+                         json_t **document, struct error *error)
+{
+    const struct application *application = application_of(context);
+    struct connection *connection = application_connection(context);
+    struct sweep_growth growth = {0};
+    const char *id = json_string_value(json_object_get(sweep, "id"));
+    const struct sweep_plan_request request = {
+        .kind = kind_find(kinds, json_string_value(json_object_get(sweep, "kind"))),
+        .base = json_object_get(sweep, "base"),
+        .grid = json_object_get(sweep, "grid"),
+        .roots = application->roots,
+        .data_directory = application->data_directory,
+    };
+    if (request.kind == NULL) return error_set(error, STATUS_UNSUPPORTED, "this server does not know the sweep's kind");
+    const bool standing = json_is_true(json_object_get(sweep, "standing"));
+    enum status status = sweep_growth_make(connection, &request, id, standing, more, faults, &growth, error);
+    *made = growth.plan.count;
+    if (status == STATUS_OK) {
+        const struct sweep_widening widening = {.sweep = id,
+                                                .grid = request.grid,
+                                                .more = growth.grid,
+                                                .trajectory = growth.trajectory.text,
+                                                .taken = growth.taken,
+                                                .later = growth.later,
+                                                .runs = growth.plan.rows,
+                                                .run_count = growth.plan.count,
+                                                .record = record};
+        status = sweep_widen(connection, &widening, document, error);
+    }
+    sweep_growth_reset(&growth);
+    return status;
+}
+
+enum status sweeps_extend(struct http_context *context, const struct request *request, struct response *response,
+                          struct error *error)
+{
+    struct schema_filled filled = {0};
+    struct faults faults = {0};
+    struct idempotency_record record;
+    json_t *sweep = NULL, *document = NULL;
+    size_t made = 0;
+    enum status status;
+    if (waiting_resume(context, request, response, &sweeps_wait, &status, error)) return status;
+    status = answer_body(request, response, sweeps_extend_body, sizeof(struct extend_body), &filled, error);
+    schema_filled_reset(&filled);
+    if (status == STATUS_OK)
+        status = sweep_get(application_connection(context), request_parameter(request, "sweep"), &sweep, error);
+    if (status == STATUS_OK)
+        status = widen(context, sweep, json_object_get(request->body, "grid"),
+                       application_record(request, "/v1/sweeps/", 202, 200, &record), &faults, &made, &document, error);
+    if (faults.count > 0) status = answer_faults(response, &faults, error);
+    json_decref(sweep);
+    if (status != STATUS_OK) return status;
+    store_notify(application_connection(context));
+    return waiting_made(request, response, &sweeps_wait, made > 0 ? 202 : 200, document, error);
 }

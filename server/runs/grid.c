@@ -121,6 +121,13 @@ enum status grid_expand(struct connection *connection, const json_t *base, const
     return status;
 }
 
+json_t *grid_value(const json_t *params, const char *key)
+{
+    for (const char *dot; params != NULL && (dot = strchr(key, '.')) != NULL; key = dot + 1)
+        params = json_object_getn(params, key, (size_t)(dot - key));
+    return json_object_get(params, key);
+}
+
 void grid_pointer(const json_t *grid, const char *params_pointer, char *out, size_t size)
 {
     const char *rest = params_pointer + strlen("/params"), *key;

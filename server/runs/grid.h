@@ -16,6 +16,9 @@ enum { GRID_MOST = 1000 }; /* runs of one sweep */
 MUST_CHECK enum status grid_expand(struct connection *connection, const json_t *base, const json_t *grid,
                                    bool may_be_empty, struct faults *faults, json_t **out, struct error *error);
 
+/* The value at the dotted key of a run's parameters; NULL: there is none. Lent. */
+json_t *grid_value(const json_t *params, const char *key);
+
 /* Where a field of the parameters comes from: turns "/params/method/bits" into "/grid/method.bits" or
  * "/base/method/bits". */
 void grid_pointer(const json_t *grid, const char *params_pointer, char *out, size_t size);

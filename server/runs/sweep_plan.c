@@ -25,6 +25,35 @@ static enum status prepare_all(struct connection *connection, const struct sweep
     return status;
 }
 
+enum status sweep_plan_of(struct connection *connection, const struct sweep_plan_request *request,
+                          const json_t *product, struct faults *faults, struct sweep_plan *out, struct error *error)
+{
+    *out = (struct sweep_plan){.count = json_array_size(product)};
+    out->prepared = calloc(out->count + 1, sizeof *out->prepared);
+    out->rows = calloc(out->count + 1, sizeof *out->rows);
+    if (out->prepared == NULL || out->rows == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a sweep");
+    return prepare_all(connection, request, product, out, faults, error);
+}
+
+/* Runs are shared by content, so they do not tell whose checkpoints the sweep has. */
+static enum status note_taken(const json_t *grid, const json_t *product, struct sweep_plan *plan, struct error *error)
+{
+    const char *key, *trajectory;
+    size_t i;
+    json_t *run, *seen = json_object();
+    sweep_plan_trajectory(grid, &key, &trajectory);
+    bool good = seen != NULL && (key == NULL || (plan->taken = json_array()) != NULL);
+    json_array_foreach(product, i, run)
+    {
+        json_t *id = key != NULL ? grid_value(run, key) : NULL;
+        if (!good || !json_is_string(id) || json_object_get(seen, json_string_value(id)) != NULL) continue;
+        good = json_object_set_new(seen, json_string_value(id), json_true()) == 0 &&
+               json_array_append(plan->taken, id) == 0;
+    }
+    json_decref(seen);
+    return good ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a sweep");
+}
+
 enum status sweep_plan_make(struct connection *connection, const struct sweep_plan_request *request,
                             struct faults *faults, struct sweep_plan *out, struct error *error)
 {
@@ -32,12 +61,8 @@ enum status sweep_plan_make(struct connection *connection, const struct sweep_pl
     enum status status =
         grid_expand(connection, request->base, request->grid, request->may_be_empty, faults, &product, error);
     *out = (struct sweep_plan){0};
-    if (status != STATUS_OK) return status;
-    out->count = json_array_size(product);
-    out->prepared = calloc(out->count + 1, sizeof *out->prepared);
-    out->rows = calloc(out->count + 1, sizeof *out->rows);
-    status = out->prepared == NULL || out->rows == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a sweep")
-                                                        : prepare_all(connection, request, product, out, faults, error);
+    if (status == STATUS_OK) status = sweep_plan_of(connection, request, product, faults, out, error);
+    if (status == STATUS_OK) status = note_taken(request->grid, product, out, error);
     json_decref(product);
     return status;
 }
@@ -47,6 +72,7 @@ void sweep_plan_reset(struct sweep_plan *plan)
     for (size_t i = 0; plan->prepared != NULL && i < plan->count; i++) prepare_reset(&plan->prepared[i]);
     free(plan->prepared);
     free(plan->rows);
+    json_decref(plan->taken);
     *plan = (struct sweep_plan){0};
 }
 

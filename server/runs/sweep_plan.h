@@ -8,6 +8,7 @@ struct sweep_plan {                /* start with {0} */
     struct prepared_run *prepared; /* [count], owned */
     struct run_new *rows;          /* [count], owned; lend from `prepared` */
     size_t count;
+    json_t *taken; /* ids of the checkpoints that the grid's trajectory stands for, owned; NULL: no such trajectory */
 };
 
 struct sweep_plan_request {
@@ -22,6 +23,10 @@ struct sweep_plan_request {
 /* Statuses of grid_expand and prepare_run; `faults` point into "/base" and "/grid". The caller resets *out. */
 MUST_CHECK enum status sweep_plan_make(struct connection *connection, const struct sweep_plan_request *request,
                                        struct faults *faults, struct sweep_plan *out, struct error *error);
+/* The same for a product that is there already: an array of parameters (lent). */
+MUST_CHECK enum status sweep_plan_of(struct connection *connection, const struct sweep_plan_request *request,
+                                     const json_t *product, struct faults *faults, struct sweep_plan *out,
+                                     struct error *error);
 void sweep_plan_reset(struct sweep_plan *plan);
 
 /* The key of `grid` that stands for a trajectory's checkpoints, and that trajectory's reference; NULL, NULL when there

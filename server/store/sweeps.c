@@ -64,6 +64,17 @@ static enum status insert_runs(struct connection *connection, const char *sweep,
     return status;
 }
 
+static enum status note_taken(struct connection *connection, const char *sweep, const json_t *checkpoints,
+                              struct error *error)
+{
+    if (checkpoints == NULL) return STATUS_OK;
+    return connection_execute(connection,
+                              "insert into sweep_checkpoints (sweep, checkpoint) select $1, c.id"
+                              " from json_array_elements_text($2) e join checkpoints c on c.id = e.value"
+                              " on conflict do nothing",
+                              VALUES(value_text(sweep), value_json(checkpoints)), NULL, error);
+}
+
 static enum status insert_sweep(struct connection *connection, struct insertion *insertion, struct error *error)
 {
     enum status status;
@@ -84,13 +95,7 @@ static enum status insert_sweep(struct connection *connection, struct insertion 
     rows_free(rows);
     if (insertion->outcome == STORE_EXISTED) return compare(connection, insertion, error);
     status = insert_runs(connection, insertion->id.text, new->runs, new->run_count, error);
-    if (status != STATUS_OK || new->standing == NULL) return status;
-    return connection_execute(
-        connection,
-        "insert into sweep_checkpoints (sweep, checkpoint) select distinct $1, c.id from sweep_runs x"
-        " join run_inputs i on i.run = x.run join checkpoints c on c.id = i.checkpoint and c.trajectory = $2"
-        " where x.sweep = $1",
-        VALUES(value_text(insertion->id.text), value_text(new->standing)), NULL, error);
+    return status == STATUS_OK ? note_taken(connection, insertion->id.text, new->taken, error) : status;
 }
 
 static enum status insert_body(struct connection *connection, void *context, struct error *error)
@@ -178,38 +183,97 @@ enum status sweep_behind(struct connection *connection, int64_t most, json_t **d
         VALUES(value_integer(most)), document, error);
 }
 
-struct extension {
-    const char *sweep, *checkpoint;
-    const struct run_new *runs;
-    size_t run_count;
-    const json_t *refusal;
+struct extending {
+    const struct sweep_extension *extension;
     bool mine; /* out */
 };
 
 static enum status extend_body(struct connection *connection, void *context, struct error *error)
 {
-    struct extension *extension = context;
+    struct extending *extending = context;
+    const struct sweep_extension *extension = extending->extension;
     int64_t affected = 0;
     /* The lock makes a cancellation wait, which then sees the runs that are inserted here. */
     const enum status status = connection_execute(
         connection,
-        "with standing as materialized (select from sweeps where id = $1 and standing is not null for share)"
+        "with standing as materialized (select from sweeps where id = $1 and standing is not null"
+        " and grid::jsonb = $4::jsonb for share)"
         " insert into sweep_checkpoints (sweep, checkpoint, error) select $1, c.id, $3 from standing, checkpoints c"
         " where c.id = $2 on conflict do nothing",
-        VALUES(value_text(extension->sweep), value_text(extension->checkpoint), value_json(extension->refusal)),
+        VALUES(value_text(extension->sweep), value_text(extension->checkpoint), value_json(extension->refusal),
+               value_json(extension->grid)),
         &affected, error);
-    extension->mine = status == STATUS_OK && affected == 1;
-    if (status != STATUS_OK || !extension->mine) return status;
+    extending->mine = status == STATUS_OK && affected == 1;
+    if (status != STATUS_OK || !extending->mine) return status;
     return insert_runs(connection, extension->sweep, extension->runs, extension->run_count, error);
 }
 
-enum status sweep_extend(struct connection *connection, const char *sweep, const char *checkpoint,
-                         const struct run_new *runs, size_t run_count, const json_t *refusal, bool *mine,
+enum status sweep_extend(struct connection *connection, const struct sweep_extension *extension, bool *mine,
                          struct error *error)
 {
-    struct extension extension = {sweep, checkpoint, runs, run_count, refusal, false};
-    const enum status status = connection_transaction(connection, extend_body, &extension, NULL, error);
-    *mine = status == STATUS_OK && extension.mine;
+    struct extending extending = {extension, false};
+    const enum status status = connection_transaction(connection, extend_body, &extending, NULL, error);
+    *mine = status == STATUS_OK && extending.mine;
+    return status;
+}
+
+enum status sweep_taken(struct connection *connection, const char *sweep, const char *trajectory, json_t **ids,
+                        struct error *error)
+{
+    return connection_query_json(
+        connection,
+        "select coalesce(json_agg(c.id order by c.number), '[]') from checkpoints c where c.trajectory = $2"
+        " and (c.id in (select i.checkpoint from sweep_runs x join run_inputs i on i.run = x.run where x.sweep = $1)"
+        " or c.id in (select k.checkpoint from sweep_checkpoints k where k.sweep = $1 and k.error is null))",
+        VALUES(value_text(sweep), value_text(trajectory)), ids, error);
+}
+
+struct widening {
+    const struct sweep_widening *widening;
+    json_t *document; /* out, owned by whoever made the widening */
+};
+
+static enum status changed_meanwhile(struct error *error)
+{
+    return error_set(error, STATUS_CONFLICT, "the sweep was extended or took in a checkpoint just now: try again");
+}
+
+/* The row is locked first: no standing sweep takes in a checkpoint by the old grid meanwhile. */
+static enum status widen_body(struct connection *connection, void *context, struct error *error)
+{
+    struct widening *widening = context;
+    const struct sweep_widening *what = widening->widening;
+    int64_t affected = 0;
+    json_decref(widening->document); /* of a try that was rolled back */
+    widening->document = NULL;
+    enum status status = connection_execute(
+        connection, "update sweeps set grid = $3 where id = $1 and grid::jsonb = $2::jsonb",
+        VALUES(value_text(what->sweep), value_json(what->grid), value_json(what->more)), &affected, error);
+    if (status == STATUS_OK && affected == 0) status = changed_meanwhile(error);
+    if (status == STATUS_OK && what->taken != NULL) {
+        json_t *taken = NULL;
+        status = sweep_taken(connection, what->sweep, what->trajectory, &taken, error);
+        if (status == STATUS_OK && !json_equal(taken, what->taken)) status = changed_meanwhile(error);
+        json_decref(taken);
+    }
+    if (status == STATUS_OK) status = insert_runs(connection, what->sweep, what->runs, what->run_count, error);
+    if (status == STATUS_OK) status = note_taken(connection, what->sweep, what->later, error);
+    if (status == STATUS_OK) status = sweep_get(connection, what->sweep, &widening->document, error);
+    if (status != STATUS_OK) return status;
+    return idempotency_record_within(connection, what->record, what->run_count > 0 ? STORE_CREATED : STORE_EXISTED,
+                                     widening->document, error);
+}
+
+enum status sweep_widen(struct connection *connection, const struct sweep_widening *widening, json_t **document,
+                        struct error *error)
+{
+    struct widening made = {.widening = widening};
+    const enum status status = connection_transaction(connection, widen_body, &made, NULL, error);
+    *document = NULL;
+    if (status != STATUS_OK)
+        json_decref(made.document);
+    else
+        *document = made.document;
     return status;
 }
 

@@ -15,6 +15,7 @@ struct sweep_new {
     const char *standing;       /* id of the trajectory whose checkpoints to come are taken in; NULL: none */
     const struct run_new *runs; /* their `sweep` is filled in */
     size_t run_count;
+    const json_t *taken; /* ids of the checkpoints that a trajectory in the grid stands for; NULL: there is none */
     const struct idempotency_record *record; /* NULL: the request has no key */
 };
 
@@ -33,11 +34,36 @@ MUST_CHECK enum status sweep_list(struct connection *connection, const struct li
  * first. */
 MUST_CHECK enum status sweep_behind(struct connection *connection, int64_t most, json_t **document,
                                     struct error *error);
-/* One transaction: notes that the sweep has taken in the checkpoint, and inserts `runs`, or keeps `refusal` ({"status",
- * "detail"}). *mine: no other process has done it before. */
-MUST_CHECK enum status sweep_extend(struct connection *connection, const char *sweep, const char *checkpoint,
-                                    const struct run_new *runs, size_t run_count, const json_t *refusal, bool *mine,
+struct sweep_extension {
+    const char *sweep, *checkpoint; /* ids */
+    const json_t *grid;             /* that the runs were made of */
+    const struct run_new *runs;
+    size_t run_count;
+    const json_t *refusal; /* {"status", "detail"}, why there are none; or NULL */
+};
+/* One transaction: notes that the standing sweep has taken in the checkpoint, and inserts the runs, or keeps the
+ * refusal. *mine: it was; not when another process has done it before, or the grid is another one by now. */
+MUST_CHECK enum status sweep_extend(struct connection *connection, const struct sweep_extension *extension, bool *mine,
                                     struct error *error);
+/* Ids of the trajectory's checkpoints that it has taken in without a refusal, or (of sweeps before that was noted) has
+ * runs of; oldest first. */
+MUST_CHECK enum status sweep_taken(struct connection *connection, const char *sweep, const char *trajectory,
+                                   json_t **ids, struct error *error);
+
+struct sweep_widening {
+    const char *sweep;         /* id */
+    const json_t *grid, *more; /* as it was, and as it will be */
+    const char *trajectory;    /* of the grid, an id; "": none */
+    const json_t *taken;       /* what sweep_taken said of it; NULL without one */
+    const json_t *later;       /* ids of the checkpoints that come in; NULL without one */
+    const struct run_new *runs;
+    size_t run_count;
+    const struct idempotency_record *record; /* NULL: the request has no key */
+};
+/* One transaction: the sweep gets the larger grid and its new runs. STATUS_CONFLICT when the grid or what it has taken
+ * in has changed since it was read. */
+MUST_CHECK enum status sweep_widen(struct connection *connection, const struct sweep_widening *widening,
+                                   json_t **document, struct error *error);
 /* Cancels those of its runs that have not ended and belong to no other sweep. A standing sweep takes in no more
  * checkpoints. */
 MUST_CHECK enum status sweep_cancel(struct connection *connection, const char *reference, json_t **document,

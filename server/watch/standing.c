@@ -51,9 +51,13 @@ static enum status take_in(struct connection *connection, const struct roots *ro
         refusal = refusal_of(status, &faults, error);
         status = refusal == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a sweep") : STATUS_OK;
     }
-    if (status == STATUS_OK)
-        status = sweep_extend(connection, sweep, checkpoint, plan.rows, refusal == NULL ? plan.count : 0, refusal,
-                              &mine, error);
+    const struct sweep_extension extension = {.sweep = sweep,
+                                              .checkpoint = checkpoint,
+                                              .grid = json_object_get(item, "grid"),
+                                              .runs = plan.rows,
+                                              .run_count = refusal == NULL ? plan.count : 0,
+                                              .refusal = refusal};
+    if (status == STATUS_OK) status = sweep_extend(connection, &extension, &mine, error);
     sweep_plan_reset(&plan);
     json_decref(grid);
     json_decref(refusal);

@@ -38,6 +38,7 @@ REFUSALS = [
      "what was registered"),
     ("POST /v1/sweeps", "/(base|grid|standing)(/|$)", "",
      "the parameters of a sweep's runs are checked once they are multiplied out"),
+    ("POST /v1/sweeps/{sweep}/extend", "/(base|grid)(/|$)", "", "likewise, and the fields are those of that grid"),
     ("POST /v1/gates", r"/rules/\d+",
      "give |either a metric|is missing: |means nothing for|no measured number|"
      "unknown; known here|must be a single value",

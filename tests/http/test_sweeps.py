@@ -132,3 +132,95 @@ def test_a_curve_of_few_points_keeps_its_extremes(service, name):
         assert [point["x"] for point in few["points"]] == sorted(point["x"] for point in few["points"])
     assert service.get(f"/v1/curves?trajectory={name}&points=40").json["series"][0] == whole
     assert service.get(f"/v1/curves?trajectory={name}&points=3").pointers == ["/points"]
+
+
+def extend(service, sweep, **grid):
+    return service.post(f"/v1/sweeps/{sweep}/extend", {"grid": grid})
+
+
+def made_of(service, sweep, trajectory):
+    """Checkpoint's name and bits of every run, as often as it is there."""
+    runs = service.get(f"/v1/runs?sweep={sweep}&limit=200").json["items"]
+    seeds = {c["sha256"]: c["name"] for c in service.get(f"/v1/checkpoints?trajectory={trajectory}").json["items"]}
+    shas = [service.get(f"/v1/checkpoints/{r['params']['checkpoint']}").json["sha256"] for r in runs]
+    return sorted((seeds[sha], r["params"]["method"]["bits"]) for sha, r in zip(shas, runs))
+
+
+@pytest.fixture
+def small(service, name):
+    """A sweep of one checkpoint at 4 bits, over a trajectory of its own, which has ended. The checkpoint is the same in
+    each test, so that the sweep shares the runs of others."""
+    service.checkpoint(models.write_llama(service.files / name / "0", seed=1), name, "a", step=0)
+    data = service.sequences(name, models.rows(2, 16))
+    body = {"name": name, "kind": "quantize", "base": {
+        "method": {"name": "rtn", "group_size": 32}, "evaluation": {"dataset": data["name"], "sequence_length": None}},
+            "grid": {"checkpoint": {"trajectory": name}, "method.bits": [4]}}
+    assert service.post("/v1/sweeps", body, {"Prefer": "wait=60"}).json["runs"]["succeeded"] == 1
+    return name, body
+
+
+def test_extending_adds_what_was_not_there(service, small):
+    name, body = small
+    service.checkpoint(models.write_llama(service.files / name / "1", seed=2), name, "b", step=1)
+    answer = extend(service, name, **{"method.bits": [4, 3, 3]})
+    assert answer.status == 202 and answer.json["grid"]["method.bits"] == [4, 3], answer.body
+    assert made_of(service, name, name) == [("a", 3), ("a", 4)], "b came later and was not asked for"
+    answer = extend(service, name, **{"checkpoint": {"trajectory": name}, "method.bits": [2]})
+    assert answer.status == 202 and answer.json["grid"] == {
+        "checkpoint": {"trajectory": name}, "method.bits": [4, 3, 2]}
+    assert made_of(service, name, name) == [("a", 2), ("a", 3), ("a", 4), ("b", 2), ("b", 3), ("b", 4)]
+    again = extend(service, name, **{"checkpoint": {"trajectory": name}, "method.bits": [2]})
+    assert again.status == 200 and again.json["runs"]["total"] == 6
+    assert service.get(f"/v1/sweeps/{name}?wait=60").json["runs"]["succeeded"] == 6
+    assert service.post("/v1/sweeps", {**body, "grid": answer.json["grid"]}).status == 200, "the larger grid is its own"
+    assert service.post("/v1/sweeps", body).status == 409
+
+
+def test_extending_may_be_waited_for_and_repeated_under_a_key(service, small):
+    name, _ = small
+    body, key = {"grid": {"method.bits": [3]}}, {"Idempotency-Key": f"{name}-extend"}
+    answer = service.post(f"/v1/sweeps/{name}/extend", body, {**key, "Prefer": "wait=60"})
+    assert answer.status == 202 and answer.json["runs"]["succeeded"] == 2, answer.body
+    assert answer.headers["Preference-Applied"] == "wait=60" and answer.headers["Location"].startswith("/v1/sweeps/")
+    again = service.post(f"/v1/sweeps/{name}/extend", body, key)
+    assert again.status == 202 and again.json["id"] == answer.json["id"]
+    assert again.headers["Idempotency-Replayed"] == "true"
+
+
+def test_extending_makes_no_cancelled_run_again(service, small):
+    name, _ = small
+    service.checkpoint(models.write_llama(service.files / name / "1", seed=777), name, "b", step=1)
+    with service.gate.holding("quantize", 0):
+        extend(service, name, checkpoint={"trajectory": name})
+        service.post(f"/v1/sweeps/{name}/cancel")
+    counts = service.get(f"/v1/sweeps/{name}?wait=60").json["runs"]
+    assert (counts["cancelled"], counts["total"]) == (1, 2)
+    answer = extend(service, name, **{"checkpoint": {"trajectory": name}, "method.bits": [4, 2]})
+    assert answer.json["runs"]["total"] == 4
+    assert service.get(f"/v1/sweeps/{name}?wait=60").json["runs"]["cancelled"] == 1
+
+
+@pytest.mark.parametrize("grid,pointer,word", [
+    ({}, "/grid", "at least one"), ({"method.group_size": [16]}, "/grid/method.group_size", "no field"),
+    ({"method.bits": []}, "/grid/method.bits", "at least one"), ({"method.bits": 3}, "/grid/method.bits", "list"),
+    ({"checkpoint": ["a"]}, "/grid/checkpoint", "trajectory"),
+    ({"checkpoint": {"trajectory": "nothing"}}, "/grid/checkpoint", "as it is"),
+    ({"method.bits": [17]}, "/grid/method.bits", ""), ({"method.bits": list(range(1100))}, "/grid/method.bits", "1000"),
+])
+def test_what_does_not_fit_the_grid_is_refused(service, small, grid, pointer, word):
+    name, body = small
+    answer = extend(service, name, **grid)
+    assert answer.status == 422 and answer.pointers == [pointer] and word in answer.json["detail"], answer.body
+    found = service.get(f"/v1/sweeps/{name}").json
+    assert found["grid"] == body["grid"] and found["runs"]["total"] == 1
+
+
+def test_extending_what_is_not_there_and_a_grid_of_lists(service, small):
+    name, body = small
+    assert extend(service, "nothing-is-called-this", a=[1]).status == 404
+    other = {**body, "name": f"{name}-list", "grid": {"checkpoint": [f"{name}/a"], "method.bits": [4]}}
+    assert service.post("/v1/sweeps", other).status == 202
+    service.checkpoint(models.write_llama(service.files / name / "1", seed=2), name, "b", step=1)
+    answer = extend(service, f"{name}-list", checkpoint=[f"{name}/b"], **{"method.bits": [3]})
+    assert answer.status == 202 and answer.json["grid"]["checkpoint"] == [f"{name}/a", f"{name}/b"], answer.body
+    assert made_of(service, f"{name}-list", name) == [("a", 3), ("a", 4), ("b", 3), ("b", 4)]

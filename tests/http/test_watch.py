@@ -196,3 +196,17 @@ def test_without_inotify_and_after_a_restart_it_goes_on(tmp_path, name):
         until("the third", lambda: "step3" in registered(service, name))
     finally:
         assert service.stop() == 0
+
+
+def test_a_standing_sweep_goes_on_with_the_larger_grid(watching, name):
+    data = watching.sequences(name, models.rows(4, 16))["name"]
+    watching.checkpoint(models.write_llama(watching.files / name / "a", seed=1), name, "a", step=1)
+    made = standing(watching, name, base={"dataset": data, "sequence_length": None},
+                    grid={"checkpoint": {"trajectory": name}, "max_sequences": [4]})
+    answer = watching.post(f"/v1/sweeps/{made['id']}/extend", {"grid": {"max_sequences": [2]}})
+    assert answer.status == 202 and answer.json["standing"] and answer.json["runs"]["total"] == 2, answer.body
+    watching.checkpoint(models.write_llama(watching.files / name / "b", seed=2), name, "b", step=2)
+    until("its runs", lambda: watching.get(f"/v1/sweeps/{made['id']}").json["runs"]["succeeded"] == 4)
+    runs = watching.get(f"/v1/runs?sweep={made['id']}").json["items"]
+    assert sorted(run["params"]["max_sequences"] for run in runs) == [2, 2, 4, 4]
+    watching.post(f"/v1/sweeps/{made['id']}/cancel")

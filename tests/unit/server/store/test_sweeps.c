@@ -49,8 +49,12 @@ static void *extend(void *context)
     struct error error;
     json_t *params = json_object();
     const struct run_new run = {.kind = "test", .params = params, .dedupe_key = "standing"};
-    extending->status = sweep_extend(extending->connection, extending->sweep.text, extending->checkpoint.text, &run, 1,
-                                     NULL, &extending->mine, &error);
+    const struct sweep_extension extension = {.sweep = extending->sweep.text,
+                                              .checkpoint = extending->checkpoint.text,
+                                              .grid = params,
+                                              .runs = &run,
+                                              .run_count = 1};
+    extending->status = sweep_extend(extending->connection, &extension, &extending->mine, &error);
     json_decref(params);
     atomic_store(&extending->ended, true);
     return NULL;

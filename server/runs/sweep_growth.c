@@ -1,0 +1,208 @@
+#include "runs/sweep_growth.h"
+
+#include "runs/grid.h"
+#include "store/checkpoints.h"
+#include "store/sweeps.h"
+#include "store/trajectories.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+/* The values of every field, those that the sweep has and those that come in. */
+struct values {
+    json_t *old, *added; /* objects of lists, owned; a field without new values is not in `added` */
+};
+
+static enum status no_memory(struct error *error)
+{
+    return error_set(error, STATUS_NO_MEMORY, "no memory for a sweep");
+}
+
+static bool holds(const json_t *list, const json_t *value)
+{
+    size_t i;
+    const json_t *item;
+    json_array_foreach(list, i, item) if (json_equal(item, value)) return true;
+    return false;
+}
+
+/* The values of `list` that are not in `old`, each once. NULL: no memory. */
+static json_t *without(const json_t *list, const json_t *old)
+{
+    size_t i;
+    json_t *value, *out = json_array();
+    bool good = out != NULL;
+    json_array_foreach(list, i, value)
+    {
+        if (!holds(old, value) && !holds(out, value)) good = good && json_array_append(out, value) == 0;
+    }
+    if (good) return out;
+    json_decref(out);
+    return NULL;
+}
+
+/* Takes one reference of `list`, which may be NULL. False: no memory. */
+static bool keep(json_t *fields, const char *key, json_t *list)
+{
+    if (list != NULL && json_array_size(list) > 0) return json_object_set_new(fields, key, list) == 0;
+    json_decref(list);
+    return list != NULL;
+}
+
+/* Whether the sweep can take what `more` gives for its field. */
+static void check_field(const json_t *grid, const char *key, const json_t *given, struct faults *faults)
+{
+    const json_t *has = json_object_get(grid, key);
+    char pointer[160];
+    faults_pointer(pointer, sizeof pointer, "/grid", key);
+    if (has == NULL)
+        faults_add(faults, pointer, "is no field of this sweep's grid: only what varies there can have more values");
+    else if (json_is_object(has) && !json_equal(has, given))
+        faults_add(faults, pointer,
+                   "stands for a trajectory: give it as it is, and its later checkpoints are taken in");
+    else if (json_is_array(has) && (!json_is_array(given) || json_array_size(given) == 0))
+        faults_add(faults, pointer, "must be a list of at least one value");
+}
+
+static enum status check_fields(const json_t *grid, const json_t *more, struct faults *faults, struct error *error)
+{
+    const char *key;
+    json_t *value;
+    int trajectories = 0;
+    json_object_foreach((json_t *)(uintptr_t)grid, key, value) trajectories += json_is_object(value);
+    if (trajectories > 1)
+        faults_add(faults, "/grid", "the sweep's grid names several trajectories: post another sweep");
+    if (json_object_size(more) == 0)
+        faults_add(faults, "/grid", "must have at least one field: what is to have more values");
+    json_object_foreach((json_t *)(uintptr_t)more, key, value) check_field(grid, key, value, faults);
+    return faults_status(faults, error);
+}
+
+/* The checkpoints of the grid's trajectory: those that the sweep has, and when it is asked for those that came later. */
+static enum status read_checkpoints(struct connection *connection, const char *sweep, const char *key,
+                                    const char *trajectory, bool later, struct values *values,
+                                    struct sweep_growth *growth, struct error *error)
+{
+    struct checkpoint *list = NULL;
+    size_t count = 0;
+    enum status status = trajectory_resolve(connection, trajectory, &growth->trajectory, error);
+    if (status == STATUS_OK) status = sweep_taken(connection, sweep, growth->trajectory.text, &growth->taken, error);
+    if (status == STATUS_OK && later) status = checkpoint_of_trajectory(connection, trajectory, &list, &count, error);
+    if (status == STATUS_NOT_FOUND)
+        status = error_set_at(error, STATUS_INVALID, "/grid", "no trajectory \"%.200s\"", trajectory);
+    if (status != STATUS_OK) return status;
+    json_t *all = json_array();
+    for (size_t i = 0; i < count; i++) (void)json_array_append_new(all, json_string(list[i].id.text));
+    free(list);
+    growth->later = json_array_size(all) == count ? without(all, growth->taken) : NULL;
+    const bool good = growth->later != NULL && json_object_set(values->old, key, growth->taken) == 0 &&
+                      keep(values->added, key, json_incref(growth->later));
+    json_decref(all);
+    return good ? STATUS_OK : no_memory(error);
+}
+
+/* Fills growth->grid too. */
+static enum status read_values(struct connection *connection, const struct sweep_plan_request *request,
+                               const char *sweep, bool standing, const json_t *more, struct values *values,
+                               struct sweep_growth *growth, struct error *error)
+{
+    const char *key;
+    json_t *has;
+    enum status status = STATUS_OK;
+    growth->grid = json_deep_copy(request->grid);
+    *values = (struct values){json_object(), json_object()};
+    if (growth->grid == NULL || values->old == NULL || values->added == NULL) return no_memory(error);
+    json_object_foreach((json_t *)(uintptr_t)request->grid, key, has)
+    {
+        const json_t *given = json_object_get(more, key);
+        const char *trajectory = json_string_value(json_object_get(has, "trajectory"));
+        if (status != STATUS_OK) break;
+        if (trajectory != NULL) {
+            status =
+                read_checkpoints(connection, sweep, key, trajectory, given != NULL && !standing, values, growth, error);
+            continue;
+        }
+        json_t *fresh = without(given, has);
+        bool good = json_object_set(values->old, key, has) == 0;
+        good = good && fresh != NULL && json_array_extend(json_object_get(growth->grid, key), fresh) == 0;
+        if (!keep(values->added, key, fresh) || !good) status = no_memory(error);
+    }
+    return status;
+}
+
+/* The part of the new runs in which `axis` is the first field with a new value: old values before it, any behind. */
+static json_t *part(const json_t *grid, const struct values *values, const char *axis)
+{
+    const char *key;
+    json_t *ignored, *out = json_object();
+    bool behind = false, good = out != NULL;
+    json_object_foreach((json_t *)(uintptr_t)grid, key, ignored)
+    {
+        json_t *old = json_object_get(values->old, key), *added = json_object_get(values->added, key);
+        const bool here = strcmp(key, axis) == 0;
+        json_t *list = here ? json_copy(added) : json_copy(old);
+        if (behind && added != NULL && list != NULL && json_array_extend(list, added) != 0) good = false;
+        good = good && list != NULL && json_object_set_new(out, key, list) == 0;
+        behind = behind || here;
+    }
+    if (good) return out;
+    json_decref(out);
+    return NULL;
+}
+
+static bool any_empty(const json_t *grid)
+{
+    const char *key;
+    json_t *list;
+    json_object_foreach((json_t *)(uintptr_t)grid, key, list) if (json_array_size(list) == 0) return true;
+    return false;
+}
+
+static enum status expand(struct connection *connection, const struct sweep_plan_request *request,
+                          const struct values *values, json_t *product, struct faults *faults, struct error *error)
+{
+    const char *axis;
+    json_t *ignored;
+    enum status status = STATUS_OK;
+    json_object_foreach(values->added, axis, ignored)
+    {
+        json_t *grid = part(request->grid, values, axis), *runs = NULL;
+        if (grid == NULL)
+            status = no_memory(error);
+        else if (!any_empty(grid))
+            status = grid_expand(connection, request->base, grid, false, faults, &runs, error);
+        if (status == STATUS_OK && runs != NULL && json_array_extend(product, runs) != 0) status = no_memory(error);
+        json_decref(runs);
+        json_decref(grid);
+        if (status != STATUS_OK) return status;
+    }
+    if (json_array_size(product) <= GRID_MOST) return STATUS_OK;
+    faults_add(faults, "/grid", "makes more than %d runs: use several sweeps", GRID_MOST);
+    return faults_status(faults, error);
+}
+
+enum status sweep_growth_make(struct connection *connection, const struct sweep_plan_request *request,
+                              const char *sweep, bool standing, const json_t *more, struct faults *faults,
+                              struct sweep_growth *out, struct error *error)
+{
+    struct values values = {0};
+    json_t *product = json_array();
+    enum status status = product == NULL ? no_memory(error) : STATUS_OK;
+    if (status == STATUS_OK) status = check_fields(request->grid, more, faults, error);
+    if (status == STATUS_OK) status = read_values(connection, request, sweep, standing, more, &values, out, error);
+    if (status == STATUS_OK) status = expand(connection, request, &values, product, faults, error);
+    if (status == STATUS_OK) status = sweep_plan_of(connection, request, product, faults, &out->plan, error);
+    json_decref(values.old);
+    json_decref(values.added);
+    json_decref(product);
+    return status;
+}
+
+void sweep_growth_reset(struct sweep_growth *growth)
+{
+    sweep_plan_reset(&growth->plan);
+    json_decref(growth->grid);
+    json_decref(growth->taken);
+    json_decref(growth->later);
+    *growth = (struct sweep_growth){0};
+}
