@@ -14,6 +14,7 @@ struct command {
      * API that become flags. `word` is NULL where there is none yet. STATUS_INVALID: no such word. */
     enum status (*fields)(const char *word, struct fields *fields, struct error *error);
     const char *const *(*choices)(void); /* what the first word may be, ends with NULL; NULL: anything */
+    const char *const *actions;          /* further first words, which add no parameters; ends with NULL; NULL: none */
     const char *notes;                   /* what stands below the options in the help; or NULL */
 };
 

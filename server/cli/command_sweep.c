@@ -3,6 +3,7 @@
 #include "kinds/kind.h"
 #include "resources/handlers.h"
 
+#include <assert.h>
 #include <string.h>
 
 enum { BASE, BODY };
@@ -22,10 +23,29 @@ static const char *const *sweep_kinds(void)
     return kind_names;
 }
 
+/* What is done with a sweep that is there. POST, unless it says otherwise, to /v1/sweeps/SWEEP and `path`. */
+enum { SHOW, WAIT, EXTEND, RETRY, CANCEL, DELETE, ACTIONS };
+static const char *const action_words[] = {"show", "wait", "extend", "retry-failed", "cancel", "delete", NULL};
+static_assert(sizeof action_words / sizeof action_words[0] == ACTIONS + 1, "a word for every action");
+static const struct {
+    const char *method, *path; /* NULL: nothing is sent before the wait */
+} requests[ACTIONS] = {[SHOW] = {"GET", ""},
+                       [EXTEND] = {"POST", "/extend"},
+                       [RETRY] = {"POST", "/retry-failed"},
+                       [CANCEL] = {"POST", "/cancel"},
+                       [DELETE] = {"DELETE", ""}};
+
+static int find_action(const char *word)
+{
+    int action = 0;
+    while (action < ACTIONS && strcmp(action_words[action], word) != 0) action++;
+    return action;
+}
+
 static enum status sweep_fields(const char *word, struct fields *fields, struct error *error)
 {
     static const char *const given[] = {"kind", "base", "grid", NULL};
-    if (word == NULL) return STATUS_OK;
+    if (word == NULL || find_action(word) < ACTIONS) return STATUS_OK;
     const struct kind *kind = kind_find(kinds, word);
     if (kind == NULL)
         return error_set(error, STATUS_INVALID, "no kind of run \"%.60s\"; see deltaq sweep --help", word);
@@ -33,17 +53,17 @@ static enum status sweep_fields(const char *word, struct fields *fields, struct 
     return status == STATUS_OK ? fields_add(fields, BODY, "", sweeps_post_body, given, error) : status;
 }
 
-static bool read_grid(struct verb *verb, json_t *grid)
+/* `fields` are those of runs of the kind. */
+static bool read_grid(struct verb *verb, const struct fields *fields, const char *kind, json_t *grid)
 {
     const char *trajectory = options_text(verb->options, "--along");
     struct error error;
     for (const char *const *text = options_all(verb->options, "--grid"); *text != NULL; text++) {
         const size_t length = strcspn(*text, "=");
-        const struct field *field = fields_find(verb->options->fields, BASE, *text, length);
+        const struct field *field = fields_find(fields, BASE, *text, length);
         if ((*text)[length] != '=') return (void)verb_usage(verb, "--grid %.100s: expected FIELD=VALUES", *text), false;
         if (field == NULL)
-            return (void)verb_usage(verb, "--grid: a %s run has no parameter \"%.*s\"", verb->options->words[0],
-                                    (int)length, *text),
+            return (void)verb_usage(verb, "--grid: a %s run has no parameter \"%.*s\"", kind, (int)length, *text),
                    false;
         if (json_object_get(grid, field->path) != NULL)
             return (void)verb_usage(verb, "--grid: %s is there twice: give all its values at once", field->path), false;
@@ -66,29 +86,119 @@ static json_t *make_body(struct verb *verb)
     enum status status = fields_read(verb->options->fields, BODY, verb->options, body, &error);
     if (status == STATUS_OK) status = fields_read(verb->options->fields, BASE, verb->options, base, &error);
     if (status != STATUS_OK) (void)verb_usage(verb, "%s", error.detail);
-    if (status == STATUS_OK && read_grid(verb, grid)) return body;
+    if (status == STATUS_OK && read_grid(verb, verb->options->fields, verb->options->words[0], grid)) return body;
     json_decref(body);
     return NULL;
 }
 
-static void conclude(struct verb *verb, const json_t *sweep)
+static void print_counts(const json_t *sweep)
 {
     const char *state;
-    json_t *count, *counts = json_object_get(sweep, "runs");
+    json_t *count;
+    json_object_foreach(json_object_get(sweep, "runs"), state, count)
+    {
+        (void)printf("%-12s %lld\n", state, (long long)json_integer_value(count));
+    }
+}
+
+static void conclude(struct verb *verb, const json_t *sweep)
+{
+    const json_t *counts = json_object_get(sweep, "runs");
     const json_int_t succeeded = json_integer_value(json_object_get(counts, "succeeded"));
     if (succeeded != json_integer_value(json_object_get(counts, "total"))) verb->exit_status = VERB_FAILED;
-    if (options_given(verb->options, "--json")) {
+    if (options_given(verb->options, "--json"))
         verb_print(verb, sweep);
-        return;
+    else
+        print_counts(sweep);
+}
+
+/* ---- a sweep that is there ---- */
+
+/* Its further values, read as those of its kind's parameters, which the server tells. NULL: told. */
+static json_t *make_extension(struct verb *verb, const char *path)
+{
+    struct client_reply reply;
+    struct fields fields = {0};
+    struct error error;
+    json_t *grid = json_object(), *body = json_pack("{so}", "grid", grid);
+    bool good = verb_call(verb, &(struct client_request){.method = "GET", .path = path}, &reply);
+    const char *name = good ? json_string_value(json_object_get(reply.document, "kind")) : NULL;
+    const struct kind *kind = name != NULL ? kind_find(kinds, name) : NULL;
+    if (good && kind == NULL) (void)verb_usage(verb, "this program does not know the sweep's kind");
+    good = good && kind != NULL;
+    /* The rows make the short names: "bits" for "method.bits". */
+    if (good && (fields_add(&fields, BASE, "/base", kind->params, NULL, &error) != STATUS_OK ||
+                 fields_rows(&fields, sweep_options, &error) != STATUS_OK)) {
+        (void)verb_usage(verb, "%s", error.detail);
+        good = false;
     }
-    json_object_foreach(counts, state, count)(void) printf("%-12s %lld\n", state, (long long)json_integer_value(count));
+    if (good) good = read_grid(verb, &fields, name, grid);
+    fields_reset(&fields);
+    client_reply_reset(&reply);
+    if (good) return body;
+    json_decref(body);
+    return NULL;
+}
+
+static void act(struct verb *verb, int action)
+{
+    const struct options *options = verb->options;
+    struct buffer path = {0};
+    struct client_reply reply = {0};
+    json_t *body = NULL, *sweep = NULL;
+    buffer_puts(&path, "/v1/sweeps/");
+    client_escape(&path, options->words[1]);
+    if (action == EXTEND && (body = make_extension(verb, path.bytes)) == NULL) goto done;
+    if (requests[action].method == NULL) {
+        if (verb_wait(verb, path.bytes, &sweep)) conclude(verb, sweep);
+        goto done;
+    }
+    buffer_puts(&path, requests[action].path);
+    const struct client_request request = {.method = requests[action].method,
+                                           .path = path.bytes,
+                                           .body = body,
+                                           .accept = action == DELETE ? "*/*" : NULL}; /* 204 has no document */
+    if (!verb_call(verb, &request, &reply) || action == DELETE) goto done;
+    if (action == SHOW && options_given(options, "--json"))
+        verb_print(verb, reply.document);
+    else if (action == SHOW)
+        print_counts(reply.document);
+    else
+        verb_follow(verb, "/v1/sweeps", reply.document, conclude);
+done:
+    json_decref(body);
+    json_decref(sweep);
+    client_reply_reset(&reply);
+    buffer_reset(&path);
+}
+
+/* Whether the options fit the action; told where they do not. */
+static bool check_action(struct verb *verb, int action)
+{
+    const struct options *options = verb->options;
+    const bool values = options_given(options, "--grid") || options_given(options, "--along");
+    if (action < ACTIONS && options->word_count != 2)
+        return (void)verb_usage(verb, "expected the sweep after %s: its id or name", options->words[0]), false;
+    if (action == ACTIONS && options->word_count > 1)
+        return (void)verb_usage(verb, "unexpected word \"%.100s\"; see --help", options->words[1]), false;
+    if (action == EXTEND && !values)
+        return (void)verb_usage(verb, "extend needs --grid FIELD=VALUES, or --along TRAJECTORY for what it got since"),
+               false;
+    if (action < ACTIONS && action != EXTEND && values)
+        return (void)verb_usage(verb, "--grid and --along go with extend, or with the kind of a new sweep"), false;
+    return true;
 }
 
 static int sweep_run(const struct options *options)
 {
     struct verb verb = {.options = options, .name = "sweep"};
     if (options->word_count == 0) return verb_usage(&verb, "expected the kind of its runs; see deltaq sweep --help");
-    if (verb_open(options, "sweep", &verb)) {
+    const int action = find_action(options->words[0]);
+    if (!check_action(&verb, action)) return verb_close(&verb);
+    const bool open = verb_open(options, "sweep", &verb);
+    if (open && action < ACTIONS) {
+        act(&verb, action);
+    } else if (open) {
         json_t *body = make_body(&verb);
         if (body != NULL) verb_post(&verb, "/v1/sweeps", body, conclude);
         json_decref(body);
@@ -98,13 +208,18 @@ static int sweep_run(const struct options *options)
 
 const struct command command_sweep = {
     .name = "sweep",
-    .usage = "KIND",
-    .help = "Post the runs of a grid to a server; prints the sweep's id, or with --wait the counts of its runs",
+    .usage = "KIND | ACTION SWEEP",
+    .help =
+        "Post the runs of a grid to a server, or show, wait for, extend, retry, cancel or delete a sweep; prints its"
+        " id, or with --wait the counts of its runs",
     .options = sweep_options,
     .run = sweep_run,
-    .words = 1,
+    .words = 2,
     .fields = sweep_fields,
     .choices = sweep_kinds,
-    .notes = "deltaq sweep quantize --along pythia --method gptq --grid bits=3,4 --calibration.dataset text "
-             "--evaluation.dataset held-out\n\n" VERB_NOTES,
+    .actions = action_words,
+    .notes = "Actions: show, wait, extend, retry-failed, cancel, delete. extend adds the values of --grid, or with "
+             "--along the\ncheckpoints that the sweep's trajectory got since.\n\n"
+             "deltaq sweep quantize --along pythia --method gptq --grid bits=3,4 --calibration.dataset text "
+             "--evaluation.dataset held-out\ndeltaq sweep extend SWEEP --grid bits=2 --wait\n\n" VERB_NOTES,
 };

@@ -61,8 +61,12 @@ bool verb_told(struct verb *verb, const struct client_request *request, enum sta
  * A server that is away for a minute is waited for. */
 bool verb_wait(struct verb *verb, const char *path, json_t **out);
 
-/* Posts a run or sweep below `route`: prints its id, or with --json and for a dry run the answer; with --wait, what
- * `conclude` makes of it when it has ended. */
+/* Of a run or sweep below `route` that the server answered with: prints its id, or with --json all of it; with --wait,
+ * what `conclude` makes of it when it has ended. */
+void verb_follow(struct verb *verb, const char *route, const json_t *document,
+                 void (*conclude)(struct verb *verb, const json_t *document));
+
+/* Posts a run or sweep to `route` and follows it; of a dry run, prints the answer. */
 void verb_post(struct verb *verb, const char *route, const json_t *body,
                void (*conclude)(struct verb *verb, const json_t *document));
 

@@ -154,23 +154,31 @@ bool verb_wait(struct verb *verb, const char *path, json_t **out)
     return is_final(*out);
 }
 
+void verb_follow(struct verb *verb, const char *route, const json_t *document,
+                 void (*conclude)(struct verb *verb, const json_t *document))
+{
+    const bool wait = options_given(verb->options, "--wait"), json = options_given(verb->options, "--json");
+    const char *id = json_string_value(json_object_get(document, "id"));
+    json_t *ended = NULL;
+    char path[200];
+    (void)snprintf(path, sizeof path, "%s/%.100s", route, id != NULL ? id : "");
+    if (json && !wait)
+        verb_print(verb, document);
+    else if (!wait)
+        (void)puts(id != NULL ? id : "");
+    else if (verb_wait(verb, path, &ended))
+        conclude(verb, ended);
+    json_decref(ended);
+}
+
 void verb_post(struct verb *verb, const char *route, const json_t *body,
                void (*conclude)(struct verb *verb, const json_t *document))
 {
-    const bool wait = options_given(verb->options, "--wait"), json = options_given(verb->options, "--json");
     struct client_reply reply;
-    json_t *ended = NULL;
-    char path[200];
-    if (verb_call(verb, &(struct client_request){.method = "POST", .path = route, .body = body}, &reply)) {
-        const char *id = json_string_value(json_object_get(reply.document, "id"));
-        (void)snprintf(path, sizeof path, "%s/%.100s", route, id != NULL ? id : "");
-        if (json_is_true(json_object_get(body, "dry_run")) || (json && !wait))
-            verb_print(verb, reply.document);
-        else if (!wait)
-            (void)puts(id != NULL ? id : "");
-        else if (verb_wait(verb, path, &ended))
-            conclude(verb, ended);
-    }
-    json_decref(ended);
+    const bool good = verb_call(verb, &(struct client_request){.method = "POST", .path = route, .body = body}, &reply);
+    if (good && json_is_true(json_object_get(body, "dry_run")))
+        verb_print(verb, reply.document);
+    else if (good)
+        verb_follow(verb, route, reply.document, conclude);
     client_reply_reset(&reply);
 }

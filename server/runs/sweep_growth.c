@@ -78,7 +78,7 @@ static enum status check_fields(const json_t *grid, const json_t *more, struct f
     return faults_status(faults, error);
 }
 
-/* The checkpoints of the grid's trajectory: those that the sweep has, and when it is asked for those that came later. */
+/* The checkpoints of the grid's trajectory: those that the sweep has, and when asked for those that came later. */
 static enum status read_checkpoints(struct connection *connection, const char *sweep, const char *key,
                                     const char *trajectory, bool later, struct values *values,
                                     struct sweep_growth *growth, struct error *error)

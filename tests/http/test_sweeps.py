@@ -188,9 +188,12 @@ def test_extending_may_be_waited_for_and_repeated_under_a_key(service, small):
 
 
 def test_extending_makes_no_cancelled_run_again(service, small):
-    name, _ = small
+    name, body = small
     service.checkpoint(models.write_llama(service.files / name / "1", seed=777), name, "b", step=1)
     with service.gate.holding("quantize", 0):
+        busy = service.post("/v1/runs", {"kind": "quantize", "force": True, "params": {
+            **body["base"], "checkpoint": f"{name}/a", "method": {"name": "rtn", "bits": 8, "group_size": 32}}}).json
+        service.gate.wait(busy["id"])  # the only worker: what follows stays queued
         extend(service, name, checkpoint={"trajectory": name})
         service.post(f"/v1/sweeps/{name}/cancel")
     counts = service.get(f"/v1/sweeps/{name}?wait=60").json["runs"]

@@ -121,6 +121,9 @@ WRONG = [
     (["sweep", "quantize", "--grid", "checkpoint=a", "--along", "b"], "not both"),
     (["register", b"/tmp/\xff"], "not UTF-8"), (["run", "average", "a", b"\xff"], "not UTF-8"),
     (["run", "evaluate", b"\xff"], "must be UTF-8"), (["curve"], "expected a trajectory"),
+    (["sweep", "extend"], "its id or name"),
+    (["sweep", "extend", "a"], "--grid"), (["sweep", "cancel", "a", "--grid", "bits=3"], "go with extend"),
+    (["sweep", "quantize", "a"], '"a"'), (["sweep", "dance", "a"], '"dance"'),
     (["curve", "a", "--csv", "--json"], "not both"),
     (["curve", "a", "--wait"], "--wait"), (["gate", "look", "a"], "gate check"),
     (["gate", "check", "a"], "--checkpoint is missing"),
@@ -158,6 +161,32 @@ def test_a_sweep_is_posted_and_counted(service, laid):
     refused = verb(service, "sweep", "quantize", "--along", "verbs", "--method", "rtn", "--grid", "bits=3,7",
                    "--evaluation.dataset", laid)
     assert refused.returncode == FAILED and "/grid/method.bits" in refused.stderr
+
+
+def test_a_sweep_is_shown_extended_tried_again_cancelled_and_deleted(service, laid):
+    posted = verb(service, "sweep", "quantize", "--grid", "checkpoint=verbs/step10", "--method", "rtn", "--group-size",
+                  "32", "--grid", "bits=4", "--evaluation.dataset", laid, "--evaluation.sequence-length", "null",
+                  "--name", "verbs acts")
+    assert posted.returncode == DONE, posted.stderr
+    waited = verb(service, "sweep", "wait", "verbs acts")
+    assert waited.returncode == DONE and dict(line.split() for line in waited.stdout.splitlines())["total"] == "1"
+    extended = verb(service, "sweep", "extend", "verbs acts", "--grid", "bits=3,4", "--grid",
+                    'checkpoint=["verbs/step20"]', "--wait")
+    assert extended.returncode == DONE, extended.stderr
+    sweep = service.get("/v1/sweeps/verbs%20acts").json
+    assert sweep["grid"] == {"checkpoint": ["verbs/step10", "verbs/step20"], "method.bits": [4, 3]}
+    assert sweep["runs"]["succeeded"] == sweep["runs"]["total"] == 4
+    shown = verb(service, "sweep", "show", "verbs acts", "--json")
+    assert json.loads(shown.stdout) == sweep
+    refused = verb(service, "sweep", "extend", "verbs acts", "--grid", "method.group_size=16")
+    assert refused.returncode == FAILED and "/grid/method.group_size" in refused.stderr
+    unread = verb(service, "sweep", "extend", "verbs acts", "--grid", "bits=x")
+    assert unread.returncode == USAGE and "whole number" in unread.stderr
+    for action in ("retry-failed", "cancel"):
+        assert verb(service, "sweep", action, "verbs acts").stdout.strip() == sweep["id"]
+    gone = verb(service, "sweep", "delete", "verbs acts")
+    assert (gone.returncode, gone.stdout) == (DONE, "") and service.get("/v1/sweeps/verbs%20acts").status == 404
+    assert verb(service, "sweep", "delete", "verbs acts").returncode == FAILED
 
 
 def test_a_curve_as_a_table_csv_and_json(service, laid):
