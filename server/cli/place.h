@@ -53,15 +53,15 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
         "--memory", "MIB", "DELTAQ_MEMORY", "0", OPTION_ONCE, "Host memory that a run may take; 0: what is free" \
     }
 /* What `serve` and `worker` write to stderr. */
-#define PLACE_LOG_FORMAT                                               \
-    {                                                                  \
-        "--log-format", "FORMAT", "DELTAQ_LOG_FORMAT", "text", false,  \
-            "Of the lines on stderr: text, or json (an object a line)" \
+#define PLACE_LOG_FORMAT                                                    \
+    {                                                                       \
+        "--log-format", "FORMAT", "DELTAQ_LOG_FORMAT", "text", OPTION_ONCE, \
+            "Of the lines on stderr: text, or json (an object a line)"      \
     }
-#define PLACE_LOG_LEVEL                                            \
-    {                                                              \
-        "--log-level", "LEVEL", "DELTAQ_LOG_LEVEL", "info", false, \
-            "Least level of these lines: error, warning or info"   \
+#define PLACE_LOG_LEVEL                                                  \
+    {                                                                    \
+        "--log-level", "LEVEL", "DELTAQ_LOG_LEVEL", "info", OPTION_ONCE, \
+            "Least level of these lines: error, warning or info"         \
     }
 /* Before the first thread, since worker processes and the log itself read it from the environment. */
 MUST_CHECK enum status place_log(const struct options *options, struct error *error);
