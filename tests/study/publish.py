@@ -5,7 +5,7 @@ import pathlib
 import shutil
 import sys
 
-PATTERNS = ("REPORT.md", "*.csv", "findings.json", "measurements.json", "*.svg")
+PATTERNS = ("REPORT.md", "*.csv", "findings.json", "*.svg")  # measurements.csv has what measurements.json has
 
 
 def main():

@@ -3,6 +3,7 @@ are all computed from rows and name them in brackets. Standard library only."""
 
 import csv
 import json
+import textwrap
 
 import figures
 from cells import ends, parameters
@@ -51,13 +52,14 @@ FOUND = (
     "verdict",
 )
 PERCENT = ("delta",)
+WIDTH = 120
 SAYS = {
-    HELD: "held",
+    HELD: "this held",
     OPPOSITE: "the opposite was found",
-    NOT_DECIDED: "is not decided by these numbers",
-    REFUTED: "does not hold in these numbers",
-    COMPATIBLE: "is compatible with these numbers, which cannot show it",
-    NOT_MEASURED: "was not measured",
+    NOT_DECIDED: "this is not decided by these numbers",
+    REFUTED: "this does not hold in these numbers",
+    COMPATIBLE: "these numbers are compatible with it, and cannot show it",
+    NOT_MEASURED: "this was not measured",
 }
 
 
@@ -119,7 +121,7 @@ def claim(finding, cells):
 
 def sentence(finding, cells):
     """A primary endpoint in words."""
-    return f"{claim(finding, cells)}: this {SAYS[finding['verdict']]}; {effect(finding)}"
+    return f"{claim(finding, cells)}: {SAYS[finding['verdict']]}; {effect(finding)}"
 
 
 def description(finding, cells):
@@ -139,12 +141,13 @@ def families(document, found, cells):
         measured = [finding for finding in members if finding["verdict"] != NOT_MEASURED]
         missing = [finding["number"] for finding in members if finding["verdict"] == NOT_MEASURED]
         held = sum(finding["verdict"] == HELD for finding in members)
-        wanted = sum(finding["sign"] != 0 for finding in members)
+        wanted = sum(finding["sign"] != 0 for finding in measured)
         lines += [
             f"### {words[0].upper() + words[1:]}",
             "",
-            f"Of {len(members)} primary endpoints {len(measured)} were measured; "
-            f"{held} of the {wanted} effects that the paper reports held.",
+            (f"Of {len(members)} primary endpoints {len(measured)} were measured; "
+             f"{held} of the {wanted} effects among them that the paper reports held.")
+            if measured else f"None of its {len(members)} primary endpoints was measured.",
             "",
         ]
         lines += [f"- {sentence(finding, cells)}" for finding in measured]
@@ -204,20 +207,17 @@ def markdown(facts, document, found, noisy, rows, drawn, cells):
     lines = [
         "# Study: learning rate dynamics and quantization, in small",
         "",
-        "A replication of arXiv 2510.06213 by `make study`. Every sentence below is computed from rows: "
-        "[f1] is a row of findings.csv, which",
-        "names the rows of measurements.csv that it was computed from in findings.json. "
-        "ΔQL is quantized loss over full-precision loss, less 1;",
-        "its differences are in percentage points.",
+        "A replication of arXiv 2510.06213 by `make study`. Every sentence below is computed from rows: [f1] is a row "
+        "of findings.csv, and findings.json names the rows of measurements.csv that it was computed from. ΔQL is "
+        "quantized loss over full-precision loss, less 1; its differences are in percentage points.",
         "",
     ]
     lines += [f"- {name}: {value}" for name, value in facts["words"].items()] + [""]
     lines += [
         "## Primary endpoints",
         "",
-        "Fixed beforehand in tests/study/endpoints.toml; "
-        "effects are computed within a seed, tested over seeds (Student), and corrected by",
-        "Holm's method within each family.",
+        "Fixed beforehand in tests/study/endpoints.toml; effects are computed within a seed, tested over seeds "
+        "(Student), and corrected by Holm's method within each family.",
         "",
     ]
     lines += families(document, found, cells) + described(found, cells) + of_noise(noisy) + of_cells(cells, rows)
@@ -229,7 +229,15 @@ def markdown(facts, document, found, noisy, rows, drawn, cells):
             "",
         ]
     lines += ["## Figures", ""] + [f"![{name.removesuffix('.svg')}]({name})" for name in sorted(drawn)] + [""]
-    return "\n".join(lines)
+    return "\n".join(wrapped(line) for line in lines)
+
+
+def wrapped(line):
+    """At most 120 columns, but for tables."""
+    if len(line) <= WIDTH or line.startswith("|"):
+        return line
+    indent = "  " if line.startswith("- ") else ""
+    return textwrap.fill(line, WIDTH, subsequent_indent=indent, break_long_words=False, break_on_hyphens=False)
 
 
 def write_csv(path, columns, rows):
