@@ -146,10 +146,11 @@ static double number_from(const char *variable)
 
 static int run_worker(const char *directory)
 {
-    static const char *const roots[] = {NULL};
+    static const char *const none[] = {NULL};
+    const struct roots roots = {.paths = none};
     const struct worker_options options = {.conninfo = getenv("DATABASE_URL"),
                                            .data_directory = directory,
-                                           .roots = roots,
+                                           .roots = &roots,
                                            .device = "cpu",
                                            .threads = 1,
                                            .kinds = test_kinds,
