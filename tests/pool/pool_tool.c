@@ -3,6 +3,7 @@
 #include "kinds/artifacts.h"
 #include "kinds/kind.h"
 #include "pool/supervisor.h"
+#include "inputs/roots.h"
 #include "pool/worker.h"
 #include "postgres/cluster.h"
 #include "postgres/embedded.h"
