@@ -1,9 +1,9 @@
 /* pool_tool.c: parts of the product as commands, for the tests beside it. `serve DIR WORKERS` is a server without HTTP;
  * its workers know only the kinds below, which do nothing but what a test asks of them. */
+#include "inputs/roots.h"
 #include "kinds/artifacts.h"
 #include "kinds/kind.h"
 #include "pool/supervisor.h"
-#include "inputs/roots.h"
 #include "pool/worker.h"
 #include "postgres/cluster.h"
 #include "postgres/embedded.h"
