@@ -129,7 +129,7 @@ static enum status bind_failed(const char *address, struct error *error)
         return error_set(error, STATUS_UNAVAILABLE, "%.80s is in use; stop the other server or choose another --listen",
                          address);
     if (errno == EADDRNOTAVAIL) return error_set(error, STATUS_INVALID, "%.80s is no address of this machine", address);
-    return error_set(error, errno == EACCES ? STATUS_FORBIDDEN : STATUS_IO, "cannot listen on %.80s: %s", address,
+    return error_set(error, errno == EACCES ? STATUS_FORBIDDEN : STATUS_IO, "cannot listen on %.120s: %s", address,
                      strerror(errno));
 }
 
