@@ -9,7 +9,6 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
-#include <unistd.h>
 
 static const struct option_row worker_options[] = {
     PLACE_DATA_DIR,
