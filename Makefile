@@ -303,16 +303,19 @@ $(BUILD)/static/plotly.js: tests/tools/plotly_part.py
 
 # --- Checks ---------------------------------------------------------------------------------------------------------
 # What reads bytes that strangers wrote, and the vectorised kernels; the rest of the unit tests is sanitized in
-# check-all.
+# check-all, and so are the four suites of kernels that take two minutes of processor.
 ASAN_ROOMS    := engine/base engine/tensor engine/files engine/formats engine/weights engine/tokenizer \
                  engine/dataset engine/backend fuzz server/http server/schema
+ASAN_LONG     = $(wildcard $(addprefix tests/unit/engine/backend/test_,\
+                tangent_cpu.c cpu_rows.c cpu_products.c cpu_attention.c))
 ASAN_CHECKED  = $(foreach room,$(ASAN_ROOMS),\
-                $(patsubst %.c,$(BUILD)/asan/%,$(filter tests/unit/$(room)/%,$(UNIT_SOURCES))))
+                $(patsubst %.c,$(BUILD)/asan/%,\
+                $(filter-out $(ASAN_LONG),$(filter tests/unit/$(room)/%,$(UNIT_SOURCES)))))
 ASAN_UNIT     = $(UNIT_SOURCES:%.c=$(BUILD)/asan/%)
 ASAN_EMULATED = $(addprefix $(BUILD)/asan/tests/emulated/engine/,model/test_tangent backend/cuda/hidden_states)
 TSAN_UNIT     = $(UNIT_SOURCES:%.c=$(BUILD)/tsan/%)
 # GCC 14 looks for uses of a stack frame after its return by default and GCC 12 does not: `check` tries the one,
-# `check-all` the other.
+# `check-all` the other, and both with the long suites of kernels.
 ASAN_AS_GCC14 := ASAN_OPTIONS=detect_stack_use_after_return=1
 ASAN_AS_GCC12 := ASAN_OPTIONS=detect_stack_use_after_return=0
 FUZZERS       := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -349,9 +352,13 @@ run-check:
 run-check-all:
 	$(WITHIN) all unit-binaries pool-tools $(EMULATED_TESTS:%=$(BUILD)/release/tests/emulated/%) $(if $(NVCC),$(PTX_TESTS))
 	$(WITHIN) CONFIG=asan unit-binaries $(EMULATED_TESTS:%=$(BUILD)/asan/tests/emulated/%)
-	@$(ASAN_AS_GCC12) DELTAQ_LONG=1 DELTAQ_CHAOS_JOBS=600 $(PYTHON) tests/run.py \
+	@$(ASAN_AS_GCC12) DELTAQ_LONG=1 DELTAQ_CHAOS_JOBS=600 DELTAQ_EXAMPLES=3 \
+	    $(PYTHON) tests/run.py \
 	    $(if $(NVCC),ptx="$(MAKE) --no-print-directory run-ptx") \
-	    $(wildcard tests/pool/test_chaos.py tests/demo/test_demo.py tests/http/test_track.py) $(ASAN_UNIT) \
+	    $(foreach suite,$(basename $(notdir $(ASAN_LONG))),\
+	    gcc14-$(suite)="env $(ASAN_AS_GCC14) $(BUILD)/asan/tests/unit/engine/backend/$(suite)") \
+	    $(wildcard $(addprefix tests/,pool/test_chaos.py demo/test_demo.py http/test_track.py http/test_generated.py)) \
+	    $(ASAN_UNIT) \
 	    $(foreach config,release asan,$(EMULATED_TESTS:%=$(BUILD)/$(config)/tests/emulated/%))
 
 mutants: deps ## Break the source in each way of a table and see that the tests notice (long; ARGUMENTS: see \

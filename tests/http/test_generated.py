@@ -60,7 +60,7 @@ def test_generated_requests(own, tmp_path):
     for folder in ("models", "data"):  # the examples name absolute paths; here they lie below the server's root
         text = text.replace(f": /{folder}/", f": {own.files}/{folder}/")
     schema.write_text(text)
-    examples = os.environ.get("DELTAQ_EXAMPLES", "2")
+    examples = os.environ.get("DELTAQ_EXAMPLES", "1")
     phases = "examples,coverage,fuzzing,stateful" if int(examples) >= 100 else "examples,fuzzing,stateful"
     command = [
         sys.executable, "-m", "schemathesis.cli", "run", schema, "--url", own.url, "--checks", "all",
