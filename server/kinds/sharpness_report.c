@@ -2,6 +2,7 @@
 
 #include "kinds/measure.h"
 #include "kinds/metric.h"
+#include "kinds/sharpness_metrics.h"
 #include "schema/result_render.h"
 
 #include <math.h>
@@ -33,106 +34,6 @@ struct report {
     struct group_report groups[GROUPS]; /* those that the model has */
 };
 
-/* --- Its metrics ---- */
-
-static const struct result_metric gradient_norm_metric = {
-    .name = "gradient_norm",
-    .label = "Gradient norm",
-    .axis = "L2 norm of the gradient",
-    .help = "L2 norm of the gradient of the mean loss",
-};
-static const struct result_metric weight_norm_metric = {
-    .name = "weight_norm",
-    .label = "Weight norm",
-    .axis = "L2 norm of the trainable weights",
-    .help = "L2 norm of all trainable numbers, a tied matrix counted once",
-};
-static const struct result_metric top_eigenvalue_metric = {
-    .name = "top_eigenvalue",
-    .label = "Top eigenvalue",
-    .axis = "top eigenvalue of the Hessian",
-    .help =
-        "The eigenvalue of largest magnitude of the Hessian of the mean loss, with its sign: may be the lower end, so "
-        "that a series of it may change sign; sharpness is largest_algebraic",
-};
-static const struct result_metric largest_algebraic_metric = {
-    .name = "largest_algebraic",
-    .label = "Largest eigenvalue",
-    .axis = "largest eigenvalue of the Hessian",
-    .help =
-        "λ_max, the upper end of the Hessian's spectrum: the sharpness of the loss; by power: null unless it is the "
-        "top one",
-};
-static const struct result_metric smallest_algebraic_metric = {
-    .name = "smallest_algebraic",
-    .label = "Smallest eigenvalue",
-    .axis = "smallest eigenvalue of the Hessian",
-    .help = "λ_min, the lower end of the Hessian's spectrum; by power: null unless it is the top one",
-};
-static const struct result_metric spectral_norm_metric = {
-    .name = "spectral_norm",
-    .label = "Spectral norm",
-    .help = "|λ| of the eigenvalue of largest magnitude of the Hessian",
-};
-static const struct result_metric relative_largest_metric = {
-    .name = "relative_largest_eigenvalue",
-    .label = "Relative largest eigenvalue",
-    .help = "λ_max ‖θ‖²: of the loss by relative changes of the weights, the same for a model whose weights are scaled "
-            "without changing what it computes",
-};
-static const struct result_metric relative_trace_metric = {
-    .name = "relative_trace",
-    .label = "Relative trace",
-    .help =
-        "tr(H) ‖θ‖² / parameters: half of it times ε² is the mean rise of the loss under random changes of the weights "
-        "of norm ε‖θ‖",
-};
-static const struct result_metric trace_per_parameter_metric = {
-    .name = "trace_per_parameter",
-    .label = "Trace per parameter",
-    .help = "tr(H) / parameters, the mean eigenvalue of the Hessian",
-};
-static const struct result_metric trace_metric = {
-    .name = "trace",
-    .label = "Trace",
-    .axis = "trace of the Hessian",
-    .help = "The sum of all eigenvalues of the Hessian of the mean loss",
-};
-static const struct result_metric predicted_delta_metric = {
-    .name = "predicted_delta",
-    .label = "Predicted ΔQL",
-    .axis = "ΔQL predicted from curvature",
-    .help = "(gradient_term + curvature_term) / loss, to second order; prediction_in_range says whether that can hold",
-    .better = RESULT_LOWER,
-    .format = RESULT_PERCENT,
-    .of_method = true,
-};
-static const struct result_metric gradient_term_metric = {
-    .name = "gradient_term",
-    .label = "Gradient term",
-    .axis = "gradient term of the predicted damage",
-    .unit = "nats",
-    .help = "gᵀδ, δ the quantization error of the weights",
-    .of_method = true,
-};
-static const struct result_metric curvature_term_metric = {
-    .name = "curvature_term",
-    .label = "Curvature term",
-    .axis = "curvature term of the predicted damage",
-    .unit = "nats",
-    .help = "½ δᵀHδ, δ the quantization error of the weights",
-    .of_method = true,
-};
-static const struct result_metric measured_delta_metric = {
-    .name = "measured_delta",
-    .label = "Measured ΔQL",
-    .axis = "ΔQL measured beside the prediction",
-    .help = "loss_q / loss − 1 on the sequences of the prediction",
-    .better = RESULT_LOWER,
-    .format = RESULT_PERCENT,
-    .of_method = true,
-};
-
 /* --- Its table ---- */
 
 #define ENDS(field)   offsetof(struct ends_report, found.field)
@@ -140,17 +41,17 @@ static const struct result_metric measured_delta_metric = {
 #define BOUNDS_HELP   "An eigenvalue lies between: the value less and plus its vector's residual (Weinstein's bound)"
 
 static const struct result_field ends_fields[] = {
-    {.name = "top_eigenvalue", .type = RESULT_NUMBER, .offset = ENDS(top), .metric = &top_eigenvalue_metric},
+    {.name = "top_eigenvalue", .type = RESULT_NUMBER, .offset = ENDS(top), .metric = &sharpness_metric_top_eigenvalue},
     {.name = "largest_algebraic",
      .type = RESULT_NUMBER,
      .offset = ENDS(largest),
      .later = true,
-     .metric = &largest_algebraic_metric},
+     .metric = &sharpness_metric_largest_algebraic},
     {.name = "smallest_algebraic",
      .type = RESULT_NUMBER,
      .offset = ENDS(smallest),
      .later = true,
-     .metric = &smallest_algebraic_metric},
+     .metric = &sharpness_metric_smallest_algebraic},
     {.name = "top_eigenvalue_interval",
      .type = RESULT_INTERVAL,
      .offset = BOUNDS(top_low),
@@ -202,7 +103,7 @@ static const struct result_field trace_fields[] = {
     {.name = "trace",
      .type = RESULT_NUMBER,
      .offset = TRACE(trace),
-     .metric = &trace_metric,
+     .metric = &sharpness_metric_trace,
      .spread = RESULT_STDERR,
      .spread_low = TRACE(standard_error),
      .spread_count = TRACE(samples)},
@@ -250,12 +151,12 @@ static const struct result_field part_fields[] = {
     {.name = "gradient_term",
      .type = RESULT_NUMBER,
      .offset = PART(gradient_term),
-     .metric = &gradient_term_metric,
+     .metric = &sharpness_metric_gradient_term,
      .unkept = true},
     {.name = "curvature_term",
      .type = RESULT_NUMBER,
      .offset = PART(curvature_term),
-     .metric = &curvature_term_metric,
+     .metric = &sharpness_metric_curvature_term,
      .unkept = true},
     {0},
 };
@@ -272,7 +173,7 @@ static const struct result_field direction_fields[] = {
     {.name = "predicted_delta",
      .type = RESULT_NUMBER,
      .offset = DIRECTION(predicted_delta),
-     .metric = &predicted_delta_metric,
+     .metric = &sharpness_metric_predicted_delta,
      .spread = RESULT_STDERR,
      .spread_low = DIRECTION(predicted_error),
      .spread_count = DIRECTION(units)},
@@ -284,7 +185,7 @@ static const struct result_field direction_fields[] = {
     {.name = "gradient_term",
      .type = RESULT_NUMBER,
      .offset = DIRECTION(gradient_term),
-     .metric = &gradient_term_metric,
+     .metric = &sharpness_metric_gradient_term,
      .spread = RESULT_STDERR,
      .spread_low = DIRECTION(gradient_error),
      .spread_count = DIRECTION(units)},
@@ -297,7 +198,7 @@ static const struct result_field direction_fields[] = {
     {.name = "curvature_term",
      .type = RESULT_NUMBER,
      .offset = DIRECTION(curvature_term),
-     .metric = &curvature_term_metric,
+     .metric = &sharpness_metric_curvature_term,
      .spread = RESULT_STDERR,
      .spread_low = DIRECTION(curvature_error),
      .spread_count = DIRECTION(units)},
@@ -327,7 +228,7 @@ static const struct result_field direction_fields[] = {
     {.name = "measured_delta",
      .type = RESULT_NUMBER,
      .offset = DIRECTION(measured_delta),
-     .metric = &measured_delta_metric},
+     .metric = &sharpness_metric_measured_delta},
     {.name = "loss_q",
      .type = RESULT_NUMBER,
      .offset = DIRECTION(measured_loss),
@@ -346,8 +247,11 @@ static const struct result_field report_fields[] = {
     {.name = "gradient_norm",
      .type = RESULT_NUMBER,
      .offset = REPORT(found.gradient_norm),
-     .metric = &gradient_norm_metric},
-    {.name = "weight_norm", .type = RESULT_NUMBER, .offset = REPORT(found.weight_norm), .metric = &weight_norm_metric},
+     .metric = &sharpness_metric_gradient_norm},
+    {.name = "weight_norm",
+     .type = RESULT_NUMBER,
+     .offset = REPORT(found.weight_norm),
+     .metric = &sharpness_metric_weight_norm},
     {.name = "parameters",
      .type = RESULT_INTEGER,
      .offset = REPORT(found.parameters),
@@ -383,7 +287,7 @@ static const struct result_field report_fields[] = {
      .has_when = true,
      .when = REPORT(has_ends),
      .later = true,
-     .metric = &spectral_norm_metric},
+     .metric = &sharpness_metric_spectral_norm},
     {.name = "relative_largest_eigenvalue",
      .type = RESULT_NUMBER,
      .offset = REPORT(relative_largest),
@@ -391,7 +295,7 @@ static const struct result_field report_fields[] = {
      .has_when = true,
      .when = REPORT(has_ends),
      .later = true,
-     .metric = &relative_largest_metric},
+     .metric = &sharpness_metric_relative_largest},
     {.type = RESULT_MERGED,
      .offset = REPORT(found.trace),
      .shape = &trace_shape,
@@ -405,7 +309,7 @@ static const struct result_field report_fields[] = {
      .has_when = true,
      .when = REPORT(has_trace),
      .later = true,
-     .metric = &relative_trace_metric,
+     .metric = &sharpness_metric_relative_trace,
      .spread = RESULT_STDERR,
      .spread_low = REPORT(relative_trace_error),
      .spread_count = REPORT(found.trace.samples)},
@@ -416,7 +320,7 @@ static const struct result_field report_fields[] = {
      .has_when = true,
      .when = REPORT(has_trace),
      .later = true,
-     .metric = &trace_per_parameter_metric,
+     .metric = &sharpness_metric_trace_per_parameter,
      .spread = RESULT_STDERR,
      .spread_low = REPORT(trace_per_parameter_error),
      .spread_count = REPORT(found.trace.samples)},
