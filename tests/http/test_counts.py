@@ -76,8 +76,8 @@ def test_trajectories_count_their_checkpoints_and_runs(service, evaluated):
         service.held(held)
         assert service.get(f"/v1/trajectories/{name}").json["runs"]["running"] == 1
         check(service)
-        service.post(f"/v1/runs/{held}/cancel")
-    assert service.wait(held)["state"] == "cancelled"
+        service.post(f"/v1/runs/{held}/cancel")  # while it is held, or it might end before it hears
+        assert service.wait(held)["state"] == "cancelled"
     assert service.get(f"/v1/trajectories/{name}").json["runs"] == {
         "queued": 0, "running": 0, "succeeded": 3, "failed": 0, "cancelled": 1}
     service.post(f"/v1/runs/{held}/retry")

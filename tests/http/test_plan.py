@@ -187,4 +187,4 @@ def test_a_cancelled_plan_leaves_nothing(service, stable, planned):
         run = service.post("/v1/runs", {"kind": "plan", "params": asked(seed=1)}).json["id"]
         service.held(run)
         assert service.post(f"/v1/runs/{run}/cancel").status == 202
-    assert service.wait(run)["state"] == "cancelled"
+        assert service.wait(run)["state"] == "cancelled"
