@@ -296,6 +296,27 @@ enum status connection_transaction(struct connection *connection,
     }
 }
 
+struct snapshot {
+    enum status (*body)(struct connection *, void *context, struct error *);
+    void *context;
+};
+
+static enum status snapshot_body(struct connection *connection, void *context, struct error *error)
+{
+    const struct snapshot *snapshot = context;
+    const enum status status =
+        connection_script(connection, "set transaction isolation level repeatable read, read only", error);
+    return status == STATUS_OK ? snapshot->body(connection, snapshot->context, error) : status;
+}
+
+enum status connection_snapshot(struct connection *connection,
+                                enum status (*body)(struct connection *, void *context, struct error *), void *context,
+                                struct error *error)
+{
+    struct snapshot snapshot = {body, context};
+    return connection_transaction(connection, snapshot_body, &snapshot, NULL, error);
+}
+
 enum status connection_listen(struct connection *connection, const char *channel, struct error *error)
 {
     const int64_t deadline = session_now() + connection->deadline_ms;

@@ -54,6 +54,10 @@ MUST_CHECK enum status connection_script(struct connection *connection, const ch
 MUST_CHECK enum status connection_transaction(struct connection *connection,
                                               enum status (*body)(struct connection *, void *context, struct error *),
                                               void *context, bool *unknown, struct error *error);
+/* The same for reading: all statements of `body` see the database as it was at the first. */
+MUST_CHECK enum status connection_snapshot(struct connection *connection,
+                                           enum status (*body)(struct connection *, void *context, struct error *),
+                                           void *context, struct error *error);
 
 /* Notifications, which are hints. After connection_listen each session listens on `channel`. connection_socket: the
  * descriptor to poll for input, or -1 while there is no session. connection_notified: reads what has arrived; true if

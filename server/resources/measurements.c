@@ -259,22 +259,30 @@ static enum status answer_text(struct connection *connection, const struct reque
     return status;
 }
 
-static enum status answer_table(struct connection *connection, const struct request *request, struct response *response,
-                                struct table *table, struct error *error)
+struct reading {
+    const struct request *request;
+    struct response *response;
+    struct table *table;
+};
+
+/* The labels tell the series apart that there are, so they and the rows must be of one moment. */
+static enum status answer_table(struct connection *connection, void *context, struct error *error)
 {
+    const struct reading *reading = context;
+    const struct request *request = reading->request;
+    struct table *table = reading->table;
     struct page page;
     json_t *document = NULL;
     enum status status = answer_page(request, &page, error);
-    if (status == STATUS_OK) status = read_since(connection, request, table, error);
     if (status == STATUS_OK) status = measurement_select(connection, &table->filter, &table->selection, error);
     if (status == STATUS_OK) status = read_series(connection, table, error);
-    if (status == STATUS_OK) status = response_header(response, "Vary", "Accept", error);
+    if (status == STATUS_OK) status = response_header(reading->response, "Vary", "Accept", error);
     if (status != STATUS_OK) return status;
-    if (table->form != FORM_JSON) return answer_text(connection, request, response, table, &page, error);
+    if (table->form != FORM_JSON) return answer_text(connection, request, reading->response, table, &page, error);
     status = read_page(connection, table, &page, &document, error);
     if (status == STATUS_OK) status = show_page(table, document, NULL, error);
     if (status == STATUS_OK) (void)json_object_del(document, "found");
-    if (status == STATUS_OK) return answer_list(response, request, document, error);
+    if (status == STATUS_OK) return answer_list(reading->response, request, document, error);
     json_decref(document);
     return status;
 }
@@ -287,7 +295,10 @@ enum status measurements_get(struct http_context *context, const struct request 
     enum status status = read_form(request, &table.form, error);
     if (status == STATUS_OK) status = measurement_fields_read(fields, &table.columns, &table.metrics, error);
     if (status == STATUS_OK) status = read_filter(request, &table, error);
-    if (status == STATUS_OK) status = answer_table(application_connection(context), request, response, &table, error);
+    struct connection *connection = application_connection(context);
+    if (status == STATUS_OK) status = read_since(connection, request, &table, error);
+    if (status == STATUS_OK)
+        status = connection_snapshot(connection, answer_table, &(struct reading){request, response, &table}, error);
     table_reset(&table);
     return status;
 }

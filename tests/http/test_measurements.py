@@ -170,3 +170,20 @@ def test_a_page_after_a_checkpoint_that_is_gone_is_refused(service, measured):
     assert service.request("DELETE", "/v1/checkpoints/table-gone%2Fstep0").status == 204
     answer = service.get(address)
     assert answer.status == 422 and answer.pointers == ["/cursor"]
+
+
+def test_a_series_that_appears_meanwhile_has_its_label(service):
+    """Rows and labels are of one moment: who polls while runs end never sees a row without a label."""
+    service.checkpoint(models.write_llama(service.files / "appearing", seed=790), "appearing", "a", step=1)
+    data = service.sequences("appearing-data", models.rows(4, 32))["name"]
+    methods = [{"name": "rtn", "bits": bits, "group_size": size} for bits in (2, 3, 4, 8) for size in (8, 16, 32)]
+    for method in methods:
+        assert service.post("/v1/runs", {"kind": "quantize", "params": {
+            "checkpoint": "appearing/a", "method": method,
+            "evaluation": {"dataset": data, "sequence_length": None}}}).status == 202
+    rows = []
+    while len(rows) <= len(methods):  # and full precision
+        rows = service.get("/v1/measurements?trajectory=appearing&fields=series,label").json["items"]
+        assert all(row["label"] for row in rows), rows
+    assert {row["series"]: row["label"] for row in rows} == {
+        row["series"]: row["label"] for row in service.get("/v1/measurements?trajectory=appearing").json["items"]}
