@@ -104,7 +104,7 @@ static enum status iterate(struct lanczos *lanczos, const struct keeper *keeper,
     }
 }
 
-/* The vector of the top value, and its residual by one more product. */
+/* The residual of the top value by one more product, and the vector of the largest one. */
 static enum status finish(struct lanczos *lanczos, struct matrix vector, struct spectrum_ends *out, struct error *error)
 {
     struct krylov *krylov = &lanczos->krylov;
@@ -112,7 +112,7 @@ static enum status finish(struct lanczos *lanczos, struct matrix vector, struct 
     struct backend *backend = space->backend;
     const double beside = krylov->numbers[KRYLOV_BESIDE];
     const int64_t n = expanded(lanczos);
-    struct matrix own = {0};
+    struct matrix own = {0}, top_vector = vector;
     double *rows = NULL;
     enum status status;
     if ((status = ritz_vectors(lanczos, &rows, error)) != STATUS_OK) goto done;
@@ -122,18 +122,22 @@ static enum status finish(struct lanczos *lanczos, struct matrix vector, struct 
                                   .smallest = lanczos->values[0],
                                   .products = out->products,
                                   .converged = out->converged};
-    if (vector.data == NULL) {
+    if (vector.data == NULL || top != n - 1) {
         if ((status = vector_new(space, "an eigenvector", &own, error)) != STATUS_OK) goto done;
-        vector = own;
+        top_vector = own;
     }
-    basis_combine(&krylov->basis, n, rows + top * n, vector);
-    vector_normalise(space, vector);
-    if ((status = operator_apply(krylov->op, vector, krylov->work, error)) != STATUS_OK) goto done;
-    backend->ops->add(backend, krylov->work, vector, -out->top, 1);
+    basis_combine(&krylov->basis, n, rows + top * n, top_vector);
+    vector_normalise(space, top_vector);
+    if ((status = operator_apply(krylov->op, top_vector, krylov->work, error)) != STATUS_OK) goto done;
+    backend->ops->add(backend, krylov->work, top_vector, -out->top, 1);
     const double residual = sqrt(backend->ops->dot(backend, krylov->work, krylov->work));
     out->residual = out->top == 0 ? residual : residual / fabs(out->top);
     out->largest_bound = top == n - 1 ? residual : beside * fabs(lanczos->last[n - 1]);
     out->smallest_bound = top == 0 ? residual : beside * fabs(lanczos->last[0]);
+    if (vector.data != NULL && vector.data != top_vector.data) {
+        basis_combine(&krylov->basis, n, rows + (n - 1) * n, vector);
+        vector_normalise(space, vector);
+    }
 done:
     matrix_release(backend, &own);
     memory_free(rows);

@@ -30,8 +30,9 @@ struct spectrum_ends {
     bool converged;
 };
 
-/* `vector` of the operator's space gets u; its data NULL: not wanted. The keeper may be NULL. STATUS_NO_MEMORY,
- * statuses of operator_apply and of the keeper. Without convergence the best so far is no error. */
+/* `vector` of the operator's space gets the unit vector found for `largest`; its data NULL: not wanted. The keeper may
+ * be NULL. STATUS_NO_MEMORY, statuses of operator_apply and of the keeper. Without convergence the best so far is no
+ * error. */
 MUST_CHECK enum status lanczos_run(const struct symmetric_operator *op, const struct lanczos_settings *settings,
                                    const struct keeper *keeper, struct matrix vector, struct spectrum_ends *out,
                                    struct error *error);

@@ -26,7 +26,7 @@ static enum status advance(const struct symmetric_operator *op, double tolerance
 }
 
 enum status power_run(const struct symmetric_operator *op, const struct lanczos_settings *settings,
-                      const struct keeper *keeper, struct spectrum_ends *out, struct error *error)
+                      const struct keeper *keeper, struct matrix vector, struct spectrum_ends *out, struct error *error)
 {
     double numbers[NUMBERS] = {0};
     struct basis basis = {0};
@@ -48,6 +48,7 @@ enum status power_run(const struct symmetric_operator *op, const struct lanczos_
         status = keeper_step(keeper, &state, settings->most_products - (int64_t)numbers[PRODUCTS], error);
         if (status != STATUS_OK) goto done;
     }
+    if (vector.data != NULL) op->space.backend->ops->add(op->space.backend, vector, basis.vectors[0], 1, 0);
     const double bound = numbers[RESIDUAL] * (numbers[TOP] == 0 ? 1 : fabs(numbers[TOP]));
     *out = (struct spectrum_ends){.top = numbers[TOP],
                                   .largest = numbers[TOP] >= 0 ? numbers[TOP] : NAN,

@@ -8,8 +8,10 @@
 #include "curvature/lanczos.h"
 
 /* Of settings, most_vectors is not read. In *out largest or smallest is the top value, by its sign, and the other NAN;
- * `residual` is that of the vector of the last quotient. Statuses of lanczos_run. */
+ * `residual` is that of the vector of the last quotient; `vector` (its data NULL: not wanted) gets the unit vector
+ * after it, whatever the sign. Statuses of lanczos_run. */
 MUST_CHECK enum status power_run(const struct symmetric_operator *op, const struct lanczos_settings *settings,
-                                 const struct keeper *keeper, struct spectrum_ends *out, struct error *error);
+                                 const struct keeper *keeper, struct matrix vector, struct spectrum_ends *out,
+                                 struct error *error);
 
 #endif

@@ -60,9 +60,10 @@ static enum status curvature_find(const struct parameters *parameters, const str
     return status;
 }
 
-enum status sampling_along(const struct parameters *parameters, const struct sequences *sequences, int64_t chunk_tokens,
-                           enum hvp_mode mode, struct matrix v, struct matrix scratch, const struct monitor *monitor,
-                           struct sampling *out, struct error *error)
+enum status sampling_along(const struct parameters *parameters, const struct sequences *sequences,
+                           enum sampling_measures measures, int64_t chunk_tokens, enum hvp_mode mode, struct matrix v,
+                           struct matrix scratch, const struct monitor *monitor, struct sampling *out,
+                           struct error *error)
 {
     enum status status = STATUS_OK;
     *out = (struct sampling){.units = sequences->count < SAMPLING_UNITS ? sequences->count : SAMPLING_UNITS};
@@ -70,7 +71,8 @@ enum status sampling_along(const struct parameters *parameters, const struct seq
         struct chunks chunks = {0};
         if ((status = unit_chunks(sequences, out->units, i, chunk_tokens, &chunks, error)) != STATUS_OK) break;
         out->predictions[i] = chunks.predictions;
-        status = slope_find(parameters, &chunks, v, scratch, monitor, &out->losses[i], &out->slopes[i], error);
+        if (measures == SAMPLING_ALL)
+            status = slope_find(parameters, &chunks, v, scratch, monitor, &out->losses[i], &out->slopes[i], error);
         if (status == STATUS_OK)
             status = curvature_find(parameters, &chunks, mode, v, scratch, monitor, &out->curvatures[i], error);
         chunks_reset(&chunks);

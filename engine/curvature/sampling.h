@@ -18,12 +18,15 @@ struct sampling {
 };
 
 /* Measures along `v`, a vector in the layout of the parameters. `scratch` is another one, which is overwritten. In the
- * units of hvp.h it takes a gradient with recomputation and a product in `mode` (HVP_RECOMPUTE or HVP_KEEP_CHUNK). It
+ * units of hvp.h it takes a product in `mode` (HVP_RECOMPUTE or HVP_KEEP_CHUNK), and a gradient with recomputation
+ * unless it measures SAMPLING_CURVATURES alone, which leaves losses and slopes 0. It
  * has the memory of one of these at a time, for chunks of at most `chunk_tokens` or one sequence. STATUS_NOT_FINITE,
  * STATUS_CANCELLED, STATUS_LEASE_LOST, STATUS_NO_MEMORY. */
+enum sampling_measures { SAMPLING_ALL, SAMPLING_CURVATURES };
 MUST_CHECK enum status sampling_along(const struct parameters *parameters, const struct sequences *sequences,
-                                      int64_t chunk_tokens, enum hvp_mode mode, struct matrix v, struct matrix scratch,
-                                      const struct monitor *monitor, struct sampling *out, struct error *error);
+                                      enum sampling_measures measures, int64_t chunk_tokens, enum hvp_mode mode,
+                                      struct matrix v, struct matrix scratch, const struct monitor *monitor,
+                                      struct sampling *out, struct error *error);
 
 /* The standard error of sum(w over) / sum(w under) over the units, by the delta method, `under` NULL for ones; NAN for
  * fewer than two units. */

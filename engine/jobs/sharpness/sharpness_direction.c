@@ -3,7 +3,6 @@
 #include "base/memory.h"
 #include "curvature/sampling.h"
 #include "jobs/quantize/quantize.h"
-#include "jobs/sharpness/sharpness_plan.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -130,9 +129,9 @@ enum status sharpness_direction_sample(const struct sharpness_request *request, 
     double halves[SAMPLING_UNITS] = {0}, sums[SAMPLING_UNITS] = {0};
     out->units = 1;
     out->gradient_error = out->curvature_error = out->predicted_error = NAN;
-    if (!sharpness_plan_samples(request)) return STATUS_OK;
-    const enum status status = sampling_along(parameters, request->sequences, chunk_tokens, mode, direction, scratch,
-                                              request->monitor, &sampling, error);
+    if (request->sequences->count < 2) return STATUS_OK;
+    const enum status status = sampling_along(parameters, request->sequences, SAMPLING_ALL, chunk_tokens, mode,
+                                              direction, scratch, request->monitor, &sampling, error);
     if (status != STATUS_OK) return status;
     for (int64_t i = 0; i < sampling.units; i++) {
         halves[i] = sampling.curvatures[i] / 2;

@@ -6,7 +6,7 @@
 #include "model/gradient.h"
 #include "model/work.h"
 
-enum { CHUNK_TOKENS = 2048, SPARE_VECTORS = 4 };
+enum { CHUNK_TOKENS = 2048, SPARE_VECTORS = 5 };
 
 static int64_t memory_limit(const struct sharpness_request *request)
 {
@@ -53,9 +53,9 @@ static enum status groups_count(struct sharpness *s, struct error *error)
     return status;
 }
 
-bool sharpness_plan_samples(const struct sharpness_request *request)
+bool sharpness_plan_samples_ends(const struct sharpness_request *request)
 {
-    return request->direction != NULL && request->sequences->count > 1;
+    return request->settings.top_eigenvalue && request->sequences->count > 1;
 }
 
 enum hvp_mode sharpness_plan_sample_mode(const struct sharpness *s)
@@ -74,9 +74,14 @@ static void fill_work(const struct sharpness *s, struct run_plan *out)
     out->read_bytes = weights_bytes(s->request->model->weights);
     out->tokens = (1 + products) * s->chunks.tokens;
     out->flops = 4 * blocks + 3 * head + (double)products * (units[s->mode] * blocks + 7 * head);
-    if (sharpness_plan_samples(s->request)) {
+    const double sample = units[sharpness_plan_sample_mode(s)] * blocks + 7 * head;
+    if (sharpness_plan_samples_ends(s->request)) {
+        out->tokens += s->chunks.tokens;
+        out->flops += sample;
+    }
+    if (s->request->direction != NULL && s->request->sequences->count > 1) {
         out->tokens += 2 * s->chunks.tokens;
-        out->flops += (4 + units[sharpness_plan_sample_mode(s)]) * blocks + 10 * head;
+        out->flops += sample + 4 * blocks + 3 * head;
     }
     out->at_most = products > 0;
 }

@@ -16,9 +16,9 @@ MUST_CHECK enum status sharpness_plan_groups(struct sharpness *s, struct error *
  * STATUS_TOO_LARGE where the smallest plan does not fit; that one stands in `s` then. */
 MUST_CHECK enum status sharpness_plan_choose(struct sharpness *s, struct error *error);
 
-/* Whether the terms along a direction are measured by units of sequences too (sharpness_direction_sample), and how the
- * products of a unit are made: in the memory that those of all sequences have. */
-bool sharpness_plan_samples(const struct sharpness_request *request);
+/* Whether the largest eigenvalue is measured by units of sequences too, and how the products of a unit are made: in the
+ * memory that those of all sequences have. */
+bool sharpness_plan_samples_ends(const struct sharpness_request *request);
 enum hvp_mode sharpness_plan_sample_mode(const struct sharpness *s);
 
 #endif

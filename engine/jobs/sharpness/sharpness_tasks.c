@@ -2,10 +2,12 @@
 
 #include "base/memory.h"
 #include "curvature/power.h"
+#include "curvature/sampling.h"
+#include "jobs/sharpness/sharpness_plan.h"
 
 #include <math.h>
 
-enum { ENDS_NUMBERS = 8, TRACE_NUMBERS = 5 };
+enum { ENDS_NUMBERS = 8, SAMPLE_NUMBERS = 2, TRACE_NUMBERS = 5 };
 
 /* Streams of random numbers, apart from each other: probe i of an estimator takes stream + i. */
 enum { STREAM_ENDS = 1, STREAM_GROUPS = 16, STREAM_TRACE = 1 << 20, STREAM_SPECTRUM = 1 << 28 };
@@ -55,7 +57,7 @@ static int64_t spectrum_products(const struct sharpness *s)
 }
 
 static enum status ends_run(struct sharpness *s, const struct symmetric_operator *op, uint64_t stream,
-                            struct spectrum_ends *ends, struct error *error)
+                            struct matrix vector, struct spectrum_ends *ends, struct error *error)
 {
     const struct sharpness_settings *given = &s->request->settings;
     const struct lanczos_settings settings = {.most_products = given->max_iterations,
@@ -64,8 +66,8 @@ static enum status ends_run(struct sharpness *s, const struct symmetric_operator
                                               .seed = (uint64_t)given->seed,
                                               .stream = stream};
     const enum status status = given->method == SHARPNESS_POWER
-                                   ? power_run(op, &settings, &s->keeper, ends, error)
-                                   : lanczos_run(op, &settings, &s->keeper, (struct matrix){0}, ends, error);
+                                   ? power_run(op, &settings, &s->keeper, vector, ends, error)
+                                   : lanczos_run(op, &settings, &s->keeper, vector, ends, error);
     if (status != STATUS_OK) return status;
     const double record[ENDS_NUMBERS] = {ends->top,           ends->largest,          ends->smallest,
                                          ends->residual,      (double)ends->products, ends->converged,
@@ -101,23 +103,63 @@ static enum status ends_read(struct sharpness *s, struct spectrum_ends *ends, st
     return STATUS_OK;
 }
 
+/* The products of units take the memory of those of all sequences, which are set up again behind them. */
+static enum status largest_sample(struct sharpness *s, struct matrix vector, struct matrix scratch, struct error *error)
+{
+    const struct sharpness_request *request = s->request;
+    struct sampling sampling;
+    hvp_free(s->hvp);
+    s->hvp = NULL;
+    enum status status =
+        sampling_along(&s->parameters, request->sequences, SAMPLING_CURVATURES, s->chunks.largest,
+                       sharpness_plan_sample_mode(s), vector, scratch, request->monitor, &sampling, error);
+    if (status != STATUS_OK) return status;
+    s->out->largest_units = sampling.units;
+    s->out->largest_error = sampling_error(&sampling, sampling.curvatures, NULL);
+    return hvp_new(&s->parameters, &s->chunks, s->mode, request->monitor, &s->hvp, error);
+}
+
 static enum status top_run(struct sharpness *s, int number, struct error *error)
 {
+    struct backend *backend = s->request->backend;
+    const struct symmetric_operator *op = hvp_operator(s->hvp);
+    struct matrix vector = {0}, scratch = {0};
+    enum status status;
     (void)number;
-    return ends_run(s, hvp_operator(s->hvp), STREAM_ENDS, &s->out->ends, error);
+    s->out->largest_units = 1;
+    s->out->largest_error = NAN;
+    if ((status = vector_new(&op->space, "an eigenvector", &vector, error)) != STATUS_OK) goto done;
+    if ((status = ends_run(s, op, STREAM_ENDS, vector, &s->out->ends, error)) != STATUS_OK) goto done;
+    if (sharpness_plan_samples_ends(s->request) && !isnan(s->out->ends.largest)) {
+        if ((status = vector_new(&op->space, "a product", &scratch, error)) != STATUS_OK) goto done;
+        if ((status = largest_sample(s, vector, scratch, error)) != STATUS_OK) goto done;
+    }
+    const double record[SAMPLE_NUMBERS] = {(double)s->out->largest_units,
+                                           s->out->largest_units > 1 ? s->out->largest_error : 0};
+    status = sharpness_state_record(&s->state, record, SAMPLE_NUMBERS, error);
+done:
+    matrix_release(backend, &vector);
+    matrix_release(backend, &scratch);
+    return status;
 }
 
 static enum status top_read(struct sharpness *s, int number, struct error *error)
 {
+    const enum status status = ends_read(s, &s->out->ends, error);
     (void)number;
-    return ends_read(s, &s->out->ends, error);
+    if (status != STATUS_OK) return status;
+    const double *from = records_take(s, SAMPLE_NUMBERS);
+    if (from == NULL) return records_damaged(error);
+    s->out->largest_units = (int64_t)from[0];
+    s->out->largest_error = from[0] > 1 ? from[1] : (double)NAN;
+    return STATUS_OK;
 }
 
 static enum status group_run(struct sharpness *s, int number, struct error *error)
 {
     struct symmetric_operator op = *hvp_operator(s->hvp);
     op.space = groups_space(&op.space, s->groups, (enum group)number, s->spans);
-    return ends_run(s, &op, STREAM_GROUPS + (uint64_t)number, &s->out->groups[number].ends, error);
+    return ends_run(s, &op, STREAM_GROUPS + (uint64_t)number, (struct matrix){0}, &s->out->groups[number].ends, error);
 }
 
 static enum status group_read(struct sharpness *s, int number, struct error *error)

@@ -150,9 +150,10 @@ static void check_sharpness(const char *config, int count, int length, const str
         .direction = direction,
     };
     assert_int_equal(sharpness_plan(&request, &unbounded, &plan, &error), STATUS_OK);
-    /* of a direction its quantization in two streams, its product, and gradient and product of units of sequences */
-    const int units = count > 1 ? 2 : 0;
-    assert_int_equal(plan.tokens, (1 + 8 + (direction != NULL ? 2 + 1 + units : 0)) * count * length);
+    /* of the largest eigenvalue the products of units of sequences; of a direction its quantization in two streams, its
+     * product, and gradient and product of units */
+    const int units = count > 1 ? 1 : 0;
+    assert_int_equal(plan.tokens, (1 + 8 + units + (direction != NULL ? 2 + 1 + 2 * units : 0)) * count * length);
     const long long begun = counter_begin();
     if (sharpness_run(&request, &found, &error) != STATUS_OK) fail_msg("%s", error.detail);
     compare("sharpness", plan.peak[PLAN_HOST], counter_peak(begun));

@@ -6,7 +6,7 @@
 #include "jobs/sharpness/sharpness.h"
 #include "unit.h"
 
-enum { LENGTH = 12, FEW = 5, MANY = 40 };
+enum { LENGTH = 12, FEW = 5, MANY = 40, COPIES = 40 };
 
 static struct error error;
 
@@ -102,7 +102,7 @@ static struct sampling along_something(const struct fixture *f, double *slope, d
     *slope = f->backend->ops->dot(f->backend, scratch, v);
     ok(operator_apply(op, v, scratch, &error));
     *curvature = f->backend->ops->dot(f->backend, scratch, v);
-    ok(sampling_along(&parameters, &f->evaluation, 20, HVP_KEEP_CHUNK, v, scratch, NULL, &found, &error));
+    ok(sampling_along(&parameters, &f->evaluation, SAMPLING_ALL, 20, HVP_KEEP_CHUNK, v, scratch, NULL, &found, &error));
     matrix_release(f->backend, &v);
     matrix_release(f->backend, &scratch);
     hvp_free(hvp);
@@ -110,6 +110,104 @@ static struct sampling along_something(const struct fixture *f, double *slope, d
     parameters_reset(&parameters);
     parameters_layout_free(layout);
     return found;
+}
+
+/* The sharpest direction of these sequences, alone and cut of any sampling: λ, and u'H u of each sequence alone. */
+static double sharpest(const struct fixture *f, const struct sequences *sequences, double *each)
+{
+    const struct lanczos_settings settings = {.most_products = 80, .tolerance = 1e-7, .seed = 3};
+    struct parameters_layout *layout;
+    struct parameters parameters;
+    struct chunks chunks;
+    struct hvp *hvp;
+    struct matrix u, scratch;
+    struct spectrum_ends ends;
+    ok(parameters_layout_new(&f->model->config, &layout, &error));
+    ok(parameters_init(&parameters, layout, f->backend, "parameters", &error));
+    ok(parameters_read(&parameters, f->model, &error));
+    ok(chunks_init(sequences, 100, &chunks, &error));
+    ok(hvp_new(&parameters, &chunks, HVP_KEEP_CHUNK, NULL, &hvp, &error));
+    ok(vector_new(&hvp_operator(hvp)->space, "u", &u, &error));
+    ok(vector_new(&hvp_operator(hvp)->space, "scratch", &scratch, &error));
+    ok(lanczos_run(hvp_operator(hvp), &settings, NULL, u, &ends, &error));
+    for (int64_t i = 0; each != NULL && i < sequences->count; i++) {
+        int64_t starts[] = {0, sequences->starts[i + 1] - sequences->starts[i]};
+        struct chunks alone;
+        struct hvp *of_one;
+        ok(chunks_init(&(struct sequences){1, starts, sequences->tokens + sequences->starts[i]}, 100, &alone, &error));
+        ok(hvp_new(&parameters, &alone, HVP_KEEP_CHUNK, NULL, &of_one, &error));
+        ok(operator_apply(hvp_operator(of_one), u, scratch, &error));
+        each[i] = f->backend->ops->dot(f->backend, scratch, u);
+        hvp_free(of_one);
+        chunks_reset(&alone);
+    }
+    matrix_release(f->backend, &u);
+    matrix_release(f->backend, &scratch);
+    hvp_free(hvp);
+    chunks_reset(&chunks);
+    parameters_reset(&parameters);
+    parameters_layout_free(layout);
+    return ends.largest;
+}
+
+/* λ when sequence `more` weighs by 1 / COPIES more than each of the others. */
+static double weighed(const struct fixture *f, int64_t more)
+{
+    enum { ALL = FEW * COPIES + 1 };
+    int64_t starts[ALL + 1];
+    uint32_t tokens[ALL * LENGTH];
+    starts[0] = 0;
+    for (int64_t i = 0; i < ALL; i++) {
+        memcpy(tokens + i * LENGTH, f->tokens + f->starts[i == ALL - 1 ? more : i % FEW], LENGTH * sizeof *tokens);
+        starts[i + 1] = (i + 1) * LENGTH;
+    }
+    return sharpest(f, &(struct sequences){ALL, starts, tokens}, NULL);
+}
+
+/* The standard error of the largest eigenvalue is Student's of u'H u of the sequences, for to first order the value
+ * follows them: with a sequence weighed more it moves by its share, as far as u does not turn (a tenth is left for
+ * that, of the largest move). */
+static void test_the_error_of_the_largest_eigenvalue(void **state)
+{
+    struct fixture f;
+    double each[FEW], ones[FEW], most = 0;
+    int64_t weights[FEW];
+    (void)state;
+    open_fixture(&f, tiny_llama, FEW, LENGTH);
+    const double largest = sharpest(&f, &f.evaluation, each);
+    for (int i = 0; i < FEW; i++) {
+        ones[i] = 1;
+        weights[i] = LENGTH - 1;
+        most = fmax(most, fabs(each[i] - largest) / (FEW * COPIES + 1));
+    }
+    for (int i = 0; i < FEW; i++) {
+        const double moved = weighed(&f, i) - largest, expected = (each[i] - largest) / (FEW * COPIES + 1);
+        if (!(fabs(moved - expected) < most / 10)) fail_msg("%d: it moved %.6g instead of %.6g", i, moved, expected);
+    }
+    const struct sharpness_request request = {.model = f.model,
+                                              .backend = f.backend,
+                                              .sequences = &f.evaluation,
+                                              .settings = {.top_eigenvalue = true,
+                                                           .max_iterations = 80,
+                                                           .tolerance = 1e-7,
+                                                           .probes = 1,
+                                                           .spectrum_probes = 1,
+                                                           .spectrum_steps = 1}};
+    struct sharpness_result found;
+    ok(sharpness_run(&request, &found, &error));
+    const double expected = error_of(each, ones, weights, FEW);
+    assert_true(fabs(found.ends.largest - largest) < 1e-4 * largest);
+    if (!(fabs(found.largest_error - expected) < 1e-3 * expected))
+        fail_msg("%.10g instead of %.10g", found.largest_error, expected);
+    assert_int_equal(found.largest_units, FEW);
+    sharpness_result_reset(&found);
+    int64_t starts[] = {0, LENGTH};
+    struct sharpness_request alone = request;
+    alone.sequences = &(struct sequences){1, starts, f.tokens};
+    ok(sharpness_run(&alone, &found, &error));
+    assert_true(isnan(found.largest_error) && found.largest_units == 1);
+    sharpness_result_reset(&found);
+    close_fixture(&f);
 }
 
 static double mean(const double *values, const int64_t *weights, int64_t count)
@@ -172,6 +270,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_errors_are_those_of_runs_of_single_sequences),
+        cmocka_unit_test(test_the_error_of_the_largest_eigenvalue),
         cmocka_unit_test(test_groups_have_the_mean_of_all_and_intervals_hold_it),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
