@@ -39,7 +39,7 @@ enum status compared_run_open(struct connection *connection, struct compared_run
                             "is a run of the kind %s; only evaluate and quantize leave losses of sequences", run->kind);
     if (strcmp(state, "succeeded") != 0)
         return error_set_at(error, STATUS_CONFLICT, run->pointer,
-                            "the run is %s; only runs that succeeded can be compared", state);
+                            "the run is %s; only runs that succeeded have losses to read", state);
     return STATUS_OK;
 }
 
@@ -47,19 +47,21 @@ enum status compared_runs_check(const struct compared_run *a, const struct compa
 {
     if (strcmp(a->kind, b->kind) != 0)
         return error_set_at(error, STATUS_INVALID, b->pointer,
-                            "is a run of the kind %s and a of %s; compare runs of one kind", b->kind, a->kind);
+                            "is a run of the kind %s and the other one of %s; compare runs of one kind", b->kind,
+                            a->kind);
     if (strcmp(a->protocol, b->protocol) != 0)
         return error_set_at(
             error, STATUS_INVALID, b->pointer,
-            "was measured on other sequences or in other precision than a: protocol_id %s, not %s; give "
+            "was measured on other sequences or in other precision than the other run: protocol_id %s, not %s; give "
             "both the same dataset, sequence_length, packing, max_sequences and precision",
             b->protocol, a->protocol);
     if (strcmp(a->checkpoint, b->checkpoint) != 0 && strcmp(a->recipe, b->recipe) != 0)
-        return error_set_at(error, STATUS_INVALID, b->pointer,
-                            "is of another checkpoint and of another method than a (recipe_id %s, not %s), so that a "
-                            "difference could come from either; quantize both checkpoints by one method, or one by "
-                            "both",
-                            b->recipe, a->recipe);
+        return error_set_at(
+            error, STATUS_INVALID, b->pointer,
+            "is of another checkpoint and of another method than the other run (recipe_id %s, not %s), so that a "
+            "difference could come from either; quantize both checkpoints by one method, or one by "
+            "both",
+            b->recipe, a->recipe);
     return STATUS_OK;
 }
 

@@ -15,6 +15,7 @@ http_handler datasets_list, datasets_get, datasets_post, datasets_delete;
 http_handler tokenize_post;
 http_handler runs_list, runs_get, runs_post, runs_cancel, runs_retry, runs_delete;
 http_handler run_events_get, run_artifacts_list, run_artifacts_get;
+http_handler worst_tokens_get;
 http_handler sweeps_list, sweeps_get, sweeps_post, sweeps_cancel, sweeps_retry_failed, sweeps_extend, sweeps_delete;
 http_handler curves_get, curves_metrics, measurements_get;
 http_handler recipes_get;

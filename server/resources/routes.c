@@ -2,6 +2,7 @@
 
 #include "kinds/kind.h"
 #include "kinds/metrics.h"
+#include "kinds/worst_tokens.h"
 #include "resources/handlers.h"
 #include "schema/result_describe.h"
 #include "schema/schema.h"
@@ -32,6 +33,7 @@ static const char *const correlations_query[] = {"trajectory", "x",        "y", 
                                                  "dataset",    "protocol", "calibration", "seed",   NULL};
 static const char *const changepoints_query[] = {"metric",   "x",           "method", "bits", "dataset",
                                                  "protocol", "calibration", "from",   NULL};
+static const char *const worst_tokens_query[] = {"limit", "context", "decode", "against", NULL};
 static const char *const compare_query[] = {"a", "b", NULL};
 static const char *const events_query[] = {"kind", "trajectory", "after", "follow", NULL};
 static const char *const verdict_query[] = {"checkpoint", "wait", NULL};
@@ -80,6 +82,8 @@ static const struct route routes[] = {
     {"GET", "/v1/runs/{run}/events", run_events_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"GET", "/v1/runs/{run}/artifacts", run_artifacts_list, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
     {"GET", "/v1/runs/{run}/artifacts/{artifact}", run_artifacts_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, no_query},
+    {"GET", "/v1/runs/{run}/worst-tokens", worst_tokens_get, SCOPE_READ, ROUTE_BODY_NONE, 0, ROUTE_WORK,
+     worst_tokens_query},
     {"GET", "/v1/sweeps", sweeps_list, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, sweeps_query},
     {"POST", "/v1/sweeps", sweeps_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, 0, 0, no_query},
     {"GET", "/v1/sweeps/{sweep}", sweeps_get, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, wait_query},
@@ -194,7 +198,7 @@ enum status routes_schemas(json_t **out, struct error *error)
     for (size_t i = 0; status == STATUS_OK && i < sizeof bodies / sizeof bodies[0]; i++)
         status = schema_describe(*out, bodies[i].name, bodies[i].table, error);
     if (status == STATUS_OK) status = describe_requests(*out, error);
-    if (status == STATUS_OK && !result_describe(&compare_result, *out))
+    if (status == STATUS_OK && !(result_describe(&compare_result, *out) && result_describe(&worst_tokens_shape, *out)))
         status = error_set(error, STATUS_NO_MEMORY, "no memory for schemas");
     if (status == STATUS_OK && json_object_set_new(*out, "Metric", describe_metric()) != 0)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for schemas");

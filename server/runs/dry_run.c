@@ -27,6 +27,22 @@ static enum status no_memory(struct error *error)
     return error_set(error, STATUS_NO_MEMORY, "no memory for a dry run");
 }
 
+struct run_context dry_run_context(const struct dry_run_place *place)
+{
+    return (struct run_context){
+        .connection = place->connection,
+        .data_directory = place->data_directory,
+        .work_directory = place->data_directory,
+        .roots = place->roots,
+        .device = place->device,
+        .memory_bytes = place->memory_bytes,
+        .threads = place->threads,
+        .hub = place->hub,
+        .monitor = place->monitor,
+        .planning = true,
+    };
+}
+
 /* ---- One run ---- */
 
 static enum status seconds_find(const struct dry_run_place *place, const struct prepared_run *run, struct dry_run *f,
@@ -57,18 +73,7 @@ static enum status plan_find(const struct dry_run_place *place, const struct pre
 {
     const struct kind *kind = run->kind;
     struct schema_filled filled = {0};
-    const struct run_context context = {
-        .connection = place->connection,
-        .data_directory = place->data_directory,
-        .work_directory = place->data_directory,
-        .roots = place->roots,
-        .device = place->device,
-        .memory_bytes = place->memory_bytes,
-        .threads = place->threads,
-        .hub = place->hub,
-        .monitor = place->monitor,
-        .planning = true,
-    };
+    const struct run_context context = dry_run_context(place);
     enum status status = monitor_check(place->monitor, error);
     if (status != STATUS_OK) return status;
     json_t *params = json_deep_copy(run->request.params);

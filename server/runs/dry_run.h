@@ -17,6 +17,9 @@ struct dry_run_place {
     const struct hub *hub;         /* asked about what a run would fetch; NULL: nobody is */
 };
 
+/* What reads the inputs of a run there and executes nothing. Lent from the place. */
+struct run_context dry_run_context(const struct dry_run_place *place);
+
 /* The document of one run (openapi.yaml, RunForecast). What would fail the run is in it, not in the status. */
 MUST_CHECK enum status dry_run_of_run(const struct dry_run_place *place, const struct prepared_run *run, json_t **out,
                                       struct error *error);
