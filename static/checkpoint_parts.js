@@ -59,6 +59,16 @@ function attributionLine(attribution, run) {
   return run ? h("li", {}, "Attribute it: which layers cost what, and where more bits pay.") : null;
 }
 
+/* The quantizations whose predictions can be looked at one by one. */
+function tokensLine(runs) {
+  const kept = finished(runs).filter(({ kind, params }) => kind === "quantize" && params.per_token);
+  if (!kept.length) return null;
+  const links = kept.map((run, index) => [
+    index ? ", " : "", h("a", { href: runLink(run.id), class: "worst-tokens" }, methodIn(run.params.method)),
+  ]);
+  return h("li", {}, "See which tokens lost most, in their text: ", links, ".");
+}
+
 /* What to do, with the button that does it. `run`: the costliest quantization here, or null. */
 export function whatToDoSection({ checkpoint, runs, around, run, best, other, datasets, health, signal }) {
   const neighbours = [...(around.before?.runs ?? []), ...(around.after?.runs ?? [])];
@@ -80,6 +90,7 @@ export function whatToDoSection({ checkpoint, runs, around, run, best, other, da
     best ? bestLine(best, checkpoint) : null,
     other ? otherLine(other, run) : null,
     attributionLine(attributionOf(runs), run),
+    tokensLine(runs),
     run ? null : h("li", {}, "Quantize it: what each method costs here."),
     health ? null : h("li", {}, "Its weights were not read yet: read them to see whether they are sound."),
   ].filter(Boolean);

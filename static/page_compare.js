@@ -114,6 +114,18 @@ function factsTable(a, b) {
   });
 }
 
+/* The pairs whose predictions can be held against each other one by one; null without any. */
+function tokensLine(pairs) {
+  const kept = ({ params }) => params?.per_token === true;
+  const found = pairs.filter(({ run, before }) => before && kept(run) && kept(before));
+  if (!found.length) return null;
+  const words = (run) => (run.params.method ? methodIn(run.params.method) : run.kind);
+  const links = found.map(({ run, before }, index) => [
+    index ? ", " : "", h("a", { href: runLink(run.id, before.id), class: "worst-tokens" }, words(run)),
+  ]);
+  return h("p", {}, "Which tokens lost most in B against A, in their text: ", links, ".");
+}
+
 /* What asks for the first of the comparisons in pairs; null when none could be made. */
 function copies(pairs, paired) {
   const compared = [...paired].find(([, found]) => found !== null);
@@ -141,6 +153,7 @@ export async function showCompare({ root, query: search, signal }) {
     h("p", { class: "muted caption" },
       "Intervals of pairs compare the same sequences in both runs, so what makes a sequence hard drops out. "
       + "Runs without the losses of their sequences, or of other kinds, are not paired."),
+    tokensLine(pairs),
     layerSection({ runs: own, around: { before: { name: a.name, runs: earlier } }, pairs }, run, signal),
     copies(pairs, paired));
 }

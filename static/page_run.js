@@ -38,10 +38,10 @@ function times(run) {
   ]);
 }
 
-async function artifacts(run, signal) {
+async function artifacts(run, against, signal) {
   const { items } = await get(at("runs", run.id, "artifacts"), signal);
   if (!items.length) return null;
-  return [tokensSection(run, items, signal), fileList(run, items, signal)];
+  return [tokensSection(run, items, against, signal), fileList(run, items, signal)];
 }
 
 function fileList(run, items, signal) {
@@ -85,7 +85,7 @@ function headings(run, name, trajectory, act) {
   ];
 }
 
-export async function showRun({ root, parameters, signal }) {
+export async function showRun({ root, parameters, query: search, signal }) {
   document.title = "Run · deltaq";
   fill(root, h("h1", {}, "Run"), loading("the run"));
   let run = await get(at("runs", parameters.id), signal);
@@ -116,7 +116,7 @@ export async function showRun({ root, parameters, signal }) {
     const text = JSON.stringify(run.result);
     if (text !== shownResult) fill(outcome, run.result ? result(run, signal) : null);
     shownResult = text;
-    if (isFinal(run.state)) fill(files, await artifacts(run, signal).catch(() => null));
+    if (isFinal(run.state)) fill(files, await artifacts(run, search.get("against"), signal).catch(() => null));
   };
   const refresh = async () => {
     run = await get(at("runs", run.id), signal);

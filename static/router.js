@@ -25,8 +25,9 @@ export function checkpointLink(id, fields = {}) {
   return link("/checkpoints/" + encodeURIComponent(id), fields);
 }
 
-export function runLink(id) {
-  return link("/runs/" + encodeURIComponent(id));
+/* `against`: another run, where the page holds the run against it. */
+export function runLink(id, against = null) {
+  return link("/runs/" + encodeURIComponent(id), { against });
 }
 
 export function sweepLink(id) {

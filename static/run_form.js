@@ -32,6 +32,10 @@ const FIELDS = [
     of: BOTH,
   },
   { path: "evaluation.max_sequences", label: "Evaluation: most sequences", number: true, empty: "all", of: BOTH },
+  {
+    path: "per_token", label: "Keep the losses of tokens", choices: () => ["no", "yes"],
+    read: (text) => (text === "yes" ? true : undefined), show: (value) => (value ? "yes" : "no"), of: ["quantize"],
+  },
   { path: "unit", label: "Unit", choices: () => ["linear", "block"], of: ["attribution"] },
   {
     path: "left_out", label: "Left-out runs too", choices: () => ["yes", "no"], read: (text) => text === "yes",

@@ -1,120 +1,117 @@
-/* worst_tokens.js: which predictions lost most, where a run left the losses of every token: sequence, position, both
- * losses, and the losses around. */
-import { at, send } from "./api.js";
-import { fill, h } from "./dom.js";
-import { bytes, integer, loss, scientific } from "./format.js";
+/* worst_tokens.js: which predictions of a run lost most, in the text around them. */
+import { at, get, query } from "./api.js";
+import { command, curl, fill, h } from "./dom.js";
+import { integer, loss, scientific } from "./format.js";
 import { failure } from "./notice.js";
 import { sparkline } from "./sparkline.js";
 import { dataTable, numberColumn } from "./table.js";
 
-const MOST = 50, AROUND = 12;
+const MOST = 50, AROUND = 16;
+const KEPT = { quantize: "token_losses_q.npy", evaluate: "token_losses.npy" };
 
-/* NumPy's format, float32 in one dimension -> Float32Array; an Error says what is wrong with other files. */
-export function readNpy(buffer) {
-  const view = new DataView(buffer), magic = String.fromCharCode(...new Uint8Array(buffer, 0, 6));
-  if (magic !== "\x93NUMPY") throw new Error("this is no file in NumPy's format");
-  const wide = view.getUint8(6) > 1, length = wide ? view.getUint32(8, true) : view.getUint16(8, true);
-  const start = (wide ? 12 : 10) + length;
-  const header = new TextDecoder().decode(new Uint8Array(buffer, wide ? 12 : 10, length));
-  if (!header.includes("'<f4'")) throw new Error(`float32 was expected, found ${header}`);
-  return new Float32Array(buffer.slice(start));
+/* What could not be seen, or would break the line. */
+function visible(text) {
+  return text.replace(/\n/g, "↵").replace(/\r/g, "␍").replace(/\t/g, "⇥");
 }
 
-/* Tokens of each sequence, out of losses.csv. */
-export function readSequences(text) {
-  const [head, ...lines] = text.trim().split(/\r?\n/), column = head.split(",").indexOf("tokens");
-  return lines.map((line) => Number(line.split(",")[column]));
+/* A token that is a part of a character has no text of its own; its id stands for it. */
+function token({ text, token: id }) {
+  if (text === null || text === "") return `‹${id}›`;
+  return visible(text).replace(/^ +$/, (spaces) => "␣".repeat(spaces.length));
 }
 
-/* The places of the greatest values, the greatest first. */
-export function greatest(values, most) {
-  const kept = [];
-  for (let place = 0; place < values.length; place++) {
-    if (kept.length === most && !(values[place] > values[kept[most - 1]])) continue;
-    let at = kept.length;
-    while (at > 0 && values[kept[at - 1]] < values[place]) at--;
-    kept.splice(at, 0, place);
-    if (kept.length > most) kept.pop();
-  }
-  return kept;
+function inText(row) {
+  const place = row.position - row.from, ids = (from, to) => row.tokens.slice(from, to).join(" ");
+  const parts = row.text === null ? [`${ids(0, place)} `, ` ${ids(place + 1)}`]
+    : [visible(row.before), visible(row.after)];
+  return h("bdi", { class: "token-text" },
+    parts[0], h("mark", { title: `token ${row.token}` }, token(row)), parts[1]);
 }
 
-/* Rows of the table; `first` of a sequence is its first prediction, that of its second token. */
-export function worstTokens({ full, quantized, kl }, tokens) {
-  const starts = [], sequences = [];
-  let start = 0;
-  tokens.forEach((count, sequence) => {
-    starts.push(start);
-    sequences.push({ start, end: start + count - 1, sequence });
-    start += count - 1;
-  });
-  if (start !== full.length) throw new Error(`${full.length} losses for ${start} predictions`);
-  const rise = quantized ? full.map((value, place) => quantized[place] - value) : full;
-  return greatest(rise, MOST).map((place) => {
-    let low = 0, high = sequences.length - 1;
-    while (low < high) {
-      const middle = (low + high + 1) >> 1;
-      if (starts[middle] <= place) low = middle;
-      else high = middle - 1;
-    }
-    const { start: begin, end, sequence } = sequences[low];
-    const from = Math.max(begin, place - AROUND), to = Math.min(end, place + AROUND + 1);
-    const around = (values) => Array.from(values.slice(from, to), (y, index) => ({ x: from + index - place, y }));
-    return {
-      sequence, position: place - begin + 1, full: full[place], quantized: quantized?.[place] ?? null,
-      rise: rise[place], kl: kl?.[place] ?? null, before: around(full), after: quantized ? around(quantized) : [],
-    };
-  });
+/* Of one prediction: it is null only where it is not finite. */
+function lossOrWhy(value) {
+  return value === null ? "not finite" : loss(value);
 }
 
-function columnsOf(paired) {
-  const number = (label, field, show = loss) => numberColumn(label, (row) => row[field], show);
-  const curves = ({ before, after }) => [
-    { points: before, bits: 4 }, ...(after.length ? [{ points: after, bits: 3 }] : []),
-  ];
-  const more = [
-    number("Quantized (nats)", "quantized"), number("Rise (nats)", "rise"), number("KL (nats)", "kl", scientific),
-  ];
+/* The losses of the window; the first token of a sequence has none. */
+function around(row, paired) {
+  const points = (losses) => losses.map((y, index) => ({ x: row.from + index, y }));
+  const curves = [{ points: points(row.losses), bits: paired ? 3 : 4 }];
+  return paired ? [{ points: points(row.reference_losses), bits: 4 }, ...curves] : curves;
+}
+
+const REFERENCES = {
+  nothing: { of: "Loss (nats)" },
+  full_precision: { of: "Quantized (nats)", reference: "Full precision (nats)", solid: "full precision",
+    words: "that quantization made worse most" },
+  run: { of: "This run (nats)", reference: "Other run (nats)", solid: "the other run",
+    words: "that lost most against the other run" },
+};
+
+function columnsOf({ kind, reference }) {
+  const named = REFERENCES[reference], number = (label, field, show = loss) =>
+    numberColumn(label, (row) => row[field], show);
+  const paired = named.reference !== undefined;
   return [
     number("Sequence", "sequence", integer), number("Token", "position", integer),
-    number(paired ? "Full precision (nats)" : "Loss (nats)", "full"), ...(paired ? more : []),
+    { label: "In its text", cell: inText },
+    ...(paired ? [number(named.reference, "reference_loss", lossOrWhy)] : []), number(named.of, "loss", lossOrWhy),
+    ...(paired ? [number("Rise (nats)", "difference", lossOrWhy)] : []),
+    ...(kind === "quantize" ? [number("KL (nats)", "kl", scientific)] : []),
     {
-      label: `Losses ${AROUND} tokens before and after`,
+      label: "Losses of the tokens around",
       cell: (row) => h("span", { class: "line c0" },
-        sparkline(curves(row), "currentColor", "losses of the tokens around")),
+        sparkline(around(row, paired), "currentColor", "losses of the tokens around")),
     },
   ];
 }
 
-const FILES = {
-  full: ["token_losses_fp.npy", "token_losses.npy"], quantized: ["token_losses_q.npy"], kl: ["token_kl.npy"],
-};
+function shown(found, remark) {
+  const { words = "that cost most", solid } = REFERENCES[found.reference], { items } = found;
+  const caption = `The ${integer(items.length)} of ${integer(found.predictions)} predictions ${words}, in ${
+    found.dataset}; tokens count from 0 in their sequence.`;
+  return [
+    remark ? h("p", { class: "notice remark" }, remark) : null,
+    dataTable({
+      caption: "Predictions that lost most", className: "layers", sortable: true, rows: items,
+      columns: columnsOf(found),
+    }),
+    h("p", { class: "muted caption" }, caption, solid ? ` Solid: ${solid}, dashed: this run's.` : null),
+  ];
+}
 
-/* null unless the run left such files; they may be large, so they are read on demand. */
-export function tokensSection(run, artifacts, signal) {
-  const fileOf = (names) => artifacts.find((item) => names.includes(item.name)) ?? null;
-  const found = Object.fromEntries(Object.entries(FILES).map(([what, names]) => [what, fileOf(names)]));
-  if (!found.full || !artifacts.some((item) => item.name === "losses.csv")) return null;
-  const place = h("div"), size = Object.values(found).filter(Boolean).reduce((sum, item) => sum + item.bytes, 0);
-  const fetched = async (name) => {
-    const answer = await send("GET", at("runs", run.id, "artifacts", name), { accept: "*/*", signal });
-    return answer.arrayBuffer();
-  };
+/* Where the checkpoint has no tokenizer, ids stand for text, and why is said. */
+async function read(path, fields, signal) {
+  try {
+    return [await get(query(path, fields), signal), null];
+  } catch (error) {
+    if (error.document?.errors?.[0]?.pointer !== "/decode") throw error;
+    return [await get(query(path, { ...fields, decode: "ids" }), signal), error.document.detail];
+  }
+}
+
+/* The same run with the losses of its tokens. */
+function again(run) {
+  return h("details", {}, h("summary", {}, "Worst tokens"),
+    h("p", {}, "This run kept no losses of its tokens. Measured once more with them, it shows which lost most:"),
+    command(curl("/v1/runs", { kind: run.kind, params: { ...run.params, per_token: true } })));
+}
+
+/* null for runs that have no losses of tokens and cannot. `against`: the id of another run over the same sequences that
+ * this one is held against, or null. */
+export function tokensSection(run, artifacts, against, signal) {
+  if (!(run.kind in KEPT) || run.state !== "succeeded") return null;
+  if (!artifacts.some(({ name }) => name === KEPT[run.kind]))
+    return run.params?.calibration_draws > 1 ? null : again(run); /* each draw has tokens of its own */
+  const place = h("div"), path = at("runs", run.id, "worst-tokens");
+  const fields = { limit: MOST, context: AROUND, against };
   const show = async () => {
     fill(place, h("p", { class: "muted" }, "Reading …"));
     try {
-      const losses = (item) => (item ? fetched(item.name).then(readNpy) : null);
-      const [csv, ...arrays] = await Promise.all([fetched("losses.csv"), ...Object.values(found).map(losses)]);
-      const [full, quantized, kl] = arrays, tokens = readSequences(new TextDecoder().decode(csv));
-      const rows = worstTokens({ full, quantized, kl }, tokens), columns = columnsOf(Boolean(quantized));
-      const words = `The ${integer(rows.length)} predictions that ${quantized ? "quantization made worse most"
-        : "cost most"}; tokens count from 0 in their sequence. `;
-      fill(place,
-        dataTable({ caption: "Predictions that lost most", className: "layers", sortable: true, rows, columns }),
-        h("p", { class: "muted caption" }, words + (quantized ? "Solid: full precision, dashed: quantized." : "")));
+      fill(place, shown(...await read(path, fields, signal)), command(curl(query(path, fields))));
     } catch (error) { if (!signal.aborted) fill(place, failure(error)); }
   };
   const button = { type: "button", id: "worst-tokens", events: { click: show } };
   return h("section", { "aria-label": "Worst tokens" },
-    h("h2", {}, "Worst tokens"), h("p", {}, h("button", button, `Find them (${bytes(size)})`)), place);
+    h("h2", {}, "Worst tokens"), h("p", {}, h("button", button, "Which predictions lost most")), place);
 }

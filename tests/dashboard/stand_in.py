@@ -44,6 +44,7 @@ class World:
         self.integrities = {}
         self.protocols = {}  # run -> protocol_id, of those that are not on the usual evaluation
         self.artifacts = {}  # run -> {name: bytes}
+        self.worst_tokens = {}  # run -> {decode: document, or what problem() takes}
         self.healths, self.posted, self.sweeps, self.workers = set(), [], [], []
         self.changes = {}
         self.requests = []
@@ -272,9 +273,10 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
         self.end_headers()
         self.wfile.write(payload)
 
-    def problem(self, status, title, detail):
+    def problem(self, status, title, detail, pointer=None):
+        errors = {"errors": [{"pointer": pointer, "detail": detail}]} if pointer else {}
         self.answer(status, {"type": "about:blank", "title": title, "status": status, "detail": detail,
-                             "instance": self.path}, "application/problem+json")
+                             "instance": self.path, **errors}, "application/problem+json")
 
     def do_GET(self):
         url = urllib.parse.urlsplit(self.path)
@@ -360,6 +362,8 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
     def get_runs(self, parts, fields):
         if len(parts) > 1 and parts[1] == "artifacts":
             return self.artifact(*parts[2:], files=self.world.artifacts.get(parts[0], {}))
+        if len(parts) == 2 and parts[1] == "worst-tokens":
+            return self.world.worst_tokens.get(parts[0], {}).get(fields.get("decode", ["tokenizer"])[0])
         if parts:
             return next((self.visible(run) for run in self.world.runs if run["id"] == parts[0]), None)
         state, kind, names, checkpoint = (fields.get(name) for name in ("state", "kind", "trajectory", "checkpoint"))

@@ -8,6 +8,7 @@ import pytest
 import stand_in
 import stand_in_attribution
 from looks import DRAWN, check_looks
+from stand_in_tokens import keep_tokens, worst_token, worst_tokens
 
 WHY = "document.querySelector('#why')?.innerText"
 
@@ -52,6 +53,22 @@ def test_a_click_on_a_point_leads_to_its_checkpoint(visit):
     page.wait(DRAWN)
     press(page, "c4", "location.hash === '#/checkpoints/c4'")
     page.wait("document.querySelector('main h1').innerText === 'step-1220'")
+
+
+def test_from_a_point_of_a_curve_to_its_worst_tokens_takes_three_clicks(world, visit):
+    for run in world.runs:
+        if run["kind"] == "quantize" and run["params"]["checkpoint"] == "c4":
+            run["params"]["per_token"] = True
+            keep_tokens(world, run["id"])
+            world.worst_tokens[run["id"]] = {"tokenizer": worst_tokens([worst_token(0, 3, 2, 5, "a", "b", "c")])}
+    page = visit("#/curves?trajectory=constant")
+    page.wait(DRAWN)
+    press(page, *point(page, "c4"))
+    page.wait("document.querySelector('a.worst-tokens') !== null")
+    page.click("a.worst-tokens")
+    page.wait("document.querySelector('#worst-tokens') !== null")
+    page.click("#worst-tokens")
+    page.wait("document.querySelector('section[aria-label=\"Worst tokens\"] tbody tr') !== null")
 
 
 def test_which_is_worst_why_and_what_to_do_takes_three_clicks(world, visit):

@@ -3,12 +3,12 @@
 import csv
 import io
 import json
-import struct
 
 import pytest
 import stand_in
 from looks import check_looks
-from stand_in import PLOTLY
+from stand_in import HOSTILE, PLOTLY
+from stand_in_tokens import keep_tokens, worst_token, worst_tokens
 
 
 @pytest.fixture(autouse=True)
@@ -94,40 +94,63 @@ def test_the_last_validation_losses_are_drawn_when_training_ends(world, visit):
 
 
 # --- Worst tokens -----------------------------------------------------------------------------------------------------
-def npy(values):
-    header = f"{{'descr': '<f4', 'fortran_order': False, 'shape': ({len(values)},), }}"
-    header += " " * (-(10 + len(header) + 1) % 64) + "\n"
-    return b"\x93NUMPY\x01\x00" + struct.pack("<H", len(header)) + header.encode() + struct.pack(
-        f"<{len(values)}f", *values)
+TOKENS = "section[aria-label=\"Worst tokens\"]"
+CELLS = (f"[...document.querySelectorAll('{TOKENS} tbody tr')].map(row => [...row.cells]"
+         ".map(cell => cell.innerText.trim()))")
 
 
-def test_the_worst_tokens_are_found_in_their_sequences(world, visit):
-    tokens = [5, 129, 33]
-    full = [2.0 + place % 3 for place in range(sum(tokens) - len(tokens))]
-    quantized = [value + 0.125 for value in full]
-    quantized[4 + 100] += 6.5  # the 101st prediction of the second sequence
-    quantized[2] += 3  # the third of the first
-    lines = ["sequence,tokens,loss_fp,loss_q,kl", *(f"{place},{count},2,2,0" for place, count in enumerate(tokens))]
-    world.artifacts["r0"] = {"losses.csv": "\n".join(lines).encode(), "token_losses_fp.npy": npy(full),
-                             "token_losses_q.npy": npy(quantized), "token_kl.npy": npy([0.01] * len(full))}
+def test_the_worst_tokens_stand_in_their_text(world, visit):
+    keep_tokens(world)
+    world.worst_tokens["r0"] = {"tokenizer": worst_tokens([
+        worst_token(1, 101, 2.25, 8.875, "the first\nline of ", HOSTILE, " and so on, for as long as it takes to wrap"),
+        worst_token(0, 3, 2, 5, "a", "  ", "b"),
+        worst_token(0, 2, 2, None, "a", "", "\u20ac"),
+    ])}
     page = visit("#/runs/r0")
     page.click("#worst-tokens")
-    page.wait("document.querySelector('section[aria-label=\"Worst tokens\"] tbody tr') !== null")
-    rows = page.run("[...document.querySelectorAll('section[aria-label=\"Worst tokens\"] tbody tr')]"
-                    ".map(row => [...row.cells].map(cell => cell.innerText.trim()))")
-    assert (rows[0][:5] == ["1", "101", f"{full[104]:.4f}", f"{quantized[104]:.4f}", "6.6250"]
-            and rows[1][:2] == ["0", "3"])
-    assert (len(rows) == 50
-            and page.run("document.querySelectorAll('section[aria-label=\"Worst tokens\"] polyline').length") == 100)
+    page.wait(f"document.querySelector('{TOKENS} tbody tr') !== null")
+    rows = page.run(CELLS)
+    assert [row[:2] for row in rows] == [["1", "101"], ["0", "3"], ["0", "2"]]
+    assert rows[0][2] == f"the first↵line of {HOSTILE} and so on, for as long as it takes to wrap"
+    assert [row[2] for row in rows[1:]] == ["a␣␣b", "a‹19›€"]
+    assert rows[0][3:6] == ["2.2500", "8.8750", "6.6250"] and rows[2][4] == "not finite"
+    assert page.run(f"[...document.querySelectorAll('{TOKENS} mark')].map(mark => mark.textContent)") == [
+        HOSTILE, "␣␣", "‹19›"]
+    assert page.run(f"document.querySelectorAll('{TOKENS} polyline').length") == 6
+    assert "3 of 4,000 predictions that quantization made worse most, in validation" in page.run(
+        f"document.querySelector('{TOKENS}').innerText")
+    assert page.run("window.hurt") is None
     check_looks(page, "tokens")
 
 
-def test_a_file_of_other_numbers_is_refused_with_a_reason(world, visit):
-    world.artifacts["r0"] = {"losses.csv": b"sequence,tokens\n0,5\n", "token_losses_fp.npy": npy([1.0] * 9)}
+def test_without_a_tokenizer_ids_stand_for_text_and_the_reason_is_said(world, visit):
+    keep_tokens(world)
+    ids = worst_tokens([worst_token(0, 3, 2, 5, None, None, None)], decode="ids")
+    world.worst_tokens["r0"] = {"tokenizer": (422, "Invalid request", "the checkpoint has no tokenizer", "/decode"),
+                                "ids": ids}
     page = visit("#/runs/r0")
+    page.expected = ["422"]
     page.click("#worst-tokens")
-    page.wait("document.querySelector('section[aria-label=\"Worst tokens\"] .problem')?.innerText.includes('9 losses "
-              "for 4 predictions')")
+    page.wait(f"document.querySelector('{TOKENS} tbody tr') !== null")
+    assert page.run(CELLS)[0][2] == "5 ‹20› 6"
+    assert "the checkpoint has no tokenizer" in page.run(f"document.querySelector('{TOKENS} .remark').innerText")
+
+
+def test_a_refusal_of_worst_tokens_is_shown_whole(world, visit):
+    keep_tokens(world)
+    world.worst_tokens["r0"] = {"tokenizer": (409, "Input changed", "its tokens cannot be had: other files", "/run")}
+    page = visit("#/runs/r0")
+    page.expected = ["409"]
+    page.click("#worst-tokens")
+    page.wait(f"document.querySelector('{TOKENS} .problem')?.innerText.includes('cannot be had: other files')")
+
+
+def test_a_run_without_losses_of_tokens_says_how_they_are_had(world, visit):
+    world.artifacts["r0"] = {"losses.csv": b"sequence,tokens\n0,5\n"}
+    page = visit("#/runs/r0")
+    page.wait("[...document.querySelectorAll('details summary')].some(one => one.innerText === 'Worst tokens')")
+    commands = page.run("[...document.querySelectorAll('details .command code')].map(one => one.textContent)")
+    assert any('"per_token":true' in command and '"kind":"quantize"' in command for command in commands)
 
 
 # --- Saving -----------------------------------------------------------------------------------------------------------

@@ -100,6 +100,35 @@ def test_a_checkpoint_says_why_and_is_quantized_and_compared(service, measured, 
     assert page.run("window.hurt") is None
 
 
+def test_worst_tokens_are_those_of_the_service_in_their_text(service, measured, visit):
+    text = service.files / "worst.txt"
+    text.write_text("A café is what it is.\n" * 12)
+    service.post("/v1/datasets", {"name": "worst", "path": str(text), "format": "text"})
+    ids = {item["name"]: item["id"] for item in service.get("/v1/checkpoints?limit=1000").json["items"]
+           if item["trajectory"] == HOSTILE}
+    runs = [service.run("quantize", checkpoint=ids[name], method={"name": "rtn", "bits": 2, "group_size": 32},
+                        evaluation={"dataset": "worst", "sequence_length": 32}, per_token=True)
+            for name in ("step0", "step2")]
+    page = visit(f"#/checkpoints/{ids['step2']}", url=service.url)
+    for query, selector in (("", "a.worst-tokens"), (f"?against={runs[0]['id']}", "main a.worst-tokens")):
+        if query:
+            page.run(f"location.hash = '#/compare?a={ids['step0']}&b={ids['step2']}'")
+        page.wait(f"document.querySelector('{selector}') !== null")
+        page.click(selector)
+        page.wait("document.querySelector('#worst-tokens') !== null")
+        page.click("#worst-tokens")
+        rows = page.wait("[...document.querySelectorAll('section[aria-label=\"Worst tokens\"] tbody tr')]"
+                         ".map(row => [...row.cells].map(cell => cell.innerText.trim()))")
+        found = service.get(f"/v1/runs/{runs[1]['id']}/worst-tokens{query}").json
+        assert found["against"] == (runs[0]["id"] if query else None) and len(rows) == len(found["items"]) == 50
+        for row, item in zip(rows, found["items"]):
+            assert row[:2] == [str(item["sequence"]), str(item["position"])]
+            assert float(row[5].replace("\u2212", "-")) == pytest.approx(item["difference"], abs=6e-5)
+            if item["text"].strip():
+                assert row[2] == (item["before"] + item["text"] + item["after"]).replace("\n", "↵").strip()
+    check_looks(page, "tokens-of-the-service")
+
+
 @pytest.mark.parametrize("address, words", [("#/sweeps", "method.bits: 3, 4"), ("#/sweeps/sweep", "succeeded"),
                                             ("#/data", "tokens"), ("#/system", "cpu, "), ("#/frontier", "✓ yes"),
                                             ("#/runs?sort=-finished", "Ended")])
