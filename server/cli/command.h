@@ -5,6 +5,11 @@
 #include "cli/fields.h"
 #include "cli/options.h"
 
+/* A first word that makes nothing: what is done with something that is there. */
+struct command_action {
+    const char *word, *help; /* help: one line, ends without a full stop */
+};
+
 struct command {
     const char *name, *usage, *help; /* usage: what follows the name; a NULL help hides the command from the list */
     const struct option_row *options;
@@ -13,9 +18,9 @@ struct command {
     /* The first word of the usage picks what else there is, so that word must come first: adds the parameters of the
      * API that become flags. `word` is NULL where there is none yet. STATUS_INVALID: no such word. */
     enum status (*fields)(const char *word, struct fields *fields, struct error *error);
-    const char *const *(*choices)(void); /* what the first word may be, ends with NULL; NULL: anything */
-    const char *const *actions;          /* further first words, which add no parameters; ends with NULL; NULL: none */
-    const char *notes;                   /* what stands below the options in the help; or NULL */
+    const char *const *(*choices)(void);  /* what the first word may be, ends with NULL; NULL: anything */
+    const struct command_action *actions; /* further first words; ends with a NULL word; NULL: none */
+    const char *notes;                    /* what stands below the options in the help; or NULL */
 };
 
 extern const struct command command_serve, command_worker, command_migrate, command_token, command_doctor,

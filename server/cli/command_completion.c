@@ -99,9 +99,9 @@ static int complete_run(const struct options *options)
     for (int i = 0; last == 0 && commands[i] != NULL; i++)
         if (commands[i]->help != NULL) offer(commands[i]->name, options->words[0]);
     const char *const *choices = last == 1 && command != NULL && command->choices != NULL ? command->choices() : NULL;
-    const char *const *actions = last == 1 && command != NULL ? command->actions : NULL;
+    const struct command_action *actions = last == 1 && command != NULL ? command->actions : NULL;
     for (; choices != NULL && *choices != NULL; choices++) offer(*choices, options->words[last]);
-    for (; actions != NULL && *actions != NULL; actions++) offer(*actions, options->words[last]);
+    for (; actions != NULL && actions->word != NULL; actions++) offer(actions->word, options->words[last]);
     for (int i = 0; last == 1 && command == &command_completion && i < SHELLS; i++)
         offer(shells[i].name, options->words[last]);
     if (command != NULL) offer_options(command, options);

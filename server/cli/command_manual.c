@@ -92,8 +92,21 @@ static enum status parameters(const struct command *command, const char *word, s
     return status;
 }
 
+static void actions(const struct command *command)
+{
+    const struct command_action *action = command->actions;
+    if (action != NULL) (void)puts(".SH ACTIONS");
+    for (; action != NULL && action->word != NULL; action++) {
+        (void)printf(".TP\n.B ");
+        line(action->word);
+        text(action->help);
+        (void)puts(".");
+    }
+}
+
 static enum status command_page(const struct command *command, struct error *error)
 {
+    const struct command_action *action = command->actions;
     char name[64];
     enum status status = STATUS_OK;
     const char *const *choices = command->choices != NULL ? command->choices() : NULL;
@@ -101,11 +114,15 @@ static enum status command_page(const struct command *command, struct error *err
     begin_page(name, command->help);
     (void)printf(".SH SYNOPSIS\n.B deltaq %s\n", command->name);
     if (command->usage[0] != '\0') line(command->usage);
-    (void)printf("[\\fIOPTION\\fR ...]\n.SH OPTIONS\n");
+    (void)puts("[\\fIOPTION\\fR ...]");
+    actions(command);
+    (void)puts(".SH OPTIONS");
     for (const struct option_row *row = command->options; row->flag != NULL; row++) option(row);
     (void)printf(".TP\n.B \\-\\-help\nPrint the options.\n");
     for (; status == STATUS_OK && choices != NULL && command->fields != NULL && *choices != NULL; choices++)
         status = parameters(command, *choices, error);
+    for (; status == STATUS_OK && action != NULL && action->word != NULL; action++)
+        status = parameters(command, action->word, error);
     if (command->notes != NULL) {
         (void)puts(".SH NOTES");
         verbatim(command->notes);

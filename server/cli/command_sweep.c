@@ -25,8 +25,17 @@ static const char *const *sweep_kinds(void)
 
 /* What is done with a sweep that is there. POST, unless it says otherwise, to /v1/sweeps/SWEEP and `path`. */
 enum { SHOW, WAIT, EXTEND, RETRY, CANCEL, DELETE, ACTIONS };
-static const char *const action_words[] = {"show", "wait", "extend", "retry-failed", "cancel", "delete", NULL};
-static_assert(sizeof action_words / sizeof action_words[0] == ACTIONS + 1, "a word for every action");
+static const struct command_action actions[] = {
+    [SHOW] = {"show", "Print the counts of its runs; with --json all that the server says of it"},
+    [WAIT] = {"wait", "Wait until its runs have ended, and print their counts"},
+    [EXTEND] = {"extend",
+                "Add the values of --grid, or with --along what its trajectory got since; --dry-run adds none"},
+    [RETRY] = {"retry-failed", "Queue its failed runs again"},
+    [CANCEL] = {"cancel", "Cancel its runs that have not ended; a standing sweep takes in no more checkpoints"},
+    [DELETE] = {"delete", "Delete it when its runs have ended; runs and measurements stay"},
+    {0},
+};
+static_assert(sizeof actions / sizeof actions[0] == ACTIONS + 1, "a word for every action");
 static const struct {
     const char *method, *path; /* NULL: nothing is sent before the wait */
 } requests[ACTIONS] = {[SHOW] = {"GET", ""},
@@ -38,14 +47,16 @@ static const struct {
 static int find_action(const char *word)
 {
     int action = 0;
-    while (action < ACTIONS && strcmp(action_words[action], word) != 0) action++;
+    while (action < ACTIONS && strcmp(actions[action].word, word) != 0) action++;
     return action;
 }
 
 static enum status sweep_fields(const char *word, struct fields *fields, struct error *error)
 {
     static const char *const given[] = {"kind", "base", "grid", NULL};
-    if (word == NULL || find_action(word) < ACTIONS) return STATUS_OK;
+    const int action = word != NULL ? find_action(word) : ACTIONS;
+    if (action == EXTEND) return fields_add(fields, BODY, "", sweeps_extend_body, given, error);
+    if (word == NULL || action < ACTIONS) return STATUS_OK;
     const struct kind *kind = kind_find(kinds, word);
     if (kind == NULL)
         return error_set(error, STATUS_INVALID, "no kind of run \"%.60s\"; see deltaq sweep --help", word);
@@ -133,6 +144,10 @@ static json_t *make_extension(struct verb *verb, const char *path)
         good = false;
     }
     if (good) good = read_grid(verb, &fields, name, grid);
+    if (good && fields_read(verb->options->fields, BODY, verb->options, body, &error) != STATUS_OK) {
+        (void)verb_usage(verb, "%s", error.detail);
+        good = false;
+    }
     fields_reset(&fields);
     client_reply_reset(&reply);
     if (good) return body;
@@ -159,7 +174,8 @@ static void act(struct verb *verb, int action)
                                            .body = body,
                                            .accept = action == DELETE ? "*/*" : NULL}; /* 204 has no document */
     if (!verb_call(verb, &request, &reply) || action == DELETE) goto done;
-    if (action == SHOW && options_given(options, "--json"))
+    const bool dry_run = json_is_true(json_object_get(body, "dry_run"));
+    if (dry_run || (action == SHOW && options_given(options, "--json")))
         verb_print(verb, reply.document);
     else if (action == SHOW)
         print_counts(reply.document);
@@ -217,9 +233,8 @@ const struct command command_sweep = {
     .words = 2,
     .fields = sweep_fields,
     .choices = sweep_kinds,
-    .actions = action_words,
-    .notes = "Actions: show, wait, extend, retry-failed, cancel, delete. extend adds the values of --grid, or with "
-             "--along the\ncheckpoints that the sweep's trajectory got since.\n\n"
-             "deltaq sweep quantize --along pythia --method gptq --grid bits=3,4 --calibration.dataset text "
-             "--evaluation.dataset held-out\ndeltaq sweep extend SWEEP --grid bits=2 --wait\n\n" VERB_NOTES,
+    .actions = actions,
+    .notes = "deltaq sweep quantize --along pythia --method gptq --grid bits=3,4 --calibration.dataset text "
+             "--evaluation.dataset held-out\ndeltaq sweep extend SWEEP --grid bits=2 --dry-run\n"
+             "deltaq sweep extend SWEEP --grid bits=2 --wait\n\n" VERB_NOTES,
 };

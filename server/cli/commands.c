@@ -34,6 +34,14 @@ static void print_usage(FILE *out)
     (void)fputs("\n`deltaq COMMAND --help` lists the options of a command.\n", out);
 }
 
+static void print_actions(const struct command *command)
+{
+    const struct command_action *action = command->actions;
+    if (action == NULL) return;
+    (void)puts("\nActions:\n");
+    for (; action->word != NULL; action++) (void)printf("  %-14s %s\n", action->word, action->help);
+}
+
 static void print_help(const struct command *command, const struct fields *fields)
 {
     const char *const *choices = command->choices != NULL ? command->choices() : NULL;
@@ -42,6 +50,7 @@ static void print_help(const struct command *command, const struct fields *field
     options_print(command->options, stdout);
     if (fields->count > 0) (void)puts("\nParameters of the request:\n");
     fields_print(fields, stdout);
+    print_actions(command);
     if (choices != NULL && command->fields != NULL && fields->count == 0) {
         (void)printf("\nThe options of each are listed by deltaq %s WORD --help:\n\n ", command->name);
         for (; *choices != NULL; choices++) (void)printf(" %s", *choices);

@@ -55,6 +55,7 @@ const struct param sweeps_post_body[] = {
 
 struct extend_body {
     const char *grid;
+    bool dry_run;
 };
 
 const struct param sweeps_extend_body[] = {
@@ -63,6 +64,11 @@ const struct param sweeps_extend_body[] = {
      .offset = offsetof(struct extend_body, grid),
      .help = "Fields of its grid to lists of further values, or {\"trajectory\": NAME} as it stands there for the"
              " checkpoints that came since"},
+    {.name = "dry_run",
+     .type = PARAM_BOOLEAN,
+     .offset = offsetof(struct extend_body, dry_run),
+     .fallback = "false",
+     .help = "Add nothing: tell what the runs that would come in would need"},
     {0},
 };
 
@@ -170,7 +176,7 @@ static enum status insert(struct http_context *context, const struct monitor *mo
     if (status == STATUS_OK) status = sweep_plan_make(connection, &request, faults, &plan, error);
     if (status == STATUS_OK && body->dry_run) {
         const struct dry_run_place place = application_dry_run_place(context, monitor);
-        status = dry_run_of_sweep(&place, plan.prepared, plan.count, made, error);
+        status = dry_run_of_sweep(&place, request.kind, plan.prepared, plan.count, made, error);
     } else if (status == STATUS_OK) {
         const struct sweep_new sweep = {.name = body->name,
                                         .kind = request.kind->name,
@@ -216,10 +222,19 @@ enum status sweeps_post(struct http_context *context, const struct request *requ
     return waiting_made(request, response, &sweeps_wait, outcome == STORE_CREATED ? 202 : 200, document, error);
 }
 
-static enum status widen(struct http_context *context, const json_t *sweep, const json_t *more,
-                         const struct idempotency_record *record, struct faults *faults, size_t *made,
+/* A request to extend a sweep. */
+struct extension {
+    const json_t *sweep, *more; /* lent */
+    const struct monitor *monitor;
+    const struct idempotency_record *record;
+    bool dry_run;
+    size_t made; /* runs that come in */
+};
+
+static enum status widen(struct http_context *context, struct extension *extension, struct faults *faults,
                          json_t **document, struct error *error)
 {
+    const json_t *sweep = extension->sweep;
     const struct application *application = application_of(context);
     struct connection *connection = application_connection(context);
     struct sweep_growth growth = {0};
@@ -230,12 +245,16 @@ static enum status widen(struct http_context *context, const json_t *sweep, cons
         .grid = json_object_get(sweep, "grid"),
         .roots = application->roots,
         .data_directory = application->data_directory,
+        .dry_run = extension->dry_run,
     };
     if (request.kind == NULL) return error_set(error, STATUS_UNSUPPORTED, "this server does not know the sweep's kind");
     const bool standing = json_is_true(json_object_get(sweep, "standing"));
-    enum status status = sweep_growth_make(connection, &request, id, standing, more, faults, &growth, error);
-    *made = growth.plan.count;
-    if (status == STATUS_OK) {
+    enum status status = sweep_growth_make(connection, &request, id, standing, extension->more, faults, &growth, error);
+    extension->made = growth.plan.count;
+    if (status == STATUS_OK && extension->dry_run) {
+        const struct dry_run_place place = application_dry_run_place(context, extension->monitor);
+        status = dry_run_of_sweep(&place, request.kind, growth.plan.prepared, growth.plan.count, document, error);
+    } else if (status == STATUS_OK) {
         const struct sweep_widening widening = {.sweep = id,
                                                 .grid = request.grid,
                                                 .more = growth.grid,
@@ -244,7 +263,7 @@ static enum status widen(struct http_context *context, const json_t *sweep, cons
                                                 .later = growth.later,
                                                 .runs = growth.plan.rows,
                                                 .run_count = growth.plan.count,
-                                                .record = record};
+                                                .record = extension->record};
         status = sweep_widen(connection, &widening, document, error);
     }
     sweep_growth_reset(&growth);
@@ -258,19 +277,27 @@ enum status sweeps_extend(struct http_context *context, const struct request *re
     struct faults faults = {0};
     struct idempotency_record record;
     json_t *sweep = NULL, *document = NULL;
-    size_t made = 0;
     enum status status;
     if (waiting_resume(context, request, response, &sweeps_wait, &status, error)) return status;
     status = answer_body(request, response, sweeps_extend_body, sizeof(struct extend_body), &filled, error);
+    const bool dry_run = status == STATUS_OK && ((const struct extend_body *)filled.params)->dry_run;
     schema_filled_reset(&filled);
+    if (dry_run && !request->working) {
+        response_to_work(response);
+        return STATUS_OK;
+    }
     if (status == STATUS_OK)
         status = sweep_get(application_connection(context), request_parameter(request, "sweep"), &sweep, error);
-    if (status == STATUS_OK)
-        status = widen(context, sweep, json_object_get(request->body, "grid"),
-                       application_record(request, "/v1/sweeps/", 202, 200, &record), &faults, &made, &document, error);
+    struct extension extension = {.sweep = sweep,
+                                  .more = json_object_get(request->body, "grid"),
+                                  .monitor = request->monitor,
+                                  .record = application_record(request, "/v1/sweeps/", 202, 200, &record),
+                                  .dry_run = dry_run};
+    if (status == STATUS_OK) status = widen(context, &extension, &faults, &document, error);
     if (faults.count > 0) status = answer_faults(response, &faults, error);
     json_decref(sweep);
     if (status != STATUS_OK) return status;
+    if (dry_run) return response_json(response, 200, document, error);
     store_notify(application_connection(context));
-    return waiting_made(request, response, &sweeps_wait, made > 0 ? 202 : 200, document, error);
+    return waiting_made(request, response, &sweeps_wait, extension.made > 0 ? 202 : 200, document, error);
 }

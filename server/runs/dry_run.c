@@ -308,8 +308,8 @@ static enum status plans_find(const struct dry_run_place *place, const struct pr
     return status;
 }
 
-enum status dry_run_of_sweep(const struct dry_run_place *place, const struct prepared_run *runs, size_t count,
-                             json_t **out, struct error *error)
+enum status dry_run_of_sweep(const struct dry_run_place *place, const struct kind *kind,
+                             const struct prepared_run *runs, size_t count, json_t **out, struct error *error)
 {
     struct totals totals = {.fits = true};
     json_t *keys = json_array(), *plans = json_array();
@@ -322,7 +322,7 @@ enum status dry_run_of_sweep(const struct dry_run_place *place, const struct pre
     }
     if (status == STATUS_OK) status = plans_find(place, runs, count, keys, &totals, plans, error);
     if (status == STATUS_OK) {
-        *out = totals_document(&totals, count > 0 ? runs[0].kind->name : "", count, plans);
+        *out = totals_document(&totals, kind->name, count, plans);
         if (*out == NULL) status = no_memory(error);
     }
     json_decref(keys);

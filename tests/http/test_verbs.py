@@ -4,6 +4,7 @@ import csv
 import io
 import json
 import os
+import re
 import socket
 import subprocess
 
@@ -121,7 +122,7 @@ WRONG = [
     (["sweep", "quantize", "--grid", "checkpoint=a", "--along", "b"], "not both"),
     (["register", b"/tmp/\xff"], "not UTF-8"), (["run", "average", "a", b"\xff"], "not UTF-8"),
     (["run", "evaluate", b"\xff"], "must be UTF-8"), (["curve"], "expected a trajectory"),
-    (["sweep", "extend"], "its id or name"),
+    (["sweep", "extend"], "its id or name"), (["sweep", "cancel", "a", "--dry-run"], "--dry-run"),
     (["sweep", "extend", "a"], "--grid"), (["sweep", "cancel", "a", "--grid", "bits=3"], "go with extend"),
     (["sweep", "quantize", "a"], '"a"'), (["sweep", "dance", "a"], '"dance"'),
     (["curve", "a", "--csv", "--json"], "not both"),
@@ -170,8 +171,11 @@ def test_a_sweep_is_shown_extended_tried_again_cancelled_and_deleted(service, la
     assert posted.returncode == DONE, posted.stderr
     waited = verb(service, "sweep", "wait", "verbs acts")
     assert waited.returncode == DONE and dict(line.split() for line in waited.stdout.splitlines())["total"] == "1"
-    extended = verb(service, "sweep", "extend", "verbs acts", "--grid", "bits=3,4", "--grid",
-                    'checkpoint=["verbs/step20"]', "--wait")
+    wider = ["--grid", "bits=3,4", "--grid", 'checkpoint=["verbs/step20"]']
+    dry = verb(service, "sweep", "extend", "verbs acts", *wider, "--dry-run", "--wait")
+    assert dry.returncode == DONE and json.loads(dry.stdout)["runs"] == 3, dry.stderr
+    assert service.get("/v1/sweeps/verbs%20acts").json["runs"]["total"] == 1
+    extended = verb(service, "sweep", "extend", "verbs acts", *wider, "--wait")
     assert extended.returncode == DONE, extended.stderr
     sweep = service.get("/v1/sweeps/verbs%20acts").json
     assert sweep["grid"] == {"checkpoint": ["verbs/step10", "verbs/step20"], "method.bits": [4, 3]}
@@ -187,6 +191,18 @@ def test_a_sweep_is_shown_extended_tried_again_cancelled_and_deleted(service, la
     gone = verb(service, "sweep", "delete", "verbs acts")
     assert (gone.returncode, gone.stdout) == (DONE, "") and service.get("/v1/sweeps/verbs%20acts").status == 404
     assert verb(service, "sweep", "delete", "verbs acts").returncode == FAILED
+
+
+def test_the_help_and_the_manual_of_sweep_list_its_actions():
+    words = ["show", "wait", "extend", "retry-failed", "cancel", "delete"]
+    said = verb(None, "sweep", "--help").stdout
+    assert re.findall(r"^  ([a-z-]+) +[A-Z]", said.split("\nActions:\n")[1].split("\nThe options")[0], re.M) == words
+    page = verb(None, "manual", "sweep").stdout
+    section = page.split(".SH ACTIONS\n")[1].split(".SH ")[0]
+    assert re.findall(r"^\.B (.*)$", section.replace("\\-", "-"), re.M) == words
+    assert '.SS "Parameters of the request: extend"' in page and "dry" in page.split("request: extend")[1]
+    assert "--dry-run" in verb(None, "sweep", "extend", "--help").stdout
+    assert "ACTIONS" not in verb(None, "manual", "run").stdout
 
 
 def test_a_curve_as_a_table_csv_and_json(service, laid):
