@@ -250,7 +250,7 @@ echo-server: $(OBJ)/tests/http/echo_server
 # --- What it stands on ----------------------------------------------------------------------------------------------
 DEBIAN_BUILD := gcc make libc6-dev libmicrohttpd-dev libjansson-dev libpq-dev libpcre2-dev libutf8proc-dev \
                 libssl-dev zlib1g-dev libcurl4-openssl-dev libsqlite3-dev libopenblas0-pthread postgresql \
-                ca-certificates python3
+                ca-certificates python3 python3-pip
 DEBIAN_TEST  := libcmocka-dev clang libclang-rt-dev clang-format python3-venv git curl chromium-headless-shell \
                 nodejs procps
 PYPI_TEST    := pytest==8.4.2 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safetensors==0.5.2 tokenizers==0.21.0 \
@@ -285,9 +285,22 @@ trackers: ## Install TensorBoard, MLflow and W&B for the tests of `deltaq track`
 	    cp tests/trackers/requirements.txt $(TRACKERS)/.made; }
 
 # Plotly comes out of Debian's package and is served, not committed: cut down to what the dashboard draws, and made
-# small by esbuild, a program of its own. Unpacking the two packages installs nothing.
-static: $(BUILD)/static/plotly.js ## Fetch Plotly.js for the dashboard
+# small by esbuild, a program of its own. Unpacking the two packages installs nothing. Swagger UI, for the page of the
+# API, comes as it is out of a package of PyPI, whose bytes swagger_ui.txt names; that page says where it is missing.
+FETCHED := plotly.js swagger-ui.js swagger-ui.css swagger-ui-bundle.js.LICENSE.txt
+static: $(BUILD)/static/plotly.js $(BUILD)/static/swagger-ui.js ## Fetch Plotly.js and Swagger UI for the dashboard
 	@:
+SWAGGER := $(BUILD)/wheel/drf_spectacular_sidecar/static/drf_spectacular_sidecar/swagger-ui-dist
+$(BUILD)/static/swagger-ui.js: tests/tools/swagger_ui.txt
+	@mkdir -p $(BUILD)/static && rm -rf $(BUILD)/wheel
+	@if python3 -m pip download -q --disable-pip-version-check --retries 1 --no-deps --require-hashes -r $< \
+	    -d $(BUILD)/wheel && cd $(BUILD)/wheel && python3 -m zipfile -e *.whl . ; then :; else \
+	    echo "no Swagger UI for the page of the API: pip (Debian's python3-pip) could not download it, for the reason" \
+	         "above. Everything else works without it." >&2; fi
+	@if [ -d $(SWAGGER) ]; then cd $(SWAGGER) && sed -i '/sourceMappingURL=/d' swagger-ui.css && \
+	    cp swagger-ui.css *.js.LICENSE.txt $(abspath $(BUILD)/static) && \
+	    cp swagger-ui-bundle.js $(abspath $(BUILD)/static)/swagger-ui.js; fi
+	@rm -rf $(BUILD)/wheel
 $(BUILD)/static/plotly.js: tests/tools/plotly_part.py
 	@mkdir -p $(BUILD)/static && rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb
 	@cd $(BUILD)/deb && apt-get download -qq python3-plotly esbuild || { \
@@ -494,7 +507,7 @@ uninstall: ## Remove what `make install` put below PREFIX, and nothing else
 	rm -f $(PLACE)/bin/deltaq $(PLACE)/lib/deltaq/$(notdir $(CUDA_PLUGIN)) \
 	    $(PLACE)/share/man/man1/deltaq.1 $(PLACE)/share/man/man1/deltaq-*.1 \
 	    $(addprefix $(PLACE)/lib/systemd/system/,$(UNITS)) $(PLACE)/lib/sysusers.d/deltaq.conf \
-	    $(addprefix $(SHARE)/,openapi.yaml LICENSE $(wildcard static/*) static/plotly.js)
+	    $(addprefix $(SHARE)/,openapi.yaml LICENSE $(wildcard static/*) $(addprefix static/,$(FETCHED)))
 	@for directory in $(SHARE)/static $(SHARE) $(PLACE)/lib/deltaq; do rmdir $$directory 2>/dev/null || :; done
 
 # The libraries that ours are measured beside. GPTQModel and llm-compressor want different versions of the same

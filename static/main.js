@@ -4,6 +4,7 @@ import { token } from "./api.js";
 import { fill, h } from "./dom.js";
 import { loadMetrics } from "./metrics.js";
 import { askToken, failure } from "./notice.js";
+import { showApi } from "./page_api.js";
 import { showCheckpoint } from "./page_checkpoint.js";
 import { showCompare } from "./page_compare.js";
 import { showCurves } from "./page_curves.js";
@@ -57,6 +58,7 @@ route("/data", "data", told(showData));
 route("/system", "system", told(showSystem));
 route("/runs", "runs", told(showRuns));
 route("/runs/{id}", "runs", told(showRun));
+route("/api", "api", showApi);
 
 let visits = 0;
 

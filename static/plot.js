@@ -1,26 +1,16 @@
 /* plot.js: Plotly, loaded when the first figure is needed, and what is asked of it: draw, resize, recolour, save. */
 import { scheme, isDark } from "./palette.js";
+import { script } from "./script.js";
 
 export const NARROW = 640;
 const CONFIG = {
   displayModeBar: false, displaylogo: false, responsive: false, scrollZoom: false,
   doubleClick: "reset", showTips: false,
 };
-let loading = null;
+const MISSING = "Plotly.js is not there; `make static` fetches it. The tables below hold the same numbers.";
 
 export function plotly() {
-  loading ??= new Promise((resolve, reject) => {
-    const script = document.createElement("script");
-    script.src = "/plotly.js";
-    script.onload = () => resolve(globalThis.Plotly);
-    script.onerror = () => {
-      loading = null;
-      script.remove();
-      reject(new Error("Plotly.js is not there; `make static` fetches it. The tables below hold the same numbers."));
-    };
-    document.head.append(script);
-  });
-  return loading;
+  return script("/plotly.js", "Plotly").catch(() => { throw new Error(MISSING); });
 }
 
 /* Keeps a figure drawn in `element`: figure({ink, dark, narrow}) -> {data, layout}, asked for again when the colour

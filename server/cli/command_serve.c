@@ -110,6 +110,16 @@ static enum status prepare_database(const struct options *options, const struct 
     return status;
 }
 
+/* What `make static` fetches for the dashboard, and the description of the API. */
+static const struct {
+    const char *url, *name;
+} beside[] = {
+    {"/plotly.js", "static/plotly.js"},
+    {"/swagger-ui.js", "static/swagger-ui.js"},
+    {"/swagger-ui.css", "static/swagger-ui.css"},
+    {"/openapi.yaml", "openapi.yaml"},
+};
+
 /* A file beside the binary, unless the dashboard's directory has it already. */
 static enum status add_file(struct static_files *files, const char *url, const char *name, struct error *error)
 {
@@ -131,8 +141,9 @@ static enum status load_files(const struct options *options, struct static_files
         log_warning(LOG_COMPONENT_SERVE, "no dashboard: its files are not where the binary is; see --static");
     enum status status = static_files_load(directory, out, error);
     if (status != STATUS_OK && directory != NULL) return name_place(status, directory, error);
-    if (status == STATUS_OK) status = add_file(*out, "/plotly.js", "static/plotly.js", error);
-    return status == STATUS_OK ? add_file(*out, "/openapi.yaml", "openapi.yaml", error) : status;
+    for (size_t i = 0; status == STATUS_OK && i < sizeof beside / sizeof beside[0]; i++)
+        status = add_file(*out, beside[i].url, beside[i].name, error);
+    return status;
 }
 
 static enum status start_http(const struct options *options, struct serving *serving, bool tokens, struct error *error)

@@ -28,9 +28,12 @@ def check_looks(page, name):
             assert page.run("document.documentElement.scrollWidth") <= width
             assert page.run(CONTRAST) == []
             assert page.run(APART)
-            if os.environ.get("DELTAQ_SCREENSHOTS"):
-                page.screenshot(pathlib.Path(os.environ["DELTAQ_SCREENSHOTS"])
-                                / f"{name}-{'dark' if dark else 'light'}-{width}.png")
+            keep_picture(page, f"{name}-{'dark' if dark else 'light'}-{width}")
+
+
+def keep_picture(page, name):
+    if os.environ.get("DELTAQ_SCREENSHOTS"):
+        page.screenshot(pathlib.Path(os.environ["DELTAQ_SCREENSHOTS"]) / f"{name}.png")
 
 
 # No two words of the heading lie on each other, and none outside of the page.

@@ -47,7 +47,7 @@ class World:
         self.worst_tokens = {}  # run -> {decode: document, or what problem() takes}
         self.healths, self.posted, self.sweeps, self.workers = set(), [], [], []
         self.changes = {}
-        self.requests = []
+        self.requests, self.missing = [], set()  # `missing`: files that are not served
 
     def add_trajectory(self, name, rates, first=1):
         with self.lock:
@@ -285,7 +285,8 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
         if url.path == "/metrics":
             return self.answer(200, self.prometheus().encode(), "text/plain; version=0.0.4")
         path = "index.html" if url.path == "/" else url.path.lstrip("/")
-        for directory in (ROOT / "static", ROOT / "build" / "static"):
+        places = [ROOT] if path == "openapi.yaml" else [ROOT / "static", ROOT / "build" / "static"]
+        for directory in places if path not in self.world.missing else ():
             file = (directory / path).resolve()
             if file.is_file() and file.parent == directory.resolve():
                 return self.answer(200, file.read_bytes(), TYPES.get(file.suffix, "text/plain"))

@@ -10,6 +10,7 @@ import models  # noqa: E402
 from looks import APART, CURVES, DRAWN, check_looks, traces  # noqa: E402
 from service import BINARY, Service  # noqa: E402
 from stand_in import HOSTILE, PLOTLY  # noqa: E402
+from test_api import tried  # noqa: E402
 
 
 @pytest.fixture(scope="module")
@@ -127,6 +128,13 @@ def test_worst_tokens_are_those_of_the_service_in_their_text(service, measured, 
             if item["text"].strip():
                 assert row[2] == (item["before"] + item["text"] + item["after"]).replace("\n", "↵").strip()
     check_looks(page, "tokens-of-the-service")
+
+
+def test_a_request_is_tried_on_the_page_of_the_api(service, measured, visit):
+    if service.get("/swagger-ui.js").status == 404:
+        pytest.skip("build/static/swagger-ui.js is missing; run `make static`")
+    status, body = tried(visit("#/api", url=service.url))
+    assert status.startswith("200") and json.dumps(HOSTILE)[1:-1] in body
 
 
 @pytest.mark.parametrize("address, words", [("#/sweeps", "method.bits: 3, 4"), ("#/sweeps/sweep", "succeeded"),
