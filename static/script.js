@@ -1,7 +1,8 @@
 /* script.js: programs of others that `make static` fetches, loaded when the first page needs them. */
 const loaded = new Map();
 
-/* What the classic script at `path` leaves in the global `name`. Rejected when it is not there; asked for again then. */
+/* What the classic script at `path` leaves in the global `name`. Rejected when it is not there; the next call asks
+ * again. */
 export function script(path, name) {
   if (!loaded.has(path)) {
     loaded.set(path, new Promise((resolve, reject) => {

@@ -24,9 +24,9 @@ struct run_context dry_run_context(const struct dry_run_place *place);
 MUST_CHECK enum status dry_run_of_run(const struct dry_run_place *place, const struct prepared_run *run, json_t **out,
                                       struct error *error);
 
-/* That of a sweep (SweepForecast) of runs of one kind, which may be none: sums and maxima, and each plan with the number of runs that have it. Checkpoints
- * that differ in nothing but their numbers share a plan, and are looked at once. The hub is asked about the first runs
- * only. */
+/* That of a sweep (SweepForecast) of runs of one kind, which may be none: sums and maxima, and each plan with how many
+ * runs have it. Checkpoints that differ in nothing but their numbers share a plan, and are looked at once. The
+ * hub is asked about the first runs only. */
 MUST_CHECK enum status dry_run_of_sweep(const struct dry_run_place *place, const struct kind *kind,
                                         const struct prepared_run *runs, size_t count, json_t **out,
                                         struct error *error);
