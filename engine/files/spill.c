@@ -12,7 +12,15 @@
 
 struct spill {
     int descriptor;
+    const char *what; /* lent */
 };
+
+static enum status fail(const struct spill *spill, const char *action, struct error *error)
+{
+    char text[160];
+    (void)snprintf(text, sizeof text, "%s %s", action, spill->what);
+    return error_set_errno(error, text);
+}
 
 /* File systems without nameless files get one that loses its name at once. */
 static int open_nameless(const char *directory)
@@ -29,21 +37,21 @@ static int open_nameless(const char *directory)
 
 static enum status open_file(struct spill *spill, const char *directory, int64_t bytes, struct error *error)
 {
-    if ((spill->descriptor = open_nameless(directory)) < 0)
-        return error_set_errno(error, "cannot make a file for hidden states");
+    if ((spill->descriptor = open_nameless(directory)) < 0) return fail(spill, "cannot make a file for", error);
     const int result = posix_fallocate(spill->descriptor, 0, bytes > 0 ? bytes : 1);
     if (result == 0 || result == EOPNOTSUPP || result == ENOSYS || result == EINVAL) return STATUS_OK;
     errno = result;
-    return error_set_errno(error, "cannot set disk space aside for hidden states");
+    return fail(spill, "cannot set disk space aside for", error);
 }
 
-enum status spill_open(const char *directory, int64_t bytes, struct spill **out, struct error *error)
+enum status spill_open(const char *directory, int64_t bytes, const char *what, struct spill **out, struct error *error)
 {
     struct spill *spill = NULL;
-    enum status status = memory_new(1, sizeof *spill, "hidden states", &spill, error);
+    enum status status = memory_new(1, sizeof *spill, what, &spill, error);
     *out = NULL;
     if (status != STATUS_OK) return status;
     spill->descriptor = -1;
+    spill->what = what;
     if ((status = open_file(spill, directory, bytes, error)) == STATUS_OK)
         *out = spill;
     else
@@ -64,7 +72,7 @@ enum status spill_write(struct spill *spill, int64_t at, const void *bytes, size
     while (size > 0) {
         const ssize_t put = pwrite(spill->descriptor, from, size < CHUNK_MOST ? size : CHUNK_MOST, at);
         if (put < 0 && errno == EINTR) continue;
-        if (put < 0) return error_set_errno(error, "cannot write hidden states");
+        if (put < 0) return fail(spill, "cannot write", error);
         from += put;
         at += put;
         size -= (size_t)put;
@@ -78,11 +86,17 @@ enum status spill_read(const struct spill *spill, int64_t at, void *bytes, size_
     while (size > 0) {
         const ssize_t got = pread(spill->descriptor, to, size < CHUNK_MOST ? size : CHUNK_MOST, at);
         if (got < 0 && errno == EINTR) continue;
-        if (got < 0) return error_set_errno(error, "cannot read hidden states");
-        if (got == 0) return error_set(error, STATUS_IO, "hidden states end early");
+        if (got < 0) return fail(spill, "cannot read", error);
+        if (got == 0) return error_set(error, STATUS_IO, "the file of %s ends early", spill->what);
         to += got;
         at += got;
         size -= (size_t)got;
     }
     return STATUS_OK;
+}
+
+enum status spill_descriptor(const struct spill *spill, int *out, struct error *error)
+{
+    *out = fcntl(spill->descriptor, F_DUPFD_CLOEXEC, 0);
+    return *out >= 0 ? STATUS_OK : fail(spill, "cannot send", error);
 }

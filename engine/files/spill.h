@@ -9,13 +9,18 @@
 
 struct spill;
 
-/* `bytes` of room in `directory`, all of it set aside at once. The caller owns *out (spill_close).
+/* `bytes` of room in `directory`, all of it set aside at once; it grows when more is written. `what` names what lies
+ * there in messages ("hidden states") and is lent for the spill's life. The caller owns *out (spill_close).
  * STATUS_DISK_FULL, STATUS_IO, STATUS_NO_MEMORY. */
-MUST_CHECK enum status spill_open(const char *directory, int64_t bytes, struct spill **out, struct error *error);
+MUST_CHECK enum status spill_open(const char *directory, int64_t bytes, const char *what, struct spill **out,
+                                  struct error *error);
 void spill_close(struct spill *spill); /* NULL is fine */
 
 MUST_CHECK enum status spill_write(struct spill *spill, int64_t at, const void *bytes, size_t size,
                                    struct error *error);
 MUST_CHECK enum status spill_read(const struct spill *spill, int64_t at, void *bytes, size_t size, struct error *error);
+
+/* A descriptor of the same file, for what sends files; the caller closes it. STATUS_IO. */
+MUST_CHECK enum status spill_descriptor(const struct spill *spill, int *out, struct error *error);
 
 #endif

@@ -103,7 +103,7 @@ enum status hidden_init(struct hidden *hidden, struct backend *backend, const st
     if (layout.staging > 0 &&
         (status = memory_new(layout.staging, (size_t)element, "hidden states", &hidden->staging, error)) != STATUS_OK)
         return status;
-    return spill_open(place->directory, layout.spilled * element, &hidden->spill, error);
+    return spill_open(place->directory, layout.spilled * element, "hidden states", &hidden->spill, error);
 }
 
 struct hidden hidden_of(struct backend *backend, struct matrix rows)
