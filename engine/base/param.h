@@ -89,6 +89,7 @@ struct param {
     bool null_is_negative; /* null of a PARAM_INTEGER or PARAM_NUMBER is stored as -1: 0 is a value of its own */
     /* left out it may mean something else than `fallback`, which is then not described as its default */
     bool absent_differs;
+    bool apart;       /* may be large and is read apart from the document, which has null in its place */
     const char *help; /* one line, ends without a full stop */
 };
 

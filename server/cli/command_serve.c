@@ -17,6 +17,7 @@
 #include "store/tokens.h"
 #include "watch/watcher.h"
 
+#include <malloc.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -157,6 +158,7 @@ static enum status start_http(const struct options *options, struct serving *ser
         .probes = options_text(options, "--probes"),
         .trust_loopback = options_text(options, "--trust-loopback") != NULL,
         .files = serving->files,
+        .spill_directory = serving->data_directory,
         .access_log = options_text(options, "--access-log") != NULL,
         .application = &serving->application,
         .thread_open = application_thread_open,
@@ -298,6 +300,15 @@ static void stop(struct serving *serving)
     place_roots_reset(&serving->roots);
 }
 
+/* Memory that a request took goes back to the system: a large block is a mapping of its own whatever was freed before
+ * (glibc would raise that threshold), and few arenas leave few remains. */
+static void give_memory_back(void)
+{
+    (void)mallopt(M_MMAP_THRESHOLD, 256 << 10);
+    (void)mallopt(M_TRIM_THRESHOLD, 1 << 20);
+    (void)mallopt(M_ARENA_MAX, 4);
+}
+
 static int serve_run(const struct options *options)
 {
     static const struct rlimit no_core = {0};
@@ -305,6 +316,7 @@ static int serve_run(const struct options *options)
     int exit_status = 0;
     struct serving *serving = calloc(1, sizeof *serving);
     if (serving == NULL) return 1;
+    give_memory_back();
     supervisor_block_signals();
     (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit of files' sizes fails, and says so */
     (void)umask(077);

@@ -8,6 +8,7 @@
 #include "http/listen.h"
 #include "http/metrics.h"
 #include "http/reaper.h"
+#include "http/request_body.h"
 #include "http/static_files.h"
 
 #include <poll.h>
@@ -80,15 +81,14 @@ size_t connection_unescape(void *closure, struct MHD_Connection *connection, cha
 void exchange_free(struct exchange *exchange)
 {
     if (exchange == NULL) return;
-    (void)atomic_fetch_sub(&exchange->server->body_bytes, exchange->body_capacity);
+    request_body_drop(exchange);
+    body_reset(&exchange->server->bodies, &exchange->body);
     if (exchange->started) (void)atomic_fetch_sub(&exchange->server->active, 1);
     if (exchange->answer != NULL) MHD_destroy_response(exchange->answer);
     response_reset(&exchange->response);
-    json_decref(exchange->request.body);
     free(exchange->request.target_text);
     free(exchange->request.query_text);
     free(exchange->target);
-    free(exchange->body);
     free(exchange);
 }
 
@@ -226,7 +226,7 @@ static enum problem_id check_head(struct exchange *exchange, const char *method,
 static enum problem_id check_body(struct exchange *exchange, const struct lint_body *body, struct error *error)
 {
     const struct route *route = exchange->route;
-    exchange->body_limit = route->body_limit ? route->body_limit : HTTP_BODY_LIMIT;
+    exchange->body_limit = route->large != NULL ? HTTP_BODY_LIMIT_LARGE : HTTP_BODY_LIMIT;
     exchange->body_declared = body->length;
     if (!body->present) return PROBLEM_NONE;
     if (route->body == ROUTE_BODY_NONE) {
@@ -343,27 +343,23 @@ static enum MHD_Result begin(struct exchange *exchange, const char *method, cons
 
 /* libmicrohttpd accepts no answer in the middle of an upload, so this one is written to the socket directly. Returning
  * MHD_NO then closes the connection. */
-static enum MHD_Result abort_upload(struct exchange *exchange, const char *status_line, enum problem_id id,
-                                    enum status status, const char *detail)
+static enum MHD_Result abort_upload(struct exchange *exchange, const struct problem *problem, const struct error *error)
 {
     char head[512];
-    struct error error;
-    const struct problem problem = problem_row(id);
-    (void)error_set(&error, status, "%s", detail);
-    char *text = problem_render(&problem, &error, NULL, exchange->request.path, exchange->request.id);
+    char *text = problem_render(problem, error, NULL, exchange->request.path, exchange->request.id);
     const int descriptor = connection_descriptor(exchange->connection);
     const char *origin = cors_allowed(exchange->server->options.allowed_origins, &exchange->request);
     const int length =
         snprintf(head, sizeof head,
-                 "HTTP/1.1 %s\r\nContent-Type: application/problem+json\r\nContent-Length: %zu\r\n%s%s%s%s"
+                 "HTTP/1.1 %d %s\r\nContent-Type: application/problem+json\r\nContent-Length: %zu\r\n%s%s%s%s"
                  "Connection: close\r\n\r\n",
-                 status_line, text != NULL ? strlen(text) : 0, problem.retry ? "Retry-After: 1\r\n" : "",
-                 origin != NULL ? "Access-Control-Allow-Origin: " : "", origin != NULL ? origin : "",
-                 origin != NULL ? "\r\nVary: Origin\r\n" : "");
+                 problem->http, problem->title, text != NULL ? strlen(text) : 0,
+                 problem->retry ? "Retry-After: 1\r\n" : "", origin != NULL ? "Access-Control-Allow-Origin: " : "",
+                 origin != NULL ? origin : "", origin != NULL ? "\r\nVary: Origin\r\n" : "");
     if (length > 0 && send(descriptor, head, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL) == length && text != NULL)
         (void)send(descriptor, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL);
     free(text);
-    metrics_count(exchange->server->metrics, exchange->metric, problem.http,
+    metrics_count(exchange->server->metrics, exchange->metric, problem->http,
                   clock_milliseconds() - exchange->started_ms);
     exchange->stage = EXCHANGE_ANSWERED;
     return MHD_NO;
@@ -372,31 +368,24 @@ static enum MHD_Result abort_upload(struct exchange *exchange, const char *statu
 static enum MHD_Result body_add(struct exchange *exchange, const char *upload, size_t size)
 {
     struct http_server *server = exchange->server;
+    const size_t had = exchange->body.length;
+    struct error error;
     if (exchange->refused) return MHD_YES;
-    if (size > exchange->body_limit - exchange->body_length)
-        return abort_upload(exchange, "413 Content Too Large", PROBLEM_BODY_TOO_LARGE, STATUS_TOO_LARGE,
-                            "the body is larger than what is taken here");
-    const size_t wanted = exchange->body_length + size;
-    if (wanted > exchange->body_capacity) {
-        size_t capacity = exchange->body_capacity ? exchange->body_capacity * 2 : 4096;
-        while (capacity < wanted) capacity *= 2;
-        if (exchange->body_declared >= wanted && exchange->body_declared < capacity)
-            capacity = (size_t)exchange->body_declared;
-        const size_t more = capacity - exchange->body_capacity;
-        const bool room = atomic_fetch_add(&server->body_bytes, more) + more <= server->options.limits.body_bytes;
-        char *grown = room ? realloc(exchange->body, capacity) : NULL;
-        if (grown == NULL) {
-            (void)atomic_fetch_sub(&server->body_bytes, more);
-            return abort_upload(exchange, "503 Service Unavailable", PROBLEM_BUSY, STATUS_UNAVAILABLE,
-                                "too many bodies are being received; try again later");
-        }
-        exchange->body = grown;
-        exchange->body_capacity = capacity;
+    if (size > exchange->body_limit - had) {
+        const struct problem problem = problem_row(PROBLEM_BODY_TOO_LARGE);
+        (void)error_set(&error, STATUS_TOO_LARGE, "the body is larger than the %zu bytes that are taken here",
+                        exchange->body_limit);
+        return abort_upload(exchange, &problem, &error);
     }
-    memcpy(exchange->body + exchange->body_length, upload, size);
+    const enum status status =
+        body_append(&server->bodies, &exchange->body, upload, size, exchange->body_declared, &error);
+    if (status != STATUS_OK) {
+        const struct problem problem =
+            status == STATUS_UNAVAILABLE ? problem_row(PROBLEM_BUSY) : problem_of_status(status);
+        return abort_upload(exchange, &problem, &error);
+    }
     /* a second more for each 256 KiB */
-    reaper_extend(server->reaper, exchange->entry, (int64_t)((wanted >> 18) - (exchange->body_length >> 18)) * 1000);
-    exchange->body_length = wanted;
+    reaper_extend(server->reaper, exchange->entry, (int64_t)(((had + size) >> 18) - (had >> 18)) * 1000);
     return MHD_YES;
 }
 

@@ -8,16 +8,34 @@
 #include <string.h>
 #include <zlib.h>
 
-enum status encoding_sha256(const struct hash_part *parts, size_t count, char out[SHA256_TEXT_SIZE],
-                            struct error *error)
+enum { HASH_CHUNK = 16 << 10 };
+
+/* Adds the source's bytes. *good: the hash could be gone on with. */
+static enum status add_source(EVP_MD_CTX *context, const struct hash_source *source, bool *good, struct error *error)
 {
+    char chunk[HASH_CHUNK];
+    for (size_t at = 0; at < source->length && *good; at += sizeof chunk) {
+        const size_t left = source->length - at, size = left < sizeof chunk ? left : sizeof chunk;
+        const enum status status = source->read(source->owner, at, chunk, size, error);
+        if (status != STATUS_OK) return status;
+        *good = EVP_DigestUpdate(context, chunk, size) == 1;
+    }
+    return STATUS_OK;
+}
+
+enum status encoding_sha256(const struct hash_part *parts, size_t count, const struct hash_source *rest,
+                            char out[SHA256_TEXT_SIZE], struct error *error)
+{
+    enum status status = STATUS_OK;
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned digest_length = 0;
     EVP_MD_CTX *context = EVP_MD_CTX_new();
     bool good = context != NULL && EVP_DigestInit_ex(context, EVP_sha256(), NULL) == 1;
     for (size_t i = 0; i < count && good; i++) good = EVP_DigestUpdate(context, parts[i].bytes, parts[i].length) == 1;
+    if (rest != NULL) status = add_source(context, rest, &good, error);
     good = good && EVP_DigestFinal_ex(context, digest, &digest_length) == 1;
     EVP_MD_CTX_free(context);
+    if (status != STATUS_OK) return status;
     if (!good) return error_set(error, STATUS_NO_MEMORY, "cannot hash: out of memory");
     for (unsigned i = 0; i < 32; i++) (void)snprintf(out + (size_t)2 * i, 3, "%02x", digest[i]);
     return STATUS_OK;
@@ -27,7 +45,7 @@ enum status encoding_etag(const void *bytes, size_t length, char out[ETAG_SIZE],
 {
     char text[SHA256_TEXT_SIZE];
     const struct hash_part part = {bytes, length};
-    enum status status = encoding_sha256(&part, 1, text, error);
+    enum status status = encoding_sha256(&part, 1, NULL, text, error);
     if (status != STATUS_OK) return status;
     memcpy(out, text, ETAG_SIZE - 1);
     out[ETAG_SIZE - 1] = '\0';

@@ -11,9 +11,17 @@ struct hash_part {
     size_t length;
 };
 
-/* Lower-case hex SHA-256 of the parts, one after the other. STATUS_NO_MEMORY. */
-MUST_CHECK enum status encoding_sha256(const struct hash_part *parts, size_t count, char out[SHA256_TEXT_SIZE],
-                                       struct error *error);
+/* Bytes that are read a little at a time. */
+struct hash_source {
+    const void *owner;
+    size_t length;
+    enum status (*read)(const void *owner, size_t at, void *out, size_t size, struct error *error);
+};
+
+/* Lower-case hex SHA-256 of the parts, one after the other, and of `rest` (NULL: nothing) behind them.
+ * STATUS_NO_MEMORY, what the source gives. */
+MUST_CHECK enum status encoding_sha256(const struct hash_part *parts, size_t count, const struct hash_source *rest,
+                                       char out[SHA256_TEXT_SIZE], struct error *error);
 
 /* The strong entity tag of a body, without quotes: half of its SHA-256. */
 MUST_CHECK enum status encoding_etag(const void *bytes, size_t length, char out[ETAG_SIZE], struct error *error);

@@ -7,6 +7,7 @@
 #ifndef HTTP_EXCHANGE_H
 #define HTTP_EXCHANGE_H
 
+#include "http/body.h"
 #include "http/lint.h"
 #include "http/problem.h"
 #include "http/server.h"
@@ -112,16 +113,18 @@ struct exchange {
     bool started;  /* counted among the active */
     bool reserved; /* its Idempotency-Key is reserved */
     bool left;     /* the client has left while it was parked */
-    char *body;    /* owned */
-    size_t body_length, body_capacity, body_limit;
-    uint64_t body_declared;
+    struct body body;
+    size_t body_limit;
+    uint64_t body_declared; /* 0: the client did not say */
+    char *text;             /* of the body, while it is read; body.bytes, or owned */
+    size_t parsed_bytes;    /* memory of what was parsed */
     int64_t started_ms;
     int64_t deadline_ms;       /* end of the handler's wait; 0: it did not ask for one */
     int64_t retry_ms;          /* parked for a busy Idempotency-Key: when to look again; 0: not so */
     int64_t retry_deadline_ms; /* when to give that up */
     uint64_t wakes_seen;       /* number of wakes before the handler ran; see waiters.h */
     int retry_seconds;         /* Retry-After of a problem that a retry may help with; 0: 1 */
-    bool admitted;             /* authorized and parsed */
+    bool authorized, admitted; /* admitted: and parsed */
     char key_hash[65];
     struct MHD_Response *answer; /* owned */
     int http_status;
@@ -140,8 +143,8 @@ struct http_server {
     pthread_mutex_t conditional; /* held from the check of an If-Match to the end of its handler */
     char url[128];
     atomic_bool stopping;
-    atomic_uint active;       /* exchanges begun and not completed */
-    atomic_size_t body_bytes; /* of all bodies being held */
+    atomic_uint active; /* exchanges begun and not completed */
+    struct bodies bodies;
 };
 
 void exchange_free(struct exchange *exchange);

@@ -4,20 +4,19 @@
 #include "http/connection.h"
 #include "http/cors.h"
 #include "http/idempotent.h"
-#include "http/json_body.h"
 #include "http/peer.h"
 #include "http/precondition.h"
+#include "http/request_body.h"
 #include "http/token_backoff.h"
 #include "http/waiters.h"
 
 #include <pthread.h>
-#include <semaphore.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
 #include <sys/socket.h>
 
-enum { PARSERS = 2, WAITING_MAX = 512 };
+enum { WAITING_MAX = 512, TURN_MILLISECONDS = 10000, LOOK_MILLISECONDS = 50, BUSY_SECONDS = 5 };
 
 struct handler_thread {
     pthread_t thread;
@@ -28,7 +27,6 @@ struct handler_thread {
 struct handler_pool {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
-    sem_t parsers; /* a JSON tree may take 77 times its text, so few are built at once */
     struct http_server *server;
     struct exchange *first, *last;
     unsigned depth, limit;
@@ -93,30 +91,32 @@ static enum status authorize(struct exchange *exchange, void *thread, struct err
     return status;
 }
 
-static enum status parse_body(struct handler_pool *pool, struct exchange *exchange, struct error *error)
+/* The body belongs to others just now: when to look again, and for how long. No thread waits for it. */
+static enum status wait_for_memory(struct exchange *exchange, struct error *error)
 {
-    if (exchange->body_length == 0) {
-        if (exchange->route->body != ROUTE_BODY_REQUIRED) return STATUS_OK;
-        return error_set(error, STATUS_MALFORMED, "this request needs a JSON body");
-    }
-    while (sem_wait(&pool->parsers) != 0) {
-    }
-    const bool text = (exchange->route->flags & ROUTE_BODY_TEXT) != 0;
-    enum status status = (text ? json_body_parse_text : json_body_parse)(exchange->body, exchange->body_length,
-                                                                         &exchange->request.body, error);
-    (void)sem_post(&pool->parsers);
-    return status;
+    const int64_t now = clock_milliseconds();
+    if (exchange->retry_deadline_ms == 0) exchange->retry_deadline_ms = now + TURN_MILLISECONDS;
+    exchange->retry_ms = now + LOOK_MILLISECONDS;
+    if (now < exchange->retry_deadline_ms && !exchange->left && !atomic_load(&exchange->server->stopping))
+        return STATUS_OK;
+    exchange->retry_seconds = BUSY_SECONDS;
+    return error_set(error, STATUS_UNAVAILABLE,
+                     "the memory for bodies of requests is in use by others: try again in %d s", BUSY_SECONDS);
 }
 
-/* Checks the token and parses the body, once for each request. */
-static enum status admit(struct handler_pool *pool, struct exchange *exchange, void *thread, struct error *error)
+/* Checks the token and parses the body, once for each request. *later: its turn has not come. */
+static enum status admit(struct exchange *exchange, void *thread, bool *later, struct error *error)
 {
-    enum status status;
+    enum status status = STATUS_OK;
+    *later = false;
     if (exchange->admitted) return STATUS_OK;
-    if ((status = authorize(exchange, thread, error)) != STATUS_OK) return status;
-    if ((status = parse_body(pool, exchange, error)) != STATUS_OK) return status;
-    exchange->admitted = true;
-    return STATUS_OK;
+    if (!exchange->authorized) status = authorize(exchange, thread, error);
+    exchange->authorized = status == STATUS_OK;
+    if (status == STATUS_OK) status = request_body_parse(exchange, later, error);
+    if (status == STATUS_OK && *later) status = wait_for_memory(exchange, error);
+    exchange->admitted = status == STATUS_OK && !*later;
+    if (exchange->admitted) exchange->retry_ms = exchange->retry_deadline_ms = 0;
+    return status;
 }
 
 static void fail(struct exchange *exchange, enum status status, const struct error *error)
@@ -229,30 +229,30 @@ static bool call_handler(struct exchange *exchange, void *thread)
     }
 }
 
-static void body_drop(struct exchange *exchange)
+static void park(struct exchange *exchange)
 {
-    (void)atomic_fetch_sub(&exchange->server->body_bytes, exchange->body_capacity);
-    free(exchange->body);
-    exchange->body = NULL;
-    exchange->body_capacity = 0;
+    struct waiters *waiters = exchange->server->waiters;
+    exchange->wakes_seen = waiters_sequence(waiters);
+    waiters_park(waiters, exchange);
 }
 
 static void serve(struct handler_pool *pool, struct exchange *exchange, void *thread)
 {
     struct error error = {0};
     enum idempotent_step step = IDEMPOTENT_ANSWERED;
-    enum status status = admit(pool, exchange, thread, &error);
+    bool later;
+    enum status status = admit(exchange, thread, &later, &error);
     if (status != STATUS_OK)
         fail(exchange, status, &error);
-    else
+    else if (!later)
         step = idempotent_begin(exchange, thread);
-    if (step == IDEMPOTENT_PARK) {
-        exchange->wakes_seen = waiters_sequence(pool->server->waiters);
-        waiters_park(pool->server->waiters, exchange);
+    if ((status == STATUS_OK && later) || step == IDEMPOTENT_PARK) {
+        park(exchange);
         return;
     }
-    body_drop(exchange);
+    if (exchange->body.file != NULL) body_reset(&pool->server->bodies, &exchange->body);
     if (step == IDEMPOTENT_RUN && !call_handler(exchange, thread)) return;
+    request_body_drop(exchange);
     answer_prepare(exchange);
     MHD_resume_connection(exchange->connection);
 }
@@ -337,7 +337,6 @@ enum status handler_pool_start(struct http_server *server, int threads, unsigned
     pool->limit = limit;
     (void)pthread_mutex_init(&pool->mutex, NULL);
     (void)pthread_cond_init(&pool->changed, NULL);
-    (void)sem_init(&pool->parsers, 0, PARSERS);
     while (pool->count < threads) {
         struct handler_thread *thread = &pool->threads[pool->count];
         thread->pool = pool;
@@ -383,7 +382,6 @@ void handler_pool_stop(struct handler_pool *pool)
 void handler_pool_free(struct handler_pool *pool)
 {
     if (pool == NULL) return;
-    (void)sem_destroy(&pool->parsers);
     (void)pthread_cond_destroy(&pool->changed);
     (void)pthread_mutex_destroy(&pool->mutex);
     free(pool);

@@ -17,15 +17,20 @@ void idempotent_answer_reset(struct idempotent_answer *answer)
     *answer = (struct idempotent_answer){0};
 }
 
+static enum status read_body(const void *owner, size_t at, void *out, size_t size, struct error *error)
+{
+    return body_read(owner, at, out, size, error);
+}
+
 static enum status hash_request(struct exchange *exchange, struct error *error)
 {
     const struct hash_part parts[] = {
         {exchange->method, strlen(exchange->method) + 1},
         {exchange->request.path, strlen(exchange->request.path) + 1},
         {exchange->query, strlen(exchange->query) + 1},
-        {exchange->body, exchange->body_length},
     };
-    return encoding_sha256(parts, sizeof parts / sizeof parts[0], exchange->key_hash, error);
+    const struct hash_source body = {&exchange->body, exchange->body.length, read_body};
+    return encoding_sha256(parts, sizeof parts / sizeof parts[0], &body, exchange->key_hash, error);
 }
 
 static enum status replay(struct exchange *exchange, struct idempotent_answer *answer, struct error *error)

@@ -6,6 +6,7 @@
 
 #include "base/error.h"
 #include "base/monitor.h"
+#include "files/json_reader.h"
 
 #include <jansson.h>
 #include <stdint.h>
@@ -30,6 +31,9 @@ struct request {
     const char *method; /* "GET", "POST", "PATCH", "PUT", "DELETE"; a HEAD request arrives as "GET" */
     const char *path;   /* as sent (still escaped, without the query): for `instance` and logs, never for file names */
     json_t *body;       /* lent; NULL: there was none. Any JSON value: check json_is_object */
+    /* The text of the body's member route.large, which is null in `body`; lent, its grammar is checked and its strings
+     * may hold \u0000. Size 0: it is absent or null. */
+    struct json_reader_text large;
     const char *last_event_id; /* of a reconnecting event stream; NULL: none */
     struct principal principal;
     /* For what computes: its check gives STATUS_CANCELLED when the client has left and STATUS_TOO_LARGE when the work

@@ -32,7 +32,7 @@ void response_reset(struct response *response)
 }
 
 /* Drops an earlier body, keeps headers and errors. */
-static void body_reset(struct response *response)
+static void response_clear(struct response *response)
 {
     if (!response->lent) free(response->bytes);
     if (response->file >= 0) (void)close(response->file);
@@ -48,7 +48,7 @@ static void body_reset(struct response *response)
 enum status response_take(struct response *response, int http_status, const char *content_type, char *bytes,
                           size_t length, struct error *error)
 {
-    body_reset(response);
+    response_clear(response);
     if (bytes == NULL && length > 0) return error_set(error, STATUS_NO_MEMORY, "out of memory for the answer");
     response->kind = RESPONSE_BYTES;
     response->http_status = http_status;
@@ -79,7 +79,7 @@ enum status response_bytes(struct response *response, int http_status, const cha
 enum status response_file(struct response *response, const char *content_type, int file, int64_t size, const char *etag,
                           struct error *error)
 {
-    body_reset(response);
+    response_clear(response);
     if (file < 0 || size < 0) {
         if (file >= 0) (void)close(file);
         return error_set(error, STATUS_INTERNAL, "a file answer needs an open file and its size");
@@ -95,7 +95,7 @@ enum status response_file(struct response *response, const char *content_type, i
 
 void response_empty(struct response *response, int http_status)
 {
-    body_reset(response);
+    response_clear(response);
     response->kind = RESPONSE_EMPTY;
     response->http_status = http_status;
 }
@@ -135,7 +135,7 @@ void response_to_work(struct response *response)
 
 void response_wait(struct response *response, const char *topic, double seconds)
 {
-    body_reset(response);
+    response_clear(response);
     response->kind = RESPONSE_WAIT;
     response->wait_seconds = seconds;
     (void)snprintf(response->topic, sizeof response->topic, "%s", topic);
@@ -149,7 +149,7 @@ void response_remember(struct response *response, const char *memo)
 enum status response_stream(struct response *response, const char *topic, const struct stream_ops *ops, void *state,
                             struct error *error)
 {
-    body_reset(response);
+    response_clear(response);
     enum status status = streams_new(response->streams, topic, ops, state, &response->stream, error);
     if (status != STATUS_OK) return status;
     response->kind = RESPONSE_STREAM;

@@ -24,14 +24,13 @@ enum route_body { ROUTE_BODY_NONE, ROUTE_BODY_OPTIONAL, ROUTE_BODY_REQUIRED };
 enum {
     /* The handler runs on a network thread, so it may not block or compute (healthz, metrics); scope is SCOPE_NONE. */
     ROUTE_INLINE = 1,
-    /* Strings in the body may hold \u0000 (use json_string_length). */
-    ROUTE_BODY_TEXT = 2,
     /* Answered on the listener for probes too, and on a handler thread of their own. */
-    ROUTE_PROBE = 4,
+    ROUTE_PROBE = 2,
     /* The handler computes: it runs on handler threads of its own, so that others need not wait for it. */
-    ROUTE_WORK = 8,
+    ROUTE_WORK = 4,
 };
 
+/* Bytes of a body: without its large member, and with it. */
 enum { HTTP_BODY_LIMIT = 1 << 20, HTTP_BODY_LIMIT_LARGE = 16 << 20 };
 
 struct route {
@@ -40,7 +39,7 @@ struct route {
     http_handler *handler;
     enum scope scope;
     enum route_body body;
-    size_t body_limit; /* bytes; 0: HTTP_BODY_LIMIT */
+    const char *large; /* the member of the body that request.large has; NULL: none */
     unsigned flags;
     /* the query fields it has (ends with NULL), others are refused; NULL: the handler looks itself */
     const char *const *query;

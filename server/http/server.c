@@ -49,7 +49,9 @@ static void limits_fill(struct http_options *options)
     fill_unsigned(&limits->connections, 1024);
     fill_unsigned(&limits->streams, 64);
     fill_unsigned(&limits->queue, 256);
-    if (limits->body_bytes == 0) limits->body_bytes = (size_t)64 << 20;
+    if (limits->body_bytes == 0) limits->body_bytes = (size_t)256 << 20;
+    if (limits->body_memory == 0) limits->body_memory = (size_t)48 << 20;
+    if (options->spill_directory == NULL) options->spill_directory = "/tmp";
     fill_int(&options->handler_threads, 4);
     fill_int(&options->network_threads, 2);
 }
@@ -158,6 +160,9 @@ enum status http_server_start(const struct http_options *options, struct http_se
     for (int i = 0; i < FRONT_COUNT; i++) listeners[i] = (struct listener){.descriptor = -1};
     server->options = *options;
     limits_fill(&server->options);
+    server->bodies = (struct bodies){.directory = server->options.spill_directory,
+                                     .received_limit = server->options.limits.body_bytes,
+                                     .parsed_limit = server->options.limits.body_memory};
     atomic_init(&server->stopping, false);
     (void)pthread_mutex_init(&server->conditional, NULL);
     if ((status = listeners_open(options, listeners, error)) != STATUS_OK) goto done;

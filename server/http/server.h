@@ -48,7 +48,8 @@ struct http_limits {         /* 0: the default */
     unsigned connections;    /* 1024 */
     unsigned streams;        /* 64 */
     unsigned queue;          /* 256 requests waiting for a handler thread */
-    size_t body_bytes;       /* 64 MiB: all bodies being received together; beyond it 503 */
+    size_t body_bytes;       /* 256 MiB: all bodies being received together, most of it in files; beyond it 503 */
+    size_t body_memory;      /* 48 MiB: what all bodies that were parsed may take; others wait 10 s, then 503 */
 };
 
 struct http_options {   /* lent for the life of the server */
@@ -63,6 +64,7 @@ struct http_options {   /* lent for the life of the server */
     const struct route *routes;
     size_t route_count;
     const struct static_files *files; /* NULL: none */
+    const char *spill_directory;      /* where bodies lie that are not small, in files without names; NULL: /tmp */
     int handler_threads;              /* 0: 4 */
     int network_threads;              /* 0: 2 */
     bool access_log;                  /* one line a request to stderr */

@@ -93,20 +93,28 @@ bool data_source_is_text(const struct dataset_source *source)
 
 static enum status load_inline(struct connection *connection, struct data_source *out, struct error *error)
 {
-    struct dataset_sequences stored = {0};
+    const struct dataset *row = &out->row;
+    const int64_t count = row->counts[DATASET_PART_LENGTHS], tokens = row->counts[DATASET_PART_TOKENS];
     struct sequences *to = &out->inlined;
-    enum status status = dataset_contents(connection, &out->row.id, &stored, error);
-    if (status != STATUS_OK) return status;
-    if ((status = memory_new(stored.count + 1, sizeof *to->starts, "sequences", &to->starts, error)) != STATUS_OK)
+    int32_t *lengths = NULL;
+    enum status status;
+    if ((status = memory_new(count + 1, sizeof *to->starts, "sequences", &to->starts, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(tokens, sizeof *to->tokens, "sequences", &to->tokens, error)) != STATUS_OK) goto done;
+    if ((status = memory_new(count, sizeof *lengths, "sequences", &lengths, error)) != STATUS_OK) goto done;
+    if ((status = dataset_numbers(connection, row, DATASET_PART_LENGTHS, lengths, error)) != STATUS_OK) goto done;
+    /* no token is negative, so as int32 they are what they are as uint32 */
+    if ((status = dataset_numbers(connection, row, DATASET_PART_TOKENS, (int32_t *)to->tokens, error)) != STATUS_OK)
         goto done;
-    if ((status = memory_new(stored.tokens_count, sizeof *to->tokens, "sequences", &to->tokens, error)) != STATUS_OK)
+    for (int64_t i = 0; i < count; i++) to->starts[i + 1] = to->starts[i] + lengths[i];
+    if (to->starts[count] != tokens) {
+        status = error_set(error, STATUS_CORRUPT, "the dataset has %lld tokens, its lengths sum to %lld",
+                           (long long)tokens, (long long)to->starts[count]);
         goto done;
-    to->count = stored.count;
-    for (int64_t i = 0; i < stored.count; i++) to->starts[i + 1] = to->starts[i] + stored.lengths[i];
-    for (int64_t i = 0; i < stored.tokens_count; i++) to->tokens[i] = (uint32_t)stored.tokens[i];
+    }
+    to->count = count;
     out->source.inlined = to;
 done:
-    dataset_sequences_reset(&stored);
+    memory_free(lengths);
     return status;
 }
 

@@ -3,6 +3,7 @@
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
+#include "resources/inline_sequences.h"
 #include "schema/form.h"
 
 #include <limits.h>
@@ -72,6 +73,7 @@ const struct param datasets_post_body[] = {
      .minimum = 1,
      .fallback = "null",
      .nullable = true,
+     .apart = true,
      .help = "The tokens themselves: arrays of ids"},
     {0},
 };
@@ -104,79 +106,34 @@ enum status datasets_delete(struct http_context *context, const struct request *
     return status;
 }
 
-/* One inline sequence: at least two ids, since a loss needs a token to predict. */
-static enum status check_sequence(const json_t *sequence, size_t index, int64_t *tokens, struct error *error)
+static enum status insert_inline(struct http_context *context, const struct dataset_body *body,
+                                 const struct inline_sequences *sequences, enum store_outcome *outcome,
+                                 json_t **document, struct error *error)
 {
-    char pointer[64];
-    size_t i;
-    int64_t token;
-    json_t *id;
-    (void)snprintf(pointer, sizeof pointer, "/sequences/%zu", index);
-    if (!json_is_array(sequence)) return error_set_at(error, STATUS_INVALID, pointer, "must be an array of token ids");
-    if (json_array_size(sequence) < 2)
-        return error_set_at(error, STATUS_INVALID, pointer, "has %zu tokens; a sequence needs at least 2",
-                            json_array_size(sequence));
-    json_array_foreach(sequence, i, id)
-    {
-        if (schema_integer(id, &token) && token >= 0 && token < INT32_MAX) continue;
-        (void)snprintf(pointer, sizeof pointer, "/sequences/%zu/%zu", index, i);
-        return error_set_at(error, STATUS_INVALID, pointer, "must be a token id: an integer from 0 to %d",
-                            INT32_MAX - 1);
-    }
-    *tokens += (int64_t)json_array_size(sequence);
-    return STATUS_OK;
-}
-
-/* Copies the ids out; *out is for dataset_sequences_reset. */
-static enum status read_sequences(const json_t *array, struct dataset_sequences *out, struct error *error)
-{
-    size_t i, j;
-    json_t *sequence, *id;
-    int64_t at = 0;
-    enum status status = STATUS_OK;
-    if (json_array_size(array) == 0)
-        return error_set_at(error, STATUS_INVALID, "/sequences", "must hold at least one sequence");
-    json_array_foreach(array, i, sequence) if (status == STATUS_OK) status =
-        check_sequence(sequence, i, &out->tokens_count, error);
-    if (status != STATUS_OK) return status;
-    out->count = (int64_t)json_array_size(array);
-    out->lengths = calloc((size_t)out->count, sizeof *out->lengths);
-    out->tokens = calloc((size_t)out->tokens_count, sizeof *out->tokens);
-    if (out->lengths == NULL || out->tokens == NULL)
-        return error_set(error, STATUS_NO_MEMORY, "no memory for sequences");
-    json_array_foreach(array, i, sequence)
-    {
-        out->lengths[i] = (int32_t)json_array_size(sequence);
-        json_array_foreach(sequence, j, id)
-        {
-            int64_t token = 0;
-            (void)schema_integer(id, &token);
-            out->tokens[at++] = (int32_t)token;
-        }
-    }
-    return STATUS_OK;
-}
-
-static enum status insert_inline(struct connection *connection, const struct dataset_body *body, const json_t *array,
-                                 enum store_outcome *outcome, json_t **document, struct error *error)
-{
-    struct dataset_sequences sequences = {0};
-    struct hash *hash = NULL;
-    char sha256[HASH_TEXT];
+    char sha256[INLINE_SEQUENCES_HASH];
     json_t *definition = json_object();
-    enum status status;
-    if ((status = read_sequences(array, &sequences, error)) != STATUS_OK) goto done;
-    if ((status = hash_new(&hash, error)) != STATUS_OK) goto done;
-    hash_add(hash, "sequences", sizeof "sequences");
-    hash_add(hash, sequences.lengths, (size_t)sequences.count * sizeof *sequences.lengths);
-    hash_add(hash, sequences.tokens, (size_t)sequences.tokens_count * sizeof *sequences.tokens);
-    if ((status = hash_finish(hash, sha256, error)) != STATUS_OK) goto done;
+    const struct dataset_sequences source = inline_sequences_source(sequences);
+    enum status status = inline_sequences_hash(sequences, sha256, error);
     const struct dataset_new row = {
-        .name = body->name, .format = "sequences", .definition = definition, .sequences = &sequences, .sha256 = sha256};
-    status = dataset_insert(connection, &row, outcome, document, error);
-done:
+        .name = body->name, .format = "sequences", .definition = definition, .sequences = &source, .sha256 = sha256};
+    if (status == STATUS_OK) status = dataset_insert(application_connection(context), &row, outcome, document, error);
     json_decref(definition);
-    dataset_sequences_reset(&sequences);
+    return status;
+}
+
+static enum status read_inline(struct http_context *context, const struct request *request, struct response *response,
+                               const struct dataset_body *body, enum store_outcome *outcome, json_t **document,
+                               struct error *error)
+{
+    struct inline_sequences sequences = {0};
+    struct faults faults = {0};
+    enum status status =
+        inline_sequences_read(request->large, application_of(context)->data_directory, &faults, &sequences, error);
+    if (status == STATUS_OK && faults.count > 0)
+        status = answer_faults(response, &faults, error);
+    else if (status == STATUS_OK)
+        status = insert_inline(context, body, &sequences, outcome, document, error);
+    inline_sequences_reset(&sequences);
     return status;
 }
 
@@ -246,13 +203,12 @@ enum status datasets_post(struct http_context *context, const struct request *re
     enum status status =
         answer_body(request, response, datasets_post_body, sizeof(struct dataset_body), &filled, error);
     const struct dataset_body *body = filled.params;
-    const json_t *sequences = json_object_get(request->body, "sequences");
-    if (status == STATUS_OK && (body->path == NULL) == json_is_null(sequences))
+    if (status == STATUS_OK && (body->path == NULL) == (request->large.size == 0))
         status = error_set_at(error, STATUS_INVALID, "/path", "give either path (with format) or sequences");
     else if (status == STATUS_OK && body->path == NULL && !json_is_null(json_object_get(request->body, "format")))
         status = error_set_at(error, STATUS_INVALID, "/format", "goes with path only");
     else if (status == STATUS_OK && body->path == NULL)
-        status = insert_inline(application_connection(context), body, sequences, &outcome, &document, error);
+        status = read_inline(context, request, response, body, &outcome, &document, error);
     else if (status == STATUS_OK)
         status = insert_files(context, request->monitor, body, request->body, &outcome, &document, error);
     schema_filled_reset(&filled);

@@ -1,4 +1,5 @@
 #include "base/memory.h"
+#include "http/response_writer.h"
 #include "inputs/checkpoint_place.h"
 #include "inputs/roots.h"
 #include "resources/answer.h"
@@ -47,7 +48,7 @@ const struct param tokenize_post_body[] = {
      .fallback = "null",
      .nullable = true,
      .help = "A tokenizer of its own, instead of checkpoint"},
-    {.name = "texts", .type = PARAM_ARRAY, .item = &text_item, .help = "Strings to encode"},
+    {.name = "texts", .type = PARAM_ARRAY, .item = &text_item, .apart = true, .help = "Strings to encode"},
     {.name = "add_special_tokens",
      .type = PARAM_BOOLEAN,
      .offset = offsetof(struct tokenize_body, add_special_tokens),
@@ -104,23 +105,67 @@ static enum status open_tokenizer(struct http_context *context, const struct tok
     return status;
 }
 
-static enum status encode(const struct request *request, const struct tokenizer *tokenizer, const json_t *text,
-                          size_t index, bool special, json_t *out, struct error *error)
+/* Before any of them is encoded: that they are strings. */
+static enum status check_texts(const struct request *request, struct response *response, struct error *error)
+{
+    struct faults faults = {0};
+    struct json_reader reader;
+    char pointer[64];
+    json_reader_init(&reader, "texts", request->large.bytes, request->large.size, NULL, error);
+    if (request->large.size == 0 || json_reader_peek(&reader) != JSON_READER_ARRAY)
+        return error_set_at(error, STATUS_INVALID, "/texts", "must be an array of strings");
+    (void)json_reader_array(&reader);
+    for (size_t i = 0; json_reader_next_item(&reader); i++) {
+        if (json_reader_peek(&reader) == JSON_READER_STRING) continue;
+        (void)snprintf(pointer, sizeof pointer, "/texts/%zu", i);
+        faults_add(&faults, pointer, "must be a string");
+    }
+    const enum status status = json_reader_finish(&reader);
+    return status == STATUS_OK && faults.count > 0 ? answer_faults(response, &faults, error) : status;
+}
+
+static void write_ids(struct response_writer *writer, const struct token_list *list)
+{
+    char number[16];
+    response_writer_add(writer, "[", 1);
+    for (int64_t i = 0; i < list->count; i++) {
+        const int length = snprintf(number, sizeof number, "%s%u", i > 0 ? "," : "", list->ids[i]);
+        response_writer_add(writer, number, (size_t)length);
+    }
+    response_writer_add(writer, "]", 1);
+}
+
+static enum status encode(const struct request *request, const struct tokenizer *tokenizer, struct json_reader *reader,
+                          size_t index, bool special, struct response_writer *writer, struct error *error)
 {
     struct token_list list = {0};
-    char pointer[64];
-    (void)snprintf(pointer, sizeof pointer, "/texts/%zu", index);
-    if (!json_is_string(text)) return error_set_at(error, STATUS_INVALID, pointer, "must be a string");
-    enum status status = tokenizer_encode_watched(tokenizer, json_string_value(text), json_string_length(text), special,
-                                                  request->monitor, &list, error);
-    json_t *ids = json_array();
-    for (int64_t i = 0; status == STATUS_OK && i < list.count; i++)
-        if (json_array_append_new(ids, json_integer(list.ids[i])) != 0)
-            status = error_set(error, STATUS_NO_MEMORY, "no memory for ids");
-    if (json_array_append_new(out, ids) != 0 && status == STATUS_OK)
-        status = error_set(error, STATUS_NO_MEMORY, "no memory for ids");
+    struct json_reader_text text = {0};
+    if (!json_reader_string(reader, &text)) return json_reader_status(reader);
+    const enum status status =
+        tokenizer_encode_watched(tokenizer, text.bytes, text.size, special, request->monitor, &list, error);
+    if (index > 0) response_writer_add(writer, ",", 1);
+    if (status == STATUS_OK) write_ids(writer, &list);
     tokenizer_list_free(&list);
     return status;
+}
+
+/* Text by text from the body to the answer: neither is in memory as a tree. */
+static enum status encode_all(const struct request *request, const struct tokenizer *tokenizer, bool special,
+                              struct response_writer *writer, struct error *error)
+{
+    static const char begin[] = "{\"ids\":[", end[] = "]}";
+    struct json_reader reader;
+    enum status status = STATUS_OK;
+    json_reader_init(&reader, "texts", request->large.bytes, request->large.size, NULL, error);
+    response_writer_add(writer, begin, sizeof begin - 1);
+    (void)json_reader_array(&reader);
+    for (size_t i = 0; status == STATUS_OK && json_reader_next_item(&reader); i++)
+        status = encode(request, tokenizer, &reader, i, special, writer, error);
+    response_writer_add(writer, end, sizeof end - 1);
+    struct error ignored;
+    if (status != STATUS_OK) reader.error = &ignored; /* the first one is told */
+    const enum status ended = json_reader_finish(&reader);
+    return status != STATUS_OK ? status : ended;
 }
 
 enum status tokenize_post(struct http_context *context, const struct request *request, struct response *response,
@@ -128,17 +173,17 @@ enum status tokenize_post(struct http_context *context, const struct request *re
 {
     struct schema_filled filled = {0};
     struct tokenizer *tokenizer = NULL;
-    json_t *all = json_array(), *text;
-    size_t index;
+    struct response_writer writer;
     enum status status =
         answer_body(request, response, tokenize_post_body, sizeof(struct tokenize_body), &filled, error);
     const struct tokenize_body *body = filled.params;
+    response_writer_init(&writer, application_of(context)->data_directory);
+    if (status == STATUS_OK) status = check_texts(request, response, error);
     if (status == STATUS_OK) status = open_tokenizer(context, body, &tokenizer, error);
-    json_array_foreach(json_object_get(request->body, "texts"), index, text) if (status == STATUS_OK) status =
-        encode(request, tokenizer, text, index, body->add_special_tokens, all, error);
+    if (status == STATUS_OK) status = encode_all(request, tokenizer, body->add_special_tokens, &writer, error);
+    if (status == STATUS_OK) status = response_writer_answer(&writer, response, "application/json", error);
     tokenizer_close(tokenizer);
     schema_filled_reset(&filled);
-    if (status == STATUS_OK) return response_json(response, 200, json_pack("{so}", "ids", all), error);
-    json_decref(all);
+    response_writer_reset(&writer);
     return status;
 }

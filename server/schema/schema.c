@@ -300,7 +300,7 @@ static void fill_negative(const struct param *param, char *base)
 static void fill_value(struct reader *reader, const struct param *param, const char *pointer, json_t *value, char *base)
 {
     if (json_is_null(value)) {
-        if (!param->nullable) faults_add(reader->faults, pointer, "must not be null");
+        if (!param->nullable && !param->apart) faults_add(reader->faults, pointer, "must not be null");
         if (param->null_is_negative) fill_negative(param, base);
         return;
     }

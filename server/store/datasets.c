@@ -29,8 +29,7 @@ struct insertion {
     struct store_id id;         /* out */
 };
 
-static enum status compare(struct connection *connection, struct insertion *insertion, struct value hash,
-                           struct error *error)
+static enum status compare(struct connection *connection, struct insertion *insertion, struct error *error)
 {
     const struct dataset_new *new = insertion->dataset;
     struct rows *rows;
@@ -39,7 +38,7 @@ static enum status compare(struct connection *connection, struct insertion *inse
         "select id, format = $2 and definition::jsonb = $3::jsonb and coalesce(sha256, $4,"
         " '') = coalesce($4, sha256, '')"
         " and coalesce(fingerprint, $5, '') = coalesce($5, fingerprint, '') from datasets where name = $1",
-        VALUES(value_text(new->name), value_text(new->format), value_json(new->definition), hash,
+        VALUES(value_text(new->name), value_text(new->format), value_json(new->definition), value_text(new->sha256),
                value_text(new->fingerprint)),
         &rows, error);
     if (status != STATUS_OK) return status;
@@ -50,47 +49,64 @@ static enum status compare(struct connection *connection, struct insertion *inse
     return error_set(error, STATUS_CONFLICT, "another dataset is called \"%.200s\": choose another name", new->name);
 }
 
+enum { CHUNK = (1 << 20) / sizeof(int32_t) }; /* numbers of a row; the schema has it too */
+
+static const char *const part_names[DATASET_PARTS] = {"lengths", "tokens"};
+
+static enum status insert_part(struct connection *connection, const struct insertion *insertion, enum dataset_part part,
+                               int32_t *numbers, struct error *error)
+{
+    const struct dataset_sequences *from = insertion->dataset->sequences;
+    enum status status = STATUS_OK;
+    for (int64_t first = 0; first < from->counts[part] && status == STATUS_OK; first += CHUNK) {
+        const int64_t left = from->counts[part] - first, count = left < CHUNK ? left : CHUNK;
+        if ((status = from->read(from->owner, part, first, count, numbers, error)) != STATUS_OK) return status;
+        status = connection_execute(connection,
+                                    "insert into dataset_chunks (dataset, part, number, numbers)"
+                                    " values ($1, $2, $3, $4)",
+                                    VALUES(value_text(insertion->id.text), value_text(part_names[part]),
+                                           value_integer(first / CHUNK),
+                                           value_bytes(numbers, (size_t)count * sizeof *numbers)),
+                                    NULL, error);
+    }
+    return status;
+}
+
+static enum status insert_sequences(struct connection *connection, const struct insertion *insertion,
+                                    struct error *error)
+{
+    enum status status = STATUS_OK;
+    int32_t *numbers = malloc(CHUNK * sizeof *numbers);
+    if (numbers == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for sequences");
+    for (int part = 0; part < DATASET_PARTS && status == STATUS_OK; part++)
+        status = insert_part(connection, insertion, (enum dataset_part)part, numbers, error);
+    free(numbers);
+    return status;
+}
+
 static enum status insert_body(struct connection *connection, void *context, struct error *error)
 {
-    enum status status;
-    struct rows *rows = NULL;
+    struct rows *rows;
     struct insertion *insertion = context;
     const struct dataset_new *new = insertion->dataset;
     const struct dataset_sequences *inline_ones = new->sequences;
-    const struct value none = value_null();
-    const struct value lengths =
-        inline_ones != NULL ? value_bytes(inline_ones->lengths, (size_t)inline_ones->count * sizeof(int32_t)) : none;
-    const struct value tokens =
-        inline_ones != NULL ? value_bytes(inline_ones->tokens, (size_t)inline_ones->tokens_count * sizeof(int32_t))
-                            : none;
-    char sha256[65] = "";
-    if (new->sha256 != NULL) (void)snprintf(sha256, sizeof sha256, "%s", new->sha256);
-    if (new->sha256 == NULL && inline_ones != NULL) {
-        if ((status = connection_query_one(connection, "select encode(sha256(sha256($1) || $2), 'hex')",
-                                           VALUES(lengths, tokens), &rows, error)) != STATUS_OK)
-            return status;
-        (void)snprintf(sha256, sizeof sha256, "%s", rows_text(rows, 0, 0));
-        rows_free(rows);
-    }
-    const struct value hash = value_text(sha256[0] != '\0' ? sha256 : NULL);
-    status = connection_query(connection,
-                              "insert into datasets (name, format, definition, sha256, sequences, tokens, fingerprint)"
-                              " values ($1, $2, $3, $4, $5, $6, $7)"
-                              " on conflict (name) do nothing returning id",
-                              VALUES(value_text(new->name), value_text(new->format), value_json(new->definition), hash,
-                                     value_integer_or_null(inline_ones != NULL ? &inline_ones->count : NULL),
-                                     value_integer_or_null(inline_ones != NULL ? &inline_ones->tokens_count : NULL),
-                                     value_text(new->fingerprint)),
-                              &rows, error);
+    const int64_t *counts = inline_ones != NULL ? inline_ones->counts : NULL;
+    const enum status status = connection_query(
+        connection,
+        "insert into datasets (name, format, definition, sha256, sequences, tokens, fingerprint)"
+        " values ($1, $2, $3, $4, $5, $6, $7) on conflict (name) do nothing returning id",
+        VALUES(value_text(new->name), value_text(new->format), value_json(new->definition), value_text(new->sha256),
+               value_integer_or_null(counts != NULL ? &counts[DATASET_PART_LENGTHS] : NULL),
+               value_integer_or_null(counts != NULL ? &counts[DATASET_PART_TOKENS] : NULL),
+               value_text(new->fingerprint)),
+        &rows, error);
     if (status != STATUS_OK) return status;
     const bool made = rows_count(rows) == 1;
     if (made) (void)snprintf(insertion->id.text, sizeof insertion->id.text, "%s", rows_text(rows, 0, 0));
     rows_free(rows);
     insertion->outcome = made ? STORE_CREATED : STORE_EXISTED;
-    if (!made) return compare(connection, insertion, hash, error);
-    if (inline_ones == NULL) return STATUS_OK;
-    return connection_execute(connection, "insert into dataset_contents (dataset, lengths, tokens) values ($1, $2, $3)",
-                              VALUES(value_text(insertion->id.text), lengths, tokens), NULL, error);
+    if (!made) return compare(connection, insertion, error);
+    return inline_ones != NULL ? insert_sequences(connection, insertion, error) : STATUS_OK;
 }
 
 enum status dataset_insert(struct connection *connection, const struct dataset_new *dataset,
@@ -109,8 +125,8 @@ enum status dataset_find(struct connection *connection, const char *reference, s
     struct rows *rows;
     enum status status = connection_query_one(
         connection,
-        "select d.id, d.name, d.format, coalesce(d.sha256, ''), d.definition, coalesce(d.fingerprint, '')"
-        " from datasets d where" MATCH,
+        "select d.id, d.name, d.format, coalesce(d.sha256, ''), d.definition, coalesce(d.fingerprint, ''),"
+        " coalesce(d.sequences, 0), coalesce(d.tokens, 0) from datasets d where" MATCH,
         VALUES(value_text(reference)), &rows, error);
     memset(out, 0, sizeof *out);
     if (status == STATUS_NOT_FOUND) return unknown(reference, error);
@@ -121,6 +137,8 @@ enum status dataset_find(struct connection *connection, const char *reference, s
     (void)snprintf(out->sha256, sizeof out->sha256, "%s", rows_text(rows, 0, 3));
     (void)snprintf(out->fingerprint, sizeof out->fingerprint, "%s", rows_text(rows, 0, 5));
     out->inline_sequences = strcmp(out->format, "sequences") == 0;
+    out->counts[DATASET_PART_LENGTHS] = rows_integer(rows, 0, 6);
+    out->counts[DATASET_PART_TOKENS] = rows_integer(rows, 0, 7);
     status = rows_json(rows, 0, 4, &out->definition, error);
     rows_free(rows);
     return status;
@@ -132,45 +150,42 @@ void dataset_reset(struct dataset *dataset)
     memset(dataset, 0, sizeof *dataset);
 }
 
-enum status dataset_contents(struct connection *connection, const struct store_id *id, struct dataset_sequences *out,
-                             struct error *error)
+/* Chunk `number` into `out`, which has room for `most` numbers. *count: how many it has; 0: there is none. */
+static enum status read_chunk(struct connection *connection, const struct store_id *id, enum dataset_part part,
+                              int64_t number, int64_t most, int32_t *out, int64_t *count, struct error *error)
 {
     struct rows *rows;
-    void *lengths = NULL, *tokens = NULL;
-    size_t lengths_bytes = 0, tokens_bytes = 0;
-    int64_t sum = 0;
-    memset(out, 0, sizeof *out);
-    enum status status =
-        connection_query_one(connection, "select lengths, tokens from dataset_contents where dataset = $1",
-                             VALUES(value_text(id->text)), &rows, error);
-    if (status == STATUS_NOT_FOUND)
-        return error_set(error, STATUS_NOT_FOUND, "the dataset holds no sequences of its own");
+    void *bytes = NULL;
+    size_t size = 0;
+    *count = 0;
+    enum status status = connection_query(
+        connection, "select numbers from dataset_chunks where dataset = $1 and part = $2 and number = $3",
+        VALUES(value_text(id->text), value_text(part_names[part]), value_integer(number)), &rows, error);
     if (status != STATUS_OK) return status;
-    if ((status = rows_bytes(rows, 0, 0, &lengths, &lengths_bytes, error)) != STATUS_OK) goto done;
-    if ((status = rows_bytes(rows, 0, 1, &tokens, &tokens_bytes, error)) != STATUS_OK) goto done;
-    out->count = (int64_t)(lengths_bytes / sizeof(int32_t));
-    out->tokens_count = (int64_t)(tokens_bytes / sizeof(int32_t));
-    for (int64_t i = 0; i < out->count; i++) sum += ((const int32_t *)lengths)[i];
-    if (sum != out->tokens_count) {
-        status = error_set(error, STATUS_CORRUPT, "the dataset has %lld tokens, its lengths sum to %lld",
-                           (long long)out->tokens_count, (long long)sum);
-        goto done;
-    }
-    out->lengths = lengths;
-    out->tokens = tokens;
-    lengths = tokens = NULL;
-done:
-    free(lengths);
-    free(tokens);
+    if (rows_count(rows) == 1) status = rows_bytes(rows, 0, 0, &bytes, &size, error);
     rows_free(rows);
+    if (status == STATUS_OK && size / sizeof *out <= (size_t)most) {
+        *count = (int64_t)(size / sizeof *out);
+        if (size > 0) memcpy(out, bytes, size);
+    }
+    free(bytes);
     return status;
 }
 
-void dataset_sequences_reset(struct dataset_sequences *sequences)
+enum status dataset_numbers(struct connection *connection, const struct dataset *dataset, enum dataset_part part,
+                            int32_t *out, struct error *error)
 {
-    free(sequences->lengths);
-    free(sequences->tokens);
-    memset(sequences, 0, sizeof *sequences);
+    const int64_t all = dataset->counts[part];
+    int64_t count = 0, have = 0;
+    enum status status = STATUS_OK;
+    for (int64_t number = 0; have < all; number++, have += count) {
+        status = read_chunk(connection, &dataset->id, part, number, all - have, out + have, &count, error);
+        if (status != STATUS_OK) return status;
+        if (count == 0) break;
+    }
+    if (have == all) return STATUS_OK;
+    return error_set(error, STATUS_CORRUPT, "the dataset has %lld %s, %lld of them are there", (long long)all,
+                     part_names[part], (long long)have);
 }
 
 enum status dataset_set_content(struct connection *connection, const struct store_id *id, const char *sha256,

@@ -7,12 +7,16 @@
 
 #include "store/store.h"
 
-/* Inline token sequences: `tokens` holds them one after another. */
+/* The numbers of an inline dataset: the lengths of its sequences, and their tokens, one sequence after another. */
+enum dataset_part { DATASET_PART_LENGTHS, DATASET_PART_TOKENS, DATASET_PARTS };
+
+/* Inline token sequences, wherever they lie. */
 struct dataset_sequences {
-    int64_t count;
-    int32_t *lengths; /* [count] */
-    int32_t *tokens;  /* [sum of lengths] */
-    int64_t tokens_count;
+    int64_t counts[DATASET_PARTS]; /* of numbers; both at least 1 */
+    const void *owner;             /* lent, for `read` */
+    /* Numbers first … first + count of a part into `out`; may be asked for the same ones again. */
+    enum status (*read)(const void *owner, enum dataset_part part, int64_t first, int64_t count, int32_t *out,
+                        struct error *error);
 };
 
 struct dataset_new {
@@ -21,7 +25,7 @@ struct dataset_new {
     const json_t *definition;                  /* {"path", "field", ...}; {} for inline ones */
     const struct dataset_sequences *sequences; /* or NULL */
     const char *fingerprint;                   /* sizes and samples of the files; NULL: inline */
-    const char *sha256;                        /* of the content; NULL: not known yet (dataset_set_content) */
+    const char *sha256; /* of the content; NULL: files, and not known yet (dataset_set_content) */
 };
 
 struct dataset {
@@ -31,19 +35,20 @@ struct dataset {
     char fingerprint[65], sha256[65]; /* "": not known */
     json_t *definition;               /* owns */
     bool inline_sequences;
+    int64_t counts[DATASET_PARTS]; /* of those */
 };
 
+/* Inline sequences go in chunks of a mebibyte, each a statement with the deadline of one. */
 MUST_CHECK enum status dataset_insert(struct connection *connection, const struct dataset_new *dataset,
                                       enum store_outcome *outcome, json_t **document, struct error *error);
 /* *out is filled for dataset_reset. STATUS_NOT_FOUND. */
 MUST_CHECK enum status dataset_find(struct connection *connection, const char *reference, struct dataset *out,
                                     struct error *error);
 void dataset_reset(struct dataset *dataset);
-/* The tokens of an inline dataset; dataset_sequences_reset frees what is in *out. (dataset/dataset.h has the name
- * dataset_load.) */
-MUST_CHECK enum status dataset_contents(struct connection *connection, const struct store_id *id,
-                                        struct dataset_sequences *out, struct error *error);
-void dataset_sequences_reset(struct dataset_sequences *sequences);
+/* All numbers of a part of an inline dataset into `out` [counts[part]], in chunks. STATUS_CORRUPT when there are
+ * not as many. */
+MUST_CHECK enum status dataset_numbers(struct connection *connection, const struct dataset *dataset,
+                                       enum dataset_part part, int32_t *out, struct error *error);
 /* Stores the content hash that the first run over large files computes. STATUS_INPUT_CHANGED when another one is stored
  * already. */
 MUST_CHECK enum status dataset_set_content(struct connection *connection, const struct store_id *id, const char *sha256,

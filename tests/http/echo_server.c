@@ -133,8 +133,14 @@ static enum status post_echo(struct http_context *context, const struct request 
 static enum status post_large(struct http_context *context, const struct request *request, struct response *response,
                               struct error *error)
 {
+    struct json_reader reader;
+    json_int_t items = 0;
     (void)context;
-    return response_json(response, 200, json_pack("{s:I}", "items", (json_int_t)json_array_size(request->body)), error);
+    json_reader_init(&reader, "items", request->large.bytes, request->large.size, NULL, error);
+    (void)json_reader_array(&reader);
+    while (json_reader_next_item(&reader)) items++;
+    const enum status status = json_reader_finish(&reader);
+    return status == STATUS_OK ? response_json(response, 200, json_pack("{s:I}", "items", items), error) : status;
 }
 
 static enum status post_act(struct http_context *context, const struct request *request, struct response *response,
@@ -307,18 +313,18 @@ static enum status thread_open(void *application, void **thread, struct error *e
 }
 
 static const struct route routes[] = {
-    {"GET", "/healthz", get_healthz, SCOPE_NONE, ROUTE_BODY_NONE, 0, ROUTE_INLINE, NULL},
-    {"GET", "/metrics", get_metrics, SCOPE_NONE, ROUTE_BODY_NONE, 0, ROUTE_INLINE, NULL},
-    {"POST", "/v1/echo", post_echo, SCOPE_WRITE, ROUTE_BODY_REQUIRED, 0, 0, NULL},
-    {"GET", "/v1/echo/{name}", get_echo, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, NULL},
-    {"DELETE", "/v1/echo/{name}", post_act, SCOPE_ADMIN, ROUTE_BODY_NONE, 0, 0, NULL},
-    {"POST", "/v1/large", post_large, SCOPE_WRITE, ROUTE_BODY_REQUIRED, HTTP_BODY_LIMIT_LARGE, 0, NULL},
-    {"POST", "/v1/act", post_act, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, 0, 0, NULL},
-    {"GET", "/v1/big", get_big, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, NULL},
-    {"GET", "/v1/slow", get_slow, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, NULL},
-    {"GET", "/v1/wait/{topic}", get_wait, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, NULL},
-    {"POST", "/v1/wake/{topic}", post_wake, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, 0, 0, NULL},
-    {"GET", "/v1/events/{topic}", get_events, SCOPE_READ, ROUTE_BODY_NONE, 0, 0, NULL},
+    {"GET", "/healthz", get_healthz, SCOPE_NONE, ROUTE_BODY_NONE, NULL, ROUTE_INLINE, NULL},
+    {"GET", "/metrics", get_metrics, SCOPE_NONE, ROUTE_BODY_NONE, NULL, ROUTE_INLINE, NULL},
+    {"POST", "/v1/echo", post_echo, SCOPE_WRITE, ROUTE_BODY_REQUIRED, NULL, 0, NULL},
+    {"GET", "/v1/echo/{name}", get_echo, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, NULL},
+    {"DELETE", "/v1/echo/{name}", post_act, SCOPE_ADMIN, ROUTE_BODY_NONE, NULL, 0, NULL},
+    {"POST", "/v1/large", post_large, SCOPE_WRITE, ROUTE_BODY_REQUIRED, "items", 0, NULL},
+    {"POST", "/v1/act", post_act, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, NULL, 0, NULL},
+    {"GET", "/v1/big", get_big, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, NULL},
+    {"GET", "/v1/slow", get_slow, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, NULL},
+    {"GET", "/v1/wait/{topic}", get_wait, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, NULL},
+    {"POST", "/v1/wake/{topic}", post_wake, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, NULL, 0, NULL},
+    {"GET", "/v1/events/{topic}", get_events, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, NULL},
 };
 
 static bool read_arguments(int argc, char **argv, struct http_options *options, const char **directory)

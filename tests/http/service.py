@@ -76,7 +76,9 @@ class Answer:
 
 
 class Service:
-    def __init__(self, directory: pathlib.Path, *options, environment=None):
+    def __init__(self, directory: pathlib.Path, *options, environment=None, prefix=()):
+        """`prefix`: words before the command, of a program that goes on as it."""
+        self.prefix = list(prefix)
         self.data, self.files = directory / "data", directory / "files"
         self.files.mkdir(parents=True, exist_ok=True)
         self.gate = Gate(directory / "gate")
@@ -88,8 +90,8 @@ class Service:
         self.start()
 
     def start(self):
-        command = [BINARY, "serve", "--listen", "127.0.0.1:0", "--data-dir", self.data, "--root", self.files,
-                   *self.options]
+        command = [*self.prefix, BINARY, "serve", "--listen", "127.0.0.1:0", "--data-dir", self.data,
+                   "--root", self.files, *self.options]
         with open(self.log, "ab") as log:
             self.process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=log,
                                             env=self.environment, text=True)

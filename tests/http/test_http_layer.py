@@ -126,6 +126,30 @@ def test_json_bomb_costs_little(server):
     problem(server.request("POST", "/v1/large", b"[" + b"{}," * 70000 + b"{}]"), 413, "too_large")
 
 
+def test_bodies_that_wait_for_memory_hold_no_thread(server):
+    """Each is a tree of 23 MiB for most of a second, so two of them are handled at a time, by two of four threads."""
+    dear = b'{"pause": 990, "fail": 1, "x": [' + b"0," * 400_000 + b"0]}"
+    taken, statuses, stop = [], [], threading.Event()
+
+    def send():
+        while not stop.is_set():
+            statuses.append(server.request("POST", "/v1/echo", dear)[0])
+
+    senders = [threading.Thread(target=send) for _ in range(5)]
+    for sender in senders:
+        sender.start()
+    for _ in range(15):
+        time.sleep(0.1)
+        began = time.monotonic()
+        assert server.request("GET", "/v1/echo/x")[0] == 200
+        taken.append(time.monotonic() - began)
+    stop.set()
+    for sender in senders:
+        sender.join()
+    assert sorted(taken)[7] < 0.4, taken
+    assert set(statuses) <= {422, 503} and 422 in statuses
+
+
 # --- caching and coding -----------------------------------------------------------------------------------------------
 def test_etag_and_304(server):
     status, headers, _ = server.request("GET", "/v1/big")

@@ -44,7 +44,7 @@ ENGINE = {
 DATABASE = {"store", "postgres"}
 SERVER = {
     "log": BASE,
-    "http": BASE | {"log"},
+    "http": BASE | {"files", "log"},
     "postgres": BASE | {"log"},
     "store": BASE | {"postgres"},
     "schema": BASE,
@@ -53,8 +53,8 @@ SERVER = {
     "kinds": BASE | DATABASE | {"jobs", "dataset", "eval", "quant", "health", "inputs", "schema", "hub"},
     "runs": BASE | DATABASE | {"inputs", "kinds", "schema"},
     "pool": BASE | DATABASE | {"kinds", "log", "schema"},
-    "resources": BASE | DATABASE | {"tokenizer", "eval", "http", "schema", "inputs", "kinds", "runs", "hub", "watch",
-                                    "follow"},
+    "resources": BASE | DATABASE | {"files", "tokenizer", "eval", "http", "schema", "inputs", "kinds", "runs", "hub",
+                                    "watch", "follow"},
     "watch": BASE | DATABASE | {"formats", "weights", "tokenizer", "inputs", "runs"},
     "follow": BASE | DATABASE | {"quant", "log", "schema", "inputs", "kinds"},
     "backup": BASE | DATABASE | {"files", "inputs", "log"},

@@ -5,12 +5,15 @@ import selectors
 import socket
 import tempfile
 import threading
+import time
 
 
 class Network:
-    """`conninfo` leads through it. While it is cut bytes go nowhere and nobody is told, as with a dead link."""
+    """`conninfo` leads through it. While it is cut bytes go nowhere and nobody is told, as with a dead link.
+    `rate`: the bytes a second that it lets through."""
 
-    def __init__(self, conninfo):
+    def __init__(self, conninfo, rate=None):
+        self.rate = rate
         words = dict(word.split("=", 1) for word in conninfo.split())
         name = f".s.PGSQL.{words.get('port', '5432')}"
         self.target = str(pathlib.Path(words["host"].strip("'")) / name)
@@ -46,11 +49,12 @@ class Network:
                 elif key.fileobj in partner:
                     self.pass_on(selector, partner, key.fileobj)
 
-    @staticmethod
-    def pass_on(selector, partner, source):
+    def pass_on(self, selector, partner, source):
         try:
             data = source.recv(65536)
             if data:
+                if self.rate:
+                    time.sleep(len(data) / self.rate)
                 partner[source].sendall(data)
                 return
         except OSError:

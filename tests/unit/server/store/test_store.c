@@ -201,27 +201,51 @@ static void test_content_once_known_stays(void **state)
     GIVES(STATUS_INPUT_CHANGED, checkpoint_set_content(connection_of(state), &id, b, &error));
 }
 
+/* Two sequences; token number i is i squared. */
+enum { LONG_TOKENS = 300000 };
+
+static enum status read_squares(const void *owner, enum dataset_part part, int64_t first, int64_t count, int32_t *out,
+                                struct error *error)
+{
+    const int32_t *lengths = owner;
+    (void)error;
+    for (int64_t i = 0; i < count; i++)
+        out[i] = part == DATASET_PART_LENGTHS ? lengths[first + i] : (int32_t)((first + i) * (first + i) % 65536);
+    return STATUS_OK;
+}
+
+/* More tokens than a chunk holds. */
 static void test_inline_datasets_come_back_token_by_token(void **state)
 {
     struct error error;
     enum store_outcome outcome;
-    int32_t lengths[] = {2, 3}, tokens[] = {1, 2, 70000, 4, 5};
-    struct dataset_sequences sequences = {.count = 2, .lengths = lengths, .tokens = tokens, .tokens_count = 5}, loaded;
+    const int32_t lengths[] = {2, LONG_TOKENS - 2};
+    const struct dataset_sequences sequences = {{2, LONG_TOKENS}, lengths, read_squares};
+    struct dataset found;
+    char sha256[65] = "";
+    int32_t got[2], *tokens = calloc(LONG_TOKENS, sizeof *tokens);
     json_t *document, *definition = json_object();
-    const struct dataset_new new = {
-        .name = "inline", .format = "sequences", .definition = definition, .sequences = &sequences};
+    struct dataset_new new = {
+        .name = "inline", .format = "sequences", .definition = definition, .sequences = &sequences, .sha256 = sha256};
+    memset(sha256, 'a', sizeof sha256 - 1);
     OK(dataset_insert(connection_of(state), &new, &outcome, &document, &error));
-    assert_int_equal(json_integer_value(json_object_get(document, "tokens")), 5);
-    const struct store_id id = id_of(document);
+    assert_int_equal(json_integer_value(json_object_get(document, "tokens")), LONG_TOKENS);
     json_decref(document);
-    OK(dataset_contents(connection_of(state), &id, &loaded, &error));
-    assert_memory_equal(loaded.tokens, tokens, sizeof tokens);
-    assert_memory_equal(loaded.lengths, lengths, sizeof lengths);
-    dataset_sequences_reset(&loaded);
+    OK(dataset_find(connection_of(state), "inline", &found, &error));
+    OK(dataset_numbers(connection_of(state), &found, DATASET_PART_TOKENS, tokens, &error));
+    for (int64_t i = 0; i < LONG_TOKENS; i++) assert_int_equal(tokens[i], i * i % 65536);
+    OK(dataset_numbers(connection_of(state), &found, DATASET_PART_LENGTHS, got, &error));
+    assert_memory_equal(got, lengths, sizeof lengths);
+    OK(connection_execute(connection_of(state),
+                          "delete from dataset_chunks where dataset = $1 and part = 'tokens' and number = 1",
+                          VALUES(value_text(found.id.text)), NULL, &error));
+    GIVES(STATUS_CORRUPT, dataset_numbers(connection_of(state), &found, DATASET_PART_TOKENS, tokens, &error));
+    dataset_reset(&found);
+    free(tokens);
     OK(dataset_insert(connection_of(state), &new, &outcome, &document, &error));
     assert_int_equal(outcome, STORE_EXISTED);
     json_decref(document);
-    tokens[4] = 6;
+    sha256[0] = 'b';
     GIVES(STATUS_CONFLICT, dataset_insert(connection_of(state), &new, &outcome, &document, &error));
     json_decref(definition);
 }
