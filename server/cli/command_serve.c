@@ -24,7 +24,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-enum { MIGRATION_MILLISECONDS = 60000, WORKER_ARGUMENTS = 2 * PLACE_ROOTS + 18 };
+enum { MIGRATION_MILLISECONDS = 60000, WORKER_ARGUMENTS = 2 * PLACE_ROOTS + 19 };
 
 static const struct option_row serve_options[] = {
     {"--listen", "ADDRESS", "DELTAQ_LISTEN", "127.0.0.1:8642", OPTION_ONCE,
@@ -34,6 +34,7 @@ static const struct option_row serve_options[] = {
     PLACE_DATABASE_URL,
     MIGRATE_NO_BACKUP,
     PLACE_HUB_ENDPOINT,
+    PLACE_HUB_PRIVATE,
     PLACE_HUB_CACHE,
     {"--workers", "N", "DELTAQ_WORKERS", "1", OPTION_ONCE,
      "Worker processes, at least one a CUDA device; 0: others do the work"},
@@ -203,6 +204,7 @@ static enum status start_workers(const struct options *options, struct serving *
     words[count++] = options_text(options, "--threads");
     words[count++] = "--hub-endpoint";
     words[count++] = options_text(options, "--hub-endpoint");
+    if (options_text(options, "--allow-private-hub") != NULL) words[count++] = "--allow-private-hub";
     if (options_text(options, "--hub-cache") != NULL) words[count++] = "--hub-cache";
     if (options_text(options, "--hub-cache") != NULL) words[count++] = options_text(options, "--hub-cache");
     for (size_t i = 0; serving->roots.paths[i] != NULL; i++) {

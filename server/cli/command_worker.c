@@ -15,6 +15,7 @@ static const struct option_row worker_options[] = {
     PLACE_ROOT,
     PLACE_DATABASE_URL,
     PLACE_HUB_ENDPOINT,
+    PLACE_HUB_PRIVATE,
     PLACE_HUB_CACHE,
     {"--threads", "N", "DELTAQ_THREADS", "0", OPTION_ONCE, "Threads of the engine; 0: one for each processor"},
     PLACE_DEVICE,

@@ -105,6 +105,7 @@ static struct hub_options hub_options_of(const struct options *options, const ch
     return (struct hub_options){
         .endpoint = options_text(options, "--hub-endpoint"),
         .token = getenv("HF_TOKEN"),
+        .allow_private = options_text(options, "--allow-private-hub") != NULL,
         .data_directory = data_directory,
         .cache = options_text(options, "--hub-cache"),
     };

@@ -33,6 +33,11 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
         "--hub-endpoint", "URL", "HF_ENDPOINT", "https://huggingface.co", OPTION_ONCE, \
             "Where repositories are fetched from (HF_TOKEN)"                           \
     }
+#define PLACE_HUB_PRIVATE                                                               \
+    {                                                                                   \
+        "--allow-private-hub", NULL, "DELTAQ_ALLOW_PRIVATE_HUB", NULL, OPTION_ONCE,     \
+            "The hub may redirect to addresses of this machine and of private networks" \
+    }
 #define PLACE_HUB_CACHE                                                   \
     {                                                                     \
         "--hub-cache", "SIZE", "DELTAQ_HUB_CACHE", NULL, OPTION_ONCE,     \

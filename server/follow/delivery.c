@@ -1,7 +1,8 @@
 #include "follow/delivery.h"
 
 #include "base/version.h"
-#include "follow/address.h"
+#include "net/address.h"
+#include "net/guard.h"
 
 #include <arpa/inet.h>
 #include <curl/curl.h>
@@ -86,22 +87,14 @@ enum status delivery_sign(const char *secret, int64_t seconds, const char *body,
 /* ---- the request ---- */
 
 struct post {
-    bool allow_private;
-    char refused[NI_MAXHOST]; /* an address that was not connected to */
+    struct guard guard;
     atomic_bool *stop;
 };
 
-static curl_socket_t open_socket(void *context, curlsocktype purpose, struct curl_sockaddr *address)
+static bool allow_all(const void *owner, const struct sockaddr *address, size_t length)
 {
-    struct post *post = context;
-    (void)purpose;
-    if (!post->allow_private && !address_public(&address->addr, address->addrlen)) {
-        if (getnameinfo(&address->addr, address->addrlen, post->refused, sizeof post->refused, NULL, 0,
-                        NI_NUMERICHOST) != 0)
-            (void)snprintf(post->refused, sizeof post->refused, "?");
-        return CURL_SOCKET_BAD;
-    }
-    return socket(address->family, address->socktype | SOCK_CLOEXEC, address->protocol);
+    (void)owner, (void)address, (void)length;
+    return true;
 }
 
 /* The answer's body is of no interest. */
@@ -145,9 +138,7 @@ static bool set_up(CURL *easy, const struct webhook_job *job, struct post *post,
            curl_easy_setopt(easy, CURLOPT_PROXY, "") == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_USERAGENT, "deltaq/" DELTAQ_VERSION) == CURLE_OK &&
            curl_easy_setopt(easy, CURLOPT_HTTPHEADER, headers) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_OPENSOCKETFUNCTION, open_socket) == CURLE_OK &&
-           curl_easy_setopt(easy, CURLOPT_OPENSOCKETDATA, post) == CURLE_OK;
+           curl_easy_setopt(easy, CURLOPT_POSTFIELDS, body) == CURLE_OK && guard_set(easy, &post->guard);
 }
 
 static void judge(CURL *easy, CURLcode code, const struct post *post, const char *problem, struct delivery_result *out)
@@ -157,11 +148,11 @@ static void judge(CURL *easy, CURLcode code, const struct post *post, const char
     (void)curl_easy_getinfo(easy, CURLINFO_TOTAL_TIME, &out->seconds);
     out->http_status = (int)status;
     out->stopped = code == CURLE_ABORTED_BY_CALLBACK;
-    if (post->refused[0] != '\0' && code != CURLE_OK)
+    if (post->guard.refused[0] != '\0' && code != CURLE_OK)
         (void)snprintf(out->error, sizeof out->error,
                        "%.80s is an address of this machine or a private network, where webhooks do not go"
                        " (--allow-private-webhooks)",
-                       post->refused);
+                       post->guard.refused);
     else if (code != CURLE_OK)
         (void)snprintf(out->error, sizeof out->error, "%.200s",
                        problem[0] != '\0' ? problem : curl_easy_strerror(code));
@@ -198,7 +189,7 @@ enum status delivery_post(const struct webhook_job *job, const json_t *event, bo
                           struct delivery_result *out, struct error *error)
 {
     char signature[DELIVERY_SIGNATURE], problem[CURL_ERROR_SIZE] = "";
-    struct post post = {.allow_private = allow_private, .stop = stop};
+    struct post post = {.guard = {.allowed = allow_private ? allow_all : NULL}, .stop = stop};
     struct curl_slist *headers = NULL;
     CURL *easy = curl_easy_init();
     char *body = make_body(job, event);

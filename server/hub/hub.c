@@ -75,6 +75,7 @@ static enum status read_options(const struct hub_options *options, struct hub *h
     enum status status;
     if ((status = read_endpoint(options->endpoint, hub, error)) != STATUS_OK) return status;
     if ((status = read_token(options->token, hub, error)) != STATUS_OK) return status;
+    hub->allow_private = options->allow_private;
     return read_size(options->cache, hub, error);
 }
 

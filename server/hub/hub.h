@@ -12,6 +12,7 @@
 struct hub_options {
     const char *endpoint;       /* "https://huggingface.co"; http only on a loopback address */
     const char *token;          /* NULL: none. Sent to the endpoint alone; never logged, never stored */
+    bool allow_private;         /* redirects may lead to addresses of this machine and of private networks */
     const char *data_directory; /* what is fetched lies in its hub/ */
     const char *cache; /* what it may hold: "200G" (K, M, G, T: powers of 1,024); NULL or "": half of the file system */
 };
@@ -21,6 +22,7 @@ struct hub {
     struct origin origin;
     char endpoint[512]; /* without a slash at its end */
     char *token;        /* NULL: none */
+    bool allow_private;
     char *directory;
     int64_t cache_bytes;
     atomic_int *visitors; /* owned: see hub_enter */

@@ -1,8 +1,10 @@
 #include "hub/transfer.h"
 
 #include "base/version.h"
+#include "net/address.h"
 
 #include <ctype.h>
+#include <netdb.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -160,6 +162,53 @@ static bool add_token(struct transfer *transfer, const struct hub *hub)
     return good;
 }
 
+/* ---- where it may connect to ---- */
+
+/* The proxy that libcurl takes for https, from the environment as libcurl reads it; NULL: none. */
+static const char *proxy_of_environment(void)
+{
+    static const char *const names[] = {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        const char *value = getenv(names[i]);
+        if (value != NULL && value[0] != '\0') return value;
+    }
+    return NULL;
+}
+
+static bool same_address(const struct addrinfo *a, const struct sockaddr *b, size_t length)
+{
+    return a->ai_addrlen == length && memcmp(a->ai_addr, b, length) == 0;
+}
+
+/* Whether the address is the operator's proxy, which may well be private. The proxy decides itself where it leads. */
+static bool is_proxy(const struct sockaddr *address, size_t length)
+{
+    const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
+    const char *given = proxy_of_environment();
+    struct addrinfo *found = NULL;
+    char *host = NULL, *port = NULL;
+    bool same = false;
+    CURLU *url = given != NULL ? curl_url() : NULL;
+    if (url != NULL && curl_url_set(url, CURLUPART_URL, given, CURLU_GUESS_SCHEME) == CURLUE_OK &&
+        curl_url_get(url, CURLUPART_HOST, &host, 0) == CURLUE_OK &&
+        curl_url_get(url, CURLUPART_PORT, &port, 0) == CURLUE_OK && getaddrinfo(host, port, &hints, &found) == 0)
+        for (const struct addrinfo *at = found; at != NULL && !same; at = at->ai_next)
+            same = same_address(at, address, length);
+    if (found != NULL) freeaddrinfo(found);
+    curl_free(host);
+    curl_free(port);
+    curl_url_cleanup(url);
+    return same;
+}
+
+static bool may_connect(const void *owner, const struct sockaddr *address, size_t length)
+{
+    const struct transfer *transfer = owner;
+    if (transfer->to_endpoint || transfer->hub->allow_private || address_public(address, length)) return true;
+    if (origin_is_loopback(&transfer->hub->origin) && address_loopback(address, length)) return true;
+    return is_proxy(address, length);
+}
+
 static bool set_up(struct transfer *transfer, const struct transfer_request *request, bool plain)
 {
     CURL *easy = transfer->easy;
@@ -186,7 +235,8 @@ static bool set_up(struct transfer *transfer, const struct transfer_request *req
     (void)curl_easy_setopt(easy, CURLOPT_WRITEFUNCTION, on_body);
     (void)curl_easy_setopt(easy, CURLOPT_WRITEDATA, transfer);
     (void)curl_easy_setopt(easy, CURLOPT_PRIVATE, request->owner);
-    return good;
+    transfer->guard = (struct guard){.allowed = may_connect, .owner = transfer};
+    return good && guard_set(easy, &transfer->guard);
 }
 
 enum status transfer_new(const struct hub *hub, const struct transfer_request *request, struct transfer **out,
@@ -200,10 +250,12 @@ enum status transfer_new(const struct hub *hub, const struct transfer_request *r
     if (transfer == NULL) return no_memory(error);
     transfer->sink = request->sink;
     transfer->owner = request->owner;
+    transfer->hub = hub;
+    transfer->to_endpoint = origin_equal(&origin, &hub->origin);
     clear_head(&transfer->head);
     transfer->easy = curl_easy_init();
     bool good = transfer->easy != NULL && add_header(transfer, "Accept-Encoding: identity");
-    if (good && hub->token != NULL && origin_equal(&origin, &hub->origin)) good = add_token(transfer, hub);
+    if (good && hub->token != NULL && transfer->to_endpoint) good = add_token(transfer, hub);
     if (!good || !set_up(transfer, request, strcmp(origin.scheme, "http") == 0)) {
         transfer_free(transfer);
         return no_memory(error);
@@ -285,6 +337,13 @@ enum transfer_verdict transfer_judge(struct transfer *transfer, CURLcode code, c
     if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {
         (void)error_set(error, STATUS_FORBIDDEN, "%.200s: the server's certificate is not good: %.200s", what,
                         transfer->problem);
+        return TRANSFER_FAILED;
+    }
+    if (code != CURLE_OK && transfer->guard.refused[0] != '\0') {
+        (void)error_set(error, STATUS_FORBIDDEN,
+                        "%.200s: the hub leads to %.80s, an address of this machine or a private network"
+                        " (--allow-private-hub)",
+                        what, transfer->guard.refused);
         return TRANSFER_FAILED;
     }
     if (code != CURLE_OK || status == 0) {

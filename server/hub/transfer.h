@@ -1,10 +1,13 @@
 /* transfer.h: one HTTP request to the hub, or to an address that the hub redirects to. It follows no redirect, which
  * the caller decides about, and sends the token to the endpoint's own origin alone. https (http on loopback) with
- * verified certificates, no compression, deadlines for connecting and for a transfer that stands still. */
+ * verified certificates, no compression, deadlines for connecting and for a transfer that stands still. Addresses other
+ * than the endpoint's must be of the internet at large, whatever their names stood for before (net/guard.h): a hostile
+ * hub could otherwise have us ask this machine's network. */
 #ifndef HUB_TRANSFER_H
 #define HUB_TRANSFER_H
 
 #include "hub/hub.h"
+#include "net/guard.h"
 
 #include <curl/curl.h>
 
@@ -28,6 +31,9 @@ struct transfer {
     transfer_sink *sink;
     void *owner;
     char problem[CURL_ERROR_SIZE];
+    struct guard guard;
+    bool to_endpoint; /* its origin is the endpoint's, which the operator named */
+    const struct hub *hub;
     bool authorized; /* the token went along */
     bool refused;    /* by the sink */
 };
@@ -41,7 +47,7 @@ struct transfer_request {
 };
 
 /* Ready to be performed (alone or in a multi handle). The caller owns *out (transfer_free). STATUS_FORBIDDEN for an
- * address that is not allowed (origin_allowed), STATUS_NO_MEMORY. */
+ * address that is not allowed (origin_allowed), STATUS_NO_MEMORY. `hub` outlives the transfer. */
 MUST_CHECK enum status transfer_new(const struct hub *hub, const struct transfer_request *request,
                                     struct transfer **out, struct error *error);
 void transfer_free(struct transfer *transfer); /* NULL is fine */

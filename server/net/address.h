@@ -1,7 +1,8 @@
-/* address.h: which addresses belong to the internet at large. A webhook may not reach what only this machine or its
- * network can: whoever may name an address could otherwise have the server speak for them there. */
-#ifndef FOLLOW_ADDRESS_H
-#define FOLLOW_ADDRESS_H
+/* address.h: which addresses belong to the internet at large. A webhook, or a redirect of the hub, may not reach what
+ * only this machine or its network can: whoever may name an address could otherwise have the server speak for them
+ * there. */
+#ifndef NET_ADDRESS_H
+#define NET_ADDRESS_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -10,6 +11,9 @@
 /* False for loopback, private, link-local, shared, multicast, reserved and documentation addresses, for IPv6 addresses
  * that hold such an IPv4 one, and for every other family. */
 bool address_public(const struct sockaddr *address, size_t length);
+
+/* 127.0.0.0/8 and ::1. */
+bool address_loopback(const struct sockaddr *address, size_t length);
 
 /* Whether `host` is a literal address ("10.0.0.1", "[::1]") that is not public. */
 bool address_literal_private(const char *host);

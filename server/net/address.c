@@ -1,4 +1,4 @@
-#include "follow/address.h"
+#include "net/address.h"
 
 #include <arpa/inet.h>
 #include <netinet/in.h>
@@ -33,6 +33,19 @@ static bool public4(uint32_t address)
     for (size_t i = 0; i < sizeof special / sizeof special[0]; i++)
         if ((address ^ special[i].network) >> (32 - special[i].bits) == 0) return false;
     return true;
+}
+
+bool address_loopback(const struct sockaddr *address, size_t length)
+{
+    struct sockaddr_in in;
+    struct sockaddr_in6 in6;
+    if (address->sa_family == AF_INET && length >= sizeof in) {
+        memcpy(&in, address, sizeof in);
+        return ntohl(in.sin_addr.s_addr) >> 24 == 127;
+    }
+    if (address->sa_family != AF_INET6 || length < sizeof in6) return false;
+    memcpy(&in6, address, sizeof in6);
+    return IN6_IS_ADDR_LOOPBACK(&in6.sin6_addr);
 }
 
 static uint32_t four(const uint8_t *bytes)
