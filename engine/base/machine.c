@@ -55,3 +55,8 @@ int64_t machine_free_disk(const char *directory)
     if (directory == NULL || statvfs(directory, &disk) != 0) return -1;
     return (int64_t)disk.f_bavail * (int64_t)disk.f_frsize;
 }
+
+int64_t machine_bytes_read(void)
+{
+    return number_of("/proc/self/io", "rchar:");
+}

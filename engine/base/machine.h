@@ -1,4 +1,4 @@
-/* machine.h: what the machine has left. */
+/* machine.h: what the machine has left, and what this process has read of it. */
 #ifndef BASE_MACHINE_H
 #define BASE_MACHINE_H
 
@@ -10,5 +10,8 @@ int64_t machine_free_memory(void);
 
 /* Free bytes of the file system that `directory` lies on; -1: nobody knows. */
 int64_t machine_free_disk(const char *directory);
+
+/* Bytes that this process has read of files so far (not of sockets); -1: the kernel does not say. */
+int64_t machine_bytes_read(void);
 
 #endif

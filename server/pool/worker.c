@@ -1,5 +1,6 @@
 #include "pool/worker.h"
 
+#include "base/machine.h"
 #include "base/team.h"
 #include "log/log.h"
 #include "pool/batch.h"
@@ -25,6 +26,7 @@
 
 enum { EXIT_STOPPED = 0, EXIT_CANNOT_START = 1, EXIT_STALLED = 70, KINDS_MOST = 64 };
 static const double STALL_SECONDS = 600;
+enum { READ_LEAST = 8 << 20 }; /* bytes of files in that time that show that an engine lives */
 static const double POLL_SECONDS = 1, BUSY_SECONDS = 0.25, FLUSH_SECONDS = 0.5, HOUSEKEEPING_SECONDS = 10,
                     RETRY_SECONDS = 0.5, CLEANUP_SECONDS = 3600;
 /* Without a successful beat for this part of the lease a worker pauses its runs until it knows whether they are still
@@ -73,6 +75,7 @@ struct worker {
     struct leased_batch *batch; /* NULL: idle */
     struct held_member members[WORKER_BATCH_MOST];
     uint64_t moves_seen;
+    int64_t read_seen; /* machine_bytes_read at moved_at */
     double moved_at;
 };
 
@@ -160,6 +163,7 @@ static void take_batch(struct worker *worker, struct leased_run *runs, size_t co
     }
     worker->moved_at = sent_at;
     worker->moves_seen = 0;
+    worker->read_seen = machine_bytes_read();
     for (size_t i = 0; i < count; i++)
         worker->members[i] = (struct held_member){
             .number = i,
@@ -332,12 +336,20 @@ static void give_up(struct worker *worker, double seconds)
     _exit(EXIT_STALLED);
 }
 
+/* Whether files were read since the last sign of life: a large tensor on a slow file system takes longer than an engine
+ * may stand still, and nobody calls the monitor meanwhile. What this thread itself reads of /proc is far less. */
+static bool reads_on(const struct worker *worker)
+{
+    return machine_bytes_read() - worker->read_seen >= READ_LEAST;
+}
+
 static void watch_engine(struct worker *worker, const struct held_member *member, const struct batch_view *view)
 {
     const double time = now();
     const double limit = worker->options.stall_seconds > 0 ? worker->options.stall_seconds : STALL_SECONDS;
-    if (view->moves != worker->moves_seen || member->doubted) {
+    if (view->moves != worker->moves_seen || member->doubted || reads_on(worker)) {
         worker->moves_seen = view->moves;
+        worker->read_seen = machine_bytes_read();
         worker->moved_at = time;
     }
     if (time - worker->moved_at > limit) give_up(worker, time - worker->moved_at);

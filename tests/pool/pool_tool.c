@@ -10,6 +10,7 @@
 #include "store/migrations.h"
 #include "store/runs.h"
 
+#include <fcntl.h>
 #include <math.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,7 +23,7 @@
 
 struct pace {
     int64_t steps, step_ms, seed;
-    const char *end; /* "ok", "fail", "again", "crash", "hang", "deaf" */
+    const char *end; /* "ok", "fail", "again", "crash", "hang", "deaf", "read" */
 };
 
 static const struct param pace_params[] = {
@@ -61,6 +62,15 @@ static enum status leave_artifact(const struct run_context *context, const struc
     return artifact_publish(writer, error);
 }
 
+/* 3 MiB a tenth of a second for three seconds, as of a slow file system; the monitor hears nothing of it. */
+static void read_slowly(void)
+{
+    static char bytes[3 << 20];
+    const int zeros = open("/dev/zero", O_RDONLY | O_CLOEXEC);
+    for (int i = 0; i < 30 && read(zeros, bytes, sizeof bytes) > 0; i++) pause_ms(100);
+    (void)close(zeros);
+}
+
 static enum status pace_execute(const struct run_context *context, const void *params, json_t **result,
                                 struct measurements *out, struct error *error)
 {
@@ -77,6 +87,7 @@ static enum status pace_execute(const struct run_context *context, const void *p
     if (strcmp(pace->end, "again") == 0) return error_set(error, STATUS_IO, "asked to fail for a while");
     if (strcmp(pace->end, "crash") == 0) abort();
     while (strcmp(pace->end, "hang") == 0) pause_ms(1000);
+    if (strcmp(pace->end, "read") == 0) read_slowly();
     if ((status = leave_artifact(context, pace, error)) != STATUS_OK) return status;
     struct measurement item = {.metric = "loss", .value = (double)pace->seed, .low = NAN, .high = NAN};
     if ((status = measurements_add(out, &item, error)) != STATUS_OK) return status;

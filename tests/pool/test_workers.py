@@ -109,6 +109,14 @@ def test_an_engine_that_stands_still_is_ended_and_counted(pool):
             == "stalled")
 
 
+def test_an_engine_that_reads_slowly_is_not_taken_for_standing_still(pool):
+    pool.serve(1, POOL_STALL=1)
+    run = pool.submit(steps=1, end="read")
+    assert pool.wait(run)["state"] == "succeeded"
+    row = pool.sql(f"select stalls, epoch from runs where id = '{run}'")[0]
+    assert row == {"stalls": 0, "epoch": 1}
+
+
 def test_a_run_that_the_gate_holds_keeps_its_lease_and_is_not_taken_for_stalled(pool):
     pool.serve(1, POOL_STALL=1, POOL_LEASE=3)
     run = pool.submit_held()
