@@ -42,7 +42,7 @@ static enum status resolve(struct connection *connection, const char *reference,
             error_set(error, STATUS_CONFLICT,
                       "several trajectories have a checkpoint \"%.200s\": give TRAJECTORY/NAME or the id", reference);
     else
-        (void)snprintf(id->text, sizeof id->text, "%s", rows_text(rows, 0, 0));
+        *id = store_id_of(rows);
     rows_free(rows);
     return status;
 }
@@ -106,7 +106,7 @@ static enum status compare(struct connection *connection, const struct store_id 
         &rows, error);
     if (status != STATUS_OK) return status;
     const bool differs = !rows_null(rows, 0, 1);
-    (void)snprintf(insertion->id.text, sizeof insertion->id.text, "%s", rows_text(rows, 0, 0));
+    insertion->id = store_id_of(rows);
     if (differs)
         (void)error_set_at(error, STATUS_CONFLICT, rows_text(rows, 0, 1),
                            "a checkpoint \"%.200s\" %s is registered there: choose another name", new->name,
@@ -138,7 +138,7 @@ static enum status insert_body(struct connection *connection, void *context, str
         &rows, error);
     if (status != STATUS_OK) return status;
     const bool made = rows_count(rows) == 1;
-    if (made) (void)snprintf(insertion->id.text, sizeof insertion->id.text, "%s", rows_text(rows, 0, 0));
+    if (made) insertion->id = store_id_of(rows);
     rows_free(rows);
     insertion->outcome = made ? STORE_CREATED : STORE_EXISTED;
     return made ? STATUS_OK : compare(connection, &trajectory, insertion, error);
@@ -279,7 +279,7 @@ enum status checkpoint_before(struct connection *connection, const char *checkpo
         " where c.id = $1 order by coalesce(p.step, 9223372036854775807) desc, p.number desc limit 1",
         VALUES(value_text(checkpoint)), &rows, error);
     if (status != STATUS_OK) return status;
-    (void)snprintf(id->text, sizeof id->text, "%s", rows_count(rows) == 1 ? rows_text(rows, 0, 0) : "");
+    *id = store_id_of(rows);
     rows_free(rows);
     return STATUS_OK;
 }

@@ -43,7 +43,7 @@ static enum status compare(struct connection *connection, struct insertion *inse
         &rows, error);
     if (status != STATUS_OK) return status;
     const bool same = rows_boolean(rows, 0, 1);
-    (void)snprintf(insertion->id.text, sizeof insertion->id.text, "%s", rows_text(rows, 0, 0));
+    insertion->id = store_id_of(rows);
     rows_free(rows);
     if (same) return STATUS_OK;
     return error_set(error, STATUS_CONFLICT, "another dataset is called \"%.200s\": choose another name", new->name);
@@ -102,7 +102,7 @@ static enum status insert_body(struct connection *connection, void *context, str
         &rows, error);
     if (status != STATUS_OK) return status;
     const bool made = rows_count(rows) == 1;
-    if (made) (void)snprintf(insertion->id.text, sizeof insertion->id.text, "%s", rows_text(rows, 0, 0));
+    if (made) insertion->id = store_id_of(rows);
     rows_free(rows);
     insertion->outcome = made ? STORE_CREATED : STORE_EXISTED;
     if (!made) return compare(connection, insertion, error);
@@ -131,7 +131,7 @@ enum status dataset_find(struct connection *connection, const char *reference, s
     memset(out, 0, sizeof *out);
     if (status == STATUS_NOT_FOUND) return unknown(reference, error);
     if (status != STATUS_OK) return status;
-    (void)snprintf(out->id.text, sizeof out->id.text, "%s", rows_text(rows, 0, 0));
+    out->id = store_id_of(rows);
     (void)snprintf(out->name, sizeof out->name, "%s", rows_text(rows, 0, 1));
     (void)snprintf(out->format, sizeof out->format, "%s", rows_text(rows, 0, 2));
     (void)snprintf(out->sha256, sizeof out->sha256, "%s", rows_text(rows, 0, 3));

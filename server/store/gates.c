@@ -86,7 +86,7 @@ enum status gate_find(struct connection *connection, const char *reference, stru
                              VALUES(value_text(reference)), &rows, error);
     if (status == STATUS_NOT_FOUND) return unknown(reference, error);
     if (status != STATUS_OK) return status;
-    (void)snprintf(out->id.text, sizeof out->id.text, "%s", rows_text(rows, 0, 0));
+    out->id = store_id_of(rows);
     (void)snprintf(out->trajectory.text, sizeof out->trajectory.text, "%s", rows_text(rows, 0, 1));
     (void)snprintf(out->name, sizeof out->name, "%s", rows_text(rows, 0, 2));
     (void)snprintf(out->trajectory_name, sizeof out->trajectory_name, "%s", rows_text(rows, 0, 3));

@@ -54,7 +54,7 @@ static enum status find_equal(struct connection *connection, const struct run_ne
     *found = false;
     if (status != STATUS_OK) return status;
     *found = rows_count(rows) == 1;
-    if (*found) (void)snprintf(id->text, sizeof id->text, "%s", rows_text(rows, 0, 0));
+    if (*found) *id = store_id_of(rows);
     rows_free(rows);
     return STATUS_OK;
 }
@@ -78,7 +78,7 @@ static enum status insert_row(struct connection *connection, const struct run_ne
         &rows, error);
     if (status != STATUS_OK) return status;
     *made = rows_count(rows) == 1;
-    if (*made) (void)snprintf(id->text, sizeof id->text, "%s", rows_text(rows, 0, 0));
+    if (*made) *id = store_id_of(rows);
     rows_free(rows);
     return STATUS_OK;
 }

@@ -27,6 +27,24 @@ struct store_id store_id_new(void)
     return id;
 }
 
+struct store_id store_id_of(const struct rows *rows)
+{
+    struct store_id id = {""};
+    if (rows_count(rows) > 0) (void)snprintf(id.text, sizeof id.text, "%s", rows_text(rows, 0, 0));
+    return id;
+}
+
+enum status store_resolve(struct connection *connection, const char *sql, const char *reference, struct store_id *id,
+                          struct error *error)
+{
+    struct rows *rows;
+    const enum status status = connection_query_one(connection, sql, VALUES(value_text(reference)), &rows, error);
+    if (status != STATUS_OK) return status;
+    *id = store_id_of(rows);
+    rows_free(rows);
+    return STATUS_OK;
+}
+
 enum status store_check_writable(struct connection *connection, struct error *error)
 {
     struct rows *rows;

@@ -42,6 +42,13 @@ enum store_outcome { STORE_CREATED, STORE_EXISTED };
 /* A random id (version 4). */
 struct store_id store_id_new(void);
 
+/* The id in the first column of the first row; "" when there is no row. */
+struct store_id store_id_of(const struct rows *rows);
+
+/* The id that `sql` gives for `reference` ($1), an id or a name. STATUS_NOT_FOUND: the caller says of what. */
+MUST_CHECK enum status store_resolve(struct connection *connection, const char *sql, const char *reference,
+                                     struct store_id *id, struct error *error);
+
 /* STATUS_OK when the database takes writes. A standby, or one set to read only, does not: STATUS_UNAVAILABLE. */
 MUST_CHECK enum status store_check_writable(struct connection *connection, struct error *error);
 

@@ -43,7 +43,7 @@ static enum status compare(struct connection *connection, struct insertion *inse
         &rows, error);
     if (status != STATUS_OK) return status;
     const bool same = rows_boolean(rows, 0, 1);
-    (void)snprintf(insertion->id.text, sizeof insertion->id.text, "%s", rows_text(rows, 0, 0));
+    insertion->id = store_id_of(rows);
     rows_free(rows);
     if (same) return STATUS_OK;
     return error_set_at(error, STATUS_CONFLICT, "/name", "another sweep is called \"%.200s\": choose another name",
@@ -127,14 +127,8 @@ enum status sweep_insert(struct connection *connection, const struct sweep_new *
 enum status sweep_resolve(struct connection *connection, const char *reference, struct store_id *id,
                           struct error *error)
 {
-    struct rows *rows;
-    const enum status status = connection_query_one(connection, "select w.id from sweeps w where" MATCH,
-                                                    VALUES(value_text(reference)), &rows, error);
-    if (status == STATUS_NOT_FOUND) return unknown(reference, error);
-    if (status != STATUS_OK) return status;
-    (void)snprintf(id->text, sizeof id->text, "%s", rows_text(rows, 0, 0));
-    rows_free(rows);
-    return STATUS_OK;
+    const enum status status = store_resolve(connection, "select w.id from sweeps w where" MATCH, reference, id, error);
+    return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
 }
 
 enum status sweep_get(struct connection *connection, const char *reference, json_t **document, struct error *error)

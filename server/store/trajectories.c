@@ -44,7 +44,7 @@ enum status trajectory_ensure(struct connection *connection, const char *name, s
         if (outcome != NULL) *outcome = STORE_EXISTED;
         return trajectory_resolve(connection, name, id, error);
     }
-    (void)snprintf(id->text, sizeof id->text, "%s", rows_text(rows, 0, 0));
+    *id = store_id_of(rows);
     if (outcome != NULL) *outcome = rows_boolean(rows, 0, 1) ? STORE_CREATED : STORE_EXISTED;
     rows_free(rows);
     return STATUS_OK;
@@ -53,14 +53,9 @@ enum status trajectory_ensure(struct connection *connection, const char *name, s
 enum status trajectory_resolve(struct connection *connection, const char *reference, struct store_id *id,
                                struct error *error)
 {
-    struct rows *rows;
-    const enum status status = connection_query_one(connection, "select t.id from trajectories t where" MATCH,
-                                                    VALUES(value_text(reference)), &rows, error);
-    if (status == STATUS_NOT_FOUND) return unknown(reference, error);
-    if (status != STATUS_OK) return status;
-    (void)snprintf(id->text, sizeof id->text, "%s", rows_text(rows, 0, 0));
-    rows_free(rows);
-    return STATUS_OK;
+    const enum status status =
+        store_resolve(connection, "select t.id from trajectories t where" MATCH, reference, id, error);
+    return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
 }
 
 enum status trajectory_resolve_all(struct connection *connection, const char *const *references, size_t count,

@@ -100,7 +100,7 @@ enum status webhook_take(struct connection *connection, double lease_seconds, bo
     if (status != STATUS_OK) return status;
     *found = rows_count(rows) == 1;
     if (*found) {
-        (void)snprintf(out->id.text, sizeof out->id.text, "%s", rows_text(rows, 0, 0));
+        out->id = store_id_of(rows);
         out->lease = rows_integer(rows, 0, 1);
         out->after = rows_integer(rows, 0, 2);
         out->tries = (int)rows_integer(rows, 0, 3);
