@@ -52,6 +52,7 @@ struct dataset_use {
     int64_t longest;         /* the model's largest position count, which cuts every document (not blocks); 0: none */
     int64_t max_sequences;   /* reading stops when there are so many; 0: all */
     int64_t vocabulary_size; /* ids must be below; 0: not checked */
+    int64_t most_tokens;     /* STATUS_TOO_LARGE beyond so many, or 8 bytes of text for each; 0: as many as there are */
     bool add_special_tokens; /* text, jsonl: once to every document */
 };
 

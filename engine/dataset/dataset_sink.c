@@ -5,9 +5,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    SHORTEST_DROPPED = 10
-}; /* documents of so many tokens or fewer are dropped (GPTQModel's calibration_data_min_length) */
+/* Documents of so many tokens or fewer are dropped (GPTQModel's calibration_data_min_length). */
+enum { SHORTEST_DROPPED = 10, TEXT_OF_TOKEN = 8 /* bytes */ };
 
 static bool is_blocks(const struct dataset_sink *sink)
 {
@@ -49,10 +48,25 @@ enum status dataset_sink_refuse(const struct dataset_sink *sink, int64_t ahead, 
         (long long)token, (long long)sequence, (long long)position, (long long)size);
 }
 
+static enum status too_many(const struct dataset_sink *sink, struct error *error)
+{
+    return error_set(error, STATUS_TOO_LARGE, "more than %lld tokens are in the data",
+                     (long long)sink->use->most_tokens);
+}
+
+/* Text is counted too, since a tokenizer may hold much of it before it gives a token. */
+enum status dataset_sink_read(struct dataset_sink *sink, size_t bytes, struct error *error)
+{
+    const int64_t most = sink->use->most_tokens;
+    sink->text_read += (int64_t)bytes;
+    return most > 0 && sink->text_read / TEXT_OF_TOKEN > most ? too_many(sink, error) : STATUS_OK;
+}
+
 enum status dataset_sink_put(struct dataset_sink *sink, const uint32_t *tokens, int64_t count, struct error *error)
 {
     int64_t limit = document_limit(sink), size = sink->use->vocabulary_size;
     int64_t kept = sink->seen >= limit ? 0 : limit - sink->seen < count ? limit - sink->seen : count;
+    if (sink->use->most_tokens > 0 && sink->total + kept > sink->use->most_tokens) return too_many(sink, error);
     enum status status =
         array_grow(&sink->out.tokens, sink->total + kept, &sink->tokens_capacity, sizeof *sink->out.tokens, error);
     if (status != STATUS_OK) return status;

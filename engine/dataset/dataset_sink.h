@@ -14,6 +14,7 @@ struct dataset_sink {
     int64_t documents; /* finished, kept or not */
     int64_t found;     /* tokens of all documents, cut or not */
     int64_t longest;   /* document met */
+    int64_t text_read; /* bytes */
     bool raw;          /* keep everything as one run of tokens */
 };
 
@@ -21,6 +22,9 @@ struct dataset_sink {
  * STATUS_NO_MEMORY. */
 MUST_CHECK enum status dataset_sink_put(struct dataset_sink *sink, const uint32_t *tokens, int64_t count,
                                         struct error *error);
+/* `bytes` more of text were read. STATUS_TOO_LARGE: more than use->most_tokens may have. */
+MUST_CHECK enum status dataset_sink_read(struct dataset_sink *sink, size_t bytes, struct error *error);
+
 /* The document ends. */
 MUST_CHECK enum status dataset_sink_end(struct dataset_sink *sink, struct error *error);
 

@@ -47,6 +47,7 @@ static enum status stream_text(struct dataset_reader *reader, struct file *file,
         size_t bytes = size - at < READ_BYTES ? (size_t)(size - at) : READ_BYTES;
         if ((status = monitor_check(reader->monitor, error)) != STATUS_OK) return status;
         if ((status = file_read(file, at, buffer, bytes, error)) != STATUS_OK) return status;
+        if ((status = dataset_sink_read(reader->sink, bytes, error)) != STATUS_OK) return status;
         at += (int64_t)bytes;
         status = place(file, 0, tokenizer_stream_feed(stream, buffer, bytes, list, error), error);
         if (status == STATUS_OK && at == size)
@@ -173,6 +174,7 @@ enum status dataset_reader_jsonl(struct dataset_reader *reader, const char *path
         size_t bytes = size - at < READ_BYTES ? (size_t)(size - at) : READ_BYTES, searched = held.size;
         if ((status = monitor_check(reader->monitor, error)) != STATUS_OK) break;
         if ((status = file_read(lines.file, at, buffer, bytes, error)) != STATUS_OK) break;
+        if ((status = dataset_sink_read(reader->sink, bytes, error)) != STATUS_OK) break;
         if ((status = text_append(&held, buffer, bytes, error)) != STATUS_OK) break;
         at += (int64_t)bytes;
         status = read_lines(&lines, &held, searched, at == size, error);

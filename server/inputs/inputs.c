@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONFIG_BYTES = 4 << 20 };
+enum { CONFIG_BYTES = 4 << 20, PLANNED_TOKENS = 8 << 20 /* held by the server for a plan */ };
 
 const char *const inputs_precisions[] = {"f32", "bf16", NULL};
 
@@ -151,10 +151,18 @@ enum status inputs_sequences(const struct run_context *context, struct inputs *i
         .longest = calibration ? config->maximum_positions : 0,
         .max_sequences = use->max_sequences,
         .vocabulary_size = config->vocabulary_size,
+        .most_tokens = context->planning ? PLANNED_TOKENS : 0,
         .add_special_tokens = source.add_special_tokens < 0 ? calibration : source.add_special_tokens == 1,
     };
     if (status == STATUS_OK)
         status = dataset_load(&source.source, &how, inputs->tokenizer, context->monitor, out, error);
+    if (status == STATUS_TOO_LARGE && context->planning && context->too_long != NULL) {
+        *context->too_long = true;
+        status = error_set(error, STATUS_TOO_LARGE,
+                           "a dry run reads at most %d tokens of \"%.100s\" (64 MiB of text), which has more: give"
+                           " max_sequences, or post the run",
+                           PLANNED_TOKENS, source.row.name);
+    }
     data_source_reset(&source);
     return status;
 }

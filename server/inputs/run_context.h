@@ -53,7 +53,8 @@ struct run_context {
     int64_t memory_bytes;        /* of the host that the run may take; 0: what is free */
     int64_t *device_bytes;       /* the most that was taken of the device, -1 at first; NULL: nobody asks */
     double *work;                /* execute puts what its plan says it takes (plan_work) here; NULL: nobody asks */
-    bool planning; /* for `plan`: nothing is fetched, hashed or made; run, artifacts, items and team are not there */
+    bool planning;  /* for `plan`: nothing is fetched, hashed or made; run, artifacts, items and team are not there */
+    bool *too_long; /* planning: set where the data is longer than a plan reads */
 };
 
 /* For execute: puts it there, unless an earlier attempt may have done some of it. */

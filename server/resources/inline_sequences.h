@@ -15,8 +15,8 @@ struct inline_sequences {               /* {0}: none */
 };
 
 /* Reads `text`, [[id, …], …], whose grammar is right. What is wrong with its values is added to `faults`, with its
- * place below "/sequences". The files are nameless ones in `directory`. *out is for inline_sequences_reset, also after a
- * failure. STATUS_DISK_FULL, STATUS_IO, STATUS_NO_MEMORY. */
+ * place below "/sequences". The files are nameless ones in `directory`. *out is for inline_sequences_reset, also
+ * after a failure. STATUS_DISK_FULL, STATUS_IO, STATUS_NO_MEMORY. */
 MUST_CHECK enum status inline_sequences_read(struct json_reader_text text, const char *directory, struct faults *faults,
                                              struct inline_sequences *out, struct error *error);
 void inline_sequences_reset(struct inline_sequences *sequences);

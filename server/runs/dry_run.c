@@ -73,7 +73,9 @@ static enum status plan_find(const struct dry_run_place *place, const struct pre
 {
     const struct kind *kind = run->kind;
     struct schema_filled filled = {0};
-    const struct run_context context = dry_run_context(place);
+    bool too_long = false;
+    struct run_context context = dry_run_context(place);
+    context.too_long = &too_long;
     enum status status = monitor_check(place->monitor, error);
     if (status != STATUS_OK) return status;
     json_t *params = json_deep_copy(run->request.params);
@@ -84,6 +86,10 @@ static enum status plan_find(const struct dry_run_place *place, const struct pre
         const bool too_much = f->status == STATUS_TOO_LARGE || f->status == STATUS_DISK_FULL;
         f->known = f->status == STATUS_OK || (too_much && f->plan.peak[PLAN_HOST] > 0);
         status = monitor_check(place->monitor, error); /* what stopped the plan is no fault of the run */
+        if (status == STATUS_OK && too_long) {         /* nor is this */
+            *error = f->error;
+            status = f->status;
+        }
     }
     schema_filled_reset(&filled);
     json_decref(params);

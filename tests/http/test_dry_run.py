@@ -206,3 +206,28 @@ def test_a_run_spills_where_memory_is_short_or_fails_at_once(service, ready, tmp
     assert (f"needs {needed} bytes of host memory, {there} are available" in run["error"]["detail"]
             == told["problem"]["detail"])
     assert small.stop() == 0
+
+
+def test_a_text_of_100_gb_is_not_read_for_a_plan(service, ready, name):
+    """It takes no room (sparse). With max_sequences its head is enough; without, the plan says how far it reads."""
+    path = service.files / f"{name}.txt"
+    with open(path, "wb") as file:
+        file.write(b"some words of text\n" * 100)
+        file.truncate(100 << 30)
+
+    def read():
+        return int((pathlib.Path("/proc") / str(service.process.pid) / "io").read_text().split()[1])
+
+    try:
+        before = read()
+        assert service.post("/v1/datasets", {"name": name, "path": path.name, "format": "text"}).status == 201
+        params = {"checkpoint": ready, "dataset": name, "sequence_length": 8, "max_sequences": 4}
+        told = service.post("/v1/runs", {"kind": "evaluate", "params": params, "dry_run": True})
+        assert told.status == 200 and told.json["tokens"] == 32, told.body
+        assert read() - before < 64 << 20
+        told = service.post("/v1/runs", {"kind": "evaluate", "params": {**params, "max_sequences": None},
+                                         "dry_run": True})
+        assert told.status == 413 and "give max_sequences" in told.json["detail"], told.body
+        assert read() - before < 192 << 20
+    finally:
+        path.unlink()
