@@ -62,7 +62,7 @@ def test_what_a_run_needs_is_told_and_nothing_is_made(service, ready):
         assert told["tokens"] > 0 and told["flops"] > 0
     assert found["evaluate"]["params"]["checkpoint"] == ready, (
         "names become ids and defaults are written back, as in a run")
-    assert found["evaluate"]["tokens"] == ROWS * LENGTH and found["sharpness"]["tokens"] == (1 + 7) * 4 * LENGTH
+    assert found["evaluate"]["tokens"] == ROWS * LENGTH and found["sharpness"]["tokens"] == (1 + 7 + 1) * 4 * LENGTH
     assert found["quantize"]["tokens"] == (2 * ROWS + 40) * LENGTH and found["train"]["tokens"] == 4096
     size = (service.files / "dry" / "model.safetensors").stat().st_size
     assert size - 10000 < found["evaluate"]["disk"]["read_bytes"] <= size
