@@ -24,7 +24,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-enum { MIGRATION_MILLISECONDS = 60000, WORKER_ARGUMENTS = 2 * PLACE_ROOTS + 19 };
+enum { MIGRATION_MILLISECONDS = 60000, DESCRIPTORS = 4096, WORKER_ARGUMENTS = 2 * PLACE_ROOTS + 19 };
 
 static const struct option_row serve_options[] = {
     {"--listen", "ADDRESS", "DELTAQ_LISTEN", "127.0.0.1:8642", OPTION_ONCE,
@@ -311,6 +311,15 @@ static void give_memory_back(void)
     (void)mallopt(M_ARENA_MAX, 4);
 }
 
+/* As many descriptors as the system lets us have, up to what all connections need: shells give 1,024 of them. */
+static void raise_descriptors(void)
+{
+    struct rlimit files;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur >= DESCRIPTORS) return;
+    files.rlim_cur = files.rlim_max < DESCRIPTORS ? files.rlim_max : DESCRIPTORS;
+    (void)setrlimit(RLIMIT_NOFILE, &files);
+}
+
 static int serve_run(const struct options *options)
 {
     static const struct rlimit no_core = {0};
@@ -319,6 +328,7 @@ static int serve_run(const struct options *options)
     struct serving *serving = calloc(1, sizeof *serving);
     if (serving == NULL) return 1;
     give_memory_back();
+    raise_descriptors();
     supervisor_block_signals();
     (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit of files' sizes fails, and says so */
     (void)umask(077);

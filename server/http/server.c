@@ -12,10 +12,12 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/resource.h>
 #include <time.h>
 #include <unistd.h>
 
 enum { CONNECTION_MEMORY = 32 << 10, PROBE_CONNECTIONS = 32, PROBE_QUEUE = 32, WORK_THREADS = 2, WORK_QUEUE = 32 };
+enum { OWN_DESCRIPTORS = 64, CONNECTIONS_LEAST = 8 };
 
 /* Version 1.0 has levels of discipline. The strict mode of 0.9 adds only the check for a missing Host, and answers such
  * a request with two response heads, so the lint makes that check instead. */
@@ -35,6 +37,20 @@ static void fill_unsigned(unsigned *value, unsigned fallback)
     if (*value == 0) *value = fallback;
 }
 
+/* No more connections than there are descriptors for. A listener whose accept fails for want of one stays ready, and
+ * libmicrohttpd asks again and again where it has no connection of its own. A third is left to bodies and artifacts. */
+static unsigned connections_that_fit(const struct http_options *options)
+{
+    struct rlimit files;
+    const unsigned wanted = options->limits.connections;
+    if (getrlimit(RLIMIT_NOFILE, &files) != 0 || files.rlim_cur == RLIM_INFINITY) return wanted;
+    const rlim_t others = OWN_DESCRIPTORS + (options->probes != NULL ? PROBE_CONNECTIONS : 0);
+    const rlim_t left = files.rlim_cur > others ? files.rlim_cur - others : 0;
+    const rlim_t fit = left * 2 / 3 / (options->socket != NULL ? 2 : 1);
+    if (fit >= wanted) return wanted;
+    return fit > CONNECTIONS_LEAST ? (unsigned)fit : CONNECTIONS_LEAST;
+}
+
 static void limits_fill(struct http_options *options)
 {
     struct http_limits *limits = &options->limits;
@@ -47,6 +63,7 @@ static void limits_fill(struct http_options *options)
     fill_int(&limits->work_milliseconds, 30000);
     fill_int(&limits->stop_milliseconds, 5000);
     fill_unsigned(&limits->connections, 1024);
+    limits->connections = connections_that_fit(options);
     fill_unsigned(&limits->streams, 64);
     fill_unsigned(&limits->queue, 256);
     if (limits->body_bytes == 0) limits->body_bytes = (size_t)256 << 20;

@@ -45,7 +45,7 @@ struct http_limits {         /* 0: the default */
     int stream_milliseconds; /* 600000 */
     int work_milliseconds;   /* 30000: how long a handler may compute */
     int stop_milliseconds;   /* 5000: how long http_server_stop lets handlers finish */
-    unsigned connections;    /* 1024 */
+    unsigned connections;    /* 1024, or what two thirds of the descriptors of the process allow */
     unsigned streams;        /* 64 */
     unsigned queue;          /* 256 requests waiting for a handler thread */
     size_t body_bytes;       /* 256 MiB: all bodies being received together, most of it in files; beyond it 503 */

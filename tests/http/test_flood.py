@@ -1,6 +1,7 @@
 """Many connections that ask nothing leave room for those that ask something."""
 
 import contextlib
+import pathlib
 import socket
 import threading
 import time
@@ -39,6 +40,36 @@ def test_half_open_connections_leave_room_for_requests(tmp_path):
         seconds.sort()
         print(f"median {seconds[10]:.2f} s, slowest {seconds[-1]:.2f} s")
         assert seconds[-1] < 2
+    finally:
+        stop.set()
+        for thread in floods:
+            thread.join()
+        service.stop()
+
+
+def processor_ticks(process):
+    """Hundredths of a second that it has computed."""
+    fields = pathlib.Path(f"/proc/{process.pid}/stat").read_text().rpartition(")")[2].split()
+    return int(fields[11]) + int(fields[12])
+
+
+def test_no_thread_spins_when_descriptors_run_out(tmp_path):
+    """256 of them: a listener without connections of its own would be asked to accept again and again."""
+    service = Service(tmp_path, "--workers", "0", "--probes", "127.0.0.1:0", prefix=["prlimit", "--nofile=256"])
+    stop = threading.Event()
+    floods = [threading.Thread(target=flood, args=(service.port, stop)) for _ in range(2)]
+    descriptors = pathlib.Path(f"/proc/{service.process.pid}/fd")
+    try:
+        for thread in floods:
+            thread.start()
+        time.sleep(2)
+        most, before = 0, processor_ticks(service.process)
+        for _ in range(20):
+            time.sleep(0.2)
+            most = max(most, len(list(descriptors.iterdir())))
+        ticks = processor_ticks(service.process) - before
+        print(f"{ticks} ticks in 4 s, {most} descriptors")
+        assert most < 250 and ticks < 40, "none are left, or a thread spins"
     finally:
         stop.set()
         for thread in floods:
