@@ -1,6 +1,7 @@
 /* request.h: a request as a handler sees it. Before the handler runs, the framework has linted the request, checked
  * Host, Origin, size, media type and token, and parsed the body. Everything that a request lends is valid until the
- * handler's answer is sent. */
+ * handler's answer is sent; `body` and `large` only until the handler has returned, other than with response_wait or
+ * response_to_work. */
 #ifndef HTTP_REQUEST_H
 #define HTTP_REQUEST_H
 

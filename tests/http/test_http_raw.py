@@ -204,6 +204,19 @@ def test_chunked_body_is_taken(server):
     assert heads(data) == [201] and b'"body":[1]' in data
 
 
+def test_a_chunked_body_that_grows_goes_on_in_a_file(server):
+    """Nobody knows at its beginning that it will be larger than what is held in memory. The key's hash reads it again."""
+    body = b"[" + b"1," * 40000 + b"7]"
+    chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in
+                      (body[i:i + 5000] for i in range(0, len(body), 5000)))
+    head = b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Idempotency-Key: grown\r\nConnection: close\r\n"
+    for _ in range(2):
+        data, _ = server.raw(head + b"Transfer-Encoding: chunked\r\n\r\n" + chunks + b"0\r\n\r\n")
+        assert heads(data) == [201] and data.count(b"1,") >= 40000 and b"1,7]" in data
+    other = server.request("POST", "/v1/echo", body.replace(b"7", b"8"), {"Idempotency-Key": "grown"})
+    assert other[0] == 422 and other[2]["code"] == "idempotency_key_reused"
+
+
 def test_large_route_takes_what_others_refuse(server):
     body = b'{"items": [' + b"1," * 2000000 + b'1], "more": 1}'
     assert server.request("POST", "/v1/large", body)[2] == {"items": 2000001}

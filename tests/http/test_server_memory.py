@@ -7,6 +7,7 @@ import pathlib
 import random
 import uuid
 
+import models
 import pytest
 from outage import Network
 from service import Service
@@ -119,6 +120,18 @@ def test_a_body_beside_its_large_member_is_bounded(confined):
     service, _ = confined
     answer = service.post("/v1/datasets", b'{"name": "%s", "sequences": [[1, 2]]}' % (b"x" * (1 << 20)))
     assert answer.status == 413 and 'beside "sequences"' in answer.json["detail"]
+
+
+def test_long_texts_are_tokenized_without_a_tree(confined):
+    """Text by text from the body's file to the answer's."""
+    service, _ = confined
+    (service.files / "bytes.json").write_text(json.dumps(models.byte_tokenizer()))
+    texts = ["ab cd " * 300_000, "", "x\0y", *["a b"] * 100_000]
+    answer = service.post("/v1/tokenize", {"tokenizer": {"path": "bytes.json"}, "texts": texts})
+    ids = answer.json["ids"]
+    assert answer.status == 200 and [len(one) for one in ids[:3]] == [1_800_000, 0, 3]
+    assert ids[0][:6] == list(b"ab cd ") and ids[2] == [120, 0, 121] and ids[3:] == [[97, 32, 98]] * 100_000
+    assert memory(service, "VmHWM") < PEAK, memory(service, "VmHWM") >> 20
 
 
 def test_files_of_bodies_are_gone_with_them(confined):
