@@ -16,8 +16,12 @@ static const struct option_row gate_options[] = {
 static int verdict_status(const json_t *document)
 {
     const char *verdict = json_string_value(json_object_get(document, "verdict"));
-    if (verdict != NULL && strcmp(verdict, "pass") == 0) return VERB_DONE;
-    return verdict != NULL && strcmp(verdict, "pending") == 0 ? VERB_PENDING : VERB_FAILED;
+    if (verdict == NULL) {
+        (void)fputs("deltaq gate: the answer has no verdict; is this a server of deltaq?\n", stderr);
+        return VERB_FAILED;
+    }
+    if (strcmp(verdict, "pass") == 0) return VERB_DONE;
+    return strcmp(verdict, "pending") == 0 ? VERB_PENDING : VERB_FAILED;
 }
 
 static void print_number(const char *name, const json_t *value)
@@ -30,7 +34,8 @@ static void print_verdict(const json_t *document)
 {
     size_t index;
     const json_t *item;
-    (void)printf("%s\n", json_string_value(json_object_get(document, "verdict")));
+    const char *whole = json_string_value(json_object_get(document, "verdict"));
+    if (whole != NULL) (void)puts(whole);
     json_array_foreach(json_object_get(document, "rules"), index, item)
     {
         const char *verdict = json_string_value(json_object_get(item, "verdict"));

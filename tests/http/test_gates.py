@@ -1,8 +1,11 @@
 """Gates: rules that checkpoints are held to, their verdicts, and the events that tell of them."""
 
+import contextlib
+import http.server
 import json
 import os
 import subprocess
+import threading
 
 import models
 import pytest
@@ -193,6 +196,81 @@ def test_the_command_tells_each_rule_and_the_verdict_by_its_exit_status(service,
     done = checked(service, name, "step2", "--wait", "--json")
     assert done.returncode == 0 and json.loads(done.stdout) == verdict(service, name, "step2")
     assert checked(service, "nothing of that name", "step2", "--wait").returncode == 1
+
+
+PASSES, FAILS = {"metric": "delta", "series": RTN4, "max": 1e6}, {"metric": "delta", "series": RTN4, "max": -1e6}
+UNMEASURED = {"metric": "delta", "series": {"method.bits": 8}, "max": 1e6}
+FIRST = {"metric": "delta", "series": RTN4, "against_last": 3, "max_change": 1e6}
+CLEAN = {"integrity": "clean"}
+
+
+@pytest.mark.parametrize("rules,checkpoint,status,words", [
+    ([PASSES], "step2", 0, ["pass"]),
+    ([FAILS], "step2", 1, ["fail"]),
+    ([UNMEASURED], "step2", 3, ["pending  delta: not measured"]),
+    ([PASSES], "step6", 3, ["pending  delta: not measured"]),
+    ([FIRST], "step0", 3, ["pending  delta"]),
+    ([CLEAN], "step2", 3, ["pending  integrity: its weights were not read"]),
+    ([PASSES, PASSES], "step2", 0, ["pass", "pass"]),
+    ([PASSES, FAILS], "step2", 1, ["pass", "fail"]),
+    ([PASSES, UNMEASURED], "step2", 3, ["pass", "pending"]),
+    ([UNMEASURED, FAILS], "step2", 1, ["pending", "fail"]),
+    ([CLEAN, PASSES], "step2", 3, ["pending", "pass"]),
+    ([CLEAN, FAILS], "step2", 1, ["pending", "fail"]),
+])
+def test_the_command_has_an_exit_status_for_every_verdict(service, course, name, rules, checkpoint, status, words):
+    make(service, name, *rules)
+    done = checked(service, name, checkpoint)
+    first, *lines = done.stdout.splitlines()
+    assert (done.returncode, first, done.stderr) == (status, {0: "pass", 1: "fail", 3: "pending"}[status], "")
+    assert len(lines) == len(words) and all(line.strip().startswith(word) for line, word in zip(lines, words)), lines
+    told = checked(service, name, f"gated/{checkpoint}", "--json")
+    assert told.returncode == status and json.loads(told.stdout)["verdict"] == first
+
+
+def test_the_command_on_weights_that_are_clean_and_that_are_not(service, course, name):
+    for i, seed in enumerate((1, 2, 2)):
+        service.checkpoint(models.write_llama(service.files / name / str(i), seed=seed), name, f"step{i}", step=i)
+    make(service, name, CLEAN, trajectory=name)
+    assert checked(service, name, "step0").returncode == 3
+    for i in range(3):
+        assert service.run("health", checkpoint=f"{name}/step{i}")["state"] == "succeeded"
+    assert [checked(service, name, f"step{i}").returncode for i in (0, 2)] == [0, 1]
+
+
+def test_the_command_passes_nothing_without_a_verdict(service, course, name):
+    """What is not there, what was not understood, no answer, and answers that have no verdict that is known."""
+    make(service, name, PASSES)
+    assert checked(service, name, "nothing").returncode == 1
+    assert checked(service, name, "step2", "--colour").returncode == 2
+    assert checked(service, name, "step2", "--url", "http://127.0.0.1:1").returncode == 4
+    for document in ({"verdict": "maybe", "rules": []}, {"rules": []}, {"verdict": None, "rules": []},
+                     {"verdict": True, "rules": []}, []):
+        with answering(document) as url:
+            done = checked(service, name, "step2", "--url", url)
+            assert done.returncode == 1 and "pass" not in done.stdout, (document, done.stdout, done.stderr)
+            assert (document != {"verdict": "maybe", "rules": []}) == ("no verdict" in done.stderr), done.stderr
+
+
+@contextlib.contextmanager
+def answering(document):
+    """The address of a server that answers everything with a document."""
+    class Handler(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            body = json.dumps(document).encode()
+            self.send_response(200)
+            self.send_header("Content-Type", "application/json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        yield f"http://127.0.0.1:{server.server_address[1]}"
+        server.shutdown()
 
 
 @pytest.mark.parametrize("rules,pointers", [
