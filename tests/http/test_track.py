@@ -1,6 +1,7 @@
 """deltaq track: what a tracker has is what GET /v1/measurements says, each point once, however often the sender is
 killed. Trackers are read by their own packages (build/trackers, made by `make trackers`)."""
 
+import fcntl
 import json
 import os
 import pathlib
@@ -342,25 +343,53 @@ class Relay:
 # ---- W&B ----
 
 
+def wandb(script, path, *more, status=0):
+    """Sends the file of points into a directory beside it, by a script of the project's."""
+    environment = {**os.environ, "WANDB_MODE": "offline", "WANDB_DIR": str(path.parent), "WANDB_SILENT": "true",
+                   "HOME": str(path.parent)}
+    done = subprocess.run([PACKAGES / "bin" / "python", ROOT / script, *map(str, more), path],
+                          capture_output=True, text=True, env=environment, timeout=LIMIT)
+    assert done.returncode == status, (done.returncode, done.stderr)
+
+
 @needs_packages
 def test_the_script_for_wandb_writes_the_table(service, course, tmp_path):
     path = tmp_path / "points.ndjson"
-    environment = {**os.environ, "WANDB_MODE": "offline", "WANDB_DIR": str(tmp_path), "WANDB_SILENT": "true",
-                   "HOME": str(tmp_path)}
-
-    def sync():
-        done = subprocess.run([PACKAGES / "bin" / "python", ROOT / "examples" / "wandb_sync.py", path],
-                              capture_output=True, text=True, env=environment, timeout=LIMIT)
-        assert done.returncode == 0, done.stderr
-
     assert track(service, "ndjson", path, "--trajectory", "track").returncode == 0
-    sync()
-    sync()  # nothing new
+    wandb("examples/wandb_sync.py", path)
+    wandb("examples/wandb_sync.py", path)  # nothing new
     assert by_step(read_back("wandb", tmp_path)) == wanted(service)
     measure(service, 5, 2)
     assert track(service, "ndjson", path, "--trajectory", "track").returncode == 0
-    sync()
+    wandb("examples/wandb_sync.py", path)
     assert by_step(read_back("wandb", tmp_path)) == wanted(service)
+
+
+@needs_packages
+def test_the_script_for_wandb_killed_at_any_step_neither_doubles_nor_loses_a_point(service, course, tmp_path):
+    """Each call goes on where the one before was killed: twice in the first batch; when that is whole and has not taken
+    its place; between two of its runs that take theirs; in the second batch; behind it; in the third."""
+    path = tmp_path / "points.ndjson"
+    assert track(service, "ndjson", path, "--trajectory", "track").returncode == 0
+    assert len(path.read_text().splitlines()) >= 8
+    for step, count in (("log", 1), ("log", 3), ("keep", 1), ("move", 1), ("log", 2), ("keep", 2), ("move", 1)):
+        wandb("tests/trackers/wandb_killed.py", path, step, count, "--batch", 3, status=-signal.SIGKILL)
+        expected = wanted(service)
+        for name, metrics in read_back("wandb", tmp_path).items():
+            for metric, points in metrics.items():
+                assert all(points.count(point) == expected[name][metric].count(point) == 1 for point in points), step
+    wandb("examples/wandb_sync.py", path)
+    assert by_step(read_back("wandb", tmp_path)) == wanted(service)
+    assert list((tmp_path / "wandb").glob(".deltaq-*")) == []
+
+
+@needs_packages
+def test_two_scripts_for_wandb_at_once_are_refused(service, course, tmp_path):
+    path = tmp_path / "points.ndjson"
+    path.write_text("")
+    with open(path) as held:
+        fcntl.flock(held, fcntl.LOCK_EX)
+        wandb("examples/wandb_sync.py", path, status=1)
 
 
 def test_the_server_may_be_away(tmp_path):

@@ -49,11 +49,13 @@ def records_of(path):
 
 
 def wandb(directory):
-    """An offline directory's record files; the records are read by the package's own classes."""
+    """An offline directory's record files; the records are read by the package's own classes. What is hidden there is
+    not for `wandb sync`."""
     from wandb.proto import wandb_internal_pb2
 
     found = {}
-    for path in sorted(pathlib.Path(directory).rglob("run-*.wandb")):
+    paths = (path for path in pathlib.Path(directory).rglob("run-*.wandb") if "/." not in str(path))
+    for path in sorted(paths):
         name, metrics = None, collections.defaultdict(list)
         for data in records_of(path):
             record = wandb_internal_pb2.Record()
