@@ -63,8 +63,7 @@ def test_from_a_point_of_a_curve_to_its_worst_tokens_takes_three_clicks(world, v
             world.worst_tokens[run["id"]] = {"tokenizer": worst_tokens([worst_token(0, 3, 2, 5, "a", "b", "c")])}
     page = visit("#/curves?trajectory=constant")
     page.wait(DRAWN)
-    press(page, *point(page, "c4"))
-    page.wait("document.querySelector('a.worst-tokens') !== null")
+    press(page, "c4", "document.querySelector('a.worst-tokens') !== null")
     page.click("a.worst-tokens")
     page.wait("document.querySelector('#worst-tokens') !== null")
     page.click("#worst-tokens")

@@ -18,6 +18,8 @@ REFUSALS = [
      "nor what the hub has"),
     ("GET /v1/checkpoints/{checkpoint}/tensors", "", "the files of checkpoint .* are not here: fetch them first",
      "nor what was fetched"),
+    ("GET /v1/runs/{run}/worst-tokens", "/(run|against)$", "left no losses of its tokens|is a run of the kind",
+     "nor what runs left"),
     ("POST /v1/tokens", "", "no Idempotency-Key here", "no schema forbids a header that every POST may have"),
     ("POST", "", "this Idempotency-Key came before with another request", "nor which keys were used"),
     ("POST /v1/checkpoints", "/source/(path|revision)$", "is missing|either a path or a repo|goes with repo",
