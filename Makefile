@@ -1,7 +1,19 @@
 # deltaq: `make help` lists the targets.
 
 CONFIG    ?= release
-BUILD     ?= build
+# CROSS=aarch64-linux-gnu: for another kind of processor, with the compiler of that name and the libraries below
+# SYSROOT, in a build directory of its own (docs/arm.md).
+CROSS     ?=
+BUILD     ?= build$(CROSS:%=/%)
+SYSROOT   ?= $(CROSS:%=$(BUILD)/sysroot)
+ifneq ($(CROSS),)
+CC        := $(CROSS)-gcc
+AR        := $(CROSS)-ar
+endif
+ARCH      := $(firstword $(subst -, ,$(shell $(CC) -dumpmachine 2>/dev/null || uname -m)))
+LEVELS_x86_64  := v2 v3 v4
+LEVELS_aarch64 := portable neon sve
+LEVELS    := $(LEVELS_$(ARCH))
 OBJ       := $(BUILD)/$(CONFIG)
 BINARY    := $(BUILD)/$(if $(filter release,$(CONFIG)),,$(CONFIG)/)deltaq
 
@@ -13,11 +25,13 @@ SANITIZE_asan    := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-
 SANITIZE_tsan    := -fsanitize=thread -fno-omit-frame-pointer
 SANITIZE  := $(SANITIZE_$(CONFIG))
 OPTIMISE  := $(if $(filter release gpu,$(CONFIG)),-O2,-O1)
-PG_HEADERS := $(addprefix -isystem ,$(shell pg_config --includedir 2>/dev/null))
-CPPFLAGS  := -D_GNU_SOURCE -Iengine -Iserver -I$(BUILD)/generated $(PG_HEADERS)
+PG_HEADERS := $(addprefix -isystem ,$(if $(SYSROOT),$(SYSROOT)/usr/include/postgresql,\
+              $(shell pg_config --includedir 2>/dev/null)))
+PLATFORM  := $(SYSROOT:%=--sysroot=%)
+CPPFLAGS  := $(PLATFORM) -D_GNU_SOURCE -Iengine -Iserver -I$(BUILD)/generated $(PG_HEADERS)
 CFLAGS    := -std=c11 $(OPTIMISE) -g -fopenmp-simd -ffp-contract=off -fno-math-errno -fvisibility=hidden \
              -fstack-protector-strong -pthread $(WARNINGS) $(SANITIZE)
-LDFLAGS   := -pthread $(SANITIZE) -Wl,-z,relro,-z,now
+LDFLAGS   := $(PLATFORM) -pthread $(SANITIZE) -Wl,-z,relro,-z,now
 ENGINE_LIBS := -lpcre2-8 -lutf8proc -lz -lm -ldl
 SERVER_LIBS := -lmicrohttpd -ljansson -lpq -lcurl -lcrypto -lsqlite3 -lz
 
@@ -35,12 +49,13 @@ endif
 ENGINE_SOURCES := $(shell find engine -name '*.c' | sort)
 SERVER_SOURCES := $(shell find server -name '*.c' | sort)
 UNIT_SOURCES   := $(shell find tests/unit -name 'test_*.c' | sort)
-# The plain loops are compiled for float and for double, the vectorised kernels for three levels of x86-64.
+# The plain loops are compiled for float and for double, the vectorised kernels for each level of the processor's
+# family (engine/backend/cpu/levels.h).
 REFERENCE_SOURCES := $(filter engine/backend/reference/%,$(ENGINE_SOURCES))
 KERNEL_SOURCES := $(filter engine/backend/cpu/kernels/%,$(ENGINE_SOURCES))
 ENGINE_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(filter-out $(REFERENCE_SOURCES) $(KERNEL_SOURCES),$(ENGINE_SOURCES))) \
                   $(foreach kind,float double,$(REFERENCE_SOURCES:%.c=$(OBJ)/%.$(kind).o)) \
-                  $(foreach level,v2 v3 v4,$(KERNEL_SOURCES:%.c=$(OBJ)/%.$(level).o))
+                  $(foreach level,$(LEVELS),$(KERNEL_SOURCES:%.c=$(OBJ)/%.$(level).o))
 KERNEL_FLAGS := -O3 -ffp-contract=fast -fno-trapping-math
 # GCC 14's AddressSanitizer keeps frames on a fake stack by default, and those are not aligned to the 64 bytes of an
 # AVX-512 register.
@@ -48,6 +63,9 @@ KERNEL_FLAGS += $(if $(filter asan,$(CONFIG)),--param asan-use-after-return=0)
 LEVEL_v2 := -march=x86-64-v2
 LEVEL_v3 := -march=x86-64-v3
 LEVEL_v4 := -march=x86-64-v4 -mprefer-vector-width=512
+LEVEL_portable := -march=armv8-a -ffp-contract=off
+LEVEL_neon     := -march=armv8-a
+LEVEL_sve      := -march=armv8.2-a+sve
 SERVER_OBJECTS := $(SERVER_SOURCES:%.c=$(OBJ)/%.o)
 UNIT_BINARIES  := $(UNIT_SOURCES:%.c=$(OBJ)/%)
 ENGINE_LIBRARY := $(OBJ)/libdeltaq-engine.a
@@ -60,7 +78,7 @@ STAND_IN    = -Itests/unit $(CFLAGS) $(1) -include engine/backend/cuda/stand_in.
 
 # The CUDA plugin: the kernels and CUDA's runtime in a library of their own. cuBLAS and the driver are looked for when
 # it is used.
-NVCC        := $(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc))
+NVCC        := $(if $(CROSS),,$(firstword $(shell command -v nvcc 2>/dev/null) $(wildcard /usr/local/cuda/bin/nvcc)))
 CUDA_PLUGIN := $(BUILD)/libdeltaq-cuda.so
 CUDA_DIR    := engine/backend/cuda
 CUDA_FLAGS  := -std=c++17 -O3 -Iengine -diag-suppress 177 -Xcompiler -fPIC,-fvisibility=hidden,-Wall \
@@ -99,11 +117,11 @@ $(ENGINE_LIBRARY): product-engine
 	@:
 else
 $(ENGINE_LIBRARY): $(ENGINE_OBJECTS)
-	@rm -f $@ && ar rcs $@ $^
+	@rm -f $@ && $(AR) rcs $@ $^
 endif
 
 $(SERVER_LIBRARY): $(filter-out $(OBJ)/server/main.o,$(SERVER_OBJECTS))
-	@rm -f $@ && ar rcs $@ $^
+	@rm -f $@ && $(AR) rcs $@ $^
 
 # What `deltaq version` tells, where git and a work tree are there. The stamp of another commit compiles main.c again,
 # and that alone.
@@ -122,7 +140,9 @@ $(BINARY): $(OBJ)/server/main.o $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 # What compiles says what is missing, in place of the compiler.
 .PHONY: toolchain
 toolchain:
-	@$(if $(filter gpu,$(CONFIG))$(filter engine,$(MAKECMDGOALS)),:,sh tests/tools/toolchain.sh '$(CC)' $(PG_HEADERS))
+	@$(if $(LEVELS),,$(error deltaq is built for x86_64 and aarch64; $(CC) makes programs for $(ARCH)))
+	@$(if $(filter gpu,$(CONFIG))$(filter engine,$(MAKECMDGOALS)),:,sh tests/tools/toolchain.sh '$(CC)' $(PLATFORM) \
+	    $(PG_HEADERS))
 
 define compile_reference
 $(OBJ)/%.$(1).o: %.c | toolchain
@@ -138,7 +158,7 @@ $(OBJ)/%.$(1).o: %.c | toolchain
 	@echo "  cc   $$< ($(1))"
 	@$$(CC) $$(CPPFLAGS) -DKERNEL_LEVEL=$(1) $$(CFLAGS) $$(KERNEL_FLAGS) $$(LEVEL_$(1)) -MMD -MP -c -o $$@ $$<
 endef
-$(foreach level,v2 v3 v4,$(eval $(call compile_kernels,$(level))))
+$(foreach level,$(LEVELS),$(eval $(call compile_kernels,$(level))))
 
 # The schema travels inside the binary: a row of C for each sql/NNNN_name.sql. The stamp has the sum of their names:
 # after a rename or a removal, which no file's time shows, the list is made again.
@@ -448,6 +468,31 @@ check-gpu: ## Hold the first CUDA device to the CPU: every primitive, whole mode
 bench-gpu: ## Time the first CUDA device beside plain PyTorch on it (ARGUMENTS: see tests/gpu/bench.py)
 	@python3 tests/gpu/bench.py $(ARGUMENTS)
 
+# aarch64 without such a machine: a cross compiler, and qemu that runs its programs (docs/arm.md).
+ARM           := aarch64-linux-gnu
+ARM_BUILD     := build/$(ARM)
+ARM_EMULATOR  := qemu-aarch64-static -cpu max -L $(ARM_BUILD)/sysroot
+ARM_PACKAGES  := libcmocka-dev $(filter lib%,$(DEBIAN_BUILD))
+ARM_MISSING   := $(foreach tool,$(ARM)-gcc qemu-aarch64-static,$(if $(shell command -v $(tool)),,$(tool))) \
+                 $(if $(wildcard $(ARM_BUILD)/sysroot/.made),,$(ARM_BUILD)/sysroot)
+ARM_SKIPPED    = check-arm: skipped: $(strip $(ARM_MISSING)) is missing; `make arm-deps` installs or makes it
+ARM_BITS      := $(addprefix engine/backend/test_,cpu_rows cpu_attention cpu_scan tangent_cpu xielu experts \
+                 cpu_products cpu_codes cpu_inputs)
+.PHONY: arm-deps check-arm run-check-arm
+arm-deps: ## Install a cross compiler for aarch64 and an emulator, and unpack the libraries of that below build
+	@sh tests/tools/packages.sh "building and testing for aarch64" gcc-$(ARM) qemu-user-static
+	@sh tests/arm/sysroot.sh $(ARM_BUILD)/sysroot arm64 $(ARM_PACKAGES)
+
+check-arm: ## Build for aarch64 and run the C unit tests under qemu, some of them bit for bit beside x86-64 (after \
+    `make arm-deps`; long)
+	@$(if $(strip $(ARM_MISSING)),echo '$(ARM_SKIPPED)',$(MAKE) --no-print-directory run-check-arm)
+
+run-check-arm: $(ARM_BITS:%=$(OBJ)/tests/unit/%)
+	$(AGAIN) CROSS=$(ARM) all $(UNIT_SOURCES:%.c=$(ARM_BUILD)/release/%)
+	@python3 tests/run.py --seconds 5400 --under "$(ARM_EMULATOR)" \
+	    bits="python3 tests/arm/bits.py $(OBJ) $(ARM_BUILD)/release '$(ARM_EMULATOR)' $(ARM_BITS)" \
+	    $(UNIT_SOURCES:%.c=$(ARM_BUILD)/release/%)
+
 check-tsan: ## Run the C unit tests under ThreadSanitizer
 	@$(MAKE) --no-print-directory CONFIG=tsan check-unit
 
@@ -561,6 +606,7 @@ bench-tangent: $(OBJ)/tests/bench/bench_tangent ## Time the passes of a Hessian-
 
 # For clangd and its like: what each source is compiled with.
 COMPILED = $(CC) $(CPPFLAGS) $(CFLAGS) $(1) -c %s
+COMPILED_LEVEL = -DKERNEL_LEVEL=$(word 2,$(LEVELS)) $(LEVEL_$(word 2,$(LEVELS)))
 COMMAND = printf '%s\n{"directory": "$(CURDIR)", "file": "%s", "command": "$(COMPILED)"}' \
           "$$sep" "$$file" "$$file"; sep=,
 .PHONY: compile_commands.json
@@ -570,7 +616,7 @@ compile_commands.json: ## Write compile_commands.json for editors
 	      $(call COMMAND,); done; \
 	  for file in $(UNIT_SOURCES); do $(call COMMAND,-Itests/unit); done; \
 	  for file in $(REFERENCE_SOURCES); do $(call COMMAND,-Dreal=float); done; \
-	  for file in $(KERNEL_SOURCES); do $(call COMMAND,-DKERNEL_LEVEL=v3 $(LEVEL_v3)); done; echo ']'; } > $@
+	  for file in $(KERNEL_SOURCES); do $(call COMMAND,$(COMPILED_LEVEL)); done; echo ']'; } > $@
 
 format: ## Rewrite the C sources with clang-format
 	@git ls-files '*.c' '*.h' | xargs clang-format -i

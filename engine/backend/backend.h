@@ -386,11 +386,11 @@ static inline void matrix_release(struct backend *backend, struct matrix *matrix
 MUST_CHECK enum status backend_reference_new(bool use_double, struct team *team, struct backend **out,
                                              struct error *error);
 
-/* OpenBLAS and vectorised kernels for this processor. OpenBLAS is loaded here, its core type chosen from cpuid first
- * (an OPENBLAS_CORETYPE in the environment wins; DELTAQ_OPENBLAS names another library), so call it before other
- * threads read the environment. Without OpenBLAS our own product kernel stands in (and plain loops for
- * inverse_cholesky), and backend_describe says so. DELTAQ_KERNELS names a lower level (x86-64-v2, -v3).
- * STATUS_NO_MEMORY, STATUS_UNSUPPORTED (a processor below x86-64-v2). */
+/* OpenBLAS and vectorised kernels for this processor. OpenBLAS is loaded here, its core type chosen by what the
+ * processor has (an OPENBLAS_CORETYPE in the environment wins; DELTAQ_OPENBLAS names another library), so call it
+ * before other threads read the environment. Without OpenBLAS our own product kernel stands in (and plain loops for
+ * inverse_cholesky), and backend_describe says so. DELTAQ_KERNELS names a lower level (x86-64-v3, x86-64-v2;
+ * armv8-neon, armv8-portable). STATUS_NO_MEMORY, STATUS_UNSUPPORTED (a processor below x86-64-v2). */
 MUST_CHECK enum status backend_cpu_new(struct team *team, struct backend **out, struct error *error);
 
 /* Device `ordinal` of CUDA, through the plugin build/libdeltaq-cuda.so (DELTAQ_CUDA_PLUGIN names another). Never run on

@@ -47,6 +47,8 @@ static void relax(void)
 {
 #if defined(__x86_64__)
     __builtin_ia32_pause();
+#elif defined(__aarch64__)
+    __asm__ __volatile__("isb"); /* a pause of some cycles; `yield` is none on most */
 #endif
 }
 

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Keys and homes are stored in this machine's byte order, which is little-endian on every x86-64. */
+/* Keys and homes are stored in this machine's byte order, which is little-endian on all that deltaq runs on. */
 static enum status save_body(struct connection *connection, void *context, struct error *error)
 {
     const struct health_new *new = context;

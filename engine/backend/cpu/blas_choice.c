@@ -22,8 +22,21 @@
 static const struct core {
     const char *name;
     bool (*supported)(void);
-} cores[] = {{"SKYLAKEX", level_v4}, {"HASWELL", level_v3}, {"SANDYBRIDGE", level_avx}, {"NEHALEM", level_v2}};
+} cores[] = {
+#if defined(__x86_64__)
+    {"SKYLAKEX", level_v4},
+    {"HASWELL", level_v3},
+    {"SANDYBRIDGE", level_avx},
+    {"NEHALEM", level_v2},
+#else
+    {"NEOVERSEV1", level_any_sve},
+    {"NEOVERSEN1", level_dot_products},
+    {"ARMV8", level_neon},
+#endif
+};
 enum { CORES = sizeof cores / sizeof cores[0] };
+
+#define NAMED(level) " " KERNEL_FAMILY #level
 
 /* What a child tells, in memory that it has in common with its parent, so that it is there after a crash. */
 struct report {
@@ -170,8 +183,8 @@ static enum status choose(struct trial *trial, struct blas_choice *choice, struc
     if ((status = try_one(trial, NULL, true, error)) != STATUS_OK) return status;
     if (trial->failure[0] != '\0')
         return error_set(error, STATUS_UNSUPPORTED,
-                         "deltaq's own kernels (%s) are wrong on this processor: %s; DELTAQ_KERNELS=x86-64-v3 or "
-                         "x86-64-v2 takes others",
+                         "deltaq's own kernels (%s) are wrong on this processor: %s; DELTAQ_KERNELS takes others of "
+                         "these:" KERNEL_LEVELS(NAMED),
                          cpu_kernels()->name, trial->failure);
     choice->products = trial->report->progress.products;
     if ((status = try_one(trial, NULL, false, error)) != STATUS_OK) return status;
@@ -198,7 +211,8 @@ enum status blas_choice_make(double deadline_seconds, struct blas_choice *out, s
     const double begun = now();
     *out = (struct blas_choice){.verdict = BLAS_PASSED};
     if (cpu_kernels() == NULL)
-        return error_set(error, STATUS_UNSUPPORTED, "this processor has no SSE4.2, which deltaq's kernels need");
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "this processor is below " KERNEL_LEAST ", which deltaq's kernels need");
     void *memory = mmap(NULL, sizeof(struct report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
     if (memory == MAP_FAILED) return error_set(error, STATUS_NO_MEMORY, "no memory for a check of products");
     struct trial trial = {.report = memory, .deadline_seconds = deadline_seconds};

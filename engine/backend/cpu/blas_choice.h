@@ -3,7 +3,8 @@
  * child process, where a crash and a hang are seen and not suffered, and takes the first of these that is right:
  *
  *   1. the library with the core type that openblas.h gives it, or that OPENBLAS_CORETYPE names
- *   2. the library with another core type that this processor can run: SKYLAKEX, HASWELL, SANDYBRIDGE, NEHALEM
+ *   2. the library with another core type that this processor can run: SKYLAKEX, HASWELL, SANDYBRIDGE, NEHALEM;
+ *      NEOVERSEV1, NEOVERSEN1, ARMV8
  *   3. our own kernels
  *
  * Our own kernels make the narrow products beside any library, so they must be right in every case. */
@@ -33,7 +34,7 @@ enum { BLAS_CHOICE_SECONDS = 10 };
 /* Makes the choice, and sets OPENBLAS_CORETYPE or DELTAQ_OPENBLAS of this process's environment accordingly, which
  * backend_cpu_new and child processes read: call it before any backend is made, with no other thread running.
  * STATUS_UNSUPPORTED: our own kernels are wrong on this processor (the detail names the product and what to do), or it
- * is below x86-64-v2; STATUS_UNAVAILABLE: no process could be started; STATUS_NO_MEMORY. */
+ * is below KERNEL_LEAST; STATUS_UNAVAILABLE: no process could be started; STATUS_NO_MEMORY. */
 MUST_CHECK enum status blas_choice_make(double deadline_seconds, struct blas_choice *out, struct error *error);
 
 /* "passed", "other_core", "own_products". */

@@ -15,10 +15,13 @@ const struct kernels *cpu_kernels(void)
     static const struct {
         const struct kernels *kernels;
         bool (*supported)(void);
-    } levels[] = {{&kernels_v4, level_v4}, {&kernels_v3, level_v3}, {&kernels_v2, level_v2}};
+    } levels[] = {
+#define X(level) {&kernels_##level, level_##level},
+        KERNEL_LEVELS(X)
+#undef X
+    };
     const char *wanted = getenv(KERNELS_VARIABLE);
     const struct kernels *best = NULL;
-    __builtin_cpu_init();
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
         if (!levels[i].supported()) continue;
         if (wanted != NULL && strcmp(wanted, levels[i].kernels->name) == 0) return levels[i].kernels;
@@ -41,7 +44,10 @@ static void cpu_close(struct backend *backend)
 static void cpu_describe(const struct backend *backend, char *text, size_t size)
 {
     const struct cpu *cpu = cpu_of(backend);
-    snprintf(text, size, "kernels %s%s, %s, threads %d", cpu->kernels->name, cpu->tiles != NULL ? " with AMX" : "",
+    char width[32] = "";
+    if (cpu->kernels->scalable) snprintf(width, sizeof width, " of %d bits", level_bits());
+    snprintf(text, size, "kernels %s%s%s, %s, threads %d", cpu->kernels->name, width,
+             cpu->tiles != NULL ? " with AMX" : "",
              cpu->blas.library != NULL ? cpu->blas.config : "no OpenBLAS (own matrix products: slower when large)",
              team_size(backend->team));
 }
@@ -117,7 +123,7 @@ enum status backend_cpu_new(struct team *team, struct backend **out, struct erro
     backend->state = cpu;
     if ((cpu->kernels = cpu_kernels()) == NULL) {
         status = error_set(error, STATUS_UNSUPPORTED,
-                           "this processor has no SSE4.2, which deltaq's kernels need (x86-64-v2)");
+                           "this processor is below " KERNEL_LEAST ", which deltaq's kernels need");
         goto failed;
     }
     openblas_open(&cpu->blas);

@@ -33,7 +33,7 @@ static inline const struct cpu *cpu_of(const struct backend *backend)
 }
 
 /* The best level of kernels that the processor has, or the one that DELTAQ_KERNELS names, if the processor has it
- * (without tile units then). NULL: a processor below x86-64-v2. */
+ * (without tile units then). NULL: a processor below KERNEL_LEAST. */
 const struct kernels *cpu_kernels(void);
 
 /* The slot `scratch`. */

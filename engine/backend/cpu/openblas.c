@@ -6,15 +6,39 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 
-/* OpenBLAS picks its kernels by a list of processors it knew when it was built: 0.3.21 runs AVX2 kernels on newer
- * AVX-512 cores (240 GFLOP/s where SkylakeX gives 450 on two Zen 5 cores). On a processor of the Sapphire Rapids family
- * SkylakeX was the fastest too (one core, GFLOP/s: SkylakeX 173, Cooperlake 154 to 175, Haswell 108). It needs what
- * x86-64-v4 has. */
+/* OpenBLAS picks its kernels by a list of processors it knew when it was built.
+ *
+ * x86-64, told before it loads: 0.3.21 runs AVX2 kernels on newer AVX-512 cores (240 GFLOP/s where SkylakeX gives 450
+ * on two Zen 5 cores). On a processor of the Sapphire Rapids family SkylakeX was the fastest too (one core, GFLOP/s:
+ * SkylakeX 173, Cooperlake 154 to 175, Haswell 108). It needs what x86-64-v4 has.
+ *
+ * aarch64, told where what it took by itself are the kernels of the first processors of ARMv8, and this one has SVE:
+ * 0.3.21 knows no Neoverse V2 (Grace, Graviton4). NEOVERSEV1's are for vectors of any width, and those that later
+ * versions give a V2 are made of the same files. It was not measured. */
+#if defined(__x86_64__)
 static const char *core_type(void)
 {
     return level_v4() ? "SKYLAKEX" : NULL; /* NULL: AVX2 and older are told apart well */
 }
+
+static const char *core_instead(const char *core)
+{
+    (void)core;
+    return NULL;
+}
+#else
+static const char *core_type(void)
+{
+    return NULL;
+}
+
+static const char *core_instead(const char *core)
+{
+    return strcasecmp(core, "armv8") == 0 && level_any_sve() ? "NEOVERSEV1" : NULL;
+}
+#endif
 
 /* ISO C has no conversion from an object pointer to a function pointer; POSIX promises that the bytes are the same. */
 static bool resolve(void *library, const char *name, void *function)
@@ -40,18 +64,28 @@ static bool resolve_all(struct openblas *blas)
     return true;
 }
 
-void openblas_open(struct openblas *out)
+static void load(struct openblas *out)
 {
-    memset(out, 0, sizeof *out);
-    if (core_type() != NULL) setenv(OPENBLAS_CORE_VARIABLE, core_type(), 0);
-    setenv("OPENBLAS_NUM_THREADS", "1", 1); /* or it starts a thread for every core at load */
     const char *name = getenv(OPENBLAS_VARIABLE);
+    memset(out, 0, sizeof *out);
     out->library = dlopen(name != NULL ? name : "libopenblas.so.0", RTLD_NOW | RTLD_LOCAL);
     if (out->library != NULL && resolve_all(out)) return;
     const char *why = dlerror();
     snprintf(out->missing, sizeof out->missing, "%s", why != NULL ? why : "it could not be loaded");
     if (out->library != NULL) dlclose(out->library);
     out->library = NULL;
+}
+
+void openblas_open(struct openblas *out)
+{
+    if (core_type() != NULL) setenv(OPENBLAS_CORE_VARIABLE, core_type(), 0);
+    setenv("OPENBLAS_NUM_THREADS", "1", 1); /* or it starts a thread for every core at load */
+    load(out);
+    const char *instead = out->library != NULL ? core_instead(out->core) : NULL;
+    if (instead == NULL || getenv(OPENBLAS_CORE_VARIABLE) != NULL) return;
+    openblas_close(out);
+    setenv(OPENBLAS_CORE_VARIABLE, instead, 1);
+    load(out);
 }
 
 void openblas_close(struct openblas *blas)

@@ -95,7 +95,7 @@ static enum status step_long1(struct pickle *pickle)
     const enum status status = pickle_machine_counted(pickle, 1, &digits);
     if (status != STATUS_OK) return status;
     if (digits.size > 8) return push_other(pickle);
-    uint64_t number = digits.size > 0 && digits.bytes[digits.size - 1] < 0 ? UINT64_MAX : 0;
+    uint64_t number = digits.size > 0 && (int8_t)digits.bytes[digits.size - 1] < 0 ? UINT64_MAX : 0;
     for (size_t i = digits.size; i-- > 0;) number = number << 8 | (uint8_t)digits.bytes[i];
     return pickle_machine_push_kind(pickle, PICKLE_INT, (int64_t)number);
 }

@@ -1,12 +1,14 @@
 /* kernels.h: the vectorised inner loops, each over a part of an op that one task takes. The files here are plain C
- * shaped for the compiler's vectoriser and are built three times, for x86-64-v2 (SSE4), v3 (AVX2, FMA) and v4
- * (AVX-512); cpu.c picks a table by cpuid. Nothing here may be called before that choice: a helper that leaks out of
- * these files would carry AVX-512 with it. All matrices hold floats. Reductions keep several partial sums; their order
- * is fixed by the shape and the level. */
+ * shaped for the compiler's vectoriser and are built once for each level of the processor's family (levels.h):
+ * x86-64-v2 (SSE4), v3 (AVX2, FMA) and v4 (AVX-512); armv8-portable, neon and sve. cpu.c picks a table by what the
+ * processor has. Nothing here may be called before that choice: a helper that leaks out of these files would carry
+ * AVX-512 with it. All matrices hold floats. Reductions keep several partial sums; their order is fixed by the shape
+ * and the level, and with SVE by the width of its vectors, too. */
 #ifndef BACKEND_CPU_KERNELS_KERNELS_H
 #define BACKEND_CPU_KERNELS_KERNELS_H
 
 #include "backend/backend.h"
+#include "backend/cpu/levels.h"
 
 /* These two are plain address arithmetic. */
 static inline float *float_row(struct matrix m, int64_t t)
@@ -123,11 +125,14 @@ struct xielu_sums {
 struct kernels {
     const char *name;
     int64_t lanes; /* floats of a vector */
+    bool scalable; /* those of plain loops are as wide as the processor's (level_bits) */
 #define X(type, kernel, ...) type (*kernel)(__VA_ARGS__);
     CPU_KERNELS(X)
 #undef X
 };
 
-extern const struct kernels kernels_v2, kernels_v3, kernels_v4;
+#define X(level) extern const struct kernels kernels_##level; /* kernels_v4, kernels_neon */
+KERNEL_LEVELS(X)
+#undef X
 
 #endif

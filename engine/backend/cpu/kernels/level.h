@@ -7,10 +7,6 @@
 
 #include <string.h>
 
-#ifndef KERNEL_LEVEL
-#define KERNEL_LEVEL v2
-#endif
-
 #define KERNEL_PASTE_(name, level) kernel_##name##_##level
 #define KERNEL_PASTE(name, level)  KERNEL_PASTE_(name, level)
 #define KERNEL(name)               KERNEL_PASTE(name, KERNEL_LEVEL) /* kernel_rope_v4 */
@@ -30,7 +26,8 @@ static inline float float_of(uint32_t bits)
 }
 
 /* One vector of the level, for loops whose sums must end well: a `reduction` adds the lanes up one by one, in order,
- * which costs more than a short row itself. Unaligned loads and stores. */
+ * which costs more than a short row itself. Unaligned loads and stores. With SVE the vectors of plain loops are as wide
+ * as the processor's, and these have the 128 bits of NEON. */
 #if defined(__AVX512F__)
 enum { LANES = 16 };
 #elif defined(__AVX__)

@@ -6,9 +6,11 @@
 #include "backend/cpu/kernels/all.h"
 
 /* Rows and vectors of sums, a row's vectors of b and a broadcast fill 32 registers, or 16. */
-#if defined(__AVX512F__)
+#if defined(__AVX512F__) || defined(__aarch64__)
+#define EIGHT_ROWS 1
 enum { ROWS = 8 };
 #else
+#define EIGHT_ROWS 0
 enum { ROWS = 4 };
 #endif
 enum { WIDTH = 3, DEPTH = 256, CHUNK = 128 }; /* vectors a panel, k a stretch, rows of a transposed a packed at once */
@@ -97,7 +99,7 @@ INLINE void multiply_block(const struct block *block, int rows, int width, bool 
 DEFINE_BLOCKS(1)
 DEFINE_BLOCKS(2)
 DEFINE_BLOCKS(4)
-#if defined(__AVX512F__)
+#if EIGHT_ROWS
 DEFINE_BLOCKS(8)
 #endif
 
@@ -105,7 +107,7 @@ static void (*const blocks[][WIDTH])(const struct block *block) = {
     {block_1_1, block_1_2, block_1_3},
     {block_2_1, block_2_2, block_2_3},
     {block_4_1, block_4_2, block_4_3},
-#if defined(__AVX512F__)
+#if EIGHT_ROWS
     {block_8_1, block_8_2, block_8_3},
 #endif
 };

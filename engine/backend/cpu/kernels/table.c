@@ -7,9 +7,12 @@
 #define KERNEL_TABLE(level)   KERNEL_TABLE_(level)
 
 const struct kernels KERNEL_TABLE(KERNEL_LEVEL) = {
-    .name = "x86-64-" KERNEL_STRING(KERNEL_LEVEL),
+    .name = KERNEL_FAMILY KERNEL_STRING(KERNEL_LEVEL),
 #define X(type, kernel, ...) .kernel = KERNEL(kernel),
     CPU_KERNELS(X)
 #undef X
         .lanes = LANES,
+#if defined(__ARM_FEATURE_SVE)
+    .scalable = true,
+#endif
 };

@@ -268,7 +268,13 @@ static void *open_version(const char *directory, int version)
 
 static void *find_cublas(void)
 {
-    static const char *const usual[] = {"/usr/local/cuda/lib64", "/usr/lib/x86_64-linux-gnu", NULL};
+    static const char *const usual[] = {"/usr/local/cuda/lib64",
+#if defined(__aarch64__)
+                                        "/usr/lib/aarch64-linux-gnu",
+#else
+                                        "/usr/lib/x86_64-linux-gnu",
+#endif
+                                        NULL};
     const char *named = getenv("DELTAQ_CUBLAS"), *directories = getenv("DELTAQ_CUDA_LIBRARIES");
     void *library = NULL;
     if (named != NULL) return dlopen(named, RTLD_NOW | RTLD_LOCAL);

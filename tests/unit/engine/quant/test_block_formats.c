@@ -53,8 +53,10 @@ static double largest_of(const float *w, int row, int rows, int column, int colu
 {
     double most = 0;
     for (int r = row; r < row + rows && r < ROWS; r++)
-        for (int c = column; c < column + columns && c < COLUMNS; c++)
-            most = fmax(most, fabs((double)w[r * STRIDE + c]));
+        for (int c = column; c < column + columns && c < COLUMNS; c++) {
+            const double size = fabs((double)w[r * STRIDE + c]);
+            if (size > most) most = size; /* GCC 12 for aarch64 crashes on fmax here */
+        }
     return most;
 }
 
