@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """Runs test suites side by side and counts them: the last line reads `N passed, N failed, N skipped`.
 
-    run.py [--jobs N] [--junit DIR] SUITE...        a SUITE is a test program, a pytest path, or `name=command line`
+    run.py [--jobs N] [--junit DIR] [--seconds N] [--under COMMAND] SUITE...
+
+A SUITE is a test program, a pytest path, or `name=command line`. COMMAND starts the test programs (an emulator).
 
 A test program is a cmocka binary; its groups are counted from what it prints. A directory is as many suites as it has
 files test_*.py. A command line counts as one test, passed when it exits with 0. What a failed suite printed is shown.
@@ -22,7 +24,6 @@ import threading
 import time
 import xml.etree.ElementTree as xml
 
-SUITE_SECONDS = 1500
 MEMORY, MEMORY_BYTES = "/dev/shm", 4 << 30
 
 
@@ -52,7 +53,7 @@ LONG = (
 )
 
 
-def execute(command, extra_environment=None):
+def execute(command, limit, extra_environment=None):
     """(exit status, what it printed, (seconds, seconds of processor time of it and
     of all its children that were waited for))"""
     environment = dict(os.environ, **(extra_environment or {}))
@@ -61,7 +62,7 @@ def execute(command, extra_environment=None):
         process = subprocess.Popen(
             command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment
         )
-        late = threading.Timer(SUITE_SECONDS, process.kill)
+        late = threading.Timer(limit, process.kill)
         late.start()
         _, status, usage = os.wait4(process.pid, 0)
         late.cancel()
@@ -69,13 +70,13 @@ def execute(command, extra_environment=None):
         seconds = time.monotonic() - began
         output.seek(0)
         text = output.read().decode("utf-8", "replace")
-    if code != 0 and seconds >= SUITE_SECONDS:
-        text += f"\nstopped after {SUITE_SECONDS} s\n"
+    if code != 0 and seconds >= limit:
+        text += f"\nstopped after {limit} s\n"
     return code, text, (seconds, usage.ru_utime + usage.ru_stime)
 
 
-def run_program(path):
-    code, text, seconds = execute([path])
+def run_program(path, options):
+    code, text, seconds = execute([*shlex.split(options.under), path], options.seconds)
     count = {
         word: sum(map(int, re.findall(rf"\[\s+{word}\s+\] (?:[^\n]*: )?(\d+) test\(s\)", text)))
         for word in ("PASSED", "FAILED", "SKIPPED")
@@ -87,15 +88,15 @@ def run_program(path):
     return count["PASSED"], count["FAILED"], count["SKIPPED"], text, seconds
 
 
-def run_pytest(path, junit, scratch):
+def run_pytest(path, options, junit, scratch):
     own = tempfile.mkdtemp(dir=scratch)
     try:
-        return run_pytest_in(path, junit, own)
+        return run_pytest_in(path, options, junit, own)
     finally:
         shutil.rmtree(own, ignore_errors=True)
 
 
-def run_pytest_in(path, junit, own):
+def run_pytest_in(path, options, junit, own):
     report = pathlib.Path(junit) / (re.sub(r"\W+", "-", path).strip("-") + ".xml")
     command = [
         sys.executable,
@@ -110,7 +111,8 @@ def run_pytest_in(path, junit, own):
         path,
     ]
     # No suite wants the plugins that come with what is installed; to load schemathesis costs each two seconds.
-    code, text, seconds = execute(command, {"TMPDIR": own, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"})
+    extra = {"TMPDIR": own, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    code, text, seconds = execute(command, options.seconds, extra)
     passed = failed = skipped = 0
     if report.exists():
         for suite in xml.parse(report).getroot().iter("testsuite"):
@@ -122,17 +124,17 @@ def run_pytest_in(path, junit, own):
     return passed, failed, skipped, text, seconds
 
 
-def run_command(command):
-    code, text, seconds = execute(shlex.split(command))
+def run_command(command, options):
+    code, text, seconds = execute(shlex.split(command), options.seconds)
     return int(code == 0), int(code != 0), 0, text, seconds
 
 
-def run_suite(suite, junit, scratch):
+def run_suite(suite, options, junit, scratch):
     if "=" in suite:
-        return run_command(suite.split("=", 1)[1])
+        return run_command(suite.split("=", 1)[1], options)
     if suite.endswith(".py"):
-        return run_pytest(suite, junit, scratch)
-    return run_program(suite)
+        return run_pytest(suite, options, junit, scratch)
+    return run_program(suite, options)
 
 
 def expand(suites):
@@ -157,6 +159,8 @@ def main():
     jobs = (os.cpu_count() or 1) + 2  # a third of the suites wait more than they compute
     parser.add_argument("--jobs", type=int, default=jobs)
     parser.add_argument("--junit", default=None, help="directory for pytest's reports (default: a temporary one)")
+    parser.add_argument("--seconds", type=float, default=1500, help="what a suite may take (default: 1500)")
+    parser.add_argument("--under", default="", metavar="COMMAND", help="command that starts each test program")
     parser.add_argument("suites", nargs="+", metavar="SUITE")
     options = parser.parse_args()
     totals, began, processor = [0, 0, 0], time.monotonic(), 0.0
@@ -169,7 +173,7 @@ def main():
         database = pathlib.Path(scratch) / "database"
         database.mkdir()
         os.environ["DELTAQ_TEST_DATABASE"] = str(database)  # tests/http/database.py
-        futures = {pool.submit(run_suite, suite, junit, scratch): suite for suite in expand(options.suites)}
+        futures = {pool.submit(run_suite, suite, options, junit, scratch): suite for suite in expand(options.suites)}
         for future in concurrent.futures.as_completed(futures):
             passed, failed, skipped, text, (seconds, used) = future.result()
             processor += used

@@ -6,10 +6,13 @@
 #define TESTS_BACKEND_CASES_H
 
 #include "backend/backend.h"
+#include "backend/cpu/levels.h"
+#include "base/checksum.h"
 #include "base/random.h"
 #include "unit.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -33,10 +36,29 @@ struct world {
     int output_count;
 };
 
+/* With DELTAQ_SHOW_BITS in the environment a line for each output, `bits BACKEND NUMBERS CHECKSUM NAME`, which
+ * tests/arm/bits.py compares with those of another processor. */
+#define SHOW_BITS "DELTAQ_SHOW_BITS"
+
+static inline void show_bits(const struct world *world, const char *name, const void *from, size_t size,
+                             int64_t numbers)
+{
+    struct checksum sum;
+    if (getenv(SHOW_BITS) == NULL) return;
+    checksum_init(&sum);
+    checksum_add(&sum, from, size);
+    printf("bits %s %lld %016llx %s\n", world->backend->ops->name, (long long)numbers,
+           (unsigned long long)checksum_value(&sum), name);
+}
+
 static inline void world_clear(struct world *world)
 {
     for (int i = 0; i < world->block_count; i++) world->backend->ops->release(world->backend, world->blocks[i]);
-    for (int i = 0; i < world->output_count; i++) free(world->outputs[i].values);
+    for (int i = 0; i < world->output_count; i++) {
+        const struct output *output = &world->outputs[i];
+        show_bits(world, output->name, output->values, (size_t)output->count * sizeof(double), output->count);
+        free(output->values);
+    }
     world->block_count = world->output_count = 0;
     world->stream = 0;
 }
@@ -194,7 +216,10 @@ struct machine {
 static const struct machine machines[] = {
     {NULL, NULL}, /* the best there is, with tile units where there are some */
 #ifndef TESTS_CUDA_STAND_IN_H
-    {"x86-64-v4", NULL}, {"x86-64-v3", NULL}, {"x86-64-v2", NULL}, {"x86-64-v4", "none"},
+#define X(level) {KERNEL_FAMILY #level, NULL},
+    KERNEL_LEVELS(X)
+#undef X
+        {KERNEL_FAMILY, "none"}, /* no level: the best one, without tile units */
 #endif
 };
 
@@ -233,14 +258,20 @@ static inline int rivals_close(void **state)
     return 0;
 }
 
-#define RUN_ON_ALL_MACHINES(name, tests, open, close)                          \
-    ({                                                                         \
-        int failed_ = 0;                                                       \
-        for (size_t i_ = 0; i_ < sizeof machines / sizeof machines[0]; i_++) { \
-            machine_choose(&machines[i_]);                                     \
-            failed_ += cmocka_run_group_tests_name(name, tests, open, close);  \
-        }                                                                      \
-        failed_;                                                               \
+/* NULL behind the last. Bits are shown of the machine that the environment describes. */
+static inline const struct machine *machine_at(size_t i)
+{
+    return i < (getenv(SHOW_BITS) == NULL ? sizeof machines / sizeof machines[0] : 1) ? &machines[i] : NULL;
+}
+
+#define RUN_ON_ALL_MACHINES(name, tests, open, close)                         \
+    ({                                                                        \
+        int failed_ = 0;                                                      \
+        for (size_t i_ = 0; machine_at(i_) != NULL; i_++) {                   \
+            if (getenv(SHOW_BITS) == NULL) machine_choose(machine_at(i_));    \
+            failed_ += cmocka_run_group_tests_name(name, tests, open, close); \
+        }                                                                     \
+        failed_;                                                              \
     })
 
 static inline void rivals_run(struct rivals *rivals, void (*run)(struct world *world, const void *shape),

@@ -45,6 +45,7 @@ static inline void bytes_read(struct world *world, const void *from, void *to, i
     struct error error;
     world->backend->ops->read_bytes(world->backend, from, to, (size_t)bytes);
     if (world->backend->ops->sync(world->backend, &error) != STATUS_OK) fail_msg("%s", error.detail);
+    show_bits(world, "bytes", to, (size_t)bytes, bytes);
 }
 
 #endif

@@ -257,6 +257,7 @@ static void block_run(struct world *world, struct block *b)
         .errors = errors};
     ops->gptq_block(world->backend, &args);
     b->errors = world_read(world, errors);
+    show_bits(world, "errors of a block", b->errors, (size_t)(b->width * ROWS) * sizeof(double), b->width * ROWS);
     bytes_read(world, codes, b->codes, sizeof b->codes);
     free(ones);
     world_clear(world);
