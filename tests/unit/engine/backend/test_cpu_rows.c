@@ -111,7 +111,7 @@ static void run_activation(struct world *world, const void *context)
     if (s->up) args.up = world_random(world, s->rows, s->columns, s->gap, 1);
     args.y = world_zeros(world, s->rows, s->columns, 0);
     world->backend->ops->activation_forward(world->backend, &args);
-    world_record(world, "y", args.y, 14, 1);
+    world_record(world, "activated", args.y, 14, 1);
     args.dy = world_random(world, s->rows, s->columns, s->gap, 1);
     args.dgate = world_random(world, s->rows, s->columns, 0, 1);
     args.dup = world_random(world, s->rows, s->columns, 0, 1);
@@ -123,7 +123,7 @@ static void run_activation(struct world *world, const void *context)
     if (s->up) {
         args.y = args.gate; /* in place */
         world->backend->ops->activation_forward(world->backend, &args);
-        world_record(world, "y in place", args.y, 14, 1);
+        world_record(world, "activated in place", args.y, 14, 1);
     }
 }
 

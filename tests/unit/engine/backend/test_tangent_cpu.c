@@ -100,7 +100,7 @@ static void run_activation(struct world *world, const void *context)
     if (s->up) args.up_t = world_random(world, rows, columns, 0, 1);
     args.y_t = gradient(world, rows, columns, 0, false);
     world->backend->ops->activation_tangent(world->backend, &args);
-    world_record(world, "y_t", args.y_t, 28, 1);
+    world_record(world, "activated_t", args.y_t, 28, 1);
     args.dy = world_random(world, rows, columns, s->gap, 1);
     args.dy_t = world_random(world, rows, columns, 0, 1);
     args.dgate = gradient(world, rows, columns, 0, s->accumulate_gate);
