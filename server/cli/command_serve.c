@@ -1,4 +1,5 @@
 #include "cli/command.h"
+#include "cli/first_token.h"
 #include "cli/migrate.h"
 #include "cli/place.h"
 #include "follow/follower.h"
@@ -58,6 +59,7 @@ static const struct option_row serve_options[] = {
      "A second address, for /healthz, /readyz and /metrics alone, which a flood of the first one does not reach"},
     {"--trust-loopback", NULL, "DELTAQ_TRUST_LOOPBACK", NULL, OPTION_ONCE,
      "While there is no token, let every user of this machine in, not only the server's own and root"},
+    FIRST_TOKEN_OPTION,
     {"--access-log", NULL, "DELTAQ_ACCESS_LOG", NULL, OPTION_ONCE, "A line on stderr for each request"},
     PLACE_LOG_FORMAT,
     PLACE_LOG_LEVEL,
@@ -66,7 +68,7 @@ static const struct option_row serve_options[] = {
 
 /* All that runs, in the order in which it is started. */
 struct serving {
-    bool loopback;
+    bool loopback, first_token;
     int64_t workers, devices, watch_poll, keep_events;
     char data_directory[PLACE_PATH];
     struct place_roots roots;
@@ -93,7 +95,7 @@ static enum status name_place(enum status status, const char *place, struct erro
 }
 
 /* A schema of this binary, and whether any token exists; without one nothing is changed for an address that others
- * reach. */
+ * reach, unless the first one is to be made. */
 static enum status prepare_database(const struct options *options, const struct serving *serving, bool *tokens,
                                     struct error *error)
 {
@@ -103,7 +105,7 @@ static enum status prepare_database(const struct options *options, const struct 
     if (status != STATUS_OK) return serving->embedded == NULL ? name_place(status, "--database-url", error) : status;
     connection_set_deadline(connection, MIGRATION_MILLISECONDS);
     status = token_any_yet(connection, tokens, error);
-    if (status == STATUS_OK && !serving->loopback && !*tokens)
+    if (status == STATUS_OK && !serving->loopback && !*tokens && !serving->first_token)
         status = listen_refuse(options_text(options, "--listen"), error);
     if (status == STATUS_OK)
         status = migrate_schema(options, connection, conninfo,
@@ -243,12 +245,14 @@ static enum status check(const struct options *options, struct serving *serving,
     if ((status = cors_check(options_all(options, "--allow-origin"), error)) != STATUS_OK) return status;
     if ((status = load_files(options, &serving->files, error)) != STATUS_OK) return status;
     application->conninfo = options_text(options, "--database-url");
+    serving->first_token = options_text(options, "--first-token") != NULL;
     application->watch_quiet_seconds = (double)quiet;
     application->device = serving->device;
     application->threads = (int)threads;
     application->allow_private_webhooks = options_text(options, "--allow-private-webhooks") != NULL;
     if (application->conninfo == NULL) status = place_has_database(options, &database, error);
-    if (status == STATUS_OK && !database && !serving->loopback) status = listen_refuse(address, error);
+    if (status == STATUS_OK && !database && !serving->loopback && !serving->first_token)
+        status = listen_refuse(address, error);
     return status;
 }
 
@@ -279,6 +283,11 @@ static enum status start(const struct options *options, struct serving *serving,
         application->conninfo = embedded_conninfo(serving->embedded);
         application->embedded = serving->embedded;
         if ((status = prepare_database(options, serving, &tokens, error)) != STATUS_OK) return status;
+    }
+    if (serving->first_token && !tokens) {
+        status = first_token_make(application->conninfo, serving->data_directory, error);
+        if (status != STATUS_OK) return status;
+        tokens = true;
     }
     if ((status = start_http(options, serving, tokens, error)) != STATUS_OK) return status;
     if ((status = start_watcher(serving, error)) != STATUS_OK) return status;

@@ -1,12 +1,16 @@
 """The command line: what is not understood is refused, and everything is checked before anything is made or started."""
 
+import json
 import os
 import pathlib
 import signal
 import socket
+import stat
 import subprocess
 import tempfile
 import time
+import urllib.error
+import urllib.request
 
 import pytest
 from service import BINARY, Service
@@ -166,3 +170,39 @@ def test_a_private_database_without_a_token_is_refused_and_kept(outside):
     assert sorted(path.name for path in service.data.iterdir()) == before
     assert run("token", "create", "--scope", "admin", "--data-dir", service.data).returncode == 0
     service.start()
+
+
+def test_the_first_token_is_made_once_and_is_no_input(tmp_path):
+    """Beyond loopback, without a step before: the token stands in a file of its owner's, and only the first time."""
+    data, texts = tmp_path / "data", []
+    command = [BINARY, "serve", "--listen", "0.0.0.0:0", "--data-dir", data, "--root", data, "--workers", "0",
+               "--first-token"]
+    for _ in range(2):
+        with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
+            port = server.stdout.readline().strip().rsplit(":", 1)[1]
+            texts.append((data / "first-token").read_text())
+            headers = {"Authorization": f"Bearer {texts[-1].strip()}", "Content-Type": "application/json"}
+            with urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/v1/tokens",
+                                                               headers=headers), timeout=LIMIT) as answer:
+                rows = json.load(answer)["items"]
+            body = {"name": "stolen", "path": str(data / "first-token"), "format": "text"}
+            with pytest.raises(urllib.error.HTTPError, match="422") as refused:
+                urllib.request.urlopen(urllib.request.Request(f"http://127.0.0.1:{port}/v1/datasets",
+                                                              json.dumps(body).encode(), headers), timeout=LIMIT)
+            assert "keeps for itself" in refused.value.read().decode()
+            with pytest.raises(urllib.error.HTTPError, match="401"):
+                urllib.request.urlopen(f"http://127.0.0.1:{port}/v1/runs", timeout=LIMIT)
+            server.send_signal(signal.SIGTERM)
+            assert server.wait(40) == 0
+    assert [(row["name"], row["scope"]) for row in rows] == [("first", "admin")] and texts[0] == texts[1]
+    assert stat.S_IMODE((data / "first-token").stat().st_mode) == 0o600
+
+
+def test_a_first_token_that_cannot_be_kept_is_not_made(outside, tmp_path):
+    service, conninfo = outside
+    sql(conninfo + "deltaq", "create database fresh")
+    (tmp_path / "first-token").mkdir()  # no file can take its place
+    done = run("serve", "--listen", "0.0.0.0:0", "--first-token", "--database-url", conninfo + "fresh", "--data-dir",
+               tmp_path, "--workers", "0")
+    assert done.returncode == 1 and done.stderr
+    assert sql(conninfo + "fresh", "select count(*) from tokens") == "0"

@@ -61,7 +61,7 @@ SERVER = {
     "backup": BASE | DATABASE | {"files", "inputs", "log"},
     "client": BASE,
     "track": BASE | {"files", "client"},
-    "cli": BASE | DATABASE | {"backend", "backup", "client", "http", "hub", "inputs", "kinds", "log", "pool",
+    "cli": BASE | DATABASE | {"backend", "backup", "client", "files", "http", "hub", "inputs", "kinds", "log", "pool",
                               "resources", "track", "watch", "follow"},
     "main.c": {"cli"},
 }
