@@ -1,12 +1,14 @@
 """The verbs of the command line that speak to a server: the tests drive the real binary against a real server."""
 
 import csv
+import http.server
 import io
 import json
 import os
 import re
 import socket
 import subprocess
+import threading
 
 import models
 import pytest
@@ -317,3 +319,41 @@ def test_bash_completes_with_the_script():
               f'COMP_WORDS=(deltaq run quantize --rotation ""); COMP_CWORD=4; _deltaq; echo "${{COMPREPLY[@]}}"')
     done = subprocess.run(["bash", "-c", script], capture_output=True, text=True, timeout=LIMIT)
     assert done.stdout.split() == ["none", "hadamard"], done.stderr
+
+
+def test_ready_asks_and_waits(service):
+    done = verb(service, "ready")
+    assert (done.returncode, done.stdout) == (DONE, "ready\n")
+    done = verb(None, "ready")
+    assert done.returncode == UNREACHABLE and done.stdout == "" and "127.0.0.1:1" in done.stderr
+    done = verb(None, "ready", "--wait", "--timeout", "1")
+    assert done.returncode == UNREACHABLE and "127.0.0.1:1" in done.stderr
+    assert verb(service, "ready", "--timeout", "x").returncode == USAGE
+
+
+def test_ready_waits_until_the_database_answers():
+    """A stand-in that is not ready twice, as a server is whose database is away, and then is."""
+    asked = []
+
+    class Answers(http.server.BaseHTTPRequestHandler):
+        def do_GET(self):
+            asked.append(self.path)
+            ready = len(asked) > 2
+            body = json.dumps({"database": "ok"} if ready else {"title": "x", "status": 503, "detail": "no database"})
+            self.send_response(200 if ready else 503)
+            self.send_header("Content-Type", "application/json" if ready else "application/problem+json")
+            self.send_header("Content-Length", str(len(body)))
+            self.end_headers()
+            self.wfile.write(body.encode())
+
+        def log_message(self, *_):
+            pass
+
+    with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
+        threading.Thread(target=server.serve_forever, daemon=True).start()
+        address = {"DELTAQ_URL": f"http://127.0.0.1:{server.server_port}"}
+        done = verb(None, "ready", environment=address)
+        assert done.returncode == FAILED and "no database" in done.stderr and asked == ["/readyz"]
+        done = verb(None, "ready", "--wait", environment=address)
+        assert (done.returncode, done.stdout) == (DONE, "ready\n") and asked == ["/readyz"] * 3
+        server.shutdown()

@@ -1,0 +1,59 @@
+#include "cli/command.h"
+#include "cli/verb.h"
+
+#include <time.h>
+#include <unistd.h>
+
+enum { ANSWER_SECONDS = 5, TIMEOUT_MOST = 86400 };
+
+static const struct option_row ready_options[] = {
+    VERB_ROWS,
+    {"--wait", NULL, NULL, NULL, OPTION_ONCE, "Ask each second until it is ready"},
+    {"--timeout", "SECONDS", NULL, "0", OPTION_ONCE, "With --wait: stop asking after that; 0: never"},
+    {0},
+};
+
+static int64_t now_seconds(void)
+{
+    struct timespec now;
+    (void)clock_gettime(CLOCK_MONOTONIC, &now);
+    return (int64_t)now.tv_sec;
+}
+
+/* The last answer is the one that is told. */
+static void ask(struct verb *verb, bool wait, int64_t timeout)
+{
+    const struct client_request request = {.method = "GET", .path = "/readyz", .seconds = ANSWER_SECONDS};
+    const int64_t began = now_seconds();
+    for (;;) {
+        struct client_reply reply = {0};
+        struct error error;
+        const enum status status = client_send(verb->client, &request, &reply, &error);
+        const bool ready = status == STATUS_OK && reply.http < 300 && reply.document != NULL;
+        const bool last = ready || !wait || (timeout > 0 && now_seconds() - began >= timeout);
+        if (last && verb_told(verb, &request, status, &reply, &error)) (void)puts("ready");
+        client_reply_reset(&reply);
+        if (last) return;
+        (void)sleep(1);
+    }
+}
+
+static int ready_run(const struct options *options)
+{
+    struct verb verb = {.options = options, .name = "ready"};
+    struct error error;
+    int64_t timeout;
+    if (options_integer(options, "--timeout", 0, TIMEOUT_MOST, &timeout, &error) != STATUS_OK)
+        return verb_usage(&verb, "%s", error.detail);
+    if (verb_open(options, "ready", &verb)) ask(&verb, options_given(options, "--wait"), timeout);
+    return verb_close(&verb);
+}
+
+const struct command command_ready = {
+    .name = "ready",
+    .usage = "",
+    .help = "Ask a server whether it is ready for requests, for health checks and scripts",
+    .options = ready_options,
+    .run = ready_run,
+    .notes = "Exit status: 0 ready, 1 not ready, 2 command line not understood, 4 no answer.\n",
+};
