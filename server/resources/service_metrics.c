@@ -19,6 +19,7 @@
  * comes from statistics_read, the others from look_around. docs/running.md has the same table. */
 static const struct prometheus_row rows[] = {
     {"deltaq_runs", "gauge", "Runs in the state", {"kind", "state"}},
+    {"deltaq_runs_unfinished", "gauge", "Runs in the queue or running: what workers are there for", {NULL}},
     {"deltaq_queue_length", "gauge", "Runs in the queue", {"kind"}},
     {"deltaq_oldest_queued_seconds", "gauge", "How long the oldest queued run has been due", {"kind"}},
     {"deltaq_runs_ended_total", "counter", "Runs that came to their end", {"kind", "state"}},

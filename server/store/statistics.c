@@ -21,6 +21,7 @@ static const char question[] =
     " count(*) filter (where after < (select last from change_log)) as waiting from webhooks)"
     " select json_build_object('runs', (select json_agg(json_build_array(kind, state, n) order by kind, state)"
     " from held),"
+    " 'runs_unfinished', (select coalesce(sum(n), 0) from held where state in ('queued', 'running')),"
     " 'queue_length', (select json_agg(json_build_array(kind, n) order by kind) from held where state = 'queued'),"
     " 'oldest_queued_seconds', (select json_agg(json_build_array(kind, coalesce(greatest(0, extract(epoch from"
     " clock_timestamp() - (select min(r.run_at) from runs r where r.state = 'queued' and r.kind = k.kind))), 0))"

@@ -121,6 +121,7 @@ def test_runs_are_counted_and_counters_survive_a_restart(own):
     eventually(own, ("deltaq_queue_length", "evaluate"), 1)
     found = numbers(own)
     assert found["deltaq_leases",] == found["deltaq_runs", "evaluate", "running"] == 1
+    assert found["deltaq_runs_unfinished",] == 2
     assert 0 < found["deltaq_oldest_beat_seconds",] < 30
     assert 0 < found["deltaq_oldest_queued_seconds", "evaluate"] < 60
     assert found["deltaq_oldest_queued_seconds", "train"] == 0
