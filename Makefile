@@ -20,6 +20,7 @@ BINARY    := $(BUILD)/$(if $(filter release,$(CONFIG)),,$(CONFIG)/)deltaq
 # What each flag is for: see docs/backends.md, "How it is compiled".
 WARNINGS  := -Wall -Wextra -Werror -Wshadow -Wconversion -Wstrict-prototypes -Wmissing-prototypes -Wswitch-enum \
              -Wformat=2 -Wvla -Wcast-qual -Wundef -Wpointer-arith -Wwrite-strings
+# EXTRA_CPPFLAGS, EXTRA_CFLAGS: what a distribution adds (deploy/debian/rules).
 SANITIZE_release :=
 SANITIZE_asan    := -fsanitize=address,undefined -fno-sanitize-recover=all -fno-omit-frame-pointer
 SANITIZE_tsan    := -fsanitize=thread -fno-omit-frame-pointer
@@ -28,9 +29,10 @@ OPTIMISE  := $(if $(filter release gpu,$(CONFIG)),-O2,-O1)
 PG_HEADERS := $(addprefix -isystem ,$(if $(SYSROOT),$(SYSROOT)/usr/include/postgresql,\
               $(shell pg_config --includedir 2>/dev/null)))
 PLATFORM  := $(SYSROOT:%=--sysroot=%)
-CPPFLAGS  := $(PLATFORM) -D_GNU_SOURCE -Iengine -Iserver -I$(BUILD)/generated $(PG_HEADERS)
+CPPFLAGS  := $(PLATFORM) -D_GNU_SOURCE -Iengine -Iserver -I$(BUILD)/generated $(PG_HEADERS) \
+             $(EXTRA_CPPFLAGS)
 CFLAGS    := -std=c11 $(OPTIMISE) -g -fopenmp-simd -ffp-contract=off -fno-math-errno -fvisibility=hidden \
-             -fstack-protector-strong -pthread $(WARNINGS) $(SANITIZE)
+             -fstack-protector-strong -pthread $(WARNINGS) $(SANITIZE) $(EXTRA_CFLAGS)
 LDFLAGS   := $(PLATFORM) -pthread $(SANITIZE) -Wl,-z,relro,-z,now
 ENGINE_LIBS := -lpcre2-8 -lutf8proc -lz -lm -ldl
 SERVER_LIBS := -lmicrohttpd -ljansson -lpq -lcurl -lcrypto -lsqlite3 -lz
@@ -48,7 +50,7 @@ endif
 
 ENGINE_SOURCES := $(shell find engine -name '*.c' | sort)
 SERVER_SOURCES := $(shell find server -name '*.c' | sort)
-UNIT_SOURCES   := $(shell find tests/unit -name 'test_*.c' | sort)
+UNIT_SOURCES   := $(shell find tests/unit -name 'test_*.c' 2>/dev/null | sort)
 # The plain loops are compiled for float and for double, the vectorised kernels for each level of the processor's
 # family (engine/backend/cpu/levels.h).
 REFERENCE_SOURCES := $(filter engine/backend/reference/%,$(ENGINE_SOURCES))
@@ -271,6 +273,8 @@ echo-server: $(OBJ)/tests/http/echo_server
 DEBIAN_BUILD := gcc make libc6-dev libmicrohttpd-dev libjansson-dev libpq-dev libpcre2-dev libutf8proc-dev \
                 libssl-dev zlib1g-dev libcurl4-openssl-dev libsqlite3-dev libopenblas0-pthread postgresql \
                 ca-certificates python3 python3-pip
+# What a Debian package is made with.
+DEBIAN_DEB   := dpkg-dev debhelper fakeroot
 DEBIAN_TEST  := libcmocka-dev clang libclang-rt-dev clang-format python3-venv git curl chromium-headless-shell \
                 nodejs procps
 PYPI_TEST    := pytest==8.4.2 jsonschema==4.23.0 pyyaml==6.0.2 numpy==2.1.3 safetensors==0.5.2 tokenizers==0.21.0 \
@@ -280,7 +284,7 @@ PYTHON       := $(VENV)/bin/python
 
 .PHONY: bench-backend bench-tangent deps deps-build venv static serve demo study study-text study-publish install \
                       uninstall lint check check-all check-unit check-asan check-tsan check-emulated check-http \
-                      check-fresh bench fuzz
+                      check-fresh check-deb check-images bench fuzz
 
 deps-build: ## Install what building and running need (Debian packages)
 	@sh tests/tools/packages.sh "building and running deltaq" $(DEBIAN_BUILD)
@@ -502,6 +506,17 @@ check-http: all venv static echo-server emulated-plugin ## Run the tests of the 
 check-fresh: ## Prove the README on a minimal Debian 12 made by debootstrap (as root; SUITE=trixie for Debian 13)
 	@tests/fresh/run.sh $(SUITE)
 
+check-deb: ## Make the Debian package on a bare Debian and install, use, remove and purge it on another (as root; \
+    SUITE=trixie for Debian 13)
+	@tests/fresh/check_deb.sh $(SUITE)
+
+check-images: all venv ## Build the image without Docker (buildah), run it, and run the objects of deploy/kubernetes \
+    in it (as root)
+	@cmp -s tests/images/requirements.txt $(BUILD)/images/.made || { echo "  venv $(BUILD)/images/venv"; \
+	    python3 -m venv $(BUILD)/images/venv && $(BUILD)/images/venv/bin/pip install -q --disable-pip-version-check \
+	    -r tests/images/requirements.txt && cp tests/images/requirements.txt $(BUILD)/images/.made; }
+	@$(BUILD)/images/venv/bin/python -m pytest -q -rs -p no:cacheprovider tests/images
+
 # --- Running --------------------------------------------------------------------------------------------------------
 serve: all static ## Run the server on http://127.0.0.1:8642
 	$(BINARY) serve
@@ -533,9 +548,11 @@ PREFIX ?= /usr/local
 PLACE   = $(DESTDIR)$(PREFIX)
 SHARE   = $(PLACE)/share/deltaq
 UNITS   = deltaq.service deltaq-worker.service
+COMPLETIONS = bash-completion/completions/deltaq zsh/site-functions/_deltaq
 COMMANDS_WITH_PAGES = $(shell $(BINARY) complete -- "" 2>/dev/null)
+STRIP   = -s
 install: all static ## Install the binary, its manual, the dashboard and systemd's units below PREFIX (/usr/local)
-	install -D -s -m 755 $(BINARY) $(PLACE)/bin/deltaq
+	install -D $(STRIP) -m 755 $(BINARY) $(PLACE)/bin/deltaq
 	$(if $(NVCC),install -D -m 755 $(CUDA_PLUGIN) $(PLACE)/lib/deltaq/$(notdir $(CUDA_PLUGIN)))
 	install -d $(SHARE)/static $(PLACE)/share/man/man1 $(PLACE)/lib/systemd/system $(PLACE)/lib/sysusers.d
 	install -m 644 static/* $(BUILD)/static/* $(SHARE)/static/
@@ -546,14 +563,29 @@ install: all static ## Install the binary, its manual, the dashboard and systemd
 	for unit in $(UNITS); do sed -e 's|@PREFIX@|$(PREFIX)|' -e '/@SANDBOX@/{r deploy/systemd/sandbox.conf' -e 'd}' \
 	    deploy/systemd/$$unit.in > $(PLACE)/lib/systemd/system/$$unit || exit 1; done
 	install -m 644 deploy/systemd/sysusers.conf $(PLACE)/lib/sysusers.d/deltaq.conf
+	install -d $(addprefix $(PLACE)/share/,$(dir $(COMPLETIONS)))
+	$(BINARY) completion bash > $(PLACE)/share/$(word 1,$(COMPLETIONS))
+	$(BINARY) completion zsh > $(PLACE)/share/$(word 2,$(COMPLETIONS))
 
 # File by file: with PREFIX=~/.local the data directory of a server is share/deltaq, too.
 uninstall: ## Remove what `make install` put below PREFIX, and nothing else
 	rm -f $(PLACE)/bin/deltaq $(PLACE)/lib/deltaq/$(notdir $(CUDA_PLUGIN)) \
 	    $(PLACE)/share/man/man1/deltaq.1 $(PLACE)/share/man/man1/deltaq-*.1 \
 	    $(addprefix $(PLACE)/lib/systemd/system/,$(UNITS)) $(PLACE)/lib/sysusers.d/deltaq.conf \
+	    $(addprefix $(PLACE)/share/,$(COMPLETIONS)) \
 	    $(addprefix $(SHARE)/,openapi.yaml LICENSE $(wildcard static/*) $(addprefix static/,$(FETCHED)))
 	@for directory in $(SHARE)/static $(SHARE) $(PLACE)/lib/deltaq; do rmdir $$directory 2>/dev/null || :; done
+
+DEB_BUILD = MAINTAINER='$(MAINTAINER)' COMMIT='$(COMMIT)' sh deploy/debian/build.sh $(BUILD)
+.PHONY: deps-deb deb deb-cuda
+deps-deb: ## Install what making Debian packages needs
+	@sh tests/tools/packages.sh "making Debian packages" $(DEBIAN_BUILD) $(DEBIAN_DEB)
+
+deb: deps-deb static ## Make the Debian package for this Debian in build/debian, and the CUDA plugin's where nvcc is
+	@$(DEB_BUILD) '$(if $(NVCC),pkg.deltaq.cuda)' $(DEBIAN_BUILD)
+
+deb-cuda: deps-deb static ## Make the CUDA plugin's Debian package alone (needs nvcc)
+	@$(if $(NVCC),$(DEB_BUILD) pkg.deltaq.onlycuda $(DEBIAN_BUILD),echo "no nvcc here" >&2; exit 1)
 
 # The libraries that ours are measured beside. GPTQModel and llm-compressor want different versions of the same
 # packages.
