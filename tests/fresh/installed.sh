@@ -1,5 +1,5 @@
 #!/bin/sh
-# installed.sh DEB: on a machine that may be thrown away: installs the package as a person would, and says what is wrong.
+# installed.sh DEB: on a machine that may be thrown away: installs the package as a person would; says what is wrong.
 set -eu
 fail() { echo "installed.sh: $*" >&2; exit 1; }
 as_user() { setpriv --reuid deltaq --regid deltaq --clear-groups env HOME=/var/lib/deltaq "$@"; }

@@ -7,7 +7,10 @@ machine_needs() {
     command -v debootstrap >/dev/null || { echo "$1: needs debootstrap: apt-get install debootstrap" >&2; exit 1; }
     machine_mirror=$(apt-get indextargets --format '$(REPO_URI)' 'Origin: Debian' 'Created-By: Packages' |
         grep -v security | head -1)
-    [ -n "$machine_mirror" ] || { echo "$1: this machine's apt knows no Debian archive: run apt-get update" >&2; exit 1; }
+    [ -n "$machine_mirror" ] || {
+        echo "$1: this machine's apt knows no Debian archive: run apt-get update" >&2
+        exit 1
+    }
 }
 
 # machine_base SUITE TARBALL PACKAGES: debootstrap's minimal system and those packages (a,b,c), unless it is there.
