@@ -93,9 +93,7 @@ class Network:
     def __enter__(self):
         run("ip", "netns", "add", self.name)
         run("ip", "-n", self.name, "link", "set", "lo", "up")
-        run("ip", "-n", self.name, "link", "add", "pod", "type", "dummy")
-        run("ip", "-n", self.name, "addr", "add", f"{ADDRESS}/24", "dev", "pod")
-        run("ip", "-n", self.name, "link", "set", "pod", "up")
+        run("ip", "-n", self.name, "addr", "add", f"{ADDRESS}/32", "dev", "lo")
         return self
 
     def __exit__(self, *_):
@@ -168,16 +166,20 @@ class Container:
 
     def pid(self):
         """Of the command on this machine, which is process 1 in its own namespace."""
-        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text().split()
-        assert len(children) == 1, f"it has ended: {self.output()}"
-        return int(children[0])
+        children = pathlib.Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children")
+        while self.process.poll() is None:
+            found = children.read_text().split()
+            if found:
+                return int(found[0])
+            time.sleep(0.05)
+        raise AssertionError(f"it ended with {self.process.returncode}: {self.output()}")
 
     def output(self):
         return pathlib.Path(self.log).read_text(errors="replace")
 
-    def execute(self, *command):
+    def execute(self, *command, user=None):
         """Another command in the container, as its user, as `docker exec` and health checks run one."""
-        uid, gid = self.user.split(":")
+        uid, gid = (user or self.user).split(":")
         return subprocess.run(["nsenter", f"--target={self.pid()}", "--mount", "--pid", "--net", "--root", "--wd",
                                f"--setuid={uid}", f"--setgid={gid}", "env", "-i", *self.variables, *command],
                               capture_output=True, text=True, timeout=START_SECONDS)
@@ -204,8 +206,8 @@ class Container:
             self.process.wait()
 
 
-def quantize(network, token, data):
-    """A tiny model is registered and quantized through the port; the run."""
+def submit(network, token, data):
+    """A tiny model is registered, and a run to quantize it submitted, through the port; the run."""
     models.write_llama(data / "models/tiny", seed=5)
     subprocess.run(["chown", "-R", "10001:10001", data / "models"], check=True)
     network.call("/v1/checkpoints", token, {"trajectory": "tiny", "name": "step0", "step": 0,
@@ -213,8 +215,12 @@ def quantize(network, token, data):
     network.call("/v1/datasets", token, {"name": "rows", "sequences": models.rows(4, 32)})
     method = {"name": "gptq", "bits": 3, "group_size": 32}
     use = {"dataset": "rows", "sequence_length": None}
-    run = network.call("/v1/runs", token, {"kind": "quantize", "params": {
+    return network.call("/v1/runs", token, {"kind": "quantize", "params": {
         "checkpoint": "tiny/step0", "method": method, "calibration": use, "evaluation": use}})
+
+
+def settled(network, token, run):
+    """The run once it has succeeded."""
     while run["state"] not in SETTLED:
         run = network.call(f"/v1/runs/{run['id']}?wait=60", token)
     assert run["state"] == "succeeded", run["error"]

@@ -28,7 +28,7 @@ def test_the_image_says_how_it_is_run(image):
     config = image.config
     assert config["User"] == "10001:10001" and config["StopSignal"] == "SIGTERM"
     assert list(config["Volumes"]) == ["/data"] and list(config["ExposedPorts"]) == ["8642/tcp"]
-    assert config["Labels"]["org.openoci.image.licenses"] == "Apache-2.0"
+    assert config["Labels"]["org.opencontainers.image.licenses"] == "Apache-2.0"
     assert (config["Entrypoint"], config["Cmd"]) == (["deltaq"], ["serve"])
 
 
@@ -69,7 +69,7 @@ def test_the_first_command_serves_and_a_second_start_goes_on(image, network, tmp
         status, page = network.curl(f"http://{oci.ADDRESS}:8642/")
         assert status == 200 and "<html" in page
         assert network.curl(f"http://{oci.ADDRESS}:8642/plotly.js")[0] == 200
-        run = oci.quantize(network, token, data)
+        run = oci.settled(network, token, oci.submit(network, token, data))
         assert run["result"]["loss_q"] > 0 and container.stop() == 0, container.output()
     assert not [path for path in data.rglob("postmaster.pid")], "the database was not stopped"
     with started(image, network, tmp_path, data) as container:

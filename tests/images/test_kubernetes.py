@@ -135,6 +135,7 @@ def database(image, network, tmp_path):
     (binaries,) = (image.unpacked() / "usr/lib/postgresql").iterdir()
     script = (f"export PATH=/usr/lib/postgresql/{binaries.name}/bin:$PATH; echo secret >/tmp/password; "
               "initdb -U deltaq -A scram-sha-256 --pwfile=/tmp/password /data/pg >/tmp/initdb.log 2>&1; "
+              "echo 'host all all all scram-sha-256' >>/data/pg/pg_hba.conf; "
               "exec postgres -D /data/pg -c listen_addresses='*' -c unix_socket_directories=/tmp")
     with oci.Container(image, network, tmp_path / "postgres.log", "-c", script, entrypoint=["bash"],
                               mounts={"/data": data, "/tmp": "tmpfs"}) as container:
@@ -168,12 +169,14 @@ def test_the_objects_run_as_they_are_written(image, network, database, tmp_path)
         status, _ = network.curl("-H", "Host: deltaq.deltaq.svc.cluster.local:8642", "http://127.0.0.1:8642/v1/runs",
                                  token=token)
         assert status == 200 and unfinished(network) == 0
-        waiting = network.call("/v1/datasets", token, {"name": "w", "sequences": [[1, 2, 3]]})
-        assert waiting["name"] == "w"
-        assert server.execute("touch", "/usr/written").returncode != 0, "the root file system is writable"
+        written = server.execute("touch", "/usr/written", user="0:0")
+        assert written.returncode != 0 and "Read-only file system" in written.stderr, written.stderr
+        run = oci.submit(network, token, data)
+        server.wait_for(lambda: unfinished(network) == 1, "the gauge that brings a worker")
         with begin(image, network, tmp_path, WORKER, volumes, secrets) as worker:
-            run = oci.quantize(network, token, data)
-            assert run["attempt"] == 1 and run["worker"], run
+            run = oci.settled(network, token, run)
+            assert run["attempt"] == 0 and run["worker"], run
+            server.wait_for(lambda: unfinished(network) == 0, "the gauge that lets the worker go")
             assert worker.stop() == 0, worker.output()
         assert server.stop() == 0, server.output()
     for line in (tmp_path / f"{SERVER}.log").read_text().splitlines():
