@@ -2,7 +2,7 @@
 # installed.sh DEB: on a machine that may be thrown away: installs the package as a person would; says what is wrong.
 set -eu
 fail() { echo "installed.sh: $*" >&2; exit 1; }
-as_user() { setpriv --reuid deltaq --regid deltaq --clear-groups env HOME=/var/lib/deltaq "$@"; }
+as_user="setpriv --reuid deltaq --regid deltaq --clear-groups env HOME=/var/lib/deltaq"
 export DEBIAN_FRONTEND=noninteractive
 apt-get update -qq
 before=$(dpkg-query -W -f '${Package}\n')
@@ -21,8 +21,8 @@ for unit in deltaq deltaq-worker; do
     [ ! -e /etc/systemd/system/multi-user.target.wants/$unit.service ] || fail "$unit is enabled without being asked"
 done
 install -d -o deltaq -g deltaq -m 0700 /var/lib/deltaq # systemd does this at the start of the unit
-as_user deltaq doctor --data-dir /var/lib/deltaq || fail "doctor"
-as_user deltaq serve --data-dir /var/lib/deltaq >/root/serve.log 2>&1 &
+$as_user deltaq doctor --data-dir /var/lib/deltaq || fail "doctor"
+$as_user deltaq serve --data-dir /var/lib/deltaq >/root/serve.log 2>&1 &
 server=$!
 deltaq ready --wait --timeout 300 || fail "the server does not start: $(cat /root/serve.log)"
 kill -TERM $server
@@ -44,6 +44,6 @@ left=$(find / -xdev -path /root -prune -o -name '*deltaq*' -print)
 
 apt-get install -y -qq --no-install-recommends "$1" >/root/log 2>&1 || fail "it does not install without PostgreSQL"
 install -d -o deltaq -g deltaq -m 0700 /var/lib/deltaq
-as_user deltaq serve --data-dir /var/lib/deltaq >/root/serve.log 2>&1 && fail "it serves without PostgreSQL"
+$as_user deltaq serve --data-dir /var/lib/deltaq >/root/serve.log 2>&1 && fail "it serves without PostgreSQL"
 grep -qi postgresql /root/serve.log || fail "it does not say that PostgreSQL is missing: $(cat /root/serve.log)"
 echo "installed.sh: good; $(dpkg-query -W -f '${Package}\n' | grep -vxc "$before") packages more than before"
