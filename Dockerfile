@@ -67,7 +67,7 @@ LABEL org.opencontainers.image.title="deltaq" \
 # What the image holds, from its own package database.
 FROM build AS bill
 COPY --from=runtime /var/lib/dpkg/status /runtime/status
-RUN python3 deploy/images/sbom.py --name deltaq /runtime/status /src/build/static/plotly.js >/deltaq.spdx.json
+RUN python3 deploy/images/sbom.py --name deltaq /runtime/status build/static >/deltaq.spdx.json
 
 FROM runtime AS cuda-runtime
 USER root
@@ -82,7 +82,7 @@ USER 10001:10001
 
 FROM build AS cuda-bill
 COPY --from=cuda-runtime /var/lib/dpkg/status /runtime/status
-RUN python3 deploy/images/sbom.py --name deltaq-cuda /runtime/status /src/build/static/plotly.js >/deltaq.spdx.json
+RUN python3 deploy/images/sbom.py --name deltaq-cuda /runtime/status build/static >/deltaq.spdx.json
 
 FROM cuda-runtime AS cuda
 COPY --from=cuda-bill /deltaq.spdx.json /usr/share/deltaq/deltaq.spdx.json

@@ -35,7 +35,7 @@ if [ -e .git ]; then
 else
     tar --exclude=./build --exclude=./tests/fuzz/corpus -cf - . | tar -C "$tree" -xf -
 fi
-cp "$build/static/plotly.js" "$tree/build/static/" # newer than what it is made of, so it is not made again
+cp "$build"/static/* "$tree/build/static/" # newer than what it is made of, so it is not fetched again
 cp -R deploy/debian "$tree/debian"
 cd "$tree"
 sed -e "s|@MAINTAINER@|$maintainer|" -e "s|@BUILD_DEPENDS@|$needs|" debian/control.in >debian/control

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
 """Writes a software bill of materials of an image: SPDX 2.3, as JSON, on stdout.
 
-    sbom.py --name IMAGE STATUS PLOTLY      STATUS: the image's /var/lib/dpkg/status; PLOTLY: the plotly.js in it
+    sbom.py --name IMAGE STATUS STATIC    STATUS: the image's /var/lib/dpkg/status; STATIC: what `make static` fetched
 
 Every installed Debian package with its version, source and architecture, as a package URL that scanners match with
-Debian's security tracker; and what is in deltaq's own packages without being one: Plotly.js, and in the CUDA plugin
-NVIDIA's runtime. The same image gives the same document: its namespace is the hash of the rest, its time is
-SOURCE_DATE_EPOCH. Standard library only."""
+Debian's security tracker; and what is in deltaq's own packages without being one: Plotly.js, Swagger UI, and in the
+CUDA plugin NVIDIA's runtime. The same image gives the same document: its namespace is the hash of the rest, its time
+is SOURCE_DATE_EPOCH. Standard library only."""
 
 import argparse
 import datetime
@@ -19,6 +19,7 @@ import urllib.parse
 
 DEBIAN_RELEASE = re.compile(r'^(ID|VERSION_ID)="?([^"\n]*)', re.M)
 OWN = ("deltaq", "deltaq-cuda")
+SWAGGER = pathlib.Path(__file__).resolve().parents[2] / "tests/tools/swagger_ui.txt"  # the package that it comes out of
 
 
 def stanzas(text):
@@ -71,7 +72,7 @@ def bundled(name, version, licence, url, supplier):
 
 
 def plotly_version(path):
-    found = re.search(r"plotly\.js (?:\([^)]*\) )?v(\d+\.\d+\.\d+)", pathlib.Path(path).read_text(errors="replace"))
+    found = re.search(r"plotly\.js (?:\([^)]*\) )?v(\d+\.\d+\.\d+)", path.read_text(errors="replace"))
     if found is None:
         raise SystemExit(f"sbom.py: {path} does not tell its version")
     return found[1]
@@ -81,16 +82,25 @@ def relation(element, kind, other):
     return {"spdxElementId": element, "relationshipType": kind, "relatedSpdxElement": other}
 
 
-def bill(name, status, plotly, release, created):
+def fetched(static):
+    """What `make static` leaves in its directory; Swagger UI where it could be had."""
+    version = plotly_version(static / "plotly.js")
+    yield bundled("plotly.js", version, "MIT", f"pkg:npm/plotly.js-dist@{version}", "Organization: Plotly")
+    if (static / "swagger-ui.js").exists():
+        package, version = re.match(r"([\w-]+)==(\S+)", SWAGGER.read_text()).groups()
+        yield bundled("swagger-ui", version, "Apache-2.0", f"pkg:pypi/{package}@{version}", "Organization: SmartBear")
+
+
+def bill(name, status, static, release, created):
     installed = [fields for fields in stanzas(status) if fields.get("Status", "").endswith(" installed")]
     packages = [debian_package(fields, release) for fields in sorted(installed, key=lambda f: f["Package"])]
     by_name = {package["name"]: package["SPDXID"] for package in packages}
     if "deltaq" not in by_name:
         raise SystemExit("sbom.py: deltaq is not installed there")
     relations = [relation("SPDXRef-DOCUMENT", "DESCRIBES", package["SPDXID"]) for package in packages]
-    version = plotly_version(plotly)
-    packages.append(bundled("plotly.js", version, "MIT", f"pkg:npm/plotly.js-dist@{version}", "Organization: Plotly"))
-    relations.append(relation(by_name["deltaq"], "CONTAINS", packages[-1]["SPDXID"]))
+    for package in fetched(static):
+        packages.append(package)
+        relations.append(relation(by_name["deltaq"], "CONTAINS", package["SPDXID"]))
     if "deltaq-cuda" in by_name:
         packages.append(bundled("cuda-cudart-static", "NOASSERTION", "NOASSERTION",
                                 "pkg:generic/nvidia/cuda-cudart-static", "Organization: NVIDIA"))
@@ -112,12 +122,12 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--name", required=True)
     parser.add_argument("status", type=pathlib.Path)
-    parser.add_argument("plotly")
+    parser.add_argument("static", type=pathlib.Path)
     arguments = parser.parse_args()
     found = dict(DEBIAN_RELEASE.findall(pathlib.Path("/etc/os-release").read_text()))
     seconds = int(os.environ.get("SOURCE_DATE_EPOCH") or arguments.status.stat().st_mtime)
     created = datetime.datetime.fromtimestamp(seconds, datetime.timezone.utc).strftime("%Y-%m-%dT%H:%M:%SZ")
-    document = bill(arguments.name, arguments.status.read_text(), arguments.plotly,
+    document = bill(arguments.name, arguments.status.read_text(), arguments.static,
                     f"{found['ID']}-{found.get('VERSION_ID', 'sid')}", created)
     print(json.dumps(document, indent=1))
 
