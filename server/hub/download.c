@@ -1,8 +1,8 @@
 #include "hub/download.h"
 
-#include "hub/backoff.h"
 #include "hub/ranges.h"
-#include "hub/transfer.h"
+#include "transfer/backoff.h"
+#include "transfer/transfer.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -161,14 +161,17 @@ static enum status slot_start(struct download *download, struct slot *slot, stru
     (void)snprintf(url, sizeof url, "%s/%s/resolve/%s/%s", request->hub->endpoint, request->repo, request->commit,
                    name);
     *slot = (struct slot){.download = download, .wanted = wanted, .range = range, .at = first};
-    const struct transfer_request asked = {.url = wanted->location != NULL ? wanted->location : url,
+    static const char *const headers[] = {"Accept-Encoding: identity", NULL};
+    const struct transfer_request asked = {.server = &request->hub->server,
+                                           .headers = headers,
+                                           .url = wanted->location != NULL ? wanted->location : url,
                                            .first = first,
                                            .last = last,
                                            .sink = sink,
                                            .owner = slot};
     slot->away = wanted->location != NULL && origin_read(wanted->location, &origin) &&
-                 !origin_equal(&origin, &request->hub->origin);
-    const enum status status = transfer_new(request->hub, &asked, &slot->transfer, error);
+                 !origin_equal(&origin, &request->hub->server.origin);
+    const enum status status = transfer_new(&asked, &slot->transfer, error);
     if (status != STATUS_OK) return status;
     wanted->requests++;
     if (!wanted->whole) wanted->busy[range] = true;

@@ -10,6 +10,45 @@
 #include <sys/stat.h>
 #include <sys/statvfs.h>
 
+/* ---- its answers ---- */
+
+/* `code` is the hub's X-Error-Code. */
+static const struct transfer_meaning meanings[] = {
+    {401, 401, "GatedRepo", TRANSFER_FAILED, STATUS_FORBIDDEN,
+     "the repository is gated: accept its conditions on the hub and set HF_TOKEN to a token of that account"},
+    {403, 403, "GatedRepo", TRANSFER_FAILED, STATUS_FORBIDDEN,
+     "the repository is gated and HF_TOKEN's account has no access: ask for it on the hub"},
+    {403, 403, "DisabledRepo", TRANSFER_FAILED, STATUS_FORBIDDEN, "the hub has disabled the repository"},
+    {404, 404, "RevisionNotFound", TRANSFER_FAILED, STATUS_NOT_FOUND, "the repository has no such revision"},
+    {404, 404, "EntryNotFound", TRANSFER_FAILED, STATUS_NOT_FOUND, "the repository has no such file at that revision"},
+    {401, 401, NULL, TRANSFER_FAILED, STATUS_FORBIDDEN,
+     "the hub wants a token: the repository is private, gated, or does not exist; set HF_TOKEN or look at its name"},
+    {403, 403, NULL, TRANSFER_FAILED, STATUS_FORBIDDEN, "the hub refuses access"},
+    {404, 404, NULL, TRANSFER_FAILED, STATUS_NOT_FOUND, "the hub has no such repository"},
+    {408, 408, NULL, TRANSFER_AGAIN, STATUS_UNAVAILABLE, "the hub ran out of time"},
+    {429, 429, NULL, TRANSFER_AGAIN, STATUS_UNAVAILABLE, "the hub limits the rate of requests"},
+    {500, 599, NULL, TRANSFER_AGAIN, STATUS_UNAVAILABLE, "the hub is in trouble"},
+    {0, 999, NULL, TRANSFER_FAILED, STATUS_CORRUPT, "an answer that the hub does not give"},
+};
+
+static enum status add_token(const struct transfer_server *server, const struct transfer_request *request,
+                             struct transfer *transfer, struct error *error)
+{
+    const struct hub *hub = (const void *)server;
+    (void)request;
+    if (hub->token == NULL) return STATUS_OK;
+    char *value = NULL;
+    bool good = asprintf(&value, "Bearer %s", hub->token) >= 0;
+    if (good) {
+        good = transfer_secret_header(transfer, "Authorization", value);
+        explicit_bzero(value, strlen(value));
+        free(value);
+    }
+    return good ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a request to the hub");
+}
+
+/* ---- its options ---- */
+
 static enum status read_endpoint(const char *text, struct hub *hub, struct error *error)
 {
     size_t length = strlen(text);
@@ -17,11 +56,11 @@ static enum status read_endpoint(const char *text, struct hub *hub, struct error
     if (length >= sizeof hub->endpoint)
         return error_set(error, STATUS_INVALID, "--hub-endpoint (HF_ENDPOINT): address too long");
     memcpy(hub->endpoint, text, length);
-    if (!origin_read(hub->endpoint, &hub->origin) || strpbrk(hub->endpoint, "?#") != NULL)
+    if (!origin_read(hub->endpoint, &hub->server.origin) || strpbrk(hub->endpoint, "?#") != NULL)
         return error_set(
             error, STATUS_INVALID,
             "--hub-endpoint (HF_ENDPOINT): must be an address like https://huggingface.co, without user or query");
-    if (!origin_allowed(&hub->origin, &hub->origin))
+    if (!origin_allowed(&hub->server.origin, &hub->server.origin))
         return error_set(error, STATUS_INVALID,
                          "--hub-endpoint (HF_ENDPOINT): must be https; http is taken on a loopback address only");
     return STATUS_OK;
@@ -73,9 +112,10 @@ static enum status make_directory(const char *data_directory, struct hub *hub, s
 static enum status read_options(const struct hub_options *options, struct hub *hub, struct error *error)
 {
     enum status status;
+    hub->server = (struct transfer_server){.name = "the hub", .meanings = meanings, .authorize = add_token};
     if ((status = read_endpoint(options->endpoint, hub, error)) != STATUS_OK) return status;
     if ((status = read_token(options->token, hub, error)) != STATUS_OK) return status;
-    hub->allow_private = options->allow_private;
+    hub->server.allow_private = options->allow_private;
     return read_size(options->cache, hub, error);
 }
 

@@ -4,7 +4,7 @@
 #define HUB_HUB_H
 
 #include "base/error.h"
-#include "hub/origin.h"
+#include "transfer/transfer.h"
 
 #include <stdatomic.h>
 #include <stdint.h>
@@ -19,10 +19,9 @@ struct hub_options {
 
 /* For the files of this room. */
 struct hub {
-    struct origin origin;
-    char endpoint[512]; /* without a slash at its end */
-    char *token;        /* NULL: none */
-    bool allow_private;
+    struct transfer_server server; /* first: what it authorizes is found by it */
+    char endpoint[512];            /* without a slash at its end */
+    char *token;                   /* NULL: none */
     char *directory;
     int64_t cache_bytes;
     atomic_int *visitors; /* owned: see hub_enter */

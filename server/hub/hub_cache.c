@@ -1,7 +1,7 @@
 #include "hub/hub_cache.h"
 
 #include "base/directory.h"
-#include "hub/backoff.h"
+#include "transfer/backoff.h"
 
 #include <errno.h>
 #include <fcntl.h>

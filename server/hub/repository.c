@@ -1,15 +1,15 @@
 #include "hub/repository.h"
 
 #include "base/buffer.h"
-#include "hub/backoff.h"
-#include "hub/transfer.h"
+#include "transfer/backoff.h"
+#include "transfer/transfer.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ANSWER_MOST = 8 << 20, URL_BYTES = 8192, MOVES_MOST = 5, POLL_MILLISECONDS = 250, PAGES_MOST = 200 };
+enum { ANSWER_MOST = 8 << 20, URL_BYTES = 8192, MOVES_MOST = 5, PAGES_MOST = 200 };
 
 static enum status no_memory(struct error *error)
 {
@@ -26,28 +26,6 @@ static bool take(void *owner, const struct transfer_head *head, const char *byte
 
 /* ---- one request ---- */
 
-/* Performs a transfer and checks the monitor meanwhile. *code is curl's result; a failed status is the monitor's or
- * ours. */
-static enum status perform(const struct repository_caller *caller, struct transfer *transfer, CURLcode *code,
-                           struct error *error)
-{
-    enum status status = STATUS_OK;
-    int running = 1, left;
-    CURLM *multi = curl_multi_init();
-    *code = CURLE_OUT_OF_MEMORY;
-    if (multi == NULL || curl_multi_add_handle(multi, transfer->easy) != CURLM_OK) status = no_memory(error);
-    while (status == STATUS_OK && running > 0) {
-        if (curl_multi_perform(multi, &running) != CURLM_OK) status = no_memory(error);
-        if (running > 0 && status == STATUS_OK) (void)curl_multi_poll(multi, NULL, 0, POLL_MILLISECONDS, NULL);
-        if (status == STATUS_OK) status = monitor_check(caller->monitor, error);
-    }
-    for (const CURLMsg *message; multi != NULL && (message = curl_multi_info_read(multi, &left)) != NULL;)
-        if (message->msg == CURLMSG_DONE) *code = message->data.result;
-    if (multi != NULL) (void)curl_multi_remove_handle(multi, transfer->easy);
-    (void)curl_multi_cleanup(multi);
-    return status;
-}
-
 /* One try. A renamed repository is a redirect within the endpoint; the API sends nobody elsewhere. */
 static enum status try_once(const struct repository_caller *caller, char url[URL_BYTES], const char *what,
                             struct buffer *body, struct transfer_head *head, enum transfer_verdict *verdict,
@@ -59,11 +37,17 @@ static enum status try_once(const struct repository_caller *caller, char url[URL
     for (int i = 0; i <= MOVES_MOST && *verdict == TRANSFER_MOVED && status == STATUS_OK; i++) {
         CURLcode code;
         struct transfer *transfer = NULL;
-        const struct transfer_request request = {
-            .url = url, .last = -1, .seconds = caller->seconds, .sink = take, .owner = body};
+        static const char *const headers[] = {"Accept-Encoding: identity", NULL};
+        const struct transfer_request request = {.server = &caller->hub->server,
+                                                 .url = url,
+                                                 .headers = headers,
+                                                 .last = -1,
+                                                 .seconds = caller->seconds,
+                                                 .sink = take,
+                                                 .owner = body};
         buffer_reset(body);
-        status = transfer_new(caller->hub, &request, &transfer, error);
-        if (status == STATUS_OK) status = perform(caller, transfer, &code, error);
+        status = transfer_new(&request, &transfer, error);
+        if (status == STATUS_OK) status = transfer_perform(transfer, caller->monitor, &code, error);
         if (status == STATUS_OK) {
             *verdict = transfer_judge(transfer, code, what, error);
             *head = transfer->head;
@@ -71,7 +55,7 @@ static enum status try_once(const struct repository_caller *caller, char url[URL
         transfer_free(transfer);
         if (status != STATUS_OK || *verdict != TRANSFER_MOVED) break;
         (void)snprintf(url, URL_BYTES, "%s", head->location);
-        if (!origin_read(url, &origin) || !origin_equal(&origin, &caller->hub->origin))
+        if (!origin_read(url, &origin) || !origin_equal(&origin, &caller->hub->server.origin))
             status = error_set(error, STATUS_FORBIDDEN, "%.200s: the hub's API redirects to another server", what);
     }
     if (status == STATUS_OK && *verdict == TRANSFER_MOVED)

@@ -1,7 +1,7 @@
 #include "unit.h"
 
 #include "hub/names.h"
-#include "hub/origin.h"
+#include "transfer/origin.h"
 
 #include <string.h>
 

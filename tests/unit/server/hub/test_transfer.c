@@ -1,5 +1,5 @@
 /* Where a request to the hub, or to an address that it redirects to, may connect: nothing listens at any of these. */
-#include "hub/transfer.h"
+#include "hub/hub.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -25,8 +25,9 @@ static enum status ask(const char *endpoint, bool allow_private, const char *url
     const struct hub_options options = {
         .endpoint = endpoint, .allow_private = allow_private, .data_directory = directory, .cache = "1G"};
     assert_int_equal(hub_new(&options, &hub, error), STATUS_OK);
-    const struct transfer_request request = {.url = url, .last = -1, .seconds = 3, .sink = take};
-    enum status status = transfer_new(hub, &request, &transfer, error);
+    const struct transfer_request request = {
+        .server = &hub->server, .url = url, .last = -1, .seconds = 3, .sink = take};
+    enum status status = transfer_new(&request, &transfer, error);
     if (status == STATUS_OK) {
         const CURLcode code = curl_easy_perform(transfer->easy);
         const enum transfer_verdict verdict = transfer_judge(transfer, code, "x", error);

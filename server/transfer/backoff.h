@@ -1,7 +1,7 @@
 /* backoff.h: the waits between tries. They grow from a quarter of a second to a minute, with jitter; a wait that the
  * server names is obeyed. Progress resets them (backoff_reset). */
-#ifndef HUB_BACKOFF_H
-#define HUB_BACKOFF_H
+#ifndef TRANSFER_BACKOFF_H
+#define TRANSFER_BACKOFF_H
 
 #include "base/error.h"
 #include "base/monitor.h"

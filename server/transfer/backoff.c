@@ -1,4 +1,4 @@
-#include "hub/backoff.h"
+#include "transfer/backoff.h"
 
 #include <stdint.h>
 #include <sys/random.h>

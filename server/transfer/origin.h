@@ -1,6 +1,6 @@
 /* origin.h: the server that an address leads to, and whether requests may go there. */
-#ifndef HUB_ORIGIN_H
-#define HUB_ORIGIN_H
+#ifndef TRANSFER_ORIGIN_H
+#define TRANSFER_ORIGIN_H
 
 #include "base/error.h"
 

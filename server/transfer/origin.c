@@ -1,4 +1,4 @@
-#include "hub/origin.h"
+#include "transfer/origin.h"
 
 #include <arpa/inet.h>
 #include <ctype.h>

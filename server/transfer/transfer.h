@@ -1,0 +1,104 @@
+/* transfer.h: one HTTP request to another server (the hub, object storage), or to an address that it redirects to. It
+ * follows no redirect, which the caller decides about, and tells who asks to the server's own origin alone. https (http
+ * on loopback, or where the server itself is http) with verified certificates, no compression, deadlines for connecting
+ * and for a transfer that stands still. Addresses other than the server's own must be of the
+ * internet at large, whatever their names stood for before (net/guard.h): a hostile server could otherwise have us ask
+ * this machine's network. */
+#ifndef TRANSFER_TRANSFER_H
+#define TRANSFER_TRANSFER_H
+
+#include "base/monitor.h"
+#include "net/guard.h"
+#include "transfer/origin.h"
+#include "transfer/transfer_head.h"
+
+#include <curl/curl.h>
+
+enum transfer_verdict {
+    TRANSFER_GOOD,  /* 200, 204 or 206, all of it */
+    TRANSFER_MOVED, /* 3xx with an address in head.location */
+    TRANSFER_AGAIN, /* worth another try, after head.wait_seconds if the server named a time; error tells why */
+    TRANSFER_FAILED /* error tells why */
+};
+
+/* What an answer without the requested content means; the first row that fits. */
+struct transfer_meaning {
+    int low, high;    /* HTTP status */
+    const char *code; /* head.code; NULL: any */
+    enum transfer_verdict verdict;
+    enum status status;
+    const char *text;
+};
+
+struct transfer;
+struct transfer_request;
+
+/* One kind of server, and which one it is. */
+struct transfer_server {
+    const char *name; /* in messages: "the hub" */
+    struct origin origin;
+    const struct transfer_meaning *meanings; /* the last row fits everything */
+    bool allow_private;                      /* redirects may lead to private addresses */
+    bool stays;                              /* a redirect is a refusal like others */
+    /* Adds what proves who asks, by transfer_header or by options of transfer->easy. NULL: nothing. */
+    enum status (*authorize)(const struct transfer_server *server, const struct transfer_request *request,
+                             struct transfer *transfer, struct error *error);
+    /* Finds code, message and region in the body of a refusal. NULL: headers have them. */
+    void (*read_refusal)(const char *body, size_t length, struct transfer_head *head);
+};
+
+/* Takes bytes of the body of an answer; false ends the transfer. */
+typedef bool transfer_sink(void *owner, const struct transfer_head *head, const char *bytes, size_t length);
+
+enum { TRANSFER_REFUSAL = 4096 };
+
+struct transfer {
+    const struct transfer_server *server; /* lent */
+    CURL *easy;
+    struct curl_slist *headers;
+    struct transfer_head head;
+    transfer_sink *sink;
+    void *owner;
+    char problem[CURL_ERROR_SIZE];
+    char refusal[TRANSFER_REFUSAL]; /* the beginning of its body */
+    size_t refusal_bytes;
+    struct guard guard;
+    bool to_endpoint; /* its origin is the server's, which the operator named */
+    bool refused;     /* by the sink */
+};
+
+enum transfer_method { TRANSFER_GET, TRANSFER_HEAD, TRANSFER_PUT, TRANSFER_POST, TRANSFER_DELETE };
+
+/* Everything is lent until transfer_free. */
+struct transfer_request {
+    const struct transfer_server *server;
+    const char *url;
+    enum transfer_method method;
+    const char *const *headers; /* "Name: value", ends with NULL; NULL: none */
+    const void *body;           /* of PUT and POST */
+    size_t body_bytes;
+    int64_t first, last; /* bytes asked for; last < 0: all */
+    int seconds;         /* for the whole; 0: as long as it moves */
+    transfer_sink *sink; /* NULL: the body of the answer is dropped */
+    void *owner;         /* its first argument, and CURLINFO_PRIVATE of the handle */
+};
+
+/* Ready to be performed (alone or in a multi handle). The caller owns *out (transfer_free). STATUS_FORBIDDEN for an
+ * address that is not allowed, STATUS_NO_MEMORY, statuses of `authorize`. */
+MUST_CHECK enum status transfer_new(const struct transfer_request *request, struct transfer **out, struct error *error);
+void transfer_free(struct transfer *transfer); /* NULL is fine */
+
+/* Adds a header. False without memory. */
+bool transfer_header(struct transfer *transfer, const char *line);
+/* Adds "NAME: SECRET", and leaves no copy of it but the one that is sent. */
+bool transfer_secret_header(struct transfer *transfer, const char *name, const char *secret);
+
+/* Performs one transfer and checks the monitor (may be NULL) meanwhile. *code is curl's result; a failed status is the
+ * monitor's or ours. */
+MUST_CHECK enum status transfer_perform(struct transfer *transfer, const struct monitor *monitor, CURLcode *code,
+                                        struct error *error);
+
+/* Judges a transfer that has ended with `code`. `what` names it in messages ("config.json"). */
+enum transfer_verdict transfer_judge(struct transfer *transfer, CURLcode code, const char *what, struct error *error);
+
+#endif

@@ -1,0 +1,33 @@
+/* transfer_head.h: the head of an answer: its status and the headers that somebody here reads. A text is "" and a
+ * number -1 where the answer says nothing. */
+#ifndef TRANSFER_TRANSFER_HEAD_H
+#define TRANSFER_TRANSFER_HEAD_H
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+struct transfer_head {
+    int status;
+    int64_t range_first, range_total, length;
+    double wait_seconds; /* Retry-After, or the reset of RateLimit */
+    bool encoded;        /* a content coding that was not asked for */
+    char location[8192]; /* absolute */
+    char next[4096];     /* of Link: the page that follows */
+    char etag[144];      /* without W/ and quotes */
+    /* What a refusal says: a word for programs, and a line for people. */
+    char code[64], message[200];
+    /* The hub's. */
+    char commit[64], linked_etag[96];
+    int64_t linked_bytes;
+    /* Of object storage: the bucket's region, checksums in base64, how they were computed, the encryption. */
+    char region[64], sha256[64], crc64nvme[24], checksum_type[24], encryption[24];
+};
+
+void transfer_head_clear(struct transfer_head *head);
+
+/* Takes one line of an answer in, with or without its end. A new status line begins a new head (100 Continue goes
+ * before the real one). */
+void transfer_head_line(struct transfer_head *head, const char *bytes, size_t length);
+
+#endif
