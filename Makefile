@@ -35,7 +35,7 @@ CFLAGS    := -std=c11 $(OPTIMISE) -g -fopenmp-simd -ffp-contract=off -fno-math-e
              -fstack-protector-strong -pthread $(WARNINGS) $(SANITIZE) $(EXTRA_CFLAGS)
 LDFLAGS   := $(PLATFORM) -pthread $(SANITIZE) -Wl,-z,relro,-z,now
 ENGINE_LIBS := -lpcre2-8 -lutf8proc -lz -lm -ldl
-SERVER_LIBS := -lmicrohttpd -ljansson -lpq -lcurl -lcrypto -lsqlite3 -lz
+SERVER_LIBS := -lmicrohttpd -ljansson -lpq -lcurl -lexpat -lcrypto -lsqlite3 -lz
 
 # CONFIG=gpu: the engine and its tests on a machine that may have little else. What stands in for libraries it lacks:
 # tests/gpu/absent.
@@ -271,8 +271,8 @@ echo-server: $(OBJ)/tests/http/echo_server
 
 # --- What it stands on ----------------------------------------------------------------------------------------------
 DEBIAN_BUILD := gcc make libc6-dev libmicrohttpd-dev libjansson-dev libpq-dev libpcre2-dev libutf8proc-dev \
-                libssl-dev zlib1g-dev libcurl4-openssl-dev libsqlite3-dev libopenblas0-pthread postgresql \
-                ca-certificates python3 python3-pip
+                libssl-dev zlib1g-dev libcurl4-openssl-dev libexpat1-dev libsqlite3-dev libopenblas0-pthread \
+                postgresql ca-certificates python3 python3-pip
 # What a Debian package is made with.
 DEBIAN_DEB   := dpkg-dev debhelper fakeroot
 DEBIAN_TEST  := libcmocka-dev clang libclang-rt-dev clang-format python3-venv git curl chromium-headless-shell \
@@ -307,6 +307,15 @@ trackers: ## Install TensorBoard, MLflow and W&B for the tests of `deltaq track`
 	    echo "  venv $(TRACKERS)"; python3 -m venv $(TRACKERS) && \
 	    $(TRACKERS)/bin/pip install -q --disable-pip-version-check -r tests/trackers/requirements.txt && \
 	    cp tests/trackers/requirements.txt $(TRACKERS)/.made; }
+
+# The S3 server that the tests of buckets talk to; `make check` skips them where it is not.
+OBJECTS := $(BUILD)/objects
+.PHONY: objects
+objects: ## Install moto, an S3 server, for the tests of buckets (build/objects, about 300 MB)
+	@cmp -s tests/objects/requirements.txt $(OBJECTS)/.made || { \
+	    echo "  venv $(OBJECTS)"; python3 -m venv $(OBJECTS) && \
+	    $(OBJECTS)/bin/pip install -q --disable-pip-version-check -r tests/objects/requirements.txt && \
+	    cp tests/objects/requirements.txt $(OBJECTS)/.made; }
 
 # Plotly comes out of Debian's package and is served, not committed: cut down to what the dashboard draws, and made
 # small by esbuild, a program of its own. Unpacking the two packages installs nothing. Swagger UI, for the page of the
@@ -373,8 +382,8 @@ JOBS ?= $(shell nproc)
 check: deps ## Install what is missing, build everything, run the tests; ends with "N passed, N failed, N skipped"
 	$(AGAIN) run-check
 
-check-all: deps trackers ## Run the long sweeps that `make check` leaves out: all sanitized and emulated suites, \
-    PTX, chaos, the demo's finding
+check-all: deps trackers objects ## Run the long sweeps that `make check` leaves out: all sanitized and emulated \
+    suites, PTX, chaos, the demo's finding
 	$(AGAIN) run-check-all
 
 .PHONY: run-check run-check-all builds

@@ -4,14 +4,18 @@
 #include "cli/command.h"
 #include "cli/migrate.h"
 #include "cli/place.h"
+#include "objects/bucket.h"
+#include "objects/credentials.h"
 #include "store/migrations.h"
 
+#include <string.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-enum { ENOUGH_GIBIBYTES = 2 };
+enum { ENOUGH_GIBIBYTES = 2, OBJECTS_SECONDS = 15 };
 
-static const struct option_row doctor_options[] = {PLACE_DATA_DIR, PLACE_DATABASE_URL, MIGRATE_NO_BACKUP, {0}};
+static const struct option_row doctor_options[] = {PLACE_DATA_DIR,  PLACE_DATABASE_URL, PLACE_S3_ENDPOINT,
+                                                   PLACE_S3_REGION, MIGRATE_NO_BACKUP,  {0}};
 
 /* One line a finding; what is wrong counts. */
 static int say(bool good, const char *what, const char *detail)
@@ -92,6 +96,34 @@ static int check_database(const struct options *options)
                status == STATUS_OK ? "answers, with the schema of this binary" : error.detail);
 }
 
+/* Lists the buckets, which credentials for one of them need not be allowed to do. */
+static int check_objects(const struct options *options)
+{
+    const struct objects_options how = {.endpoint = options_text(options, "--s3-endpoint"),
+                                        .region = options_text(options, "--s3-region")};
+    const struct asking asking = {.seconds = OBJECTS_SECONDS, .tries = 1};
+    const struct bucket_request request = {.what = "its list of buckets"};
+    struct objects *objects = NULL;
+    struct bucket bucket;
+    struct transfer_head head;
+    struct error error;
+    const char *source = "";
+    char text[sizeof error.detail + 700];
+    if (how.endpoint == NULL) return 0;
+    enum status status = objects_new(&how, &objects, &error);
+    if (status == STATUS_OK) status = credentials_source(objects->credentials, &source, &error);
+    if (status == STATUS_OK) status = bucket_init_service(objects, &bucket, &error);
+    transfer_head_clear(&head);
+    if (status == STATUS_OK) status = bucket_ask(&bucket, &asking, &request, &head, NULL, &error);
+    const bool answers = status == STATUS_OK || strcmp(head.code, "AccessDenied") == 0;
+    if (answers)
+        (void)snprintf(text, sizeof text, "%s answers; credentials: %s", how.endpoint, source);
+    else
+        (void)snprintf(text, sizeof text, "%s: %s", how.endpoint, error.detail);
+    objects_free(objects);
+    return say(answers, "object storage", text);
+}
+
 static int check_files(void)
 {
     char path[PLACE_PATH];
@@ -104,7 +136,7 @@ static int check_files(void)
 static int doctor_run(const struct options *options)
 {
     const int wrong = check_products() + check_engine() + check_cuda() + check_data_directory(options) +
-                      check_database(options) + check_files();
+                      check_database(options) + check_objects(options) + check_files();
     return wrong > 0;
 }
 

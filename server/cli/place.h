@@ -44,6 +44,17 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
             "What may be kept of it, like 200G (half of the file system)" \
     }
 
+/* Object storage; credentials come from the environment and the like (objects/credentials.h). */
+#define PLACE_S3_ENDPOINT                                                 \
+    {                                                                     \
+        "--s3-endpoint", "URL", "AWS_ENDPOINT_URL_S3", NULL, OPTION_ONCE, \
+            "The server of s3:// places (Amazon's of the region)"         \
+    }
+#define PLACE_S3_REGION                                                                                           \
+    {                                                                                                             \
+        "--s3-region", "NAME", "AWS_REGION", NULL, OPTION_ONCE, "Its region (AWS_DEFAULT_REGION, else us-east-1)" \
+    }
+
 #define PLACE_DEVICE                                                           \
     {                                                                          \
         "--device", "DEVICE", "DELTAQ_DEVICE", "auto", OPTION_ONCE,            \

@@ -141,6 +141,7 @@ static bool set_up(struct transfer *transfer, const struct transfer_request *req
     if (plain) good = good && curl_easy_setopt(easy, CURLOPT_NOPROXY, "*") == CURLE_OK;
     /* HTTP/1.1 gives parallel requests a connection each; a single congested connection would slow all of them. */
     (void)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
+    (void)curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L); /* a signature is of the path as it is written */
     (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     (void)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     (void)curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);
@@ -222,7 +223,7 @@ static enum transfer_verdict judge_status(struct transfer *transfer, const char 
 {
     struct transfer_head *head = &transfer->head;
     const struct transfer_server *server = transfer->server;
-    if (server->read_refusal != NULL) server->read_refusal(transfer->refusal, transfer->refusal_bytes, head);
+    if (server->read_refusal != NULL) server->read_refusal(server, transfer->refusal, transfer->refusal_bytes, head);
     const struct transfer_meaning *row = server->meanings;
     while (head->status < row->low || head->status > row->high ||
            (row->code != NULL && strcasecmp(row->code, head->code) != 0))

@@ -44,7 +44,8 @@ struct transfer_server {
     enum status (*authorize)(const struct transfer_server *server, const struct transfer_request *request,
                              struct transfer *transfer, struct error *error);
     /* Finds code, message and region in the body of a refusal. NULL: headers have them. */
-    void (*read_refusal)(const char *body, size_t length, struct transfer_head *head);
+    void (*read_refusal)(const struct transfer_server *server, const char *body, size_t length,
+                         struct transfer_head *head);
 };
 
 /* Takes bytes of the body of an answer; false ends the transfer. */

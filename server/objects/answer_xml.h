@@ -1,0 +1,22 @@
+/* answer_xml.h: the XML in which S3 answers (expat). Bytes of strangers: depth and lengths are bounded, document types
+ * and with them entities are refused. */
+#ifndef OBJECTS_ANSWER_XML_H
+#define OBJECTS_ANSWER_XML_H
+
+#include "base/error.h"
+#include "transfer/transfer_head.h"
+
+/* Called at the end of each element that holds nothing but text, with the names of the elements around it, outermost
+ * first ("ListBucketResult/Contents/Key"), and at the end of each other one with a NULL text. What it returns ends
+ * the reading unless it is STATUS_OK. */
+typedef enum status answer_xml_visitor(void *context, const char *path, const char *text, struct error *error);
+
+/* STATUS_CORRUPT for what is no such XML; statuses of the visitor. */
+MUST_CHECK enum status answer_xml_read(const char *bytes, size_t length, answer_xml_visitor *visit, void *context,
+                                       struct error *error);
+
+/* <Error><Code>…</Code><Message>…</Message><Region>…</Region></Error>, as far as it is there, into head->code, message
+ * and region. */
+void answer_xml_refusal(const char *body, size_t length, struct transfer_head *head);
+
+#endif

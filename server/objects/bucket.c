@@ -1,0 +1,199 @@
+#include "objects/bucket.h"
+
+#include "objects/answer_xml.h"
+#include "objects/credentials.h"
+#include "transfer/escape.h"
+
+#include <openssl/evp.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#define REGION_TEXT "the bucket lies in another region: set --s3-region to it"
+#define RIGHT_TEXT \
+    "access is refused: the credentials have no right to this, or there are none and the bucket is not a public one"
+
+/* `code` is S3's, out of the body. Answers to HEAD have no body. */
+static const struct transfer_meaning meanings[] = {
+    {400, 400, "AuthorizationHeaderMalformed", TRANSFER_FAILED, STATUS_INVALID, REGION_TEXT},
+    {400, 400, "IllegalLocationConstraintException", TRANSFER_FAILED, STATUS_INVALID, REGION_TEXT},
+    {400, 403, "ExpiredToken", TRANSFER_AGAIN, STATUS_FORBIDDEN, "the session of the credentials has expired"},
+    {400, 403, "InvalidToken", TRANSFER_FAILED, STATUS_FORBIDDEN, "the session token of the credentials is not good"},
+    {400, 400, "RequestTimeout", TRANSFER_AGAIN, STATUS_UNAVAILABLE, "the server ran out of time"},
+    {403, 403, "RequestTimeTooSkewed", TRANSFER_FAILED, STATUS_FORBIDDEN,
+     "the clock of this machine and that of the server are too far apart: set it"},
+    {403, 403, "SignatureDoesNotMatch", TRANSFER_FAILED, STATUS_FORBIDDEN,
+     "the secret key does not belong to the access key"},
+    {403, 403, "InvalidAccessKeyId", TRANSFER_FAILED, STATUS_FORBIDDEN, "the server does not know the access key"},
+    {403, 403, "InvalidObjectState", TRANSFER_FAILED, STATUS_FORBIDDEN, "the object is archived: restore it first"},
+    {404, 404, "NoSuchBucket", TRANSFER_FAILED, STATUS_NOT_FOUND, "there is no such bucket"},
+    {404, 404, NULL, TRANSFER_FAILED, STATUS_NOT_FOUND, "there is no such object"},
+    {409, 409, "OperationAborted", TRANSFER_AGAIN, STATUS_UNAVAILABLE, "something else changes it at the same time"},
+    {412, 412, NULL, TRANSFER_FAILED, STATUS_INPUT_CHANGED, "the object is not the one any more that was listed"},
+    {301, 301, NULL, TRANSFER_FAILED, STATUS_INVALID, REGION_TEXT},
+    {307, 307, NULL, TRANSFER_FAILED, STATUS_INVALID, REGION_TEXT},
+    {401, 401, NULL, TRANSFER_FAILED, STATUS_FORBIDDEN, RIGHT_TEXT},
+    {403, 403, NULL, TRANSFER_FAILED, STATUS_FORBIDDEN, RIGHT_TEXT},
+    {408, 408, NULL, TRANSFER_AGAIN, STATUS_UNAVAILABLE, "the server ran out of time"},
+    {429, 429, NULL, TRANSFER_AGAIN, STATUS_UNAVAILABLE, "the server limits the rate of requests"},
+    {503, 503, "SlowDown", TRANSFER_AGAIN, STATUS_UNAVAILABLE, "the server limits the rate of requests"},
+    {500, 599, NULL, TRANSFER_AGAIN, STATUS_UNAVAILABLE, "the server is in trouble"},
+    {0, 999, NULL, TRANSFER_FAILED, STATUS_CORRUPT, "an answer that object storage does not give"},
+};
+
+/* ---- the signature ---- */
+
+static bool payload_header(const struct transfer_request *request, char *out, size_t size)
+{
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    unsigned length = 0;
+    const void *body = request->body != NULL ? request->body : "";
+    if (EVP_Digest(body, request->body_bytes, digest, &length, EVP_sha256(), NULL) != 1) return false;
+    int used = snprintf(out, size, "x-amz-content-sha256: ");
+    for (unsigned i = 0; i < length; i++) used += snprintf(out + used, size - (size_t)used, "%02x", digest[i]);
+    return true;
+}
+
+/* libcurl signs; versions from 7.88 on must give the same. What 7.88 does not do is done here: the hash of the payload
+ * is a header of ours, the address is in its canonical form already (bucket_url, and the path is left as it is), the
+ * session is a header, which is signed like all. Every header in the list is signed, one without a value as if it were
+ * sent, and they are sorted with their values: so none is there but those that are sent, and no name is the beginning
+ * of another. */
+static enum status sign(const struct transfer_server *server, const struct transfer_request *request,
+                        struct transfer *transfer, struct error *error)
+{
+    const struct bucket *bucket = (const void *)server;
+    CURL *easy = transfer->easy;
+    char scheme[128], payload[128];
+    struct credentials_keys *keys = malloc(sizeof *keys);
+    enum status status = keys == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a request to object storage")
+                                      : credentials_take(bucket->objects->credentials, keys, error);
+    if (status != STATUS_OK || keys->access[0] == '\0') goto done;
+    (void)snprintf(scheme, sizeof scheme, "aws:amz:%s:s3", bucket->objects->region);
+    bool good = payload_header(request, payload, sizeof payload) && transfer_header(transfer, payload) &&
+                curl_easy_setopt(easy, CURLOPT_AWS_SIGV4, scheme) == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_USERNAME, keys->access) == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_PASSWORD, keys->secret) == CURLE_OK;
+    if (good && keys->session[0] != '\0')
+        good = transfer_secret_header(transfer, "x-amz-security-token", keys->session);
+    if (!good) status = error_set(error, STATUS_NO_MEMORY, "no memory for a request to object storage");
+done:
+    if (keys != NULL) credentials_wipe(keys);
+    free(keys);
+    return status;
+}
+
+/* A region is told of only where it is another one. */
+static void read_refusal(const struct transfer_server *server, const char *body, size_t length,
+                         struct transfer_head *head)
+{
+    const struct bucket *bucket = (const void *)server;
+    answer_xml_refusal(body, length, head);
+    if (strcasecmp(head->code, "ExpiredToken") == 0) credentials_forget(bucket->objects->credentials);
+    if (strcmp(head->region, bucket->objects->region) == 0) head->region[0] = '\0';
+}
+
+/* ---- addresses ---- */
+
+static enum status init(const struct objects *objects, const char *name, struct bucket *out, struct error *error)
+{
+    out->server = (struct transfer_server){
+        .name = "object storage", .meanings = meanings, .stays = true, .authorize = sign, .read_refusal = read_refusal};
+    out->objects = objects;
+    if (origin_read(out->base, &out->server.origin)) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "\"%.64s\" is no name for a bucket", name);
+}
+
+/* Without an endpoint, Amazon's: the bucket is part of the host's name, unless a dot in it would not fit the
+ * certificate. */
+enum status bucket_init(const struct objects *objects, const char *name, struct bucket *out, struct error *error)
+{
+    if (objects->endpoint[0] != '\0')
+        (void)snprintf(out->base, sizeof out->base, "%s/%s", objects->endpoint, name);
+    else if (strpbrk(name, "._") == NULL)
+        (void)snprintf(out->base, sizeof out->base, "https://%s.s3.%s.amazonaws.com", name, objects->region);
+    else
+        (void)snprintf(out->base, sizeof out->base, "https://s3.%s.amazonaws.com/%s", objects->region, name);
+    return init(objects, name, out, error);
+}
+
+enum status bucket_init_service(const struct objects *objects, struct bucket *out, struct error *error)
+{
+    if (objects->endpoint[0] != '\0')
+        (void)snprintf(out->base, sizeof out->base, "%s", objects->endpoint);
+    else
+        (void)snprintf(out->base, sizeof out->base, "https://s3.%s.amazonaws.com", objects->region);
+    return init(objects, "", out, error);
+}
+
+enum status bucket_url(const struct bucket *bucket, const char *key, const char *query, char out[BUCKET_URL],
+                       struct error *error)
+{
+    char path[3 * OBJECTS_PLACE_KEY];
+    const bool fits = escape_text(key, true, path, sizeof path);
+    if (fits &&
+        snprintf(out, BUCKET_URL, "%s/%s%s%s", bucket->base, path, query[0] != '\0' ? "?" : "", query) < BUCKET_URL)
+        return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "%.200s: the key is too long", key);
+}
+
+/* ---- asking ---- */
+
+struct question {
+    const struct bucket *bucket;
+    const struct asking *asking;
+    const struct bucket_request *request;
+    const char *url;
+    struct transfer_head *head;
+    struct buffer *body;
+};
+
+static bool take(void *owner, const struct transfer_head *head, const char *bytes, size_t length)
+{
+    const struct question *question = owner;
+    (void)head;
+    if (question->body == NULL) return true;
+    buffer_append(question->body, bytes, length);
+    return question->body->status == STATUS_OK;
+}
+
+static enum status once(void *context, enum transfer_verdict *verdict, double *wait, struct error *error)
+{
+    struct question *question = context;
+    const struct bucket_request *request = question->request;
+    const struct transfer_request asked = {.server = &question->bucket->server,
+                                           .url = question->url,
+                                           .method = request->method,
+                                           .headers = request->headers,
+                                           .body = request->body,
+                                           .body_bytes = request->body_bytes,
+                                           .last = -1,
+                                           .seconds = question->asking->seconds,
+                                           .sink = take,
+                                           .owner = question};
+    struct transfer *transfer = NULL;
+    CURLcode code;
+    if (question->body != NULL) buffer_reset(question->body);
+    enum status status = transfer_new(&asked, &transfer, error);
+    if (status == STATUS_OK) status = transfer_perform(transfer, question->asking->monitor, &code, error);
+    if (status == STATUS_OK) {
+        *verdict = transfer_judge(transfer, code, request->what, error);
+        *question->head = transfer->head;
+        *wait = transfer->head.wait_seconds;
+        if (question->body != NULL && question->body->status != STATUS_OK)
+            status = buffer_status(question->body, "the answer of object storage", error);
+    }
+    transfer_free(transfer);
+    return status;
+}
+
+enum status bucket_ask(const struct bucket *bucket, const struct asking *asking, const struct bucket_request *request,
+                       struct transfer_head *head, struct buffer *body, struct error *error)
+{
+    char url[BUCKET_URL];
+    struct question question = {
+        .bucket = bucket, .asking = asking, .request = request, .url = url, .head = head, .body = body};
+    const enum status status = bucket_url(bucket, request->key != NULL ? request->key : "",
+                                          request->query != NULL ? request->query : "", url, error);
+    return status == STATUS_OK ? asking_repeat(asking, bucket->server.name, once, &question, error) : status;
+}

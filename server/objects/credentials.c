@@ -1,0 +1,161 @@
+#include "objects/credentials.h"
+
+#include "objects/credentials_source.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* Asked again so long before they expire. What a source says of itself is believed for a while: somebody may rewrite
+ * the file, and a machine without a metadata service lets us wait for it. */
+enum { EARLY_SECONDS = 300, BELIEVED_SECONDS = 60, NONE_SECONDS = 600 };
+
+static const struct credentials_source *const chain[] = {&credentials_source_environment, &credentials_source_file,
+                                                         &credentials_source_container, &credentials_source_instance};
+
+struct credentials {
+    struct credentials_environment environment; /* owned */
+    pthread_mutex_t lock;
+    struct credentials_found found;
+    const char *source; /* NULL: not asked yet */
+    time_t believed;    /* until then */
+};
+
+/* ---- the environment ---- */
+
+#define VARIABLE(name, field)                                 \
+    {                                                         \
+        name, offsetof(struct credentials_environment, field) \
+    }
+static const struct {
+    const char *name;
+    size_t offset;
+} variables[] = {
+    VARIABLE("AWS_ACCESS_KEY_ID", access),
+    VARIABLE("AWS_SECRET_ACCESS_KEY", secret),
+    VARIABLE("AWS_SESSION_TOKEN", session),
+    VARIABLE("AWS_SHARED_CREDENTIALS_FILE", file),
+    VARIABLE("AWS_PROFILE", profile),
+    VARIABLE("HOME", home),
+    VARIABLE("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", relative_uri),
+    VARIABLE("AWS_CONTAINER_CREDENTIALS_FULL_URI", full_uri),
+    VARIABLE("AWS_CONTAINER_AUTHORIZATION_TOKEN", token),
+    VARIABLE("AWS_CONTAINER_AUTHORIZATION_TOKEN_FILE", token_file),
+    VARIABLE("AWS_EC2_METADATA_SERVICE_ENDPOINT", metadata),
+    VARIABLE("AWS_EC2_METADATA_DISABLED", metadata_disabled),
+};
+enum { VARIABLES = sizeof variables / sizeof variables[0] };
+
+static char **variable_at(struct credentials_environment *environment, size_t index)
+{
+    return (char **)(void *)((char *)environment + variables[index].offset);
+}
+
+enum status credentials_new(struct credentials **out, struct error *error)
+{
+    struct credentials *credentials = calloc(1, sizeof *credentials);
+    bool good = credentials != NULL;
+    *out = NULL;
+    for (size_t i = 0; good && i < VARIABLES; i++) {
+        const char *value = getenv(variables[i].name);
+        if (value == NULL || value[0] == '\0') continue;
+        char **place = variable_at(&credentials->environment, i);
+        *place = strdup(value);
+        good = *place != NULL;
+    }
+    if (credentials != NULL) (void)pthread_mutex_init(&credentials->lock, NULL);
+    if (good) {
+        *out = credentials;
+        return STATUS_OK;
+    }
+    credentials_free(credentials);
+    return error_set(error, STATUS_NO_MEMORY, "no memory for credentials");
+}
+
+void credentials_free(struct credentials *credentials)
+{
+    if (credentials == NULL) return;
+    for (size_t i = 0; i < VARIABLES; i++) {
+        char *value = *variable_at(&credentials->environment, i);
+        if (value != NULL) explicit_bzero(value, strlen(value));
+        free(value);
+    }
+    credentials_wipe(&credentials->found.keys);
+    (void)pthread_mutex_destroy(&credentials->lock);
+    free(credentials);
+}
+
+/* ---- the chain ---- */
+
+bool credentials_source_copy(const char *text, char *out, size_t size)
+{
+    const size_t length = text != NULL ? strlen(text) : 0;
+    if (length == 0 || length >= size) return false;
+    for (size_t i = 0; i < length; i++)
+        if (text[i] <= ' ' || text[i] > '~') return false;
+    memcpy(out, text, length + 1);
+    return true;
+}
+
+/* Of the first source that has any. What was known before stays when a source fails before it has expired. */
+static enum status ask(struct credentials *credentials, time_t now, struct error *error)
+{
+    enum status status = STATUS_OK;
+    const char *source = "none";
+    struct credentials_found *found = calloc(1, sizeof *found);
+    if (found == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for credentials");
+    for (size_t i = 0; i < sizeof chain / sizeof chain[0] && status == STATUS_OK && found->keys.access[0] == '\0';
+         i++) {
+        status = chain[i]->find(&credentials->environment, found, error);
+        if (found->keys.access[0] != '\0') source = chain[i]->name;
+    }
+    const struct credentials_found *old = &credentials->found;
+    const bool old_ones = credentials->source != NULL && old->keys.access[0] != '\0' && old->expires > now;
+    if (status == STATUS_OK) {
+        credentials->found = *found;
+        credentials->source = source;
+        credentials->believed = now + (found->keys.access[0] == '\0' ? NONE_SECONDS : BELIEVED_SECONDS);
+        if (found->expires > 0) credentials->believed = found->expires - EARLY_SECONDS;
+    } else if (old_ones) {
+        credentials->believed = now + BELIEVED_SECONDS < old->expires ? now + BELIEVED_SECONDS : old->expires;
+        status = STATUS_OK;
+    }
+    credentials_wipe(&found->keys);
+    free(found);
+    return status;
+}
+
+static enum status take(struct credentials *credentials, struct credentials_keys *out, const char **source,
+                        struct error *error)
+{
+    enum status status = STATUS_OK;
+    const time_t now = time(NULL);
+    (void)pthread_mutex_lock(&credentials->lock);
+    if (credentials->source == NULL || now >= credentials->believed) status = ask(credentials, now, error);
+    if (status == STATUS_OK && out != NULL) *out = credentials->found.keys;
+    if (status == STATUS_OK && source != NULL) *source = credentials->source;
+    (void)pthread_mutex_unlock(&credentials->lock);
+    return status;
+}
+
+enum status credentials_take(struct credentials *credentials, struct credentials_keys *out, struct error *error)
+{
+    return take(credentials, out, NULL, error);
+}
+
+enum status credentials_source(struct credentials *credentials, const char **out, struct error *error)
+{
+    return take(credentials, NULL, out, error);
+}
+
+void credentials_wipe(struct credentials_keys *keys)
+{
+    explicit_bzero(keys, sizeof *keys);
+}
+
+void credentials_forget(struct credentials *credentials)
+{
+    (void)pthread_mutex_lock(&credentials->lock);
+    credentials->source = NULL;
+    (void)pthread_mutex_unlock(&credentials->lock);
+}

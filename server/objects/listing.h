@@ -1,0 +1,29 @@
+/* listing.h: the objects of a bucket below a prefix (ListObjectsV2). */
+#ifndef OBJECTS_LISTING_H
+#define OBJECTS_LISTING_H
+
+#include "objects/bucket.h"
+
+enum { LISTING_MOST = 200000, LISTING_ETAG = 140 };
+
+struct listing_item {
+    char *name; /* owned: the key behind the prefix; "sub/model.safetensors" */
+    char etag[LISTING_ETAG];
+    int64_t bytes;
+    double modified; /* seconds since 1970; 0: not told */
+};
+
+struct listing {
+    struct listing_item *items; /* owned, in the order of their keys */
+    size_t count, capacity;
+};
+
+/* Lists what lies below `place` as in a directory: its own objects, or those of all directories in it when `deep`.
+ * Directories' own objects (keys that end with "/") are left out, and with them what has no ETag. STATUS_TOO_LARGE for
+ * more than LISTING_MOST. Statuses of bucket_ask; nothing there at all is fine. The caller resets *out in any case. */
+MUST_CHECK enum status listing_make(const struct bucket *bucket, const struct asking *asking,
+                                    const struct objects_place *place, bool deep, struct listing *out,
+                                    struct error *error);
+void listing_reset(struct listing *listing);
+
+#endif
