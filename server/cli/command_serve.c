@@ -25,7 +25,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-enum { MIGRATION_MILLISECONDS = 60000, DESCRIPTORS = 4096, WORKER_ARGUMENTS = 2 * PLACE_ROOTS + 19 };
+enum { MIGRATION_MILLISECONDS = 60000, DESCRIPTORS = 4096, WORKER_ARGUMENTS = 2 * PLACE_ROOTS + 24 };
 
 static const struct option_row serve_options[] = {
     {"--listen", "ADDRESS", "DELTAQ_LISTEN", "127.0.0.1:8642", OPTION_ONCE,
@@ -37,6 +37,8 @@ static const struct option_row serve_options[] = {
     PLACE_HUB_ENDPOINT,
     PLACE_HUB_PRIVATE,
     PLACE_HUB_CACHE,
+    PLACE_S3_ENDPOINT,
+    PLACE_S3_REGION,
     {"--workers", "N", "DELTAQ_WORKERS", "1", OPTION_ONCE,
      "Worker processes, at least one a CUDA device; 0: others do the work"},
     {"--threads", "N", "DELTAQ_THREADS", "0", OPTION_ONCE, "Threads of each worker; 0: one for each processor"},
@@ -193,22 +195,19 @@ static enum status start_watcher(struct serving *serving, struct error *error)
 
 static enum status start_workers(const struct options *options, struct serving *serving, struct error *error)
 {
+    static const char *const passed_on[] = {"--device",    "--memory",      "--threads",  "--hub-endpoint",
+                                            "--hub-cache", "--s3-endpoint", "--s3-region"};
     size_t count = 0;
     const char **words = serving->worker_arguments;
     words[count++] = "worker";
     words[count++] = "--data-dir";
     words[count++] = serving->data_directory;
-    words[count++] = "--device";
-    words[count++] = options_text(options, "--device");
-    words[count++] = "--memory";
-    words[count++] = options_text(options, "--memory");
-    words[count++] = "--threads";
-    words[count++] = options_text(options, "--threads");
-    words[count++] = "--hub-endpoint";
-    words[count++] = options_text(options, "--hub-endpoint");
+    for (size_t i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++) {
+        if (options_text(options, passed_on[i]) == NULL) continue;
+        words[count++] = passed_on[i];
+        words[count++] = options_text(options, passed_on[i]);
+    }
     if (options_text(options, "--allow-private-hub") != NULL) words[count++] = "--allow-private-hub";
-    if (options_text(options, "--hub-cache") != NULL) words[count++] = "--hub-cache";
-    if (options_text(options, "--hub-cache") != NULL) words[count++] = options_text(options, "--hub-cache");
     for (size_t i = 0; serving->roots.paths[i] != NULL; i++) {
         words[count++] = "--root";
         words[count++] = serving->roots.paths[i];

@@ -17,6 +17,8 @@ static const struct option_row worker_options[] = {
     PLACE_HUB_ENDPOINT,
     PLACE_HUB_PRIVATE,
     PLACE_HUB_CACHE,
+    PLACE_S3_ENDPOINT,
+    PLACE_S3_REGION,
     {"--threads", "N", "DELTAQ_THREADS", "0", OPTION_ONCE, "Threads of the engine; 0: one for each processor"},
     PLACE_DEVICE,
     PLACE_MEMORY,

@@ -108,6 +108,7 @@ static struct hub_options hub_options_of(const struct options *options, const ch
         .allow_private = options_text(options, "--allow-private-hub") != NULL,
         .data_directory = data_directory,
         .cache = options_text(options, "--hub-cache"),
+        .objects = {.endpoint = options_text(options, "--s3-endpoint"), .region = options_text(options, "--s3-region")},
     };
 }
 

@@ -15,7 +15,6 @@ enum {
     MOVES_MOST = 5,
     WRONG_MOST = 2,
     POLL_MILLISECONDS = 200,
-    URL_BYTES = 8192,
     HASH_BYTES = 16 << 20,
     PROGRESS_BYTES = 64 << 10
 };
@@ -65,21 +64,11 @@ static enum status no_memory(struct error *error)
 
 /* ---- what comes in ---- */
 
-/* Whether the head is that of the file that was asked for. The hub's own answers name commit, hash and size. */
+/* Whether the head is that of the file that was asked for, as far as the server itself answers. */
 static enum status check_head(const struct slot *slot, const struct transfer_head *head, struct error *error)
 {
-    const struct repository_file *file = slot->wanted->file;
-    const struct download_request *request = slot->download->request;
-    const bool large = strncmp(file->oid, "sha256-", 7) == 0;
-    if (slot->away) return STATUS_OK;
-    if (head->commit[0] != '\0' && strcmp(head->commit, request->commit) != 0)
-        return error_set(error, STATUS_INPUT_CHANGED, "%.200s: the hub answers with commit %.40s instead of %.40s",
-                         file->name, head->commit, request->commit);
-    if (large && ((head->linked_etag[0] != '\0' && strcmp(head->linked_etag, file->oid + 7) != 0) ||
-                  (head->linked_bytes >= 0 && head->linked_bytes != file->bytes)))
-        return error_set(error, STATUS_INPUT_CHANGED, "%.200s: the hub names another content than in its list of files",
-                         file->name);
-    return STATUS_OK;
+    const struct source *source = slot->download->request->source;
+    return slot->away ? STATUS_OK : source->check(source, slot->wanted->file, head, error);
 }
 
 /* Whether the bytes that follow are those of the range that was asked for. */
@@ -113,7 +102,7 @@ static bool sink(void *owner, const struct transfer_head *head, const char *byte
         const int64_t left = (int64_t)(range + 1) * RANGES_BYTES - slot->at;
         const size_t part = slot->wanted->whole && (int64_t)length > left ? (size_t)left : length;
         if (range >= ranges_count(slot->wanted->ranges))
-            slot->status = error_set(&slot->error, STATUS_CORRUPT, "the hub sends more bytes than it announced");
+            slot->status = error_set(&slot->error, STATUS_CORRUPT, "the server sends more bytes than it announced");
         else
             slot->status = ranges_write(slot->wanted->ranges, range, bytes, part, &slot->error);
         if (slot->status != STATUS_OK) break;
@@ -150,19 +139,18 @@ static enum status begin_again(struct download *download, struct wanted *wanted,
 static enum status slot_start(struct download *download, struct slot *slot, struct wanted *wanted, int range,
                               struct error *error)
 {
-    const struct download_request *request = download->request;
-    char url[URL_BYTES], name[3 * NAMES_FILE_MOST + 8];
+    const struct source *source = download->request->source;
+    char url[BUCKET_URL], header[256];
+    const char *const headers[] = {header, NULL};
     int64_t first, last;
     struct origin origin;
     ranges_missing(wanted->ranges, range, &first, &last);
     if (wanted->whole || (first == 0 && ranges_count(wanted->ranges) == 1)) last = -1;
-    if (!names_escape(wanted->file->name, true, name, sizeof name))
-        return error_set(error, STATUS_INVALID, "%.200s: the name is too long", wanted->file->name);
-    (void)snprintf(url, sizeof url, "%s/%s/resolve/%s/%s", request->hub->endpoint, request->repo, request->commit,
-                   name);
+    enum status status = source->address(source, wanted->file, url, sizeof url, error);
+    if (status != STATUS_OK) return status;
+    source->header(wanted->file, header, sizeof header);
     *slot = (struct slot){.download = download, .wanted = wanted, .range = range, .at = first};
-    static const char *const headers[] = {"Accept-Encoding: identity", NULL};
-    const struct transfer_request asked = {.server = &request->hub->server,
+    const struct transfer_request asked = {.server = source->server,
                                            .headers = headers,
                                            .url = wanted->location != NULL ? wanted->location : url,
                                            .first = first,
@@ -170,8 +158,8 @@ static enum status slot_start(struct download *download, struct slot *slot, stru
                                            .sink = sink,
                                            .owner = slot};
     slot->away = wanted->location != NULL && origin_read(wanted->location, &origin) &&
-                 !origin_equal(&origin, &request->hub->server.origin);
-    const enum status status = transfer_new(&asked, &slot->transfer, error);
+                 !origin_equal(&origin, &source->server->origin);
+    status = transfer_new(&asked, &slot->transfer, error);
     if (status != STATUS_OK) return status;
     wanted->requests++;
     if (!wanted->whole) wanted->busy[range] = true;
@@ -199,7 +187,8 @@ static enum status wanted_open(struct download *download, struct wanted *wanted,
     bool found = false;
     const struct download_request *request = download->request;
     const struct repository_file *file = wanted->file;
-    enum status status = ranges_open(request->cache->partial, file->oid, file->bytes, &wanted->ranges, error);
+    enum status status =
+        ranges_open(request->cache->partial, file->oid, file->check, file->bytes, &wanted->ranges, error);
     if (status == STATUS_OK) status = hub_cache_link(request->hold, file->oid, file->bytes, file->name, &found, error);
     if (status != STATUS_OK) return status;
     if (found) {
@@ -212,6 +201,7 @@ static enum status wanted_open(struct download *download, struct wanted *wanted,
     if (wanted->ranges == NULL) return STATUS_OK;
     wanted->not_before = 0;
     wanted->stage = STAGE_OPEN;
+    wanted->route = request->source->direct ? ROUTE_KNOWN : ROUTE_UNKNOWN;
     wanted->backoff = (struct backoff){.most = request->tries, .longest = request->longest_wait};
     wanted->busy = calloc((size_t)ranges_count(wanted->ranges) + 1, sizeof *wanted->busy);
     return wanted->busy != NULL ? STATUS_OK : no_memory(error);
@@ -240,14 +230,13 @@ static enum status wanted_check(struct download *download, struct wanted *wanted
         return STATUS_OK;
     }
     if (++wanted->wrong >= WRONG_MOST)
-        return error_set(error, STATUS_CORRUPT,
-                         "%.200s: the bytes are not those that the hub announces; fetched %d times", wanted->file->name,
-                         wanted->wrong);
-    monitor_log(request->monitor, "%s: the bytes are not those that the hub announces; fetched once more",
-                wanted->file->name);
+        return error_set(error, STATUS_CORRUPT, "%.200s: the bytes are not those that %s announces; fetched %d times",
+                         wanted->file->name, request->source->server->name, wanted->wrong);
+    monitor_log(request->monitor, "%s: the bytes are not those that %s announces; fetched once more",
+                wanted->file->name, request->source->server->name);
     free(wanted->location);
     wanted->location = NULL;
-    wanted->route = ROUTE_UNKNOWN;
+    wanted->route = request->source->direct ? ROUTE_KNOWN : ROUTE_UNKNOWN;
     return begin_again(download, wanted, error);
 }
 

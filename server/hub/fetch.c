@@ -1,8 +1,10 @@
 #include "hub/fetch.h"
 
+#include "hub/bucket_files.h"
 #include "hub/download.h"
 #include "hub/repository.h"
 #include "hub/selection.h"
+#include "hub/source.h"
 
 #include <fcntl.h>
 #include <stdio.h>
@@ -14,7 +16,7 @@
  * bytes that have come are kept. */
 enum { REQUEST_SECONDS = 120, ASK_TRIES = 2, DOWNLOAD_TRIES = 6 };
 static const double LONGEST_WAIT_SECONDS = 5;
-/* Short, because a plan holds a handler thread of the server. */
+/* Short, because a plan or a question holds a handler thread of the server. */
 enum { PLAN_SECONDS = 15 };
 
 /* ---- the files of a snapshot ---- */
@@ -27,32 +29,63 @@ struct manifest {
 
 static struct repository_caller caller_of(const struct fetch_request *request, int seconds)
 {
-    return (struct repository_caller){.hub = request->hub,
-                                      .monitor = request->monitor,
-                                      .seconds = seconds,
-                                      .tries = ASK_TRIES,
-                                      .longest_wait = LONGEST_WAIT_SECONDS};
+    return (struct repository_caller){
+        .hub = request->hub,
+        .asking = {
+            .monitor = request->monitor, .seconds = seconds, .tries = ASK_TRIES, .longest_wait = LONGEST_WAIT_SECONDS}};
+}
+
+static enum status list_all(const struct fetch_request *request, const char *commit, int seconds,
+                            struct repository_file **files, size_t *count, struct error *error)
+{
+    const struct repository_caller caller = caller_of(request, seconds);
+    bool deep = false;
+    for (size_t i = 0; i < request->file_count; i++) deep = deep || strchr(request->files[i], '/') != NULL;
+    return objects_place_is(request->repo)
+               ? bucket_files_list(&caller, request->repo, deep, files, count, error)
+               : repository_files(&caller, request->repo, commit, deep, files, count, error);
+}
+
+/* The files of `commit`; of a bucket those that are there, whose commit is `found`. */
+static enum status list_selected(const struct fetch_request *request, const char *commit, int seconds,
+                                 struct manifest *out, char found[NAMES_COMMIT], struct error *error)
+{
+    size_t count = 0;
+    enum status status = list_all(request, commit, seconds, &out->files, &count, error);
+    if (status == STATUS_OK)
+        status = selection_make(out->files, count, request->files, request->file_count, &out->count, error);
+    if (status == STATUS_OK && objects_place_is(request->repo))
+        status = bucket_files_commit(out->files, out->count, found, error);
+    return status;
 }
 
 static enum status commit_find(const struct fetch_request *request, int seconds, char out[NAMES_COMMIT],
                                struct error *error)
 {
     const struct repository_caller caller = caller_of(request, seconds);
-    if (request->commit == NULL) return repository_commit(&caller, request->repo, request->revision, out, error);
-    (void)snprintf(out, NAMES_COMMIT, "%s", request->commit);
-    return STATUS_OK;
+    struct manifest manifest = {0};
+    enum status status = STATUS_OK;
+    if (request->commit != NULL)
+        (void)snprintf(out, NAMES_COMMIT, "%s", request->commit);
+    else if (objects_place_is(request->repo))
+        status = list_selected(request, NULL, seconds, &manifest, out, error);
+    else
+        status = repository_commit(&caller, request->repo, request->revision, out, error);
+    free(manifest.files);
+    return status;
 }
 
 static enum status list(const struct fetch_request *request, const char *commit, int seconds, struct manifest *out,
                         struct error *error)
 {
-    const struct repository_caller caller = caller_of(request, seconds);
-    bool deep = false;
-    size_t count = 0;
-    for (size_t i = 0; i < request->file_count; i++) deep = deep || strchr(request->files[i], '/') != NULL;
-    enum status status = repository_files(&caller, request->repo, commit, deep, &out->files, &count, error);
-    if (status != STATUS_OK) return status;
-    return selection_make(out->files, count, request->files, request->file_count, &out->count, error);
+    char found[NAMES_COMMIT] = "";
+    const enum status status = list_selected(request, commit, seconds, out, found, error);
+    if (status != STATUS_OK || found[0] == '\0' || strcmp(found, commit) == 0) return status;
+    return error_set(
+        error, STATUS_INPUT_CHANGED,
+        "%.300s: its objects are not the registered ones (other names, ETags or sizes): register them under"
+        " another name",
+        request->repo);
 }
 
 /* The bytes of an unfinished file that an earlier try has downloaded. */
@@ -82,6 +115,31 @@ static enum status link_known(const struct hub_cache *cache, const struct hub_ca
     return status;
 }
 
+/* The first `absent` files of the manifest. */
+static enum status download(const struct fetch_request *request, const char *commit, const struct hub_cache *cache,
+                            const struct hub_cache_hold *hold, struct manifest *manifest, size_t absent, int64_t *came,
+                            struct error *error)
+{
+    struct source_of_hub hub;
+    struct source_of_bucket bucket;
+    const struct repository_caller caller = caller_of(request, REQUEST_SECONDS);
+    const bool of_bucket = objects_place_is(request->repo);
+    enum status status = STATUS_OK;
+    source_of_hub_init(&hub, request->hub, request->repo, commit);
+    if (of_bucket) status = source_of_bucket_init(&bucket, request->hub, request->repo, error);
+    for (size_t i = 0; of_bucket && status == STATUS_OK && i < absent; i++)
+        status = bucket_files_ask_check(&caller, request->repo, &manifest->files[i], error);
+    const struct download_request download = {.source = of_bucket ? &bucket.source : &hub.source,
+                                              .files = manifest->files,
+                                              .count = absent,
+                                              .cache = cache,
+                                              .hold = hold,
+                                              .monitor = request->monitor,
+                                              .tries = DOWNLOAD_TRIES,
+                                              .longest_wait = LONGEST_WAIT_SECONDS};
+    return status == STATUS_OK ? download_run(&download, came, error) : status;
+}
+
 static enum status make(const struct fetch_request *request, const char *commit, const struct hub_cache *cache,
                         const struct hub_cache_hold *hold, int64_t *came, struct error *error)
 {
@@ -95,17 +153,8 @@ static enum status make(const struct fetch_request *request, const char *commit,
                 commit, manifest.count, absent, (double)manifest.missing / (1 << 20));
     status = eviction_make_room(cache, manifest.missing, request->needs, request->need_count, request->monitor, error);
     if (status != STATUS_OK) goto done;
-    const struct download_request download = {.hub = request->hub,
-                                              .repo = request->repo,
-                                              .commit = commit,
-                                              .files = manifest.files,
-                                              .count = absent,
-                                              .cache = cache,
-                                              .hold = hold,
-                                              .monitor = request->monitor,
-                                              .tries = DOWNLOAD_TRIES,
-                                              .longest_wait = LONGEST_WAIT_SECONDS};
-    if ((status = download_run(&download, came, error)) != STATUS_OK) goto done;
+    status = download(request, commit, cache, hold, &manifest, absent, came, error);
+    if (status != STATUS_OK) goto done;
     status = hub_cache_publish(hold, error);
 done:
     free(manifest.files);
@@ -192,6 +241,15 @@ enum status fetch_find(const char *directory, const struct fetch_request *reques
         out->hold = NULL;
     }
     hub_cache_close(cache);
+    return status;
+}
+
+enum status fetch_commit(const struct fetch_request *request, char out[NAMES_COMMIT], struct error *error)
+{
+    enum status status = hub_enter(request->hub, error);
+    if (status != STATUS_OK) return status;
+    status = commit_find(request, PLAN_SECONDS, out, error);
+    hub_leave(request->hub);
     return status;
 }
 

@@ -1,4 +1,5 @@
-/* fetch.h: a revision of a repository on this machine: found in the cache, or fetched into it. */
+/* fetch.h: a revision of a repository, or a directory of a bucket, on this machine: found in the cache, or fetched into
+ * it. */
 #ifndef HUB_FETCH_H
 #define HUB_FETCH_H
 
@@ -9,8 +10,9 @@
 
 struct fetch_request {
     const struct hub *hub;
-    const char *repo, *revision;
-    const char *commit;       /* pinned; NULL: what revision is now */
+    const char *repo;         /* of the hub; or a directory of a bucket, "s3://bucket/prefix" */
+    const char *revision;     /* of the hub */
+    const char *commit;       /* pinned; NULL: what revision, or the directory, is now */
     const char *const *files; /* names; none: what a checkpoint needs (selection.h) */
     size_t file_count;
     const struct eviction_need *needs; /* of runs: what eviction spares */
@@ -27,8 +29,13 @@ struct fetch_result {
 };
 
 /* Resolves, lists, makes room, downloads, checks, publishes: statuses of repository_commit, repository_files,
- * selection_make, eviction_make_room and download_run. It waits for another process that fetches the same snapshot. */
+ * selection_make, eviction_make_room and download_run; of bucket_files.h. STATUS_INPUT_CHANGED: the directory is not
+ * the pinned one any more. It waits for another process that fetches the same snapshot. */
 MUST_CHECK enum status fetch_run(const struct fetch_request *request, struct fetch_result *out, struct error *error);
+
+/* What request->commit would be now; nothing is fetched. Gives the server little time, for requests that wait. Statuses
+ * of fetch_run; STATUS_TOO_MANY (hub_enter). */
+MUST_CHECK enum status fetch_commit(const struct fetch_request *request, char out[NAMES_COMMIT], struct error *error);
 
 /* Plans fetch_run from what the hub lists and what the cache has. It makes, holds and waits for nothing, and gives the
  * hub less time to answer. *available: the bytes of disk that it may take (eviction_most). Statuses of

@@ -130,7 +130,7 @@ enum status hub_check(const struct hub_options *options, struct error *error)
     struct hub hub = {0};
     const enum status status = read_options(options, &hub, error);
     forget_token(&hub);
-    return status;
+    return status == STATUS_OK ? objects_check(&options->objects, error) : status;
 }
 
 enum status hub_new(const struct hub_options *options, struct hub **out, struct error *error)
@@ -147,6 +147,7 @@ enum status hub_new(const struct hub_options *options, struct hub **out, struct 
         goto done;
     }
     if ((status = read_options(options, hub, error)) != STATUS_OK) goto done;
+    if ((status = objects_new(&options->objects, &hub->objects, error)) != STATUS_OK) goto done;
     status = make_directory(options->data_directory, hub, error);
 done:
     if (status != STATUS_OK)
@@ -160,6 +161,7 @@ void hub_free(struct hub *hub)
 {
     if (hub == NULL) return;
     forget_token(hub);
+    objects_free(hub->objects);
     free(hub->directory);
     free(hub->visitors);
     free(hub);

@@ -1,9 +1,10 @@
-/* hub.h: the configuration of the server from which checkpoints are fetched. It does not change, so threads may share
- * it. */
+/* hub.h: the configuration of the servers from which checkpoints are fetched: the hub, and object storage. It does not
+ * change, so threads may share it. */
 #ifndef HUB_HUB_H
 #define HUB_HUB_H
 
 #include "base/error.h"
+#include "objects/objects.h"
 #include "transfer/transfer.h"
 
 #include <stdatomic.h>
@@ -15,6 +16,7 @@ struct hub_options {
     bool allow_private;         /* redirects may lead to addresses of this machine and of private networks */
     const char *data_directory; /* what is fetched lies in its hub/ */
     const char *cache; /* what it may hold: "200G" (K, M, G, T: powers of 1,024); NULL or "": half of the file system */
+    struct objects_options objects; /* buckets, whose files lie in the same cache */
 };
 
 /* For the files of this room. */
@@ -22,6 +24,7 @@ struct hub {
     struct transfer_server server; /* first: what it authorizes is found by it */
     char endpoint[512];            /* without a slash at its end */
     char *token;                   /* NULL: none */
+    struct objects *objects;       /* owned */
     char *directory;
     int64_t cache_bytes;
     atomic_int *visitors; /* owned: see hub_enter */

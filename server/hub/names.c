@@ -1,7 +1,6 @@
 #include "hub/names.h"
 
 #include <ctype.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { PART_MOST = 96, FILE_PART_MOST = 200, DEPTH_MOST = 8 };
@@ -69,22 +68,6 @@ bool names_is_file(const char *text)
         if (i < length && ++depth > DEPTH_MOST) return false;
         part = 0;
     }
-    return true;
-}
-
-bool names_escape(const char *text, bool keep_slashes, char *out, size_t size)
-{
-    size_t used = 0;
-    for (; *text != '\0'; text++) {
-        const unsigned char byte = (unsigned char)*text;
-        if (used + 4 > size) return false;
-        if (isalnum(byte) || strchr("-_.~", byte) != NULL || (keep_slashes && byte == '/'))
-            out[used++] = (char)byte;
-        else
-            used += (size_t)snprintf(out + used, 4, "%%%02X", byte);
-    }
-    if (used >= size) return false;
-    out[used] = '\0';
     return true;
 }
 

@@ -21,10 +21,6 @@ bool names_is_hex(const char *text, size_t digits);
 /* A path of a file in a repository: parts without ".", "..", backslashes and control characters. */
 bool names_is_file(const char *text);
 
-/* Writes `text` with everything but letters, digits, "-", "_", "." and "~" (and "/" where `keep_slashes`) as %XX. False
- * when it does not fit. */
-bool names_escape(const char *text, bool keep_slashes, char *out, size_t size);
-
 /* STATUS_INVALID at `pointer`, with what is expected. */
 MUST_CHECK enum status names_check_repo(const char *text, const char *pointer, struct error *error);
 MUST_CHECK enum status names_check_revision(const char *text, const char *pointer, struct error *error);

@@ -1,8 +1,9 @@
 #include "hub/ranges.h"
 
+#include "hub/digest.h"
+
 #include <errno.h>
 #include <fcntl.h>
-#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -26,7 +27,7 @@ struct ranges {
     int64_t bytes;
     int count;
     int64_t *there, *saved; /* [count], owned */
-    EVP_MD_CTX *digest;     /* owned */
+    struct digest *digest;  /* owned */
     int64_t hashed;
     char *buffer; /* [READ_BYTES], owned */
 };
@@ -98,19 +99,6 @@ static bool read_record(struct ranges *ranges)
     return true;
 }
 
-static enum status start_digest(struct ranges *ranges, struct error *error)
-{
-    char header[40];
-    const bool git = strncmp(ranges->oid, "git-", 4) == 0;
-    const int length = snprintf(header, sizeof header, "blob %lld", (long long)ranges->bytes) + 1; /* its NUL too */
-    ranges->hashed = 0;
-    if (ranges->digest == NULL) ranges->digest = EVP_MD_CTX_new();
-    if (ranges->digest == NULL || EVP_DigestInit_ex(ranges->digest, git ? EVP_sha1() : EVP_sha256(), NULL) != 1 ||
-        (git && EVP_DigestUpdate(ranges->digest, header, (size_t)length) != 1))
-        return error_set(error, STATUS_NO_MEMORY, "no memory for a hash");
-    return STATUS_OK;
-}
-
 enum status ranges_restart(struct ranges *ranges, struct error *error)
 {
     const struct record record = {.magic = MAGIC, .bytes = ranges->bytes, .range_bytes = RANGES_BYTES};
@@ -121,7 +109,8 @@ enum status ranges_restart(struct ranges *ranges, struct error *error)
         return error_set_errno(error, "cannot make room for a download");
     enum status status = write_all(ranges->record, &record, sizeof record, 0, error);
     if (status == STATUS_OK) status = write_all(ranges->record, ranges->there, length, sizeof record, error);
-    return status == STATUS_OK ? start_digest(ranges, error) : status;
+    ranges->hashed = 0;
+    return status == STATUS_OK ? digest_restart(ranges->digest, error) : status;
 }
 
 static enum status open_both(struct ranges *ranges, bool *busy, struct error *error)
@@ -133,11 +122,12 @@ static enum status open_both(struct ranges *ranges, bool *busy, struct error *er
     ranges->record = openat(ranges->directory, ranges->record_name, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
     if (ranges->record < 0 || fstat(ranges->fd, &found) != 0)
         return error_set_errno(error, "cannot open a file for a download");
-    if (found.st_size == ranges->bytes && read_record(ranges)) return start_digest(ranges, error);
+    if (found.st_size == ranges->bytes && read_record(ranges)) return STATUS_OK;
     return ranges_restart(ranges, error);
 }
 
-enum status ranges_open(int directory, const char *oid, int64_t bytes, struct ranges **out, struct error *error)
+enum status ranges_open(int directory, const char *oid, const char *check, int64_t bytes, struct ranges **out,
+                        struct error *error)
 {
     bool busy = false;
     enum status status = STATUS_OK;
@@ -157,6 +147,7 @@ enum status ranges_open(int directory, const char *oid, int64_t bytes, struct ra
     ranges->buffer = malloc(READ_BYTES);
     if (status == STATUS_OK && (ranges->there == NULL || ranges->saved == NULL || ranges->buffer == NULL))
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a download");
+    if (status == STATUS_OK) status = digest_new(check, bytes, &ranges->digest, error);
     if (status == STATUS_OK) status = open_both(ranges, &busy, error);
     if (status != STATUS_OK || busy)
         ranges_close(ranges);
@@ -174,7 +165,7 @@ void ranges_close(struct ranges *ranges)
             break; /* it is fetched again */
     if (ranges->record >= 0) (void)close(ranges->record);
     if (ranges->fd >= 0) (void)close(ranges->fd); /* and with it the lock */
-    EVP_MD_CTX_free(ranges->digest);
+    digest_free(ranges->digest);
     free(ranges->there);
     free(ranges->saved);
     free(ranges->buffer);
@@ -206,7 +197,7 @@ enum status ranges_write(struct ranges *ranges, int index, const char *bytes, si
     int64_t first, last;
     ranges_missing(ranges, index, &first, &last);
     if ((int64_t)length > last - first + 1)
-        return error_set(error, STATUS_CORRUPT, "the hub sends more bytes than were asked for");
+        return error_set(error, STATUS_CORRUPT, "the server sends more bytes than were asked for");
     const enum status status = write_all(ranges->fd, bytes, length, first, error);
     if (status != STATUS_OK) return status;
     ranges->there[index] += (int64_t)length;
@@ -234,8 +225,8 @@ enum status ranges_hash(struct ranges *ranges, int64_t most, bool *done, struct 
         if (length < 0 && errno == EINTR) continue;
         if (length < 0) return error_set_errno(error, "cannot read what was downloaded");
         if (length == 0) return error_set(error, STATUS_IO, "a file that is being downloaded has become shorter");
-        if (EVP_DigestUpdate(ranges->digest, ranges->buffer, (size_t)length) != 1)
-            return error_set(error, STATUS_NO_MEMORY, "no memory for a hash");
+        const enum status status = digest_add(ranges->digest, ranges->buffer, (size_t)length, error);
+        if (status != STATUS_OK) return status;
         ranges->hashed += length;
     }
     *done = ranges->hashed == ranges->bytes;
@@ -244,14 +235,8 @@ enum status ranges_hash(struct ranges *ranges, int64_t most, bool *done, struct 
 
 enum status ranges_finish(struct ranges *ranges, bool *right, struct error *error)
 {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned length = 0;
-    char text[2 * EVP_MAX_MD_SIZE + 1];
-    if (EVP_DigestFinal_ex(ranges->digest, digest, &length) != 1)
-        return error_set(error, STATUS_NO_MEMORY, "no memory for a hash");
-    for (unsigned i = 0; i < length; i++) (void)snprintf(text + 2 * i, 3, "%02x", digest[i]);
-    *right = strcmp(text, strchr(ranges->oid, '-') + 1) == 0;
-    if (!*right) return STATUS_OK;
+    const enum status status = digest_matches(ranges->digest, right, error);
+    if (status != STATUS_OK || !*right) return status;
     /* A failed fsync is not repeated, because the success of a second one would say nothing about the first bytes. */
     if (fsync(ranges->fd) != 0) return error_set_errno(error, "cannot make a download durable");
     return STATUS_OK;

@@ -12,10 +12,11 @@ enum { RANGES_BYTES = 16 << 20 };
 
 struct ranges;
 
-/* Opens the file of blob `oid` of `bytes` bytes in `directory`. *out is NULL (STATUS_OK) while another process has it.
- * The caller owns *out (ranges_close). STATUS_DISK_FULL, STATUS_IO, STATUS_NO_MEMORY. */
-MUST_CHECK enum status ranges_open(int directory, const char *oid, int64_t bytes, struct ranges **out,
-                                   struct error *error);
+/* Opens the file of blob `oid` of `bytes` bytes in `directory`, which must be `check` (digest.h). *out is NULL
+ * (STATUS_OK) while another process has it. The caller owns *out (ranges_close). STATUS_DISK_FULL, STATUS_IO,
+ * STATUS_NO_MEMORY. */
+MUST_CHECK enum status ranges_open(int directory, const char *oid, const char *check, int64_t bytes,
+                                   struct ranges **out, struct error *error);
 void ranges_close(struct ranges *ranges); /* NULL is fine; what is there stays */
 
 int ranges_count(const struct ranges *ranges); /* 0 for an empty file */
@@ -33,7 +34,7 @@ MUST_CHECK enum status ranges_restart(struct ranges *ranges, struct error *error
 /* Hashes at most `most` more bytes, as far as the file is complete from its beginning. *done: the whole file is
  * hashed. */
 MUST_CHECK enum status ranges_hash(struct ranges *ranges, int64_t most, bool *done, struct error *error);
-/* After the last byte was hashed: whether the hash is that of `oid`. Then the file is durable on disk. */
+/* After the last byte was hashed: whether the file is what it must be. Then the file is durable on disk. */
 MUST_CHECK enum status ranges_finish(struct ranges *ranges, bool *right, struct error *error);
 /* Removes the record, after the file was put in place. */
 void ranges_forget(struct ranges *ranges);

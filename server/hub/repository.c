@@ -1,7 +1,7 @@
 #include "hub/repository.h"
 
 #include "base/buffer.h"
-#include "transfer/backoff.h"
+#include "transfer/escape.h"
 #include "transfer/transfer.h"
 
 #include <jansson.h>
@@ -42,12 +42,12 @@ static enum status try_once(const struct repository_caller *caller, char url[URL
                                                  .url = url,
                                                  .headers = headers,
                                                  .last = -1,
-                                                 .seconds = caller->seconds,
+                                                 .seconds = caller->asking.seconds,
                                                  .sink = take,
                                                  .owner = body};
         buffer_reset(body);
         status = transfer_new(&request, &transfer, error);
-        if (status == STATUS_OK) status = transfer_perform(transfer, caller->monitor, &code, error);
+        if (status == STATUS_OK) status = transfer_perform(transfer, caller->asking.monitor, &code, error);
         if (status == STATUS_OK) {
             *verdict = transfer_judge(transfer, code, what, error);
             *head = transfer->head;
@@ -63,35 +63,47 @@ static enum status try_once(const struct repository_caller *caller, char url[URL
     return body->status == STATUS_OK ? status : buffer_status(body, "the hub's answer", error);
 }
 
+struct question {
+    const struct repository_caller *caller;
+    char *url; /* [URL_BYTES]; lent */
+    const char *what;
+    struct buffer body;
+    struct transfer_head *head; /* owned */
+};
+
+static enum status put(void *context, enum transfer_verdict *verdict, double *wait, struct error *error)
+{
+    struct question *question = context;
+    const enum status status =
+        try_once(question->caller, question->url, question->what, &question->body, question->head, verdict, error);
+    *wait = question->head->wait_seconds;
+    return status;
+}
+
 /* The document at `url`, requested again (with backoff) as often as the caller allows. *next: the query of the page
  * after it, or "". */
 static enum status get(const struct repository_caller *caller, char url[URL_BYTES], const char *what, json_t **out,
                        char *next, size_t next_size, struct error *error)
 {
-    struct buffer body = {.limit = ANSWER_MOST};
-    struct backoff backoff = {.most = caller->tries, .longest = caller->longest_wait};
-    struct transfer_head *head = calloc(1, sizeof *head);
-    enum transfer_verdict verdict = TRANSFER_AGAIN;
-    enum status status = head == NULL ? no_memory(error) : STATUS_OK;
-    while (status == STATUS_OK && verdict != TRANSFER_GOOD) {
-        double wait = 0;
-        status = try_once(caller, url, what, &body, head, &verdict, error);
-        if (status == STATUS_OK && verdict == TRANSFER_FAILED) status = error->status;
-        if (status == STATUS_OK && verdict == TRANSFER_AGAIN)
-            status = backoff_fail(&backoff, head->wait_seconds, error, &wait, error);
-        if (status == STATUS_OK && wait > 1) monitor_log(caller->monitor, "the hub is asked again in %.0f s", wait);
-        if (status == STATUS_OK && wait > 0) status = backoff_sleep(wait, caller->monitor, error);
-    }
+    struct question question = {.caller = caller,
+                                .url = url,
+                                .what = what,
+                                .body = {.limit = ANSWER_MOST},
+                                .head = calloc(1, sizeof *question.head)};
+    enum status status = question.head == NULL
+                             ? no_memory(error)
+                             : asking_repeat(&caller->asking, caller->hub->server.name, put, &question, error);
     if (status == STATUS_OK) {
-        *out = json_loadb(body.bytes != NULL ? body.bytes : "", body.length, JSON_REJECT_DUPLICATES, NULL);
+        *out = json_loadb(question.body.bytes != NULL ? question.body.bytes : "", question.body.length,
+                          JSON_REJECT_DUPLICATES, NULL);
         if (*out == NULL) status = error_set(error, STATUS_CORRUPT, "%.200s: the hub's answer is no JSON", what);
         if (next != NULL) {
-            const char *query = strchr(head->next, '?');
+            const char *query = strchr(question.head->next, '?');
             (void)snprintf(next, next_size, "%s", query != NULL ? query : "");
         }
     }
-    free(head);
-    buffer_reset(&body);
+    free(question.head);
+    buffer_reset(&question.body);
     return status;
 }
 
@@ -99,7 +111,7 @@ static enum status make_url(const struct hub *hub, const char *repo, const char 
                             char out[URL_BYTES], struct error *error)
 {
     char escaped[3 * NAMES_REVISION_MOST + 8] = "";
-    if (!names_escape(revision, false, escaped, sizeof escaped))
+    if (!escape_text(revision, false, escaped, sizeof escaped))
         return error_set(error, STATUS_INVALID, "the name of the revision is too long");
     (void)snprintf(out, URL_BYTES, "%s/api/models/%s/%s%s%s", hub->endpoint, repo, verb, escaped[0] != '\0' ? "/" : "",
                    escaped);
@@ -186,6 +198,7 @@ static bool take_file(const json_t *item, struct repository_file *out)
     *out = (struct repository_file){.bytes = json_integer_value(size)};
     (void)snprintf(out->name, sizeof out->name, "%s", path);
     (void)snprintf(out->oid, sizeof out->oid, "%s-%s", json_is_object(lfs) ? "sha256" : "git", oid);
+    (void)snprintf(out->check, sizeof out->check, "%s", out->oid);
     return true;
 }
 

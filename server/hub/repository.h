@@ -3,19 +3,17 @@
 #ifndef HUB_REPOSITORY_H
 #define HUB_REPOSITORY_H
 
-#include "base/monitor.h"
+#include "hub/digest.h"
 #include "hub/hub.h"
 #include "hub/names.h"
+#include "objects/listing.h"
+#include "transfer/asking.h"
 
 enum { REPOSITORY_REFS_MOST = 20000, REPOSITORY_FILES_MOST = 20000, REPOSITORY_OID = 80 };
 
-/* How long the caller may be kept waiting. */
 struct repository_caller {
     const struct hub *hub;
-    const struct monitor *monitor; /* NULL for one who cannot be asked to stop */
-    int seconds;                   /* for one request */
-    int tries;
-    double longest_wait; /* seconds, when the hub asks for it */
+    struct asking asking;
 };
 
 struct repository_ref {
@@ -27,7 +25,9 @@ struct repository_ref {
 /* Large files are identified by the SHA-256 of their bytes, small ones by git's SHA-1 of a header and their bytes. */
 struct repository_file {
     char name[NAMES_FILE_MOST + 1];
-    char oid[REPOSITORY_OID]; /* "sha256-…" or "git-…": what its blob is called */
+    char oid[REPOSITORY_OID]; /* "sha256-…" or "git-…": what its blob is called; "object-…" out of a bucket */
+    char check[DIGEST_TEXT];  /* what its bytes must be (digest.h) */
+    char etag[LISTING_ETAG];  /* of an object; "" for the hub's */
     int64_t bytes;
 };
 

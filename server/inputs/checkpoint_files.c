@@ -171,7 +171,7 @@ enum status checkpoint_files_register(struct connection *connection, const struc
             public_rate(row->source, row->trajectory, row->name, files.parameters, new.step != NULL ? *new.step : -1);
     if (new.learning_rate == NULL && isfinite(files.learning_rate)) new.learning_rate = &files.learning_rate;
     if (new.source == NULL) new.source = source = json_pack("{ss}", "path", row->path);
-    if (json_object_get(new.source, "repo") != NULL)
+    if (json_object_get(new.source, "commit") != NULL)
         new.path = NULL; /* where it is in the cache of this machine is no place */
     new.architecture = files.architecture;
     new.parameters = &files.parameters;

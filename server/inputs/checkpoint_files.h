@@ -35,7 +35,7 @@ MUST_CHECK enum status checkpoint_files_content(const struct model *model, const
 /* Reads the files at `row`->path and inserts the checkpoint; what `row` leaves NULL of step, tokens and learning rate
  * comes from the training state, else from `guess` (may be NULL); the rate of a published run from what is known of it
  * (public_rate.h). row->source is {"path": row->path} when NULL; its "config", if any, goes before config.json; one
- * with a "repo" is registered without a path. */
+ * with a "commit" is registered without a path. */
 struct checkpoint_guess {
     int64_t step, tokens; /* -1: none */
 };

@@ -2,6 +2,7 @@
 
 #include "inputs/checkpoint_files.h"
 #include "inputs/roots.h"
+#include "objects/objects_place.h"
 
 #include <limits.h>
 #include <math.h>
@@ -91,7 +92,7 @@ enum status checkpoint_place_fetch(const struct run_context *context, const stru
     return status;
 }
 
-/* ---- a checkpoint of the hub ---- */
+/* ---- a checkpoint that is fetched ---- */
 
 enum status checkpoint_place_fill(struct connection *connection, struct checkpoint *row, const char *path,
                                   struct error *error)
@@ -172,11 +173,13 @@ enum status checkpoint_place_find(const struct roots *roots, const char *data_di
     (void)snprintf(out->path, sizeof out->path, "%s", found.path);
     out->hold = found.hold;
     if (out->hold != NULL) return STATUS_OK;
+    const bool of_bucket = objects_place_is(row->repo);
     return error_set_at(
         error, STATUS_INVALID, pointer,
-        "the files of checkpoint \"%.80s\" are not here: fetch them first, with a run of the kind fetch: {\"repo\": "
-        "\"%.80s\", \"revision\": \"%.80s\", \"trajectory\": \"%.80s\"}",
-        row->name, row->repo, row->revision, row->trajectory_name);
+        "the files of checkpoint \"%.80s\" are not here: fetch them first, with a run of the kind fetch: {\"%s\": "
+        "\"%.120s\", %s%.80s%s\"trajectory\": \"%.80s\", \"name\": \"%.80s\"}",
+        row->name, of_bucket ? "path" : "repo", row->repo, of_bucket ? "" : "\"revision\": \"", row->revision,
+        of_bucket ? "" : "\", ", row->trajectory_name, row->name);
 }
 
 void checkpoint_place_close(struct checkpoint_place *place)

@@ -1,7 +1,7 @@
 /* checkpoint_place.h: where the files of a checkpoint lie. One that was registered by its path lies there. One of the
- * hub lies in the cache of the machine that reads it, below $DATA/hub: a worker fetches it when it is not there, and
- * what is open is not evicted. Whoever reads files of a checkpoint gets their path here and keeps the place open
- * meanwhile; row->path alone is not enough. */
+ * hub or of a bucket lies in the cache of the machine that reads it, below $DATA/hub: a worker fetches it when it is
+ * not there, and what is open is not evicted. Whoever reads files of a checkpoint gets their path here and keeps the
+ * place open meanwhile; row->path alone is not enough. */
 #ifndef INPUTS_CHECKPOINT_PLACE_H
 #define INPUTS_CHECKPOINT_PLACE_H
 

@@ -5,6 +5,7 @@
 #include "inputs/checkpoint_place.h"
 #include "inputs/inputs.h"
 #include "kinds/kind.h"
+#include "objects/objects_place.h"
 #include "schema/result_render.h"
 
 #include <stdio.h>
@@ -12,7 +13,7 @@
 #include <string.h>
 
 struct fetch_params {
-    const char *repo, *revision, *trajectory, *name, *config, *tags;
+    const char *repo, *path, *revision, *trajectory, *name, *config, *tags;
     struct param_list files;
     int64_t step, tokens;
     double learning_rate;
@@ -23,21 +24,30 @@ enum { FILES_MOST = 200, FILES_TEXT = sizeof((struct checkpoint *)0)->files - 1 
 #define COUNT_MAX 9007199254740992.0
 
 static const struct param file_item = {
-    .type = PARAM_STRING, .maximum = NAMES_FILE_MOST, .help = "Path in the repository"};
+    .type = PARAM_STRING, .maximum = NAMES_FILE_MOST, .help = "Path in the repository or directory"};
 static const struct param fetch_params[] = {
     {.name = "repo",
      .type = PARAM_STRING,
      .schema = "Repository",
      .offset = AT(repo),
+     .fallback = "null",
+     .nullable = true,
      .maximum = NAMES_REPO_MOST,
      .form = &names_repo_form,
      .help = "Repository on the hub: ORGANISATION/NAME"},
+    {.name = "path",
+     .type = PARAM_STRING,
+     .offset = AT(path),
+     .fallback = "null",
+     .nullable = true,
+     .maximum = OBJECTS_PLACE_MOST,
+     .help = "In place of repo: the directory of a bucket, s3://BUCKET/PREFIX"},
     {.name = "revision",
      .type = PARAM_STRING,
      .offset = AT(revision),
      .fallback = "\"main\"",
      .maximum = NAMES_REVISION_MOST,
-     .help = "Branch, tag or commit; the commit that it is when the run begins is what is registered"},
+     .help = "Of a repository: branch, tag or commit; the commit that it is when the run begins is what is registered"},
     {.name = "files",
      .type = PARAM_LIST,
      .offset = AT(files),
@@ -50,8 +60,10 @@ static const struct param fetch_params[] = {
     INPUTS_NAME_PARAM(
         "trajectory", AT(trajectory),
         "Trajectory of the checkpoint, made when it does not exist; null: the repository's name without its"
-        " organisation"),
-    INPUTS_NAME_PARAM("name", AT(name), "Name of the checkpoint; null: the revision, with \"-\" for \"/\""),
+        " organisation, or the name of the directory above"),
+    INPUTS_NAME_PARAM("name", AT(name),
+                      "Name of the checkpoint; null: the revision, with \"-\" for \"/\","
+                      " or the name of the directory"),
     {.name = "step",
      .type = PARAM_INTEGER,
      .offset = AT(step),
@@ -95,22 +107,66 @@ static enum status check_name(const char *name, const char *pointer, struct erro
                         INPUTS_NAME_BYTES);
 }
 
-/* Writes the defaults that depend on other parameters. */
+/* The text behind the last slash of text[0 … length), in `out`; the length of what is before that slash. */
+static size_t last_part(const char *text, size_t length, char *out, size_t size)
+{
+    size_t begin = length;
+    while (begin > 0 && text[begin - 1] != '/') begin--;
+    (void)snprintf(out, size, "%.*s", (int)(length - begin), text + begin);
+    return begin > 0 ? begin - 1 : 0;
+}
+
+/* The names that are not given: of a repository its own and that of the revision; of a directory of a bucket its own
+ * and that of the one above. */
+static void default_names(const struct fetch_params *params, char *trajectory, char *name, size_t size)
+{
+    if (params->path == NULL) {
+        (void)last_part(params->repo, strlen(params->repo), trajectory, size);
+        (void)snprintf(name, size, "%s", params->revision);
+        for (char *at = name; *at != '\0'; at++)
+            if (*at == '/') *at = '-';
+        return;
+    }
+    const char *place = params->path + strlen(OBJECTS_PLACE_SCHEME);
+    const size_t above = last_part(place, strlen(place), name, size);
+    (void)last_part(place, above > 0 ? above : strlen(place), trajectory, size);
+}
+
+/* Writes the defaults that depend on other parameters, and the place in the form that it is known by. */
 static enum status complete(struct run_request *request, const struct fetch_params *params,
                             char trajectory[INPUTS_NAME_BYTES + 8], char name[INPUTS_NAME_BYTES + 8],
                             struct error *error)
 {
-    const char *slash = strrchr(params->repo, '/');
+    char default_trajectory[INPUTS_NAME_BYTES + 8], default_name[INPUTS_NAME_BYTES + 8];
+    default_names(params, default_trajectory, default_name, sizeof default_name);
     (void)snprintf(trajectory, INPUTS_NAME_BYTES + 8, "%s",
-                   params->trajectory != NULL ? params->trajectory
-                   : slash != NULL            ? slash + 1
-                                              : params->repo);
-    (void)snprintf(name, INPUTS_NAME_BYTES + 8, "%s", params->name != NULL ? params->name : params->revision);
-    for (char *at = name; params->name == NULL && *at != '\0'; at++)
-        if (*at == '/') *at = '-';
+                   params->trajectory != NULL ? params->trajectory : default_trajectory);
+    (void)snprintf(name, INPUTS_NAME_BYTES + 8, "%s", params->name != NULL ? params->name : default_name);
     if (json_object_set_new(request->params, "trajectory", json_string(trajectory)) != 0 ||
-        json_object_set_new(request->params, "name", json_string(name)) != 0)
+        json_object_set_new(request->params, "name", json_string(name)) != 0 ||
+        (params->path != NULL && json_object_set_new(request->params, "path", json_string(params->path)) != 0))
         return error_set(error, STATUS_NO_MEMORY, "no memory for a run");
+    return STATUS_OK;
+}
+
+/* The repository, or the place in the form that it is known by: *params may lend from `place`. */
+static enum status check_source(struct fetch_params *params, char place[OBJECTS_PLACE_MOST + 8], struct error *error)
+{
+    struct objects_place read;
+    if ((params->repo == NULL) == (params->path == NULL))
+        return error_set_at(error, STATUS_INVALID, params->repo == NULL ? "/params/repo" : "/params/path",
+                            params->repo == NULL ? "is missing: a repository, or in its place a path"
+                                                 : "either a path or a repo, not both");
+    if (params->repo != NULL) {
+        const enum status status = names_check_repo(params->repo, "/params/repo", error);
+        return status == STATUS_OK ? names_check_revision(params->revision, "/params/revision", error) : status;
+    }
+    if (strcmp(params->revision, "main") != 0)
+        return error_set_at(error, STATUS_INVALID, "/params/revision", "goes with repo only");
+    const enum status status = objects_place_read(params->path, "/params/path", &read, error);
+    if (status != STATUS_OK) return status;
+    objects_place_write(&read, place, OBJECTS_PLACE_MOST + 8);
+    params->path = place;
     return STATUS_OK;
 }
 
@@ -140,6 +196,12 @@ static bool same_config(const char *a, const char *b)
     return same;
 }
 
+/* As a row has it. */
+static const char *remote_of(const struct fetch_params *params)
+{
+    return params->path != NULL ? params->path : params->repo;
+}
+
 /* The row that stands under the name, which must be of the same revision. row->id is "" when there is none. */
 static enum status find_row(struct connection *connection, const struct fetch_params *params, const char *trajectory,
                             const char *name, struct checkpoint *row, struct error *error)
@@ -152,8 +214,9 @@ static enum status find_row(struct connection *connection, const struct fetch_pa
     status = checkpoint_find(connection, reference, row, error);
     if (status == STATUS_NOT_FOUND) return STATUS_OK;
     if (status != STATUS_OK) return status;
-    if (strcmp(row->repo, params->repo) == 0 && strcmp(row->revision, params->revision) == 0 &&
-        strcmp(row->files, files) == 0 && same_config(checkpoint_config(row), params->config))
+    if (strcmp(row->repo, remote_of(params)) == 0 &&
+        strcmp(row->revision, params->path != NULL ? "" : params->revision) == 0 && strcmp(row->files, files) == 0 &&
+        same_config(checkpoint_config(row), params->config))
         return STATUS_OK;
     return error_set_at(error, STATUS_CONFLICT, "/params/name",
                         "a checkpoint \"%.200s\" with another source is registered there: choose another name", name);
@@ -161,12 +224,12 @@ static enum status find_row(struct connection *connection, const struct fetch_pa
 
 static enum status fetch_check(struct run_request *request, const void *filled, struct error *error)
 {
-    const struct fetch_params *params = filled;
-    char trajectory[INPUTS_NAME_BYTES + 8], name[INPUTS_NAME_BYTES + 8], pointer[64];
+    struct fetch_params checked = *(const struct fetch_params *)filled;
+    const struct fetch_params *params = &checked;
+    char trajectory[INPUTS_NAME_BYTES + 8], name[INPUTS_NAME_BYTES + 8], pointer[64], place[OBJECTS_PLACE_MOST + 8];
     enum status status;
     struct checkpoint *row = NULL;
-    if ((status = names_check_repo(params->repo, "/params/repo", error)) != STATUS_OK) return status;
-    if ((status = names_check_revision(params->revision, "/params/revision", error)) != STATUS_OK) return status;
+    if ((status = check_source(&checked, place, error)) != STATUS_OK) return status;
     for (int64_t i = 0; i < params->files.count; i++) {
         (void)snprintf(pointer, sizeof pointer, "/params/files/%lld", (long long)i);
         if ((status = names_check_file(params->files.texts[i], pointer, error)) != STATUS_OK) return status;
@@ -201,7 +264,10 @@ static const struct result_field fetch_fields[] = {
      .offset = REPORT(found.bytes),
      .unit = "bytes",
      .help = "Size of the checkpoint's files"},
-    {.name = "commit", .type = RESULT_CHARS, .offset = REPORT(found.commit), .help = "Commit that the revision was"},
+    {.name = "commit",
+     .type = RESULT_CHARS,
+     .offset = REPORT(found.commit),
+     .help = "Commit that the revision was; of a bucket's directory a hash of its files' names, ETags and sizes"},
     {.name = "downloaded",
      .type = RESULT_INTEGER,
      .label = "Downloaded",
@@ -217,7 +283,9 @@ static const struct result_shape fetch_shape = {.name = "FetchResult", .fields =
 
 static json_t *make_source(const struct fetch_params *params, const char *commit)
 {
-    json_t *source = json_pack("{ss ss ss}", "repo", params->repo, "revision", params->revision, "commit", commit);
+    json_t *source = params->path != NULL ? json_pack("{ss ss}", "path", params->path, "commit", commit)
+                                          : json_pack("{ss ss ss}", "repo", params->repo, "revision", params->revision,
+                                                      "commit", commit);
     json_t *files = params->files.count > 0 ? json_array() : NULL;
     for (int64_t i = 0; i < params->files.count; i++)
         (void)json_array_append_new(files, json_string(params->files.texts[i]));
@@ -246,7 +314,7 @@ static enum status insert(const struct run_context *context, const struct fetch_
     json_t *document = NULL;
     enum status status = revision_names_new(&names, error);
     if (status != STATUS_OK) return status;
-    revision_name_read(names, params->revision, &name);
+    revision_name_read(names, params->path != NULL ? params->name : params->revision, &name);
     revision_names_free(names);
     json_t *source = make_source(params, found->commit), *tags = make_tags(params, &name);
     const struct checkpoint_guess guess = {.step = name.step, .tokens = name.tokens};
@@ -275,7 +343,7 @@ static enum status insert(const struct run_context *context, const struct fetch_
 static struct fetch_request request_of(const struct fetch_params *params, const struct checkpoint *row)
 {
     return (struct fetch_request){
-        .repo = params->repo,
+        .repo = remote_of(params),
         .revision = params->revision,
         .commit = row->id.text[0] != '\0' ? row->commit : NULL, /* pinned: the branch may have moved since */
         .files = params->files.texts,

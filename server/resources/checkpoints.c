@@ -2,6 +2,7 @@
 #include "inputs/checkpoint_files.h"
 #include "inputs/checkpoint_place.h"
 #include "inputs/roots.h"
+#include "objects/objects_place.h"
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
@@ -30,7 +31,7 @@ struct checkpoint_body {
 };
 
 static const struct param file_item = {
-    .type = PARAM_STRING, .maximum = NAMES_FILE_MOST, .help = "Path in the repository"};
+    .type = PARAM_STRING, .maximum = NAMES_FILE_MOST, .help = "Path in the repository or directory"};
 static const struct param source_params[] = {
     {.name = "path",
      .type = PARAM_STRING,
@@ -38,7 +39,9 @@ static const struct param source_params[] = {
      .fallback = "null",
      .nullable = true,
      .maximum = PATH_BYTES,
-     .help = "Directory in the Hugging Face layout, or one weights file with config.json beside it; below a root"},
+     .help =
+         "Directory in the Hugging Face layout, or one weights file with config.json beside it, below a root; or the"
+         " directory of a bucket, s3://BUCKET/PREFIX, which is answered with the run that fetches it"},
     {.name = "repo",
      .type = PARAM_STRING,
      .schema = "Repository",
@@ -61,7 +64,7 @@ static const struct param source_params[] = {
      .minimum = 1,
      .fallback = "null",
      .nullable = true,
-     .help = "Files of the repository; null: those that a checkpoint needs"},
+     .help = "Files of the repository or the bucket's directory; null: those that a checkpoint needs"},
     {.name = "config",
      .type = PARAM_JSON,
      .offset = offsetof(struct source, config),
@@ -253,12 +256,20 @@ static enum status register_body(struct http_context *context, const struct chec
     return blame_source(status, error);
 }
 
+/* Whether the files are not on this machine: of the hub, or of a bucket. */
+static bool is_remote(const struct source *source)
+{
+    return source->repo != NULL || (source->path != NULL && objects_place_is(source->path));
+}
+
 /* The body as parameters of a fetch run. */
 static json_t *fetch_params(const struct checkpoint_body *body, const json_t *document)
 {
     static const char *const names[] = {"trajectory", "name", "step", "tokens", "learning_rate", "tags"};
-    json_t *params = json_pack("{ss ss}", "repo", body->source.repo, "revision",
-                               body->source.revision != NULL ? body->source.revision : "main");
+    json_t *params = body->source.repo == NULL
+                         ? json_pack("{ss}", "path", body->source.path)
+                         : json_pack("{ss ss}", "repo", body->source.repo, "revision",
+                                     body->source.revision != NULL ? body->source.revision : "main");
     const json_t *source = json_object_get(document, "source");
     json_t *files = json_object_get(source, "files"), *config = json_object_get(source, "config");
     if (params != NULL && json_is_array(files)) (void)json_object_set(params, "files", files);
@@ -276,8 +287,9 @@ static void point_to_body(char pointer[sizeof((struct error *)0)->pointer])
     char found[sizeof((struct error *)0)->pointer];
     if (strncmp(pointer, "/params", 7) != 0) return;
     (void)snprintf(found, sizeof found, "%s", pointer + 7);
-    const bool of_source = strncmp(found, "/repo", 5) == 0 || strncmp(found, "/revision", 9) == 0 ||
-                           strncmp(found, "/files", 6) == 0 || strncmp(found, "/config", 7) == 0;
+    const bool of_source = strncmp(found, "/repo", 5) == 0 || strncmp(found, "/path", 5) == 0 ||
+                           strncmp(found, "/revision", 9) == 0 || strncmp(found, "/files", 6) == 0 ||
+                           strncmp(found, "/config", 7) == 0;
     (void)snprintf(pointer, sizeof found, "%s%.120s", of_source ? "/source" : "", found);
 }
 
@@ -312,7 +324,7 @@ enum status checkpoints_post(struct http_context *context, const struct request 
         answer_body(request, response, checkpoints_post_body, sizeof(struct checkpoint_body), &filled, error);
     const struct checkpoint_body *body = filled.params;
     if (status == STATUS_OK) status = check_source(&body->source, error);
-    const bool fetched = status == STATUS_OK && body->source.repo != NULL;
+    const bool fetched = status == STATUS_OK && is_remote(&body->source);
     if (fetched)
         status = post_fetch(context, body, request->body, &outcome, &document, error);
     else if (status == STATUS_OK)

@@ -82,7 +82,8 @@ static enum status ask_hub(const struct application *application, const char *re
     struct revision_names *names = NULL;
     size_t ref_count = 0;
     const struct repository_caller caller = {
-        .hub = application->hub, .seconds = REQUEST_SECONDS, .tries = TRIES, .longest_wait = LONGEST_WAIT_SECONDS};
+        .hub = application->hub,
+        .asking = {.seconds = REQUEST_SECONDS, .tries = TRIES, .longest_wait = LONGEST_WAIT_SECONDS}};
     enum status status = names_check_repo(repo, "/repo", error);
     *out = NULL;
     *count = 0;

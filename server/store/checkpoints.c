@@ -11,10 +11,11 @@
 
 #define DOCUMENT CHECKPOINT_DOCUMENT
 #define FROM     " from checkpoints c join trajectories t on t.id = c.trajectory"
-#define FIELDS                                                                                                        \
-    "c.id, c.trajectory, c.name, t.name, coalesce(c.path, ''), coalesce(c.sha256, ''), coalesce(c.fingerprint, ''),"  \
-    " coalesce(c.architecture, ''), coalesce(c.step, -1), coalesce(c.tokens, -1), c.learning_rate,"                   \
-    " coalesce(c.source ->> 'repo', ''), coalesce(c.source ->> 'revision', ''), coalesce(c.source ->> 'commit', '')," \
+#define FIELDS                                                                                                       \
+    "c.id, c.trajectory, c.name, t.name, coalesce(c.path, ''), coalesce(c.sha256, ''), coalesce(c.fingerprint, '')," \
+    " coalesce(c.architecture, ''), coalesce(c.step, -1), coalesce(c.tokens, -1), c.learning_rate,"                  \
+    " coalesce(" CHECKPOINT_REMOTE                                                                                   \
+    ", ''), coalesce(c.source ->> 'revision', ''), coalesce(c.source ->> 'commit', ''),"                             \
     " coalesce((c.source -> 'files')::text, ''), coalesce((c.source -> 'config')::text, '')"
 
 static enum status unknown(const char *reference, struct error *error)

@@ -12,8 +12,8 @@ struct checkpoint_new {
     const char *name;
     const int64_t *step, *tokens;
     const double *learning_rate;
-    const json_t *source;     /* {"path"} or {"repo", "revision", "commit"}, as answered */
-    const char *path;         /* where the weights are on disk; NULL for one of the hub */
+    const json_t *source;     /* {"path"}, {"repo", "revision", "commit"} or {"path", "commit"}, as answered */
+    const char *path;         /* where the weights are on disk; NULL for one of the hub or a bucket */
     const char *architecture; /* "llama" */
     const int64_t *parameters, *bytes;
     const char *dtype;
@@ -24,17 +24,17 @@ struct checkpoint_new {
     const json_t *tags; /* object */
 };
 
-enum { CHECKPOINT_CONFIG_SIZE = 4096 };
+enum { CHECKPOINT_CONFIG_SIZE = 4096, CHECKPOINT_REPO = 904 };
 
 struct checkpoint {
     struct store_id id, trajectory;
     char name[256];
     char trajectory_name[256];
-    char path[4096];                           /* "" for one of the hub: see inputs/checkpoint_place.h */
-    char repo[200], revision[204], commit[41]; /* of the hub, as in its source; "" otherwise */
-    char files[1024];                          /* likewise, as JSON */
-    char config[CHECKPOINT_CONFIG_SIZE];       /* what was given beside config.json, as JSON text; "" otherwise */
-    char sha256[65];                           /* "" until known */
+    char path[4096]; /* "" for one that is fetched: see inputs/checkpoint_place.h */
+    char repo[CHECKPOINT_REPO], revision[204], commit[41]; /* of the hub or a bucket, as in its source; "" otherwise */
+    char files[1024];                                      /* likewise, as JSON */
+    char config[CHECKPOINT_CONFIG_SIZE]; /* what was given beside config.json, as JSON text; "" otherwise */
+    char sha256[65];                     /* "" until known */
     char fingerprint[65];
     char architecture[64];
     int64_t step, tokens; /* -1: not known */
@@ -86,7 +86,7 @@ MUST_CHECK enum status checkpoint_insert_many(struct connection *connection, con
                                               json_t **document, struct error *error);
 /* Checkpoints of the hub that queued and running runs read. *out is malloc'ed and the caller's (free). */
 struct checkpoint_need {
-    char repo[200], commit[41], files[1024];
+    char repo[CHECKPOINT_REPO], commit[41], files[1024];
     bool running;
 };
 MUST_CHECK enum status checkpoint_needs(struct connection *connection, struct checkpoint_need **out, size_t *count,

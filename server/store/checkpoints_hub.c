@@ -72,10 +72,10 @@ enum status checkpoint_needs(struct connection *connection, struct checkpoint_ne
     *count = 0;
     enum status status = connection_query(
         connection,
-        "select c.source ->> 'repo', coalesce(c.source ->> 'commit', ''), coalesce((c.source -> 'files')::text, ''),"
+        "select " CHECKPOINT_REMOTE ", coalesce(c.source ->> 'commit', ''), coalesce((c.source -> 'files')::text, ''),"
         " bool_or(r.state = 'running') from runs r join run_inputs i on i.run = r.id join checkpoints c"
         " on c.id = i.checkpoint"
-        " where r.state in ('queued', 'running') and c.source ->> 'repo' is not null group by 1, 2, 3",
+        " where r.state in ('queued', 'running') and " CHECKPOINT_REMOTE " is not null group by 1, 2, 3",
         NO_VALUES, &rows, error);
     if (status != STATUS_OK) return status;
     *out = calloc((size_t)rows_count(rows) + 1, sizeof **out);

@@ -51,7 +51,7 @@ static struct ranges *open_ranges(const struct place *place, const char *oid, in
 {
     struct error error;
     struct ranges *ranges = NULL;
-    assert_int_equal(ranges_open(place->cache->partial, oid, bytes, &ranges, &error), STATUS_OK);
+    assert_int_equal(ranges_open(place->cache->partial, oid, oid, bytes, &ranges, &error), STATUS_OK);
     return ranges;
 }
 
@@ -143,7 +143,8 @@ static void test_absurd_sizes_are_refused(void **state)
     const struct place *place = *state;
     struct error error;
     struct ranges *ranges;
-    assert_int_equal(ranges_open(place->cache->partial, ABC_SHA256, INT64_MAX, &ranges, &error), STATUS_TOO_LARGE);
+    assert_int_equal(ranges_open(place->cache->partial, ABC_SHA256, ABC_SHA256, INT64_MAX, &ranges, &error),
+                     STATUS_TOO_LARGE);
 }
 
 /* ---- snapshots ---- */

@@ -1,6 +1,7 @@
 #include "unit.h"
 
 #include "hub/names.h"
+#include "transfer/escape.h"
 #include "transfer/origin.h"
 
 #include <string.h>
@@ -55,11 +56,11 @@ static void test_escaping_leaves_nothing_with_a_meaning(void **state)
 {
     char text[64], small[6];
     (void)state;
-    assert_true(names_escape("a/b c?#%", false, text, sizeof text));
+    assert_true(escape_text("a/b c?#%", false, text, sizeof text));
     assert_string_equal(text, "a%2Fb%20c%3F%23%25");
-    assert_true(names_escape("a/\xc3\xa9", true, text, sizeof text));
+    assert_true(escape_text("a/\xc3\xa9", true, text, sizeof text));
     assert_string_equal(text, "a/%C3%A9");
-    assert_false(names_escape("abcdef", false, small, sizeof small));
+    assert_false(escape_text("abcdef", false, small, sizeof small));
 }
 
 /* ---- addresses ---- */
