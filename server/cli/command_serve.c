@@ -187,6 +187,7 @@ static enum status start_watcher(struct serving *serving, struct error *error)
         .conninfo = serving->application.conninfo,
         .roots = serving->application.roots,
         .data_directory = serving->data_directory,
+        .hub = serving->hub,
         .quiet_seconds = serving->application.watch_quiet_seconds,
         .poll_seconds = (double)serving->watch_poll,
     };

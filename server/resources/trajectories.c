@@ -6,9 +6,13 @@
 #include "resources/application.h"
 #include "resources/handlers.h"
 #include "schema/form.h"
+#include "watch/bucket_scan.h"
 #include "watch/scan.h"
 
 #include <limits.h>
+
+/* For who lists a bucket while a request waits. */
+enum { LIST_SECONDS = 15, LIST_TRIES = 2 };
 
 static const struct list_field fields[] = {
     {"id", true},
@@ -130,7 +134,8 @@ const struct param trajectories_scan_body[] = {
      .type = PARAM_STRING,
      .offset = offsetof(struct scan_body, path),
      .maximum = 4000,
-     .help = "Directory below a root; every checkpoint below it is registered"},
+     .help = "Directory below a root, or place in a bucket (s3://BUCKET/PREFIX); every checkpoint below it is"
+             " registered"},
     {.name = "watch",
      .type = PARAM_BOOLEAN,
      .offset = offsetof(struct scan_body, watch),
@@ -141,27 +146,71 @@ const struct param trajectories_scan_body[] = {
     {0},
 };
 
+/* What the server of objects refuses is the fault of the request's path; that it is away is nobody's. */
+static enum status blame(enum status status, struct error *error)
+{
+    const struct error cause = *error;
+    const bool passes =
+        status == STATUS_OK || status == STATUS_UNAVAILABLE || status == STATUS_NO_MEMORY || status == STATUS_TOO_MANY;
+    return passes ? status : error_set_at(error, STATUS_INVALID, "/path", "%s", cause.detail);
+}
+
+static enum status scan_bucket(struct http_context *context, const char *trajectory, const char *place, bool watched,
+                               json_t **document, struct error *error)
+{
+    const struct application *application = application_of(context);
+    const struct bucket_scan_request request = {
+        .caller = {.hub = application->hub,
+                   .asking = {.seconds = LIST_SECONDS, .tries = LIST_TRIES, .longest_wait = 1}},
+        .trajectory = trajectory,
+        .place = place,
+        .quiet_seconds = watched ? application->watch_quiet_seconds : 0,
+        .may_be_empty = watched,
+    };
+    struct bucket_scan_found *found = NULL;
+    enum status status = hub_enter(application->hub, error);
+    if (status != STATUS_OK) return status;
+    status = blame(bucket_scan_look(&request, &found, error), error);
+    hub_leave(application->hub);
+    if (status == STATUS_OK)
+        status = bucket_scan_register(application_connection(context), &request, found, document, error);
+    bucket_scan_free(found);
+    return status;
+}
+
+static enum status scan_files(struct http_context *context, const char *trajectory, const char *path, bool watched,
+                              json_t **document, struct error *error)
+{
+    const struct application *application = application_of(context);
+    const struct scan_request request = {
+        .roots = application->roots,
+        .trajectory = trajectory,
+        .path = path,
+        .quiet_seconds = watched ? application->watch_quiet_seconds : 0,
+        .may_be_empty = watched,
+    };
+    return scan_directory(application_connection(context), &request, document, error);
+}
+
 /* Scans, then watches: what comes in between is found by the first look of the watch. */
 static enum status scan(struct http_context *context, const char *trajectory, const struct scan_body *body,
                         const json_t *watch, json_t **document, struct error *error)
 {
-    const struct application *application = application_of(context);
+    const struct roots *roots = application_of(context)->roots;
     struct connection *connection = application_connection(context);
-    const struct scan_request request = {
-        .roots = application->roots,
-        .trajectory = trajectory,
-        .path = body->path,
-        .quiet_seconds = json_is_true(watch) ? application->watch_quiet_seconds : 0,
-        .may_be_empty = json_is_true(watch),
-    };
+    const bool of_bucket = objects_place_is(body->path), watched = json_is_true(watch);
+    struct objects_place place;
     char top[PATH_MAX];
     struct store_id id;
-    enum status status = roots_resolve(application->roots, body->path, "/path", top, sizeof top, error);
-    if (status == STATUS_OK) status = scan_directory(connection, &request, document, error);
+    enum status status = of_bucket ? objects_place_read(body->path, "/path", &place, error)
+                                   : roots_resolve(roots, body->path, "/path", top, sizeof top, error);
+    if (status == STATUS_OK && of_bucket) objects_place_write(&place, top, sizeof top);
+    if (status == STATUS_OK)
+        status = of_bucket ? scan_bucket(context, trajectory, top, watched, document, error)
+                           : scan_files(context, trajectory, body->path, watched, document, error);
     if (status != STATUS_OK || !json_is_boolean(watch)) return status;
     status = trajectory_ensure(connection, trajectory, &id, NULL, error);
-    if (status == STATUS_OK)
-        status = trajectory_set_watch(connection, id.text, json_is_true(watch) ? top : NULL, error);
+    if (status == STATUS_OK) status = trajectory_set_watch(connection, id.text, watched ? top : NULL, error);
     if (status == STATUS_OK) store_notify(connection);
     return status;
 }

@@ -115,7 +115,7 @@ void scan_name(const char *top, const char *path, char *out, size_t size)
     if (!is_text(out)) escape(out, size);
 }
 
-static bool unfinished(const char *name)
+bool scan_is_unfinished(const char *name)
 {
     static const char *const endings[] = {".tmp", ".partial", ".incomplete"};
     if (name[0] == '.' || strncmp(name, "tmp", 3) == 0) return true;
@@ -153,7 +153,7 @@ static enum status walk(const struct roots *roots, const char *directory, int de
         char path[PATH_MAX];
         struct stat found;
         const int length = snprintf(path, sizeof path, "%s/%s", directory, entries[i]->d_name);
-        const bool looked = status == STATUS_OK && !unfinished(entries[i]->d_name) && length < (int)sizeof path;
+        const bool looked = status == STATUS_OK && !scan_is_unfinished(entries[i]->d_name) && length < (int)sizeof path;
         if (looked && lstat(path, &found) == 0) {
             if (S_ISDIR(found.st_mode) && depth < SCAN_DEPTH && !is_training_state(entries[i]->d_name))
                 status = walk(roots, path, depth + 1, next, visitor, error);

@@ -59,6 +59,9 @@ bool scan_signature(const char *path, uint64_t *signature, double *newest);
 MUST_CHECK enum status scan_register(struct connection *connection, const struct scan_place *place, const char *path,
                                      enum store_outcome *outcome, json_t **document, struct error *error);
 
+/* Whether a file or directory of this name is one that trainers are still to rename. */
+bool scan_is_unfinished(const char *name);
+
 /* What a name says: -1 where it says nothing. */
 void scan_read_name(const char *name, int64_t *step, int64_t *tokens);
 

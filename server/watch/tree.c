@@ -2,6 +2,7 @@
 
 #include "inputs/roots.h"
 #include "store/checkpoints.h"
+#include "watch/bucket_scan.h"
 
 #include <limits.h>
 #include <math.h>
@@ -12,7 +13,7 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-enum { SHOWN = 20, SAFETY_FACTOR = 12 };
+enum { SHOWN = 20, SAFETY_FACTOR = 12, LIST_SECONDS = 15, LIST_TRIES = 2 };
 #define LEAST_SECONDS 0.25 /* between two looks, however much happens */
 
 enum candidate_state { CANDIDATE_PENDING, CANDIDATE_REGISTERED, CANDIDATE_FAILED };
@@ -35,7 +36,9 @@ struct tree {
     double due;
     struct candidate *candidates; /* owned */
     size_t count, capacity, hint;
-    bool known; /* the database was asked what is registered already */
+    bool of_bucket;
+    json_t *listed; /* owned: of a bucket, what the last look gave (bucket_scan_register) */
+    bool known;     /* the database was asked what is registered already */
     /* Of the look that goes on. */
     struct connection *connection;
     double now;
@@ -52,8 +55,9 @@ enum status tree_new(const struct tree_options *options, struct tree **out, stru
     tree->options = *options;
     tree->trajectory = strdup(options->trajectory);
     tree->path = strdup(options->path);
-    tree->polling = options->poll;
-    tree->notices = options->poll ? -1 : inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
+    tree->of_bucket = objects_place_is(options->path);
+    tree->polling = options->poll || tree->of_bucket;
+    tree->notices = tree->polling ? -1 : inotify_init1(IN_NONBLOCK | IN_CLOEXEC);
     if (tree->notices < 0) tree->polling = true;
     if (tree->trajectory == NULL || tree->path == NULL) {
         tree_free(tree);
@@ -74,6 +78,7 @@ void tree_free(struct tree *tree)
     if (tree == NULL) return;
     for (size_t i = 0; i < tree->count; i++) candidate_reset(&tree->candidates[i]);
     free(tree->candidates);
+    json_decref(tree->listed);
     free(tree->trajectory);
     free(tree->path);
     if (tree->notices >= 0) (void)close(tree->notices);
@@ -248,17 +253,44 @@ static double rest(const struct tree *tree)
                                                  : SAFETY_FACTOR * tree->options.poll_seconds;
 }
 
-enum status tree_look(struct tree *tree, struct connection *connection, double now, int64_t *registered,
-                      struct error *error)
+/* What the server refuses, or that it is away, stands in the state. */
+static enum status look_at_bucket(struct tree *tree, double now, struct error *error)
+{
+    const struct bucket_scan_request request = {
+        .caller = {.hub = tree->options.hub,
+                   .asking = {.monitor = tree->options.monitor,
+                              .seconds = LIST_SECONDS,
+                              .tries = LIST_TRIES,
+                              .longest_wait = 1}},
+        .trajectory = tree->trajectory,
+        .place = tree->path,
+        .quiet_seconds = tree->options.quiet_seconds,
+        .may_be_empty = true,
+    };
+    struct bucket_scan_found *found = NULL;
+    struct error cause;
+    json_t *listed = NULL;
+    const enum status looked = bucket_scan_look(&request, &found, &cause);
+    (void)snprintf(tree->top, sizeof tree->top, "%s", looked == STATUS_OK ? tree->path : "");
+    if (looked != STATUS_OK) (void)snprintf(tree->trouble, sizeof tree->trouble, "%.230s", cause.detail);
+    enum status status =
+        looked == STATUS_OK ? bucket_scan_register(tree->connection, &request, found, &listed, error) : STATUS_OK;
+    bucket_scan_free(found);
+    if (status == STATUS_OK) {
+        tree->registered = (int64_t)json_array_size(json_object_get(listed, "registered"));
+        json_decref(tree->listed);
+        tree->listed = listed;
+    }
+    const bool soon = json_array_size(json_object_get(tree->listed, "pending")) > 0;
+    tree->due = now + (status != STATUS_OK ? 1 : soon ? 1 : SAFETY_FACTOR) * tree->options.poll_seconds;
+    return status;
+}
+
+static enum status look_at_files(struct tree *tree, double now, struct error *error)
 {
     const struct scan_visitor visitor = {.context = tree, .found = found, .directory = listen_at};
     struct error cause;
     enum status status = STATUS_OK;
-    tree->connection = connection;
-    tree->now = now;
-    tree->registered = 0;
-    tree->touched = false;
-    tree->trouble[0] = '\0';
     if (roots_resolve(tree->options.roots, tree->path, "", tree->top, sizeof tree->top, &cause) != STATUS_OK) {
         tree->top[0] = '\0';
         (void)snprintf(tree->trouble, sizeof tree->trouble, "%.230s", cause.detail);
@@ -270,8 +302,35 @@ enum status tree_look(struct tree *tree, struct connection *connection, double n
         if (status == STATUS_OK) forget_gone(tree);
     }
     tree->due = now + (status == STATUS_OK ? rest(tree) : 1);
+    return status;
+}
+
+enum status tree_look(struct tree *tree, struct connection *connection, double now, int64_t *registered,
+                      struct error *error)
+{
+    tree->connection = connection;
+    tree->now = now;
+    tree->registered = 0;
+    tree->touched = false;
+    tree->trouble[0] = '\0';
+    const enum status status = tree->of_bucket ? look_at_bucket(tree, now, error) : look_at_files(tree, now, error);
     *registered += tree->registered;
     return status;
+}
+
+/* The first of a list, as the state shows them; of objects their path and detail. */
+static void show(const json_t *list, json_t *out)
+{
+    size_t index;
+    json_t *item;
+    json_array_foreach(list, index, item)
+    {
+        if (index >= SHOWN) return;
+        (void)json_array_append_new(out, json_is_string(item)
+                                             ? json_incref(item)
+                                             : json_pack("{sO sO}", "path", json_object_get(item, "path"), "detail",
+                                                         json_object_get(item, "detail")));
+    }
 }
 
 json_t *tree_state(const struct tree *tree)
@@ -287,6 +346,8 @@ json_t *tree_state(const struct tree *tree)
             (void)json_array_append_new(failed, json_pack("{ss ss}", "path", name, "detail",
                                                           candidate->detail != NULL ? candidate->detail : ""));
     }
+    show(json_object_get(tree->listed, "pending"), pending);
+    show(json_object_get(tree->listed, "failed"), failed);
     return json_pack("{ss ss? so so}", "mode",
                      tree->top[0] == '\0' ? "away"
                      : tree->polling      ? "poll"

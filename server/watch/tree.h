@@ -1,21 +1,26 @@
-/* tree.h: one directory that is watched for checkpoints. A checkpoint is registered once its files have been as they
- * are for a while and can be opened whole (headers that fit the files' sizes, every shard of an index there); what
- * cannot be opened is tried again when it has changed.
+/* tree.h: one directory, or place in a bucket, that is watched for checkpoints. A checkpoint is registered once its
+ * files have been as they are for a while and can be opened whole (headers that fit the files' sizes, every shard of an
+ * index there); what cannot be opened is tried again when it has changed.
  *
  * The kernel tells when something below it happens (inotify); that is a hint about when to look and never about what is
  * there. On file systems where others write (NFS, Lustre, ...) it tells nothing, and where its watches are used up it
- * cannot: the tree is then looked at every few seconds. */
+ * cannot: the tree is then looked at every few seconds. A bucket is listed now and then; what is complete there is told
+ * by the names of shards and the times of objects. */
 #ifndef WATCH_TREE_H
 #define WATCH_TREE_H
 
 #include "watch/scan.h"
 
+struct hub;
+struct monitor;
 struct tree;
 
 struct tree_options {
-    const struct roots *roots; /* lent */
-    const char *trajectory;    /* name; copied */
-    const char *path;          /* as posted; copied */
+    const struct roots *roots;     /* lent */
+    const struct hub *hub;         /* lent; for places in buckets */
+    const struct monitor *monitor; /* lent; says when to stop waiting for a server */
+    const char *trajectory;        /* name; copied */
+    const char *path;              /* as posted; copied */
     double quiet_seconds;
     double poll_seconds; /* between looks where inotify does not work; else only a safety net, 12 times rarer */
     bool poll;           /* do not even try inotify */

@@ -1,5 +1,6 @@
 #include "watch/watcher.h"
 
+#include "base/monitor.h"
 #include "store/trajectories.h"
 #include "watch/standing.h"
 #include "watch/tree.h"
@@ -29,7 +30,8 @@ struct slot {
 struct watcher {
     struct watcher_options options;
     struct connection *connection;
-    int stop; /* eventfd */
+    int stop;               /* eventfd */
+    struct monitor monitor; /* ends a request to a server that is under way when the watcher stops */
     pthread_t thread;
     struct slot slots[TREES_MOST];
     size_t count;
@@ -40,6 +42,14 @@ static double seconds_now(void)
     struct timespec now;
     (void)clock_gettime(CLOCK_MONOTONIC, &now);
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
+}
+
+static enum status check_stop(void *owner, struct error *error)
+{
+    const struct watcher *watcher = owner;
+    struct pollfd stop = {.fd = watcher->stop, .events = POLLIN};
+    if (poll(&stop, 1, 0) <= 0) return STATUS_OK;
+    return error_set(error, STATUS_CANCELLED, "the server stops");
 }
 
 /* ---- the list of what is watched ---- */
@@ -56,6 +66,8 @@ static enum status slot_add(struct watcher *watcher, const char *id, const char 
 {
     const struct tree_options options = {
         .roots = watcher->options.roots,
+        .hub = watcher->options.hub,
+        .monitor = &watcher->monitor,
         .trajectory = name,
         .path = path,
         .quiet_seconds = watcher->options.quiet_seconds,
@@ -170,6 +182,7 @@ enum status watcher_start(const struct watcher_options *options, struct watcher 
     *out = NULL;
     if (watcher == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a thread");
     watcher->options = *options;
+    watcher->monitor = (struct monitor){.owner = watcher, .check = check_stop};
     watcher->stop = eventfd(0, EFD_CLOEXEC);
     status = watcher->stop < 0 ? error_set_errno(error, "making an event descriptor")
                                : connection_new(options->conninfo, "deltaq watch", &watcher->connection, error);

@@ -5,11 +5,13 @@
 
 #include "base/error.h"
 
+struct hub;
 struct watcher;
 
 struct watcher_options {
     const char *conninfo;      /* copied by the connection */
     const struct roots *roots; /* lent until watcher_stop */
+    const struct hub *hub;     /* likewise; for places in buckets */
     const char *data_directory;
     double quiet_seconds; /* files must have been as they are for so long before a checkpoint is registered */
     double poll_seconds;  /* between looks where the kernel does not tell */

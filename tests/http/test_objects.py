@@ -12,6 +12,7 @@ import models
 import object_store
 import pytest
 from service import BINARY, Service, quoted
+from test_watch import registered, scan, state, until
 
 MIDDLE = {"hidden_size": 256, "intermediate_size": 1024, "num_hidden_layers": 5, "vocab_size": 512}  # 19 MB: two ranges
 RANGE = 16 << 20
@@ -305,3 +306,74 @@ def test_a_dry_run_tells_what_is_to_come(served, store, small):
     run = served.wait(served.post("/v1/runs", asked).json["id"])
     assert run["state"] == "succeeded", run["error"]
     assert (run["params"]["trajectory"], run["params"]["name"]) == ("plan", "step5")
+
+
+# ---- trajectories ----
+
+def test_a_prefix_is_registered_as_a_trajectory_and_measured(served, store, small, tmp_path, name):
+    for step in (100, 200, 1000):
+        store.put_files("lab", f"{name}/checkpoint-{step}", files_of(tmp_path / str(step), seed=step))
+    store.put_files("lab", f"{name}/deeper/down/step7-tokens3B", small)
+    store.put_files("lab", f"{name}/tmp-checkpoint-300", small)
+    store.put("lab", f"{name}/logs/a.txt", b"x")
+    store.put("lab", f"{name}/checkpoint-100/sub/config.json", b"{}")
+    found = scan(served, name, f"s3://lab/{name}/")
+    steps = {c["name"]: (c["step"], c["tokens"]) for c in found["registered"]}
+    assert steps == {"checkpoint-100": (100, None), "checkpoint-200": (200, None), "checkpoint-1000": (1000, None),
+                     "deeper-down-step7-tokens3B": (7, 3 * 10**9)}
+    assert (found["existing"], found["pending"], found["failed"]) == (0, [], [])
+    assert all(c["source"]["path"].startswith(f"s3://lab/{name}/") and c["architecture"] is None
+               for c in found["registered"])
+    again = scan(served, name, f"s3://lab/{name}")
+    assert again["registered"] == [] and again["existing"] == 4
+    served.sequences(name, models.rows(2, 16))
+    run = served.run("evaluate", checkpoint=f"{name}/checkpoint-200", dataset=name, sequence_length=None)
+    assert run["state"] == "succeeded", run["error"]
+    assert served.get(f"/v1/checkpoints/{quoted(f'{name}/checkpoint-200')}").json["architecture"] == "llama"
+    store.put_files("lab", f"{name}/checkpoint-100", small)
+    failed_ones = scan(served, name, f"s3://lab/{name}")["failed"]
+    assert [f["path"] for f in failed_ones] == ["checkpoint-100"] and failed_ones[0]["status"] == "conflict"
+
+
+def test_a_list_goes_on_over_its_pages(served, store, small, name):
+    for i in range(12):
+        store.put("lab", f"{name}/a{i:02}/x/y.txt", b"x")
+    for letter in "abz":
+        store.put_files("lab", f"{name}/{letter}-step{ord(letter)}", small)
+    store.rule("GET", f"list-type.*{name}/", 99, more="&max-keys=5")
+    found = scan(served, name, f"s3://lab/{name}")
+    assert len(store.asked("GET", f"continuation-token=.*{name}/")) >= 4
+    assert {c["name"] for c in found["registered"]} == {"a-step97", "b-step98", "z-step122"}
+
+
+def test_a_checkpoint_without_all_shards_waits(served, store, small, name):
+    weights = small["model.safetensors"]
+    prefix = f"{name}/step1"
+    store.put("lab", f"{prefix}/config.json", small["config.json"])
+    store.put("lab", f"{prefix}/model.safetensors.index.json", b"{}")
+    store.put("lab", f"{prefix}/model-00001-of-00002.safetensors", weights)
+    found = scan(served, name, f"s3://lab/{name}")
+    assert found["registered"] == [] and found["pending"] == ["step1"]
+    store.put("lab", f"{prefix}/model-00002-of-00002.safetensors", weights)
+    assert [c["name"] for c in scan(served, name, f"s3://lab/{name}")["registered"]] == ["step1"]
+
+
+def test_a_watched_prefix_registers_what_comes(served, store, small, name):
+    assert scan(served, name, f"s3://lab/{name}/", watch=True)["registered"] == []
+    store.put_files("lab", f"{name}/step5", small)
+    until("the checkpoint", lambda: "step5" in registered(served, name))
+    assert served.get(f"/v1/trajectories/{name}").json["watch"] == f"s3://lab/{name}"
+    store.rule("GET", f"list-type=2.*prefix={name}/", 10**6, answer=object_store.refusal(403, "AccessDenied"))
+    away = until("the refusal", lambda: (s := state(served, name)) and s["mode"] == "away" and s)
+    assert "AccessDenied" in away["detail"]
+    store.clear()
+    until("the server again", lambda: state(served, name)["mode"] == "poll")
+    scan(served, name, f"s3://lab/{name}", watch=False)
+
+
+def test_a_scan_is_refused_clearly(served, store, name):
+    for path, words in (("s3://no-such-bucket-here", "no such bucket"), (f"s3://lab/{name}-none", "no checkpoint"),
+                        ("s3://x", "must be a place")):
+        answer = served.post(f"/v1/trajectories/{name}/scan", {"path": path})
+        assert answer.status == 422 and answer.pointers == ["/path"] and words in answer.json["errors"][0]["detail"]
+
