@@ -1,6 +1,7 @@
 #include "inputs/data_source.h"
 
 #include "base/memory.h"
+#include "inputs/object_file.h"
 #include "inputs/roots.h"
 #include "inputs/run_context.h"
 
@@ -151,6 +152,25 @@ static enum status check_files(const struct run_context *context, struct data_so
     return row->sha256[0] == '\0' ? hash_now(context, source, error) : STATUS_OK;
 }
 
+/* An object is pinned by its ETag, so that its content is not compared again. */
+static enum status open_object(const struct run_context *context, const char *commit, struct data_source *source,
+                               struct error *error)
+{
+    struct object_file file;
+    enum status status = object_file_read(source->source.path, "", &file, error);
+    if (status == STATUS_OK) status = object_file_open(context, &file, commit, source->fetched, &source->hold, error);
+    if (status != STATUS_OK) return status;
+    source->source.path = source->fetched;
+    if (!context->planning) status = dataset_look(&source->source, error);
+    return status == STATUS_OK && source->row.sha256[0] == '\0' ? hash_now(context, source, error) : status;
+}
+
+static enum status open_files(const struct run_context *context, struct data_source *source, struct error *error)
+{
+    const char *commit = json_string_value(json_object_get(source->row.definition, "commit"));
+    return commit != NULL ? open_object(context, commit, source, error) : check_files(context, source, error);
+}
+
 enum status data_source_open(const struct run_context *context, const char *id, struct data_source *out,
                              struct error *error)
 {
@@ -162,13 +182,14 @@ enum status data_source_open(const struct run_context *context, const char *id, 
     if (json_is_boolean(special)) out->add_special_tokens = json_is_true(special);
     if (status == STATUS_OK)
         status =
-            out->row.inline_sequences ? load_inline(context->connection, out, error) : check_files(context, out, error);
+            out->row.inline_sequences ? load_inline(context->connection, out, error) : open_files(context, out, error);
     if (status != STATUS_OK) data_source_reset(out);
     return status;
 }
 
 void data_source_reset(struct data_source *source)
 {
+    hub_cache_release(source->hold);
     dataset_sequences_free(&source->inlined);
     dataset_reset(&source->row);
     *source = (struct data_source){0};

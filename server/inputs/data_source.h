@@ -36,18 +36,22 @@ enum { DATA_SOURCE_LENGTH = 2048 };
      .help = "Most sequences that are read; null: all"}
 /* clang-format on */
 
+struct hub_cache_hold;
+
 struct data_source {
     struct dataset row;
     struct dataset_source source; /* what the engine is given */
     struct sequences inlined;     /* owned */
+    char fetched[4096];           /* where an object of a bucket lies on this machine */
+    struct hub_cache_hold *hold;  /* keeps it there; owned */
     int add_special_tokens;       /* -1: as the use has it */
 };
 
 struct run_context;
 
-/* The dataset `id` with its path checked against the roots and its files against the registered ones
- * (STATUS_INPUT_CHANGED): by their hash, or large ones by their fingerprint, and then hashed if nobody has yet. The
- * caller resets *out. */
+/* The dataset `id`; one in a bucket is fetched (object_file.h). Else with its path checked against the roots and its
+ * files against the registered ones (STATUS_INPUT_CHANGED): by their hash, or large ones by their fingerprint, and then
+ * hashed if nobody has yet. The caller resets *out. */
 MUST_CHECK enum status data_source_open(const struct run_context *context, const char *id, struct data_source *out,
                                         struct error *error);
 void data_source_reset(struct data_source *source);

@@ -2,6 +2,7 @@
 
 #include "files/file.h"
 #include "inputs/roots.h"
+#include "objects/objects_place.h"
 
 #include <limits.h>
 #include <stdio.h>
@@ -78,6 +79,9 @@ struct found {
 static enum status find(const struct roots *roots, const char *path, const char *expected, const char *pointer,
                         enum status otherwise, struct found *out, struct error *error)
 {
+    if (objects_place_is(path))
+        return error_set_at(error, STATUS_UNSUPPORTED, pointer,
+                            "tasks' files are not read out of a bucket: copy the file below a root");
     enum status status = roots_resolve(roots, path, pointer, out->path, sizeof out->path, error);
     struct error cause;
     if (status != STATUS_OK) return status;

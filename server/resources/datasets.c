@@ -1,4 +1,5 @@
 #include "inputs/data_source.h"
+#include "inputs/object_file.h"
 #include "inputs/roots.h"
 #include "resources/answer.h"
 #include "resources/application.h"
@@ -37,7 +38,7 @@ const struct param datasets_post_body[] = {
      .fallback = "null",
      .nullable = true,
      .maximum = 4000,
-     .help = "File or directory below a root"},
+     .help = "File or directory below a root, or an object of a bucket (s3://BUCKET/KEY), which the first run fetches"},
     {.name = "format",
      .type = PARAM_CHOICE,
      .offset = offsetof(struct dataset_body, format),
@@ -158,6 +159,30 @@ static enum status define(const json_t *body, const char *format, const char *pa
     return STATUS_OK;
 }
 
+/* Nothing of it is read yet but what the server tells of it; "commit" stands for that. */
+static enum status insert_object(struct http_context *context, const struct dataset_body *body, const json_t *given,
+                                 enum store_outcome *outcome, json_t **document, struct error *error)
+{
+    struct object_file file;
+    struct dataset_source source;
+    char path[2 * OBJECTS_PLACE_MOST], commit[NAMES_COMMIT];
+    json_t *definition = NULL;
+    const char *format = json_string_value(json_object_get(given, "format"));
+    enum status status = object_file_read(body->path, "/path", &file, error);
+    if (status != STATUS_OK) return status;
+    if (snprintf(path, sizeof path, "%s/%s", file.directory, file.name) >= (int)sizeof path)
+        return error_set_at(error, STATUS_INVALID, "/path", "is too long");
+    status = define(given, format, path, &definition, error);
+    if (status == STATUS_OK) status = data_source_parse(format, definition, &source, error);
+    if (status == STATUS_OK) status = object_file_commit(application_of(context)->hub, &file, "/path", commit, error);
+    if (status == STATUS_OK && json_object_set_new(definition, "commit", json_string(commit)) != 0)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for a dataset");
+    const struct dataset_new row = {.name = body->name, .format = format, .definition = definition};
+    if (status == STATUS_OK) status = dataset_insert(application_connection(context), &row, outcome, document, error);
+    json_decref(definition);
+    return status;
+}
+
 static enum status insert_files(struct http_context *context, const struct monitor *monitor,
                                 const struct dataset_body *body, const json_t *given, enum store_outcome *outcome,
                                 json_t **document, struct error *error)
@@ -172,6 +197,7 @@ static enum status insert_files(struct http_context *context, const struct monit
     enum status status;
     if (format == NULL)
         return error_set_at(error, STATUS_INVALID, "/format", "is missing: one of \"text\", \"jsonl\", \"tokens\"");
+    if (objects_place_is(body->path)) return insert_object(context, body, given, outcome, document, error);
     if ((status = roots_resolve(roots, body->path, "/path", path, sizeof path, error)) != STATUS_OK) return status;
     if (stat(path, &found) == 0 && S_ISDIR(found.st_mode)) status = roots_check_links(roots, path, "/path", error);
     if (status == STATUS_OK) status = define(given, format, path, &definition, error);

@@ -377,3 +377,36 @@ def test_a_scan_is_refused_clearly(served, store, name):
         answer = served.post(f"/v1/trajectories/{name}/scan", {"path": path})
         assert answer.status == 422 and answer.pointers == ["/path"] and words in answer.json["errors"][0]["detail"]
 
+
+# ---- datasets ----
+
+def test_an_object_is_a_dataset(served, store, small, name):
+    store.put_files("lab", f"{name}/step1", small)
+    fetched(served, f"s3://lab/{name}/step1", "step1", trajectory=name)
+    text = "".join(chr(97 + i % 26) for i in range(4000))
+    lines = json.dumps({"text": text}) + "\n"
+    store.put("lab", f"{name}/data/val.jsonl", lines.encode())
+    body = {"name": name, "format": "jsonl", "path": f"s3://lab/{name}/data/val.jsonl"}
+    made = served.post("/v1/datasets", body)
+    assert made.status == 201 and made.json["sha256"] is None and len(made.json["commit"]) == 40, made.body
+    assert served.post("/v1/datasets", body).status == 200
+    (served.files / f"{name}.jsonl").write_text(lines)
+    assert served.post("/v1/datasets", {**body, "name": f"{name}-local",
+                                        "path": str(served.files / f"{name}.jsonl")}).status == 201
+    losses = []
+    for dataset in (name, f"{name}-local"):
+        run = served.run("evaluate", checkpoint=f"{name}/step1", dataset=dataset, sequence_length=32)
+        assert run["state"] == "succeeded", run["error"]
+        losses.append(run["result"]["loss"])
+    assert losses[0] == losses[1]
+    sums = {served.get(f"/v1/datasets/{d}").json["sha256"] for d in (name, f"{name}-local")}
+    assert len(sums) == 1 and None not in sums
+    store.put("lab", f"{name}/data/val.jsonl", b"other")
+    assert served.post("/v1/datasets", body).status == 409
+    shutil.rmtree(served.data / "hub/snapshots")
+    answer = served.post("/v1/runs", {"kind": "evaluate", "force": True,
+                                      "params": {"checkpoint": f"{name}/step1", "dataset": name,
+                                                 "sequence_length": 32}})
+    assert served.wait(answer.json["id"])["error"]["code"] == "input_changed"
+    missing = served.post("/v1/datasets", {**body, "name": f"{name}-no", "path": f"s3://lab/{name}/data/none.jsonl"})
+    assert missing.status == 422 and missing.pointers == ["/path"]
