@@ -8,6 +8,7 @@
 #include "http/listen.h"
 #include "http/static_files.h"
 #include "hub/hub.h"
+#include "kinds/artifact_store.h"
 #include "log/log.h"
 #include "pool/supervisor.h"
 #include "postgres/embedded.h"
@@ -25,7 +26,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-enum { MIGRATION_MILLISECONDS = 60000, DESCRIPTORS = 4096, WORKER_ARGUMENTS = 2 * PLACE_ROOTS + 24 };
+enum { MIGRATION_MILLISECONDS = 60000, DESCRIPTORS = 4096, WORKER_ARGUMENTS = 2 * PLACE_ROOTS + 26 };
 
 static const struct option_row serve_options[] = {
     {"--listen", "ADDRESS", "DELTAQ_LISTEN", "127.0.0.1:8642", OPTION_ONCE,
@@ -39,6 +40,7 @@ static const struct option_row serve_options[] = {
     PLACE_HUB_CACHE,
     PLACE_S3_ENDPOINT,
     PLACE_S3_REGION,
+    PLACE_ARTIFACTS,
     {"--workers", "N", "DELTAQ_WORKERS", "1", OPTION_ONCE,
      "Worker processes, at least one a CUDA device; 0: others do the work"},
     {"--threads", "N", "DELTAQ_THREADS", "0", OPTION_ONCE, "Threads of each worker; 0: one for each processor"},
@@ -75,6 +77,7 @@ struct serving {
     char data_directory[PLACE_PATH];
     struct place_roots roots;
     struct hub *hub;
+    struct artifact_store *artifact_store;
     struct embedded *embedded;
     struct application application;
     struct static_files *files;
@@ -196,8 +199,8 @@ static enum status start_watcher(struct serving *serving, struct error *error)
 
 static enum status start_workers(const struct options *options, struct serving *serving, struct error *error)
 {
-    static const char *const passed_on[] = {"--device",    "--memory",      "--threads",  "--hub-endpoint",
-                                            "--hub-cache", "--s3-endpoint", "--s3-region"};
+    static const char *const passed_on[] = {"--device",    "--memory",      "--threads",   "--hub-endpoint",
+                                            "--hub-cache", "--s3-endpoint", "--s3-region", "--artifacts"};
     size_t count = 0;
     const char **words = serving->worker_arguments;
     words[count++] = "worker";
@@ -264,7 +267,9 @@ static enum status make_places(const struct options *options, struct serving *se
     if ((status = place_hub(options, serving->data_directory, &serving->hub, error)) != STATUS_OK) return status;
     serving->application.data_directory = serving->data_directory;
     serving->application.roots = &serving->roots.roots;
+    if ((status = place_artifacts(options, serving->hub, &serving->artifact_store, error)) != STATUS_OK) return status;
     serving->application.hub = serving->hub;
+    serving->application.artifact_store = serving->artifact_store;
     return STATUS_OK;
 }
 
@@ -307,6 +312,7 @@ static void stop(struct serving *serving)
     supervisor_stop(serving->supervisor);
     embedded_stop(serving->embedded);
     static_files_free(serving->files);
+    artifact_store_free(serving->artifact_store);
     hub_free(serving->hub);
     place_roots_reset(&serving->roots);
 }

@@ -2,6 +2,7 @@
 #include "cli/command.h"
 #include "cli/place.h"
 #include "hub/hub.h"
+#include "kinds/artifact_store.h"
 #include "log/log.h"
 #include "pool/worker.h"
 
@@ -19,6 +20,7 @@ static const struct option_row worker_options[] = {
     PLACE_HUB_CACHE,
     PLACE_S3_ENDPOINT,
     PLACE_S3_REGION,
+    PLACE_ARTIFACTS,
     {"--threads", "N", "DELTAQ_THREADS", "0", OPTION_ONCE, "Threads of the engine; 0: one for each processor"},
     PLACE_DEVICE,
     PLACE_MEMORY,
@@ -77,6 +79,7 @@ static int worker_command_run(const struct options *options)
     struct worker_options how;
     struct worker_blas blas = {0};
     struct hub *hub = NULL;
+    struct artifact_store *artifact_store = NULL;
     struct error error;
     int exit_status;
     (void)umask(077);
@@ -86,9 +89,12 @@ static int worker_command_run(const struct options *options)
     if (status == STATUS_OK) status = choose_products(&blas, &error);
     how.blas = &blas;
     if (status == STATUS_OK) status = place_hub(options, data_directory, &hub, &error);
+    if (status == STATUS_OK) status = place_artifacts(options, hub, &artifact_store, &error);
     how.hub = hub;
+    how.artifact_store = artifact_store;
     if (status != STATUS_OK) log_error(LOG_COMPONENT_WORKER_START, "%s", error.detail);
     exit_status = status == STATUS_OK ? worker_run(&how) : 1;
+    artifact_store_free(artifact_store);
     hub_free(hub);
     place_roots_reset(&roots);
     return exit_status;

@@ -4,6 +4,7 @@
 #include "backup/restore.h"
 #include "base/directory.h"
 #include "hub/hub.h"
+#include "kinds/artifact_store.h"
 #include "log/log.h"
 #include "postgres/embedded.h"
 
@@ -118,6 +119,7 @@ enum status place_check(const struct options *options, struct error *error)
     const struct hub_options hub = hub_options_of(options, NULL);
     enum status status = data_path(options, path, error);
     if (status == STATUS_OK) status = check_roots(options, path, error);
+    if (status == STATUS_OK) status = artifact_store_check(options_text(options, "--artifacts"), error);
     return status == STATUS_OK ? hub_check(&hub, error) : status;
 }
 
@@ -156,6 +158,14 @@ enum status place_hub(const struct options *options, const char *data_directory,
 {
     const struct hub_options how = hub_options_of(options, data_directory);
     return hub_new(&how, out, error);
+}
+
+enum status place_artifacts(const struct options *options, const struct hub *hub, struct artifact_store **out,
+                            struct error *error)
+{
+    const char *place = options_text(options, "--artifacts");
+    *out = NULL;
+    return place != NULL ? artifact_store_new(hub->objects, place, out, error) : STATUS_OK;
 }
 
 bool place_find(const char *name, int index, char *out, size_t size)

@@ -55,6 +55,12 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
         "--s3-region", "NAME", "AWS_REGION", NULL, OPTION_ONCE, "Its region (AWS_DEFAULT_REGION, else us-east-1)" \
     }
 
+#define PLACE_ARTIFACTS                                                      \
+    {                                                                        \
+        "--artifacts", "PLACE", "DELTAQ_ARTIFACTS", NULL, OPTION_ONCE,       \
+            "s3://BUCKET/PREFIX that gets the artifacts of all workers, too" \
+    }
+
 #define PLACE_DEVICE                                                           \
     {                                                                          \
         "--device", "DEVICE", "DELTAQ_DEVICE", "auto", OPTION_ONCE,            \
@@ -109,6 +115,12 @@ MUST_CHECK enum status place_check(const struct options *options, struct error *
 /* The hub by its options and HF_TOKEN. The caller owns *out (hub_free). Call it before the first thread. */
 MUST_CHECK enum status place_hub(const struct options *options, const char *data_directory, struct hub **out,
                                  struct error *error);
+
+/* The store of --artifacts, with the hub's access to object storage; NULL without one. The caller owns *out
+ * (artifact_store_free). */
+struct artifact_store;
+MUST_CHECK enum status place_artifacts(const struct options *options, const struct hub *hub,
+                                       struct artifact_store **out, struct error *error);
 
 /* Finds `name` ("static", "openapi.yaml") of this build: beside the binary (build/static), above it (the source tree),
  * or in share/deltaq of where it is installed. False when it is in none. `index` counts the places where it is. */

@@ -1,6 +1,7 @@
 #include "kinds/artifacts.h"
 
 #include "inputs/hash.h"
+#include "kinds/artifact_store.h"
 #include "store/leftovers.h"
 
 #include <dirent.h>
@@ -22,6 +23,8 @@ struct artifacts {
     int directory;
     char run[40];
     int64_t epoch;
+    const struct artifact_store *store;
+    const struct monitor *monitor;
     struct queue_artifact *items; /* owns */
     size_t count;
 };
@@ -50,7 +53,8 @@ static enum status open_directory(const char *data_directory, int *fd, struct er
     return *fd >= 0 ? STATUS_OK : error_set_errno(error, "cannot open the artifacts' directory");
 }
 
-enum status artifacts_new(const char *data_directory, const char *run, int64_t epoch, struct artifacts **out,
+enum status artifacts_new(const char *data_directory, const char *run, int64_t epoch,
+                          const struct artifact_store *store, const struct monitor *monitor, struct artifacts **out,
                           struct error *error)
 {
     struct artifacts *artifacts = calloc(1, sizeof *artifacts);
@@ -58,6 +62,8 @@ enum status artifacts_new(const char *data_directory, const char *run, int64_t e
     if (artifacts == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for artifacts");
     (void)snprintf(artifacts->run, sizeof artifacts->run, "%s", run);
     artifacts->epoch = epoch;
+    artifacts->store = store;
+    artifacts->monitor = monitor;
     const enum status status = open_directory(data_directory, &artifacts->directory, error);
     if (status != STATUS_OK)
         artifacts_free(artifacts);
@@ -142,6 +148,18 @@ static enum status note(struct artifacts *artifacts, const struct queue_artifact
     return STATUS_OK;
 }
 
+/* Opened anew: the writer's descriptor cannot be read. */
+static enum status upload(const struct artifacts *artifacts, const struct queue_artifact *item, struct error *error)
+{
+    if (artifacts->store == NULL) return STATUS_OK;
+    const int fd = openat(artifacts->directory, item->sha256, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (fd < 0) return error_set_errno(error, "cannot open a finished artifact");
+    const enum status status =
+        artifact_store_put(artifacts->store, item->sha256, fd, item->bytes, artifacts->monitor, error);
+    (void)close(fd);
+    return status;
+}
+
 enum status artifact_publish(struct artifact_writer *writer, struct error *error)
 {
     enum status status;
@@ -166,6 +184,7 @@ enum status artifact_publish(struct artifact_writer *writer, struct error *error
         status = error_set_errno(error, "cannot make the artifacts' directory durable");
         goto done;
     }
+    if ((status = upload(artifacts, &writer->item, error)) != STATUS_OK) goto done;
     status = note(artifacts, &writer->item, error);
 done:
     artifact_abandon(writer);

@@ -10,13 +10,16 @@
 
 #include <stdint.h>
 
-struct artifacts;
+struct artifact_store;
 struct artifact_writer;
+struct artifacts;
 
-/* `epoch` goes into the temporary names. Makes $DATA/artifacts if it is missing. The caller owns *out
+/* `epoch` goes into the temporary names. `store` (lent; NULL: none) gets each file when it is published, with `monitor`
+ * (lent; NULL: nobody asks) asked meanwhile. Makes $DATA/artifacts if it is missing. The caller owns *out
  * (artifacts_free). */
-MUST_CHECK enum status artifacts_new(const char *data_directory, const char *run, int64_t epoch, struct artifacts **out,
-                                     struct error *error);
+MUST_CHECK enum status artifacts_new(const char *data_directory, const char *run, int64_t epoch,
+                                     const struct artifact_store *store, const struct monitor *monitor,
+                                     struct artifacts **out, struct error *error);
 void artifacts_free(struct artifacts *artifacts);
 
 /* Starts a file called `name` in the API ("items.jsonl": letters, digits, "._-"). Ended by artifact_publish or

@@ -167,7 +167,8 @@ static enum status once(void *context, enum transfer_verdict *verdict, double *w
                                            .headers = request->headers,
                                            .body = request->body,
                                            .body_bytes = request->body_bytes,
-                                           .last = -1,
+                                           .first = request->first,
+                                           .last = request->bytes > 0 ? request->first + request->bytes - 1 : -1,
                                            .seconds = question->asking->seconds,
                                            .sink = take,
                                            .owner = question};

@@ -36,7 +36,8 @@ struct bucket_request {
     const char *const *headers; /* ends with NULL; NULL: none */
     const void *body;
     size_t body_bytes;
-    const char *what; /* names it in messages: "s3://lab/run" */
+    int64_t first, bytes; /* a range of the object; bytes 0: all of it */
+    const char *what;     /* names it in messages: "s3://lab/run" */
 };
 
 /* Asks, with backoff. *head is that of the answer; `body` gets its bytes as far as its limit lets it; NULL: they are

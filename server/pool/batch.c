@@ -214,7 +214,8 @@ static enum status prepare(struct leased_member *member, const struct kind *kind
         return error_set(error, STATUS_UNSUPPORTED, "this worker does not know runs of the kind %s", member->run.kind);
     if ((status = make_work_directory(member, error)) != STATUS_OK) return status;
     if ((status = artifacts_new(member->batch->options.data_directory, member->run.lease.run.text,
-                                member->run.lease.epoch, &member->artifacts, error)) != STATUS_OK)
+                                member->run.lease.epoch, member->batch->options.artifact_store, &member->monitor,
+                                &member->artifacts, error)) != STATUS_OK)
         return status;
     /* Checked again: what stands in the database may be older than this binary. */
     return schema_fill(kind->params, kind->params_size, member->run.params, "/params", NULL, &member->filled, error);

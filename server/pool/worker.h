@@ -7,21 +7,24 @@
 #include "kinds/kind.h"
 #include "store/workers.h"
 
+struct artifact_store;
+
 enum { WORKER_BATCH_MOST = 8 }; /* members of a batch, at most */
 
 struct worker_options {
     const char *conninfo;
     const char *data_directory;
     const struct roots *roots;
-    const char *device;              /* "cpu" */
-    const struct hub *hub;           /* for checkpoints of the hub; NULL: none can be fetched */
-    int threads;                     /* 0: one for each processor */
-    int64_t memory_bytes;            /* of the host that a run may take; 0: what is free */
-    const struct kind *const *kinds; /* what it can do; ends with NULL */
-    double lease_seconds;            /* 0: 30; beats at a third, pauses at two thirds */
-    double stall_seconds;            /* 0: 600; longest time without a call of the monitor, or 8 MiB read of files */
-    const struct worker_blas *blas;  /* which products it makes, for the table of workers; NULL: it does not say */
-    const char *owner;               /* the id under which its supervisor will release its leases; NULL: a random one */
+    const char *device;                          /* "cpu" */
+    const struct hub *hub;                       /* for checkpoints of the hub; NULL: none can be fetched */
+    const struct artifact_store *artifact_store; /* gets what runs leave; NULL: none */
+    int threads;                                 /* 0: one for each processor */
+    int64_t memory_bytes;                        /* of the host that a run may take; 0: what is free */
+    const struct kind *const *kinds;             /* what it can do; ends with NULL */
+    double lease_seconds;                        /* 0: 30; beats at a third, pauses at two thirds */
+    double stall_seconds;           /* 0: 600; longest time without a call of the monitor, or 8 MiB read of files */
+    const struct worker_blas *blas; /* which products it makes, for the table of workers; NULL: it does not say */
+    const char *owner;              /* the id under which its supervisor will release its leases; NULL: a random one */
 };
 
 /* Works until SIGTERM or SIGINT: then it takes nothing new, stops the engine at its next step, gives the run back

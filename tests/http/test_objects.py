@@ -308,6 +308,27 @@ def test_a_dry_run_tells_what_is_to_come(served, store, small):
     assert (run["params"]["trajectory"], run["params"]["name"]) == ("plan", "step5")
 
 
+def doctor(store, tmp_path, *options, **environment):
+    done = subprocess.run([BINARY, "doctor", "--data-dir", tmp_path / "data", *options], capture_output=True, text=True,
+                          env={**os.environ, **ENVIRONMENT, **environment})
+    assert SECRET not in done.stdout + done.stderr
+    return next((line for line in done.stdout.splitlines() if "object storage" in line), None)
+
+
+def test_the_doctor_tries_the_server_and_names_whose_keys_they_are(store, tmp_path):
+    endpoint = ("--s3-endpoint", store.url)
+    line = doctor(store, tmp_path, *endpoint)
+    assert line.startswith("ok ") and store.url in line and line.endswith("credentials: environment")
+    store.rule("GET", "^/$", 1, answer=object_store.refusal(403, "AccessDenied"))
+    assert doctor(store, tmp_path, *endpoint).startswith("ok "), "who may not list buckets may read one"
+    store.rule("GET", "^/$", 1, answer=object_store.refusal(403, "SignatureDoesNotMatch"))
+    line = doctor(store, tmp_path, *endpoint)
+    assert line.startswith("WRONG") and "secret key" in line
+    line = doctor(store, tmp_path, *endpoint, AWS_SECRET_ACCESS_KEY="")
+    assert line.startswith("WRONG") and "must both be set" in line
+    assert doctor(store, tmp_path) is None
+
+
 # ---- trajectories ----
 
 def test_a_prefix_is_registered_as_a_trajectory_and_measured(served, store, small, tmp_path, name):

@@ -1,0 +1,136 @@
+#include "kinds/artifact_store.h"
+
+#include "inputs/hash.h"
+#include "objects/upload.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+/* Small tries, as for downloads: a run whose artifact cannot be uploaded goes back to the queue. */
+enum { REQUEST_SECONDS = 300, TRIES = 5, READ_BYTES = 16 << 20 };
+static const double LONGEST_WAIT_SECONDS = 10;
+
+struct artifact_store {
+    struct bucket bucket;
+    struct objects_place place;
+};
+
+static enum status read_place(const char *text, struct objects_place *out, struct error *error)
+{
+    const enum status status = objects_place_read(text, "", out, error);
+    const struct error cause = *error;
+    return status == STATUS_OK ? status : error_set(error, status, "--artifacts (DELTAQ_ARTIFACTS): %s", cause.detail);
+}
+
+enum status artifact_store_check(const char *place, struct error *error)
+{
+    struct objects_place read;
+    return place != NULL ? read_place(place, &read, error) : STATUS_OK;
+}
+
+enum status artifact_store_new(const struct objects *objects, const char *place, struct artifact_store **out,
+                               struct error *error)
+{
+    struct artifact_store *store = calloc(1, sizeof *store);
+    *out = NULL;
+    if (store == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a store of artifacts");
+    enum status status = read_place(place, &store->place, error);
+    if (status == STATUS_OK) status = bucket_init(objects, store->place.bucket, &store->bucket, error);
+    if (status == STATUS_OK)
+        *out = store;
+    else
+        artifact_store_free(store);
+    return status;
+}
+
+void artifact_store_free(struct artifact_store *store)
+{
+    free(store);
+}
+
+static struct asking asking_of(const struct monitor *monitor)
+{
+    return (struct asking){
+        .monitor = monitor, .seconds = REQUEST_SECONDS, .tries = TRIES, .longest_wait = LONGEST_WAIT_SECONDS};
+}
+
+static enum status key_of(const struct artifact_store *store, const char *sha256, char out[OBJECTS_PLACE_KEY],
+                          struct error *error)
+{
+    if (objects_place_key(&store->place, sha256, out)) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "--artifacts (DELTAQ_ARTIFACTS): the prefix is too long");
+}
+
+enum status artifact_store_put(const struct artifact_store *store, const char *sha256, int fd, int64_t bytes,
+                               const struct monitor *monitor, struct error *error)
+{
+    char key[OBJECTS_PLACE_KEY];
+    const struct asking asking = asking_of(monitor);
+    const enum status status = key_of(store, sha256, key, error);
+    return status == STATUS_OK ? upload_file(&store->bucket, &asking, key, fd, bytes, error) : status;
+}
+
+/* ---- reading back ---- */
+
+static enum status write_all(int fd, const char *bytes, size_t length, struct error *error)
+{
+    while (length > 0) {
+        const ssize_t written = write(fd, bytes, length);
+        if (written < 0 && errno == EINTR) continue;
+        if (written <= 0) return error_set_errno(error, "cannot write an artifact");
+        bytes += written;
+        length -= (size_t)written;
+    }
+    return STATUS_OK;
+}
+
+/* Range by range, each of which is tried again on its own. */
+static enum status copy(const struct artifact_store *store, const char *key, int64_t bytes, int fd, struct hash *hash,
+                        struct error *error)
+{
+    const struct asking asking = asking_of(NULL);
+    struct buffer body = {.limit = READ_BYTES};
+    struct transfer_head *head = malloc(sizeof *head);
+    enum status status = head == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory to read an artifact") : STATUS_OK;
+    for (int64_t at = 0; status == STATUS_OK && at < bytes;) {
+        const int64_t left = bytes - at, length = left < READ_BYTES ? left : READ_BYTES;
+        const struct bucket_request request = {.key = key, .first = at, .bytes = length, .what = "the artifact"};
+        status = bucket_ask(&store->bucket, &asking, &request, head, &body, error);
+        if (status == STATUS_OK && (int64_t)body.length != length)
+            status = error_set(error, STATUS_CORRUPT, "the artifact in object storage has another size");
+        if (status == STATUS_OK) status = write_all(fd, body.bytes, body.length, error);
+        if (status == STATUS_OK) hash_add(hash, body.bytes, body.length);
+        at += length;
+    }
+    buffer_reset(&body);
+    free(head);
+    return status;
+}
+
+enum status artifact_store_get(const struct artifact_store *store, const char *sha256, int64_t bytes,
+                               const char *directory, int *fd, struct error *error)
+{
+    char key[OBJECTS_PLACE_KEY], found[HASH_TEXT];
+    struct hash *hash = NULL;
+    *fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
+    enum status status = *fd < 0 ? error_set_errno(error, "cannot make a file for an artifact") : STATUS_OK;
+    if (status == STATUS_OK) status = key_of(store, sha256, key, error);
+    if (status == STATUS_OK) status = hash_new(&hash, error);
+    if (status == STATUS_OK) status = copy(store, key, bytes, *fd, hash, error);
+    if (status == STATUS_OK) {
+        status = hash_finish(hash, found, error);
+        hash = NULL;
+    }
+    if (status == STATUS_OK && strcmp(found, sha256) != 0)
+        status = error_set(error, STATUS_CORRUPT, "the artifact in object storage has other bytes; retry the run");
+    if (status == STATUS_OK && lseek(*fd, 0, SEEK_SET) != 0) status = error_set_errno(error, "reading the artifact");
+    hash_free(hash);
+    if (status != STATUS_OK && *fd >= 0) {
+        (void)close(*fd);
+        *fd = -1;
+    }
+    return status;
+}

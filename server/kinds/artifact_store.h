@@ -1,0 +1,30 @@
+/* artifact_store.h: artifacts in a bucket, "PREFIX/<sha256>", so that a server gives what a worker on another machine
+ * has made. The files in $DATA/artifacts stay what they are: each is uploaded before the run that made it ends. */
+#ifndef KINDS_ARTIFACT_STORE_H
+#define KINDS_ARTIFACT_STORE_H
+
+#include "base/monitor.h"
+#include "objects/objects.h"
+
+#include <stdint.h>
+
+struct artifact_store;
+
+/* `place`: "s3://BUCKET/PREFIX". The caller owns *out (artifact_store_free). STATUS_INVALID naming the option. */
+MUST_CHECK enum status artifact_store_new(const struct objects *objects, const char *place, struct artifact_store **out,
+                                          struct error *error);
+void artifact_store_free(struct artifact_store *store); /* NULL is fine */
+
+/* The same check without keeping anything; NULL is fine. */
+MUST_CHECK enum status artifact_store_check(const char *place, struct error *error);
+
+/* Uploads `fd`. Statuses of upload_file. */
+MUST_CHECK enum status artifact_store_put(const struct artifact_store *store, const char *sha256, int fd, int64_t bytes,
+                                          const struct monitor *monitor, struct error *error);
+
+/* A file without a name in `directory` with the object's bytes, which have that hash; *fd is the caller's.
+ * STATUS_NOT_FOUND, STATUS_CORRUPT (other bytes); statuses of bucket_ask; STATUS_DISK_FULL, STATUS_IO. */
+MUST_CHECK enum status artifact_store_get(const struct artifact_store *store, const char *sha256, int64_t bytes,
+                                          const char *directory, int *fd, struct error *error);
+
+#endif
