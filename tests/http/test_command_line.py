@@ -51,7 +51,9 @@ WRONG = [
     (["--root", "/etc/passwd"], "--root /etc/passwd: Not a directory"),
     (["--watch-quiet", "-1"], "--watch-quiet"), (["--watch-poll", "0"], "--watch-poll"),
     (["--keep-events", "0"], "--keep-events"), (["--hub-cache", "3X"], "--hub-cache"),
-    (["--hub-endpoint", "ftp://here"], "--hub-endpoint"), (["--static", "/nowhere/at/all"], "/nowhere/at/all: "),
+    (["--hub-endpoint", "ftp://here"], "--hub-endpoint"), (["--s3-endpoint", "ftp://here"], "--s3-endpoint"),
+    (["--s3-region", "a/b"], "--s3-region"), (["--artifacts", "/tmp"], "--artifacts"),
+    (["--static", "/nowhere/at/all"], "/nowhere/at/all: "),
 ]
 
 
@@ -64,7 +66,7 @@ def test_serve_checks_everything_before_it_makes_anything(tmp_path, arguments, t
 
 
 @pytest.mark.parametrize("arguments", [["--threads", "x"], ["--device", "tpu"], ["--memory", "1G"],
-                                       ["--root", "/nowhere/at/all"], ["--hub-cache", "3X"]])
+                                       ["--root", "/nowhere/at/all"], ["--hub-cache", "3X"], ["--artifacts", "s3://"]])
 def test_a_worker_checks_everything_before_it_makes_anything(tmp_path, arguments):
     done = run("worker", *arguments, "--data-dir", tmp_path / "data")
     assert done.returncode == 1 and arguments[0] in done.stderr, done.stderr

@@ -3,7 +3,6 @@ that does not have them."""
 
 import hashlib
 import re
-import subprocess
 
 import models
 import object_store
@@ -139,9 +138,3 @@ def test_other_bytes_in_the_bucket_are_not_given(served, store):
     assert answer.status == 422 and answer.json["code"] == "corrupt"
     store.direct("DELETE", f"/lab/{PREFIX}/{item['sha256']}")
     assert read_elsewhere(served, run, item).status == 404
-
-
-def test_a_store_that_is_none_is_refused_at_the_start(tmp_path):
-    done = subprocess.run([BINARY, "serve", "--data-dir", tmp_path / "data", "--artifacts", "/tmp"],
-                          capture_output=True, text=True)
-    assert done.returncode == 1 and "--artifacts" in done.stderr and not (tmp_path / "data").exists()
