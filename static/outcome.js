@@ -57,6 +57,7 @@ export function finding(run) {
 
 export function outcome(run) {
   if (run.state === "failed") return run.error?.detail ?? run.error?.title ?? "";
+  if (run.waiting) return `waits: ${run.waiting}`;
   if (run.state === "running" || run.state === "queued") return progressText(run.progress ?? {}, run.state);
   const took = isNumber(run.usage?.seconds) ? duration(run.usage.seconds) : "";
   if (run.state !== "succeeded") return took;

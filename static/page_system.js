@@ -49,6 +49,7 @@ const WORKERS = [
     label: "Doing",
     cell: (row) => (row.run ? h("a", { href: runLink(row.run) }, "a run") : h("span", { class: "muted" }, "idle")),
   },
+  { label: "Labels", value: (row) => row.labels?.join(", ") ?? "", cell: (row) => row.labels?.join(", ") || "–" },
   { label: "Slurm job", value: (row) => row.slurm_job, cell: (row) => row.slurm_job ?? "–" },
   { label: "Version", value: (row) => row.version, cell: (row) => row.version ?? "–" },
   { label: "Up since", value: (row) => row.started_at, cell: (row) => ago(row.started_at) },

@@ -69,7 +69,8 @@ export function progressBar(run) {
   const bar = h("progress", { max: 1, "aria-label": `progress of ${run.kind}` });
   const words = h("span", { class: "progress-words" });
   const update = (progress, state = run.state) => {
-    words.textContent = progressText(progress ?? {}, state);
+    const waits = state === "queued" && run.waiting;
+    words.textContent = waits ? `waits: ${run.waiting}` : progressText(progress ?? {}, state);
     if (progress?.total) {
       bar.max = progress.total;
       bar.value = Math.min(progress.done, progress.total);

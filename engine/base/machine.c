@@ -49,6 +49,16 @@ int64_t machine_free_memory(void)
     return left > 0 ? left : 0;
 }
 
+int64_t machine_memory(void)
+{
+    int64_t all = (int64_t)sysconf(_SC_PHYS_PAGES) * sysconf(_SC_PAGESIZE);
+    for (size_t i = 0; i < sizeof groups / sizeof groups[0]; i++) {
+        const int64_t limit = number_of(groups[i].limit, "");
+        if (limit > 0 && limit < all) all = limit;
+    }
+    return all;
+}
+
 int64_t machine_free_disk(const char *directory)
 {
     struct statvfs disk;

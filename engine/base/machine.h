@@ -8,6 +8,10 @@
  * more than the control group of this process (v2 or v1) has left. */
 int64_t machine_free_memory(void);
 
+/* Bytes of memory that there are, in use or not: of the machine, and no more than the control groups of this process
+ * may have. */
+int64_t machine_memory(void);
+
 /* Free bytes of the file system that `directory` lies on; -1: nobody knows. */
 int64_t machine_free_disk(const char *directory);
 

@@ -21,12 +21,18 @@
 
 #include <malloc.h>
 #include <signal.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-enum { MIGRATION_MILLISECONDS = 60000, DESCRIPTORS = 4096, WORKER_ARGUMENTS = 2 * PLACE_ROOTS + 26 };
+enum {
+    MIGRATION_MILLISECONDS = 60000,
+    DESCRIPTORS = 4096,
+    LABELS_BYTES = 4096,
+    WORKER_ARGUMENTS = 2 * PLACE_ROOTS + 28
+};
 
 static const struct option_row serve_options[] = {
     {"--listen", "ADDRESS", "DELTAQ_LISTEN", "127.0.0.1:8642", OPTION_ONCE,
@@ -46,6 +52,7 @@ static const struct option_row serve_options[] = {
     {"--threads", "N", "DELTAQ_THREADS", "0", OPTION_ONCE, "Threads of each worker; 0: one for each processor"},
     PLACE_DEVICE,
     PLACE_MEMORY,
+    PLACE_LABEL,
     {"--watch-quiet", "SECONDS", "DELTAQ_WATCH_QUIET", "10", OPTION_ONCE,
      "How long files in watched directories must have been as they are before a checkpoint is registered"},
     {"--watch-poll", "SECONDS", "DELTAQ_WATCH_POLL", "5", OPTION_ONCE,
@@ -89,6 +96,7 @@ struct serving {
     struct supervisor *supervisor;
     const char *worker_arguments[WORKER_ARGUMENTS];
     char device[PLACE_DEVICE_NAME];
+    char labels[LABELS_BYTES]; /* of its workers, with commas */
 };
 
 /* Adds to what went wrong where it did. */
@@ -212,6 +220,8 @@ static enum status start_workers(const struct options *options, struct serving *
         words[count++] = options_text(options, passed_on[i]);
     }
     if (options_text(options, "--allow-private-hub") != NULL) words[count++] = "--allow-private-hub";
+    if (serving->labels[0] != '\0') words[count++] = "--label";
+    if (serving->labels[0] != '\0') words[count++] = serving->labels;
     for (size_t i = 0; serving->roots.paths[i] != NULL; i++) {
         words[count++] = "--root";
         words[count++] = serving->roots.paths[i];
@@ -224,6 +234,21 @@ static enum status start_workers(const struct options *options, struct serving *
         .embedded = serving->embedded,
     };
     return supervisor_start(&how, &serving->supervisor, error);
+}
+
+static enum status join_labels(const struct options *options, char out[LABELS_BYTES], struct error *error)
+{
+    json_t *labels = NULL, *label;
+    size_t i, length = 0;
+    const enum status status = place_labels(options, &labels, error);
+    json_array_foreach(labels, i, label)
+    {
+        if (length < LABELS_BYTES)
+            length += (size_t)snprintf(out + length, LABELS_BYTES - length, "%s%s", i > 0 ? "," : "",
+                                       json_string_value(label));
+    }
+    json_decref(labels);
+    return length < LABELS_BYTES ? status : error_set(error, STATUS_INVALID, "--label: too many labels");
 }
 
 /* Everything that can be told from the command line, before anything is made or started. */
@@ -242,6 +267,7 @@ static enum status check(const struct options *options, struct serving *serving,
     if ((status = options_integer(options, "--keep-events", 1, 36500, &serving->keep_events, error)) != STATUS_OK)
         return status;
     if ((status = place_device(options, 0, serving->device, &serving->devices, error)) != STATUS_OK) return status;
+    if ((status = join_labels(options, serving->labels, error)) != STATUS_OK) return status;
     if ((status = place_memory(options, &application->memory_bytes, error)) != STATUS_OK) return status;
     if ((status = options_integer(options, "--threads", 0, 1024, &threads, error)) != STATUS_OK) return status;
     if ((status = place_check(options, error)) != STATUS_OK) return status;

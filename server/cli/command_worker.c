@@ -24,6 +24,7 @@ static const struct option_row worker_options[] = {
     {"--threads", "N", "DELTAQ_THREADS", "0", OPTION_ONCE, "Threads of the engine; 0: one for each processor"},
     PLACE_DEVICE,
     PLACE_MEMORY,
+    PLACE_LABEL,
     PLACE_LOG_FORMAT,
     PLACE_LOG_LEVEL,
     {0},
@@ -31,7 +32,7 @@ static const struct option_row worker_options[] = {
 
 /* Everything is checked before anything is made. */
 static enum status fill(const struct options *options, char data_directory[PLACE_PATH], struct place_roots *roots,
-                        char attached[512], char device[PLACE_DEVICE_NAME], struct worker_options *out,
+                        char attached[512], char device[PLACE_DEVICE_NAME], struct worker_options *out, json_t **labels,
                         struct error *error)
 {
     int64_t threads = 0, devices = 0;
@@ -45,6 +46,8 @@ static enum status fill(const struct options *options, char data_directory[PLACE
         return status;
     if ((status = options_integer(options, "--threads", 0, 1024, &threads, error)) != STATUS_OK) return status;
     out->threads = (int)threads;
+    if ((status = place_labels(options, labels, error)) != STATUS_OK) return status;
+    out->labels = *labels;
     if ((status = place_memory(options, &out->memory_bytes, error)) != STATUS_OK) return status;
     if ((status = place_data_directory(options, data_directory, error)) != STATUS_OK) return status;
     if ((status = place_roots(options, data_directory, roots, error)) != STATUS_OK) return status;
@@ -80,12 +83,13 @@ static int worker_command_run(const struct options *options)
     struct worker_blas blas = {0};
     struct hub *hub = NULL;
     struct artifact_store *artifact_store = NULL;
+    json_t *labels = NULL;
     struct error error;
     int exit_status;
     (void)umask(077);
     (void)setrlimit(RLIMIT_CORE, &no_core);
     enum status status = place_log(options, &error);
-    if (status == STATUS_OK) status = fill(options, data_directory, &roots, attached, device, &how, &error);
+    if (status == STATUS_OK) status = fill(options, data_directory, &roots, attached, device, &how, &labels, &error);
     if (status == STATUS_OK) status = choose_products(&blas, &error);
     how.blas = &blas;
     if (status == STATUS_OK) status = place_hub(options, data_directory, &hub, &error);
@@ -95,6 +99,7 @@ static int worker_command_run(const struct options *options)
     if (status != STATUS_OK) log_error(LOG_COMPONENT_WORKER_START, "%s", error.detail);
     exit_status = status == STATUS_OK ? worker_run(&how) : 1;
     artifact_store_free(artifact_store);
+    json_decref(labels);
     hub_free(hub);
     place_roots_reset(&roots);
     return exit_status;

@@ -7,6 +7,7 @@
 #include "kinds/artifact_store.h"
 #include "log/log.h"
 #include "postgres/embedded.h"
+#include "schema/form.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -16,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MIGRATION_MILLISECONDS = 60000 };
+enum { MIGRATION_MILLISECONDS = 60000, LABEL_BYTES = 100 };
 
 /* For who started the program alone: paths of the server do not go into answers. */
 static enum status path_failed(const char *action, const char *path, struct error *error)
@@ -277,6 +278,46 @@ int place_fail(const char *command, const struct error *error)
 {
     (void)fprintf(stderr, "deltaq %s: %s\n", command, error->detail);
     return 1;
+}
+
+static bool has_label(const json_t *labels, const char *label)
+{
+    size_t i;
+    const json_t *item;
+    json_array_foreach(labels, i, item) if (strcmp(json_string_value(item), label) == 0) return true;
+    return false;
+}
+
+static enum status add_labels(json_t *labels, const char *text, struct error *error)
+{
+    while (*text != '\0') {
+        char label[LABEL_BYTES + 1];
+        const size_t length = strcspn(text, ",");
+        if (length <= LABEL_BYTES) (void)snprintf(label, sizeof label, "%.*s", (int)length, text);
+        if (length > LABEL_BYTES || !form_label.fits(label))
+            return error_set(error, STATUS_INVALID, "--label %.*s: %s, at most %d", (int)(length > 100 ? 100 : length),
+                             text, form_label.wanted, LABEL_BYTES);
+        if (!has_label(labels, label) && json_array_append_new(labels, json_string(label)) != 0)
+            return error_set(error, STATUS_NO_MEMORY, "no memory for labels");
+        text += length + (text[length] == ',');
+    }
+    return STATUS_OK;
+}
+
+enum status place_labels(const struct options *options, json_t **out, struct error *error)
+{
+    enum status status = STATUS_OK;
+    json_t *labels = json_array();
+    *out = NULL;
+    for (const char *const *text = options_all(options, "--label"); *text != NULL && status == STATUS_OK; text++)
+        status = labels != NULL ? add_labels(labels, *text, error)
+                                : error_set(error, STATUS_NO_MEMORY, "no memory for labels");
+    if (status == STATUS_OK && json_array_size(labels) > 0) {
+        *out = labels;
+        return STATUS_OK;
+    }
+    json_decref(labels);
+    return status;
 }
 
 enum status place_memory(const struct options *options, int64_t *bytes, struct error *error)

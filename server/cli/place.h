@@ -7,6 +7,8 @@
 #include "inputs/roots.h"
 #include "postgres/connection.h"
 
+#include <jansson.h>
+
 struct embedded;
 struct hub;
 
@@ -74,6 +76,11 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
     {                                                                                                            \
         "--memory", "MIB", "DELTAQ_MEMORY", "0", OPTION_ONCE, "Host memory that a run may take; 0: what is free" \
     }
+#define PLACE_LABEL                                                             \
+    {                                                                           \
+        "--label", "LABELS", "DELTAQ_LABEL", NULL, OPTION_COLONS,               \
+            "What runs may require of the workers, like gpu=h100,partition=big" \
+    }
 /* What `serve` and `worker` write to stderr. */
 #define PLACE_LOG_FORMAT                                                    \
     {                                                                       \
@@ -87,6 +94,8 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
     }
 /* Before the first thread, since worker processes and the log itself read it from the environment. */
 MUST_CHECK enum status place_log(const struct options *options, struct error *error);
+/* The labels, each once: a new list, or NULL for none. STATUS_INVALID names the one that is none. */
+MUST_CHECK enum status place_labels(const struct options *options, json_t **out, struct error *error);
 MUST_CHECK enum status place_memory(const struct options *options, int64_t *bytes, struct error *error);
 
 enum { PLACE_DEVICE_NAME = 24 };

@@ -124,6 +124,8 @@ static void identify(struct worker *worker)
     (void)snprintf(identity->device, sizeof identity->device, "%s", worker->options.device);
     identity->pid = (int)getpid();
     identity->threads = team_size(worker->team);
+    identity->labels = worker->options.labels;
+    identity->memory_bytes = worker->options.memory_bytes > 0 ? worker->options.memory_bytes : machine_memory();
     if (worker->options.blas != NULL) identity->blas = *worker->options.blas;
 }
 
@@ -372,6 +374,12 @@ static enum status send_end(struct worker *worker, const struct held_member *mem
     }
     if (member->cancelling && outcome.status == STATUS_CANCELLED)
         return queue_cancelled(worker->connection, lease, &outcome.result.usage, error);
+    if (outcome.status == STATUS_TOO_LARGE) {
+        bool elsewhere;
+        const enum status status =
+            queue_too_large(worker->connection, lease, &worker->identity, outcome.error.detail, &elsewhere, error);
+        if (status != STATUS_OK || elsewhere) return status;
+    }
     if (outcome.given_back || (worker->stops > 0 && outcome.status == STATUS_LEASE_LOST))
         return queue_release(worker->connection, lease, error);
     return queue_fail(worker->connection, lease, &outcome.error, &outcome.result.usage, error);

@@ -16,6 +16,7 @@ struct worker_options {
     const char *data_directory;
     const struct roots *roots;
     const char *device;                          /* "cpu" */
+    const json_t *labels;                        /* that runs may require, ["gpu=h100"]; NULL: none */
     const struct hub *hub;                       /* for checkpoints of the hub; NULL: none can be fetched */
     const struct artifact_store *artifact_store; /* gets what runs leave; NULL: none */
     int threads;                                 /* 0: one for each processor */

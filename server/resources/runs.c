@@ -5,6 +5,7 @@
 #include "resources/handlers.h"
 #include "resources/waiting.h"
 #include "runs/prepare.h"
+#include "runs/requirements.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -14,6 +15,7 @@ struct run_body {
     const char *params;
     bool force, dry_run;
     int64_t priority;
+    struct requirements requires;
 };
 
 const struct param runs_post_body[] = {
@@ -44,6 +46,14 @@ const struct param runs_post_body[] = {
      .minimum = -1000,
      .maximum = 1000,
      .help = "Larger goes first"},
+    {.name = "requires",
+     .type = PARAM_OBJECT,
+     .schema = "Requirements",
+     .offset = offsetof(struct run_body, requires),
+     .fallback = "null",
+     .nullable = true,
+     .children = requirements_params,
+     .help = "What its worker must be and have; the run waits for one"},
     {0},
 };
 
@@ -63,6 +73,8 @@ static const struct list_field fields[] = {
     {"kind", true},
     {"state", true},
     {"params", true},
+    {"requires", false},
+    {"waiting", true},
     {"checkpoint_name", true},
     {"trajectory", true},
     {"result", true},
@@ -128,7 +140,7 @@ enum status runs_post(struct http_context *context, const struct request *reques
     struct prepared_run run = {0};
     struct idempotency_record record;
     enum store_outcome outcome = STORE_CREATED;
-    json_t *document = NULL;
+    json_t *document = NULL, *requires = NULL;
     enum status status;
     if (waiting_resume(context, request, response, &runs_wait, &status, error)) return status;
     status = answer_body(request, response, runs_post_body, sizeof(struct run_body), &filled, error);
@@ -142,18 +154,24 @@ enum status runs_post(struct http_context *context, const struct request *reques
     status = prepare_run(connection, kinds[body->kind], json_object_get(request->body, "params"), application->roots,
                          application->data_directory, !body->dry_run, &faults, &run, error);
     if (faults.count > 0) status = answer_faults(response, &faults, error);
+    struct run_new row = {0};
+    if (status == STATUS_OK) status = requirements_make(json_object_get(request->body, "requires"), &requires, error);
+    if (status == STATUS_OK) {
+        row = prepare_row(&run);
+        status = requirements_put(requires, &row, error);
+    }
     const bool dry_run = body->dry_run;
     if (status == STATUS_OK && dry_run) {
         const struct dry_run_place place = application_dry_run_place(context, request->monitor);
         status = dry_run_of_run(&place, &run, &document, error);
     } else if (status == STATUS_OK) {
-        struct run_new row = prepare_row(&run);
         row.force = body->force;
         row.priority = (int)body->priority;
         row.record = application_record(request, "/v1/runs/", 202, 200, &record);
         status = run_insert(connection, &row, &outcome, &document, error);
     }
     prepare_reset(&run);
+    json_decref(requires);
     schema_filled_reset(&filled);
     if (status != STATUS_OK) return status;
     if (dry_run) return response_json(response, 200, document, error);

@@ -4,6 +4,7 @@
 #include "resources/application.h"
 #include "resources/handlers.h"
 #include "resources/waiting.h"
+#include "runs/requirements.h"
 #include "runs/sweep_growth.h"
 #include "runs/sweep_plan.h"
 #include "schema/form.h"
@@ -13,6 +14,7 @@ struct sweep_body {
     const char *name, *base, *grid;
     int kind;
     bool standing, dry_run;
+    struct requirements requires;
 };
 
 const struct param sweeps_post_body[] = {
@@ -50,6 +52,14 @@ const struct param sweeps_post_body[] = {
      .offset = offsetof(struct sweep_body, dry_run),
      .fallback = "false",
      .help = "Make no sweep: tell what its runs would need"},
+    {.name = "requires",
+     .type = PARAM_OBJECT,
+     .schema = "Requirements",
+     .offset = offsetof(struct sweep_body, requires),
+     .fallback = "null",
+     .nullable = true,
+     .children = requirements_params,
+     .help = "What the workers of its runs must be and have"},
     {0},
 };
 
@@ -73,8 +83,17 @@ const struct param sweeps_extend_body[] = {
 };
 
 static const struct list_field fields[] = {
-    {"id", true},       {"name", true},     {"kind", true}, {"base", false},      {"grid", false},
-    {"standing", true}, {"refused", false}, {"runs", true}, {"created_at", true}, {0},
+    {"id", true},
+    {"name", true},
+    {"kind", true},
+    {"base", false},
+    {"grid", false},
+    {"requires", false},
+    {"standing", true},
+    {"refused", false},
+    {"runs", true},
+    {"created_at", true},
+    {0},
 };
 
 enum status sweeps_list(struct http_context *context, const struct request *request, struct response *response,
@@ -155,8 +174,8 @@ static enum status find_standing(struct connection *connection, const json_t *gr
 }
 
 static enum status insert(struct http_context *context, const struct monitor *monitor, const struct sweep_body *body,
-                          const json_t *document, const struct idempotency_record *record, struct faults *faults,
-                          enum store_outcome *outcome, json_t **made, struct error *error)
+                          const json_t *document, const json_t *requires, const struct idempotency_record *record,
+                          struct faults *faults, enum store_outcome *outcome, json_t **made, struct error *error)
 {
     const struct application *application = application_of(context);
     struct connection *connection = application_connection(context);
@@ -166,6 +185,7 @@ static enum status insert(struct http_context *context, const struct monitor *mo
         .kind = kinds[body->kind],
         .base = json_object_get(document, "base"),
         .grid = json_object_get(document, "grid"),
+        .requires = requires,
         .roots = application->roots,
         .data_directory = application->data_directory,
         .may_be_empty = body->standing,
@@ -182,6 +202,7 @@ static enum status insert(struct http_context *context, const struct monitor *mo
                                         .kind = request.kind->name,
                                         .base = request.base,
                                         .grid = request.grid,
+                                        .requires = requires,
                                         .standing = body->standing ? standing.text : NULL,
                                         .runs = plan.rows,
                                         .run_count = plan.count,
@@ -200,7 +221,7 @@ enum status sweeps_post(struct http_context *context, const struct request *requ
     struct faults faults = {0};
     struct idempotency_record record;
     enum store_outcome outcome = STORE_CREATED;
-    json_t *document = NULL;
+    json_t *document = NULL, *requires = NULL;
     enum status status;
     if (waiting_resume(context, request, response, &sweeps_wait, &status, error)) return status;
     status = answer_body(request, response, sweeps_post_body, sizeof(struct sweep_body), &filled, error);
@@ -211,8 +232,12 @@ enum status sweeps_post(struct http_context *context, const struct request *requ
         response_to_work(response);
         return STATUS_OK;
     }
-    status = insert(context, request->monitor, body, request->body,
-                    application_record(request, "/v1/sweeps/", 202, 200, &record), &faults, &outcome, &document, error);
+    status = requirements_make(json_object_get(request->body, "requires"), &requires, error);
+    if (status == STATUS_OK)
+        status =
+            insert(context, request->monitor, body, request->body, requires,
+                   application_record(request, "/v1/sweeps/", 202, 200, &record), &faults, &outcome, &document, error);
+    json_decref(requires);
     if (faults.count > 0) status = answer_faults(response, &faults, error);
     const bool dry_run = body->dry_run;
     schema_filled_reset(&filled);
@@ -243,6 +268,7 @@ static enum status widen(struct http_context *context, struct extension *extensi
         .kind = kind_find(kinds, json_string_value(json_object_get(sweep, "kind"))),
         .base = json_object_get(sweep, "base"),
         .grid = json_object_get(sweep, "grid"),
+        .requires = json_object_get(sweep, "requires"),
         .roots = application->roots,
         .data_directory = application->data_directory,
         .dry_run = extension->dry_run,

@@ -1,6 +1,7 @@
 #include "runs/sweep_plan.h"
 
 #include "runs/grid.h"
+#include "runs/requirements.h"
 
 #include <stdlib.h>
 
@@ -15,7 +16,11 @@ static enum status prepare_all(struct connection *connection, const struct sweep
         char pointer[160];
         status = prepare_run(connection, request->kind, json_array_get(product, i), request->roots,
                              request->data_directory, !request->dry_run, &found, &plan->prepared[i], error);
-        if (status == STATUS_OK) plan->rows[i] = prepare_row(&plan->prepared[i]);
+        if (status == STATUS_OK) {
+            plan->rows[i] = prepare_row(&plan->prepared[i]);
+            status = requirements_put(request->requires, &plan->rows[i], error);
+            if (status != STATUS_OK) return status;
+        }
         if (status != STATUS_OK && found.count == 0) faults_add(&found, error->pointer, "%s", error->detail);
         for (size_t j = 0; j < faults_kept(&found) && status_info(status)->http == 422; j++) {
             grid_pointer(request->grid, found.items[j].pointer, pointer, sizeof pointer);

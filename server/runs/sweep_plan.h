@@ -14,6 +14,7 @@ struct sweep_plan {                /* start with {0} */
 struct sweep_plan_request {
     const struct kind *kind;
     const json_t *base, *grid; /* lent */
+    const json_t *requires;    /* of every run (requirements_make); lent; NULL: nothing */
     const struct roots *roots;
     const char *data_directory;
     bool dry_run;      /* nothing is made */

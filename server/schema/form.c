@@ -1,5 +1,7 @@
 #include "schema/form.h"
 
+#include <string.h>
+
 /* Control characters as the database counts them: also U+0080 to U+009F, U+2028 and U+2029. */
 static bool is_control(const unsigned char *at)
 {
@@ -18,4 +20,24 @@ const struct param_form form_name = {
     .pattern = "^[^/\\x00-\\x1f\\x7f-\\x9f\\u2028\\u2029]+$",
     .fits = is_name,
     .wanted = "must not contain \"/\" or control characters",
+};
+
+/* The length of the word at `text`: letters, digits, ".", "_" and "-". */
+static size_t word_length(const char *text)
+{
+    return strspn(text, "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789._-");
+}
+
+static bool is_label(const char *text)
+{
+    const size_t name = word_length(text);
+    if (name == 0 || text[name] != '=') return name > 0 && text[name] == '\0';
+    const size_t value = word_length(text + name + 1);
+    return value > 0 && text[name + 1 + value] == '\0';
+}
+
+const struct param_form form_label = {
+    .pattern = "^[A-Za-z0-9._-]+(=[A-Za-z0-9._-]+)?$",
+    .fits = is_label,
+    .wanted = "must be NAME=VALUE or NAME of letters, digits, \".\", \"_\" and \"-\"",
 };

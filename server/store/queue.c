@@ -15,7 +15,6 @@
  * no run waits an hour for it. */
 #define LEASE_EXPIRED(seconds) \
     " (lease_until < clock_timestamp() or lease_until > clock_timestamp() + 2 * " seconds " * interval '1 second') "
-#define RUNS_ON(device) " (device_wanted is null or " device " like device_wanted || ':%') "
 /* Delays are at most a minute: a retry that is due in more than ten also dates from before the clock was set back. */
 #define DUE    " (run_at <= clock_timestamp() or run_at > clock_timestamp() + interval '10 minutes') "
 #define LET_GO " owner = null, lease_until = null "
@@ -87,6 +86,10 @@ static json_t *text_array(const char *const *texts, size_t count)
     " on s.run = l.id"                                                                                               \
     " order by l.number"
 
+/* Whether the worker that asks may take run r. $4 is its device. */
+#define FITS_HERE      RUN_FITS("r", "$4", "coalesce($6::jsonb, '[]')", "nullif($7::bigint, 0)")
+#define FITS_AS_MEMBER RUN_FITS("r", "$4", "coalesce($11::jsonb, '[]')", "nullif($12::bigint, 0)")
+
 static void worker_name(const struct worker_identity *worker, char out[128])
 {
     (void)snprintf(out, 128, "%s/%d", worker->host, worker->pid);
@@ -128,11 +131,11 @@ enum status queue_lease(struct connection *connection, const struct worker_ident
     /* Materialised: a nested loop could run the subselect again and take more than one. */
     enum status status = connection_query(
         connection,
-        "with candidate as materialized (select id from runs where state = 'queued' and" DUE
-        " and kind in (select json_array_elements_text($5::json)) and" RUNS_ON(
-            "$4") " order by priority desc, run_at, number limit 1 for update skip locked)," LEASE_CANDIDATES,
+        "with candidate as materialized (select id from runs r where state = 'queued' and" DUE
+        " and kind in (select json_array_elements_text($5::json)) and" FITS_HERE
+        " order by priority desc, run_at, number limit 1 for update skip locked)," LEASE_CANDIDATES,
         VALUES(value_text(worker->id.text), value_double(lease_seconds), value_text(name), value_text(worker->device),
-               value_json(wanted)),
+               value_json(wanted), value_json(worker->labels), value_integer(worker->memory_bytes)),
         &rows, error);
     json_decref(wanted);
     if (status != STATUS_OK) return status;
@@ -144,10 +147,11 @@ enum status queue_lease(struct connection *connection, const struct worker_ident
 enum status queue_device_there(struct connection *connection, const char *kind, bool *there, struct error *error)
 {
     struct rows *rows;
-    const enum status status = connection_query_one(connection,
-                                                    "select exists (select 1 from workers where device like $1 || ':%'"
-                                                    " and seen_at > clock_timestamp() - interval '1 minute')",
-                                                    VALUES(value_text(kind)), &rows, error);
+    const enum status status =
+        connection_query_one(connection,
+                             "select exists (select 1 from workers w where w.device like $1 || ':%'"
+                             " and" WORKER_LIVES ")",
+                             VALUES(value_text(kind)), &rows, error);
     *there = false;
     if (status != STATUS_OK) return status;
     *there = rows_boolean(rows, 0, 0);
@@ -168,11 +172,12 @@ enum status queue_lease_members(struct connection *connection, const struct work
         "with held as (select batch_key, kind from runs"
         " where id = $5 and epoch = $6 and owner = $1 and state = 'running'"
         " and crashes < $8 - 1 and stalls < $9 - 1 and expiries < $10 - 1),"
-        " idle as (select count(*) as workers from workers w where w.seen_at > clock_timestamp() - interval '1 minute'"
+        " idle as (select count(*) as workers from workers w where" WORKER_LIVES
         " and not exists (select 1 from runs b where b.owner = w.id and b.state = 'running')),"
         " waiting as materialized (select r.id from runs r"
         " join held h on r.batch_key = h.batch_key and r.kind = h.kind"
-        " where r.state = 'queued' and r.crashes < $8 - 1 and r.stalls < $9 - 1 and r.expiries < $10 - 1 and" DUE "),"
+        " where r.state = 'queued' and r.crashes < $8 - 1 and r.stalls < $9 - 1 and r.expiries < $10 - 1 and" DUE
+        " and" FITS_AS_MEMBER "),"
         " candidate as materialized (select r.id from runs r where r.id in (select id from waiting)"
         " and r.state = 'queued'"
         " order by r.priority desc, r.run_at, r.number limit least($7, (select ceil((count(*) + 1)"
@@ -180,7 +185,8 @@ enum status queue_lease_members(struct connection *connection, const struct work
         " for update of r skip locked)," LEASE_CANDIDATES,
         VALUES(value_text(worker->id.text), value_double(lease_seconds), value_text(name), value_text(worker->device),
                value_text(lease->run.text), value_integer(lease->epoch), value_integer((int64_t)most),
-               value_integer(QUEUE_CRASH_BUDGET), value_integer(STALL_BUDGET), value_integer(QUEUE_EXPIRY_BUDGET)),
+               value_integer(QUEUE_CRASH_BUDGET), value_integer(STALL_BUDGET), value_integer(QUEUE_EXPIRY_BUDGET),
+               value_json(worker->labels), value_integer(worker->memory_bytes)),
         &rows, error);
     return status == STATUS_OK ? leased_read(worker, rows, most, out, count, error) : status;
 }
@@ -337,6 +343,26 @@ enum status queue_fail(struct connection *connection, const struct lease *lease,
         &affected, error);
     json_decref(document);
     return fenced(status, affected, error);
+}
+
+enum status queue_too_large(struct connection *connection, const struct lease *lease,
+                            const struct worker_identity *worker, const char *evidence, bool *elsewhere,
+                            struct error *error)
+{
+    int64_t affected;
+    *elsewhere = false;
+    if (worker->memory_bytes <= 0) return STATUS_OK;
+    const enum status status = connection_execute(
+        connection,
+        "with changed as (update runs r set state = 'queued', memory_wanted = $4::bigint + 1," LET_GO
+        "where" QUEUE_FENCE
+        "and cancel_requested_at is null and exists (select from workers w where w.memory_bytes > $4"
+        " and" WORKER_LIVES "and" WORKER_FITS ") returning id, epoch) insert into run_events (run, epoch, type, data)"
+        " select id, epoch, 'state', json_build_object('from', 'running', 'to', 'queued', 'lease', $2, 'reason',"
+        " 'released', 'evidence', $5::text) from changed",
+        VALUES(FENCE_OF(lease), value_integer(worker->memory_bytes), value_text(evidence)), &affected, error);
+    *elsewhere = status == STATUS_OK && affected == 1;
+    return status;
 }
 
 enum status queue_cancelled(struct connection *connection, const struct lease *lease, const struct queue_usage *usage,

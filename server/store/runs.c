@@ -3,6 +3,7 @@
 #include "store/checkpoints.h"
 #include "store/list.h"
 #include "store/run_again.h"
+#include "store/run_fits.h"
 #include "store/sweeps.h"
 #include "store/trajectories.h"
 
@@ -21,9 +22,20 @@ enum { QUEUED_MAX = 10000 };
     "'checkpoint_name', (select c.name from checkpoints c where c.id = s.params ->> 'checkpoint'), 'trajectory'," \
     " (select min(t.name) from run_trajectories x join trajectories t on t.id = x.trajectory where x.run = r.id"  \
     " having count(*) = 1)"
+/* In words what it requires. */
+#define REQUIRED                                                                                                      \
+    "concat_ws(', ', 'device ' || coalesce(r.requires ->> 'device', r.device_wanted), (select string_agg('label ' ||" \
+    " l.value, ', ') from jsonb_array_elements_text(r.requires -> 'labels') l), 'memory of ' ||"                      \
+    " greatest(r.memory_wanted, (r.requires ->> 'memory_bytes')::bigint) || ' bytes')"
+#define WAITING                                                                                  \
+    "case when r.state <> 'queued' then null"                                                    \
+    " when not exists (select from workers w where" WORKER_LIVES ") then 'no worker is running'" \
+    " when not exists (select from workers w where" WORKER_LIVES "and" WORKER_FITS ")"           \
+    " then 'no running worker has all that it needs: ' || " REQUIRED " end"
 #define DOCUMENT DOCUMENT_WITH(RESULT)
 #define DOCUMENT_WITH(result)                                                                        \
-    "json_build_object('id', r.id, 'kind', r.kind, 'state', r.state, 'params', s.params, " NAMES "," \
+    "json_build_object('id', r.id, 'kind', r.kind, 'state', r.state, 'params', s.params,"            \
+    " 'requires', r.requires, 'waiting', " WAITING ", " NAMES ","                                    \
     " 'result', " result ", 'error', r.error,"                                                       \
     " 'progress', " PROGRESS ", 'attempt', r.attempts, 'worker', r.worker, 'device', r.device,"      \
     " 'created_at', rfc3339(r.created_at), 'started_at', rfc3339(r.started_at), 'finished_at',"      \
@@ -66,15 +78,15 @@ static enum status insert_row(struct connection *connection, const struct run_ne
     struct rows *rows;
     const enum status status = connection_query(
         connection,
-        "with made as (insert into runs (kind, priority, dedupe_key, forced, batch_key, named_key, device_wanted)"
-        " values ($1, $2, $3, $4, $6, $7, $8)"
+        "with made as (insert into runs (kind, priority, dedupe_key, forced, batch_key, named_key, device_wanted,"
+        " requires) values ($1, $2, $3, $4, $6, $7, $8, $9)"
         " on conflict (dedupe_key) where state in ('queued', 'running') and not forced do nothing returning id),"
         " spec as (insert into run_specs (run, params) select id, $5::json from made),"
         " event as (insert into run_events (run, epoch, type, data)"
         " select id, 0, 'state', json_build_object('from', null, 'to', 'queued') from made) select id from made",
         VALUES(value_text(run->kind), value_integer(run->priority), value_text(run->dedupe_key),
                value_boolean(run->force), value_json(run->params), value_text(run->batch), value_text(run->named_key),
-               value_text(run->device)),
+               value_text(run->device), value_json(run->requires)),
         &rows, error);
     if (status != STATUS_OK) return status;
     *made = rows_count(rows) == 1;

@@ -1,6 +1,7 @@
 /* runs.h: runs as the API sees them: inserted, read, cancelled, retried. How workers get them is in queue.h.
- * Document: id, kind, state, params, checkpoint_name, trajectory (names; null where it has none, or several), result,
- * error, progress, attempt, worker, device, created_at, started_at, finished_at, usage, sweep, cancel_requested. */
+ * Document: id, kind, state, params, requires, waiting (why no worker that lives may take it; null: one may, or it is
+ * not queued), checkpoint_name, trajectory (names; null where it has none, or several), result, error, progress,
+ * attempt, worker, device, created_at, started_at, finished_at, usage, sweep, cancel_requested. */
 #ifndef STORE_RUNS_H
 #define STORE_RUNS_H
 
@@ -16,9 +17,10 @@ struct run_new {
     const char *named_key; /* the same with ids in place of content; NULL as well */
     const char *batch;  /* the same for runs that a worker may take as members of one batch; NULL: it is taken alone */
     const char *device; /* kind of device that it needs, "cuda"; NULL: any */
-    bool force;         /* a new run even if an equal one exists */
-    int priority;       /* larger goes first; 0 is usual */
-    const char *sweep;  /* id, or NULL */
+    const json_t *requires; /* of its worker: {"device", "labels", "memory_bytes"}, each may be absent; NULL: nothing */
+    bool force;             /* a new run even if an equal one exists */
+    int priority;           /* larger goes first; 0 is usual */
+    const char *sweep;      /* id, or NULL */
     const struct idempotency_record *record; /* of the request that asks for it alone; NULL: it has no key */
     const struct store_id *checkpoints;      /* what it reads, for filters and for refusing their deletion */
     size_t checkpoint_count;

@@ -1,5 +1,7 @@
 #include "store/statistics.h"
 
+#include "store/run_fits.h"
+
 /* One statement, so that all numbers are of one moment. */
 static const char question[] =
     "with kinds as (select json_array_elements_text($1::json) as kind),"
@@ -39,7 +41,7 @@ static const char question[] =
     " 'run_releases_total', (select json_agg(json_build_array(kind, releases) order by kind) from counts),"
     " 'leases', (select n from leases), 'oldest_beat_seconds', (select oldest from leases),"
     " 'workers', (select coalesce(json_agg(json_build_array(device, n) order by device), '[]') from (select device,"
-    " count(*) as n from workers where seen_at > clock_timestamp() - interval '1 minute' group by 1) w),"
+    " count(*) as n from workers w where" WORKER_LIVES "group by 1) w),"
     " 'webhooks', (select n from hooks), 'webhooks_failing', (select failing from hooks),"
     " 'webhooks_waiting', (select waiting from hooks),"
     " 'webhook_tries_total', (select json_agg(json_build_array(o.outcome, coalesce(w.count, 0)) order by o.outcome)"

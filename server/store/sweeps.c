@@ -7,7 +7,8 @@
 
 #define COUNT(which) "'" which "', count(*) filter (where r.state = '" which "')"
 #define DOCUMENT                                                                                                \
-    "json_build_object('id', w.id, 'name', w.name, 'kind', w.kind, 'base', w.base, 'grid', w.grid, 'standing'," \
+    "json_build_object('id', w.id, 'name', w.name, 'kind', w.kind, 'base', w.base, 'grid', w.grid, 'requires'," \
+    " w.requires, 'standing',"                                                                                  \
     " w.standing is not null, 'refused',"                                                                       \
     " (select coalesce(json_agg(json_build_object('checkpoint', c.id, 'name', c.name, 'error', k.error)"        \
     " order by c.number), '[]')"                                                                                \
@@ -37,9 +38,9 @@ static enum status compare(struct connection *connection, struct insertion *inse
     const enum status status = connection_query_one(
         connection,
         "select id, kind = $2 and base::jsonb = $3::jsonb and grid::jsonb = $4::jsonb and standing is not distinct"
-        " from $5 from sweeps where name = $1",
+        " from $5 and requires is not distinct from $6::jsonb from sweeps where name = $1",
         VALUES(value_text(new->name), value_text(new->kind), value_json(new->base), value_json(new->grid),
-               value_text(new->standing)),
+               value_text(new->standing), value_json(new->requires)),
         &rows, error);
     if (status != STATUS_OK) return status;
     const bool same = rows_boolean(rows, 0, 1);
@@ -83,13 +84,14 @@ static enum status insert_sweep(struct connection *connection, struct insertion 
     json_decref(insertion->document); /* of a try that was rolled back */
     insertion->document = NULL;
     insertion->id = store_id_new();
-    status = connection_query(
-        connection,
-        "insert into sweeps (id, name, kind, base, grid, standing) values ($1, coalesce($2, $1), $3, $4, $5, $6)"
-        " on conflict on constraint sweeps_name_unique do nothing returning id",
-        VALUES(value_text(insertion->id.text), value_text(new->name), value_text(new->kind), value_json(new->base),
-               value_json(new->grid), value_text(new->standing)),
-        &rows, error);
+    status = connection_query(connection,
+                              "insert into sweeps (id, name, kind, base, grid, standing, requires)"
+                              " values ($1, coalesce($2, $1), $3, $4, $5, $6, $7)"
+                              " on conflict on constraint sweeps_name_unique do nothing returning id",
+                              VALUES(value_text(insertion->id.text), value_text(new->name), value_text(new->kind),
+                                     value_json(new->base), value_json(new->grid), value_text(new->standing),
+                                     value_json(new->requires)),
+                              &rows, error);
     if (status != STATUS_OK) return status;
     insertion->outcome = rows_count(rows) == 1 ? STORE_CREATED : STORE_EXISTED;
     rows_free(rows);
@@ -169,7 +171,8 @@ enum status sweep_behind(struct connection *connection, int64_t most, json_t **d
     return connection_query_json(
         connection,
         "select coalesce(json_agg(b.document), '[]') from (select document from (select json_build_object('sweep',"
-        " w.id, 'kind', w.kind, 'base', w.base, 'grid', w.grid, 'checkpoint', c.id) as document, c.number,"
+        " w.id, 'kind', w.kind, 'base', w.base, 'grid', w.grid, 'requires', w.requires,"
+        " 'checkpoint', c.id) as document, c.number,"
         " w.number as sweep from sweeps w join checkpoints c on c.trajectory = w.standing"
         " and (c.path is not null or c.source ->> 'commit' is not null) where w.standing is not null and not exists"
         " (select 1 from sweep_checkpoints k where k.sweep = w.id and k.checkpoint = c.id) offset 0) f"

@@ -1,8 +1,8 @@
 /* sweeps.h: the runs of a Cartesian product. The caller multiplies the product out (runs/sweep_plan.h); the runs are
  * inserted together. A standing sweep also takes in later checkpoints of its trajectory: the watcher (watch/) inserts
  * their runs.
- * Document: id, name, kind, base, grid, standing, refused [{"checkpoint", "name", "error"}], runs {"queued", "running",
- * "succeeded", "failed", "cancelled", "total"}, created_at. */
+ * Document: id, name, kind, base, grid, requires, standing, refused [{"checkpoint", "name", "error"}], runs {"queued",
+ * "running", "succeeded", "failed", "cancelled", "total"}, created_at. */
 #ifndef STORE_SWEEPS_H
 #define STORE_SWEEPS_H
 
@@ -12,6 +12,7 @@ struct sweep_new {
     const char *name; /* unique; NULL: its id */
     const char *kind;
     const json_t *base, *grid;
+    const json_t *requires;     /* as run_new.requires, which the runs have too; NULL: nothing */
     const char *standing;       /* id of the trajectory whose checkpoints to come are taken in; NULL: none */
     const struct run_new *runs; /* their `sweep` is filled in */
     size_t run_count;
@@ -30,8 +31,8 @@ MUST_CHECK enum status sweep_get(struct connection *connection, const char *refe
                                  struct error *error);
 MUST_CHECK enum status sweep_list(struct connection *connection, const struct list_filter *filter,
                                   const struct page *page, json_t **document, struct error *error);
-/* What standing sweeps have not taken in yet: [{"sweep", "kind", "base", "grid", "checkpoint"}], at most `most`, oldest
- * first. */
+/* What standing sweeps have not taken in yet: [{"sweep", "kind", "base", "grid", "requires", "checkpoint"}], at most
+ * `most`, oldest first. */
 MUST_CHECK enum status sweep_behind(struct connection *connection, int64_t most, json_t **document,
                                     struct error *error);
 struct sweep_extension {

@@ -1,8 +1,10 @@
 /* workers.h: the processes that execute runs, as they describe themselves.
- * Document: id, host, pid, boot_id, slurm_job, device, threads, blas, started_at, seen_at, run. */
+ * Document: id, host, pid, boot_id, slurm_job, device, labels, threads, memory_bytes, blas, started_at, seen_at,
+ * run. */
 #ifndef STORE_WORKERS_H
 #define STORE_WORKERS_H
 
+#include "store/run_fits.h"
 #include "store/store.h"
 
 /* Which matrix products it makes, and why not the first choice; "" in verdict: it does not say. */
@@ -15,6 +17,8 @@ struct worker_identity {
     char host[64], boot_id[40], slurm_job[32], device[32];
     int pid, threads;
     struct worker_blas blas;
+    const json_t *labels; /* what it says of itself, ["gpu=h100"]; NULL: nothing. Lent */
+    int64_t memory_bytes; /* of the host that a run may take; 0: not known */
 };
 
 MUST_CHECK enum status worker_register(struct connection *connection, const struct worker_identity *identity,

@@ -40,6 +40,7 @@ static enum status take_in(struct connection *connection, const struct roots *ro
         .kind = kind_find(kinds, json_string_value(json_object_get(item, "kind"))),
         .base = json_object_get(item, "base"),
         .grid = grid,
+        .requires = json_object_get(item, "requires"),
         .roots = roots,
         .data_directory = data_directory,
     };

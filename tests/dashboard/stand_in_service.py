@@ -141,5 +141,6 @@ def service(world):
          "created_at": "2026-11-20T09:00:00Z"},
     ]  # fmt: skip
     world.workers.append({"id": "w0", "host": "gpu-7", "pid": 4711, "boot_id": "b", "slurm_job": None,
-                          "device": "cpu", "threads": 8, "version": "0.9.0", "started_at": "2026-11-20T08:00:00Z",
+                          "device": "cpu", "labels": ["gpu=h100"], "threads": 8, "version": "0.9.0",
+                          "started_at": "2026-11-20T08:00:00Z",
                           "seen_at": "2026-11-20T09:59:58Z", "run": None})  # fmt: skip

@@ -65,8 +65,7 @@ SERVER = {
     "client": BASE,
     "track": BASE | {"files", "client"},
     "cli": BASE | DATABASE | {"backend", "backup", "client", "files", "http", "hub", "inputs", "kinds", "log", "objects",
-                               "pool",
-                              "resources", "track", "watch", "follow"},
+                              "pool", "resources", "schema", "track", "watch", "follow"},
     "main.c": {"cli"},
 }
 ENGINE_FORBIDS = ("jansson.h", "microhttpd.h", "libpq-fe.h", "openssl/")

@@ -23,7 +23,7 @@
 
 struct pace {
     int64_t steps, step_ms, seed;
-    const char *end; /* "ok", "fail", "again", "crash", "hang", "deaf", "read" */
+    const char *end; /* "ok", "fail", "again", "large", "crash", "hang", "deaf", "read" */
 };
 
 static const struct param pace_params[] = {
@@ -85,6 +85,8 @@ static enum status pace_execute(const struct run_context *context, const void *p
     monitor_log(context->monitor, "attempt %d did %lld steps", context->attempt, (long long)pace->steps);
     if (strcmp(pace->end, "fail") == 0) return error_set(error, STATUS_INVALID, "asked to fail");
     if (strcmp(pace->end, "again") == 0) return error_set(error, STATUS_IO, "asked to fail for a while");
+    if (strcmp(pace->end, "large") == 0 && context->memory_bytes < 2 << 20)
+        return error_set(error, STATUS_TOO_LARGE, "it needs 2 MiB");
     if (strcmp(pace->end, "crash") == 0) abort();
     while (strcmp(pace->end, "hang") == 0) pause_ms(1000);
     if (strcmp(pace->end, "read") == 0) read_slowly();
@@ -160,16 +162,21 @@ static int run_worker(const char *directory)
 {
     static const char *const none[] = {NULL};
     const struct roots roots = {.paths = none};
+    json_t *labels = getenv("POOL_LABELS") != NULL ? json_loads(getenv("POOL_LABELS"), 0, NULL) : NULL;
     const struct worker_options options = {.conninfo = getenv("DATABASE_URL"),
                                            .data_directory = directory,
                                            .roots = &roots,
                                            .device = "cpu",
+                                           .labels = labels,
+                                           .memory_bytes = (int64_t)number_from("POOL_MEMORY"),
                                            .threads = 1,
                                            .kinds = test_kinds,
                                            .lease_seconds = number_from("POOL_LEASE"),
                                            .stall_seconds = number_from("POOL_STALL"),
                                            .owner = getenv("DELTAQ_WORKER_ID")};
-    return worker_run(&options);
+    const int status = worker_run(&options);
+    json_decref(labels);
+    return status;
 }
 
 static int run_serve(const char *directory, int workers)
@@ -203,8 +210,11 @@ static int call_run(const char *conninfo, const char *verb, const char *what)
     enum status status = connection_new(conninfo, "pool_tool", &connection, &error);
     if (status == STATUS_OK && strcmp(verb, "submit") == 0) {
         params = json_loads(what, 0, NULL);
-        const struct run_new run = {.kind = "pace", .params = params};
+        json_t *requires = json_incref(json_object_get(params, "requires"));
+        (void)json_object_del(params, "requires");
+        const struct run_new run = {.kind = "pace", .params = params, .requires = requires};
         status = run_insert(connection, &run, &outcome, &document, &error);
+        json_decref(requires);
     } else if (status == STATUS_OK && strcmp(verb, "cancel") == 0) {
         status = run_cancel(connection, what, &document, &error);
     } else if (status == STATUS_OK && strcmp(verb, "retry") == 0) {

@@ -202,6 +202,58 @@ static void test_a_run_waits_for_a_worker_on_the_device_that_it_needs(void **sta
     json_decref(params);
 }
 
+static bool takes(struct connection *connection, const struct worker_identity *worker, const struct store_id *run)
+{
+    static const char *const kinds[] = {"picky"};
+    struct error error;
+    struct leased_run leased;
+    bool found;
+    OK(queue_lease(connection, worker, kinds, 1, 30, &found, &leased, &error));
+    if (!found) return false;
+    assert_string_equal(leased.lease.run.text, run->text);
+    OK(queue_release(connection, &leased.lease, &error));
+    leased_run_reset(&leased);
+    return true;
+}
+
+static void test_a_run_waits_for_a_worker_that_has_what_it_requires(void **state)
+{
+    struct connection *connection = connection_of(state);
+    static const struct {
+        const char *requires, *labels, *device;
+        int64_t memory;
+        bool taken;
+    } rows[] = {
+        {"{}", NULL, "cpu", 0, true},
+        {"{\"labels\": [\"a=1\"]}", NULL, "cpu", 0, false},
+        {"{\"labels\": [\"a=1\"]}", "[\"a=2\"]", "cpu", 0, false},
+        {"{\"labels\": [\"a=1\"]}", "[\"b\", \"a=1\"]", "cpu", 0, true},
+        {"{\"labels\": [\"a=1\", \"c\"]}", "[\"b\", \"a=1\"]", "cpu", 0, false},
+        {"{\"device\": \"cpu\"}", NULL, "cpu", 0, true},
+        {"{\"device\": \"cpu\"}", NULL, "cuda:0", 0, false},
+        {"{\"device\": \"cuda\"}", NULL, "cuda:1", 0, true},
+        {"{\"device\": \"cuda\"}", NULL, "cpu", 0, false},
+        {"{\"memory_bytes\": 100}", NULL, "cpu", 99, false},
+        {"{\"memory_bytes\": 100}", NULL, "cpu", 100, true},
+        {"{\"memory_bytes\": 100}", NULL, "cpu", 0, true}, /* who does not say */
+        {"{\"memory_bytes\": 100, \"labels\": [\"b\"]}", "[\"b\"]", "cpu", 99, false},
+    };
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        json_t *requires = json_loads(rows[i].requires, 0, NULL);
+        json_t *labels = rows[i].labels != NULL ? json_loads(rows[i].labels, 0, NULL) : NULL;
+        struct worker_identity worker = {.id = {"w"}, .host = "h", .boot_id = "b", .pid = 4, .threads = 1};
+        worker.labels = labels;
+        worker.memory_bytes = rows[i].memory;
+        (void)snprintf(worker.device, sizeof worker.device, "%s", rows[i].device);
+        const struct store_id run =
+            enqueue(connection, (struct run_new){.kind = "picky", .requires = requires}, STORE_CREATED);
+        if (takes(connection, &worker, &run) != rows[i].taken) fail_msg("row %zu", i);
+        change(connection, "delete from runs where id = $1", &run);
+        json_decref(labels);
+        json_decref(requires);
+    }
+}
+
 /* What a run that registers a checkpoint fails of points into the checkpoint, and not into the request for the run. */
 static void test_an_error_points_into_the_request_for_the_run_or_nowhere(void **state)
 {
@@ -235,6 +287,7 @@ int main(void)
         cmocka_unit_test(test_an_error_points_into_the_request_for_the_run_or_nowhere),
         cmocka_unit_test(test_members_are_leased_with_the_run_that_is_held),
         cmocka_unit_test(test_a_run_waits_for_a_worker_on_the_device_that_it_needs),
+        cmocka_unit_test(test_a_run_waits_for_a_worker_that_has_what_it_requires),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }

@@ -1,0 +1,30 @@
+/* run_fits.h: whether a worker may take a run. One condition for the lease, for the members of a batch and for what a
+ * queued run says of why it waits. `run` is a row of runs; the others are expressions of a worker: its device
+ * ("cuda:0"), its labels (jsonb, a list) and the bytes of memory that a run may take there (null: not known, and no run
+ * is too large). */
+#ifndef STORE_RUN_FITS_H
+#define STORE_RUN_FITS_H
+
+/* `kind` is "cpu" or "cuda", null: any. */
+#define RUN_FITS_DEVICE(device, kind)  " coalesce(" device " = " kind " or " device " like " kind " || ':%', true) "
+#define RUN_FITS_MEMORY(memory, bytes) " coalesce(" bytes " <= " memory ", true) "
+#define RUN_FITS(run, device, labels, memory)                                                                     \
+    RUN_FITS_DEVICE(device, run ".device_wanted")                                                                 \
+    " and" RUN_FITS_MEMORY(                                                                                       \
+        memory, run ".memory_wanted") " and (" run ".requires is null"                                            \
+                                      " or" RUN_FITS_DEVICE(                                                      \
+                                          device,                                                                 \
+                                          "(" run                                                                 \
+                                          ".requires ->> 'device')") " and coalesce(" run                         \
+                                                                     ".requires -> 'labels' <@ " labels ", true)" \
+                                                                     " and" RUN_FITS_MEMORY(                      \
+                                                                         memory,                                  \
+                                                                         "(" run                                  \
+                                                                         ".requires ->> 'memory_bytes')::bigint") ") "
+
+/* Worker w was seen in the last minute. */
+#define WORKER_LIVES " w.seen_at > clock_timestamp() - interval '1 minute' "
+/* Worker w may take run r. */
+#define WORKER_FITS RUN_FITS("r", "w.device", "w.labels", "w.memory_bytes")
+
+#endif
