@@ -8,4 +8,8 @@
  * reused. */
 #define ENGINE_REVISION 3
 
+/* A number of this file as text. */
+#define VERSION_TEXT(number)  VERSION_QUOTE(number)
+#define VERSION_QUOTE(number) #number
+
 #endif

@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
+#include <time.h>
 
 static const struct option_row worker_options[] = {
     PLACE_DATA_DIR,
@@ -25,10 +26,47 @@ static const struct option_row worker_options[] = {
     PLACE_DEVICE,
     PLACE_MEMORY,
     PLACE_LABEL,
+    {"--time-limit", "SECONDS", "DELTAQ_TIME_LIMIT", "0", OPTION_ONCE,
+     "End before so much time has passed; its run goes on elsewhere from the last saved block; 0: no limit"},
+    {"--until", "TIME", "DELTAQ_UNTIL", NULL, OPTION_ONCE,
+     "The same as a moment: 2026-11-22T23:00:00Z, or seconds since 1970"},
+    {"--idle-exit", "SECONDS", "DELTAQ_IDLE_EXIT", "0", OPTION_ONCE,
+     "End after so long without a run; 0: wait for ever"},
     PLACE_LOG_FORMAT,
     PLACE_LOG_LEVEL,
     {0},
 };
+
+/* Seconds until `text`. */
+static enum status read_until(const char *text, double *seconds, struct error *error)
+{
+    struct tm parts = {0};
+    char *end = NULL;
+    const char *rest = strptime(text, "%Y-%m-%dT%H:%M:%SZ", &parts);
+    const long long number = strtoll(text, &end, 10);
+    if ((rest == NULL || *rest != '\0') && (end == text || *end != '\0'))
+        return error_set(error, STATUS_INVALID,
+                         "--until must be a time like 2026-11-22T23:00:00Z or seconds since 1970, found \"%.60s\"",
+                         text);
+    *seconds = difftime(rest != NULL ? timegm(&parts) : (time_t)number, time(NULL));
+    if (*seconds > 0) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "--until: %.60s is past", text);
+}
+
+static enum status read_limits(const struct options *options, struct worker_options *out, struct error *error)
+{
+    enum { YEAR = 366 * 86400 };
+    int64_t limit, idle;
+    double until = 0;
+    const char *text = options_text(options, "--until");
+    enum status status = options_integer(options, "--time-limit", 0, YEAR, &limit, error);
+    if (status == STATUS_OK) status = options_integer(options, "--idle-exit", 0, YEAR, &idle, error);
+    if (status == STATUS_OK && text != NULL) status = read_until(text, &until, error);
+    if (status != STATUS_OK) return status;
+    out->limit_seconds = limit > 0 && (until <= 0 || (double)limit < until) ? (double)limit : until;
+    out->idle_seconds = (double)idle;
+    return STATUS_OK;
+}
 
 /* Everything is checked before anything is made. */
 static enum status fill(const struct options *options, char data_directory[PLACE_PATH], struct place_roots *roots,
@@ -46,6 +84,7 @@ static enum status fill(const struct options *options, char data_directory[PLACE
         return status;
     if ((status = options_integer(options, "--threads", 0, 1024, &threads, error)) != STATUS_OK) return status;
     out->threads = (int)threads;
+    if ((status = read_limits(options, out, error)) != STATUS_OK) return status;
     if ((status = place_labels(options, labels, error)) != STATUS_OK) return status;
     out->labels = *labels;
     if ((status = place_memory(options, &out->memory_bytes, error)) != STATUS_OK) return status;

@@ -1,11 +1,12 @@
 #include "pool/worker.h"
 
-#include "base/machine.h"
 #include "base/team.h"
 #include "log/log.h"
 #include "pool/batch.h"
 #include "pool/cleanup.h"
+#include "pool/drain.h"
 #include "pool/gate.h"
+#include "pool/identity.h"
 #include "store/migrations.h"
 
 #include <errno.h>
@@ -24,11 +25,11 @@
  * notification, a signal, the end of the batch, or the next thing due. Times are seconds on CLOCK_BOOTTIME: it goes on
  * while the host is suspended, so a worker that wakes up after its lease knows. */
 
-enum { EXIT_STOPPED = 0, EXIT_CANNOT_START = 1, EXIT_STALLED = 70, KINDS_MOST = 64 };
+enum { EXIT_STOPPED = 0, EXIT_CANNOT_START = 1, EXIT_STALLED = 70, EXIT_OLDER = 78, KINDS_MOST = 64 };
 static const double STALL_SECONDS = 600;
 enum { READ_LEAST = 8 << 20 }; /* bytes of files in that time that show that an engine lives */
 static const double POLL_SECONDS = 1, BUSY_SECONDS = 0.25, FLUSH_SECONDS = 0.5, HOUSEKEEPING_SECONDS = 10,
-                    RETRY_SECONDS = 0.5, CLEANUP_SECONDS = 3600;
+                    RETRY_SECONDS = 0.5, CLEANUP_SECONDS = 3600, AGAIN_SECONDS = 60;
 /* Without a successful beat for this part of the lease a worker pauses its runs until it knows whether they are still
  * its own. tests/pool builds without it, to hold the fence of the database alone to its promise. */
 #ifndef WORKER_GRACE
@@ -66,8 +67,12 @@ struct worker {
     double lease_seconds;
 
     bool registered;
+    bool refused;   /* it is older than the database */
+    double said_at; /* when it may next say why it takes no work */
+    struct drain drain;
+    bool stopping;
     int stops;                                    /* signals to stop so far */
-    double stop_at;                               /* when the first one came */
+    double stop_at;                               /* when it began to stop */
     double lease_at, housekeeping_at, cleanup_at; /* next */
     double answered_at;                           /* when housekeeping last reached the database */
     double steady_since;                          /* since when it has, without an outage */
@@ -99,45 +104,30 @@ static void say(const char *what, const struct error *error)
     log_error(LOG_COMPONENT_WORKER, "%s: %s", what, error->detail);
 }
 
-/* ---- who we are ---- */
-
-static void read_word(const char *path, char *text, size_t size)
-{
-    FILE *file = fopen(path, "re");
-    text[0] = '\0';
-    if (file == NULL) return;
-    if (fgets(text, (int)size, file) == NULL) text[0] = '\0';
-    text[strcspn(text, "\n")] = '\0';
-    (void)fclose(file);
-}
-
-static void identify(struct worker *worker)
-{
-    struct worker_identity *identity = &worker->identity;
-    const char *owner = worker->options.owner, *slurm = getenv("SLURM_JOB_ID");
-    identity->id = store_id_new();
-    if (owner != NULL && owner[0] != '\0') (void)snprintf(identity->id.text, sizeof identity->id.text, "%s", owner);
-    if (gethostname(identity->host, sizeof identity->host - 1) != 0)
-        (void)snprintf(identity->host, sizeof identity->host, "unknown");
-    read_word("/proc/sys/kernel/random/boot_id", identity->boot_id, sizeof identity->boot_id);
-    (void)snprintf(identity->slurm_job, sizeof identity->slurm_job, "%s", slurm != NULL ? slurm : "");
-    (void)snprintf(identity->device, sizeof identity->device, "%s", worker->options.device);
-    identity->pid = (int)getpid();
-    identity->threads = team_size(worker->team);
-    identity->labels = worker->options.labels;
-    identity->memory_bytes = worker->options.memory_bytes > 0 ? worker->options.memory_bytes : machine_memory();
-    if (worker->options.blas != NULL) identity->blas = *worker->options.blas;
-}
-
 /* ---- taking work ---- */
 
-/* True when the schema is ours and we stand in the table of workers. A worker of another version claims nothing. */
+/* A worker of another version than the database's takes nothing, also when the database was upgraded behind it. One
+ * that is newer waits for that; one that is older ends. */
+static bool fits_database(struct worker *worker)
+{
+    struct error error;
+    enum migrations_age age;
+    const enum status status = migrations_compare(worker->connection, &age, &error);
+    if (status == STATUS_OK) return true;
+    worker->refused = status == STATUS_CONFLICT && age == MIGRATIONS_OLDER;
+    if (status == STATUS_UNAVAILABLE || (!worker->refused && now() < worker->said_at)) return false;
+    worker->said_at = now() + AGAIN_SECONDS;
+    say("takes no work", &error);
+    return false;
+}
+
+/* True when the database is of our version and we stand in the table of workers. */
 static bool ready(struct worker *worker)
 {
     struct error error;
     if (worker->registered) return true;
-    enum status status = migrations_check(worker->connection, &error);
-    if (status == STATUS_OK) status = worker_register(worker->connection, &worker->identity, &error);
+    if (!fits_database(worker)) return false;
+    const enum status status = worker_register(worker->connection, &worker->identity, &error);
     worker->registered = status == STATUS_OK;
     if (!worker->registered && status != STATUS_UNAVAILABLE) say("cannot take work", &error);
     return worker->registered;
@@ -197,7 +187,7 @@ static void seek_work(struct worker *worker)
     bool found;
     const double sent_at = now();
     worker->lease_at = sent_at + jittered(POLL_SECONDS);
-    if (!ready(worker)) return;
+    if (!drain_may_lease(&worker->drain, sent_at) || !ready(worker)) return;
     const enum status status = queue_lease(worker->connection, &worker->identity, worker->kinds, worker->kind_count,
                                            worker->lease_seconds, &found, &runs[0], &error);
     if (status != STATUS_OK) {
@@ -227,6 +217,7 @@ static void keep_house(struct worker *worker)
         now() +
         jittered(worker->lease_seconds / 3 < HOUSEKEEPING_SECONDS ? worker->lease_seconds / 3 : HOUSEKEEPING_SECONDS);
     if (!worker->registered || worker_seen(worker->connection, &worker->identity.id, &error) != STATUS_OK) return;
+    if (!fits_database(worker)) return;
     if (!steady(worker)) return;
     if (queue_rescue(worker->connection, worker->lease_seconds, &rescued, &error) != STATUS_OK) return;
     if (rescued > 0) log_warning(LOG_COMPONENT_WORKER, "rescued %d runs of workers that are gone", rescued);
@@ -380,7 +371,7 @@ static enum status send_end(struct worker *worker, const struct held_member *mem
             queue_too_large(worker->connection, lease, &worker->identity, outcome.error.detail, &elsewhere, error);
         if (status != STATUS_OK || elsewhere) return status;
     }
-    if (outcome.given_back || (worker->stops > 0 && outcome.status == STATUS_LEASE_LOST))
+    if (outcome.given_back || (worker->stopping && outcome.status == STATUS_LEASE_LOST))
         return queue_release(worker->connection, lease, error);
     return queue_fail(worker->connection, lease, &outcome.error, &outcome.result.usage, error);
 }
@@ -451,14 +442,29 @@ static void hold_batch(struct worker *worker, bool hinted)
 
 /* ---- stopping ---- */
 
+static void begin_stop(struct worker *worker)
+{
+    if (!worker->stopping) worker->stop_at = now();
+    worker->stopping = true;
+    for (size_t i = 0; worker->batch != NULL && i < batch_count(worker->batch); i++)
+        batch_stop(worker->batch, i, STATUS_LEASE_LOST, "the worker is stopping");
+}
+
 static void read_signals(struct worker *worker)
 {
     struct signalfd_siginfo info;
     while (read(worker->signals, &info, sizeof info) == (ssize_t)sizeof info) {
-        if (worker->stops++ == 0) worker->stop_at = now();
-        for (size_t i = 0; worker->batch != NULL && i < batch_count(worker->batch); i++)
-            batch_stop(worker->batch, i, STATUS_LEASE_LOST, "the worker is stopping");
+        worker->stops++;
+        begin_stop(worker);
     }
+}
+
+static void heed_drain(struct worker *worker)
+{
+    const enum drain_reason reason = drain_due(&worker->drain, now(), worker->batch != NULL);
+    if (worker->stopping || reason == DRAIN_NOT) return;
+    log_info(LOG_COMPONENT_WORKER, "ends: %s", drain_words(reason));
+    begin_stop(worker);
 }
 
 /* The engine did not come to its next step in time: the run goes back without it, and the process ends with it. */
@@ -478,8 +484,9 @@ static void leave_engine(struct worker *worker)
 
 static bool may_exit(struct worker *worker)
 {
-    if (worker->stops == 0) return false;
+    if (!worker->stopping && !worker->refused) return false;
     if (worker->batch == NULL) return true;
+    if (!worker->stopping) return false;
     if (worker->stops > 1 || now() - worker->stop_at > STOP_SECONDS) leave_engine(worker);
     return false;
 }
@@ -510,16 +517,17 @@ static int work(struct worker *worker)
     bool hinted = true;
     for (;;) {
         read_signals(worker);
+        heed_drain(worker);
         if (worker->batch != NULL) hold_batch(worker, hinted);
         if (may_exit(worker)) break;
-        if (worker->batch == NULL && worker->stops == 0) clean_up(worker);
-        if (worker->batch == NULL && worker->stops == 0 && (hinted || now() >= worker->lease_at)) seek_work(worker);
-        if (now() >= worker->housekeeping_at && worker->stops == 0) keep_house(worker);
+        if (worker->batch == NULL && !worker->stopping) clean_up(worker);
+        if (worker->batch == NULL && !worker->stopping && (hinted || now() >= worker->lease_at)) seek_work(worker);
+        if (now() >= worker->housekeeping_at && !worker->stopping) keep_house(worker);
         wait_for_something(worker, &hinted);
     }
     if (worker->registered && worker_gone(worker->connection, &worker->identity.id, &error) != STATUS_OK)
         say("cannot say goodbye", &error);
-    return EXIT_STOPPED;
+    return worker->refused ? EXIT_OLDER : EXIT_STOPPED;
 }
 
 static enum status prepare(struct worker *worker, struct error *error)
@@ -557,8 +565,9 @@ int worker_run(const struct worker_options *options)
     int status = EXIT_CANNOT_START;
     worker.lease_seconds = options->lease_seconds > 0 ? options->lease_seconds : QUEUE_LEASE_SECONDS;
     worker.identity.pid = (int)getpid();
+    drain_init(&worker.drain, now(), options->limit_seconds, options->idle_seconds);
     if (prepare(&worker, &error) == STATUS_OK) {
-        identify(&worker);
+        identity_read(options, team_size(worker.team), &worker.identity);
         status = work(&worker);
     } else {
         say("cannot start", &error);

@@ -24,13 +24,16 @@ struct worker_options {
     const struct kind *const *kinds;             /* what it can do; ends with NULL */
     double lease_seconds;                        /* 0: 30; beats at a third, pauses at two thirds */
     double stall_seconds;           /* 0: 600; longest time without a call of the monitor, or 8 MiB read of files */
+    double limit_seconds;           /* 0: none; the process is gone after so long (drain.h) */
+    double idle_seconds;            /* 0: never; it ends after so long without a run */
     const struct worker_blas *blas; /* which products it makes, for the table of workers; NULL: it does not say */
     const char *owner;              /* the id under which its supervisor will release its leases; NULL: a random one */
 };
 
-/* Works until SIGTERM or SIGINT: then it takes nothing new, stops the engine at its next step, gives the run back
- * uncounted and returns, within 10 s. A second signal: within 1 s. Call it from the main thread with no other threads
- * running. Returns the process's exit status: 0 stopped, 1 cannot start (said on stderr), 70 stalled. */
+/* Works until SIGTERM or SIGINT, or until drain.h says so: then it takes nothing new, stops the engine at its next
+ * step, gives the run back uncounted and returns, within 10 s. A second signal: within 1 s. Call it from the main thread
+ * with no other threads running. Returns the process's exit status: 0 stopped, 1 cannot start (said on stderr), 70
+ * stalled, 78 its deltaq is older than the database. */
 int worker_run(const struct worker_options *options);
 
 #endif

@@ -97,6 +97,39 @@ static enum status apply_step(struct connection *connection, void *context, stru
                               NULL, error);
 }
 
+static enum status newer_revision(int revision, struct error *error)
+{
+    return error_set(error, STATUS_CONFLICT,
+                     "the database has engine revision %d, this deltaq has %d: use a newer deltaq", revision,
+                     ENGINE_REVISION);
+}
+
+/* The revision in the database; 0: none was noted. */
+static enum status read_revision(struct connection *connection, int *revision, struct error *error)
+{
+    struct rows *rows;
+    const enum status status =
+        connection_query(connection, "select revision from engine_revision", NO_VALUES, &rows, error);
+    *revision = 0;
+    if (status != STATUS_OK) return status;
+    if (rows_count(rows) == 1) *revision = (int)rows_integer(rows, 0, 0);
+    rows_free(rows);
+    return STATUS_OK;
+}
+
+static enum status note_revision(struct connection *connection, struct error *error)
+{
+    int revision;
+    enum status status = read_revision(connection, &revision, error);
+    if (status != STATUS_OK || revision == ENGINE_REVISION) return status;
+    status = connection_execute(connection,
+                                "insert into engine_revision (revision) values ($1) on conflict (one)"
+                                " do update set revision = greatest(engine_revision.revision, excluded.revision)",
+                                VALUES(value_integer(ENGINE_REVISION)), NULL, error);
+    if (status == STATUS_OK) status = read_revision(connection, &revision, error);
+    return status == STATUS_OK && revision > ENGINE_REVISION ? newer_revision(revision, error) : status;
+}
+
 enum status migrations_apply(struct connection *connection, int *applied, struct error *error)
 {
     enum status status = STATUS_OK;
@@ -107,20 +140,37 @@ enum status migrations_apply(struct connection *connection, int *applied, struct
         status = connection_transaction(connection, apply_step, &step, NULL, error);
         count += status == STATUS_OK && !step.applied;
     }
+    if (status == STATUS_OK) status = note_revision(connection, error);
     connection_set_deadline(connection, 0);
     if (applied != NULL) *applied = count;
     return status;
 }
 
-enum status migrations_check(struct connection *connection, struct error *error)
+enum status migrations_compare(struct connection *connection, enum migrations_age *age, struct error *error)
 {
-    int number;
-    const enum status status = migrations_number(connection, &number, error);
+    int number, revision;
+    enum status status = migrations_number(connection, &number, error);
+    *age = MIGRATIONS_EQUAL;
     if (status != STATUS_OK) return status;
+    *age = number > migrations_latest() ? MIGRATIONS_OLDER : MIGRATIONS_NEWER;
     if (number > migrations_latest()) return newer(number, error);
     if (number < migrations_latest())
         return error_set(error, STATUS_CONFLICT,
                          "the database has schema %d, this deltaq needs %d: run `deltaq migrate`", number,
                          migrations_latest());
+    if ((status = read_revision(connection, &revision, error)) != STATUS_OK) return status;
+    *age = revision > ENGINE_REVISION ? MIGRATIONS_OLDER : MIGRATIONS_NEWER;
+    if (revision > ENGINE_REVISION) return newer_revision(revision, error);
+    if (revision < ENGINE_REVISION)
+        return error_set(error, STATUS_CONFLICT,
+                         "the database has engine revision %d, this deltaq has %d: run `deltaq migrate`", revision,
+                         ENGINE_REVISION);
+    *age = MIGRATIONS_EQUAL;
     return STATUS_OK;
+}
+
+enum status migrations_check(struct connection *connection, struct error *error)
+{
+    enum migrations_age age;
+    return migrations_compare(connection, &age, error);
 }

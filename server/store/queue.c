@@ -1,5 +1,7 @@
 #include "store/queue.h"
 
+#include "store/migrations.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -87,6 +89,7 @@ static json_t *text_array(const char *const *texts, size_t count)
     " order by l.number"
 
 /* Whether the worker that asks may take run r. $4 is its device. */
+#define MIGRATED       MIGRATIONS_FIT("$8")
 #define FITS_HERE      RUN_FITS("r", "$4", "coalesce($6::jsonb, '[]')", "nullif($7::bigint, 0)")
 #define FITS_AS_MEMBER RUN_FITS("r", "$4", "coalesce($11::jsonb, '[]')", "nullif($12::bigint, 0)")
 
@@ -129,14 +132,15 @@ enum status queue_lease(struct connection *connection, const struct worker_ident
     if (wanted == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to ask for work");
     worker_name(worker, name);
     /* Materialised: a nested loop could run the subselect again and take more than one. */
-    enum status status = connection_query(
-        connection,
-        "with candidate as materialized (select id from runs r where state = 'queued' and" DUE
-        " and kind in (select json_array_elements_text($5::json)) and" FITS_HERE
-        " order by priority desc, run_at, number limit 1 for update skip locked)," LEASE_CANDIDATES,
-        VALUES(value_text(worker->id.text), value_double(lease_seconds), value_text(name), value_text(worker->device),
-               value_json(wanted), value_json(worker->labels), value_integer(worker->memory_bytes)),
-        &rows, error);
+    enum status status =
+        connection_query(connection,
+                         "with candidate as materialized (select id from runs r where state = 'queued' and" DUE
+                         " and kind in (select json_array_elements_text($5::json)) and" FITS_HERE "and" MIGRATED
+                         " order by priority desc, run_at, number limit 1 for update skip locked)," LEASE_CANDIDATES,
+                         VALUES(value_text(worker->id.text), value_double(lease_seconds), value_text(name),
+                                value_text(worker->device), value_json(wanted), value_json(worker->labels),
+                                value_integer(worker->memory_bytes), value_integer(migrations_latest())),
+                         &rows, error);
     json_decref(wanted);
     if (status != STATUS_OK) return status;
     status = leased_read(worker, rows, 1, out, &count, error);

@@ -62,8 +62,8 @@ struct queue_result {
     struct queue_usage usage;
 };
 
-/* Leases the first run that is due and of one of `kinds`. *found is false when there is none. leased_run_reset frees
- * *out. */
+/* Leases the first run that is due, of one of `kinds` and may be taken by the worker. *found is false when there is
+ * none, and to a deltaq of another version than the database's (migrations_compare). leased_run_reset frees *out. */
 MUST_CHECK enum status queue_lease(struct connection *connection, const struct worker_identity *worker,
                                    const char *const *kinds, size_t kind_count, double lease_seconds, bool *found,
                                    struct leased_run *out, struct error *error);

@@ -1,5 +1,7 @@
 #include "store/workers.h"
 
+#include "base/version.h"
+
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
@@ -10,16 +12,17 @@ enum status worker_register(struct connection *connection, const struct worker_i
 {
     return connection_execute(
         connection,
-        "insert into workers (id, host, pid, boot_id, slurm_job, device, threads, blas, labels, memory_bytes)"
+        "insert into workers (id, host, pid, boot_id, slurm_job, device, threads, blas, labels, memory_bytes, version,"
+        " engine_revision)"
         " values ($1, $2, $3, $4, $5, $6, $7, case when $8::text <> '' then jsonb_build_object('verdict', $8::text,"
         " 'library', nullif($9::text, ''), 'core', nullif($10::text, ''), 'reason', nullif($11::text, '')) end,"
-        " coalesce($12::jsonb, '[]'), nullif($13::bigint, 0))"
+        " coalesce($12::jsonb, '[]'), nullif($13::bigint, 0), $14, $15)"
         " on conflict (id) do update set seen_at = clock_timestamp()",
         VALUES(value_text(identity->id.text), value_text(identity->host), value_integer(identity->pid),
                value_text(identity->boot_id), value_text(identity->slurm_job), value_text(identity->device),
                value_integer(identity->threads), value_text(identity->blas.verdict), value_text(identity->blas.library),
                value_text(identity->blas.core), value_text(identity->blas.reason), value_json(identity->labels),
-               value_integer(identity->memory_bytes)),
+               value_integer(identity->memory_bytes), value_text(DELTAQ_VERSION), value_integer(ENGINE_REVISION)),
         NULL, error);
 }
 
@@ -77,7 +80,8 @@ enum status worker_list(struct connection *connection, json_t **document, struct
         "select json_build_object('items', coalesce(json_agg(json_build_object('id', w.id, 'host', w.host, 'pid',"
         " w.pid, 'boot_id', w.boot_id,"
         " 'slurm_job', nullif(w.slurm_job, ''), 'device', w.device, 'labels', w.labels, 'threads', w.threads,"
-        " 'memory_bytes', w.memory_bytes, 'blas', w.blas, 'started_at',"
+        " 'memory_bytes', w.memory_bytes, 'blas', w.blas, 'version', w.version,"
+        " 'engine_revision', w.engine_revision, 'started_at',"
         " rfc3339(w.started_at),"
         " 'seen_at', rfc3339(w.seen_at), 'run', (select r.id from runs r where r.owner = w.id"
         " and r.state = 'running' limit 1))"

@@ -1,6 +1,6 @@
 /* workers.h: the processes that execute runs, as they describe themselves.
- * Document: id, host, pid, boot_id, slurm_job, device, labels, threads, memory_bytes, blas, started_at, seen_at,
- * run. */
+ * Document: id, host, pid, boot_id, slurm_job, device, labels, threads, memory_bytes, blas, version, engine_revision,
+ * started_at, seen_at, run. */
 #ifndef STORE_WORKERS_H
 #define STORE_WORKERS_H
 

@@ -173,6 +173,8 @@ static int run_worker(const char *directory)
                                            .kinds = test_kinds,
                                            .lease_seconds = number_from("POOL_LEASE"),
                                            .stall_seconds = number_from("POOL_STALL"),
+                                           .limit_seconds = number_from("POOL_LIMIT"),
+                                           .idle_seconds = number_from("POOL_IDLE"),
                                            .owner = getenv("DELTAQ_WORKER_ID")};
     const int status = worker_run(&options);
     json_decref(labels);

@@ -3,6 +3,8 @@
 import json
 import time
 
+from test_cluster import wait_until
+
 MIB = 1 << 20
 
 
@@ -75,3 +77,67 @@ def test_what_does_not_fit_one_worker_goes_to_one_with_more_memory(pool):
         assert document["state"] == "succeeded" and document["worker"].endswith(f"/{more.pid}")
         assert document["attempt"] == 0
     assert pool.sql("select 1 from run_events where data ->> 'evidence' = 'it needs 2 MiB'")
+
+
+def test_a_worker_older_than_the_database_is_refused_and_ends(pool):
+    database(pool)
+    pool.execute("update engine_revision set revision = revision + 1")
+    run = pool.submit(steps=1)
+    worker = pool.worker()
+    assert worker.handle.wait(30) == 78
+    assert "takes no work: the database has engine revision" in worker.said()
+    assert "use a newer deltaq" in worker.said() and pool.call("get", run)["state"] == "queued"
+
+
+def test_a_worker_newer_than_the_database_waits_for_it(pool):
+    database(pool)
+    pool.execute("update engine_revision set revision = revision - 1")
+    run = pool.submit(steps=1)
+    worker = pool.worker()
+    wait_until(lambda: "run `deltaq migrate`" in worker.said())
+    assert not pool.sql("select 1 from workers") and pool.call("get", run)["state"] == "queued"
+    pool.migrate()
+    assert worker_of(pool, run) == worker.pid
+
+
+def test_a_database_that_is_upgraded_under_a_worker_gives_it_no_more_runs(pool):
+    database(pool)
+    worker = pool.worker(POOL_LEASE=3)
+    held = pool.submit_held()
+    pool.execute("update engine_revision set revision = revision + 1")
+    later = pool.submit(steps=1, seed=1)
+    pool.gate.open()
+    assert pool.wait(held)["state"] == "succeeded"
+    assert worker.handle.wait(30) == 78
+    assert pool.call("get", later)["state"] == "queued" and not pool.sql("select 1 from workers")
+
+
+def test_a_worker_gives_its_run_back_before_its_time_limit(pool):
+    database(pool)
+    began = time.monotonic()
+    worker = pool.worker(POOL_LIMIT=16)
+    run = pool.submit_held()
+    assert worker.handle.wait(30) == 0 and time.monotonic() - began < 16
+    row = pool.sql(f"select state, tries, crashes, expiries, epoch from runs where id = '{run}'")[0]
+    assert row == {"state": "queued", "tries": 0, "crashes": 0, "expiries": 0, "epoch": 1}
+    assert "its time limit is near" in worker.said() and not pool.sql("select 1 from workers")
+
+
+def test_a_worker_begins_no_run_shortly_before_its_time_limit(pool):
+    database(pool)
+    worker = pool.worker(POOL_LIMIT=200)  # the last twenty seconds and ten: no new run
+    appear(pool, 1)
+    assert worker_of(pool, pool.submit(steps=1)) == worker.pid
+    short = pool.worker(POOL_LIMIT=1)
+    assert short.handle.wait(30) == 0
+
+
+def test_an_idle_worker_ends_and_a_busy_one_does_not(pool):
+    database(pool)
+    worker = pool.worker(POOL_IDLE=2)
+    run = pool.submit_held()
+    time.sleep(3)
+    assert worker.handle.poll() is None
+    pool.gate.open()
+    assert pool.wait(run)["state"] == "succeeded"
+    assert worker.handle.wait(30) == 0 and "there is nothing to do" in worker.said()

@@ -54,6 +54,25 @@ static void test_a_schema_newer_than_the_binary_is_refused(void **state)
                           &error));
 }
 
+static void test_another_engine_revision_is_told_apart_and_takes_no_work(void **state)
+{
+    struct error error;
+    enum migrations_age age;
+    struct connection *connection = connection_of(state);
+    OK(migrations_compare(connection, &age, &error));
+    assert_int_equal(age, MIGRATIONS_EQUAL);
+    OK(connection_execute(connection, "update engine_revision set revision = revision + 1", NO_VALUES, NULL, &error));
+    GIVES(STATUS_CONFLICT, migrations_compare(connection, &age, &error));
+    assert_int_equal(age, MIGRATIONS_OLDER);
+    assert_non_null(strstr(error.detail, "use a newer deltaq"));
+    GIVES(STATUS_CONFLICT, migrations_apply(connection, NULL, &error));
+    OK(connection_execute(connection, "update engine_revision set revision = revision - 2", NO_VALUES, NULL, &error));
+    GIVES(STATUS_CONFLICT, migrations_compare(connection, &age, &error));
+    assert_int_equal(age, MIGRATIONS_NEWER);
+    OK(migrations_apply(connection, NULL, &error));
+    OK(migrations_compare(connection, &age, &error));
+}
+
 static void test_values_come_back_as_they_went(void **state)
 {
     struct error error;
@@ -473,6 +492,7 @@ int main(void)
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_migrations_are_applied_once),
         cmocka_unit_test(test_a_schema_newer_than_the_binary_is_refused),
+        cmocka_unit_test(test_another_engine_revision_is_told_apart_and_takes_no_work),
         cmocka_unit_test(test_values_come_back_as_they_went),
         cmocka_unit_test(test_a_lost_session_opens_again),
         cmocka_unit_test(test_a_statement_past_its_deadline_gives_up),
