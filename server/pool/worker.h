@@ -31,9 +31,9 @@ struct worker_options {
 };
 
 /* Works until SIGTERM or SIGINT, or until drain.h says so: then it takes nothing new, stops the engine at its next
- * step, gives the run back uncounted and returns, within 10 s. A second signal: within 1 s. Call it from the main thread
- * with no other threads running. Returns the process's exit status: 0 stopped, 1 cannot start (said on stderr), 70
- * stalled, 78 its deltaq is older than the database. */
+ * step, gives the run back uncounted and returns, within 10 s. A second signal: within 1 s. Call it from the main
+ * thread with no other threads running. Returns the process's exit status: 0 stopped, 1 cannot start (said on stderr),
+ * 70 stalled, 78 its deltaq is older than the database. */
 int worker_run(const struct worker_options *options);
 
 #endif

@@ -1,0 +1,18 @@
+/* roles.h: roles in the database with the least rights that each part of deltaq needs. They cannot log in: a user is
+ * made a member of one ("create role gpu1 login in role deltaq_worker").
+ *
+ *   deltaq_server   reads and writes every row; changes no table
+ *   deltaq_worker   executes runs: reads but tokens, webhooks and keys of requests; deletes nothing but what is its own
+ *   deltaq_reader   reads the same, writes nothing */
+#ifndef STORE_ROLES_H
+#define STORE_ROLES_H
+
+#include "store/store.h"
+
+/* Makes the roles that are missing and gives each its rights anew, in one transaction; to be called by the owner of the
+ * tables, with the right to make roles. STATUS_UNSUPPORTED: it has no such right. */
+MUST_CHECK enum status roles_make(struct connection *connection, struct error *error);
+/* The same where the roles are there already, for tables that are new; nothing otherwise. */
+MUST_CHECK enum status roles_renew(struct connection *connection, struct error *error);
+
+#endif
