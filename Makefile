@@ -284,7 +284,7 @@ PYTHON       := $(VENV)/bin/python
 
 .PHONY: bench-backend bench-tangent deps deps-build venv static serve demo study study-text study-publish install \
                       uninstall lint check check-all check-unit check-asan check-tsan check-emulated check-http \
-                      check-fresh check-deb check-images bench fuzz
+                      check-fresh check-deb check-images check-slurm bench fuzz
 
 deps-build: ## Install what building and running need (Debian packages)
 	@sh tests/tools/packages.sh "building and running deltaq" $(DEBIAN_BUILD)
@@ -403,7 +403,8 @@ run-check-all:
 	    $(if $(NVCC),ptx="$(MAKE) --no-print-directory run-ptx") \
 	    $(foreach suite,$(basename $(notdir $(ASAN_LONG))),\
 	    gcc14-$(suite)="env $(ASAN_AS_GCC14) $(BUILD)/asan/tests/unit/engine/backend/$(suite)") \
-	    $(wildcard $(addprefix tests/,pool/test_chaos.py demo/test_demo.py http/test_track.py http/test_generated.py)) \
+	    $(wildcard $(addprefix tests/,pool/test_chaos.py demo/test_demo.py http/test_track.py http/test_generated.py \
+	        slurm/test_slurm.py)) \
 	    $(ASAN_UNIT) \
 	    $(foreach config,release asan,$(EMULATED_TESTS:%=$(BUILD)/$(config)/tests/emulated/%))
 
@@ -461,6 +462,10 @@ check-emulated: ## Run every test of the CUDA backend over an emulated device, p
 	@$(MAKE) --no-print-directory -s -j$(JOBS) $(EMULATED_TESTS:%=$(BUILD)/release/tests/emulated/%)
 	@$(MAKE) --no-print-directory -s -j$(JOBS) CONFIG=asan $(EMULATED_TESTS:%=$(BUILD)/asan/tests/emulated/%)
 	@python3 tests/run.py $(foreach config,release asan,$(EMULATED_TESTS:%=$(BUILD)/$(config)/tests/emulated/%))
+
+check-slurm: all venv ## Run the launcher on a real Slurm of three nodes on this host (needs root, munge, slurmctld, \
+    slurmd and slurm-client)
+	@$(PYTHON) tests/run.py tests/slurm
 
 check-ptx: $(if $(NVCC),run-ptx) ## Run the tests of the CUDA backend over the PTX of its kernels, without a GPU: \
     races, barriers, addresses (needs nvcc)

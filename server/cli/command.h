@@ -23,9 +23,9 @@ struct command {
     const char *notes;                    /* what stands below the options in the help; or NULL */
 };
 
-extern const struct command command_serve, command_worker, command_migrate, command_token, command_doctor,
-    command_backup, command_restore, command_version, command_register, command_run, command_sweep, command_curve,
-    command_gate, command_track, command_ready, command_completion, command_manual, command_complete,
+extern const struct command command_serve, command_worker, command_launcher, command_migrate, command_token,
+    command_doctor, command_backup, command_restore, command_version, command_register, command_run, command_sweep,
+    command_curve, command_gate, command_track, command_ready, command_completion, command_manual, command_complete,
     command_tables_routes, command_tables_schema;
 
 /* Every command; ends with NULL. */

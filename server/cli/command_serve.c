@@ -49,6 +49,8 @@ static const struct option_row serve_options[] = {
     PLACE_ARTIFACTS,
     {"--workers", "N", "DELTAQ_WORKERS", "1", OPTION_ONCE,
      "Worker processes, at least one a CUDA device; 0: others do the work"},
+    {"--launcher", "SYSTEM", "DELTAQ_LAUNCHER", NULL, OPTION_ONCE,
+     "slurm: submit workers there too; its options are the variables of `deltaq launcher` (DELTAQ_LAUNCHER_...)"},
     {"--threads", "N", "DELTAQ_THREADS", "0", OPTION_ONCE, "Threads of each worker; 0: one for each processor"},
     PLACE_DEVICE,
     PLACE_MEMORY,
@@ -94,7 +96,7 @@ struct serving {
     struct follower *follower;
     struct sender *sender;
     struct supervisor *supervisor;
-    const char *worker_arguments[WORKER_ARGUMENTS];
+    const char *worker_arguments[WORKER_ARGUMENTS], *launcher_arguments[WORKER_ARGUMENTS];
     char device[PLACE_DEVICE_NAME];
     char labels[LABELS_BYTES]; /* of its workers, with commas */
 };
@@ -205,6 +207,27 @@ static enum status start_watcher(struct serving *serving, struct error *error)
     return watcher_start(&how, &serving->watcher, error);
 }
 
+/* Of the launcher, if there is one; the rest it reads from the environment. */
+static const char *const *launcher_words(const struct options *options, struct serving *serving)
+{
+    size_t count = 0;
+    const char **words = serving->launcher_arguments;
+    if (options_text(options, "--launcher") == NULL) return NULL;
+    words[count++] = "launcher";
+    words[count++] = options_text(options, "--launcher");
+    words[count++] = "--data-dir";
+    words[count++] = serving->data_directory;
+    words[count++] = "--hub-endpoint";
+    words[count++] = options_text(options, "--hub-endpoint");
+    if (options_text(options, "--hub-cache") != NULL) words[count++] = "--hub-cache";
+    if (options_text(options, "--hub-cache") != NULL) words[count++] = options_text(options, "--hub-cache");
+    for (size_t i = 0; serving->roots.paths[i] != NULL; i++) {
+        words[count++] = "--root";
+        words[count++] = serving->roots.paths[i];
+    }
+    return words;
+}
+
 static enum status start_workers(const struct options *options, struct serving *serving, struct error *error)
 {
     static const char *const passed_on[] = {"--device",    "--memory",      "--threads",   "--hub-endpoint",
@@ -230,6 +253,7 @@ static enum status start_workers(const struct options *options, struct serving *
         .workers =
             (int)(serving->workers > 0 && serving->workers < serving->devices ? serving->devices : serving->workers),
         .arguments = words,
+        .beside = launcher_words(options, serving),
         .conninfo = serving->application.conninfo,
         .embedded = serving->embedded,
     };
@@ -251,6 +275,17 @@ static enum status join_labels(const struct options *options, char out[LABELS_BY
     return length < LABELS_BYTES ? status : error_set(error, STATUS_INVALID, "--label: too many labels");
 }
 
+static enum status check_launcher(const struct options *options, struct error *error)
+{
+    const char *launcher = options_text(options, "--launcher");
+    if (launcher == NULL) return STATUS_OK;
+    if (strcmp(launcher, "slurm") != 0)
+        return error_set(error, STATUS_INVALID, "--launcher must be \"slurm\", found \"%.60s\"", launcher);
+    if (options_text(options, "--database-url") != NULL) return STATUS_OK;
+    return error_set(error, STATUS_INVALID,
+                     "--launcher needs --database-url: jobs on other machines cannot reach the private database");
+}
+
 /* Everything that can be told from the command line, before anything is made or started. */
 static enum status check(const struct options *options, struct serving *serving, struct error *error)
 {
@@ -267,6 +302,7 @@ static enum status check(const struct options *options, struct serving *serving,
     if ((status = options_integer(options, "--keep-events", 1, 36500, &serving->keep_events, error)) != STATUS_OK)
         return status;
     if ((status = place_device(options, 0, serving->device, &serving->devices, error)) != STATUS_OK) return status;
+    if ((status = check_launcher(options, error)) != STATUS_OK) return status;
     if ((status = join_labels(options, serving->labels, error)) != STATUS_OK) return status;
     if ((status = place_memory(options, &application->memory_bytes, error)) != STATUS_OK) return status;
     if ((status = options_integer(options, "--threads", 0, 1024, &threads, error)) != STATUS_OK) return status;

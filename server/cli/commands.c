@@ -5,13 +5,17 @@
 #include <string.h>
 
 const struct command *const commands[] = {
-    &command_serve,         &command_worker,        &command_migrate,
-    &command_token,         &command_doctor,        &command_backup,
-    &command_restore,       &command_version,       &command_register,
-    &command_run,           &command_sweep,         &command_curve,
-    &command_gate,          &command_track,         &command_ready,
-    &command_completion,    &command_manual,        &command_complete,
-    &command_tables_routes, &command_tables_schema, NULL,
+    &command_serve,         &command_worker,
+    &command_launcher,      &command_migrate,
+    &command_token,         &command_doctor,
+    &command_backup,        &command_restore,
+    &command_version,       &command_register,
+    &command_run,           &command_sweep,
+    &command_curve,         &command_gate,
+    &command_track,         &command_ready,
+    &command_completion,    &command_manual,
+    &command_complete,      &command_tables_routes,
+    &command_tables_schema, NULL,
 };
 
 static int version_run(const struct options *options)

@@ -37,7 +37,9 @@ static enum status read_environment(struct options *options, int index, struct e
 {
     const struct option_row *row = &options->rows[index];
     const char *text = row->environment != NULL ? getenv(row->environment) : NULL;
-    const char *separator = row->times == OPTION_SPACES ? " " : ":";
+    static const char *const separators[] = {
+        [OPTION_ONCE] = "", [OPTION_COLONS] = ":", [OPTION_SPACES] = " ", [OPTION_SEMICOLONS] = ";"};
+    const char *separator = separators[row->times];
     enum status status = STATUS_OK;
     if (text == NULL || text[0] == '\0' || options->values[index] != NULL) return STATUS_OK;
     if (row->times == OPTION_ONCE) return add_value(options, index, text, strlen(text), error);

@@ -9,7 +9,7 @@
 #include <stdio.h>
 
 /* Once, or several times: what separates the values of the environment variable then. */
-enum option_times { OPTION_ONCE, OPTION_COLONS, OPTION_SPACES };
+enum option_times { OPTION_ONCE, OPTION_COLONS, OPTION_SPACES, OPTION_SEMICOLONS };
 
 struct option_row {
     const char *flag;        /* "--listen" */

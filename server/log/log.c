@@ -26,6 +26,7 @@ static const struct {
     [LOG_COMPONENT_DATABASE] = {"database", "deltaq", false, ": "},
     [LOG_COMPONENT_GATES] = {"gates", "deltaq serve", false, ": "},
     [LOG_COMPONENT_HTTP] = {"http", "http", false, " "},
+    [LOG_COMPONENT_LAUNCHER] = {"launcher", "deltaq launcher", false, ": "},
     [LOG_COMPONENT_SERVE] = {"serve", "deltaq serve", false, ": "},
     [LOG_COMPONENT_SUPERVISOR] = {"supervisor", "deltaq", false, ": "},
     [LOG_COMPONENT_TEST_GATE] = {"test_gate", "deltaq gate", false, ": "},

@@ -28,7 +28,8 @@ enum {
     FAST_MS = 10000,
     STOP_MS = 10000,
     HURRIED_MS = 1000,
-    BURIALS_MOST = 64
+    BURIALS_MOST = 64,
+    ARGUMENTS_MOST = 256
 };
 
 struct slot {
@@ -48,7 +49,8 @@ struct burial {
 struct supervisor {
     struct supervisor_options options;
     struct connection *connection;
-    struct slot *slots;
+    struct slot *slots; /* of the workers, then of the other process */
+    int slot_count;
     struct burial burials[BURIALS_MOST];
     int burial_count;
     int signals;
@@ -128,7 +130,7 @@ static _Noreturn void become_worker(const struct supervisor *supervisor, char **
 static void start_worker(struct supervisor *supervisor, struct slot *slot)
 {
     struct error error;
-    char **variables = NULL, *arguments[64] = {NULL};
+    char **variables = NULL, *arguments[ARGUMENTS_MOST] = {NULL};
     const pid_t parent = getpid();
     slot->owner = store_id_new();
     slot->started_at = now_ms();
@@ -141,8 +143,10 @@ static void start_worker(struct supervisor *supervisor, struct slot *slot)
         char *plain;
     } word = {.constant = supervisor->options.executable};
     arguments[0] = word.plain;
-    for (size_t i = 0; i < 62 && supervisor->options.arguments[i] != NULL; i++) {
-        word.constant = supervisor->options.arguments[i];
+    const bool worker = slot - supervisor->slots < supervisor->options.workers;
+    const char *const *words = worker ? supervisor->options.arguments : supervisor->options.beside;
+    for (size_t i = 0; i < ARGUMENTS_MOST - 2 && words[i] != NULL; i++) {
+        word.constant = words[i];
         arguments[i + 1] = word.plain;
     }
     slot->pid = fork();
@@ -192,7 +196,9 @@ static void note_end(struct supervisor *supervisor, struct slot *slot, int end)
     int64_t delay = BACKOFF_FIRST_MS;
     child_describe_end(end, evidence, sizeof evidence);
     if (!supervisor->stopping)
-        log_error(LOG_COMPONENT_SUPERVISOR, "worker process %d ended: %s", (int)slot->pid, evidence);
+        log_error(LOG_COMPONENT_SUPERVISOR, "%s process %d ended: %s",
+                  slot - supervisor->slots < supervisor->options.workers ? "worker" : "launcher", (int)slot->pid,
+                  evidence);
     note_death(supervisor, &slot->owner, QUEUE_CRASHED, evidence);
     slot->pid = 0;
     slot->failures = now_ms() - slot->started_at < FAST_MS ? slot->failures + 1 : 0;
@@ -227,7 +233,7 @@ static void reap_orphans(const struct supervisor *supervisor)
         memset(&info, 0, sizeof info);
         if (waitid(P_ALL, 0, &info, WEXITED | WNOHANG | WNOWAIT) != 0 || info.si_pid == 0) return;
         bool ours = supervisor->options.embedded != NULL && info.si_pid == embedded_pid(supervisor->options.embedded);
-        for (int i = 0; i < supervisor->options.workers; i++) ours = ours || info.si_pid == supervisor->slots[i].pid;
+        for (int i = 0; i < supervisor->slot_count; i++) ours = ours || info.si_pid == supervisor->slots[i].pid;
         if (ours || waitpid(info.si_pid, NULL, WNOHANG) != info.si_pid) return;
     }
 }
@@ -237,7 +243,7 @@ static void reap_orphans(const struct supervisor *supervisor)
 static void step(struct supervisor *supervisor)
 {
     if (supervisor->options.embedded != NULL) embedded_tick(supervisor->options.embedded);
-    for (int i = 0; i < supervisor->options.workers; i++) {
+    for (int i = 0; i < supervisor->slot_count; i++) {
         struct slot *slot = &supervisor->slots[i];
         int end;
         if (slot->pid != 0 && waitpid(slot->pid, &end, WNOHANG) == slot->pid) note_end(supervisor, slot, end);
@@ -258,7 +264,7 @@ static int poll_ms(const struct supervisor *supervisor)
     if (supervisor->burial_count > 0 || supervisor->stopping) return 50;
     if (supervisor->options.embedded != NULL && embedded_state(supervisor->options.embedded, &ignored) != STATUS_OK)
         return 50;
-    for (int i = 0; i < supervisor->options.workers; i++)
+    for (int i = 0; i < supervisor->slot_count; i++)
         if (supervisor->slots[i].pid == 0) return 50;
     return 1000;
 }
@@ -285,7 +291,8 @@ enum status supervisor_start(const struct supervisor_options *options, struct su
     supervisor->options = *options;
     if (options->executable == NULL) supervisor->options.executable = "/proc/self/exe";
     supervisor->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
-    supervisor->slots = calloc((size_t)options->workers + 1, sizeof *supervisor->slots);
+    supervisor->slot_count = options->workers + (options->beside != NULL);
+    supervisor->slots = calloc((size_t)supervisor->slot_count + 1, sizeof *supervisor->slots);
     if (supervisor->signals < 0 || supervisor->slots == NULL) {
         status = error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");
         goto failed;
@@ -296,7 +303,7 @@ enum status supervisor_start(const struct supervisor_options *options, struct su
     *out = supervisor;
     return STATUS_OK;
 failed:
-    supervisor->options.workers = 0;
+    supervisor->slot_count = 0;
     supervisor_stop(supervisor);
     return status;
 }
@@ -313,7 +320,7 @@ int supervisor_run(struct supervisor *supervisor)
 static int signal_workers(const struct supervisor *supervisor, int signal)
 {
     int alive = 0;
-    for (int i = 0; i < supervisor->options.workers; i++) {
+    for (int i = 0; i < supervisor->slot_count; i++) {
         if (supervisor->slots[i].pid == 0) continue;
         alive++;
         if (signal != 0) (void)kill(supervisor->slots[i].pid, signal);

@@ -19,6 +19,7 @@ struct supervisor_options {
     int workers;                  /* 0: none */
     const char *executable;       /* NULL: this binary */
     const char *const *arguments; /* after the executable: "worker", ...; ends with NULL. Nothing secret */
+    const char *const *beside;    /* those of one more process, a launcher; NULL: none */
     const char *conninfo;         /* given to the workers as DATABASE_URL */
     struct embedded *embedded;    /* ticked in the loop; NULL with a DATABASE_URL */
     void (*tick)(void *context);  /* called about once a second, e.g. to watch directories; or NULL */

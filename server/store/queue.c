@@ -361,9 +361,11 @@ enum status queue_too_large(struct connection *connection, const struct lease *l
         "with changed as (update runs r set state = 'queued', memory_wanted = $4::bigint + 1," LET_GO
         "where" QUEUE_FENCE
         "and cancel_requested_at is null and exists (select from workers w where w.memory_bytes > $4"
-        " and" WORKER_LIVES "and" WORKER_FITS ") returning id, epoch) insert into run_events (run, epoch, type, data)"
+        " and" WORKER_LIVES "and" WORKER_FITS " union all select from launchers l"
+        " where l.seen_at > clock_timestamp() - interval '1 minute' and l.memory_bytes > $4) returning id, epoch)"
+        " insert into run_events (run, epoch, type, data)"
         " select id, epoch, 'state', json_build_object('from', 'running', 'to', 'queued', 'lease', $2, 'reason',"
-        " 'released', 'evidence', $5::text) from changed",
+        " 'released', 'evidence', cast($5 as text)) from changed",
         VALUES(FENCE_OF(lease), value_integer(worker->memory_bytes), value_text(evidence)), &affected, error);
     *elsewhere = status == STATUS_OK && affected == 1;
     return status;

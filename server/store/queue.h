@@ -99,8 +99,8 @@ MUST_CHECK enum status queue_finish(struct connection *connection, const struct 
 MUST_CHECK enum status queue_fail(struct connection *connection, const struct lease *lease, const struct error *cause,
                                   const struct queue_usage *usage, struct error *error);
 /* The run does not fit into the memory of `worker`, which has it: it goes back to the queue, uncounted, for one that
- * has more, when such a worker lives and may take it (*elsewhere). Otherwise, also when the lease is lost, nothing is
- * changed. */
+ * has more, when such a worker lives and may take it, or a launcher may submit one (*elsewhere). Otherwise, also when
+ * the lease is lost, nothing is changed. */
 MUST_CHECK enum status queue_too_large(struct connection *connection, const struct lease *lease,
                                        const struct worker_identity *worker, const char *evidence, bool *elsewhere,
                                        struct error *error);

@@ -17,6 +17,13 @@ OTHERS = {"server/postgres/cluster.c": {"--locale", "--encoding", "--data-checks
           "server/postgres/tools.c": {"--dbname", "--exit-on-error", "--file", "--format", "--lock-wait-timeout",
                                       "--no-owner", "--no-password", "--no-privileges", "--single-transaction",
                                       "--snapshot"},  # of pg_dump and pg_restore
+          # of sbatch and its companions
+          "server/cli/command_launcher.c": {"--partition", "--gres", "--mem", "--time", "--cpus-per-task"},
+          "server/launch/launcher.h": {"--partition"},
+          "server/launch/template.h": {"--partition", "--gres"}, "server/launch/template.c": {"--name"},
+          "server/launch/slurm.c": {"--me", "--noheader", "--array", "--format", "--parsable", "--job-name", "--requeue",
+                                    "--open-mode", "--output", "--time", "--mem", "--cpus-per-task", "--state",
+                                    "--allocations", "--jobs", "--parsable2"},
           "server/cli/fields.c": {"--no"}, "openapi.yaml": {"--write"}, "static/curve_legend.js": {"--surface"}}
 ALWAYS = {"--help", "--version"}
 
@@ -72,7 +79,7 @@ def test_options_that_messages_name_exist(options):
     assert not {path: found for path, found in wrong.items() if found}
 
 
-COMMANDS = "serve|worker|migrate|token|doctor|version|register|run|sweep|curve|gate|track"
+COMMANDS = "serve|worker|launcher|migrate|token|doctor|version|register|run|sweep|curve|gate|track"
 
 
 @pytest.mark.parametrize("path", ["README.md", "ARCHITECTURE.md", "docs/running.md", "docs/clients.md"])

@@ -57,6 +57,7 @@ SERVER = {
                                  "objects"},
     "runs": BASE | DATABASE | {"inputs", "kinds", "schema"},
     "pool": BASE | DATABASE | {"kinds", "log", "schema"},
+    "launch": BASE | DATABASE | {"kinds", "log", "runs", "schema"},
     "resources": BASE | DATABASE | {"files", "tokenizer", "eval", "http", "schema", "inputs", "kinds", "runs", "hub",
                                     "watch", "follow", "objects"},
     "watch": BASE | DATABASE | {"formats", "weights", "tokenizer", "inputs", "runs", "hub", "objects"},
@@ -64,8 +65,8 @@ SERVER = {
     "backup": BASE | DATABASE | {"files", "inputs", "log"},
     "client": BASE,
     "track": BASE | {"files", "client"},
-    "cli": BASE | DATABASE | {"backend", "backup", "client", "files", "http", "hub", "inputs", "kinds", "log", "objects",
-                              "pool", "resources", "schema", "track", "watch", "follow"},
+    "cli": BASE | DATABASE | {"backend", "backup", "client", "files", "http", "hub", "inputs", "kinds", "launch", "log",
+                              "objects", "pool", "resources", "schema", "track", "watch", "follow"},
     "main.c": {"cli"},
 }
 ENGINE_FORBIDS = ("jansson.h", "microhttpd.h", "libpq-fe.h", "openssl/")

@@ -1,0 +1,326 @@
+#include "launch/launcher.h"
+
+#include "launch/estimate.h"
+#include "launch/slurm.h"
+#include "log/log.h"
+#include "store/demand.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { WORDS_MOST = 200, MIB = 1 << 20, STEP_MIB = 1024, BACKOFF_MOST = 6 };
+/* A worker is seen every ten seconds. */
+static const double SILENT_SECONDS = 25;
+
+struct launcher {
+    struct launcher_options options;
+    struct store_id owner;
+    char label[128]; /* that its workers have */
+    bool waited;     /* it has said that another has its name */
+    bool submitted;  /* since a worker of its had a run */
+    int in_vain;     /* looks in a row at which all that was submitted had gone without a run */
+    int skip;        /* looks that pass without a submission */
+    char unserved[256];
+};
+
+/* A look: jobs, and which of them are spoken for. */
+struct look {
+    struct slurm_job *jobs;
+    bool *taken;
+    size_t count;
+    int64_t busy;
+    bool submits; /* not while jobs end without a run */
+};
+
+enum status launcher_new(const struct launcher_options *options, struct launcher **out, struct error *error)
+{
+    *out = calloc(1, sizeof **out);
+    if (*out == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a launcher");
+    (*out)->options = *options;
+    (*out)->owner = store_id_new();
+    (void)snprintf((*out)->label, sizeof(*out)->label, "launcher=%s", options->name);
+    return STATUS_OK;
+}
+
+void launcher_free(struct launcher *launcher)
+{
+    struct error error;
+    if (launcher == NULL) return;
+    if (!launcher->options.dry_run && demand_disclaim(launcher->options.place.connection, launcher->options.name,
+                                                      &launcher->owner, &error) != STATUS_OK)
+        log_warning(LOG_COMPONENT_LAUNCHER, "cannot give its place back: %s", error.detail);
+    free(launcher);
+}
+
+/* ---- submitting ---- */
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+/* What a job must have for runs that need `bytes`; 0: not asked for. -1: more than a job may have. */
+static int64_t job_memory(const struct launcher_options *options, int64_t bytes)
+{
+    const int64_t needed = bytes / MIB + (bytes % MIB != 0);
+    if (needed <= options->memory_mib || (bytes == 0 && options->memory_mib == 0)) return options->memory_mib;
+    const int64_t rounded = (needed + STEP_MIB - 1) / STEP_MIB * STEP_MIB;
+    if (rounded <= options->most_memory_mib || options->most_memory_mib == 0) return rounded;
+    return needed <= options->most_memory_mib ? options->most_memory_mib : -1;
+}
+
+/* Twice what the longest is planned to take, and five minutes to start. */
+static int64_t job_seconds(const struct launcher_options *options, const json_t *seconds)
+{
+    const double wanted = json_is_number(seconds) ? 2 * json_number_value(seconds) + 300 : 0;
+    if (wanted <= (double)options->limit_seconds) return options->limit_seconds;
+    return wanted < (double)options->most_seconds ? (int64_t)wanted : options->most_seconds;
+}
+
+struct worker_texts {
+    char limit[24], idle[24], threads[24], memory[24], labels[2048];
+};
+
+static void worker_words(const struct launcher *launcher, const struct slurm_submission *job,
+                         struct worker_texts *texts, const char *words[WORDS_MOST])
+{
+    const struct launcher_options *options = &launcher->options;
+    size_t i, count = 0, length;
+    const json_t *label;
+    /* It counts from when the worker starts, and the batch system from when the job does. */
+    const int64_t seconds = job->minutes * 60 - (job->minutes > 2 ? 30 : 0);
+    (void)snprintf(texts->limit, sizeof texts->limit, "%" PRId64, seconds);
+    (void)snprintf(texts->idle, sizeof texts->idle, "%" PRId64, options->idle_seconds);
+    (void)snprintf(texts->threads, sizeof texts->threads, "%" PRId64, options->threads);
+    (void)snprintf(texts->memory, sizeof texts->memory, "%" PRId64, job->memory_mib);
+    length = (size_t)snprintf(texts->labels, sizeof texts->labels, "%s", launcher->label);
+    json_array_foreach(job->template->labels, i, label) if (length < sizeof texts->labels) length +=
+        (size_t)snprintf(texts->labels + length, sizeof texts->labels - length, ",%s", json_string_value(label));
+    for (; options->worker[count] != NULL && count < WORDS_MOST - 16; count++) words[count] = options->worker[count];
+    const char *const more[] = {"--device",     strcmp(job->template->device, "cuda") == 0 ? "cuda:0" : "cpu",
+                                "--label",      texts->labels,
+                                "--memory",     texts->memory,
+                                "--threads",    texts->threads,
+                                "--time-limit", texts->limit,
+                                "--idle-exit",  texts->idle};
+    for (i = 0; i < sizeof more / sizeof more[0]; i++) words[count++] = more[i];
+    words[count] = NULL;
+}
+
+static enum status print_submission(const struct slurm_submission *submission, struct error *error)
+{
+    size_t i;
+    json_t *words, *script;
+    const json_t *word;
+    const enum status status = slurm_command(submission, &words, &script, error);
+    if (status != STATUS_OK) return status;
+    json_array_foreach(words, i, word)(void) printf("%s%s", i > 0 ? " " : "", json_string_value(word));
+    (void)printf(" <<'END'\n%sEND\n", json_string_value(script));
+    json_decref(words);
+    json_decref(script);
+    return STATUS_OK;
+}
+
+static enum status submit(struct launcher *launcher, const struct template *template, int64_t memory_mib,
+                          int64_t seconds, int64_t count, struct error *error)
+{
+    const char *words[WORDS_MOST];
+    struct worker_texts texts;
+    char *job = NULL;
+    struct slurm_submission submission = {
+        .name = launcher->options.name,
+        .template = template,
+        .memory_mib = memory_mib,
+        .minutes = (seconds + 59) / 60,
+        .threads = launcher->options.threads,
+        .count = count,
+        .log_directory = launcher->options.log_directory,
+        .worker = words,
+    };
+    worker_words(launcher, &submission, &texts, words);
+    if (launcher->options.dry_run) return print_submission(&submission, error);
+    const enum status status = slurm_submit(&submission, &job, error);
+    if (status == STATUS_OK)
+        log_info(LOG_COMPONENT_LAUNCHER, "submitted job %s: %" PRId64 " worker%s (%s)", job, count,
+                 count == 1 ? "" : "s", texts.labels);
+    launcher->submitted = launcher->submitted || status == STATUS_OK;
+    free(job);
+    return status;
+}
+
+/* ---- a look ---- */
+
+/* A job that has or will have a worker for such runs and is not spoken for: the smallest that is large enough. */
+static bool take_job(struct look *look, const struct template *template, int64_t memory_mib)
+{
+    size_t best = look->count;
+    for (size_t i = 0; i < look->count; i++) {
+        const struct slurm_job *job = &look->jobs[i];
+        if (look->taken[i] || job->delayed || job->hash != template->hash || job->memory_mib < memory_mib) continue;
+        if (best == look->count || job->memory_mib < look->jobs[best].memory_mib) best = i;
+    }
+    if (best < look->count) look->taken[best] = true;
+    return best < look->count;
+}
+
+/* Says once what no template serves. */
+static void note_unserved(struct launcher *launcher, const json_t *group)
+{
+    char *text = json_dumps(group, JSON_COMPACT);
+    if (text != NULL && strncmp(text, launcher->unserved, sizeof launcher->unserved - 1) != 0)
+        log_warning(LOG_COMPONENT_LAUNCHER, "no template and no memory limit lets a job serve these runs: %.400s",
+                    text);
+    (void)snprintf(launcher->unserved, sizeof launcher->unserved, "%s", text != NULL ? text : "");
+    free(text);
+}
+
+static enum status serve_group(struct launcher *launcher, struct look *look, const json_t *group, int64_t *room,
+                               struct error *error)
+{
+    const struct launcher_options *options = &launcher->options;
+    const char *device = json_string_value(json_object_get(group, "device"));
+    const int64_t memory = job_memory(options, json_integer_value(json_object_get(group, "memory_bytes")));
+    const int64_t runs = json_integer_value(json_object_get(group, "runs"));
+    int64_t wanted = (runs + options->runs_each - 1) / options->runs_each;
+    const struct template *template = NULL;
+    for (size_t i = 0; i < options->template_count && template == NULL; i++)
+        if (template_meets(&options->templates[i], device, json_object_get(group, "labels")))
+            template = &options->templates[i];
+    if (template == NULL || memory < 0) {
+        note_unserved(launcher, group);
+        return STATUS_OK;
+    }
+    while (wanted > 0 && take_job(look, template, memory)) wanted--;
+    wanted = smaller(wanted, *room);
+    if (wanted <= 0 || !look->submits) return STATUS_OK;
+    const enum status status =
+        submit(launcher, template, memory, job_seconds(options, json_object_get(group, "seconds")), wanted, error);
+    if (status == STATUS_OK) *room -= wanted;
+    return status;
+}
+
+static bool has_job(const struct look *look, const char *id)
+{
+    for (size_t i = 0; i < look->count; i++)
+        if (strcmp(look->jobs[i].id, id) == 0) return true;
+    return false;
+}
+
+/* Busy ones are spoken for; what a job held that is gone goes back. */
+static enum status meet_workers(struct launcher *launcher, struct look *look, const json_t *workers,
+                                struct error *error)
+{
+    size_t i;
+    const json_t *worker;
+    enum status status = STATUS_OK;
+    json_array_foreach(workers, i, worker)
+    {
+        const char *job = json_string_value(json_object_get(worker, "job"));
+        const bool busy = json_is_true(json_object_get(worker, "busy"));
+        const double silent = json_number_value(json_object_get(worker, "silent"));
+        for (size_t j = 0; j < look->count && busy; j++)
+            look->taken[j] = look->taken[j] || strcmp(look->jobs[j].id, job) == 0;
+        look->busy += busy;
+        if (has_job(look, job) || silent < SILENT_SECONDS || launcher->options.dry_run) continue;
+        char end[32];
+        int released = 0;
+        status =
+            demand_job_gone(launcher->options.place.connection, launcher->label, job, SILENT_SECONDS, &released, error);
+        if (status != STATUS_OK) return status;
+        slurm_end(job, end, sizeof end);
+        log_warning(LOG_COMPONENT_LAUNCHER, "job %s is gone%s%s: %d run%s back in the queue", job,
+                    end[0] != '\0' ? ", " : "", end, released, released == 1 ? "" : "s");
+    }
+    return status;
+}
+
+/* All that was submitted has ended, none had a run, and there are runs: something is wrong with the jobs. */
+static void count_failures(struct launcher *launcher, struct look *look, bool wanted)
+{
+    look->submits = launcher->skip <= 0;
+    if (launcher->skip > 0) launcher->skip--;
+    if (look->busy > 0 || !wanted) {
+        launcher->in_vain = 0;
+        launcher->submitted = false;
+    }
+    if (!launcher->submitted || look->count > 0 || !wanted || launcher->skip > 0) return;
+    if (launcher->in_vain < BACKOFF_MOST) launcher->in_vain++;
+    launcher->submitted = false;
+    launcher->skip = (1 << launcher->in_vain) - 1;
+    look->submits = false;
+    log_warning(LOG_COMPONENT_LAUNCHER, "its jobs ended without taking a run; see %s. It submits again after %d looks",
+                launcher->options.log_directory, launcher->skip);
+}
+
+static enum status cancel_spare(const struct launcher *launcher, const struct look *look, struct error *error)
+{
+    enum status status = STATUS_OK;
+    for (size_t i = 0; i < look->count && status == STATUS_OK; i++) {
+        if (look->taken[i] || !look->jobs[i].pending) continue;
+        if (launcher->options.dry_run) {
+            (void)printf("scancel --state=PENDING %s\n", look->jobs[i].handle);
+            continue;
+        }
+        status = slurm_cancel_pending(look->jobs[i].handle, error);
+        if (status == STATUS_OK)
+            log_info(LOG_COMPONENT_LAUNCHER, "job %s, which waits to start, is not needed any more",
+                     look->jobs[i].handle);
+    }
+    return status;
+}
+
+static enum status look_around(struct launcher *launcher, const json_t *demand, struct look *look, struct error *error)
+{
+    size_t i;
+    const json_t *group, *groups = json_object_get(demand, "groups");
+    int64_t room = launcher->options.most_jobs;
+    enum status status = meet_workers(launcher, look, json_object_get(demand, "workers"), error);
+    for (size_t j = 0; j < look->count; j++) room -= !look->jobs[j].delayed;
+    if (status != STATUS_OK) return status;
+    count_failures(launcher, look, json_array_size(groups) > 0);
+    json_array_foreach(groups, i, group)
+    {
+        if (status == STATUS_OK) status = serve_group(launcher, look, group, &room, error);
+    }
+    return status == STATUS_OK ? cancel_spare(launcher, look, error) : status;
+}
+
+/* Whether this one submits under its name. */
+static enum status claim(struct launcher *launcher, bool *ours, struct error *error)
+{
+    const struct launcher_options *options = &launcher->options;
+    const double seconds = 3 * (double)options->interval_seconds + 10;
+    *ours = true;
+    if (options->dry_run) return STATUS_OK;
+    const int64_t most =
+        options->most_memory_mib > options->memory_mib ? options->most_memory_mib : options->memory_mib;
+    const enum status status =
+        demand_claim(options->place.connection, options->name, &launcher->owner, seconds, most * MIB, ours, error);
+    if (status == STATUS_OK && !*ours && !launcher->waited)
+        log_info(LOG_COMPONENT_LAUNCHER, "waits: another launcher called \"%s\" submits workers", options->name);
+    launcher->waited = status == STATUS_OK && !*ours;
+    return status;
+}
+
+enum status launcher_look(struct launcher *launcher, struct error *error)
+{
+    struct look look = {0};
+    json_t *demand = NULL;
+    bool ours;
+    int planned = 0;
+    enum status status = claim(launcher, &ours, error);
+    if (status != STATUS_OK || !ours) return status;
+    if (!launcher->options.dry_run) status = estimate_some(&launcher->options.place, &planned, error);
+    if (status == STATUS_OK) status = demand_read(launcher->options.place.connection, launcher->label, &demand, error);
+    /* Behind the queue: a job that appears meanwhile is seen, one that is not yet counted is not submitted twice. */
+    if (status == STATUS_OK) status = slurm_jobs(launcher->options.name, &look.jobs, &look.count, error);
+    if (status == STATUS_OK && (look.taken = calloc(look.count + 1, sizeof *look.taken)) == NULL)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for jobs");
+    if (status == STATUS_OK) status = look_around(launcher, demand, &look, error);
+    json_decref(demand);
+    free(look.jobs);
+    free(look.taken);
+    return status;
+}

@@ -1,0 +1,157 @@
+#include "launch/slurm.h"
+
+#include "launch/command_output.h"
+
+#include <inttypes.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+/* States of jobs that work or will; those that end (COMPLETING, TIMEOUT, PREEMPTED, NODE_FAIL) are none of them. */
+static const char *const waiting_states[] = {"PENDING", "REQUEUED", "CONFIGURING", "REQUEUE_HOLD", NULL};
+static const char *const working_states[] = {"RUNNING", "SUSPENDED", "RESIZING", "STOPPED", "SIGNALING", NULL};
+
+static bool is_one_of(const char *const *list, const char *word)
+{
+    for (; *list != NULL; list++)
+        if (strcmp(*list, word) == 0) return true;
+    return false;
+}
+
+/* "ID|HANDLE|NAME|STATE|REASON"; false for what is no living job of that name. */
+static bool read_job(const char *line, const char *name, struct slurm_job *out)
+{
+    char full[256], id[24], reason[32] = "";
+    const size_t length = strlen(name);
+    *out = (struct slurm_job){0};
+    if (sscanf(line, "%23[^|]|%31[^|]|%255[^|]|%19[^|]|%31[^|\n]", id, out->handle, full, out->state, reason) < 4)
+        return false;
+    if (strncmp(full, name, length) != 0 ||
+        sscanf(full + length, "-%8" SCNx32 "-%" SCNd64, &out->hash, &out->memory_mib) != 2)
+        return false;
+    out->pending = is_one_of(waiting_states, out->state);
+    out->delayed = out->pending && strcmp(reason, "BeginTime") == 0;
+    if (!out->pending) (void)snprintf(out->id, sizeof out->id, "%s", id);
+    return out->pending || is_one_of(working_states, out->state);
+}
+
+enum status slurm_jobs(const char *name, struct slurm_job **out, size_t *count, struct error *error)
+{
+    static const char *const words[] = {"squeue", "--me", "--noheader", "--array", "--format=%A|%i|%j|%T|%r", NULL};
+    char *text = NULL, *kept = NULL;
+    size_t lines = 1;
+    *out = NULL;
+    *count = 0;
+    const enum status status = command_output(words, NULL, &text, error);
+    if (status != STATUS_OK) return status;
+    for (const char *at = text; *at != '\0'; at++) lines += *at == '\n';
+    *out = calloc(lines, sizeof **out);
+    if (*out != NULL)
+        for (const char *line = strtok_r(text, "\n", &kept); line != NULL; line = strtok_r(NULL, "\n", &kept))
+            *count += read_job(line, name, &(*out)[*count]);
+    free(text);
+    return *out != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for jobs");
+}
+
+static bool add(json_t *words, const char *format, ...) __attribute__((format(printf, 2, 3)));
+static bool add(json_t *words, const char *format, ...)
+{
+    char text[1024];
+    va_list arguments;
+    va_start(arguments, format);
+    const int length = vsnprintf(text, sizeof text, format, arguments);
+    va_end(arguments);
+    return length >= 0 && (size_t)length < sizeof text && json_array_append_new(words, json_string(text)) == 0;
+}
+
+/* In single quotes, as a shell takes a word for what it is. */
+static bool quote(const char *word, char *out, size_t size, size_t *length)
+{
+    bool good = true;
+    for (const char *at = word; good; at++) {
+        const char *escaped = *at == '\'' ? "'\\''" : NULL;
+        char plain[2] = {*at, '\0'};
+        const int made = snprintf(out + *length, size - *length, "%s%s%s", at == word ? " '" : "",
+                                  escaped != NULL ? escaped : plain, *at == '\0' ? "'" : "");
+        good = made >= 0 && (size_t)made < size - *length;
+        if (good) *length += (size_t)made;
+        if (*at == '\0') break;
+    }
+    return good;
+}
+
+static json_t *make_script(const char *const *worker)
+{
+    enum { SCRIPT_BYTES = 30000 };
+    char *text = malloc(SCRIPT_BYTES);
+    bool good = text != NULL;
+    size_t length = good ? (size_t)snprintf(text, SCRIPT_BYTES, "#!/bin/sh\nexec") : 0;
+    for (; good && *worker != NULL; worker++) good = quote(*worker, text, SCRIPT_BYTES - 1, &length);
+    if (good) (void)snprintf(text + length, SCRIPT_BYTES - length, "\n");
+    json_t *script = good ? json_string(text) : NULL;
+    free(text);
+    return script;
+}
+
+enum status slurm_command(const struct slurm_submission *submission, json_t **words, json_t **script,
+                          struct error *error)
+{
+    *words = json_array();
+    *script = make_script(submission->worker);
+    bool good = *words != NULL && *script != NULL && add(*words, "sbatch") && add(*words, "--parsable") &&
+                add(*words, "--job-name=%s-%08" PRIx32 "-%" PRId64, submission->name, submission->template->hash,
+                    submission->memory_mib) &&
+                add(*words, "--requeue") && add(*words, "--open-mode=append") &&
+                add(*words, "--output=%s/slurm-%%j.log", submission->log_directory) &&
+                add(*words, "--time=%" PRId64, submission->minutes);
+    if (submission->memory_mib > 0) good = good && add(*words, "--mem=%" PRId64 "M", submission->memory_mib);
+    if (submission->threads > 0) good = good && add(*words, "--cpus-per-task=%" PRId64, submission->threads);
+    if (submission->count > 1) good = good && add(*words, "--array=0-%" PRId64, submission->count - 1);
+    for (const char *const *option = submission->template->options; *option != NULL; option++)
+        good = good && add(*words, "%s", *option);
+    if (good) return STATUS_OK;
+    json_decref(*words);
+    json_decref(*script);
+    *words = *script = NULL;
+    return error_set(error, STATUS_NO_MEMORY, "no memory for a job, or its command line is too long");
+}
+
+enum status slurm_submit(const struct slurm_submission *submission, char **job, struct error *error)
+{
+    enum { WORDS_MOST = 64 };
+    const char *line[WORDS_MOST + 1] = {NULL};
+    json_t *words, *script;
+    size_t i;
+    const json_t *word;
+    *job = NULL;
+    enum status status = slurm_command(submission, &words, &script, error);
+    if (status != STATUS_OK) return status;
+    json_array_foreach(words, i, word) if (i < WORDS_MOST) line[i] = json_string_value(word);
+    status = command_output(line, json_string_value(script), job, error);
+    if (status == STATUS_OK) (*job)[strcspn(*job, ";\n")] = '\0';
+    json_decref(words);
+    json_decref(script);
+    return status;
+}
+
+enum status slurm_cancel_pending(const char *handle, struct error *error)
+{
+    const char *const words[] = {"scancel", "--state=PENDING", handle, NULL};
+    char *text = NULL;
+    const enum status status = command_output(words, NULL, &text, error);
+    free(text);
+    return status;
+}
+
+void slurm_end(const char *job, char *out, size_t size)
+{
+    const char *const words[] = {"sacct",          "--noheader", "--parsable2", "--allocations",
+                                 "--format=State", "--jobs",     job,           NULL};
+    struct error ignored;
+    char *text = NULL;
+    out[0] = '\0';
+    if (command_output(words, NULL, &text, &ignored) != STATUS_OK) return;
+    (void)snprintf(out, size, "%.*s", (int)strcspn(text, "\n"), text);
+    free(text);
+}

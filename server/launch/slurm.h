@@ -1,0 +1,41 @@
+/* slurm.h: jobs of Slurm through its own commands, sbatch, squeue, scancel and, where there is accounting, sacct. Jobs
+ * are known by their names, so that a launcher that starts again finds those of the one before. */
+#ifndef LAUNCH_SLURM_H
+#define LAUNCH_SLURM_H
+
+#include "launch/template.h"
+
+/* NAME-HASH-MEMORY, which is all that has to be known of a job besides its state. */
+struct slurm_job {
+    char id[24];     /* its own number, also within an array: SLURM_JOB_ID of its worker; "" of one that is part of a
+                        pending array */
+    char handle[32]; /* what scancel takes: "12", "12_3" */
+    uint32_t hash;   /* of its template */
+    int64_t memory_mib;
+    bool pending;
+    bool delayed; /* it went back to Slurm's queue and begins minutes from now: a new job is quicker */
+    char state[20];
+};
+
+/* Those of `name` that wait or run, in *out, the caller's (free). What is about to end is none of them. */
+MUST_CHECK enum status slurm_jobs(const char *name, struct slurm_job **out, size_t *count, struct error *error);
+
+struct slurm_submission {
+    const char *name;
+    const struct template *template;
+    int64_t memory_mib;              /* 0: not asked for */
+    int64_t minutes, threads, count; /* threads 0: as the template says; count: elements of an array */
+    const char *log_directory;
+    const char *const *worker; /* the worker's command line, ends with NULL */
+};
+
+/* The command line of sbatch (an array of strings) and its script, each a new reference. STATUS_NO_MEMORY. */
+MUST_CHECK enum status slurm_command(const struct slurm_submission *submission, json_t **words, json_t **script,
+                                     struct error *error);
+/* *job: its number, the caller's (free). */
+MUST_CHECK enum status slurm_submit(const struct slurm_submission *submission, char **job, struct error *error);
+MUST_CHECK enum status slurm_cancel_pending(const char *handle, struct error *error);
+/* How the job ended as accounting has it ("NODE_FAIL"), in `out`; "" where there is no accounting. */
+void slurm_end(const char *job, char *out, size_t size);
+
+#endif

@@ -1,0 +1,80 @@
+#include "launch/template.h"
+
+#include "schema/form.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+static uint32_t hash_of(const char *text)
+{
+    uint32_t hash = 2166136261u; /* FNV-1a */
+    for (; *text != '\0'; text++) hash = (hash ^ (unsigned char)*text) * 16777619u;
+    return hash;
+}
+
+static enum status add_label(struct template *template, const char *label, struct error *error)
+{
+    static const char device[] = "device=";
+    if (strncmp(label, device, sizeof device - 1) == 0) {
+        const char *kind = label + sizeof device - 1;
+        if (strcmp(kind, "cpu") != 0 && strcmp(kind, "cuda") != 0)
+            return error_set(error, STATUS_INVALID, "--template: device must be cpu or cuda, found \"%.60s\"", kind);
+        (void)snprintf(template->device, sizeof template->device, "%s", kind);
+        return STATUS_OK;
+    }
+    if (!form_label.fits(label))
+        return error_set(error, STATUS_INVALID, "--template: the label \"%.100s\" %s", label, form_label.wanted);
+    return json_array_append_new(template->labels, json_string(label)) == 0
+               ? STATUS_OK
+               : error_set(error, STATUS_NO_MEMORY, "no memory for a template");
+}
+
+enum status template_parse(const char *text, struct template *out, struct error *error)
+{
+    enum status status = STATUS_OK;
+    size_t count = 0;
+    char *kept = NULL;
+    *out = (struct template){.text = strdup(text), .device = "cpu", .labels = json_array(), .hash = hash_of(text)};
+    if (out->text == NULL || out->labels == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a template");
+    char *options = strchr(out->text, ':');
+    if (options == NULL)
+        return error_set(error, STATUS_INVALID, "--template \"%.100s\": expected LABELS: OPTIONS", text);
+    *options++ = '\0';
+    for (char *word = strtok_r(out->text, ", ", &kept); word != NULL && status == STATUS_OK;
+         word = strtok_r(NULL, ", ", &kept))
+        status = add_label(out, word, error);
+    for (char *word = strtok_r(options, " ", &kept); word != NULL && status == STATUS_OK;
+         word = strtok_r(NULL, " ", &kept)) {
+        if (count == TEMPLATE_OPTIONS)
+            return error_set(error, STATUS_INVALID, "--template: more than %d options", TEMPLATE_OPTIONS);
+        if (word[0] != '-')
+            return error_set(error, STATUS_INVALID, "--template: \"%.60s\" is no option: write --name=value", word);
+        out->options[count++] = word;
+    }
+    return status;
+}
+
+void template_reset(struct template *template)
+{
+    free(template->text);
+    json_decref(template->labels);
+    *template = (struct template){0};
+}
+
+static bool holds(const json_t *labels, const json_t *label)
+{
+    size_t i;
+    const json_t *item;
+    json_array_foreach(labels, i, item) if (json_equal(item, label)) return true;
+    return false;
+}
+
+bool template_meets(const struct template *template, const char *device, const json_t *labels)
+{
+    size_t i;
+    const json_t *label;
+    if (device != NULL && strcmp(device, template->device) != 0) return false;
+    json_array_foreach(labels, i, label) if (!holds(template->labels, label)) return false;
+    return true;
+}

@@ -1,0 +1,32 @@
+/* demand.h: what waits in the queue and who works on it, for launchers that submit workers to a batch system. */
+#ifndef STORE_DEMAND_H
+#define STORE_DEMAND_H
+
+#include "store/store.h"
+
+/* Claims the right to submit workers under `name` for `seconds`, or renews it. *ours is false while another owner has
+ * it. `memory_bytes`: the most that a run may get of a worker submitted so; 0: not bounded. */
+MUST_CHECK enum status demand_claim(struct connection *connection, const char *name, const struct store_id *owner,
+                                    double seconds, int64_t memory_bytes, bool *ours, struct error *error);
+MUST_CHECK enum status demand_disclaim(struct connection *connection, const char *name, const struct store_id *owner,
+                                       struct error *error);
+
+/* {"groups": [{"device", "labels", "memory_bytes", "seconds", "runs"}], "workers": [{"job", "busy", "silent"}]}. Queued
+ * runs that need the same, those of the most memory first: seconds is the longest that one is planned to take, null
+ * where a part is not known. Workers are those with the label, `silent` the seconds since they were seen. */
+MUST_CHECK enum status demand_read(struct connection *connection, const char *label, json_t **document,
+                                   struct error *error);
+
+/* Queued runs that nobody has planned, the first in the queue first: [{"id", "kind", "params"}], at most `most`. */
+MUST_CHECK enum status demand_unplanned(struct connection *connection, int most, json_t **document,
+                                        struct error *error);
+/* `memory_bytes`: more than the usual worker has, which the run needs; 0: it fits there. `seconds` NAN: not known. */
+MUST_CHECK enum status demand_planned(struct connection *connection, const char *run, int64_t memory_bytes,
+                                      double seconds, struct error *error);
+
+/* The batch system has no job of this number any more: its workers with the label that have been silent for
+ * `silent_seconds` are gone, and what they held goes back to the queue. *released counts. */
+MUST_CHECK enum status demand_job_gone(struct connection *connection, const char *label, const char *job,
+                                       double silent_seconds, int *released, struct error *error);
+
+#endif
