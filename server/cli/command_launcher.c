@@ -23,6 +23,7 @@ static const struct option_row launcher_rows[] = {
     PLACE_ROOT,
     PLACE_DATABASE_URL,
     PLACE_HUB_ENDPOINT,
+    PLACE_HUB_PRIVATE,
     PLACE_HUB_CACHE,
     {"--name", "NAME", "DELTAQ_LAUNCHER_NAME", "deltaq", OPTION_ONCE,
      "Of its jobs; of several launchers with one name one submits, the others wait"},
@@ -128,6 +129,7 @@ static void worker_line(const struct options *options, struct launching *launchi
     words[count++] = launching->data_directory;
     words[count++] = "--hub-endpoint";
     words[count++] = options_text(options, "--hub-endpoint");
+    if (options_text(options, "--allow-private-hub") != NULL) words[count++] = "--allow-private-hub";
     if (options_text(options, "--hub-cache") != NULL) words[count++] = "--hub-cache";
     if (options_text(options, "--hub-cache") != NULL) words[count++] = options_text(options, "--hub-cache");
     for (size_t i = 0; launching->roots.paths[i] != NULL; i++) {

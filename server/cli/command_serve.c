@@ -219,6 +219,7 @@ static const char *const *launcher_words(const struct options *options, struct s
     words[count++] = serving->data_directory;
     words[count++] = "--hub-endpoint";
     words[count++] = options_text(options, "--hub-endpoint");
+    if (options_text(options, "--allow-private-hub") != NULL) words[count++] = "--allow-private-hub";
     if (options_text(options, "--hub-cache") != NULL) words[count++] = "--hub-cache";
     if (options_text(options, "--hub-cache") != NULL) words[count++] = options_text(options, "--hub-cache");
     for (size_t i = 0; serving->roots.paths[i] != NULL; i++) {
