@@ -1,5 +1,6 @@
 #include "pool/worker.h"
 
+#include "base/machine.h"
 #include "base/team.h"
 #include "log/log.h"
 #include "pool/batch.h"

@@ -205,7 +205,8 @@ def test_chunked_body_is_taken(server):
 
 
 def test_a_chunked_body_that_grows_goes_on_in_a_file(server):
-    """Nobody knows at its beginning that it will be larger than what is held in memory. The key's hash reads it again."""
+    """Nobody knows at its beginning that it will be larger than what is held in memory. The key's hash reads it
+    again."""
     body = b"[" + b"1," * 40000 + b"7]"
     chunks = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in
                       (body[i:i + 5000] for i in range(0, len(body), 5000)))
