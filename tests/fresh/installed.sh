@@ -38,12 +38,12 @@ grep -q 'has data and was left' /root/log || fail "nothing was said of the data"
 [ -d /var/lib/deltaq/pg ] || fail "the data went"
 [ ! -e /etc/default/deltaq ] || fail "settings survive a purge"
 rm -rf /var/lib/deltaq
-apt-get autoremove -y -qq --purge >/root/log 2>&1
+apt-get purge -y -qq --auto-remove 'postgresql*' >/root/log 2>&1 || fail "PostgreSQL does not go"
 left=$(find / -xdev -path /root -prune -o -name '*deltaq*' -print)
 [ -z "$left" ] || fail "left behind: $left"
 
 apt-get install -y -qq --no-install-recommends "$1" >/root/log 2>&1 || fail "it does not install without PostgreSQL"
 install -d -o deltaq -g deltaq -m 0700 /var/lib/deltaq
-$as_user deltaq serve --data-dir /var/lib/deltaq >/root/serve.log 2>&1 && fail "it serves without PostgreSQL"
+timeout 300 $as_user deltaq serve --data-dir /var/lib/deltaq >/root/serve.log 2>&1 && fail "it serves without PostgreSQL"
 grep -qi postgresql /root/serve.log || fail "it does not say that PostgreSQL is missing: $(cat /root/serve.log)"
 echo "installed.sh: good; $(dpkg-query -W -f '${Package}\n' | grep -vxc "$before") packages more than before"

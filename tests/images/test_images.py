@@ -20,7 +20,11 @@ def started(image, network, tmp_path, data, **more):
     """`docker run -d -p 8642:8642 -v deltaq:/data deltaq`, once its health check says healthy."""
     container = oci.Container(image, network, tmp_path / "log", mounts={"/data": data, **more})
     container.health = image.config["Healthcheck"]["Test"]
-    container.wait_for(lambda: healthy(container), "healthy")
+    try:
+        container.wait_for(lambda: healthy(container), "healthy")
+    except BaseException:
+        container.__exit__()
+        raise
     return container
 
 
