@@ -44,6 +44,8 @@ left=$(find / -xdev -path /root -prune -o -name '*deltaq*' -print)
 
 apt-get install -y -qq --no-install-recommends "$1" >/root/log 2>&1 || fail "it does not install without PostgreSQL"
 install -d -o deltaq -g deltaq -m 0700 /var/lib/deltaq
-timeout 300 $as_user deltaq serve --data-dir /var/lib/deltaq >/root/serve.log 2>&1 && fail "it serves without PostgreSQL"
+if timeout 300 $as_user deltaq serve --data-dir /var/lib/deltaq >/root/serve.log 2>&1; then
+    fail "it serves without PostgreSQL"
+fi
 grep -qi postgresql /root/serve.log || fail "it does not say that PostgreSQL is missing: $(cat /root/serve.log)"
 echo "installed.sh: good; $(dpkg-query -W -f '${Package}\n' | grep -vxc "$before") packages more than before"

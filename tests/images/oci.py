@@ -202,7 +202,7 @@ class Container:
 
     def __exit__(self, *_):
         if self.process.poll() is None:
-            self.process.kill()  # and with it, by --kill-child, the namespace
+            os.kill(self.pid(), signal.SIGKILL)  # process 1, and with it the namespace
             self.process.wait()
 
 
