@@ -19,12 +19,11 @@ OTHERS = {"server/postgres/cluster.c": {"--locale", "--encoding", "--data-checks
                                       "--snapshot"},  # of pg_dump and pg_restore
           # of sbatch and its companions
           "server/cli/command_launcher.c": {"--partition", "--gres", "--mem", "--time", "--cpus-per-task"},
-          "server/launch/launcher.h": {"--partition"},
+          "server/launch/launcher.c": {"--state"}, "server/launch/launcher.h": {"--partition"},
           "server/launch/template.h": {"--partition", "--gres"}, "server/launch/template.c": {"--name"},
           "server/launch/slurm.c": {"--me", "--noheader", "--array", "--format", "--parsable", "--job-name",
-                                    "--requeue",
-                                    "--open-mode", "--output", "--time", "--mem", "--cpus-per-task", "--state",
-                                    "--allocations", "--jobs", "--parsable2"},
+                                    "--requeue", "--open-mode", "--output", "--time", "--mem", "--cpus-per-task",
+                                    "--state", "--allocations", "--jobs", "--parsable2"},
           "server/cli/fields.c": {"--no"}, "openapi.yaml": {"--write"}, "static/curve_legend.js": {"--surface"}}
 ALWAYS = {"--help", "--version"}
 
