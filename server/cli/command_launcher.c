@@ -13,7 +13,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { WORKER_WORDS = 2 * PLACE_ROOTS + 16, MOST_JOBS = 10000, MOST_SECONDS = 366 * 86400 };
+enum { WORKER_WORDS = PLACE_WORDS + 4, MOST_JOBS = 10000, MOST_SECONDS = 366 * 86400 };
 
 /* Of memory, for plans of runs whose jobs have what the batch system gives them. */
 static const int64_t NO_BOUND = (int64_t)1 << 50;
@@ -25,6 +25,9 @@ static const struct option_row launcher_rows[] = {
     PLACE_HUB_ENDPOINT,
     PLACE_HUB_PRIVATE,
     PLACE_HUB_CACHE,
+    PLACE_S3_ENDPOINT,
+    PLACE_S3_REGION,
+    PLACE_ARTIFACTS,
     {"--name", "NAME", "DELTAQ_LAUNCHER_NAME", "deltaq", OPTION_ONCE,
      "Of its jobs; of several launchers with one name one submits, the others wait"},
     {"--template", "TEXT", "DELTAQ_LAUNCHER_TEMPLATES", NULL, OPTION_SEMICOLONS,
@@ -121,21 +124,10 @@ static enum status read_line(const struct options *options, struct launching *la
 /* What every worker is told; the database it finds in the environment, which sbatch hands on. */
 static void worker_line(const struct options *options, struct launching *launching)
 {
-    size_t count = 0;
     const char **words = launching->worker;
-    words[count++] = launching->executable;
-    words[count++] = "worker";
-    words[count++] = "--data-dir";
-    words[count++] = launching->data_directory;
-    words[count++] = "--hub-endpoint";
-    words[count++] = options_text(options, "--hub-endpoint");
-    if (options_text(options, "--allow-private-hub") != NULL) words[count++] = "--allow-private-hub";
-    if (options_text(options, "--hub-cache") != NULL) words[count++] = "--hub-cache";
-    if (options_text(options, "--hub-cache") != NULL) words[count++] = options_text(options, "--hub-cache");
-    for (size_t i = 0; launching->roots.paths[i] != NULL; i++) {
-        words[count++] = "--root";
-        words[count++] = launching->roots.paths[i];
-    }
+    words[0] = launching->executable;
+    words[1] = "worker";
+    (void)place_words(options, launching->data_directory, &launching->roots, words, 2);
     launching->how.worker = words;
 }
 

@@ -27,12 +27,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-enum {
-    MIGRATION_MILLISECONDS = 60000,
-    DESCRIPTORS = 4096,
-    LABELS_BYTES = 4096,
-    WORKER_ARGUMENTS = 2 * PLACE_ROOTS + 28
-};
+enum { MIGRATION_MILLISECONDS = 60000, DESCRIPTORS = 4096, LABELS_BYTES = 4096, WORKER_ARGUMENTS = PLACE_WORDS + 12 };
 
 static const struct option_row serve_options[] = {
     {"--listen", "ADDRESS", "DELTAQ_LISTEN", "127.0.0.1:8642", OPTION_ONCE,
@@ -210,46 +205,27 @@ static enum status start_watcher(struct serving *serving, struct error *error)
 /* Of the launcher, if there is one; the rest it reads from the environment. */
 static const char *const *launcher_words(const struct options *options, struct serving *serving)
 {
-    size_t count = 0;
     const char **words = serving->launcher_arguments;
     if (options_text(options, "--launcher") == NULL) return NULL;
-    words[count++] = "launcher";
-    words[count++] = options_text(options, "--launcher");
-    words[count++] = "--data-dir";
-    words[count++] = serving->data_directory;
-    words[count++] = "--hub-endpoint";
-    words[count++] = options_text(options, "--hub-endpoint");
-    if (options_text(options, "--allow-private-hub") != NULL) words[count++] = "--allow-private-hub";
-    if (options_text(options, "--hub-cache") != NULL) words[count++] = "--hub-cache";
-    if (options_text(options, "--hub-cache") != NULL) words[count++] = options_text(options, "--hub-cache");
-    for (size_t i = 0; serving->roots.paths[i] != NULL; i++) {
-        words[count++] = "--root";
-        words[count++] = serving->roots.paths[i];
-    }
+    words[0] = "launcher";
+    words[1] = options_text(options, "--launcher");
+    (void)place_words(options, serving->data_directory, &serving->roots, words, 2);
     return words;
 }
 
 static enum status start_workers(const struct options *options, struct serving *serving, struct error *error)
 {
-    static const char *const passed_on[] = {"--device",    "--memory",      "--threads",   "--hub-endpoint",
-                                            "--hub-cache", "--s3-endpoint", "--s3-region", "--artifacts"};
+    static const char *const passed_on[] = {"--device", "--memory", "--threads"};
     size_t count = 0;
     const char **words = serving->worker_arguments;
     words[count++] = "worker";
-    words[count++] = "--data-dir";
-    words[count++] = serving->data_directory;
     for (size_t i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++) {
-        if (options_text(options, passed_on[i]) == NULL) continue;
         words[count++] = passed_on[i];
         words[count++] = options_text(options, passed_on[i]);
     }
-    if (options_text(options, "--allow-private-hub") != NULL) words[count++] = "--allow-private-hub";
     if (serving->labels[0] != '\0') words[count++] = "--label";
     if (serving->labels[0] != '\0') words[count++] = serving->labels;
-    for (size_t i = 0; serving->roots.paths[i] != NULL; i++) {
-        words[count++] = "--root";
-        words[count++] = serving->roots.paths[i];
-    }
+    (void)place_words(options, serving->data_directory, &serving->roots, words, count);
     const struct supervisor_options how = {
         .workers =
             (int)(serving->workers > 0 && serving->workers < serving->devices ? serving->devices : serving->workers),

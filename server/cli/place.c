@@ -155,6 +155,26 @@ void place_roots_reset(struct place_roots *roots)
     *roots = (struct place_roots){0};
 }
 
+size_t place_words(const struct options *options, const char *data_directory, const struct place_roots *roots,
+                   const char **words, size_t count)
+{
+    static const char *const passed_on[] = {"--hub-endpoint", "--hub-cache", "--s3-endpoint", "--s3-region",
+                                            "--artifacts"};
+    words[count++] = "--data-dir";
+    words[count++] = data_directory;
+    for (size_t i = 0; i < sizeof passed_on / sizeof passed_on[0]; i++) {
+        if (options_text(options, passed_on[i]) == NULL) continue;
+        words[count++] = passed_on[i];
+        words[count++] = options_text(options, passed_on[i]);
+    }
+    if (options_text(options, "--allow-private-hub") != NULL) words[count++] = "--allow-private-hub";
+    for (size_t i = 0; roots->paths[i] != NULL; i++) {
+        words[count++] = "--root";
+        words[count++] = roots->paths[i];
+    }
+    return count;
+}
+
 enum status place_hub(const struct options *options, const char *data_directory, struct hub **out, struct error *error)
 {
     const struct hub_options how = hub_options_of(options, data_directory);

@@ -118,6 +118,12 @@ MUST_CHECK enum status place_roots(const struct options *options, const char *da
                                    struct error *error);
 void place_roots_reset(struct place_roots *roots);
 
+/* Adds to words[0 … count) what another process of ours is told to find the same files: the data directory, the roots,
+ * the hub and object storage. The new count; lent words, at most PLACE_WORDS of them. */
+enum { PLACE_WORDS = 2 * PLACE_ROOTS + 20 };
+size_t place_words(const struct options *options, const char *data_directory, const struct place_roots *roots,
+                   const char **words, size_t count);
+
 /* What place_roots and place_hub will say of the options, before the data directory is made. */
 MUST_CHECK enum status place_check(const struct options *options, struct error *error);
 
