@@ -103,7 +103,14 @@ def test_a_limit_on_the_size_of_files(own):
 
 
 def test_a_limit_on_the_size_of_the_servers_files(own):
-    resource.prlimit(own.process.pid, resource.RLIMIT_FSIZE, (1000, 1000))
-    for number in range(5):
-        assert try_dataset(own, number).status == 201
+    """Bodies beyond a few KiB lie in files: those are refused, and nothing else."""
+    soft, hard = resource.prlimit(own.process.pid, resource.RLIMIT_FSIZE)
+    resource.prlimit(own.process.pid, resource.RLIMIT_FSIZE, (1000, hard))
+    for number in range(3):
+        answer = try_dataset(own, number)
+        assert answer.status == 507 and answer.json["code"] == "disk_full", answer.body
+        small = {"name": f"small{number}", "sequences": models.rows(2, 40, seed=number)}
+        assert own.post("/v1/datasets", small).status == 201
     assert own.get("/healthz").status == 200 and own.process.poll() is None
+    resource.prlimit(own.process.pid, resource.RLIMIT_FSIZE, (soft, hard))
+    assert try_dataset(own, 3).status == 201

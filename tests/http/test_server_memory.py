@@ -5,12 +5,13 @@ import json
 import os
 import pathlib
 import random
+import tempfile
 import uuid
 
 import models
 import pytest
 from outage import Network
-from service import Service
+from service import ROOT, Service
 
 LIMIT = 256 << 20  # for the server, its database and an idle worker
 PEAK = 96 << 20  # of the server alone
@@ -54,11 +55,13 @@ class Group:
 
 
 @pytest.fixture(scope="module")
-def confined(tmp_path_factory):
+def confined():
+    """On the disk, for the files of a tmpfs, where temporary ones may lie, are memory of the group."""
     group = Group()
-    service = Service(tmp_path_factory.mktemp("confined"), prefix=group.prefix)
-    yield service, group
-    service.stop()
+    with tempfile.TemporaryDirectory(dir=ROOT / "build", prefix="confined-") as directory:
+        service = Service(pathlib.Path(directory), prefix=group.prefix)
+        yield service, group
+        service.stop()
     group.close()
 
 
