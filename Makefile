@@ -187,7 +187,7 @@ POOL_FLAGS_patient  := -DWORKER_GRACE=1e9
 POOL_UNUSED         := $$2::bigint is not null and $$3::text is not null
 POOL_FLAGS_by_id    := $(POOL_FLAGS_patient) '-DQUEUE_FENCE=" id = $$1 and $(POOL_UNUSED) "'
 POOL_FLAGS_by_state := $(POOL_FLAGS_patient) '-DQUEUE_FENCE=" id = $$1 and state = $$$$running$$$$ and $(POOL_UNUSED) "'
-POOL_REPLACED       := server/store/queue.c server/pool/worker.c
+POOL_REPLACED       := server/store/queue.c server/pool/worker_hold.c
 $(OBJ)/tests/pool/pool_tool_%: tests/pool/pool_tool.c $(POOL_REPLACED) $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  test $@"

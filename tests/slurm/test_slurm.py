@@ -238,6 +238,6 @@ def test_a_server_with_a_launcher_needs_no_worker_of_its_own(lab, tmp_path):
 def test_a_launcher_without_a_database_that_others_reach_is_refused(lab):
     done = subprocess.run([BINARY, "launcher", "slurm", "--data-dir", lab.service.data], capture_output=True, text=True)
     assert done.returncode == 1 and "needs --database-url" in done.stderr
-    done = subprocess.run([BINARY, "serve", "--launcher", "slurm", "--data-dir", lab.service.data], capture_output=True,
-                          text=True)
+    done = subprocess.run([BINARY, "serve", "--listen", "127.0.0.1:0", "--launcher", "slurm",
+                           "--data-dir", lab.service.data], capture_output=True, text=True)
     assert done.returncode == 1 and "--launcher needs --database-url" in done.stderr
