@@ -274,11 +274,11 @@ def mlflow(tmp_path_factory):
 @needs_packages
 def test_mlflow_has_the_table_once_however_often_it_is_killed(service, course, mlflow, tmp_path):
     words = ["mlflow", mlflow, "--trajectory", "track", "--ledger", tmp_path / "ledger"]
-    kills = kill_until_done(service, *words, first=0.05, growth=1.3)
+    kills = kill_until_done(service, *words, first=0.002, growth=1.25)
     assert kills > 3 and by_step(read_back("mlflow", mlflow, "track")) == wanted(service)
     measure(service, 4, 4)  # late
     measure(service, 1, 8)
-    assert kill_until_done(service, *words, first=0.05, growth=1.3) > 3
+    assert kill_until_done(service, *words, first=0.002, growth=1.25) > 3
     assert by_step(read_back("mlflow", mlflow, "track")) == wanted(service)
     assert track(service, *words).stdout == "0 points sent\n"
 
