@@ -63,14 +63,16 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
             "s3://BUCKET/PREFIX that gets the artifacts of all workers, too" \
     }
 
+/* How the hub and object storage are reached. */
+#define PLACE_ACCESS \
+    PLACE_HUB_ENDPOINT, PLACE_HUB_PRIVATE, PLACE_HUB_CACHE, PLACE_S3_ENDPOINT, PLACE_S3_REGION, PLACE_ARTIFACTS
+
 #define PLACE_DEVICE                                                           \
     {                                                                          \
         "--device", "DEVICE", "DELTAQ_DEVICE", "auto", OPTION_ONCE,            \
             "cpu, cuda:0 or cuda:0,1; auto: cpu (CUDA never ran on a GPU yet)" \
     }
 
-/* One of the devices of --device: "cpu", or that of cuda:A,B,… which worker number `which` has, round and round;
- * *count: how many there are. STATUS_INVALID for another form, STATUS_UNSUPPORTED when there is no CUDA device. */
 /* Of the host, for workers and for the plans that a server tells. */
 #define PLACE_MEMORY                                                                                             \
     {                                                                                                            \
@@ -99,6 +101,8 @@ MUST_CHECK enum status place_labels(const struct options *options, json_t **out,
 MUST_CHECK enum status place_memory(const struct options *options, int64_t *bytes, struct error *error);
 
 enum { PLACE_DEVICE_NAME = 24 };
+/* One of the devices of --device: "cpu", or that of cuda:A,B,… which worker number `which` has, round and round;
+ * *count: how many there are. STATUS_INVALID for another form, STATUS_UNSUPPORTED when there is no CUDA device. */
 MUST_CHECK enum status place_device(const struct options *options, int64_t which, char out[PLACE_DEVICE_NAME],
                                     int64_t *count, struct error *error);
 
