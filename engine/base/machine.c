@@ -70,3 +70,13 @@ int64_t machine_bytes_read(void)
 {
     return number_of("/proc/self/io", "rchar:");
 }
+
+void machine_boot_id(char *text, size_t size)
+{
+    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
+    text[0] = '\0';
+    if (file == NULL) return;
+    if (fgets(text, (int)size, file) == NULL) text[0] = '\0';
+    text[strcspn(text, "\n")] = '\0';
+    (void)fclose(file);
+}

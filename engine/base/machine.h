@@ -2,6 +2,7 @@
 #ifndef BASE_MACHINE_H
 #define BASE_MACHINE_H
 
+#include <stddef.h>
 #include <stdint.h>
 
 /* Bytes of memory that new work may take without anything being pushed out: what the kernel calls available, and no
@@ -17,5 +18,8 @@ int64_t machine_free_disk(const char *directory);
 
 /* Bytes that this process has read of files so far (not of sockets); -1: the kernel does not say. */
 int64_t machine_bytes_read(void);
+
+/* The id of this start of the machine's kernel; "" where there is none. */
+void machine_boot_id(char *text, size_t size);
 
 #endif

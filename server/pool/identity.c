@@ -7,16 +7,6 @@
 #include <string.h>
 #include <unistd.h>
 
-static void read_word(const char *path, char *text, size_t size)
-{
-    FILE *file = fopen(path, "re");
-    text[0] = '\0';
-    if (file == NULL) return;
-    if (fgets(text, (int)size, file) == NULL) text[0] = '\0';
-    text[strcspn(text, "\n")] = '\0';
-    (void)fclose(file);
-}
-
 /* The job of the batch system that this process is of; an element of an array is a job with a number of its own. */
 static const char *slurm_job(void)
 {
@@ -30,7 +20,7 @@ void identity_read(const struct worker_options *options, int threads, struct wor
     if (options->owner != NULL && options->owner[0] != '\0')
         (void)snprintf(out->id.text, sizeof out->id.text, "%s", options->owner);
     if (gethostname(out->host, sizeof out->host - 1) != 0) (void)snprintf(out->host, sizeof out->host, "unknown");
-    read_word("/proc/sys/kernel/random/boot_id", out->boot_id, sizeof out->boot_id);
+    machine_boot_id(out->boot_id, sizeof out->boot_id);
     (void)snprintf(out->slurm_job, sizeof out->slurm_job, "%s", slurm_job());
     (void)snprintf(out->device, sizeof out->device, "%s", options->device);
     out->labels = options->labels;

@@ -1,5 +1,7 @@
 #include "postgres/cluster_lock.h"
 
+#include "base/machine.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,22 +18,12 @@ struct holder {
     unsigned long long nonce;
 };
 
-static void read_line(const char *path, char *text, size_t size)
-{
-    FILE *file = fopen(path, "re");
-    text[0] = '\0';
-    if (file == NULL) return;
-    if (fgets(text, (int)size, file) == NULL) text[0] = '\0';
-    text[strcspn(text, "\n")] = '\0';
-    (void)fclose(file);
-}
-
 static void describe_ourselves(struct holder *holder)
 {
     memset(holder, 0, sizeof *holder);
     if (gethostname(holder->host, sizeof holder->host - 1) != 0)
         (void)snprintf(holder->host, sizeof holder->host, "unknown");
-    read_line("/proc/sys/kernel/random/boot_id", holder->boot, sizeof holder->boot);
+    machine_boot_id(holder->boot, sizeof holder->boot);
     holder->pid = (int)getpid();
     if (getrandom(&holder->nonce, sizeof holder->nonce, 0) != sizeof holder->nonce) holder->nonce = 0;
 }
