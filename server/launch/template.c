@@ -1,5 +1,6 @@
 #include "launch/template.h"
 
+#include "base/checksum.h"
 #include "schema/form.h"
 
 #include <stdio.h>
@@ -8,9 +9,10 @@
 
 static uint32_t hash_of(const char *text)
 {
-    uint32_t hash = 2166136261u; /* FNV-1a */
-    for (; *text != '\0'; text++) hash = (hash ^ (unsigned char)*text) * 16777619u;
-    return hash;
+    struct checksum sum;
+    checksum_init(&sum);
+    checksum_add(&sum, text, strlen(text));
+    return (uint32_t)checksum_value(&sum);
 }
 
 static enum status add_label(struct template *template, const char *label, struct error *error)
