@@ -8,20 +8,10 @@ import models
 import object_store
 import pytest
 from service import BINARY, Service
-from test_objects import ENVIRONMENT, KEYS, MIDDLE, SECRET
+from test_objects import ENVIRONMENT, MIDDLE, SECRET, pytestmark, signed, store  # noqa: F401
 
 PART = 16 << 20
 PREFIX = "deep/artifacts"
-
-pytestmark = pytest.mark.skipif(not (object_store.PACKAGES / ".made").exists(), reason=object_store.ABSENT)
-
-
-@pytest.fixture(scope="module")
-def store():
-    store = object_store.ObjectStore()
-    store.bucket("lab")
-    yield store
-    store.close()
 
 
 @pytest.fixture(scope="module")
@@ -36,13 +26,6 @@ def served(store, tmp_path_factory):
     yield service
     assert service.stop() == 0
     assert SECRET not in service.log.read_text()
-
-
-@pytest.fixture(autouse=True)
-def signed(store):
-    store.clear()
-    yield
-    assert object_store.wrong_signatures(KEYS, store.requests) == []
 
 
 def export(service, checkpoint, bits, group=32):

@@ -80,73 +80,74 @@ static void test_errors_are_those_of_runs_of_single_sequences(void **state)
     close_fixture(&f);
 }
 
-/* Along a random vector. */
-static struct sampling along_something(const struct fixture *f, double *slope, double *curvature, double *loss)
-{
+/* What measures along a vector `v`; `scratch` is another one. */
+struct along {
     struct parameters_layout *layout;
     struct parameters parameters;
     struct chunks chunks;
     struct hvp *hvp;
     struct matrix v, scratch;
+};
+
+static void open_along(const struct fixture *f, const struct sequences *sequences, struct along *a)
+{
+    ok(parameters_layout_new(&f->model->config, &a->layout, &error));
+    ok(parameters_init(&a->parameters, a->layout, f->backend, "parameters", &error));
+    ok(parameters_read(&a->parameters, f->model, &error));
+    ok(chunks_init(sequences, 100, &a->chunks, &error));
+    ok(hvp_new(&a->parameters, &a->chunks, HVP_KEEP_CHUNK, NULL, &a->hvp, &error));
+    ok(vector_new(&hvp_operator(a->hvp)->space, "v", &a->v, &error));
+    ok(vector_new(&hvp_operator(a->hvp)->space, "scratch", &a->scratch, &error));
+}
+
+static void close_along(const struct fixture *f, struct along *a)
+{
+    matrix_release(f->backend, &a->v);
+    matrix_release(f->backend, &a->scratch);
+    hvp_free(a->hvp);
+    chunks_reset(&a->chunks);
+    parameters_reset(&a->parameters);
+    parameters_layout_free(a->layout);
+}
+
+/* Along a random vector. */
+static struct sampling along_something(const struct fixture *f, double *slope, double *curvature, double *loss)
+{
+    struct along a;
     struct sampling found;
-    ok(parameters_layout_new(&f->model->config, &layout, &error));
-    ok(parameters_init(&parameters, layout, f->backend, "parameters", &error));
-    ok(parameters_read(&parameters, f->model, &error));
-    ok(chunks_init(&f->evaluation, 100, &chunks, &error));
-    ok(hvp_new(&parameters, &chunks, HVP_KEEP_CHUNK, NULL, &hvp, &error));
-    const struct symmetric_operator *op = hvp_operator(hvp);
-    ok(vector_new(&op->space, "v", &v, &error));
-    ok(vector_new(&op->space, "scratch", &scratch, &error));
-    vector_rademacher(&op->space, 1, 2, v);
-    ok(hvp_gradient(hvp, scratch, loss, &error));
-    *slope = f->backend->ops->dot(f->backend, scratch, v);
-    ok(operator_apply(op, v, scratch, &error));
-    *curvature = f->backend->ops->dot(f->backend, scratch, v);
-    ok(sampling_along(&parameters, &f->evaluation, SAMPLING_ALL, 20, HVP_KEEP_CHUNK, v, scratch, NULL, &found, &error));
-    matrix_release(f->backend, &v);
-    matrix_release(f->backend, &scratch);
-    hvp_free(hvp);
-    chunks_reset(&chunks);
-    parameters_reset(&parameters);
-    parameters_layout_free(layout);
+    open_along(f, &f->evaluation, &a);
+    const struct symmetric_operator *op = hvp_operator(a.hvp);
+    vector_rademacher(&op->space, 1, 2, a.v);
+    ok(hvp_gradient(a.hvp, a.scratch, loss, &error));
+    *slope = f->backend->ops->dot(f->backend, a.scratch, a.v);
+    ok(operator_apply(op, a.v, a.scratch, &error));
+    *curvature = f->backend->ops->dot(f->backend, a.scratch, a.v);
+    ok(sampling_along(&a.parameters, &f->evaluation, SAMPLING_ALL, 20, HVP_KEEP_CHUNK, a.v, a.scratch, NULL, &found,
+                      &error));
+    close_along(f, &a);
     return found;
 }
 
-/* The sharpest direction of these sequences, alone and cut of any sampling: λ, and u'H u of each sequence alone. */
+/* λ of these sequences, and v'Hv of each alone along its vector v. */
 static double sharpest(const struct fixture *f, const struct sequences *sequences, double *each)
 {
     const struct lanczos_settings settings = {.most_products = 80, .tolerance = 1e-7, .seed = 3};
-    struct parameters_layout *layout;
-    struct parameters parameters;
-    struct chunks chunks;
-    struct hvp *hvp;
-    struct matrix u, scratch;
+    struct along a;
     struct spectrum_ends ends;
-    ok(parameters_layout_new(&f->model->config, &layout, &error));
-    ok(parameters_init(&parameters, layout, f->backend, "parameters", &error));
-    ok(parameters_read(&parameters, f->model, &error));
-    ok(chunks_init(sequences, 100, &chunks, &error));
-    ok(hvp_new(&parameters, &chunks, HVP_KEEP_CHUNK, NULL, &hvp, &error));
-    ok(vector_new(&hvp_operator(hvp)->space, "u", &u, &error));
-    ok(vector_new(&hvp_operator(hvp)->space, "scratch", &scratch, &error));
-    ok(lanczos_run(hvp_operator(hvp), &settings, NULL, u, &ends, &error));
+    open_along(f, sequences, &a);
+    ok(lanczos_run(hvp_operator(a.hvp), &settings, NULL, a.v, &ends, &error));
     for (int64_t i = 0; each != NULL && i < sequences->count; i++) {
         int64_t starts[] = {0, sequences->starts[i + 1] - sequences->starts[i]};
         struct chunks alone;
         struct hvp *of_one;
         ok(chunks_init(&(struct sequences){1, starts, sequences->tokens + sequences->starts[i]}, 100, &alone, &error));
-        ok(hvp_new(&parameters, &alone, HVP_KEEP_CHUNK, NULL, &of_one, &error));
-        ok(operator_apply(hvp_operator(of_one), u, scratch, &error));
-        each[i] = f->backend->ops->dot(f->backend, scratch, u);
+        ok(hvp_new(&a.parameters, &alone, HVP_KEEP_CHUNK, NULL, &of_one, &error));
+        ok(operator_apply(hvp_operator(of_one), a.v, a.scratch, &error));
+        each[i] = f->backend->ops->dot(f->backend, a.scratch, a.v);
         hvp_free(of_one);
         chunks_reset(&alone);
     }
-    matrix_release(f->backend, &u);
-    matrix_release(f->backend, &scratch);
-    hvp_free(hvp);
-    chunks_reset(&chunks);
-    parameters_reset(&parameters);
-    parameters_layout_free(layout);
+    close_along(f, &a);
     return ends.largest;
 }
 
