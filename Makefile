@@ -556,7 +556,7 @@ study-text: ## Fetch the study's text: Debian packages of 160 MB, unpacked below
 	@python3 tests/study/corpus.py $(BUILD)/study/corpus
 
 study-publish: ## Copy the study's report, tables and figures to docs/study
-	@python3 tests/study/publish.py $(BUILD)/study docs/study
+	@python3 tests/study/published.py $(BUILD)/study docs/study
 
 PREFIX ?= /usr/local
 PLACE   = $(DESTDIR)$(PREFIX)

@@ -8,6 +8,7 @@
     cells.py        what is trained, in which order     unit.py             one seed of one cell
     student.py      t, Holm, Pearson                    findings.py         effects and verdicts
     report.py       tables and REPORT.md                svg.py, figures.py  the figures
+    published.py    what the tree keeps of a study, and how another begins with it
 
 A budget counts all time that was spent in DIRECTORY, over interruptions. A unit begins only where its estimated time
 still fits. Stop the study whenever you like and start it again with the same or a larger budget: finished units are
@@ -31,6 +32,7 @@ import cells  # noqa: E402
 import corpus  # noqa: E402
 import findings  # noqa: E402
 import generated  # noqa: E402
+import published  # noqa: E402
 import report  # noqa: E402
 from ask import Client, round_up  # noqa: E402
 from launch import Interrupts, Server, Trouble  # noqa: E402
@@ -47,14 +49,15 @@ def say(text):
 # --- time -------------------------------------------------------------------------------------------------------------
 class Clock:
     """Seconds spent in a directory, over interruptions,
-    and the lanes' seconds of each unit, of cut off ones in `begun`."""
+    and the lanes' seconds of each unit, of cut off ones in `begun`. `by`: who measured the units that were adopted."""
 
     def __init__(self, file, now=time.monotonic):
         self.file, self.now = file, now
-        self.before, self.units, self.begun = 0.0, {}, {}
+        self.before, self.units, self.begun, self.by = 0.0, {}, {}, []
         if file.exists():
             kept = json.loads(file.read_text())
             self.before, self.units, self.begun = kept["seconds"], kept["units"], kept["begun"]
+            self.by = kept.get("by", [])
         self.began = now()
 
     def spent(self):
@@ -62,7 +65,8 @@ class Clock:
 
     def save(self):
         part = self.file.with_suffix(".part")
-        part.write_text(json.dumps({"seconds": self.spent(), "units": self.units, "begun": self.begun}) + "\n")
+        kept = {"seconds": self.spent(), "units": self.units, "begun": self.begun, "by": self.by}
+        part.write_text(json.dumps(kept) + "\n")
         part.rename(self.file)
 
 
@@ -244,11 +248,22 @@ def processor():
         return platform.machine()
 
 
-def facts(study, binary, budget, texts):
+def engine_revision(client, seconds=60):
+    """Of the workers: the first may register after the server is ready."""
+    end = time.monotonic() + seconds
+    while not (workers := client.get("/v1/workers")["items"]):
+        if time.monotonic() > end:
+            raise Trouble(f"no worker registered within {seconds} seconds")
+        time.sleep(0.2)
+    return workers[0]["engine_revision"]
+
+
+def facts(study, binary, budget, texts, revision):
     packages = json.loads((texts / "corpus.json").read_text())["packages"] if (texts / "corpus.json").exists() else []
     version = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     return {
         "budget": budget,
+        "engine_revision": revision,
         "left_out": study.left_out(),
         "words": {
             "command": f"make study STUDY_BUDGET={budget}",
@@ -261,6 +276,7 @@ def facts(study, binary, budget, texts):
                 else "generated sentences: its numbers mean nothing"
             ),
             "units": f"{len(study.plan) - len(study.left_out())} of {len(study.plan)}",
+            **({"some of them by": "; ".join(study.clock.by)} if study.clock.by else {}),
         },
     }
 
@@ -291,6 +307,10 @@ def work(binary, directory, server, interrupts):
         server.start(interrupts, binary, int(os.environ.get("STUDY_PORT", 8643)), workers)
     server.wait(say)
     say(f"dashboard while it runs: {server.url}/")
+    revision = engine_revision(Client(server))
+    adopted = published.adopt(pathlib.Path(os.environ.get("STUDY_FROM", published.PUBLISHED)), directory, all_cells, revision)
+    if adopted:
+        say(f"begun with the {len(adopted)} units of {os.environ.get('STUDY_FROM', 'docs/study')}: {', '.join(adopted)}")
     study = Study(server, directory, all_cells, plan, limit, workers)
     if study.left:
         say(
@@ -300,7 +320,7 @@ def work(binary, directory, server, interrupts):
     study.run()
     document, _ = findings.endpoints()
     found = report.write(
-        directory, facts(study, binary, budget, directory / "corpus"), document, study.rows(), all_cells
+        directory, facts(study, binary, budget, directory / "corpus", revision), document, study.rows(), all_cells
     )
     say("")
     for finding in found:

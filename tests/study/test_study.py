@@ -24,6 +24,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "demo")]
 import cells  # noqa: E402
 import findings  # noqa: E402
 import made_up  # noqa: E402
+import published  # noqa: E402
 import report  # noqa: E402
 import student  # noqa: E402
 import study as program  # noqa: E402
@@ -233,6 +234,55 @@ def test_a_report_says_of_its_rows_what_they_say(tmp_path):
     for file in drawn:
         xml.etree.ElementTree.parse(file)
         assert "nan" not in file.read_text() and f"]({file.name})" in text
+
+
+# --- what is published, and a study that begins with it --------------------------------------------------------------
+def made_up_study(directory, revision):
+    """A finished study of made-up rows, as study.py leaves it."""
+    facts = {"words": {"version": "v", "machine": "m"}, "budget": "1h", "left_out": [], "engine_revision": revision}
+    (directory / "units").mkdir(parents=True)
+    numbered = made_up.rows(random.Random(4), made_up.PLANTED)
+    rows = [{name: value for name, value in row.items() if name != "id"} for row in numbered]
+    labels = sorted({(row["cell"], row["seed"]) for row in rows})
+    for cell, seed in labels:
+        file = directory / "units" / f"{cell}-s{seed}-{cells.digest(cells.CELLS[cell])}.json"
+        file.write_text(json.dumps([row for row in rows if (row["cell"], row["seed"]) == (cell, seed)]))
+    seconds = {f"{cell}-s{seed}": 60.0 for cell, seed in labels}
+    (directory / "time.json").write_text(json.dumps({"seconds": 7200, "units": seconds, "begun": {}, "by": ["w"]}))
+    report.write(directory, facts, findings.endpoints()[0], rows, cells.CELLS)
+    return seconds
+
+
+def test_a_study_begins_with_the_published_units_of_its_revision(tmp_path):
+    seconds = made_up_study(tmp_path / "made", 3)
+    published.publish(tmp_path / "made", tmp_path / "tree")
+    assert published.adopt(tmp_path / "tree", tmp_path / "other", cells.CELLS, 4) == []
+    assert sorted(published.adopt(tmp_path / "tree", tmp_path / "new", cells.CELLS, 3)) == sorted(seconds)
+    made = {file.name: json.loads(file.read_text()) for file in (tmp_path / "made" / "units").iterdir()}
+    kept = {file.name: json.loads(file.read_text()) for file in (tmp_path / "new" / "units").iterdir()}
+
+    def ordered(units):
+        return {name: sorted(json.dumps(row, sort_keys=True) for row in unit) for name, unit in units.items()}
+
+    assert ordered(kept) == ordered(made)
+    clock = json.loads((tmp_path / "new" / "time.json").read_text())
+    assert clock == {"seconds": 7200, "units": seconds, "begun": {}, "by": ["w", "v on m"]}
+    assert published.adopt(tmp_path / "tree", tmp_path / "new", cells.CELLS, 3) == []  # it has begun
+
+
+def test_units_of_a_cell_that_is_defined_otherwise_now_stay_behind(tmp_path):
+    seconds = made_up_study(tmp_path / "made", 3)
+    published.publish(tmp_path / "made", tmp_path / "tree")
+    changed = {**cells.CELLS, "C": cells.CELLS["C"]._replace(text="mixed")}
+    fit = published.adopt(tmp_path / "tree", tmp_path / "new", changed, 3)
+    assert fit and sorted(fit) == sorted(label for label in seconds if not label.startswith("C-s"))
+
+
+def test_the_published_study_can_be_gone_on_with(tmp_path):
+    revision = json.loads((published.PUBLISHED / "units.json").read_text())["engine_revision"]
+    fit = published.adopt(published.PUBLISHED, tmp_path, cells.CELLS, revision)
+    names = json.loads((published.PUBLISHED / "units.json").read_text())["units"]
+    assert sorted(fit) == sorted(names) and len(list((tmp_path / "units").iterdir())) == len(fit)
 
 
 # --- the whole, at its smallest scale ---------------------------------------------------------------------------------
