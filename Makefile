@@ -404,7 +404,7 @@ run-check-all:
 	    $(foreach suite,$(basename $(notdir $(ASAN_LONG))),\
 	    gcc14-$(suite)="env $(ASAN_AS_GCC14) $(BUILD)/asan/tests/unit/engine/backend/$(suite)") \
 	    $(wildcard $(addprefix tests/,pool/test_chaos.py demo/test_demo.py http/test_track.py http/test_generated.py \
-	        slurm/test_slurm.py)) \
+	        http/test_server_memory.py http/test_objects.py http/test_object_artifacts.py slurm/test_slurm.py)) \
 	    $(ASAN_UNIT) \
 	    $(foreach config,release asan,$(EMULATED_TESTS:%=$(BUILD)/$(config)/tests/emulated/%))
 

@@ -156,7 +156,7 @@ def fast_directory():
 
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
-    jobs = (os.cpu_count() or 1) + 2  # a third of the suites wait more than they compute
+    jobs = (os.cpu_count() or 1) + 4  # most suites wait more than they compute
     parser.add_argument("--jobs", type=int, default=jobs)
     parser.add_argument("--junit", default=None, help="directory for pytest's reports (default: a temporary one)")
     parser.add_argument("--seconds", type=float, default=1500, help="what a suite may take (default: 1500)")
