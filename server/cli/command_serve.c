@@ -303,7 +303,8 @@ static enum status make_places(const struct options *options, struct serving *se
     serving->application.roots = &serving->roots.roots;
     if ((status = place_artifacts(options, serving->hub, &serving->artifact_store, error)) != STATUS_OK) return status;
     serving->application.hub = serving->hub;
-    serving->application.artifact_store = serving->artifact_store;
+    serving->application.artifact_place =
+        (struct artifact_place){serving->data_directory, serving->artifact_store, serving->hub};
     return STATUS_OK;
 }
 

@@ -44,15 +44,16 @@ struct run_context {
     /* this run's own, below $DATA/tmp: kept between attempts, removed when the run is final */
     const char *work_directory;
     const struct roots *roots;
-    const char *device;          /* "cpu", "cuda:0" */
-    int threads;                 /* for the engine; 0: one for each processor */
-    struct team *team;           /* of `threads`, made once for the process */
-    struct artifacts *artifacts; /* kinds/artifacts.h */
-    struct task_items *items;    /* for the kind "tasks": committed with the result */
-    const struct hub *hub;       /* where repositories are fetched from; NULL: from nowhere */
-    int64_t memory_bytes;        /* of the host that the run may take; 0: what is free */
-    int64_t *device_bytes;       /* the most that was taken of the device, -1 at first; NULL: nobody asks */
-    double *work;                /* execute puts what its plan says it takes (plan_work) here; NULL: nobody asks */
+    const char *device;                          /* "cpu", "cuda:0" */
+    int threads;                                 /* for the engine; 0: one for each processor */
+    struct team *team;                           /* of `threads`, made once for the process */
+    struct artifacts *artifacts;                 /* kinds/artifacts.h */
+    const struct artifact_place *artifact_place; /* kinds/artifact_file.h: where those of other runs lie */
+    struct task_items *items;                    /* for the kind "tasks": committed with the result */
+    const struct hub *hub;                       /* where repositories are fetched from; NULL: from nowhere */
+    int64_t memory_bytes;                        /* of the host that the run may take; 0: what is free */
+    int64_t *device_bytes; /* the most that was taken of the device, -1 at first; NULL: nobody asks */
+    double *work;          /* execute puts what its plan says it takes (plan_work) here; NULL: nobody asks */
     bool planning;  /* for `plan`: nothing is fetched, hashed or made; run, artifacts, items and team are not there */
     bool *too_long; /* planning: set where the data is longer than a plan reads */
 };

@@ -293,9 +293,9 @@ static enum status runs_execute(const struct run_context *context, const struct 
     struct opened_runs runs;
     int64_t bytes[2];
     enum status status = runs_open(context, params, &runs, bytes, error);
-    const char *data = context->data_directory;
-    if (status == STATUS_OK) status = compared_run_read(context->connection, data, runs.tokens, &runs.a, error);
-    if (status == STATUS_OK) status = compared_run_read(context->connection, data, runs.tokens, &runs.b, error);
+    const struct artifact_place *place = context->artifact_place;
+    if (status == STATUS_OK) status = compared_run_read(context->connection, place, runs.tokens, &runs.a, error);
+    if (status == STATUS_OK) status = compared_run_read(context->connection, place, runs.tokens, &runs.b, error);
     if (status == STATUS_OK) {
         const struct compared_losses a = compared_run_losses(&runs.a), b = compared_run_losses(&runs.b);
         struct compare_report report = {.a = run_side(&runs.a),

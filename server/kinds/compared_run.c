@@ -2,11 +2,12 @@
 
 #include "base/memory.h"
 #include "eval/losses_tokens.h"
+#include "kinds/artifact_file.h"
 #include "store/runs.h"
 
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 void compared_run_reset(struct compared_run *run)
 {
@@ -94,29 +95,54 @@ enum status compared_run_find(struct connection *connection, const struct compar
     return status;
 }
 
-static enum status locate(struct connection *connection, const char *data_directory, const struct compared_run *run,
-                          const char *name, char path[PATH_MAX], struct error *error)
+/* An artifact that lies open, under a path for readers that want one. */
+struct opened {
+    int fd;
+    char path[32];
+};
+
+static enum status open_left(struct connection *connection, const struct artifact_place *place,
+                             const struct compared_run *run, const char *name, struct opened *out, struct error *error)
 {
     struct run_artifact artifact;
-    const enum status status = find(connection, run, name, &artifact, error);
-    if (status == STATUS_OK) (void)snprintf(path, PATH_MAX, "%s/artifacts/%s", data_directory, artifact.sha256);
+    enum status status = find(connection, run, name, &artifact, error);
+    if (status == STATUS_OK) status = artifact_file_open(place, artifact.sha256, artifact.bytes, &out->fd, error);
+    if (status == STATUS_OK) (void)snprintf(out->path, sizeof out->path, "/proc/self/fd/%d", out->fd);
     return status;
 }
 
-enum status compared_run_read(struct connection *connection, const char *data_directory, bool tokens,
-                              struct compared_run *run, struct error *error)
+static enum status read_sequences(struct connection *connection, const struct artifact_place *place,
+                                  struct compared_run *run, struct error *error)
 {
     const struct losses_kind *left = run->left;
-    char path[PATH_MAX];
-    enum status status = locate(connection, data_directory, run, LOSSES_ARTIFACT, path, error);
-    if (status == STATUS_OK) status = losses_table_read(path, left->columns, left->count, &run->table, error);
+    struct opened file;
+    enum status status = open_left(connection, place, run, LOSSES_ARTIFACT, &file, error);
+    if (status != STATUS_OK) return status;
+    status = losses_table_read(file.path, left->columns, left->count, &run->table, error);
+    (void)close(file.fd);
+    return status;
+}
+
+static enum status read_tokens(struct connection *connection, const struct artifact_place *place, const char *name,
+                               int64_t predictions, struct compared_run *run, float **out, struct error *error)
+{
+    struct opened file;
+    enum status status = open_left(connection, place, run, name, &file, error);
+    if (status != STATUS_OK) return status;
+    status = losses_tokens_read(file.path, predictions, out, error);
+    (void)close(file.fd);
+    return status;
+}
+
+enum status compared_run_read(struct connection *connection, const struct artifact_place *place, bool tokens,
+                              struct compared_run *run, struct error *error)
+{
+    enum status status = read_sequences(connection, place, run, error);
     if (status != STATUS_OK || !tokens) return status;
     const struct compared_losses losses = compared_run_losses(run);
     const int64_t predictions = compared_predictions(&losses);
-    for (size_t c = 0; c < left->count && status == STATUS_OK; c++) {
-        status = locate(connection, data_directory, run, left->tokens[c], path, error);
-        if (status == STATUS_OK) status = losses_tokens_read(path, predictions, &run->tokens[c], error);
-    }
+    for (size_t c = 0; c < run->left->count && status == STATUS_OK; c++)
+        status = read_tokens(connection, place, run->left->tokens[c], predictions, run, &run->tokens[c], error);
     return status;
 }
 

@@ -6,6 +6,8 @@
 #include "kinds/compared.h"
 #include "store/store.h"
 
+struct artifact_place;
+
 struct compared_run {
     const char *pointer; /* what is blamed: "/params/a"; set by the caller, like id; both lent */
     const char *id;
@@ -32,9 +34,9 @@ MUST_CHECK enum status compared_runs_check(const struct compared_run *a, const s
 MUST_CHECK enum status compared_run_find(struct connection *connection, const struct compared_run *run,
                                          bool tokens_needed, bool *tokens, int64_t *bytes, struct error *error);
 
-/* Reads what compared_run_find found, tokens only if asked for. Statuses of it; STATUS_CORRUPT, STATUS_NOT_FOUND,
- * STATUS_IO, STATUS_NO_MEMORY. */
-MUST_CHECK enum status compared_run_read(struct connection *connection, const char *data_directory, bool tokens,
+/* Reads what compared_run_find found, tokens only if asked for. Statuses of it and of artifact_file_open;
+ * STATUS_NO_MEMORY. */
+MUST_CHECK enum status compared_run_read(struct connection *connection, const struct artifact_place *place, bool tokens,
                                          struct compared_run *run, struct error *error);
 
 /* Lent by the run. */

@@ -187,7 +187,7 @@ static enum status losses_read(const struct run_context *context, struct compare
 {
     const enum status status = monitor_check(context->monitor, error);
     if (status != STATUS_OK) return status;
-    return compared_run_read(context->connection, context->data_directory, true, run, error);
+    return compared_run_read(context->connection, context->artifact_place, true, run, error);
 }
 
 static enum status runs_read(const struct run_context *context, struct worst_tokens *found, struct error *error)

@@ -1,5 +1,6 @@
 #include "pool/batch.h"
 
+#include "kinds/artifact_file.h"
 #include "kinds/artifacts.h"
 #include "pool/cleanup.h"
 #include "pool/gate.h"
@@ -53,6 +54,7 @@ struct leased_member {
 
 struct leased_batch {
     struct worker_options options; /* lent pointers */
+    struct artifact_place artifact_place;
     struct connection *connection; /* lent */
     struct team *team;             /* lent */
     const struct gate *gate;       /* lent */
@@ -199,6 +201,7 @@ static struct run_context context_of(struct leased_member *member)
         .threads = batch->options.threads,
         .team = batch->team,
         .artifacts = member->artifacts,
+        .artifact_place = &batch->artifact_place,
         .items = &member->items,
         .hub = batch->options.hub,
         .memory_bytes = batch->options.memory_bytes,
@@ -307,6 +310,7 @@ enum status batch_start(const struct worker_options *options, struct leased_run 
     (void)pthread_mutex_init(&batch->mutex, NULL);
     (void)pthread_cond_init(&batch->resumed, NULL);
     batch->options = *options;
+    batch->artifact_place = (struct artifact_place){options->data_directory, options->artifact_store, NULL};
     batch->connection = connection;
     batch->team = team;
     batch->gate = gate;

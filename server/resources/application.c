@@ -27,7 +27,8 @@ struct dry_run_place application_dry_run_place(struct http_context *context, con
                                   .memory_bytes = application->memory_bytes,
                                   .threads = application->threads,
                                   .monitor = monitor,
-                                  .hub = application->hub};
+                                  .hub = application->hub,
+                                  .artifact_place = &application->artifact_place};
 }
 
 enum status application_thread_open(void *application, void **thread, struct error *error)

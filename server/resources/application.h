@@ -3,11 +3,11 @@
 #define RESOURCES_APPLICATION_H
 
 #include "http/server.h"
+#include "kinds/artifact_file.h"
 #include "postgres/connection.h"
 #include "runs/dry_run.h"
 #include "store/idempotency.h"
 
-struct artifact_store;
 struct embedded;
 struct hub;
 struct service_metrics;
@@ -19,10 +19,10 @@ struct application { /* lent for the life of the server; does not change */
     struct embedded *embedded;  /* NULL with a DATABASE_URL */
     double watch_quiet_seconds; /* watcher_options */
     const struct hub *hub;
-    const struct artifact_store *artifact_store; /* NULL: artifacts lie here alone */
-    const char *device;                          /* of the workers here: what plans are made for */
-    int64_t memory_bytes;                        /* that a run may take of the host; 0: what is free */
-    int threads;                                 /* of a worker; 0: one for each processor */
+    struct artifact_place artifact_place;
+    const char *device;   /* of the workers here: what plans are made for */
+    int64_t memory_bytes; /* that a run may take of the host; 0: what is free */
+    int threads;          /* of a worker; 0: one for each processor */
     bool allow_private_webhooks;
     struct service_metrics *metrics;
 };

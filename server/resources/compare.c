@@ -32,7 +32,7 @@ static enum status side_open(struct http_context *context, const struct request 
 
 static enum status side_read(struct http_context *context, struct compared_run *side, struct error *error)
 {
-    return compared_run_read(application_connection(context), application_of(context)->data_directory, false, side,
+    return compared_run_read(application_connection(context), &application_of(context)->artifact_place, false, side,
                              error);
 }
 

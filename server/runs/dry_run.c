@@ -38,6 +38,7 @@ struct run_context dry_run_context(const struct dry_run_place *place)
         .memory_bytes = place->memory_bytes,
         .threads = place->threads,
         .hub = place->hub,
+        .artifact_place = place->artifact_place,
         .monitor = place->monitor,
         .planning = true,
     };

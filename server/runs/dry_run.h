@@ -10,11 +10,12 @@ struct dry_run_place {
     struct connection *connection;
     const struct roots *roots;
     const char *data_directory;
-    const char *device;            /* "cpu", "cuda:0" */
-    int64_t memory_bytes;          /* that a run may take of the host; 0: what is free */
-    int threads;                   /* of a worker; 0: one for each processor */
-    const struct monitor *monitor; /* may stop it; NULL: nobody does */
-    const struct hub *hub;         /* asked about what a run would fetch; NULL: nobody is */
+    const char *device;                          /* "cpu", "cuda:0" */
+    int64_t memory_bytes;                        /* that a run may take of the host; 0: what is free */
+    int threads;                                 /* of a worker; 0: one for each processor */
+    const struct monitor *monitor;               /* may stop it; NULL: nobody does */
+    const struct hub *hub;                       /* asked about what a run would fetch; NULL: nobody is */
+    const struct artifact_place *artifact_place; /* where artifacts lie */
 };
 
 /* What reads the inputs of a run there and executes nothing. Lent from the place. */

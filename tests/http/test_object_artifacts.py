@@ -121,3 +121,23 @@ def test_other_bytes_in_the_bucket_are_not_given(served, store):
     assert answer.status == 422 and answer.json["code"] == "corrupt"
     store.direct("DELETE", f"/lab/{PREFIX}/{item['sha256']}")
     assert read_elsewhere(served, run, item).status == 404
+
+
+def test_losses_that_another_machine_left_are_compared_and_ranked(served):
+    """By the server's own routes and by a run of a worker here: the files are in the bucket alone."""
+    runs = [
+        served.run("quantize", checkpoint="subject/small", per_token=True,
+                   method={"name": "rtn", "bits": bits, "group_size": 32}, evaluation={"dataset": "data"},
+                   calibration={"dataset": "data"})["id"]
+        for bits in (2, 4)
+    ]
+    questions = (f"/v1/compare?a={runs[0]}&b={runs[1]}", f"/v1/runs/{runs[0]}/worst-tokens?decode=ids&limit=3")
+    here = [served.get(question) for question in questions]
+    assert [answer.status for answer in here] == [200, 200], [answer.body for answer in here]
+    left = [item for run in runs for item in served.get(f"/v1/runs/{run}/artifacts").json["items"]]
+    for item in left:
+        (served.data / "artifacts" / item["sha256"]).unlink(missing_ok=True)
+    assert [served.get(question).body for question in questions] == [answer.body for answer in here]
+    run = served.run("compare", a=runs[0], b=runs[1], per_token=True)
+    assert run["state"] == "succeeded", run["error"]
+    assert not [item for item in left if (served.data / "artifacts" / item["sha256"]).exists()]
