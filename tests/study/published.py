@@ -105,7 +105,8 @@ def adopt(source, directory, all_cells, revision):
         file = directory / "units" / f"{label}-{kept['units'][label]['digest']}.json"
         file.write_text(json.dumps(rows[label]))
     seconds = {label: kept["units"][label]["seconds"] for label in fit if kept["units"][label]["seconds"] is not None}
-    clock = {"seconds": kept["seconds"] * len(fit) / len(kept["units"]), "units": seconds, "begun": {}, "by": kept["by"]}
+    spent = kept["seconds"] * len(fit) / len(kept["units"])
+    clock = {"seconds": spent, "units": seconds, "begun": {}, "by": kept["by"]}
     (directory / "time.json").write_text(json.dumps(clock) + "\n")
     return fit
 

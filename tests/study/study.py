@@ -308,9 +308,10 @@ def work(binary, directory, server, interrupts):
     server.wait(say)
     say(f"dashboard while it runs: {server.url}/")
     revision = engine_revision(Client(server))
-    adopted = published.adopt(pathlib.Path(os.environ.get("STUDY_FROM", published.PUBLISHED)), directory, all_cells, revision)
+    source = pathlib.Path(os.environ.get("STUDY_FROM", published.PUBLISHED))
+    adopted = published.adopt(source, directory, all_cells, revision)
     if adopted:
-        say(f"begun with the {len(adopted)} units of {os.environ.get('STUDY_FROM', 'docs/study')}: {', '.join(adopted)}")
+        say(f"begun with the {len(adopted)} units of {source}: {', '.join(adopted)}")
     study = Study(server, directory, all_cells, plan, limit, workers)
     if study.left:
         say(
