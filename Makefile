@@ -561,7 +561,7 @@ study-publish: ## Copy the study's report, tables and figures to docs/study
 PREFIX ?= /usr/local
 PLACE   = $(DESTDIR)$(PREFIX)
 SHARE   = $(PLACE)/share/deltaq
-UNITS   = deltaq.service deltaq-worker.service
+UNITS   = deltaq.service deltaq-worker.service deltaq-launcher.service
 COMPLETIONS = bash-completion/completions/deltaq zsh/site-functions/_deltaq
 COMMANDS_WITH_PAGES = $(shell $(BINARY) complete -- "" 2>/dev/null)
 STRIP   = -s

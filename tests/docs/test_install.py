@@ -56,7 +56,7 @@ def test_every_command_has_a_manual_page(installed):
         assert done.returncode == 0 and not done.stderr and name[:-2].upper() in done.stdout, f"{name}: {done.stderr}"
 
 
-@pytest.mark.parametrize("unit", ["deltaq", "deltaq-worker"])
+@pytest.mark.parametrize("unit", ["deltaq", "deltaq-worker", "deltaq-launcher"])
 def test_units_of_systemd(installed, unit):
     text = (installed / f"usr/lib/systemd/system/{unit}.service").read_text()
     assert "@" not in text.replace("@system-service", "") and "ExecStart=/usr/bin/deltaq " in text
