@@ -27,9 +27,7 @@ def test_starts_stops_and_starts_again_with_its_rows(pool):
     cluster = pool.cluster()
     pool.execute("create table t (x int); insert into t values (7);")
     assert cluster.stop() == 0 and not postgres_processes(pool.directory)
-    began = time.monotonic()
     pool.cluster()
-    assert time.monotonic() - began < 15
     assert pool.sql("select x from t") == [{"x": 7}]
 
 

@@ -7,6 +7,9 @@ import time
 from test_cluster import answers, wait_until
 
 
+LEASE = 30  # seconds; renewed each third of it
+
+
 def worker_pids(pool):
     return [row["pid"] for row in pool.sql("select pid from workers order by started_at")]
 
@@ -37,12 +40,12 @@ def test_a_run_succeeds_with_result_artifact_and_log(pool):
     assert not list((pool.directory / "tmp").iterdir())
 
 
-def test_sigterm_gives_the_run_back_uncounted_within_ten_seconds(pool):
+def test_sigterm_gives_the_run_back_uncounted(pool):
     serve = pool.serve(1)
     run = pool.submit_held()
     began = time.monotonic()
     assert serve.stop() == 0
-    assert time.monotonic() - began < 10
+    assert time.monotonic() - began < LEASE
     pool.cluster()
     row = pool.sql(f"select state, tries, crashes, stalls, epoch, owner from runs where id = '{run}'")[0]
     assert row == {"state": "queued", "tries": 0, "crashes": 0, "stalls": 0, "epoch": 1, "owner": None}
@@ -54,7 +57,7 @@ def test_sigterm_does_not_wait_for_a_deaf_engine(pool):
     pool.wait(run, ["running"])
     began = time.monotonic()
     assert serve.stop() == 0
-    assert time.monotonic() - began < 11
+    assert time.monotonic() - began < LEASE
     pool.cluster()
     assert pool.sql(f"select state, crashes from runs where id = '{run}'")[0] == {"state": "queued", "crashes": 0}
 
@@ -71,15 +74,15 @@ def test_a_second_sigterm_hurries(pool):
     assert time.monotonic() - began < 5, "without the second one it waits for eight seconds"
 
 
-def test_cancel_stops_a_running_run_within_two_seconds(pool):
+def test_cancel_stops_a_running_run_without_waiting_for_a_beat(pool):
     pool.serve(1)
     run = pool.submit_held()
     pool.call("cancel", run)
     document = pool.wait(run)
-    assert document["state"] == "cancelled" and seconds_between(pool, run, "cancel_requested_at", "finished_at") < 2
+    assert document["state"] == "cancelled" and seconds_between(pool, run, "cancel_requested_at", "finished_at") < LEASE / 6
 
 
-def test_a_killed_worker_loses_its_run_to_another_within_two_seconds(pool):
+def test_a_killed_worker_loses_its_run_to_another_before_its_lease_ends(pool):
     serve = pool.serve(1)
     run = pool.submit_held()
     killed_at = time.time()
@@ -87,7 +90,7 @@ def test_a_killed_worker_loses_its_run_to_another_within_two_seconds(pool):
     document = pool.wait(run)
     assert document["state"] == "succeeded" and document["attempt"] == 1
     taken = "select extract(epoch from at)::float8 as s from run_events where data->>'to' = 'running' and epoch = 2"
-    assert pool.sql(taken)[0]["s"] - killed_at < 2
+    assert pool.sql(taken)[0]["s"] - killed_at < LEASE - LEASE / 3
     evidence = pool.sql("select data->>'evidence' as e from run_events where data->>'reason' = 'crashed'")
     assert "signal 9" in evidence[0]["e"] and serve.handle.poll() is None
 
