@@ -27,7 +27,8 @@ REFUSALS = [
     ("POST /v1/datasets", "/(path|format|field|dtype|add_special_tokens)$",
      "give either path|is missing|goes with path|means nothing for", "likewise"),
     ("POST /v1/tokenize", "/checkpoint$", "give either checkpoint or tokenizer", "likewise"),
-    ("POST /v1/runs", "/params/([ab]|checkpoints|trajector(y|ies)|weights|windows?|previous|range|files|calibration_draws)$",
+    ("POST /v1/runs",
+     "/params/([ab]|checkpoints|trajector(y|ies)|weights|windows?|previous|range|files|calibration_draws)$",
      r"is missing: give|exclude|must (have one weight|not sum|ascend|be null in)|"
      r"trajectories are matched|ha(s|ve) \d+ checkpoint|no place has|\d+ is more than|"
      r"is the checkpoint itself|their names have more", "likewise"),
@@ -58,7 +59,8 @@ REFUSALS = [
      "a part has at most 96 characters: a look ahead, which not all tools have"),
     ("GET", "/created_(from|to)$", "expected a day", "months have 28 to 31 days, and no time is before 1970"),
     ("GET", "/sort$", "goes with trajectory", "a schema of one field knows no other"),
-    ("GET", "^$", "the address holds an encoded control character", "free texts in a query hold any other character"),
+    ("GET", "^$", "the address holds an encoded control character",
+     "free texts in a query hold any other character"),
     ("GET", "/view$", "goes without fields", "likewise"),
     ("GET", "/cursor$", "what the page before ended with is gone", "only numbers that a page gave"),
     ("GET", "/fields$", "no field|\"[a-z0-9_]+\" comes twice", "the names of an item's fields are those of its schema"),
