@@ -284,7 +284,7 @@ PYTHON       := $(VENV)/bin/python
 
 .PHONY: bench-backend bench-tangent deps deps-build venv static serve demo study study-text study-publish install \
                       uninstall lint check check-all check-unit check-asan check-tsan check-emulated check-http \
-                      check-fresh check-deb check-images check-slurm bench fuzz
+                      check-fresh check-upgrade check-deb check-images check-slurm bench fuzz
 
 deps-build: ## Install what building and running need (Debian packages)
 	@sh tests/tools/packages.sh "building and running deltaq" $(DEBIAN_BUILD)
@@ -519,6 +519,9 @@ check-http: all venv static echo-server emulated-plugin ## Run the tests of the 
 
 check-fresh: ## Prove the README on a minimal Debian 12 made by debootstrap (as root; SUITE=trixie for Debian 13)
 	@tests/fresh/run.sh $(SUITE)
+
+check-upgrade: ## Move a server's database from Debian 12's PostgreSQL to Debian 13's, both made by debootstrap (root)
+	@tests/fresh/upgrade.sh
 
 check-deb: ## Make the Debian package on a bare Debian and install, use, remove and purge it on another (as root; \
     SUITE=trixie for Debian 13)
