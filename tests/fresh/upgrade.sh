@@ -1,7 +1,7 @@
 #!/bin/bash
 # upgrade.sh [FROM TO]: moves a server's private database from the PostgreSQL of one Debian to that of another
-# (bookworm's 15, trixie's 17), as docs/running.md says: `deltaq backup` there, `deltaq restore` here. deltaq is built in
-# both. Then the answers must be the same ones, a run made again gives the same numbers, and the old data directory
+# (bookworm's 15, trixie's 17), as docs/running.md says: `deltaq backup` there, `deltaq restore` here. deltaq is built
+# in both. Then the answers must be the same ones, a run made again gives the same numbers, and the old data directory
 # itself is refused with what to do. Needs root (machine.sh).
 set -euo pipefail
 cd "$(dirname "$0")/../.."
