@@ -3,7 +3,7 @@
 import json
 
 import pytest
-from looks import APART, keep_picture
+from looks import APART, CONTRAST, keep_picture
 from stand_in import PLOTLY
 
 SWAGGER = PLOTLY.with_name("swagger-ui.js")
@@ -48,6 +48,7 @@ def test_the_page_fits_wide_and_narrow(visit):
             page.scheme(dark)
             page.wait(f"innerWidth === {width} && document.documentElement.scrollWidth <= {width}")
             assert page.run(APART)
+            assert page.run(CONTRAST) == []
             keep_picture(page, f"api-{'dark' if dark else 'light'}-{width}")
 
 
