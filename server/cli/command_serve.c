@@ -27,7 +27,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-enum { MIGRATION_MILLISECONDS = 60000, DESCRIPTORS = 4096, LABELS_BYTES = 4096, WORKER_ARGUMENTS = PLACE_WORDS + 12 };
+enum { MIGRATION_MILLISECONDS = 60000, DESCRIPTORS = 4096, LABELS_BYTES = 4096, WORKER_ARGUMENTS = PLACE_WORDS + 14 };
 
 static const struct option_row serve_options[] = {
     {"--listen", "ADDRESS", "DELTAQ_LISTEN", "127.0.0.1:8642", OPTION_ONCE,
@@ -45,6 +45,9 @@ static const struct option_row serve_options[] = {
     PLACE_DEVICE,
     PLACE_MEMORY,
     PLACE_LABEL,
+    PLACE_AFFINITY_GRACE,
+    {"--queue-per-token", "N", "DELTAQ_QUEUE_PER_TOKEN", "0", OPTION_ONCE,
+     "Runs that may wait in the queue for one token; more are refused (429); 0: no bound but the queue's"},
     {"--watch-quiet", "SECONDS", "DELTAQ_WATCH_QUIET", "10", OPTION_ONCE,
      "How long files in watched directories must have been as they are before a checkpoint is registered"},
     {"--watch-poll", "SECONDS", "DELTAQ_WATCH_POLL", "5", OPTION_ONCE,
@@ -210,7 +213,7 @@ static const char *const *launcher_words(const struct options *options, struct s
 
 static enum status start_workers(const struct options *options, struct serving *serving, struct error *error)
 {
-    static const char *const passed_on[] = {"--device", "--memory", "--threads"};
+    static const char *const passed_on[] = {"--device", "--memory", "--threads", "--affinity-grace"};
     size_t count = 0;
     const char **words = serving->worker_arguments;
     words[count++] = "worker";
@@ -264,6 +267,7 @@ static enum status check(const struct options *options, struct serving *serving,
     const char *address = options_text(options, "--listen");
     struct application *application = &serving->application;
     int64_t threads, quiet;
+    double grace;
     bool database = true;
     enum status status;
     if ((status = listen_check(address, &serving->loopback, error)) != STATUS_OK) return status;
@@ -278,6 +282,9 @@ static enum status check(const struct options *options, struct serving *serving,
     if ((status = join_labels(options, serving->labels, error)) != STATUS_OK) return status;
     if ((status = place_memory(options, &application->memory_bytes, error)) != STATUS_OK) return status;
     if ((status = options_integer(options, "--threads", 0, 1024, &threads, error)) != STATUS_OK) return status;
+    if ((status = place_affinity_grace(options, &grace, error)) != STATUS_OK) return status;
+    status = options_integer(options, "--queue-per-token", 0, 1000000, &application->queue_per_token, error);
+    if (status != STATUS_OK) return status;
     if ((status = place_check(options, error)) != STATUS_OK) return status;
     if ((status = cors_check(options_all(options, "--allow-origin"), error)) != STATUS_OK) return status;
     if ((status = load_files(options, &serving->files, error)) != STATUS_OK) return status;

@@ -346,3 +346,11 @@ enum status place_memory(const struct options *options, int64_t *bytes, struct e
     *bytes <<= 20;
     return status;
 }
+
+enum status place_affinity_grace(const struct options *options, double *seconds, struct error *error)
+{
+    int64_t whole = 0;
+    const enum status status = options_integer(options, "--affinity-grace", 0, 3600, &whole, error);
+    *seconds = (double)whole;
+    return status;
+}

@@ -78,6 +78,11 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
     {                                                                                                            \
         "--memory", "MIB", "DELTAQ_MEMORY", "0", OPTION_ONCE, "Host memory that a run may take; 0: what is free" \
     }
+#define PLACE_AFFINITY_GRACE                                                                                       \
+    {                                                                                                              \
+        "--affinity-grace", "SECONDS", "DELTAQ_AFFINITY_GRACE", "2", OPTION_ONCE,                                  \
+            "A worker leaves a run so long to those that have its checkpoint's files; 0: it takes the run at once" \
+    }
 #define PLACE_LABEL                                                             \
     {                                                                           \
         "--label", "LABELS", "DELTAQ_LABEL", NULL, OPTION_COLONS,               \
@@ -98,6 +103,7 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
 MUST_CHECK enum status place_log(const struct options *options, struct error *error);
 /* The labels, each once: a new list, or NULL for none. STATUS_INVALID names the one that is none. */
 MUST_CHECK enum status place_labels(const struct options *options, json_t **out, struct error *error);
+MUST_CHECK enum status place_affinity_grace(const struct options *options, double *seconds, struct error *error);
 MUST_CHECK enum status place_memory(const struct options *options, int64_t *bytes, struct error *error);
 
 enum { PLACE_DEVICE_NAME = 24 };

@@ -208,14 +208,13 @@ static enum status take(const struct fetch_request *request, const struct hub_ca
 
 enum status fetch_run(const struct fetch_request *request, struct fetch_result *out, struct error *error)
 {
-    char key[HUB_CACHE_KEY];
     struct hub_cache *cache = NULL;
     *out = (struct fetch_result){0};
     enum status status = commit_find(request, REQUEST_SECONDS, out->commit, error);
     if (status == STATUS_OK)
-        status = hub_cache_key(request->repo, out->commit, request->files, request->file_count, key, error);
+        status = hub_cache_key(request->repo, out->commit, request->files, request->file_count, out->key, error);
     if (status == STATUS_OK) status = hub_cache_open(request->hub->directory, request->hub->cache_bytes, &cache, error);
-    if (status == STATUS_OK) status = take(request, cache, key, out, error);
+    if (status == STATUS_OK) status = take(request, cache, out->key, out, error);
     if (status == STATUS_OK) status = describe(request, out, error);
     if (status != STATUS_OK) {
         hub_cache_release(out->hold);
@@ -228,13 +227,13 @@ enum status fetch_run(const struct fetch_request *request, struct fetch_result *
 enum status fetch_find(const char *directory, const struct fetch_request *request, struct fetch_result *out,
                        struct error *error)
 {
-    char key[HUB_CACHE_KEY];
     struct hub_cache *cache = NULL;
     *out = (struct fetch_result){0};
     (void)snprintf(out->commit, sizeof out->commit, "%s", request->commit);
-    enum status status = hub_cache_key(request->repo, out->commit, request->files, request->file_count, key, error);
+    enum status status =
+        hub_cache_key(request->repo, out->commit, request->files, request->file_count, out->key, error);
     if (status == STATUS_OK) status = hub_cache_open(directory, 0, &cache, error);
-    if (status == STATUS_OK) status = hub_cache_take(cache, key, NULL, &out->hold, error);
+    if (status == STATUS_OK) status = hub_cache_take(cache, out->key, NULL, &out->hold, error);
     if (status == STATUS_OK && out->hold != NULL) status = describe(request, out, error);
     if (status != STATUS_OK) {
         hub_cache_release(out->hold);

@@ -22,9 +22,10 @@ struct fetch_request {
 
 struct fetch_result {
     char commit[NAMES_COMMIT];
-    char path[4096]; /* the directory of the files; the deepest one that has all of them when they were named */
-    int64_t bytes;   /* of the files */
-    int64_t came;    /* over the network */
+    char key[HUB_CACHE_KEY]; /* of the snapshot */
+    char path[4096];         /* the directory of the files; the deepest one that has all of them when they were named */
+    int64_t bytes;           /* of the files */
+    int64_t came;            /* over the network */
     struct hub_cache_hold *hold; /* keeps them; the caller's (hub_cache_release) */
 };
 

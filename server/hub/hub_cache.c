@@ -52,6 +52,12 @@ enum status hub_cache_key(const char *repo, const char *commit, const char *cons
 
 /* ---- the directory ---- */
 
+bool hub_cache_there(const char *directory, const char *key)
+{
+    char path[PATH_MAX];
+    return snprintf(path, sizeof path, "%s/snapshots/%s", directory, key) < (int)sizeof path && access(path, F_OK) == 0;
+}
+
 static enum status open_part(int parent, const char *name, int *out, struct error *error)
 {
     if (mkdirat(parent, name, 0700) != 0 && errno != EEXIST)

@@ -1,6 +1,7 @@
 #include "inputs/checkpoint_place.h"
 
 #include "inputs/checkpoint_files.h"
+#include "inputs/node_files.h"
 #include "inputs/roots.h"
 #include "objects/objects_place.h"
 
@@ -142,14 +143,23 @@ static enum status open_fetched(const struct run_context *context, struct checkp
     name_list_reset(&files);
     (void)snprintf(out->path, sizeof out->path, "%s", found.path);
     out->hold = found.hold;
+    if (status == STATUS_OK) node_files_fetched(context, &row->id, &found);
     return status == STATUS_OK ? checkpoint_place_fill(context->connection, row, out->path, error) : status;
+}
+
+static enum status open_path(const struct run_context *context, const struct checkpoint *row,
+                             struct checkpoint_place *out, struct error *error)
+{
+    const enum status status = roots_resolve(context->roots, row->path, "", out->path, sizeof out->path, error);
+    node_files_at_path(context, &row->id, status == STATUS_OK);
+    return status;
 }
 
 enum status checkpoint_place_open(const struct run_context *context, struct checkpoint *row,
                                   struct checkpoint_place *out, struct error *error)
 {
     *out = (struct checkpoint_place){0};
-    if (row->repo[0] == '\0') return roots_resolve(context->roots, row->path, "", out->path, sizeof out->path, error);
+    if (row->repo[0] == '\0') return open_path(context, row, out, error);
     const enum status status = open_fetched(context, row, out, error);
     if (status != STATUS_OK) checkpoint_place_close(out);
     return status;

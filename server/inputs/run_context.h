@@ -44,6 +44,7 @@ struct run_context {
     /* this run's own, below $DATA/tmp: kept between attempts, removed when the run is final */
     const char *work_directory;
     const struct roots *roots;
+    const char *node;                            /* of the data directory (store/nodes.h); NULL or "": not known */
     const char *device;                          /* "cpu", "cuda:0" */
     int threads;                                 /* for the engine; 0: one for each processor */
     struct team *team;                           /* of `threads`, made once for the process */

@@ -4,6 +4,7 @@
 #include "inputs/checkpoint_files.h"
 #include "inputs/checkpoint_place.h"
 #include "inputs/inputs.h"
+#include "inputs/node_files.h"
 #include "kinds/kind.h"
 #include "objects/objects_place.h"
 #include "schema/result_render.h"
@@ -396,6 +397,7 @@ static enum status fetch_execute(const struct run_context *context, const void *
     status = registered ? checkpoint_place_fill(context->connection, row, report.found.path, error)
                         : insert(context, params, &report.found, &report.id, error);
     if (status != STATUS_OK) goto done;
+    node_files_fetched(context, &report.id, &report.found);
     run_context_note_work(context, work_of(&report.found));
     status = result_render(&fetch_shape, &report, result, error);
 done:

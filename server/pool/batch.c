@@ -197,6 +197,7 @@ static struct run_context context_of(struct leased_member *member)
         .data_directory = batch->options.data_directory,
         .work_directory = member->work_directory,
         .roots = batch->options.roots,
+        .node = batch->options.node,
         .device = batch->options.device,
         .threads = batch->options.threads,
         .team = batch->team,

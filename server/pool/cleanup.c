@@ -1,8 +1,10 @@
 #include "pool/cleanup.h"
 
 #include "base/directory.h"
+#include "inputs/node_files.h"
 #include "kinds/artifacts.h"
 #include "store/leftovers.h"
+#include "store/nodes.h"
 #include "store/store.h"
 
 #include <dirent.h>
@@ -94,11 +96,14 @@ static enum status cleanup_runs(struct connection *connection, const char *data_
     return status;
 }
 
-enum status cleanup_all(struct connection *connection, const char *data_directory, int *removed, struct error *error)
+enum status cleanup_all(struct connection *connection, const char *node, const char *data_directory, int *removed,
+                        struct error *error)
 {
     int artifacts = 0;
     *removed = 0;
-    const enum status status = cleanup_runs(connection, data_directory, removed, error);
+    enum status status = cleanup_runs(connection, data_directory, removed, error);
+    if (status == STATUS_OK) status = node_files_check(connection, node, data_directory, error);
+    if (status == STATUS_OK) status = nodes_prune(connection, error);
     if (status != STATUS_OK) return status;
     const enum status told = artifacts_remove_unused(connection, data_directory, &artifacts, error);
     *removed += artifacts;

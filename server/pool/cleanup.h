@@ -12,9 +12,9 @@
 MUST_CHECK enum status cleanup_run(struct connection *connection, const char *data_directory, const char *run,
                                    struct error *error);
 
-/* Removes what all runs left, and unused artifacts (artifacts_remove_unused). *removed counts the runs and the files of
- * artifacts. */
-MUST_CHECK enum status cleanup_all(struct connection *connection, const char *data_directory, int *removed,
-                                   struct error *error);
+/* Removes what all runs left, and unused artifacts (artifacts_remove_unused), and corrects what is said to be on the
+ * node. *removed counts the runs and the files of artifacts. */
+MUST_CHECK enum status cleanup_all(struct connection *connection, const char *node, const char *data_directory,
+                                   int *removed, struct error *error);
 
 #endif

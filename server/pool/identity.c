@@ -1,7 +1,10 @@
 #include "pool/identity.h"
 
 #include "base/machine.h"
+#include "log/log.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,6 +15,19 @@ static const char *slurm_job(void)
 {
     const char *job = getenv("SLURM_JOB_ID");
     return job != NULL ? job : "";
+}
+
+/* The id of the data directory: the target of a link, since a link is made whole or not at all. "" where none can be
+ * made: then no run is near. */
+static void read_node(const char *data_directory, struct store_id *out)
+{
+    char path[PATH_MAX];
+    const struct store_id made = store_id_new();
+    if (snprintf(path, sizeof path, "%s/node", data_directory) >= (int)sizeof path) return;
+    if (symlink(made.text, path) != 0 && errno != EEXIST)
+        log_warning(LOG_COMPONENT_WORKER, "cannot make %s: no run is preferred for files that are here", path);
+    const ssize_t length = readlink(path, out->text, sizeof out->text - 1);
+    out->text[length > 0 ? length : 0] = '\0';
 }
 
 void identity_read(const struct worker_options *options, int threads, struct worker_identity *out)
@@ -25,5 +41,7 @@ void identity_read(const struct worker_options *options, int threads, struct wor
     (void)snprintf(out->device, sizeof out->device, "%s", options->device);
     out->labels = options->labels;
     out->memory_bytes = options->memory_bytes > 0 ? options->memory_bytes : machine_memory();
+    out->grace_seconds = options->grace_seconds;
+    read_node(options->data_directory, &out->node);
     if (options->blas != NULL) out->blas = *options->blas;
 }

@@ -166,7 +166,8 @@ static void clean_up(struct worker *worker)
     int removed = 0;
     if (!worker->registered || worker_now() < worker->cleanup_at) return;
     worker->cleanup_at = worker_now() + jittered(CLEANUP_SECONDS);
-    if (cleanup_all(worker->connection, worker->options.data_directory, &removed, &error) != STATUS_OK)
+    if (cleanup_all(worker->connection, worker->options.node, worker->options.data_directory, &removed, &error) !=
+        STATUS_OK)
         worker_say("cannot clean up the data directory", &error);
     else if (removed > 0)
         log_info(LOG_COMPONENT_WORKER, "removed %d leftovers", removed);
@@ -302,6 +303,7 @@ int worker_run(const struct worker_options *options)
     drain_init(&worker.drain, worker_now(), options->limit_seconds, options->idle_seconds);
     if (prepare(&worker, &error) == STATUS_OK) {
         identity_read(options, team_size(worker.team), &worker.identity);
+        worker.options.node = worker.identity.node.text;
         status = work(&worker);
     } else {
         worker_say("cannot start", &error);

@@ -24,6 +24,7 @@ struct application { /* lent for the life of the server; does not change */
     int64_t memory_bytes; /* that a run may take of the host; 0: what is free */
     int threads;          /* of a worker; 0: one for each processor */
     bool allow_private_webhooks;
+    int64_t queue_per_token; /* run_new.queued_most of what is asked for; 0: no bound */
     struct service_metrics *metrics;
 };
 

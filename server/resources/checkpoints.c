@@ -293,19 +293,22 @@ static void point_to_body(char pointer[sizeof((struct error *)0)->pointer])
     (void)snprintf(pointer, sizeof found, "%s%.120s", of_source ? "/source" : "", found);
 }
 
-static enum status post_fetch(struct http_context *context, const struct checkpoint_body *body, const json_t *document,
-                              enum store_outcome *outcome, json_t **made, struct error *error)
+static enum status post_fetch(struct http_context *context, const struct request *request,
+                              const struct checkpoint_body *body, enum store_outcome *outcome, json_t **made,
+                              struct error *error)
 {
     struct connection *connection = application_connection(context);
     const struct application *application = application_of(context);
     struct faults faults = {0};
     struct prepared_run run = {0};
-    json_t *params = fetch_params(body, document);
+    json_t *params = fetch_params(body, request->body);
     enum status status = params == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a run")
                                         : prepare_run(connection, &fetch_kind, params, application->roots,
                                                       application->data_directory, true, &faults, &run, error);
     if (status == STATUS_OK) {
-        const struct run_new row = prepare_row(&run);
+        struct run_new row = prepare_row(&run);
+        row.requester = request->principal.name;
+        row.queued_most = application->queue_per_token;
         status = run_insert(connection, &row, outcome, made, error);
     }
     if (status != STATUS_OK) point_to_body(error->pointer);
@@ -326,7 +329,7 @@ enum status checkpoints_post(struct http_context *context, const struct request 
     if (status == STATUS_OK) status = check_source(&body->source, error);
     const bool fetched = status == STATUS_OK && is_remote(&body->source);
     if (fetched)
-        status = post_fetch(context, body, request->body, &outcome, &document, error);
+        status = post_fetch(context, request, body, &outcome, &document, error);
     else if (status == STATUS_OK)
         status = register_body(context, body, request->body, &outcome, &document, error);
     schema_filled_reset(&filled);

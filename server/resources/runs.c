@@ -167,6 +167,8 @@ enum status runs_post(struct http_context *context, const struct request *reques
     } else if (status == STATUS_OK) {
         row.force = body->force;
         row.priority = (int)body->priority;
+        row.requester = request->principal.name;
+        row.queued_most = application->queue_per_token;
         row.record = application_record(request, "/v1/runs/", 202, 200, &record);
         status = run_insert(connection, &row, &outcome, &document, error);
     }

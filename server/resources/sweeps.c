@@ -173,7 +173,7 @@ static enum status find_standing(struct connection *connection, const json_t *gr
     return error_set_at(error, STATUS_INVALID, "/grid", "no trajectory \"%.200s\"", trajectory);
 }
 
-static enum status insert(struct http_context *context, const struct monitor *monitor, const struct sweep_body *body,
+static enum status insert(struct http_context *context, const struct request *asked, const struct sweep_body *body,
                           const json_t *document, const json_t *requires, const struct idempotency_record *record,
                           struct faults *faults, enum store_outcome *outcome, json_t **made, struct error *error)
 {
@@ -186,6 +186,8 @@ static enum status insert(struct http_context *context, const struct monitor *mo
         .base = json_object_get(document, "base"),
         .grid = json_object_get(document, "grid"),
         .requires = requires,
+        .requester = asked->principal.name,
+        .queued_most = application->queue_per_token,
         .roots = application->roots,
         .data_directory = application->data_directory,
         .may_be_empty = body->standing,
@@ -195,7 +197,7 @@ static enum status insert(struct http_context *context, const struct monitor *mo
     if (body->standing) status = find_standing(connection, request.grid, &standing, error);
     if (status == STATUS_OK) status = sweep_plan_make(connection, &request, faults, &plan, error);
     if (status == STATUS_OK && body->dry_run) {
-        const struct dry_run_place place = application_dry_run_place(context, monitor);
+        const struct dry_run_place place = application_dry_run_place(context, asked->monitor);
         status = dry_run_of_sweep(&place, request.kind, plan.prepared, plan.count, made, error);
     } else if (status == STATUS_OK) {
         const struct sweep_new sweep = {.name = body->name,
@@ -203,6 +205,7 @@ static enum status insert(struct http_context *context, const struct monitor *mo
                                         .base = request.base,
                                         .grid = request.grid,
                                         .requires = requires,
+                                        .requester = request.requester,
                                         .standing = body->standing ? standing.text : NULL,
                                         .runs = plan.rows,
                                         .run_count = plan.count,
@@ -235,7 +238,7 @@ enum status sweeps_post(struct http_context *context, const struct request *requ
     status = requirements_make(json_object_get(request->body, "requires"), &requires, error);
     if (status == STATUS_OK)
         status =
-            insert(context, request->monitor, body, request->body, requires,
+            insert(context, request, body, request->body, requires,
                    application_record(request, "/v1/sweeps/", 202, 200, &record), &faults, &outcome, &document, error);
     json_decref(requires);
     if (faults.count > 0) status = answer_faults(response, &faults, error);
@@ -252,6 +255,7 @@ struct extension {
     const json_t *sweep, *more; /* lent */
     const struct monitor *monitor;
     const struct idempotency_record *record;
+    const char *requester;
     bool dry_run;
     size_t made; /* runs that come in */
 };
@@ -269,6 +273,8 @@ static enum status widen(struct http_context *context, struct extension *extensi
         .base = json_object_get(sweep, "base"),
         .grid = json_object_get(sweep, "grid"),
         .requires = json_object_get(sweep, "requires"),
+        .requester = extension->requester,
+        .queued_most = application->queue_per_token,
         .roots = application->roots,
         .data_directory = application->data_directory,
         .dry_run = extension->dry_run,
@@ -318,6 +324,7 @@ enum status sweeps_extend(struct http_context *context, const struct request *re
                                   .more = json_object_get(request->body, "grid"),
                                   .monitor = request->monitor,
                                   .record = application_record(request, "/v1/sweeps/", 202, 200, &record),
+                                  .requester = request->principal.name,
                                   .dry_run = dry_run};
     if (status == STATUS_OK) status = widen(context, &extension, &faults, &document, error);
     if (faults.count > 0) status = answer_faults(response, &faults, error);

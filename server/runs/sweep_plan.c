@@ -18,6 +18,8 @@ static enum status prepare_all(struct connection *connection, const struct sweep
                              request->data_directory, !request->dry_run, &found, &plan->prepared[i], error);
         if (status == STATUS_OK) {
             plan->rows[i] = prepare_row(&plan->prepared[i]);
+            plan->rows[i].requester = request->requester;
+            plan->rows[i].queued_most = request->queued_most;
             status = requirements_put(request->requires, &plan->rows[i], error);
             if (status != STATUS_OK) return status;
         }

@@ -15,6 +15,8 @@ struct sweep_plan_request {
     const struct kind *kind;
     const json_t *base, *grid; /* lent */
     const json_t *requires;    /* of every run (requirements_make); lent; NULL: nothing */
+    const char *requester;     /* run_new.requester and queued_most, of every run; lent */
+    int64_t queued_most;
     const struct roots *roots;
     const char *data_directory;
     bool dry_run;      /* nothing is made */

@@ -1,7 +1,5 @@
 #include "store/queue.h"
 
-#include "store/migrations.h"
-
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
@@ -17,14 +15,12 @@
  * no run waits an hour for it. */
 #define LEASE_EXPIRED(seconds) \
     " (lease_until < clock_timestamp() or lease_until > clock_timestamp() + 2 * " seconds " * interval '1 second') "
-/* Delays are at most a minute: a retry that is due in more than ten also dates from before the clock was set back. */
-#define DUE    " (run_at <= clock_timestamp() or run_at > clock_timestamp() + interval '10 minutes') "
 #define LET_GO " owner = null, lease_until = null "
 /* min(60 s, 1 s * 2^n) with full jitter; the exponent is bounded before it is used. */
 #define DELAY(count) " clock_timestamp() + random() * least(60, power(2, least(" count ", 10))) * interval '1 second' "
 
 /* STATUS_UNAVAILABLE has more tries than other errors: the delays between twelve tries add up to some four minutes. */
-enum { ERROR_BUDGET = 3, AWAY_BUDGET = 12, STALL_BUDGET = 3, RESCUE_BATCH = 100 };
+enum { ERROR_BUDGET = 3, AWAY_BUDGET = 12, RESCUE_BATCH = 100 };
 
 /* A run got further than ever before, by a twentieth or more of what is to be done: what was counted against it is
  * forgotten. Each unit of progress has a mark of its own, and a mark only grows, so a run that dies again and again at
@@ -60,145 +56,6 @@ json_t *queue_problem(enum status status, const char *pointer, const char *detai
     if (document != NULL && pointer[0] != '\0')
         (void)json_object_set_new(document, "errors", json_pack("[{s:s, s:s}]", "pointer", pointer, "detail", detail));
     return document;
-}
-
-/* ---- leases begin ---- */
-
-static json_t *text_array(const char *const *texts, size_t count)
-{
-    json_t *array = json_array();
-    for (size_t i = 0; i < count; i++)
-        if (json_array_append_new(array, json_string(texts[i])) != 0) {
-            json_decref(array);
-            return NULL;
-        }
-    return array;
-}
-
-/* Leases the rows of `candidate`. $1 is the owner, $2 the seconds; $3 (worker) and $4 (device) are for people. */
-#define LEASE_CANDIDATES                                                                                             \
-    " leased as (update runs r set state = 'running', epoch = r.epoch + 1, owner = $1, beat_at = clock_timestamp()," \
-    " lease_until = clock_timestamp() + $2 * interval '1 second',"                                                   \
-    " started_at = coalesce(r.started_at, clock_timestamp()),"                                                       \
-    " worker = $3, device = $4 from candidate c where r.id = c.id returning r.*),"                                   \
-    " event as (insert into run_events (run, epoch, type, data) select id, epoch, 'state',"                          \
-    " json_build_object('from', 'queued'"                                                                            \
-    ", 'to', 'running', 'owner', owner, 'worker', worker, 'device', device) from leased)"                            \
-    " select l.id, l.epoch, l.kind, l.attempts, s.params from leased l join run_specs s"                             \
-    " on s.run = l.id"                                                                                               \
-    " order by l.number"
-
-/* Whether the worker that asks may take run r. $4 is its device. */
-#define MIGRATED       MIGRATIONS_FIT("$8")
-#define FITS_HERE      RUN_FITS("r", "$4", "coalesce($6::jsonb, '[]')", "nullif($7::bigint, 0)")
-#define FITS_AS_MEMBER RUN_FITS("r", "$4", "coalesce($11::jsonb, '[]')", "nullif($12::bigint, 0)")
-
-static void worker_name(const struct worker_identity *worker, char out[128])
-{
-    (void)snprintf(out, 128, "%s/%d", worker->host, worker->pid);
-}
-
-/* Reads the leased rows. One that cannot be read comes back to the queue when its lease expires. */
-static enum status leased_read(const struct worker_identity *worker, struct rows *rows, size_t most,
-                               struct leased_run *out, size_t *count, struct error *error)
-{
-    enum status status = STATUS_OK;
-    *count = 0;
-    for (int row = 0; row < rows_count(rows) && *count < most && status == STATUS_OK; row++) {
-        struct leased_run *run = &out[*count];
-        memset(run, 0, sizeof *run);
-        (void)snprintf(run->lease.run.text, sizeof run->lease.run.text, "%s", rows_text(rows, row, 0));
-        run->lease.owner = worker->id;
-        run->lease.epoch = rows_integer(rows, row, 1);
-        (void)snprintf(run->kind, sizeof run->kind, "%s", rows_text(rows, row, 2));
-        run->attempt = (int)rows_integer(rows, row, 3);
-        status = rows_json(rows, row, 4, &run->params, error);
-        *count += status == STATUS_OK;
-    }
-    rows_free(rows);
-    return status;
-}
-
-enum status queue_lease(struct connection *connection, const struct worker_identity *worker, const char *const *kinds,
-                        size_t kind_count, double lease_seconds, bool *found, struct leased_run *out,
-                        struct error *error)
-{
-    struct rows *rows;
-    char name[128];
-    size_t count = 0;
-    json_t *wanted = text_array(kinds, kind_count);
-    *found = false;
-    memset(out, 0, sizeof *out);
-    if (wanted == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to ask for work");
-    worker_name(worker, name);
-    /* Materialised: a nested loop could run the subselect again and take more than one. */
-    enum status status =
-        connection_query(connection,
-                         "with candidate as materialized (select id from runs r where state = 'queued' and" DUE
-                         " and kind in (select json_array_elements_text($5::json)) and" FITS_HERE "and" MIGRATED
-                         " order by priority desc, run_at, number limit 1 for update skip locked)," LEASE_CANDIDATES,
-                         VALUES(value_text(worker->id.text), value_double(lease_seconds), value_text(name),
-                                value_text(worker->device), value_json(wanted), value_json(worker->labels),
-                                value_integer(worker->memory_bytes), value_integer(migrations_latest())),
-                         &rows, error);
-    json_decref(wanted);
-    if (status != STATUS_OK) return status;
-    status = leased_read(worker, rows, 1, out, &count, error);
-    *found = count == 1;
-    return status;
-}
-
-enum status queue_device_there(struct connection *connection, const char *kind, bool *there, struct error *error)
-{
-    struct rows *rows;
-    const enum status status =
-        connection_query_one(connection,
-                             "select exists (select 1 from workers w where w.device like $1 || ':%'"
-                             " and" WORKER_LIVES ")",
-                             VALUES(value_text(kind)), &rows, error);
-    *there = false;
-    if (status != STATUS_OK) return status;
-    *there = rows_boolean(rows, 0, 0);
-    rows_free(rows);
-    return STATUS_OK;
-}
-
-enum status queue_lease_members(struct connection *connection, const struct worker_identity *worker,
-                                const struct lease *lease, double lease_seconds, size_t most, struct leased_run *out,
-                                size_t *count, struct error *error)
-{
-    struct rows *rows;
-    char name[128];
-    *count = 0;
-    worker_name(worker, name);
-    const enum status status = connection_query(
-        connection,
-        "with held as (select batch_key, kind from runs"
-        " where id = $5 and epoch = $6 and owner = $1 and state = 'running'"
-        " and crashes < $8 - 1 and stalls < $9 - 1 and expiries < $10 - 1),"
-        " idle as (select count(*) as workers from workers w where" WORKER_LIVES
-        " and not exists (select 1 from runs b where b.owner = w.id and b.state = 'running')),"
-        " waiting as materialized (select r.id from runs r"
-        " join held h on r.batch_key = h.batch_key and r.kind = h.kind"
-        " where r.state = 'queued' and r.crashes < $8 - 1 and r.stalls < $9 - 1 and r.expiries < $10 - 1 and" DUE
-        " and" FITS_AS_MEMBER "),"
-        " candidate as materialized (select r.id from runs r where r.id in (select id from waiting)"
-        " and r.state = 'queued'"
-        " order by r.priority desc, r.run_at, r.number limit least($7, (select ceil((count(*) + 1)"
-        " / (select workers + 1.0 from idle)) - 1 from waiting))::bigint"
-        " for update of r skip locked)," LEASE_CANDIDATES,
-        VALUES(value_text(worker->id.text), value_double(lease_seconds), value_text(name), value_text(worker->device),
-               value_text(lease->run.text), value_integer(lease->epoch), value_integer((int64_t)most),
-               value_integer(QUEUE_CRASH_BUDGET), value_integer(STALL_BUDGET), value_integer(QUEUE_EXPIRY_BUDGET),
-               value_json(worker->labels), value_integer(worker->memory_bytes)),
-        &rows, error);
-    return status == STATUS_OK ? leased_read(worker, rows, most, out, count, error) : status;
-}
-
-void leased_run_reset(struct leased_run *run)
-{
-    json_decref(run->params);
-    memset(run, 0, sizeof *run);
 }
 
 /* ---- leases are renewed ---- */
@@ -418,7 +275,7 @@ enum status queue_stalled(struct connection *connection, const struct lease *lea
                       "returning id, epoch, state) insert into run_events (run, epoch, type, data)"
                       " select id, epoch, 'state', json_build_object('from', 'running', 'to', state, 'lease', $2,"
                       " 'reason', 'stalled', 'error', $5::json) from changed",
-        VALUES(FENCE_OF(lease), value_integer(STALL_BUDGET), value_json(document)), &affected, error);
+        VALUES(FENCE_OF(lease), value_integer(QUEUE_STALL_BUDGET), value_json(document)), &affected, error);
     json_decref(document);
     return fenced(status, affected, error);
 }

@@ -15,6 +15,7 @@
 
 #define QUEUE_LEASE_SECONDS 30
 #define QUEUE_CRASH_BUDGET  3
+#define QUEUE_STALL_BUDGET  3
 #define QUEUE_EXPIRY_BUDGET 20
 
 /* How a worker ended. Crashed: its process was seen to die while its host lived, so the run may be to blame. Vanished:

@@ -71,6 +71,11 @@ static enum status find_equal(struct connection *connection, const struct run_ne
     return STATUS_OK;
 }
 
+static const char *requester_of(const struct run_new *run)
+{
+    return run->requester != NULL ? run->requester : "";
+}
+
 /* The row itself; *made is false when an equal run appeared meanwhile. */
 static enum status insert_row(struct connection *connection, const struct run_new *run, bool *made, struct store_id *id,
                               struct error *error)
@@ -79,14 +84,15 @@ static enum status insert_row(struct connection *connection, const struct run_ne
     const enum status status = connection_query(
         connection,
         "with made as (insert into runs (kind, priority, dedupe_key, forced, batch_key, named_key, device_wanted,"
-        " requires) values ($1, $2, $3, $4, $6, $7, $8, $9)"
+        " requires, requester, checkpoint) values ($1, $2, $3, $4, $6, $7, $8, $9, $10, $11)"
         " on conflict (dedupe_key) where state in ('queued', 'running') and not forced do nothing returning id),"
         " spec as (insert into run_specs (run, params) select id, $5::json from made),"
         " event as (insert into run_events (run, epoch, type, data)"
         " select id, 0, 'state', json_build_object('from', null, 'to', 'queued') from made) select id from made",
         VALUES(value_text(run->kind), value_integer(run->priority), value_text(run->dedupe_key),
                value_boolean(run->force), value_json(run->params), value_text(run->batch), value_text(run->named_key),
-               value_text(run->device), value_json(run->requires)),
+               value_text(run->device), value_json(run->requires), value_text(requester_of(run)),
+               value_text(run->checkpoint_count > 0 ? run->checkpoints[0].text : NULL)),
         &rows, error);
     if (status != STATUS_OK) return status;
     *made = rows_count(rows) == 1;
@@ -124,6 +130,24 @@ enum status run_queue_has_room(struct connection *connection, struct error *erro
     return status;
 }
 
+/* So that no client fills the queue for all. */
+static enum status requester_has_room(struct connection *connection, const struct run_new *run, struct error *error)
+{
+    struct rows *rows = NULL;
+    if (run->queued_most <= 0) return STATUS_OK;
+    enum status status = connection_query_one(
+        connection, "select count(*) from (select from runs where state = 'queued' and requester = $1 limit $2) q",
+        VALUES(value_text(requester_of(run)), value_integer(run->queued_most)), &rows, error);
+    if (status != STATUS_OK) return status;
+    if (rows_integer(rows, 0, 0) >= run->queued_most)
+        status = error_set(error, STATUS_TOO_MANY,
+                           "a token may have %lld runs waiting in the queue, and no more fit: send fewer at once, try"
+                           " again when some have ended, or cancel some (--queue-per-token of the server is the bound)",
+                           (long long)run->queued_most);
+    rows_free(rows);
+    return status;
+}
+
 enum status run_insert_within(struct connection *connection, const struct run_new *run, enum store_outcome *outcome,
                               struct store_id *id, struct error *error)
 {
@@ -136,6 +160,7 @@ enum status run_insert_within(struct connection *connection, const struct run_ne
             if (found) break;
         }
         if ((status = run_queue_has_room(connection, error)) != STATUS_OK) return status;
+        if ((status = requester_has_room(connection, run, error)) != STATUS_OK) return status;
         if ((status = insert_row(connection, run, &made, id, error)) != STATUS_OK) return status;
     }
     if (!found && !made)

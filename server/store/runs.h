@@ -18,6 +18,8 @@ struct run_new {
     const char *batch;  /* the same for runs that a worker may take as members of one batch; NULL: it is taken alone */
     const char *device; /* kind of device that it needs, "cuda"; NULL: any */
     const json_t *requires; /* of its worker: {"device", "labels", "memory_bytes"}, each may be absent; NULL: nothing */
+    const char *requester;  /* id of the token that it is asked for with; NULL or "": of who needs none */
+    int64_t queued_most;    /* so many runs of its requester may wait; 0: no bound but the queue's */
     bool force;             /* a new run even if an equal one exists */
     int priority;           /* larger goes first; 0 is usual */
     const char *sweep;      /* id, or NULL */
@@ -45,7 +47,7 @@ struct run_artifact {
     int64_t bytes;
 };
 
-/* STORE_EXISTED: an equal run that is queued, running or succeeded is there already; *document is it. */
+/* STATUS_TOO_MANY while the queue is full, or has queued_most runs of the requester. STORE_EXISTED: an equal run that is queued, running or succeeded is there already; *document is it. */
 MUST_CHECK enum status run_insert(struct connection *connection, const struct run_new *run, enum store_outcome *outcome,
                                   json_t **document, struct error *error);
 /* The same inside the caller's transaction (a sweep's); gives the id alone. */

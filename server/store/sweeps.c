@@ -85,12 +85,12 @@ static enum status insert_sweep(struct connection *connection, struct insertion 
     insertion->document = NULL;
     insertion->id = store_id_new();
     status = connection_query(connection,
-                              "insert into sweeps (id, name, kind, base, grid, standing, requires)"
-                              " values ($1, coalesce($2, $1), $3, $4, $5, $6, $7)"
+                              "insert into sweeps (id, name, kind, base, grid, standing, requires, requester)"
+                              " values ($1, coalesce($2, $1), $3, $4, $5, $6, $7, coalesce($8, ''))"
                               " on conflict on constraint sweeps_name_unique do nothing returning id",
                               VALUES(value_text(insertion->id.text), value_text(new->name), value_text(new->kind),
                                      value_json(new->base), value_json(new->grid), value_text(new->standing),
-                                     value_json(new->requires)),
+                                     value_json(new->requires), value_text(new->requester)),
                               &rows, error);
     if (status != STATUS_OK) return status;
     insertion->outcome = rows_count(rows) == 1 ? STORE_CREATED : STORE_EXISTED;
@@ -172,7 +172,7 @@ enum status sweep_behind(struct connection *connection, int64_t most, json_t **d
         connection,
         "select coalesce(json_agg(b.document), '[]') from (select document from (select json_build_object('sweep',"
         " w.id, 'kind', w.kind, 'base', w.base, 'grid', w.grid, 'requires', w.requires,"
-        " 'checkpoint', c.id) as document, c.number,"
+        " 'requester', w.requester, 'checkpoint', c.id) as document, c.number,"
         " w.number as sweep from sweeps w join checkpoints c on c.trajectory = w.standing"
         " and (c.path is not null or c.source ->> 'commit' is not null) where w.standing is not null and not exists"
         " (select 1 from sweep_checkpoints k where k.sweep = w.id and k.checkpoint = c.id) offset 0) f"

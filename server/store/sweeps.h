@@ -13,6 +13,7 @@ struct sweep_new {
     const char *kind;
     const json_t *base, *grid;
     const json_t *requires;     /* as run_new.requires, which the runs have too; NULL: nothing */
+    const char *requester;      /* as run_new.requester; of the runs to come too */
     const char *standing;       /* id of the trajectory whose checkpoints to come are taken in; NULL: none */
     const struct run_new *runs; /* their `sweep` is filled in */
     size_t run_count;
@@ -31,8 +32,8 @@ MUST_CHECK enum status sweep_get(struct connection *connection, const char *refe
                                  struct error *error);
 MUST_CHECK enum status sweep_list(struct connection *connection, const struct list_filter *filter,
                                   const struct page *page, json_t **document, struct error *error);
-/* What standing sweeps have not taken in yet: [{"sweep", "kind", "base", "grid", "requires", "checkpoint"}], at most
- * `most`, oldest first. */
+/* What standing sweeps have not taken in yet: [{"sweep", "kind", "base", "grid", "requires", "requester", "checkpoint"}],
+ * at most `most`, oldest first. */
 MUST_CHECK enum status sweep_behind(struct connection *connection, int64_t most, json_t **document,
                                     struct error *error);
 struct sweep_extension {

@@ -13,16 +13,17 @@ enum status worker_register(struct connection *connection, const struct worker_i
     return connection_execute(
         connection,
         "insert into workers (id, host, pid, boot_id, slurm_job, device, threads, blas, labels, memory_bytes, version,"
-        " engine_revision)"
+        " engine_revision, node)"
         " values ($1, $2, $3, $4, $5, $6, $7, case when $8::text <> '' then jsonb_build_object('verdict', $8::text,"
         " 'library', nullif($9::text, ''), 'core', nullif($10::text, ''), 'reason', nullif($11::text, '')) end,"
-        " coalesce($12::jsonb, '[]'), nullif($13::bigint, 0), $14, $15)"
+        " coalesce($12::jsonb, '[]'), nullif($13::bigint, 0), $14, $15, nullif($16, ''))"
         " on conflict (id) do update set seen_at = clock_timestamp()",
         VALUES(value_text(identity->id.text), value_text(identity->host), value_integer(identity->pid),
                value_text(identity->boot_id), value_text(identity->slurm_job), value_text(identity->device),
                value_integer(identity->threads), value_text(identity->blas.verdict), value_text(identity->blas.library),
                value_text(identity->blas.core), value_text(identity->blas.reason), value_json(identity->labels),
-               value_integer(identity->memory_bytes), value_text(DELTAQ_VERSION), value_integer(ENGINE_REVISION)),
+               value_integer(identity->memory_bytes), value_text(DELTAQ_VERSION), value_integer(ENGINE_REVISION),
+               value_text(identity->node.text)),
         NULL, error);
 }
 

@@ -19,6 +19,8 @@ struct worker_identity {
     struct worker_blas blas;
     const json_t *labels; /* what it says of itself, ["gpu=h100"]; NULL: nothing. Lent */
     int64_t memory_bytes; /* of the host that a run may take; 0: not known */
+    struct store_id node; /* of its data directory (store/nodes.h); "": not known, and no run is near */
+    double grace_seconds; /* so long it leaves a run to the nodes that have its bytes */
 };
 
 MUST_CHECK enum status worker_register(struct connection *connection, const struct worker_identity *identity,

@@ -41,6 +41,7 @@ static enum status take_in(struct connection *connection, const struct roots *ro
         .base = json_object_get(item, "base"),
         .grid = grid,
         .requires = json_object_get(item, "requires"),
+        .requester = json_string_value(json_object_get(item, "requester")),
         .roots = roots,
         .data_directory = data_directory,
     };

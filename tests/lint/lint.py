@@ -56,7 +56,7 @@ SERVER = {
     "kinds": BASE | DATABASE | {"jobs", "dataset", "eval", "quant", "health", "inputs", "schema", "hub",
                                  "objects"},
     "runs": BASE | DATABASE | {"inputs", "kinds", "schema"},
-    "pool": BASE | DATABASE | {"kinds", "log", "schema"},
+    "pool": BASE | DATABASE | {"inputs", "kinds", "log", "schema"},
     "launch": BASE | DATABASE | {"kinds", "log", "runs", "schema"},
     "resources": BASE | DATABASE | {"files", "tokenizer", "eval", "http", "schema", "inputs", "kinds", "runs", "hub",
                                     "watch", "follow", "objects"},
