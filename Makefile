@@ -195,7 +195,7 @@ $(OBJ)/tests/pool/pool_tool_%: tests/pool/pool_tool.c $(POOL_REPLACED) $(SERVER_
 	    $(LINK_SERVER)
 
 .PHONY: pool-tools
-pool-tools: $(POOL_TOOLS)
+pool-tools: $(POOL_TOOLS) $(OBJ)/tests/bench/queue_scale
 
 $(OBJ)/tests/unit/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
@@ -451,6 +451,12 @@ $(OBJ)/tests/bench/%: tests/bench/%.c $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  bench $<"
 	@$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(ENGINE_LIBRARY) $(LDFLAGS) $(ENGINE_LIBS)
+
+# Statements of the queue alone: it needs the server's rooms. tests/pool runs it in small.
+$(OBJ)/tests/bench/queue_scale: tests/bench/queue_scale.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
+	@mkdir -p $(@D)
+	@echo "  bench $<"
+	@$(CC) $(CPPFLAGS) $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(LINK_SERVER)
 
 check-unit: $(UNIT_BINARIES) ## Run the C unit tests
 	@python3 tests/run.py $(UNIT_BINARIES)

@@ -42,7 +42,7 @@ void hub_cache_close(struct hub_cache *cache); /* NULL is fine */
  * `monitor` is given. The caller owns *out (hub_cache_release), which may outlive the cache. */
 MUST_CHECK enum status hub_cache_take(const struct hub_cache *cache, const char *key, const struct monitor *monitor,
                                       struct hub_cache_hold **out, struct error *error);
-/* Whether the cache in `directory` has snapshot `key`, which is no use of it: it is not held, and may be evicted now. */
+/* Whether the cache in `directory` has snapshot `key`. That is no use of it, and does not hold it. */
 bool hub_cache_there(const char *directory, const char *key);
 /* Holds snapshot `key` exclusively, to make it; without `monitor` it does not wait. *out is NULL when the snapshot has
  * appeared meanwhile, or when another process holds it and there is no monitor. */

@@ -89,6 +89,7 @@ static const struct list_field fields[] = {
     {"usage", true},
     {"sweep", true},
     {"cancel_requested", false},
+    {"requester", false},
     {0},
 };
 

@@ -11,14 +11,15 @@ static const char make_roles[] = MAKE("deltaq_server") MAKE("deltaq_worker") MAK
 /* What nobody but the server reads: hashes of tokens, secrets of webhooks, answers to requests. */
 #define SECRET " tokens, webhooks, webhook_deliveries, webhook_outcomes, idempotency_keys "
 /* What a worker writes: the queue, results, what it learns of checkpoints and datasets, what triggers keep of it. */
-#define WORKER_ADDS                                                                                          \
-    " run_results, run_events, measurements, artifacts, task_questions, task_runs, task_items, checkpoints," \
-    " trajectories, checkpoint_health, tensor_health, workers, series, newest, trajectory_counts, changes_pending "
+#define WORKER_ADDS                                                                                                 \
+    " run_results, run_events, measurements, artifacts, task_questions, task_runs, task_items, checkpoints,"        \
+    " trajectories, checkpoint_health, tensor_health, workers, series, newest, trajectory_counts, changes_pending," \
+    " node_checkpoints "
 #define WORKER_CHANGES                                                                                       \
     " runs, checkpoints, trajectories, datasets, workers, checkpoint_health, tensor_health, task_questions," \
-    " task_runs, series, newest, trajectory_counts "
-/* Its own row, and rows that it makes again of others. */
-#define WORKER_REMOVES " workers, checkpoint_health, tensor_health, newest, trajectory_counts "
+    " task_runs, series, newest, trajectory_counts, node_checkpoints "
+/* Its own row, what its node has no more, and rows that it makes again of others. */
+#define WORKER_REMOVES " workers, node_checkpoints, checkpoint_health, tensor_health, newest, trajectory_counts "
 
 static const char give_rights[] =
     "revoke all on all tables in schema public from deltaq_server, deltaq_worker, deltaq_reader;"

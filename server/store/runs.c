@@ -33,16 +33,16 @@ enum { QUEUED_MAX = 10000 };
     " when not exists (select from workers w where" WORKER_LIVES "and" WORKER_FITS ")"           \
     " then 'no running worker has all that it needs: ' || " REQUIRED " end"
 #define DOCUMENT DOCUMENT_WITH(RESULT)
-#define DOCUMENT_WITH(result)                                                                        \
-    "json_build_object('id', r.id, 'kind', r.kind, 'state', r.state, 'params', s.params,"            \
-    " 'requires', r.requires, 'waiting', " WAITING ", " NAMES ","                                    \
-    " 'result', " result ", 'error', r.error,"                                                       \
-    " 'progress', " PROGRESS ", 'attempt', r.attempts, 'worker', r.worker, 'device', r.device,"      \
-    " 'created_at', rfc3339(r.created_at), 'started_at', rfc3339(r.started_at), 'finished_at',"      \
-    " rfc3339(r.finished_at),"                                                                       \
-    " 'usage', json_build_object('seconds', r.usage_seconds, 'peak_host_bytes', r.usage_host_bytes," \
-    " 'peak_device_bytes', r.usage_device_bytes),"                                                   \
-    " 'sweep', (select w.sweep from sweep_runs w where w.run = r.id order by 1 limit 1),"            \
+#define DOCUMENT_WITH(result)                                                                           \
+    "json_build_object('id', r.id, 'kind', r.kind, 'state', r.state, 'params', s.params,"               \
+    " 'requires', r.requires, 'waiting', " WAITING ", 'requester', nullif(r.requester, ''), " NAMES "," \
+    " 'result', " result ", 'error', r.error,"                                                          \
+    " 'progress', " PROGRESS ", 'attempt', r.attempts, 'worker', r.worker, 'device', r.device,"         \
+    " 'created_at', rfc3339(r.created_at), 'started_at', rfc3339(r.started_at), 'finished_at',"         \
+    " rfc3339(r.finished_at),"                                                                          \
+    " 'usage', json_build_object('seconds', r.usage_seconds, 'peak_host_bytes', r.usage_host_bytes,"    \
+    " 'peak_device_bytes', r.usage_device_bytes),"                                                      \
+    " 'sweep', (select w.sweep from sweep_runs w where w.run = r.id order by 1 limit 1),"               \
     " 'cancel_requested', r.cancel_requested_at is not null)"
 #define FROM " from runs r join run_specs s on s.run = r.id"
 

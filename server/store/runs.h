@@ -1,7 +1,8 @@
 /* runs.h: runs as the API sees them: inserted, read, cancelled, retried. How workers get them is in queue.h.
  * Document: id, kind, state, params, requires, waiting (why no worker that lives may take it; null: one may, or it is
- * not queued), checkpoint_name, trajectory (names; null where it has none, or several), result, error, progress,
- * attempt, worker, device, created_at, started_at, finished_at, usage, sweep, cancel_requested. */
+ * not queued), requester (id of a token; null: it needed none), checkpoint_name, trajectory (names; null where it has
+ * none, or several), result, error, progress, attempt, worker, device, created_at, started_at, finished_at, usage,
+ * sweep, cancel_requested. */
 #ifndef STORE_RUNS_H
 #define STORE_RUNS_H
 
@@ -47,7 +48,8 @@ struct run_artifact {
     int64_t bytes;
 };
 
-/* STATUS_TOO_MANY while the queue is full, or has queued_most runs of the requester. STORE_EXISTED: an equal run that is queued, running or succeeded is there already; *document is it. */
+/* STORE_EXISTED: an equal run that is queued, running or succeeded is there already; *document is it. STATUS_TOO_MANY
+ * while the queue is full, or has queued_most runs of the requester. */
 MUST_CHECK enum status run_insert(struct connection *connection, const struct run_new *run, enum store_outcome *outcome,
                                   json_t **document, struct error *error);
 /* The same inside the caller's transaction (a sweep's); gives the id alone. */

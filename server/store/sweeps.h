@@ -32,8 +32,8 @@ MUST_CHECK enum status sweep_get(struct connection *connection, const char *refe
                                  struct error *error);
 MUST_CHECK enum status sweep_list(struct connection *connection, const struct list_filter *filter,
                                   const struct page *page, json_t **document, struct error *error);
-/* What standing sweeps have not taken in yet: [{"sweep", "kind", "base", "grid", "requires", "requester", "checkpoint"}],
- * at most `most`, oldest first. */
+/* What standing sweeps have not taken in yet: [{"sweep", "kind", "base", "grid", "requires", "requester",
+ * "checkpoint"}], at most `most`, oldest first. */
 MUST_CHECK enum status sweep_behind(struct connection *connection, int64_t most, json_t **document,
                                     struct error *error);
 struct sweep_extension {

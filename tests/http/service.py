@@ -156,6 +156,12 @@ class Service:
         assert answer.status in (200, 201), answer.body
         return answer.json
 
+    def sql(self, text):
+        """The rows that its database answers with, as lists of texts."""
+        done = subprocess.run(["psql", "-XAtqc", text, "-h", self.data / "pg" / "socket", "-U", "deltaq", "deltaq"],
+                              capture_output=True, text=True, check=True)
+        return [line.split("|") for line in done.stdout.splitlines()]
+
     def run(self, kind, **params):
         answer = self.post("/v1/runs", {"kind": kind, "params": params})
         assert answer.status in (200, 202), answer.body

@@ -538,12 +538,12 @@ def test_a_trajectory_streams_through_a_small_cache(hub, tmp_path):
             held = sum(p.stat().st_size for p in (service.data / "hub/blobs").iterdir())
             assert held <= size * 2.5 + (1 << 16), "the cache keeps to its bound"
         assert len(hub.asked(server="store")) == count, "each was fetched once"
-        assert len(snapshots(service)) == 2
+        assert len(names := sorted([p.name] for p in snapshots(service))) == 2
+        assert names == sorted(service.sql("select snapshot from node_checkpoints")), "the queue knows which are here"
         # One that was dropped is fetched again when it is needed again.
         assert service.run("evaluate", checkpoint="stream/step0", dataset="ids", sequence_length=None,
                            max_sequences=1)["state"] == "succeeded"
-        data = bytes(int(size * 3))
-        hub.add("lab/whale", "main", {"config.json": b"{}", "model.safetensors": data})
+        hub.add("lab/whale", "main", {"config.json": b"{}", "model.safetensors": bytes(int(size * 3))})
         run = fetch(service, "lab/whale")
         assert (run["state"] == "failed" and run["error"]["code"] == "too_large"
                 and "--hub-cache" in run["error"]["detail"])

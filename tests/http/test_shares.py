@@ -1,0 +1,97 @@
+"""Runs of several tokens in one queue: whose they are, and the bound on them. What a worker tells of its files."""
+
+import subprocess
+import time
+
+import models
+import pytest
+from service import BINARY, Service
+
+
+def token(service, name, scope="write"):
+    done = subprocess.run([BINARY, "token", "create", "--scope", scope, "--name", name, "--data-dir", service.data],
+                          capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+    return done.stdout.strip()
+
+
+def prepared(tmp_path, *arguments):
+    service = Service(tmp_path, "--threads", "1", *arguments)
+    models.write_llama(service.files / "model")
+    service.checkpoint(service.files / "model", "t", "c0", step=0)
+    service.sequences("rows", models.rows(2, 12))
+    return service
+
+
+PARAMS = {"checkpoint": "t/c0", "dataset": "rows", "sequence_length": None}
+BODY = {"kind": "evaluate", "params": PARAMS, "force": True}
+
+
+@pytest.fixture()
+def bounded(tmp_path):
+    service = prepared(tmp_path, "--workers", "0", "--queue-per-token", "3")
+    yield service
+    service.stop()
+
+
+def test_a_token_has_no_more_runs_waiting_than_the_bound(bounded):
+    first, second = token(bounded, "first"), token(bounded, "second")
+    bounded.token = first
+    for _ in range(3):
+        assert bounded.post("/v1/runs", BODY).status == 202
+    refused = bounded.post("/v1/runs", BODY)
+    assert refused.status == 429 and refused.json["code"] == "too_many"
+    assert "3 runs" in refused.json["detail"] and "--queue-per-token" in refused.json["detail"]
+    assert bounded.post("/v1/runs", {**BODY, "force": False}).status == 200, "an equal run takes no place"
+    waiting = bounded.get("/v1/runs?state=queued").json["items"]
+    assert len(waiting) == 3
+    bounded.token = second
+    sweep = {"name": "s", "kind": "evaluate", "base": PARAMS, "grid": {"max_sequences": [1, 2]}}
+    assert bounded.post("/v1/sweeps", sweep).status == 202
+    more = bounded.post("/v1/sweeps/s/extend", {"grid": {"max_sequences": [3, 4]}})
+    assert more.status == 429, "the whole sweep or none of it"
+    assert bounded.get("/v1/sweeps/s").json["runs"]["total"] == 2
+    bounded.token = first
+    assert bounded.post(f"/v1/runs/{waiting[0]['id']}/cancel").status == 202
+    assert bounded.post("/v1/runs", BODY).status == 202
+    own = bounded.get(f"/v1/runs/{waiting[1]['id']}").json["requester"]
+    assert bounded.sql(f"select name from tokens where id = '{own}'") == [["first"]]
+    whose = bounded.sql("select t.name, count(*) from runs r join tokens t on t.id = r.requester"
+                 " where r.state = 'queued' group by 1 order by 1")
+    assert whose == [["first", "3"], ["second", "2"]]
+
+
+def test_runs_to_come_of_a_standing_sweep_are_its_requester_s(tmp_path):
+    service = prepared(tmp_path, "--workers", "0")
+    try:
+        service.token = token(service, "someone")
+        made = service.post("/v1/sweeps", {"name": "s", "kind": "evaluate", "standing": True,
+                                           "base": {"dataset": "rows", "sequence_length": None},
+                                           "grid": {"checkpoint": {"trajectory": "t"}}})
+        assert made.status == 202, made.body
+        models.write_llama(service.files / "later", seed=2)
+        service.checkpoint(service.files / "later", "t", "c1", step=1)
+        for _ in range(1200):
+            if service.get("/v1/sweeps/s").json["runs"]["total"] == 2:
+                break
+            time.sleep(0.1)
+        assert service.sql("select t.name, count(*) from runs r left join tokens t on t.id = r.requester"
+                    " group by 1") == [["someone", "2"]]
+    finally:
+        service.token = None
+        service.stop()
+
+
+def test_a_worker_tells_which_files_its_node_has(tmp_path):
+    service = prepared(tmp_path)
+    try:
+        service.run("evaluate", **PARAMS)
+        node = (service.data / "node").readlink()
+        assert service.sql("select n.node, c.name, n.snapshot from node_checkpoints n"
+                    " join checkpoints c on c.id = n.checkpoint") == [[str(node), "c0", ""]]
+        assert service.sql("select distinct node from workers") == [[str(node)]]
+        assert service.stop() == 0
+        service.start()
+        assert (service.data / "node").readlink() == node, "the same data directory is the same node"
+    finally:
+        service.stop()
