@@ -17,15 +17,23 @@ enum status backend_reference_new(bool use_double, struct team *team, struct bac
     return STATUS_OK;
 }
 
+static enum status cpu_new(const char *products, struct team *team, struct backend **out, struct error *error)
+{
+    const bool rounds = strcmp(products, "bf16") == 0;
+    if (!rounds && strcmp(products, "f32") != 0)
+        return error_set(error, STATUS_UNSUPPORTED, "the CPU makes no products in %s: use f32, bf16 or a CUDA device",
+                         products);
+    const enum status status = backend_cpu_new(team, out, error);
+    if (status == STATUS_OK && rounds) cpu_round_products(*out);
+    return status;
+}
+
 enum status backend_new(const char *device, const char *products, struct team *team, struct backend **out,
                         struct error *error)
 {
     int ordinal = 0, length = 0;
     *out = NULL;
-    if (strcmp(device, "cpu") == 0 && products != NULL && strcmp(products, "f32") != 0)
-        return error_set(error, STATUS_UNSUPPORTED, "the CPU makes no products in %s: use a CUDA device, or f32",
-                         products);
-    if (strcmp(device, "cpu") == 0) return backend_cpu_new(team, out, error);
+    if (strcmp(device, "cpu") == 0) return cpu_new(products == NULL ? "f32" : products, team, out, error);
     if (sscanf(device, "cuda:%4d%n", &ordinal, &length) == 1 && device[length] == '\0' && ordinal >= 0)
         return backend_cuda_new(ordinal, products, team, out, error);
     return error_set(error, STATUS_INVALID, "device \"%.40s\": expected cpu or cuda:N", device);

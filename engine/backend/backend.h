@@ -38,7 +38,7 @@ struct gemm_args {
     struct matrix a, b, c;
     bool transpose_a, transpose_b;
     double alpha, beta;
-    /* single precision where a device rounds the factors of a model's own products (DELTAQ_CUDA_PRODUCTS) */
+    /* single precision where a backend rounds the factors of a model's own products */
     bool exact;
 };
 
@@ -403,8 +403,9 @@ MUST_CHECK enum status backend_cuda_new(int ordinal, const char *products, struc
 /* How many CUDA devices there are; in `text` what was found, or why there are none. */
 int backend_cuda_count(char *text, size_t size);
 
-/* By name: "cpu" or "cuda:N". STATUS_INVALID for another name, STATUS_UNSUPPORTED for products that the CPU does not
- * make. */
+/* By name: "cpu" or "cuda:N". products: as for CUDA, and of the CPU "f32" (NULL, too) or "bf16": the factors of gemm,
+ * unless it is exact, and of attention are rounded to bfloat16, to nearest, ties to even; sums, and all else, are
+ * floats. STATUS_INVALID for another name, STATUS_UNSUPPORTED for products that the CPU does not make. */
 MUST_CHECK enum status backend_new(const char *device, const char *products, struct team *team, struct backend **out,
                                    struct error *error);
 

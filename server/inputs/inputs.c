@@ -28,12 +28,11 @@ enum status inputs_check_precision(struct run_request *request, int precision, s
     const enum status status = queue_device_there(request->connection, "cuda", &there, error);
     if (status != STATUS_OK) return status;
     request->device = "cuda";
-    return there
-               ? STATUS_OK
-               : error_set_at(
-                     error, STATUS_UNSUPPORTED, "/params/precision",
-                     "\"bf16\" needs a worker on a CUDA device, and there is none; the CPU engine computes in \"f32\" "
-                     "(checkpoints stored in bf16 are read exactly)");
+    return there ? STATUS_OK
+                 : error_set_at(
+                       error, STATUS_UNSUPPORTED, "/params/precision",
+                       "gradients in \"bf16\" need a worker on a CUDA device, and there is none; the CPU makes them in "
+                       "\"f32\" (checkpoints stored in bf16 are read exactly)");
 }
 
 /* Files as registered; the content's hash is made now if it was too much work then. */

@@ -12,11 +12,16 @@
 enum precision { PRECISION_F32, PRECISION_BF16 };
 extern const char *const inputs_precisions[]; /* ends with NULL */
 
-#define INPUTS_PRECISION_PARAM(at)                                                                               \
+#define INPUTS_PRECISION_ROW(at, text)                                                                           \
     {                                                                                                            \
         .name = "precision", .type = PARAM_CHOICE, .schema = "Precision", .offset = (at), .fallback = "\"f32\"", \
-        .choices = inputs_precisions, .help = "Arithmetic of the model's products; bf16 needs a CUDA device"     \
+        .choices = inputs_precisions, .help = text                                                               \
     }
+/* Of kinds that make forward passes alone, on any device; and of those that make gradients, which check it
+ * (inputs_check_precision). */
+#define INPUTS_PRECISION_PARAM(at) INPUTS_PRECISION_ROW(at, "What factors of the model's products are rounded to")
+#define INPUTS_PRECISION_OF_GRADIENTS_PARAM(at) \
+    INPUTS_PRECISION_ROW(at, "Arithmetic of the model's products; bf16 needs a CUDA device")
 
 /* `text`: what the seed is of. 2^53: every JSON reader holds so many integers exactly. */
 #define INPUTS_SEED_PARAM(at, text)                                                           \
@@ -83,8 +88,8 @@ MUST_CHECK enum status inputs_sequences(const struct run_context *context, struc
                                         const struct data_use *use, bool calibration, struct sequences *out,
                                         char name[128], struct error *error);
 
-/* For check: what is not in single precision is for workers on CUDA devices alone. STATUS_UNSUPPORTED while there is
- * none. */
+/* For check, of kinds that make gradients: what is not in single precision is for workers on CUDA devices alone.
+ * STATUS_UNSUPPORTED while there is none. */
 MUST_CHECK enum status inputs_check_precision(struct run_request *request, int precision, struct error *error);
 
 /* For check, of the data_use in `object` of the parameters ("evaluation", "direction/calibration"; NULL: themselves).

@@ -97,7 +97,6 @@ static enum status attribution_kind_check(struct run_request *request, const voi
     struct error cause;
     char pointer[sizeof cause.pointer];
     enum status status;
-    if ((status = inputs_check_precision(request, params->precision, error)) != STATUS_OK) return status;
     if ((status = method_check(request, NULL, &params->method, params->calibration.dataset != NULL, error)) !=
         STATUS_OK)
         return status;

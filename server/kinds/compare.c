@@ -144,7 +144,6 @@ static enum status compare_check(struct run_request *request, const void *filled
     enum status status = check_way(params, error);
     if (status != STATUS_OK) return status;
     if (of_runs(params)) return check_runs(request, params, error);
-    if ((status = inputs_check_precision(request, params->precision, error)) != STATUS_OK) return status;
     return check_checkpoints(request, params, error);
 }
 

@@ -30,8 +30,6 @@ static const struct param evaluate_params[] = {
 static enum status evaluate_check_params(struct run_request *request, const void *filled, struct error *error)
 {
     const struct evaluate_params *params = filled;
-    const enum status status = inputs_check_precision(request, params->precision, error);
-    if (status != STATUS_OK) return status;
     return inputs_check_use(request, params->checkpoint, params->use.dataset, NULL, error);
 }
 

@@ -51,14 +51,12 @@ static const struct param interpolate_params[] = {
 static enum status interpolate_check(struct run_request *request, const void *filled, struct error *error)
 {
     const struct interpolate_params *params = filled;
-    enum status status = inputs_check_precision(request, params->precision, error);
-    if (status != STATUS_OK) return status;
     if (!(params->range.numbers[0] < params->range.numbers[1]))
         return error_set_at(error, STATUS_INVALID, "/params/range", "must ascend, found %g to %g",
                             params->range.numbers[0], params->range.numbers[1]);
     json_t *both = json_pack("[ss]", params->from, params->to);
-    status = both == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a run")
-                          : checkpoint_set_check(request, both, "/params/to", error);
+    const enum status status = both == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a run")
+                                            : checkpoint_set_check(request, both, "/params/to", error);
     json_decref(both);
     if (status != STATUS_OK) return status;
     return probe_check(request, params->from, &params->method, &params->use, NULL, &params->calibration, error);

@@ -78,8 +78,7 @@ static enum status landscape_check(struct run_request *request, const void *fill
 {
     const struct landscape_params *params = filled;
     json_t *ids = NULL;
-    enum status status = inputs_check_precision(request, params->precision, error);
-    if (status == STATUS_OK) status = complete_checkpoints(request, params, &ids, error);
+    enum status status = complete_checkpoints(request, params, &ids, error);
     if (status == STATUS_OK) status = checkpoint_set_check(request, ids, "/params/checkpoints", error);
     if (status != STATUS_OK) return status;
     return probe_check(request, json_string_value(json_array_get(ids, 0)), &params->method, &params->use, NULL,

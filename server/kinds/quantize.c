@@ -45,7 +45,6 @@ static enum status quantize_check(struct run_request *request, const void *fille
 {
     const struct quantize_params *params = filled;
     enum status status;
-    if ((status = inputs_check_precision(request, params->precision, error)) != STATUS_OK) return status;
     request->alone = params->calibration_draws > 1;
     if (params->calibration_draws > 1 && params->calibration.max_sequences == 0)
         return error_set_at(error, STATUS_INVALID, "/params/calibration_draws",

@@ -126,7 +126,7 @@ static const struct param sharpness_params[] = {
      .fallback = "null",
      .nullable = true,
      .help = "Predicts what this quantization costs from gradient and curvature along its error"},
-    INPUTS_PRECISION_PARAM(offsetof(struct sharpness_params, precision)),
+    INPUTS_PRECISION_OF_GRADIENTS_PARAM(offsetof(struct sharpness_params, precision)),
     INPUTS_SEED_PARAM(SETTING(seed), "Of starts and probes"),
     {0},
 };

@@ -76,7 +76,6 @@ static enum status tasks_check(struct run_request *request, const void *filled, 
 {
     const struct tasks_params *params = filled;
     enum status status;
-    if ((status = inputs_check_precision(request, params->precision, error)) != STATUS_OK) return status;
     if (point_method_given(&params->method)) {
         struct error cause;
         if ((status = quantized_copy_check(&params->method, &cause)) != STATUS_OK) {

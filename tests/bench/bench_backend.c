@@ -1,8 +1,9 @@
 /* bench_backend.c: how near the fast backend comes to this machine's limits. `make bench-backend`.
  * Prints, for each op at shapes from real models, GFLOP/s against the best large square product, or GB/s against a
- * large copy; the best of several runs, single precision, DELTAQ_THREADS threads (default: all). With one thread it is
- * processor time that counts, so a busy machine can be used. An argument picks the lines whose name contains it ("":
- * all). A second one, `tiny`, calls each op once on a sixteenth of every size, to try the program itself. */
+ * large copy; the best of several runs, single precision but for products in bf16, DELTAQ_THREADS threads (default:
+ * all). With one thread it is processor time that counts, so a busy machine can be used. An argument picks the lines
+ * whose name contains it ("": all). A second one, `tiny`, calls each op once on a sixteenth of every size, to try the
+ * program itself. */
 #include "backend/backend.h"
 #include "base/random.h"
 
@@ -123,7 +124,8 @@ static void find_limits(struct bench *bench)
            bench->bytes / 1e9);
 }
 
-static void bench_gemm(const struct bench *bench)
+/* `products`: before the names, where not all is single precision. */
+static void bench_gemm(const struct bench *bench, const char *products)
 {
     static const struct {
         const char *name;
@@ -157,8 +159,10 @@ static void bench_gemm(const struct bench *bench)
     };
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const int64_t m = sized(bench, rows[i].m), n = sized(bench, rows[i].n), k = sized(bench, rows[i].k);
-        if (wanted(bench, rows[i].name))
-            report_flops(bench, rows[i].name, time_gemm(bench, m, n, k, rows[i].ta, rows[i].tb),
+        char name[64];
+        snprintf(name, sizeof name, "%s%s", products, rows[i].name);
+        if (wanted(bench, name))
+            report_flops(bench, name, time_gemm(bench, m, n, k, rows[i].ta, rows[i].tb),
                          2 * (double)m * (double)n * (double)k);
     }
 }
@@ -406,7 +410,14 @@ int main(int count, char **arguments)
     }
     find_limits(&bench);
     if (wanted(&bench, "team_run")) printf("team_run of nothing: %.2f us\n", 1e6 * measure(&bench, call_team, NULL));
-    bench_gemm(&bench);
+    bench_gemm(&bench, "");
+    struct bench rounded = bench;
+    if (backend_new("cpu", "bf16", bench.team, &rounded.backend, &error) != STATUS_OK) {
+        fprintf(stderr, "%s\n", error.detail);
+        return 1;
+    }
+    bench_gemm(&rounded, "bf16 ");
+    backend_free(rounded.backend);
     bench_hessian(&bench);
     bench_attention(&bench);
     bench_norm(&bench, 2048, 256);

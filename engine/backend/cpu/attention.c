@@ -52,30 +52,30 @@ static float *scores_at(const struct score_block *block, float *scores, struct r
 static void pairs(const struct attention *attention, const struct tile *tile, const struct score_block *block,
                   struct reach reach, float *scores, float scale, struct head_view q, struct head_view k)
 {
-    cpu_multiply(attention->cpu, false, true, block->rows - reach.skipped, reach.columns, attention->args->head_dim,
-                 scale, float_head(q, tile->start + tile->first + reach.skipped, tile->head), q.matrix.stride,
-                 float_head(k, tile->start + reach.key, tile->kv_head), k.matrix.stride, 0,
-                 scores_at(block, scores, reach), block->stride);
+    cpu_product(attention->cpu, false, true, block->rows - reach.skipped, reach.columns, attention->args->head_dim,
+                scale, float_head(q, tile->start + tile->first + reach.skipped, tile->head), q.matrix.stride,
+                float_head(k, tile->start + reach.key, tile->kv_head), k.matrix.stride, 0,
+                scores_at(block, scores, reach), block->stride);
 }
 
 /* to = weights k (`fresh`) or to += weights k: rows of queries from rows of keys. */
 static void gather(const struct attention *attention, const struct tile *tile, const struct score_block *block,
                    struct reach reach, float *weights, struct head_view k, bool fresh, struct head_view to)
 {
-    cpu_multiply(attention->cpu, false, false, block->rows - reach.skipped, attention->args->head_dim, reach.columns, 1,
-                 scores_at(block, weights, reach), block->stride, float_head(k, tile->start + reach.key, tile->kv_head),
-                 k.matrix.stride, fresh ? 0 : 1, float_head(to, tile->start + tile->first + reach.skipped, tile->head),
-                 to.matrix.stride);
+    cpu_product(attention->cpu, false, false, block->rows - reach.skipped, attention->args->head_dim, reach.columns, 1,
+                scores_at(block, weights, reach), block->stride, float_head(k, tile->start + reach.key, tile->kv_head),
+                k.matrix.stride, fresh ? 0 : 1, float_head(to, tile->start + tile->first + reach.skipped, tile->head),
+                to.matrix.stride);
 }
 
 /* to += weightsᵀ q: rows of keys from rows of queries. */
 static void spread(const struct attention *attention, const struct tile *tile, const struct score_block *block,
                    struct reach reach, float *weights, struct head_view q, struct head_view to)
 {
-    cpu_multiply(attention->cpu, true, false, reach.columns, attention->args->head_dim, block->rows - reach.skipped, 1,
-                 scores_at(block, weights, reach), block->stride,
-                 float_head(q, tile->start + tile->first + reach.skipped, tile->head), q.matrix.stride, 1,
-                 float_head(to, tile->start + reach.key, tile->kv_head), to.matrix.stride);
+    cpu_product(attention->cpu, true, false, reach.columns, attention->args->head_dim, block->rows - reach.skipped, 1,
+                scores_at(block, weights, reach), block->stride,
+                float_head(q, tile->start + tile->first + reach.skipped, tile->head), q.matrix.stride, 1,
+                float_head(to, tile->start + reach.key, tile->kv_head), to.matrix.stride);
 }
 
 /* The tile's rows against `columns` keys of the text before it, from `row` of k and v on; position counts from the
@@ -94,15 +94,15 @@ static void past_block(const struct attention *attention, const struct tile *til
         .first_key = position,
         .window = args->window,
     };
-    cpu_multiply(attention->cpu, false, true, rows, columns, args->head_dim, (float)args->scale,
-                 float_head(args->q, first, tile->head), args->q.matrix.stride, float_head(k, row, tile->kv_head),
-                 k.matrix.stride, 0, scratch.scores, block.stride);
+    cpu_product(attention->cpu, false, true, rows, columns, args->head_dim, (float)args->scale,
+                float_head(args->q, first, tile->head), args->q.matrix.stride, float_head(k, row, tile->kv_head),
+                k.matrix.stride, 0, scratch.scores, block.stride);
     attention->cpu->kernels->softmax_block(&block, scratch.largest, scratch.sums,
                                            float_head(args->out, first, tile->head), args->out.matrix.stride,
                                            args->head_dim);
-    cpu_multiply(attention->cpu, false, false, rows, args->head_dim, columns, 1, scratch.scores, block.stride,
-                 float_head(v, row, tile->kv_head), v.matrix.stride, 1, float_head(args->out, first, tile->head),
-                 args->out.matrix.stride);
+    cpu_product(attention->cpu, false, false, rows, args->head_dim, columns, 1, scratch.scores, block.stride,
+                float_head(v, row, tile->kv_head), v.matrix.stride, 1, float_head(args->out, first, tile->head),
+                args->out.matrix.stride);
 }
 
 /* The text before the tile's segment, nearest stretch first. */

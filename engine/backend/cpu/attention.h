@@ -63,10 +63,10 @@ static inline struct score_block attention_scores(const struct attention *attent
         .first_key = reach.key,
         .window = args->window,
     };
-    cpu_multiply(attention->cpu, false, true, block.rows, block.columns, args->head_dim, (float)args->scale,
-                 float_head(args->q, tile->start + first, tile->head), args->q.matrix.stride,
-                 float_head(args->k, tile->start + reach.key, tile->kv_head), args->k.matrix.stride, 0, scores,
-                 attention->keys);
+    cpu_product(attention->cpu, false, true, block.rows, block.columns, args->head_dim, (float)args->scale,
+                float_head(args->q, tile->start + first, tile->head), args->q.matrix.stride,
+                float_head(args->k, tile->start + reach.key, tile->kv_head), args->k.matrix.stride, 0, scores,
+                attention->keys);
     return block;
 }
 

@@ -51,24 +51,24 @@ static struct rows rows_of(struct head_view view, int64_t row, int64_t head)
 static void pairs(const struct attention *attention, const struct score_block *block, float *scores, double scale,
                   struct rows a, struct rows b, float beta)
 {
-    cpu_multiply(attention->cpu, false, true, block->rows, block->columns, attention->args->head_dim, (float)scale,
-                 a.data, a.stride, b.data, b.stride, beta, scores, attention->keys);
+    cpu_product(attention->cpu, false, true, block->rows, block->columns, attention->args->head_dim, (float)scale,
+                a.data, a.stride, b.data, b.stride, beta, scores, attention->keys);
 }
 
 /* to += weights x: by rows of the block. */
 static void gather(const struct attention *attention, const struct score_block *block, const float *weights,
                    struct rows x, float beta, struct rows to)
 {
-    cpu_multiply(attention->cpu, false, false, block->rows, attention->args->head_dim, block->columns, 1, weights,
-                 attention->keys, x.data, x.stride, beta, to.data, to.stride);
+    cpu_product(attention->cpu, false, false, block->rows, attention->args->head_dim, block->columns, 1, weights,
+                attention->keys, x.data, x.stride, beta, to.data, to.stride);
 }
 
 /* to += weightsᵀ x: by columns of the block. */
 static void spread(const struct attention *attention, const struct score_block *block, const float *weights,
                    struct rows x, struct rows to)
 {
-    cpu_multiply(attention->cpu, true, false, block->columns, attention->args->head_dim, block->rows, 1, weights,
-                 attention->keys, x.data, x.stride, 1, to.data, to.stride);
+    cpu_product(attention->cpu, true, false, block->columns, attention->args->head_dim, block->rows, 1, weights,
+                attention->keys, x.data, x.stride, 1, to.data, to.stride);
 }
 
 /* The scores of a block and their tangents. */

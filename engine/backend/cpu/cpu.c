@@ -30,6 +30,14 @@ const struct kernels *cpu_kernels(void)
     return best;
 }
 
+void cpu_round_products(struct backend *backend)
+{
+    struct cpu *cpu = backend->state;
+    cpu->rounds = true;
+    for (int i = 0; getenv(KERNELS_VARIABLE) == NULL && cpu->bf16 == NULL && bf16_units[i] != NULL; i++)
+        if (bf16_units[i]->available()) cpu->bf16 = bf16_units[i];
+}
+
 static void cpu_close(struct backend *backend)
 {
     struct cpu *cpu = backend->state;
@@ -46,8 +54,10 @@ static void cpu_describe(const struct backend *backend, char *text, size_t size)
     const struct cpu *cpu = cpu_of(backend);
     char width[32] = "";
     if (cpu->kernels->scalable) snprintf(width, sizeof width, " of %d bits", level_bits());
-    snprintf(text, size, "kernels %s%s%s, %s, threads %d", cpu->kernels->name, width,
-             cpu->tiles != NULL ? " with AMX" : "",
+    const char *rounded = cpu->bf16 != NULL ? cpu->bf16->name : "rounded floats";
+    snprintf(text, size, "kernels %s%s%s%s%s%s, %s, threads %d", cpu->kernels->name, width,
+             cpu->tiles != NULL ? " with AMX" : "", cpu->rounds ? ", products in bf16 (" : "",
+             cpu->rounds ? rounded : "", cpu->rounds ? ")" : "",
              cpu->blas.library != NULL ? cpu->blas.config : "no OpenBLAS (own matrix products: slower when large)",
              team_size(backend->team));
 }

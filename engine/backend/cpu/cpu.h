@@ -4,6 +4,7 @@
 #define BACKEND_CPU_CPU_H
 
 #include "backend/backend.h"
+#include "backend/cpu/bf16.h"
 #include "backend/cpu/kernels/kernels.h"
 #include "backend/cpu/openblas.h"
 #include "backend/cpu/tile_product.h"
@@ -18,9 +19,11 @@ enum { CPU_LEAST_PARTIAL = 4096 }; /* columns of scratch for sums before prepare
 struct cpu {
     const struct kernels *kernels;
     struct openblas blas;
-    struct tile_scratch *tiles; /* owns; NULL without tile units */
-    float *attention;           /* owns: CPU_ATTENTION_SCRATCH floats for each thread */
-    float *partials;            /* owns: CPU_PARTIALS rows of 2 * partial_columns floats */
+    struct tile_scratch *tiles;   /* owns; NULL without tile units */
+    bool rounds;                  /* a model's own products have their factors rounded to bfloat16 */
+    const struct bf16_unit *bf16; /* which makes such products; NULL: a kernel */
+    float *attention;             /* owns: CPU_ATTENTION_SCRATCH floats for each thread */
+    float *partials;              /* owns: CPU_PARTIALS rows of 2 * partial_columns floats */
     int64_t partial_columns;
 };
 
@@ -43,6 +46,12 @@ int64_t cpu_scratch(int64_t longest_sequence, int64_t widest_row);
 void cpu_multiply(const struct cpu *cpu, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                   float alpha, const float *a, int64_t a_stride, const float *b, int64_t b_stride, float beta, float *c,
                   int64_t c_stride);
+/* The same for a product of the model's own, whose factors are rounded where the backend does so. */
+void cpu_product(const struct cpu *cpu, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                 float alpha, const float *a, int64_t a_stride, const float *b, int64_t b_stride, float beta, float *c,
+                 int64_t c_stride);
+/* From here on a model's own products have their factors rounded to bfloat16. Before the backend is used. */
+void cpu_round_products(struct backend *backend);
 
 /* Calls body(context, first, end) on parts of the rows [0, rows), each of about CPU_TASK_ELEMENTS elements. */
 void cpu_for_rows(struct team *team, int64_t rows, int64_t columns,

@@ -11,6 +11,25 @@ static bool narrow(int64_t rows, int64_t columns, int64_t depth)
     return rows >= 32 && ((columns <= 512 && depth <= 2048) || depth <= 320);
 }
 
+static struct gemm_args args_of(bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k, float alpha,
+                                const float *a, int64_t a_stride, const float *b, int64_t b_stride, float beta,
+                                float *c, int64_t c_stride)
+{
+    union {
+        const float *from;
+        void *to;
+    } a_data = {a}, b_data = {b}; /* a matrix is not const; gemm reads these two */
+    return (struct gemm_args){
+        .a = {a_data.to, transpose_a ? k : m, transpose_a ? m : k, a_stride, sizeof(float)},
+        .b = {b_data.to, transpose_b ? n : k, transpose_b ? k : n, b_stride, sizeof(float)},
+        .c = {c, m, n, c_stride, sizeof(float)},
+        .transpose_a = transpose_a,
+        .transpose_b = transpose_b,
+        .alpha = (double)alpha,
+        .beta = (double)beta,
+    };
+}
+
 void cpu_multiply(const struct cpu *cpu, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                   float alpha, const float *a, int64_t a_stride, const float *b, int64_t b_stride, float beta, float *c,
                   int64_t c_stride)
@@ -21,20 +40,25 @@ void cpu_multiply(const struct cpu *cpu, bool transpose_a, bool transpose_b, int
                         (int)b_stride, beta, c, (int)c_stride);
         return;
     }
-    union {
-        const float *from;
-        void *to;
-    } a_data = {a}, b_data = {b}; /* a matrix is not const; gemm reads these two */
-    const struct gemm_args args = {
-        .a = {a_data.to, transpose_a ? k : m, transpose_a ? m : k, a_stride, sizeof(float)},
-        .b = {b_data.to, transpose_b ? n : k, transpose_b ? k : n, b_stride, sizeof(float)},
-        .c = {c, m, n, c_stride, sizeof(float)},
-        .transpose_a = transpose_a,
-        .transpose_b = transpose_b,
-        .alpha = (double)alpha,
-        .beta = (double)beta,
-    };
+    const struct gemm_args args =
+        args_of(transpose_a, transpose_b, m, n, k, alpha, a, a_stride, b, b_stride, beta, c, c_stride);
     cpu->kernels->multiply(&args);
+}
+
+void cpu_product(const struct cpu *cpu, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
+                 float alpha, const float *a, int64_t a_stride, const float *b, int64_t b_stride, float beta, float *c,
+                 int64_t c_stride)
+{
+    if (!cpu->rounds) {
+        cpu_multiply(cpu, transpose_a, transpose_b, m, n, k, alpha, a, a_stride, b, b_stride, beta, c, c_stride);
+        return;
+    }
+    const struct gemm_args args =
+        args_of(transpose_a, transpose_b, m, n, k, alpha, a, a_stride, b, b_stride, beta, c, c_stride);
+    if (cpu->bf16 != NULL)
+        bf16_multiply(cpu->bf16, &args);
+    else
+        cpu->kernels->multiply_rounded(&args);
 }
 
 /* Tiles of 1024 x 1536 where that makes enough of them, else of some 512 x 768: packing the operands of a tile costs
@@ -91,7 +115,7 @@ static void gemm_tile(void *context, int64_t i, int thread)
     const int64_t column = i % product->grid.across * product->grid.tile_columns;
     const float *a = (const float *)args->a.data + (args->transpose_a ? row : row * args->a.stride);
     const float *b = (const float *)args->b.data + (args->transpose_b ? column * args->b.stride : column);
-    cpu_multiply(
+    (args->exact ? cpu_multiply : cpu_product)(
         product->cpu, args->transpose_a, args->transpose_b, smaller(product->grid.tile_rows, args->c.rows - row),
         smaller(product->grid.tile_columns, args->c.columns - column), product->depth, (float)args->alpha, a,
         args->a.stride, b, args->b.stride, (float)args->beta, float_row(args->c, row) + column, args->c.stride);
@@ -102,12 +126,13 @@ void cpu_gemm(struct backend *backend, const struct gemm_args *args)
     struct product product = {.cpu = cpu_of(backend), .args = args};
     if (args->c.rows == 0 || args->c.columns == 0) return;
     product.depth = args->transpose_a ? args->a.rows : args->a.columns;
-    if (product.cpu->tiles != NULL && tile_product_pays(args->c.rows, args->c.columns, product.depth)) {
+    const bool rounds = product.cpu->rounds && !args->exact;
+    if (!rounds && product.cpu->tiles != NULL && tile_product_pays(args->c.rows, args->c.columns, product.depth)) {
         tile_product(product.cpu->tiles, backend->team, args, false);
         return;
     }
-    product.grid =
-        grid_of(args->c.rows, args->c.columns, product.depth, narrow(args->c.rows, args->c.columns, product.depth));
+    product.grid = grid_of(args->c.rows, args->c.columns, product.depth,
+                           rounds || narrow(args->c.rows, args->c.columns, product.depth));
     team_run(backend->team, product.grid.down * product.grid.across, gemm_tile, &product);
 }
 

@@ -3,13 +3,14 @@
 #if defined(__x86_64__) && defined(__linux__)
 
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq,amx-tile,amx-bf16")
+#include "backend/cpu/pairs.h"
+
 #include <cpuid.h>
-#include <immintrin.h>
 #include <string.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
-enum { HALF = 16, TILE_BYTES = 1024, PLANES = 3 };
+enum { HALF = PAIRS_LINES, TILE_BYTES = 1024, PLANES = 3 };
 
 bool tiles_available(void)
 {
@@ -38,41 +39,6 @@ static inline __attribute__((always_inline)) void split(__m512 first, __m512 sec
     }
 }
 
-/* Transposes 16 x 16 pairs. */
-static inline __attribute__((always_inline)) void transpose(__m512i r[HALF])
-{
-    __m512i t[HALF];
-#pragma GCC unroll 8
-    for (int i = 0; i < HALF; i += 2) {
-        t[i] = _mm512_unpacklo_epi32(r[i], r[i + 1]);
-        t[i + 1] = _mm512_unpackhi_epi32(r[i], r[i + 1]);
-    }
-#pragma GCC unroll 4
-    for (int i = 0; i < HALF; i += 4)
-#pragma GCC unroll 2
-        for (int j = 0; j < 2; j++) {
-            r[i + 2 * j] = _mm512_unpacklo_epi64(t[i + j], t[i + j + 2]);
-            r[i + 2 * j + 1] = _mm512_unpackhi_epi64(t[i + j], t[i + j + 2]);
-        }
-#pragma GCC unroll 2
-    for (int i = 0; i < HALF; i += 8)
-#pragma GCC unroll 4
-        for (int j = 0; j < 4; j++) {
-            t[i + j] = _mm512_shuffle_i32x4(r[i + j], r[i + j + 4], 0x88);
-            t[i + j + 4] = _mm512_shuffle_i32x4(r[i + j], r[i + j + 4], 0xdd);
-        }
-#pragma GCC unroll 8
-    for (int j = 0; j < 8; j++) {
-        r[j] = _mm512_shuffle_i32x4(t[j], t[j + 8], 0x88);
-        r[j + 8] = _mm512_shuffle_i32x4(t[j], t[j + 8], 0xdd);
-    }
-}
-
-static inline __mmask16 first_of(int64_t count)
-{
-    return (__mmask16)(count >= HALF ? 0xffff : count <= 0 ? 0 : (1u << count) - 1);
-}
-
 /* What a strip is packed from: see tiles_pack. */
 struct source {
     const float *from;
@@ -94,7 +60,7 @@ static inline __attribute__((always_inline)) void load(const struct source *sour
         const float *from = source->from + (source->along ? (line + i) * source->stride + k + offset
                                                           : (k + at) * source->stride + line);
         parts[part] = count >= HALF ? _mm512_loadu_ps(from)
-                      : count > 0   ? _mm512_maskz_loadu_ps(first_of(count), from)
+                      : count > 0   ? _mm512_maskz_loadu_ps(pairs_first(count), from)
                                     : _mm512_setzero_ps();
     }
     split(parts[0], parts[1], planes);
@@ -116,7 +82,7 @@ static inline __attribute__((always_inline)) void pack_half(const struct source 
                 _mm512_store_si512(to + plane * 2 * TILE_BYTES + i * 64, planes[plane]);
     }
     for (int plane = 0; transposed && plane < PLANES; plane++) {
-        transpose(pairs[plane]);
+        pairs_transpose(pairs[plane]);
 #pragma GCC unroll 16
         for (int i = 0; i < HALF; i++) _mm512_store_si512(to + plane * 2 * TILE_BYTES + i * 64, pairs[plane][i]);
     }
@@ -234,7 +200,7 @@ void tiles_put(const float *sums, float *c, int64_t stride, int64_t rows, int64_
         const int64_t count = reach + i < columns ? reach + i : columns;
 #pragma GCC unroll 2
         for (int half = 0; half < 2; half++) {
-            const __mmask16 some = first_of(count - half * HALF);
+            const __mmask16 some = pairs_first(count - half * HALF);
             __m512 value = _mm512_mul_ps(by, _mm512_load_ps(sums + i * TILES_STRIP + half * HALF));
             if (beta != 0) value = _mm512_fmadd_ps(keep, _mm512_maskz_loadu_ps(some, c + half * HALF), value);
             _mm512_mask_storeu_ps(c + half * HALF, some, value);

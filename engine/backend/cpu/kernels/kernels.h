@@ -76,6 +76,8 @@ struct xielu_sums {
     X(void, adamw, const struct adamw_args *args, int64_t first, int64_t end)                                          \
     /* gemm on one thread */                                                                                           \
     X(void, multiply, const struct gemm_args *args)                                                                    \
+    /* the same with factors rounded to bfloat16 (bf16.h) */                                                           \
+    X(void, multiply_rounded, const struct gemm_args *args)                                                            \
     /* rows [first, end) */                                                                                            \
     X(void, norm_forward, const struct norm_args *args, int64_t first, int64_t end)                                    \
     /* dweight and dbias: this task's own sums, in the shape of the parameter, added to; NULL: not wanted */           \

@@ -178,6 +178,16 @@ static void pack(float *panel, int64_t width, const float *b, int64_t b_stride, 
         pack_plain(panel, width, b, b_stride, depth, columns);
 }
 
+/* In place, to bfloat16: to nearest, ties to even; NaN stays. */
+static void round_all(float *x, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const uint32_t bits = bits_of(x[i]);
+        const float rounded = float_of((bits + 0x7fffu + (bits >> 16 & 1)) & 0xffff0000u);
+        x[i] = x[i] != x[i] ? x[i] : rounded;
+    }
+}
+
 /* Rows of op(a) in groups of ROWS: [group][depth][ROWS]. */
 static void pack_rows(float *to, const float *a, int64_t a_stride, int64_t depth, int64_t rows)
 {
@@ -197,7 +207,8 @@ static int panel_width(int64_t columns)
 }
 
 /* A stretch of k: rows of c (a as multiply_rows wants it) against every panel of b. */
-static void multiply_stretch(struct block block, const struct gemm_args *args, int64_t k, int64_t rows, bool grouped)
+static void multiply_stretch(struct block block, const struct gemm_args *args, int64_t k, int64_t rows, bool grouped,
+                             bool rounds)
 {
     float panel[DEPTH * WIDTH * LANES] __attribute__((aligned(64)));
     const struct matrix b = args->b;
@@ -210,6 +221,7 @@ static void multiply_stretch(struct block block, const struct gemm_args *args, i
         block.panel = panel;
         block.columns = columns - column < width * LANES ? columns - column : width * LANES;
         pack(panel, width * LANES, from, b.stride, args->transpose_b, block.depth, block.columns);
+        if (rounds) round_all(panel, block.depth * width * LANES);
         for (int64_t row = 0; row < rows; row += group) {
             block.a = grouped ? a + row * block.depth : a;
             block.c = first + row * block.c_stride + column;
@@ -218,23 +230,30 @@ static void multiply_stretch(struct block block, const struct gemm_args *args, i
     }
 }
 
-static void multiply_grouped(struct block block, const struct gemm_args *args, int64_t k)
+/* With a copied, a chunk of its rows at a time. */
+static void multiply_copied(struct block block, const struct gemm_args *args, int64_t k, bool rounds)
 {
-    float packed[CHUNK * DEPTH] __attribute__((aligned(64)));
-    const float *a = (const float *)args->a.data + k * args->a.stride;
+    float copy[CHUNK * DEPTH] __attribute__((aligned(64)));
+    const bool transposed = args->transpose_a;
+    const float *a = block.a;
     float *const first = block.c;
-    block.a = packed;
-    block.a_row = 1;
-    block.a_depth = ROWS;
+    block.a = copy;
+    block.a_row = transposed ? 1 : block.depth;
+    block.a_depth = transposed ? ROWS : 1;
     for (int64_t row = 0; row < args->c.rows; row += CHUNK) {
         const int64_t rows = args->c.rows - row < CHUNK ? args->c.rows - row : CHUNK;
-        pack_rows(packed, a + row, args->a.stride, block.depth, rows);
+        if (transposed)
+            pack_rows(copy, a + row, args->a.stride, block.depth, rows);
+        else
+            for (int64_t r = 0; r < rows; r++)
+                memcpy(copy + r * block.depth, a + (row + r) * args->a.stride, (size_t)block.depth * sizeof *copy);
+        if (rounds) round_all(copy, block.depth * (transposed ? (rows + ROWS - 1) / ROWS * ROWS : rows));
         block.c = first + row * block.c_stride;
-        multiply_stretch(block, args, k, rows, true);
+        multiply_stretch(block, args, k, rows, transposed, rounds);
     }
 }
 
-void KERNEL(multiply)(const struct gemm_args *args)
+static void multiply_all(const struct gemm_args *args, bool rounds)
 {
     const int64_t depth = args->transpose_a ? args->a.rows : args->a.columns;
     for (int64_t k = 0; k < depth || k == 0; k += DEPTH) {
@@ -248,9 +267,19 @@ void KERNEL(multiply)(const struct gemm_args *args)
             .alpha = (float)args->alpha,
             .beta = k == 0 ? (float)args->beta : 1,
         };
-        if (args->transpose_a && args->c.columns > 2 * WIDTH * LANES)
-            multiply_grouped(block, args, k);
+        if (rounds || (args->transpose_a && args->c.columns > 2 * WIDTH * LANES))
+            multiply_copied(block, args, k, rounds);
         else
-            multiply_stretch(block, args, k, args->c.rows, false);
+            multiply_stretch(block, args, k, args->c.rows, false, false);
     }
+}
+
+void KERNEL(multiply)(const struct gemm_args *args)
+{
+    multiply_all(args, false);
+}
+
+void KERNEL(multiply_rounded)(const struct gemm_args *args)
+{
+    multiply_all(args, true);
 }

@@ -1,6 +1,7 @@
 /* Logits and losses of whole models against values computed in double by two unrelated programs, on every backend.
  * Tolerances: the double backend 1e-9 relative (it differs by summation order only); float 1e-4 absolute on logits of
- * size 2-3 (a plain float32 forward lands within 3e-5) and 1e-5 on the loss. */
+ * size 2-3 (a plain float32 forward lands within 3e-5) and 1e-5 on the loss; check_rounded_logits has that of products
+ * in bf16, and 2^-7 of the loss, which is a mean over all tokens. */
 #include "base/memory.h"
 #include "eval/evaluate.h"
 #include "files/json_reader.h"
@@ -13,14 +14,16 @@
 #include <math.h>
 #include <string.h>
 
-enum which { REFERENCE_FLOAT, REFERENCE_DOUBLE, CPU, BACKENDS };
+enum which { REFERENCE_FLOAT, REFERENCE_DOUBLE, CPU, CPU_BF16, BACKENDS };
 
 static struct backend *backend_for(enum which which, struct team *team)
 {
     struct error error;
     struct backend *backend = NULL;
     const enum status status = which == CPU ? backend_cpu_new(team, &backend, &error)
-                                            : backend_reference_new(which == REFERENCE_DOUBLE, team, &backend, &error);
+                               : which == CPU_BF16
+                                   ? backend_new("cpu", "bf16", team, &backend, &error)
+                                   : backend_reference_new(which == REFERENCE_DOUBLE, team, &backend, &error);
     if (status != STATUS_OK) fail_msg("%s", error.detail);
     return backend;
 }
@@ -125,6 +128,26 @@ static void check_logits(const struct model *model, struct backend *backend, con
     free(logits);
 }
 
+/* A factor rounded to eight bits is at most 2^-9 of itself off, so a product of two random ones is about 2^-9 of its own
+ * size off, whatever its depth. A block has four in a row, and softmax and the division by a norm enlarge what comes
+ * in; each block, and the head, is given twice 2^-8 (these models take 0.3 to 1.5 of it each). What is off by less than
+ * 2^-10 was not rounded. */
+static void check_rounded_logits(const struct model *model, struct backend *backend, const struct sequences *sequences,
+                                 const double *expected)
+{
+    const int64_t count = sequences->starts[sequences->count] * model->config.vocabulary_size;
+    double *logits = logits_of(model, backend, sequences), off = 0, size = 0;
+    for (int64_t i = 0; i < count; i++) {
+        off += pow(logits[i] - expected[i], 2);
+        size += pow(expected[i], 2);
+    }
+    const double relative = sqrt(off / size), bound = 2 * 0x1p-8 * (double)(model->config.layers + 1);
+    if (!(relative <= bound && relative >= 0x1p-10))
+        fail_msg("%s in bf16: logits differ by %g of their size, bounds 2^-10 and %g", backend->ops->name, relative,
+                 bound);
+    free(logits);
+}
+
 static void check_model(const char *relative)
 {
     char directory[512], file[600];
@@ -151,11 +174,14 @@ static void check_model(const char *relative)
         struct evaluate_result result;
         if (evaluate_run(model, backend, &sequences, NULL, &result, &error) != STATUS_OK)
             fail_msg("%s: %s", relative, error.detail);
-        const double bound = which == REFERENCE_DOUBLE ? 1e-9 * loss : 1e-5;
+        const double bound = which == REFERENCE_DOUBLE ? 1e-9 * loss : which == CPU_BF16 ? 0x1p-7 * loss : 1e-5;
         if (!(fabs(result.loss - loss) <= bound))
             fail_msg("%s on %s: loss %.12g, expected %.12g", relative, backend->ops->name, result.loss, loss);
         assert_int_equal(result.sequences, rows);
-        check_logits(model, backend, &sequences, expected, which == REFERENCE_DOUBLE ? 1e-8 : 1e-4);
+        if (which == CPU_BF16)
+            check_rounded_logits(model, backend, &sequences, expected);
+        else
+            check_logits(model, backend, &sequences, expected, which == REFERENCE_DOUBLE ? 1e-8 : 1e-4);
         evaluate_result_reset(&result);
         backend_free(backend);
     }
