@@ -223,22 +223,30 @@ static void test_exact_products_are_not_rounded(void **state)
     backend_free(plain.backend);
 }
 
+struct attention_case {
+    const struct attention_shape *shape;
+    bool rounded; /* what the CPU gets, too, is rounded before */
+};
+
 /* Queries, keys and values that the plain loops get are rounded before: products of these are exact. A weight of
  * attention is at most 2^-9 of itself off when it is rounded, which adds at most 2^-9 of the largest value to a mean of
  * values. Scores and sums are as of floats (test_cpu_attention.c). */
 static void run_attention(struct world *world, const void *context)
 {
-    const struct attention_shape *s = context;
+    const struct attention_case *c = context;
+    const struct attention_shape *s = c->shape;
     int64_t sequences = 0;
     while (sequences < 8 && s->lengths[sequences] > 0) sequences++;
     struct test_batch batch;
     test_batch_fill(&batch, s->lengths, sequences, 10);
-    const int64_t tokens = batch.batch.tokens;
     struct matrix parts[3];
-    for (int i = 0; i < 3; i++) parts[i] = factor(world, tokens, (i == 0 ? s->heads : s->kv_heads) * s->head_dim, 0);
-    const struct matrix out = world_zeros(world, tokens, s->heads * s->head_dim, 0);
-    assert_int_equal(world->backend->ops->prepare(world->backend, batch.batch.longest, 1, &(struct error){0}),
-                     STATUS_OK);
+    for (int i = 0; i < 3; i++) {
+        parts[i] = factor(world, batch.batch.tokens, (i == 0 ? s->heads : s->kv_heads) * s->head_dim, 0);
+        if (c->rounded) round_all(world, parts[i]);
+    }
+    const struct matrix out = world_zeros(world, batch.batch.tokens, s->heads * s->head_dim, 0);
+    struct error error;
+    assert_int_equal(world->backend->ops->prepare(world->backend, batch.batch.longest, 1, &error), STATUS_OK);
     const struct attention_args args = {.batch = &batch.batch,
                                         .heads = s->heads,
                                         .kv_heads = s->kv_heads,
@@ -255,7 +263,22 @@ static void run_attention(struct world *world, const void *context)
 
 static void test_attention_agrees(void **state)
 {
-    for (size_t i = 0; i < ATTENTION_SHAPES; i++) rivals_run(*state, run_attention, &attention_shapes[i]);
+    for (size_t i = 0; i < ATTENTION_SHAPES; i++)
+        rivals_run(*state, run_attention, &(struct attention_case){&attention_shapes[i], false});
+}
+
+/* All that is multiplied is rounded, so that it does not matter whether it was before. */
+static void test_attention_reads_what_it_multiplies_rounded(void **state)
+{
+    struct rivals *rivals = *state;
+    for (size_t i = 0; i < ATTENTION_SHAPES; i++) {
+        rivals->one.seed = rivals->many.seed = 5;
+        run_attention(&rivals->one, &(struct attention_case){&attention_shapes[i], false});
+        run_attention(&rivals->many, &(struct attention_case){&attention_shapes[i], true});
+        same_outputs(&rivals->one, &rivals->many);
+        world_clear(&rivals->one);
+        world_clear(&rivals->many);
+    }
 }
 
 static void test_what_the_cpu_does_not_make_is_refused(void **state)
@@ -277,6 +300,7 @@ int main(void)
         cmocka_unit_test(test_nan_stays_nan_and_in_its_row),
         cmocka_unit_test(test_exact_products_are_not_rounded),
         cmocka_unit_test(test_attention_agrees),
+        cmocka_unit_test(test_attention_reads_what_it_multiplies_rounded),
         cmocka_unit_test(test_what_the_cpu_does_not_make_is_refused),
     };
     return RUN_ON_ALL_MACHINES("cpu bf16", tests, open_rounding_rivals, rivals_close);
