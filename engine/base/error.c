@@ -1,5 +1,7 @@
 #include "base/error.h"
 
+#include "base/utf8.h"
+
 #include <assert.h>
 #include <errno.h>
 #include <stdarg.h>
@@ -54,6 +56,8 @@ static void error_fill(struct error *error, enum status status, const char *poin
     error->again_seconds = 0;
     (void)snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
     (void)vsnprintf(error->detail, sizeof error->detail, format, list);
+    utf8_repair(error->pointer);
+    utf8_repair(error->detail);
 }
 
 enum status error_set(struct error *error, enum status status, const char *format, ...)

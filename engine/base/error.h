@@ -46,6 +46,7 @@ struct status_info {
 struct error {
     enum status status;
     int again_seconds; /* STATUS_UNAVAILABLE: what is away asks not to be asked sooner; 0: it does not say */
+    /* Both are UTF-8, whatever bytes of a file or a request they quote: answers and the database hold nothing else. */
     char pointer[160]; /* RFC 6901 pointer to the parameter to blame, or "" */
     char detail[480];  /* one line for a person: what was found, what was expected, what to do */
 };

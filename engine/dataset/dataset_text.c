@@ -1,12 +1,12 @@
 /* Readers of text and jsonl. */
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "dataset/dataset_reader.h"
 #include "files/file.h"
 #include "files/json_reader.h"
 #include "tokenizer/text.h"
 #include "tokenizer/tokenizer_internal.h"
 #include "tokenizer/tokenizer_stream.h"
-#include "tokenizer/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>

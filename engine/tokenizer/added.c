@@ -1,8 +1,8 @@
 #include "tokenizer/added.h"
 
 #include "base/array.h"
+#include "base/utf8.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 #include "tokenizer/bpe.h"
 
 #include "base/array.h"
+#include "base/utf8.h"
 #include "tokenizer/byte_alphabet.h"
-#include "tokenizer/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

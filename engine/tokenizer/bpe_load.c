@@ -1,7 +1,7 @@
 #include "tokenizer/bpe_load.h"
 
+#include "base/utf8.h"
 #include "tokenizer/byte_alphabet.h"
-#include "tokenizer/utf8.h"
 
 #include <stdio.h>
 #include <string.h>

@@ -1,6 +1,6 @@
 #include "tokenizer/normalizer.h"
 
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,8 +1,8 @@
 #define PCRE2_CODE_UNIT_WIDTH 8
 #include "tokenizer/pattern.h"
 
+#include "base/utf8.h"
 #include "tokenizer/pattern_syntax.h"
-#include "tokenizer/utf8.h"
 
 #include <pcre2.h>
 #include <stdlib.h>
@@ -60,11 +60,15 @@ enum status pattern_new(const char *expression, size_t bytes, enum pattern_synta
     pcre2_set_newline(context, PCRE2_NEWLINE_LF);
     pattern->code = pcre2_compile((PCRE2_SPTR)(translated.bytes != NULL ? translated.bytes : ""), translated.size,
                                   options, &code, &offset, context);
+    if (pattern->code == NULL && code == PCRE2_ERROR_HEAP_FAILED) {
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for a regular expression");
+        goto done;
+    }
     if (pattern->code == NULL) {
         char reason[120] = "";
         pcre2_get_error_message(code, (PCRE2_UCHAR *)reason, sizeof reason);
-        status = error_set(error, STATUS_UNSUPPORTED, "regular expression does not compile: %s (\"%.60s\")", reason,
-                           expression);
+        status = error_set(error, STATUS_UNSUPPORTED, "regular expression does not compile: %s (\"%.*s\")", reason,
+                           (int)(bytes < 60 ? bytes : 60), expression);
         goto done;
     }
     pattern->compiled = pcre2_jit_compile(pattern->code, PCRE2_JIT_COMPLETE) == 0;

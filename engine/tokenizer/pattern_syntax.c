@@ -12,7 +12,7 @@
  * intersected classes, POSIX brackets, \b \B \G \K \R \X \Z. */
 #include "tokenizer/pattern_syntax.h"
 
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 #include <string.h>
 

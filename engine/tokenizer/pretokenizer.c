@@ -1,9 +1,9 @@
 #include "tokenizer/pretokenizer.h"
 
 #include "base/array.h"
+#include "base/utf8.h"
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/pretokenizer_steps.h"
-#include "tokenizer/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,5 +1,5 @@
+#include "base/utf8.h"
 #include "tokenizer/pretokenizer_steps.h"
-#include "tokenizer/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -4,9 +4,9 @@
 #include "tokenizer/tokenizer.h"
 
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "files/file_writer.h"
 #include "tokenizer/tokenizer_internal.h"
-#include "tokenizer/utf8.h"
 
 #include <pthread.h>
 #include <stdlib.h>

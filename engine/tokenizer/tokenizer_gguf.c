@@ -1,11 +1,11 @@
 #include "tokenizer/tokenizer_gguf.h"
 
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "formats/gguf/gguf.h"
 #include "tokenizer/tokenizer.h"
 #include "tokenizer/tokenizer_gguf_merges.h"
 #include "tokenizer/tokenizer_gguf_steps.h"
-#include "tokenizer/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -2,8 +2,8 @@
 
 #include "base/array.h"
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 #include "tokenizer/vocabulary.h"
 
 #include <math.h>

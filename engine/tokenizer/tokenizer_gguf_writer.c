@@ -1,10 +1,10 @@
 #include "tokenizer/tokenizer_gguf_writer.h"
 
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "tokenizer/tokenizer_gguf_merges.h"
 #include "tokenizer/tokenizer_gguf_steps.h"
 #include "tokenizer/tokenizer_internal.h"
-#include "tokenizer/utf8.h"
 
 #include <stdio.h>
 #include <stdlib.h>

@@ -1,10 +1,10 @@
 #include "base/memory.h"
+#include "base/utf8.h"
 #include "files/file.h"
 #include "tokenizer/bpe_load.h"
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/tokenizer_gguf.h"
 #include "tokenizer/tokenizer_internal.h"
-#include "tokenizer/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

@@ -1,7 +1,7 @@
 #include "tokenizer/tokenizer_stream.h"
 
+#include "base/utf8.h"
 #include "tokenizer/tokenizer_internal.h"
-#include "tokenizer/utf8.h"
 
 #include <stdlib.h>
 #include <string.h>

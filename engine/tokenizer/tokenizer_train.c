@@ -7,12 +7,12 @@
 #include "tokenizer/tokenizer_train.h"
 #include "base/array.h"
 
+#include "base/utf8.h"
 #include "files/file_writer.h"
 #include "tokenizer/byte_alphabet.h"
 #include "tokenizer/pair_map.h"
 #include "tokenizer/pretokenizer.h"
 #include "tokenizer/tokenizer.h"
-#include "tokenizer/utf8.h"
 #include "tokenizer/vocabulary.h"
 
 #include <stdlib.h>

@@ -5,6 +5,7 @@
 #include "files/file.h"
 #include "files/file_writer.h"
 #include "inputs/hash.h"
+#include "json/written.h"
 
 #include <fcntl.h>
 #include <limits.h>
@@ -20,7 +21,7 @@ enum status manifest_write(const char *directory, json_t *manifest, struct error
     enum status status = hash_json(manifest, sha256, error);
     if (status != STATUS_OK) return status;
     char *text = json_object_set_new(manifest, "sha256", json_string(sha256)) == 0
-                     ? json_dumps(manifest, JSON_INDENT(1) | JSON_PRESERVE_ORDER)
+                     ? written_json(manifest, JSON_INDENT(1) | JSON_PRESERVE_ORDER)
                      : NULL;
     if (text == NULL)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a manifest");
@@ -91,6 +92,7 @@ enum status manifest_read(const char *directory, json_t **out, struct error *err
     char path[PATH_MAX];
     char *text = NULL;
     size_t size = 0;
+    json_error_t cause;
     *out = NULL;
     if (snprintf(path, sizeof path, "%s/" MANIFEST_NAME, directory) >= (int)sizeof path)
         return error_set(error, STATUS_INVALID, "the backup's path is too long");
@@ -99,9 +101,14 @@ enum status manifest_read(const char *directory, json_t **out, struct error *err
         return error_set(error, status, "%.300s is no backup, or one that was not finished: it has no " MANIFEST_NAME,
                          directory);
     if (status != STATUS_OK) return status;
-    *out = json_loadb(text, size, JSON_REJECT_DUPLICATES, NULL);
+    *out = json_loadb(text, size, JSON_REJECT_DUPLICATES, &cause);
     memory_free(text);
-    status = *out != NULL ? check(*out, error) : damaged(error);
+    if (*out != NULL)
+        status = check(*out, error);
+    else if (json_error_code(&cause) == json_error_out_of_memory)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for the backup's " MANIFEST_NAME);
+    else
+        status = damaged(error);
     if (status == STATUS_OK) return status;
     json_decref(*out);
     *out = NULL;

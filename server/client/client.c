@@ -1,6 +1,7 @@
 #include "client/client.h"
 
 #include "base/version.h"
+#include "json/written.h"
 
 #include <ctype.h>
 #include <curl/curl.h>
@@ -223,7 +224,7 @@ enum status client_send(struct client *client, const struct client_request *requ
                         struct error *error)
 {
     struct curl_slist *headers = NULL;
-    char *url = NULL, *body = request->body != NULL ? json_dumps(request->body, JSON_COMPACT) : NULL;
+    char *url = NULL, *body = request->body != NULL ? written_json(request->body, JSON_COMPACT) : NULL;
     enum status status = STATUS_OK;
     *reply = (struct client_reply){0};
     buffer_init(&reply->body, CLIENT_MOST);

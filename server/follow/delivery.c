@@ -3,6 +3,7 @@
 #include "base/version.h"
 #include "net/address.h"
 #include "net/guard.h"
+#include "json/written.h"
 
 #include <arpa/inet.h>
 #include <curl/curl.h>
@@ -180,7 +181,7 @@ static char *make_body(const struct webhook_job *job, const json_t *event)
     (void)snprintf(id, sizeof id, "%lld", (long long)json_integer_value(json_object_get(event, "id")));
     json_t *body = json_pack("{ss sO ss sO}", "id", id, "event", json_object_get(event, "kind"), "webhook",
                              job->id.text, "data", json_object_get(event, "data"));
-    char *text = body != NULL ? json_dumps(body, JSON_COMPACT) : NULL;
+    char *text = body != NULL ? written_json(body, JSON_COMPACT) : NULL;
     json_decref(body);
     return text;
 }

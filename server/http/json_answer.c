@@ -1,5 +1,7 @@
 #include "http/json_answer.h"
 
+#include "json/written.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -33,7 +35,7 @@ static char *copy_number(char *to, const char *from, const char *end)
 
 char *json_answer_dump(const json_t *value)
 {
-    char *text = json_dumps(value, JSON_COMPACT | JSON_ENCODE_ANY), *to = text;
+    char *text = written_json(value, JSON_COMPACT | JSON_ENCODE_ANY), *to = text;
     if (text == NULL) return NULL;
     for (const char *from = text; *from != '\0';) {
         size_t length = 1;

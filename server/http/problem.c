@@ -1,5 +1,7 @@
 #include "http/problem.h"
 
+#include "json/written.h"
+
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -46,19 +48,6 @@ static void say_where(const struct error *error, const json_t *errors, char *out
     (void)snprintf(out, size, "%s%s%s", one ? error->pointer : "", one ? ": " : "", error->detail);
 }
 
-/* `detail` may quote bytes of a request or a file. When it is not UTF-8, its non-ASCII bytes are dropped. */
-static json_t *detail_string(const char *detail)
-{
-    char plain[DETAIL_SIZE];
-    json_t *string = json_string(detail);
-    if (string != NULL) return string;
-    size_t length = 0;
-    for (; detail[length] && length < sizeof plain - 1; length++)
-        plain[length] = (unsigned char)detail[length] < 0x80 ? detail[length] : '?';
-    plain[length] = '\0';
-    return json_string(plain);
-}
-
 char *problem_render(const struct problem *problem, const struct error *error, json_t *errors, const char *instance,
                      const char *request_id)
 {
@@ -66,19 +55,16 @@ char *problem_render(const struct problem *problem, const struct error *error, j
     char *text = NULL;
     (void)snprintf(type, sizeof type, "/problems/%s", problem->code);
     say_where(error, errors, said, sizeof said);
-    json_t *detail = detail_string(said);
-    json_t *pointer = json_string(error->pointer);
-    json_t *path = json_string(instance);
-    json_t *document =
-        json_pack("{s:s, s:s, s:i, s:o*, s:o*, s:s, s:s}", "type", type, "title", problem->title, "status",
-                  problem->http, "detail", detail, "instance", path, "code", problem->code, "request_id", request_id);
-    if (document != NULL && errors != NULL && json_array_size(errors) > 0)
-        (void)json_object_set(document, "errors", errors);
-    else if (document != NULL && pointer != NULL && error->pointer[0])
-        (void)json_object_set_new(
-            document, "errors", json_pack("[{s:O, s:o*}]", "pointer", pointer, "detail", detail_string(error->detail)));
-    if (document != NULL) text = json_dumps(document, JSON_COMPACT);
-    json_decref(pointer);
+    json_t *document = json_pack("{s:s, s:s, s:i, s:s, s:o*, s:s, s:s}", "type", type, "title", problem->title,
+                                 "status", problem->http, "detail", said, "instance", json_string(instance), "code",
+                                 problem->code, "request_id", request_id);
+    bool good = document != NULL;
+    if (good && errors != NULL && json_array_size(errors) > 0)
+        good = json_object_set(document, "errors", errors) == 0;
+    else if (good && error->pointer[0])
+        good = json_object_set_new(document, "errors",
+                                   json_pack("[{s:s, s:s}]", "pointer", error->pointer, "detail", error->detail)) == 0;
+    if (good) text = written_json(document, JSON_COMPACT);
     json_decref(document);
     return text;
 }

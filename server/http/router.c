@@ -1,5 +1,7 @@
 #include "http/router.h"
 
+#include "base/utf8.h"
+
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,21 +14,6 @@ static int hex_value(char c)
     if (c >= 'a' && c <= 'f') return c - 'a' + 10;
     if (c >= 'A' && c <= 'F') return c - 'A' + 10;
     return -1;
-}
-
-/* Length of the UTF-8 sequence at `c` (shortest form, no surrogates, at most U+10FFFF); 0 when it is none. */
-static size_t utf8_length(const unsigned char *c)
-{
-    const size_t length = c[0] < 0x80                    ? 1
-                          : c[0] >= 0xc2 && c[0] <= 0xdf ? 2
-                          : (c[0] & 0xf0) == 0xe0        ? 3
-                          : c[0] >= 0xf0 && c[0] <= 0xf4 ? 4
-                                                         : 0;
-    for (size_t i = 1; i < length; i++)
-        if ((c[i] & 0xc0) != 0x80) return 0;
-    if (length == 3 && ((c[0] == 0xe0 && c[1] < 0xa0) || (c[0] == 0xed && c[1] > 0x9f))) return 0;
-    if (length == 4 && ((c[0] == 0xf0 && c[1] < 0x90) || (c[0] == 0xf4 && c[1] > 0x8f))) return 0;
-    return length;
 }
 
 enum status router_unescape(char *text, bool plus, struct error *error)
@@ -47,11 +34,9 @@ enum status router_unescape(char *text, bool plus, struct error *error)
         out++;
     }
     *out = '\0';
-    for (const char *c = text; *c;) {
-        const size_t length = utf8_length((const unsigned char *)c);
-        if (length == 0) return error_set(error, STATUS_MALFORMED, "the address is not valid UTF-8 once decoded");
-        c += length;
-    }
+    const size_t length = (size_t)(out - text);
+    if (utf8_check(text, length) != length)
+        return error_set(error, STATUS_MALFORMED, "the address is not valid UTF-8 once decoded");
     return STATUS_OK;
 }
 

@@ -5,6 +5,7 @@
 #include "inputs/public_rate.h"
 #include "model/architecture.h"
 #include "tokenizer/tokenizer_place.h"
+#include "json/written.h"
 
 #include <limits.h>
 #include <math.h>
@@ -22,7 +23,7 @@ static enum status add_given(struct hash *hash, const struct model *model, struc
     const char *given = weights_given_config(model->weights);
     if (given == NULL) return STATUS_OK;
     json_t *value = json_loads(given, 0, NULL);
-    char *text = value == NULL ? NULL : json_dumps(value, JSON_COMPACT | JSON_SORT_KEYS);
+    char *text = value == NULL ? NULL : written_json(value, JSON_COMPACT | JSON_SORT_KEYS);
     if (text != NULL) hash_add(hash, text, strlen(text));
     const bool added = text != NULL;
     free(text);
@@ -158,7 +159,7 @@ enum status checkpoint_files_register(struct connection *connection, const struc
     struct checkpoint_files files;
     struct checkpoint_new new = *row;
     json_t *source = NULL;
-    char *config = json_dumps(json_object_get(row->source, "config"), JSON_COMPACT); /* NULL when there is none */
+    char *config = written_json(json_object_get(row->source, "config"), JSON_COMPACT); /* NULL when there is none */
     enum status status = checkpoint_files_read(row->path, config, &files, error);
     free(config);
     if (status != STATUS_OK) return status;

@@ -1,6 +1,7 @@
 #include "inputs/hash.h"
 
 #include "files/file.h"
+#include "json/written.h"
 
 #include <openssl/evp.h>
 #include <stdio.h>
@@ -116,7 +117,7 @@ enum status hash_add_sample(struct hash *hash, const char *path, struct error *e
 enum status hash_json(const json_t *value, char out[HASH_TEXT], struct error *error)
 {
     struct hash *hash = NULL;
-    char *text = json_dumps(value, JSON_SORT_KEYS | JSON_COMPACT | JSON_ENCODE_ANY);
+    char *text = written_json(value, JSON_SORT_KEYS | JSON_COMPACT | JSON_ENCODE_ANY);
     if (text == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a document");
     enum status status = hash_new(&hash, error);
     if (status == STATUS_OK) {

@@ -8,6 +8,7 @@
 #include "kinds/kind.h"
 #include "objects/objects_place.h"
 #include "schema/result_render.h"
+#include "json/written.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -177,7 +178,7 @@ static enum status files_text(const struct param_list *files, char out[FILES_TEX
     json_t *list = json_array();
     out[0] = '\0';
     for (int64_t i = 0; i < files->count; i++) (void)json_array_append_new(list, json_string(files->texts[i]));
-    char *text = files->count > 0 ? json_dumps(list, JSON_COMPACT) : NULL;
+    char *text = files->count > 0 ? written_json(list, JSON_COMPACT) : NULL;
     const bool good = files->count == 0 || (text != NULL && strlen(text) <= FILES_TEXT);
     if (good && text != NULL) (void)snprintf(out, FILES_TEXT + 1, "%s", text);
     free(text);

@@ -5,6 +5,7 @@
 #include "kinds/measure.h"
 #include "kinds/tasks_table.h"
 #include "schema/result_render.h"
+#include "json/written.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -264,7 +265,7 @@ enum status tasks_report_items(const struct tasks_report *report, struct artifac
     enum status status = artifact_open(artifacts, "items.jsonl", "application/jsonl", &writer, error);
     for (int64_t i = 0; i < report->result->item_count && status == STATUS_OK; i++) {
         json_t *line = render_item(report, &report->result->outcomes[i]);
-        char *text = line == NULL ? NULL : json_dumps(line, JSON_COMPACT | JSON_REAL_PRECISION(17));
+        char *text = line == NULL ? NULL : written_json(line, JSON_COMPACT | JSON_REAL_PRECISION(17));
         status = text == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a result")
                               : artifact_write(writer, text, strlen(text), error);
         if (status == STATUS_OK) status = artifact_write(writer, "\n", 1, error);

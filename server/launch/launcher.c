@@ -4,6 +4,7 @@
 #include "launch/slurm.h"
 #include "log/log.h"
 #include "store/demand.h"
+#include "json/written.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -168,7 +169,7 @@ static bool take_job(struct look *look, const struct template *template, int64_t
 /* Says once what no template serves. */
 static void note_unserved(struct launcher *launcher, const json_t *group)
 {
-    char *text = json_dumps(group, JSON_COMPACT);
+    char *text = written_json(group, JSON_COMPACT);
     if (text != NULL && strncmp(text, launcher->unserved, sizeof launcher->unserved - 1) != 0)
         log_warning(LOG_COMPONENT_LAUNCHER, "no template and no memory limit lets a job serve these runs: %.400s",
                     text);

@@ -1,5 +1,8 @@
 #include "log/log.h"
 
+#include "base/utf8.h"
+#include "json/written.h"
+
 #include <errno.h>
 #include <poll.h>
 #include <stdarg.h>
@@ -68,22 +71,12 @@ enum status log_set(const char *format, const char *level, struct error *error)
 
 /* ---- the two forms ---- */
 
+/* A message may quote bytes that are not UTF-8 (names of files), which JSON cannot hold. */
 static void clean(char *text)
 {
+    utf8_repair(text);
     for (char *c = text; *c != '\0'; c++)
         if ((unsigned char)*c < 0x20 || *c == 0x7f) *c = '?';
-}
-
-/* A message may quote bytes that are not UTF-8 (names of files), which JSON cannot hold. */
-static json_t *quoted(const char *text)
-{
-    char plain[MESSAGE_SIZE];
-    json_t *string = json_string(text);
-    if (string != NULL) return string;
-    (void)snprintf(plain, sizeof plain, "%s", text);
-    for (char *c = plain; *c != '\0'; c++)
-        if ((unsigned char)*c >= 0x80) *c = '?';
-    return json_string(plain);
 }
 
 static void put_time(char out[TIME_SIZE])
@@ -101,13 +94,14 @@ static char *as_json(const struct log_about *about, const char *message)
 {
     char time[TIME_SIZE], *text = NULL, *line = NULL;
     put_time(time);
-    json_t *object = json_pack("{ss ss ss si so}", "time", time, "level", levels[about->level], "component",
-                               components[about->component].name, "pid", (int)getpid(), "message", quoted(message));
+    json_t *object =
+        json_pack("{ss ss ss si so}", "time", time, "level", levels[about->level], "component",
+                  components[about->component].name, "pid", (int)getpid(), "message", json_string(message));
     if (object != NULL && about->run != NULL) (void)json_object_set_new(object, "run", json_string(about->run));
     if (object != NULL && about->request != NULL)
         (void)json_object_set_new(object, "request", json_string(about->request));
     if (object != NULL && about->more != NULL) (void)json_object_update(object, about->more);
-    if (object != NULL) text = json_dumps(object, JSON_COMPACT);
+    if (object != NULL) text = written_json(object, JSON_COMPACT);
     json_decref(object);
     if (text == NULL || asprintf(&line, "%s\n", text) < 0) line = NULL;
     free(text);

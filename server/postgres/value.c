@@ -1,5 +1,8 @@
 #include "postgres/value.h"
 
+#include "base/utf8.h"
+#include "json/written.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -68,6 +71,8 @@ static enum status value_render(const struct value *value, int i, struct value_a
     case VALUE_NULL:
         break;
     case VALUE_TEXT:
+        if (value->as.text != NULL && utf8_check(value->as.text, strlen(value->as.text)) != strlen(value->as.text))
+            return error_set(error, STATUS_INVALID, "a text for the database is not UTF-8: \"%.60s\"", value->as.text);
         out->values[i] = value->as.text;
         break;
     case VALUE_INTEGER:
@@ -83,7 +88,7 @@ static enum status value_render(const struct value *value, int i, struct value_a
         break;
     case VALUE_JSON:
         if (value->as.json == NULL) break;
-        out->owned[i] = json_dumps(value->as.json, JSON_COMPACT | JSON_ENCODE_ANY);
+        out->owned[i] = written_json(value->as.json, JSON_COMPACT | JSON_ENCODE_ANY);
         if (out->owned[i] == NULL)
             return error_set(error, STATUS_NO_MEMORY, "no memory to write a document for the database");
         out->values[i] = out->owned[i];

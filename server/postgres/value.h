@@ -55,8 +55,8 @@ struct value_arguments {
     char *owned[VALUES_MOST];
     int count;
 };
-/* Renders `count` values into *out; value_arguments_reset frees what it made. STATUS_NO_MEMORY, STATUS_INTERNAL for too
- * many. */
+/* Renders `count` values into *out; value_arguments_reset frees what it made. STATUS_NO_MEMORY, STATUS_INVALID for
+ * a text that is not UTF-8, STATUS_INTERNAL for too many. */
 MUST_CHECK enum status value_arguments_fill(struct value_arguments *out, const struct value *values, size_t count,
                                             struct error *error);
 void value_arguments_reset(struct value_arguments *arguments);

@@ -9,6 +9,7 @@
 #include "resources/measurement_fields.h"
 #include "store/changes.h"
 #include "store/measurement_table.h"
+#include "json/written.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -164,7 +165,7 @@ static void append_row(const struct table *table, const json_t *row, struct buff
     const size_t columns = json_array_size(table->columns);
     for (size_t i = 0; i < columns && table->form == FORM_CSV; i++) {
         json_t *value = json_object_get(row, json_string_value(json_array_get(table->columns, i)));
-        char *text = json_is_object(value) ? json_dumps(value, JSON_COMPACT) : NULL;
+        char *text = json_is_object(value) ? written_json(value, JSON_COMPACT) : NULL;
         json_t *string = text != NULL ? json_string(text) : json_incref(value);
         csv_field(out, string, i + 1 < columns ? ',' : '\r');
         json_decref(string);

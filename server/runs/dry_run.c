@@ -3,6 +3,7 @@
 #include "schema/schema.h"
 #include "store/checkpoints.h"
 #include "store/queue.h"
+#include "json/written.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -221,7 +222,7 @@ static json_t *likeness(const json_t *checkpoint)
 static enum status plan_key(const struct dry_run_place *place, const struct prepared_run *run, json_t **out,
                             struct error *error)
 {
-    char *text = json_dumps(run->request.params, JSON_COMPACT | JSON_SORT_KEYS);
+    char *text = written_json(run->request.params, JSON_COMPACT | JSON_SORT_KEYS);
     json_t *likes = json_array();
     enum status status = text == NULL || likes == NULL ? no_memory(error) : STATUS_OK;
     for (size_t i = 0; i < run->request.checkpoint_count && status == STATUS_OK; i++) {

@@ -1,5 +1,7 @@
 #include "schema/faults.h"
 
+#include "base/utf8.h"
+
 #include <stdarg.h>
 #include <stdio.h>
 
@@ -12,6 +14,8 @@ void faults_add(struct faults *faults, const char *pointer, const char *format, 
         (void)snprintf(fault->pointer, sizeof fault->pointer, "%s", pointer);
         (void)vsnprintf(fault->detail, sizeof fault->detail, format, list);
         va_end(list);
+        utf8_repair(fault->pointer);
+        utf8_repair(fault->detail);
     }
     faults->count++;
 }

@@ -1,5 +1,7 @@
 #include "schema/schema.h"
 
+#include "json/written.h"
+
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -249,7 +251,7 @@ static void fill_json(struct reader *reader, const struct param *param, const ch
         faults_add(reader->faults, pointer, "must be an object, found %s", type_name(value));
         return;
     }
-    char *text = json_dumps(value, JSON_COMPACT);
+    char *text = written_json(value, JSON_COMPACT);
     if (keep(reader, text)) memcpy(base + param->offset, &text, sizeof text);
 }
 

@@ -5,6 +5,7 @@
 #include "track/exporter.h"
 
 #include "base/buffer.h"
+#include "json/written.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -50,7 +51,7 @@ static enum status append_line(const struct ledger_stream *stream, const struct 
     json_t *line = json_pack("{ss ss ss ss ss sI ss so}", "trajectory", stream->trajectory, "series", stream->series,
                              "name", stream->name, "checkpoint", first->checkpoint, "checkpoint_name",
                              first->checkpoint_name, "step", (json_int_t)first->step, "time", time, "metrics", metrics);
-    char *text = line != NULL ? json_dumps(line, JSON_COMPACT) : NULL;
+    char *text = line != NULL ? written_json(line, JSON_COMPACT) : NULL;
     json_decref(line);
     if (text == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a line");
     buffer_puts(out, text);

@@ -1,11 +1,12 @@
 #include "watch/scan.h"
 
 #include "base/checksum.h"
+#include "base/utf8.h"
 #include "formats/gguf/gguf_split.h"
 #include "inputs/checkpoint_files.h"
 #include "inputs/roots.h"
-#include "tokenizer/utf8.h"
 #include "weights/weights.h"
+#include "json/written.h"
 
 #include <ctype.h>
 #include <dirent.h>
@@ -234,7 +235,7 @@ static enum status inherited_source(const struct scan_place *place, const char *
     const enum status status = roots_check_links(place->roots, at, "/path", error);
     if (status != STATUS_OK) return status;
     json_t *read = json_load_file(config, 0, NULL);
-    char *text = json_dumps(read, JSON_COMPACT);
+    char *text = written_json(read, JSON_COMPACT);
     const bool large = text != NULL && strlen(text) >= CHECKPOINT_CONFIG_SIZE / 2;
     free(text);
     if (large) {

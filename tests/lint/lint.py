@@ -43,6 +43,7 @@ ENGINE = {
 }
 DATABASE = {"store", "postgres"}
 SERVER = {
+    "json": BASE,
     "log": BASE,
     "http": BASE | {"files", "log"},
     "postgres": BASE | {"log"},
@@ -69,6 +70,7 @@ SERVER = {
                               "objects", "pool", "resources", "schema", "track", "watch", "follow"},
     "main.c": {"cli"},
 }
+SERVER = {room: allowed | {"json"} for room, allowed in SERVER.items()}
 ENGINE_FORBIDS = ("jansson.h", "microhttpd.h", "libpq-fe.h", "openssl/")
 BANNED = (
     "strcpy",

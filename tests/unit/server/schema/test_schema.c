@@ -360,6 +360,30 @@ static void test_all_faults_are_told_at_once(void **state)
     json_decref(document);
 }
 
+/* A fault that cannot be written as JSON would be left out of the answer. */
+static void test_what_a_fault_quotes_is_cut_between_characters(void **state)
+{
+    struct faults faults = {0};
+    struct schema_filled filled;
+    json_t *document =
+        json_pack("{s:i, s:s, s:i}", "count", 1, "color",
+                  "a\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
+                  "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9"
+                  "\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9\xc3\xa9",
+                  "x", 1);
+    struct error error;
+    (void)state;
+    assert_non_null(document);
+    assert_int_equal(schema_fill(table, sizeof(struct outer), document, "", &faults, &filled, &error), STATUS_INVALID);
+    assert_int_equal(faults.count, 2);
+    for (size_t i = 0; i < faults.count; i++) {
+        json_t *text = json_pack("[s, s]", faults.items[i].pointer, faults.items[i].detail);
+        assert_non_null(text);
+        json_decref(text);
+    }
+    json_decref(document);
+}
+
 static void test_many_faults_are_counted_and_the_first_kept(void **state)
 {
     struct faults faults = {0};
@@ -473,6 +497,7 @@ int main(void)
         cmocka_unit_test(test_a_field_may_be_absent_and_yet_not_null),
         cmocka_unit_test(test_texts_have_their_form),
         cmocka_unit_test(test_all_faults_are_told_at_once),
+        cmocka_unit_test(test_what_a_fault_quotes_is_cut_between_characters),
         cmocka_unit_test(test_many_faults_are_counted_and_the_first_kept),
         cmocka_unit_test(test_references_are_visited_and_may_be_replaced),
         cmocka_unit_test(test_references_of_variants_and_objects_are_visited),

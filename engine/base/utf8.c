@@ -1,4 +1,4 @@
-#include "tokenizer/utf8.h"
+#include "base/utf8.h"
 
 #include <string.h>
 
@@ -38,6 +38,12 @@ size_t utf8_check(const char *text, size_t bytes)
         i += width;
     }
     return i;
+}
+
+void utf8_repair(char *text)
+{
+    const size_t bytes = strlen(text);
+    for (size_t at = utf8_check(text, bytes); at < bytes; at += utf8_check(text + at, bytes - at)) text[at] = '?';
 }
 
 uint32_t utf8_decode(const char *text)

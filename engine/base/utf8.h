@@ -1,6 +1,6 @@
 /* utf8.h: UTF-8 (RFC 3629) one character at a time. All but utf8_check expect valid text. */
-#ifndef TOKENIZER_UTF8_H
-#define TOKENIZER_UTF8_H
+#ifndef BASE_UTF8_H
+#define BASE_UTF8_H
 
 #include <stdbool.h>
 #include <stddef.h>
@@ -9,6 +9,10 @@
 /* Number of leading bytes of `text` that are valid UTF-8: `bytes` when all of it is. No overlong forms, no
  * surrogates. */
 size_t utf8_check(const char *text, size_t bytes);
+
+/* Puts "?" in place of every byte that belongs to no valid character, in place: for texts of people that quote bytes of
+ * files, or that were cut. */
+void utf8_repair(char *text);
 
 /* Number of bytes of the character that starts with `first`. */
 static inline size_t utf8_width(char first)
