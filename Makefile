@@ -426,25 +426,51 @@ unit-binaries: $(UNIT_BINARIES) $(if $(filter asan,$(CONFIG)),$(ASAN_EMULATED),$
 # --- Fuzzing: each parser for FUZZ_SECONDS under libFuzzer, from the corpus that the unit tests replay --------------
 FUZZ_SECONDS ?= 60
 FUZZED       := $(foreach room,base tensor files formats/gguf formats/pytorch formats/safetensors weights tokenizer,\
-                $(wildcard engine/$(room)/*.c))
+                $(wildcard engine/$(room)/*.c)) $(wildcard server/schema/*.c) $(addprefix server/,\
+                $(addprefix http/,accept.c cors.c encoding.c json_answer.c json_body.c lint.c problem.c request.c) \
+                http/router.c launch/slurm.c launch/template.c objects/answer_xml.c objects/objects_place.c \
+                postgres/value.c runs/requirements.c transfer/escape.c transfer/transfer_head.c)
+FUZZED_LIBRARY := $(BUILD)/fuzz/libfuzzed.a
 
-fuzz: $(FUZZERS:%=$(BUILD)/fuzz/%) ## Fuzz each parser for FUZZ_SECONDS (needs clang)
-	@for name in $(FUZZERS); do mkdir -p $(BUILD)/fuzz/corpus/$$name; \
-	    $(BUILD)/fuzz/$$name -max_total_time=$(FUZZ_SECONDS) -timeout=5 -rss_limit_mb=1024 -max_len=4096 \
+fuzz: $(FUZZERS:%=fuzz-%) ## Fuzz each parser for FUZZ_SECONDS (needs clang); `make fuzz-gguf` one of them
+
+.PHONY: $(FUZZERS:%=fuzz-%)
+$(FUZZERS:%=fuzz-%): fuzz-%: $(BUILD)/fuzz/%
+	@mkdir -p $(BUILD)/fuzz/corpus/$*
+	@$< -max_total_time=$(FUZZ_SECONDS) -timeout=5 -rss_limit_mb=1024 -max_len=4096 \
 	    -dict=tests/fuzz/formats.dict -print_final_stats=1 -artifact_prefix=$(BUILD)/fuzz/ \
-	    $(BUILD)/fuzz/corpus/$$name tests/fuzz/corpus/$$name || exit 1; done
+	    $(BUILD)/fuzz/corpus/$* tests/fuzz/corpus/$*
 
 FUZZ_FLAGS := -std=c11 -O1 -g -fopenmp-simd -ffp-contract=off -fno-sanitize-recover=all -Wno-pass-failed -pthread
-$(BUILD)/fuzz/%: tests/fuzz/fuzz_%.c $(FUZZED:%.c=$(BUILD)/fuzz/%.o)
+$(FUZZED_LIBRARY): $(FUZZED:%.c=$(BUILD)/fuzz/%.o)
+	@rm -f $@ && $(AR) rcs $@ $^
+
+$(BUILD)/fuzz/%: tests/fuzz/fuzz_%.c $(FUZZED_LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  fuzz $<"
 	@clang $(CPPFLAGS) -Itests/unit $(FUZZ_FLAGS) -fsanitize=fuzzer,address,undefined -MMD -MP -MF $@.d \
-	    -o $@ $< $(filter %.o,$^) -lpcre2-8 -lutf8proc -lz -lm
+	    -o $@ $< $(FUZZED_LIBRARY) $(SERVER_LIBS) $(ENGINE_LIBS)
 
 $(BUILD)/fuzz/%.o: %.c | toolchain
 	@mkdir -p $(@D)
 	@echo "  fuzz $<"
 	@clang $(CPPFLAGS) $(FUZZ_FLAGS) -fsanitize=fuzzer-no-link,address,undefined -MMD -MP -c -o $@ $<
+
+# --- Torture: each call that may fail does, in turn (tests/torture) -------------------------------------------------
+TORTURE         := build/asan/tests/torture/torture
+TORTURE_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(wildcard tests/torture/*.c))
+.PHONY: torture
+torture: ## Make each allocation, read, write, fsync, open, rename and statement fail in turn, sanitized (long; \
+    ARGUMENTS: see tests/torture/torture.c)
+	@$(MAKE) --no-print-directory -s -j$(JOBS) CONFIG=asan $(TORTURE)
+	@$(TORTURE) $(ARGUMENTS)
+
+# The functions that tests/torture/faults.c puts in the place of others.
+$(TORTURE_OBJECTS): CPPFLAGS += -Itests/unit -Itests/torture
+$(OBJ)/tests/torture/torture: $(TORTURE_OBJECTS) $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
+	@echo "  test $@"
+	@$(CC) $(CFLAGS) -o $@ $(TORTURE_OBJECTS) \
+	    $$(nm $(OBJ)/tests/torture/faults.o | sed -n 's/.* T __wrap_/-Wl,--wrap=/p') $(LINK_TEST)
 
 # --- Measurements ---------------------------------------------------------------------------------------------------
 $(OBJ)/tests/bench/%: tests/bench/%.c $(ENGINE_LIBRARY)

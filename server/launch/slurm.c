@@ -28,7 +28,7 @@ static bool read_job(const char *line, const char *name, struct slurm_job *out)
     if (sscanf(line, "%23[^|]|%31[^|]|%255[^|]|%19[^|]|%31[^|\n]", id, out->handle, full, out->state, reason) < 4)
         return false;
     if (strncmp(full, name, length) != 0 ||
-        sscanf(full + length, "-%8" SCNx32 "-%" SCNd64, &out->hash, &out->memory_mib) != 2)
+        sscanf(full + length, "-%8" SCNx32 "-%" SCNd64, &out->hash, &out->memory_mib) != 2 || out->memory_mib < 0)
         return false;
     out->pending = is_one_of(waiting_states, out->state);
     out->delayed = out->pending && strcmp(reason, "BeginTime") == 0;

@@ -1,5 +1,6 @@
 #include "objects/listing.h"
 
+#include "base/utf8.h"
 #include "objects/answer_xml.h"
 #include "transfer/escape.h"
 
@@ -51,6 +52,8 @@ static enum status take_item(struct page *page, struct error *error)
     page->item = (struct listing_item){.bytes = -1};
     if (page->encoded) escape_undo(page->key);
     const size_t length = strlen(page->key);
+    if (utf8_check(page->key, length) != length)
+        return error_set(error, STATUS_CORRUPT, "the key of an object is not UTF-8: \"%.200s\"", page->key);
     const bool wanted = !page->long_key && length > prefix && strncmp(page->key, page->prefix, prefix) == 0 &&
                         page->key[length - 1] != '/' && item.etag[0] != '\0' && item.bytes >= 0;
     page->long_key = false;

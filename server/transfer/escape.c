@@ -25,7 +25,8 @@ void escape_undo(char *text)
 {
     char *to = text;
     for (const char *from = text; *from != '\0'; from++) {
-        const bool coded = from[0] == '%' && isxdigit((unsigned char)from[1]) && isxdigit((unsigned char)from[2]);
+        const bool coded = from[0] == '%' && isxdigit((unsigned char)from[1]) && isxdigit((unsigned char)from[2]) &&
+                           (from[1] != '0' || from[2] != '0');
         const char digits[3] = {coded ? from[1] : '\0', coded ? from[2] : '\0', '\0'};
         *to++ = coded ? (char)strtol(digits, NULL, 16) : *from == '+' ? ' ' : *from;
         if (coded) from += 2;

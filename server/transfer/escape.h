@@ -9,7 +9,8 @@
  * when it does not fit. */
 bool escape_text(const char *text, bool keep_slashes, char *out, size_t size);
 
-/* Undoes it in place; "+" becomes a space, as in forms. A "%" without two digits stays as it is. */
+/* Undoes it in place; "+" becomes a space, as in forms. A "%" without two digits stays as it is, and so
+ * does %00, which no text can hold. */
 void escape_undo(char *text);
 
 #endif

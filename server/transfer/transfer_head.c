@@ -148,7 +148,8 @@ void transfer_head_line(struct transfer_head *head, const char *bytes, size_t le
     if (strncmp(line, "HTTP/", 5) == 0) {
         const char *space = strchr(line, ' ');
         transfer_head_clear(head);
-        head->status = space != NULL ? (int)number(space + 1) : 0;
+        const int64_t status = space != NULL ? number(space + 1) : 0;
+        head->status = status >= 0 && status <= 999 ? (int)status : 0;
         return;
     }
     char *colon = strchr(line, ':');

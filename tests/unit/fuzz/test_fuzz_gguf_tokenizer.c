@@ -1,0 +1,3 @@
+#define CORPUS "gguf_tokenizer"
+#include "../../fuzz/fuzz_gguf_tokenizer.c"
+#include "../../fuzz/replay.h"

@@ -1,0 +1,3 @@
+#define CORPUS "json_body"
+#include "../../fuzz/fuzz_json_body.c"
+#include "../../fuzz/replay.h"

@@ -1,0 +1,3 @@
+#define CORPUS "labels"
+#include "../../fuzz/fuzz_labels.c"
+#include "../../fuzz/replay.h"

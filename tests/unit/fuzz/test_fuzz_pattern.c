@@ -1,0 +1,3 @@
+#define CORPUS "pattern"
+#include "../../fuzz/fuzz_pattern.c"
+#include "../../fuzz/replay.h"

@@ -1,0 +1,3 @@
+#define CORPUS "slurm_jobs"
+#include "../../fuzz/fuzz_slurm_jobs.c"
+#include "../../fuzz/replay.h"

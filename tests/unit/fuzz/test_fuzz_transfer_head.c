@@ -1,0 +1,3 @@
+#define CORPUS "transfer_head"
+#include "../../fuzz/fuzz_transfer_head.c"
+#include "../../fuzz/replay.h"
