@@ -133,7 +133,9 @@ enum status file_check_unchanged(const struct file *file, struct error *error)
     if (now.st_mtim.tv_sec != then->st_mtim.tv_sec || now.st_mtim.tv_nsec != then->st_mtim.tv_nsec)
         return error_set(error, STATUS_INPUT_CHANGED, "%s has been written to since it was opened", file->shown);
     const int flags = file->links == FILE_REFUSE_LINKS ? AT_SYMLINK_NOFOLLOW : 0;
-    if (fstatat(file->directory, file->path, &there, flags) != 0)
+    const bool found = fstatat(file->directory, file->path, &there, flags) == 0;
+    if (!found && errno != ENOENT && errno != ENOTDIR) return refuse("cannot examine", file->shown, error);
+    if (!found)
         return error_set(error, STATUS_INPUT_CHANGED, "%s is no longer there: %s", file->shown, strerror(errno));
     if (there.st_dev != then->st_dev || there.st_ino != then->st_ino)
         return error_set(error, STATUS_INPUT_CHANGED, "%s has been replaced by another file", file->shown);

@@ -48,6 +48,7 @@ static enum status compile(struct overrides *overrides, int64_t index, struct er
     overrides->codes[index] =
         pcre2_compile((PCRE2_SPTR)item->pattern, PCRE2_ZERO_TERMINATED, PCRE2_UTF, &code, &offset, NULL);
     if (overrides->codes[index] != NULL) return STATUS_OK;
+    if (code == PCRE2_ERROR_HEAP_FAILED) return error_set(error, STATUS_NO_MEMORY, "no memory for a pattern");
     (void)pcre2_get_error_message(code, (PCRE2_UCHAR *)reason, sizeof reason);
     (void)snprintf(pointer, sizeof pointer, "/overrides/%" PRId64 "/pattern", index);
     return error_set_at(error, STATUS_INVALID, pointer, "does not compile: %s (at byte %zu)", reason, (size_t)offset);

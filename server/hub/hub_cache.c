@@ -105,10 +105,12 @@ void hub_cache_close(struct hub_cache *cache)
 
 /* ---- holds ---- */
 
-static bool is_there(const struct hub_cache *cache, const char *key)
+static enum status is_there(const struct hub_cache *cache, const char *key, bool *there, struct error *error)
 {
     struct stat found;
-    return fstatat(cache->snapshots, key, &found, AT_SYMLINK_NOFOLLOW) == 0 && S_ISDIR(found.st_mode);
+    const bool seen = fstatat(cache->snapshots, key, &found, AT_SYMLINK_NOFOLLOW) == 0;
+    *there = seen && S_ISDIR(found.st_mode);
+    return seen || errno == ENOENT ? STATUS_OK : error_set_errno(error, "looking for a snapshot of the hub");
 }
 
 /* Locks the file of `key`. *fd is -1 when another process has the lock and `wait` is false. Eviction may remove the
@@ -122,7 +124,12 @@ static enum status lock(const struct hub_cache *cache, const char *key, int how,
         *fd = openat(cache->locks, key, O_RDWR | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0600);
         if (*fd < 0) return error_set_errno(error, "opening a lock of the hub's cache");
         const bool busy = flock(*fd, how | LOCK_NB) != 0 && errno == EWOULDBLOCK;
-        if (!busy && fstat(*fd, &opened) == 0 && opened.st_nlink > 0) return STATUS_OK;
+        if (!busy && fstat(*fd, &opened) != 0) {
+            (void)error_set_errno(error, "examining a lock of the hub's cache");
+            (void)close(*fd);
+            return error->status;
+        }
+        if (!busy && opened.st_nlink > 0) return STATUS_OK;
         (void)close(*fd);
         *fd = -1;
         if (busy && !wait) return STATUS_OK;
@@ -159,25 +166,31 @@ enum status hub_cache_take(const struct hub_cache *cache, const char *key, const
                            struct hub_cache_hold **out, struct error *error)
 {
     int fd;
+    bool there = true;
+    enum status status = STATUS_OK;
     *out = NULL;
-    if (monitor == NULL && !is_there(cache, key)) return STATUS_OK;
-    const enum status status = lock(cache, key, LOCK_SH, monitor != NULL, monitor, &fd, error);
+    if (monitor == NULL) status = is_there(cache, key, &there, error);
+    if (status != STATUS_OK || !there) return status;
+    status = lock(cache, key, LOCK_SH, monitor != NULL, monitor, &fd, error);
     if (status != STATUS_OK || fd < 0) return status;
-    if (is_there(cache, key)) return hold_new(cache, key, fd, false, out, error);
+    status = is_there(cache, key, &there, error);
+    if (status == STATUS_OK && there) return hold_new(cache, key, fd, false, out, error);
     (void)close(fd);
-    return STATUS_OK;
+    return status;
 }
 
 enum status hub_cache_take_to_make(const struct hub_cache *cache, const char *key, const struct monitor *monitor,
                                    struct hub_cache_hold **out, struct error *error)
 {
     int fd;
+    bool there = false;
     *out = NULL;
-    const enum status status = lock(cache, key, LOCK_EX, monitor != NULL, monitor, &fd, error);
+    enum status status = lock(cache, key, LOCK_EX, monitor != NULL, monitor, &fd, error);
     if (status != STATUS_OK || fd < 0) return status;
-    if (!is_there(cache, key)) return hold_new(cache, key, fd, true, out, error);
+    status = is_there(cache, key, &there, error);
+    if (status == STATUS_OK && !there) return hold_new(cache, key, fd, true, out, error);
     (void)close(fd);
-    return STATUS_OK;
+    return status;
 }
 
 void hub_cache_release(struct hub_cache_hold *hold)
@@ -242,6 +255,7 @@ static enum status has_blob(int blobs, const char *oid, int64_t bytes, bool *fou
 {
     struct stat blob;
     *found = fstatat(blobs, oid, &blob, AT_SYMLINK_NOFOLLOW) == 0;
+    if (!*found && errno != ENOENT) return error_set_errno(error, "looking for a file of the hub's cache");
     if (!*found || (S_ISREG(blob.st_mode) && blob.st_size == bytes)) return STATUS_OK;
     return error_set(error, STATUS_CORRUPT, "the hub's cache has another file in the place of %.90s: remove it", oid);
 }

@@ -117,11 +117,17 @@ static enum status from_file(const struct credentials_environment *environment, 
     FILE *file = fopen(path, "re");
     if (file == NULL && errno == ENOENT && !named && environment->profile == NULL) return STATUS_OK;
     if (file == NULL)
-        return error_set(error, STATUS_INVALID, "the shared credentials file cannot be read: %s", strerror(errno));
+        return error_set(error, errno == EIO ? STATUS_IO : STATUS_INVALID,
+                         "the shared credentials file cannot be read: %s", strerror(errno));
     while (getline(&line, &size, file) >= 0) read_line(&section, line);
     if (line != NULL) explicit_bzero(line, size);
+    const bool whole = feof(file) != 0; /* or else there was no memory for a line */
     free(line);
     (void)fclose(file);
+    if (!whole) {
+        credentials_wipe(&out->keys);
+        return error_set(error, STATUS_NO_MEMORY, "no memory for the shared credentials file, or it cannot be read");
+    }
     if (!section.found && environment->profile == NULL) return STATUS_OK;
     const enum status status = judge(&section, error);
     if (status != STATUS_OK) credentials_wipe(&out->keys);

@@ -72,28 +72,30 @@ static enum status find_folder(const struct file *file, const struct zip *zip, c
     return *out != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "cannot allocate a name");
 }
 
-static const struct zip_entry *find_entry(const struct zip *zip, const char *folder, const char *name)
+/* *out is NULL when there is none. */
+static enum status find_entry(const struct zip *zip, const char *folder, const char *name, const struct zip_entry **out,
+                              struct error *error)
 {
-    const struct zip_entry *entry = NULL;
-    char *path = NULL;
     const size_t size = strlen(folder) + strlen(name) + 2;
-    path = malloc(size);
-    if (path == NULL) return NULL;
+    char *path = malloc(size);
+    *out = NULL;
+    if (path == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a name");
     memcpy(path, folder, strlen(folder));
     path[strlen(folder)] = '/';
     memcpy(path + strlen(folder) + 1, name, strlen(name) + 1);
-    entry = zip_find(zip, path);
+    *out = zip_find(zip, path);
     free(path);
-    return entry;
+    return STATUS_OK;
 }
 
 static enum status check_order(const struct file *file, const struct zip *zip, const char *folder, struct error *error)
 {
-    const struct zip_entry *entry = find_entry(zip, folder, "byteorder");
+    const struct zip_entry *entry = NULL;
     char *text = NULL;
     size_t size = 0;
-    if (entry == NULL) return STATUS_OK; /* written by PyTorch before 2.1 */
-    const enum status status = zip_read(zip, entry, SMALL_ENTRY, &text, &size, error);
+    enum status status = find_entry(zip, folder, "byteorder", &entry, error);
+    if (status != STATUS_OK || entry == NULL) return status; /* written by PyTorch before 2.1 */
+    status = zip_read(zip, entry, SMALL_ENTRY, &text, &size, error);
     const bool little = status == STATUS_OK && size == 6 && memcmp(text, "little", 6) == 0;
     memory_free(text);
     if (status != STATUS_OK || little) return status;
@@ -105,13 +107,14 @@ static enum status read_archive(struct torch_file *file, struct error *error)
 {
     struct zip *zip = NULL;
     struct pickle *pickle = NULL;
+    const struct zip_entry *entry = NULL;
     char *folder = NULL, *text = NULL;
     size_t size = 0;
     enum status status;
     if ((status = zip_open(file->file, &zip, error)) != STATUS_OK) goto done;
     if ((status = find_folder(file->file, zip, &folder, error)) != STATUS_OK) goto done;
     if ((status = check_order(file->file, zip, folder, error)) != STATUS_OK) goto done;
-    const struct zip_entry *entry = find_entry(zip, folder, "data.pkl");
+    if ((status = find_entry(zip, folder, "data.pkl", &entry, error)) != STATUS_OK) goto done;
     if (entry == NULL) {
         status = error_set(error, STATUS_CORRUPT, "%s is not a file of torch.save: it has no data.pkl",
                            file_name(file->file));
