@@ -359,7 +359,11 @@ ASAN_CHECKED  = $(foreach room,$(ASAN_ROOMS),\
                 $(filter-out $(ASAN_LONG),$(filter tests/unit/$(room)/%,$(UNIT_SOURCES)))))
 ASAN_UNIT     = $(UNIT_SOURCES:%.c=$(BUILD)/asan/%)
 ASAN_EMULATED = $(addprefix $(BUILD)/asan/tests/emulated/engine/,model/test_tangent backend/cuda/hidden_states)
-TSAN_UNIT     = $(UNIT_SOURCES:%.c=$(BUILD)/tsan/%)
+# What has threads, locks, or files that several processes share; quick ones, for check-all. All: make check-tsan.
+TSAN_CHECKED  = $(addprefix $(BUILD)/tsan/tests/unit/,engine/base/test_team engine/tokenizer/test_tokenizer_stream \
+                $(addprefix server/,follow/test_delivery http/test_token_backoff hub/test_hub_cache hub/test_transfer \
+                inputs/test_hash launch/test_slurm objects/test_credentials pool/test_drain pool/test_gate \
+                postgres/test_embedded))
 # GCC 14 looks for uses of a stack frame after its return by default and GCC 12 does not: `check` tries the one,
 # `check-all` the other, and both with the long suites of kernels.
 ASAN_AS_GCC14 := ASAN_OPTIONS=detect_stack_use_after_return=1
@@ -397,15 +401,16 @@ run-check:
 
 run-check-all:
 	$(WITHIN) all unit-binaries pool-tools $(EMULATED_TESTS:%=$(BUILD)/release/tests/emulated/%) $(if $(NVCC),$(PTX_TESTS))
-	$(WITHIN) CONFIG=asan unit-binaries $(EMULATED_TESTS:%=$(BUILD)/asan/tests/emulated/%)
+	$(WITHIN) CONFIG=asan unit-binaries $(EMULATED_TESTS:%=$(BUILD)/asan/tests/emulated/%) $(TORTURE)
+	$(WITHIN) CONFIG=tsan $(TSAN_CHECKED)
 	@$(ASAN_AS_GCC12) DELTAQ_LONG=1 DELTAQ_CHAOS_JOBS=600 DELTAQ_EXAMPLES=3 \
 	    $(PYTHON) tests/run.py \
-	    $(if $(NVCC),ptx="$(MAKE) --no-print-directory run-ptx") \
+	    $(if $(NVCC),ptx="$(MAKE) --no-print-directory run-ptx") torture="$(TORTURE) --most 8" \
 	    $(foreach suite,$(basename $(notdir $(ASAN_LONG))),\
 	    gcc14-$(suite)="env $(ASAN_AS_GCC14) $(BUILD)/asan/tests/unit/engine/backend/$(suite)") \
 	    $(wildcard $(addprefix tests/,pool/test_chaos.py demo/test_demo.py http/test_track.py http/test_generated.py \
 	        http/test_server_memory.py http/test_objects.py http/test_object_artifacts.py slurm/test_slurm.py)) \
-	    $(ASAN_UNIT) \
+	    $(ASAN_UNIT) $(TSAN_CHECKED) \
 	    $(foreach config,release asan,$(EMULATED_TESTS:%=$(BUILD)/$(config)/tests/emulated/%))
 
 mutants: deps ## Break the source in each way of a table and see that the tests notice (long; ARGUMENTS: see \
@@ -428,8 +433,9 @@ FUZZ_SECONDS ?= 60
 FUZZED       := $(foreach room,base tensor files formats/gguf formats/pytorch formats/safetensors weights tokenizer,\
                 $(wildcard engine/$(room)/*.c)) $(wildcard server/schema/*.c) $(addprefix server/,\
                 $(addprefix http/,accept.c cors.c encoding.c json_answer.c json_body.c lint.c problem.c request.c) \
-                http/router.c launch/slurm.c launch/template.c objects/answer_xml.c objects/objects_place.c \
-                postgres/value.c runs/requirements.c transfer/escape.c transfer/transfer_head.c)
+                http/router.c json/written.c launch/slurm.c launch/template.c objects/answer_xml.c \
+                objects/objects_place.c postgres/value.c runs/requirements.c transfer/escape.c \
+                transfer/transfer_head.c)
 FUZZED_LIBRARY := $(BUILD)/fuzz/libfuzzed.a
 
 fuzz: $(FUZZERS:%=fuzz-%) ## Fuzz each parser for FUZZ_SECONDS (needs clang); `make fuzz-gguf` one of them

@@ -1,10 +1,12 @@
 #include "http/problem.h"
 
+#include "base/utf8.h"
 #include "json/written.h"
 
 #include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
 enum { DETAIL_SIZE = sizeof((struct error *)0)->pointer + sizeof((struct error *)0)->detail + 2 };
 
@@ -52,19 +54,21 @@ char *problem_render(const struct problem *problem, const struct error *error, j
                      const char *request_id)
 {
     char type[96], said[DETAIL_SIZE];
-    char *text = NULL;
+    char *written = NULL;
     (void)snprintf(type, sizeof type, "/problems/%s", problem->code);
     say_where(error, errors, said, sizeof said);
-    json_t *document = json_pack("{s:s, s:s, s:i, s:s, s:o*, s:s, s:s}", "type", type, "title", problem->title,
-                                 "status", problem->http, "detail", said, "instance", json_string(instance), "code",
-                                 problem->code, "request_id", request_id);
+    /* an address that is refused may be anything */
+    const bool text = utf8_check(instance, strlen(instance)) == strlen(instance);
+    json_t *document = json_pack("{s:s, s:s, s:i, s:s, s:s, s:s}", "type", type, "title", problem->title, "status",
+                                 problem->http, "detail", said, "code", problem->code, "request_id", request_id);
     bool good = document != NULL;
+    if (good && text) good = json_object_set_new(document, "instance", json_string(instance)) == 0;
     if (good && errors != NULL && json_array_size(errors) > 0)
         good = json_object_set(document, "errors", errors) == 0;
     else if (good && error->pointer[0])
         good = json_object_set_new(document, "errors",
                                    json_pack("[{s:s, s:s}]", "pointer", error->pointer, "detail", error->detail)) == 0;
-    if (good) text = written_json(document, JSON_COMPACT);
+    if (good) written = written_json(document, JSON_COMPACT);
     json_decref(document);
-    return text;
+    return written;
 }

@@ -56,6 +56,8 @@ enum status rows_json(const struct rows *rows, int row, int column, json_t **out
     json_error_t why;
     *out = rows_null(rows, row, column) ? json_null() : json_loads(rows_text(rows, row, column), JSON_DECODE_ANY, &why);
     if (*out != NULL) return STATUS_OK;
+    if (json_error_code(&why) == json_error_out_of_memory)
+        return error_set(error, STATUS_NO_MEMORY, "no memory for an answer of the database");
     return error_set(error, STATUS_INTERNAL, "the database answered no valid JSON: %s", why.text);
 }
 
