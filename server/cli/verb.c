@@ -73,7 +73,9 @@ bool verb_open(const struct options *options, const char *name, struct verb *ver
     /* A token goes to the server that it stands beside. */
     if (url != NULL && options_text(options, "--token") == NULL) token = NULL;
     if (url == NULL) url = json_string_value(json_object_get(file, "url"));
-    const enum status status = client_new(url != NULL ? url : default_url, token, &verb->client, &error);
+    const char *authorities = options_text(options, "--cacert");
+    if (authorities == NULL) authorities = json_string_value(json_object_get(file, "cacert"));
+    const enum status status = client_new(url != NULL ? url : default_url, token, authorities, &verb->client, &error);
     json_decref(file);
     if (status != STATUS_OK) (void)verb_usage(verb, "%s", error.detail);
     return status == STATUS_OK;

@@ -16,15 +16,16 @@ enum {
 };
 #define VERB_NOTES                                                                                                \
     "Exit status: 0 done, 1 refused or failed, 2 command line not understood, 3 not finished yet, 4 no answer.\n" \
-    "URL and token may stand in a file instead, as {\"url\": …, \"token\": …}, which only its owner may read.\n"
+    "URL, token and cacert may stand in a file instead, as {\"url\": …, \"token\": …}, which only its owner may read.\n"
 
 /* Rows that all of them have. */
-#define VERB_ROWS                                                                                            \
-    {"--url", "URL", "DELTAQ_URL", NULL, OPTION_ONCE, "The server (default http://127.0.0.1:8642)"},         \
-        {"--token", "TOKEN", "DELTAQ_TOKEN", NULL, OPTION_ONCE, "Access token, where the server wants one"}, \
-    {                                                                                                        \
-        "--client-file", "FILE", "DELTAQ_CLIENT_FILE", NULL, OPTION_ONCE,                                    \
-            "Where both may stand instead (default ~/.config/deltaq/client.json)"                            \
+#define VERB_ROWS                                                                                                   \
+    {"--url", "URL", "DELTAQ_URL", NULL, OPTION_ONCE, "The server (default http://127.0.0.1:8642)"},                \
+        {"--token", "TOKEN", "DELTAQ_TOKEN", NULL, OPTION_ONCE, "Access token, where the server wants one"},        \
+        {"--cacert", "FILE", "DELTAQ_CACERT", NULL, OPTION_ONCE, "PEM file to check https with, not the system's"}, \
+    {                                                                                                               \
+        "--client-file", "FILE", "DELTAQ_CLIENT_FILE", NULL, OPTION_ONCE,                                           \
+            "Where they may stand instead (default ~/.config/deltaq/client.json)"                                   \
     }
 #define VERB_JSON                                                                       \
     {                                                                                   \

@@ -5,10 +5,12 @@
 
 #include <ctype.h>
 #include <curl/curl.h>
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
+#include <unistd.h>
 
 enum { CONNECT_SECONDS = 10, PROBLEM_TEXT = 300 };
 
@@ -66,20 +68,26 @@ static enum status set_token(struct client *client, const char *token, struct er
     return client->authorization != NULL ? STATUS_OK : no_memory(error);
 }
 
-enum status client_new(const char *url, const char *token, struct client **out, struct error *error)
+enum status client_new(const char *url, const char *token, const char *authorities, struct client **out,
+                       struct error *error)
 {
     bool loopback;
     enum status status = STATUS_OK;
     *out = NULL;
     if (!check_url(url, &loopback))
-        return error_set(error, STATUS_INVALID, "\"%.200s\" is no address of a server: expected http://HOST[:PORT]",
+        return error_set(error, STATUS_INVALID, "\"%.200s\" is no address of a server: expected http[s]://HOST[:PORT]",
                          url);
+    if (authorities != NULL && access(authorities, R_OK) != 0)
+        return error_set(error, STATUS_INVALID, "certificates in %.200s: %s", authorities, strerror(errno));
     struct client *client = calloc(1, sizeof *client);
     if (client == NULL) return no_memory(error);
     client->url = strdup(url);
     client->easy = curl_easy_init();
     if (client->url == NULL || client->easy == NULL) status = no_memory(error);
     if (status == STATUS_OK && token != NULL && token[0] != '\0') status = set_token(client, token, error);
+    if (status == STATUS_OK && authorities != NULL &&
+        curl_easy_setopt(client->easy, CURLOPT_CAINFO, authorities) != CURLE_OK)
+        status = no_memory(error);
     if (status != STATUS_OK) {
         client_free(client);
         return status;

@@ -28,9 +28,11 @@ struct client_reply {
     json_t *document;   /* owned; the body when it is JSON and whole, or NULL */
 };
 
-/* `url`: http or https, a host, perhaps a path below which all requests go; `token` may be NULL. Nothing is connected
- * yet. The caller owns *out. STATUS_INVALID: not such an address. */
-MUST_CHECK enum status client_new(const char *url, const char *token, struct client **out, struct error *error);
+/* `url`: http or https, a host, perhaps a path below which all requests go; `token` may be NULL. `authorities`: a file
+ * of certificates in PEM that https is checked against in place of the system's; or NULL. Nothing is connected yet.
+ * The caller owns *out. STATUS_INVALID: not such an address, or a file that cannot be read. */
+MUST_CHECK enum status client_new(const char *url, const char *token, const char *authorities, struct client **out,
+                                  struct error *error);
 void client_free(struct client *client);
 
 /* Any answer of HTTP is STATUS_OK; *reply is the caller's (client_reply_reset, in any case). STATUS_UNAVAILABLE: there

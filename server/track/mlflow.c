@@ -27,7 +27,7 @@ static enum status mlflow_open(const char *destination, void **state, struct err
     struct mlflow *mlflow = calloc(1, sizeof *mlflow);
     *state = mlflow;
     if (mlflow == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a tracker");
-    return client_new(destination, getenv("MLFLOW_TRACKING_TOKEN"), &mlflow->client, error);
+    return client_new(destination, getenv("MLFLOW_TRACKING_TOKEN"), NULL, &mlflow->client, error);
 }
 
 static void mlflow_close(void *state)
