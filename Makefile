@@ -35,7 +35,7 @@ CFLAGS    := -std=c11 $(OPTIMISE) -g -fopenmp-simd -ffp-contract=off -fno-math-e
              -fstack-protector-strong -pthread $(WARNINGS) $(SANITIZE) $(EXTRA_CFLAGS)
 LDFLAGS   := $(PLATFORM) -pthread $(SANITIZE) -Wl,-z,relro,-z,now
 ENGINE_LIBS := -lpcre2-8 -lutf8proc -lz -lm -ldl
-SERVER_LIBS := -lmicrohttpd -ljansson -lpq -lcurl -lexpat -lcrypto -lsqlite3 -lz
+SERVER_LIBS := -lmicrohttpd -lgnutls -ljansson -lpq -lcurl -lexpat -lcrypto -lsqlite3 -lz
 
 # CONFIG=gpu: the engine and its tests on a machine that may have little else. What stands in for libraries it lacks:
 # tests/gpu/absent.

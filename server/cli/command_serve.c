@@ -4,9 +4,12 @@
 #include "cli/place.h"
 #include "follow/follower.h"
 #include "follow/sender.h"
+#include "http/client_address.h"
 #include "http/cors.h"
 #include "http/listen.h"
+#include "http/rate_limit.h"
 #include "http/static_files.h"
+#include "http/tls.h"
 #include "hub/hub.h"
 #include "kinds/artifact_store.h"
 #include "log/log.h"
@@ -66,6 +69,15 @@ static const struct option_row serve_options[] = {
     {"--trust-loopback", NULL, "DELTAQ_TRUST_LOOPBACK", NULL, OPTION_ONCE,
      "While there is no token, let every user of this machine in, not only the server's own and root"},
     FIRST_TOKEN_OPTION,
+    {"--tls-certificate", "FILE", "DELTAQ_TLS_CERTIFICATE", NULL, OPTION_ONCE,
+     "Serve HTTPS (TLS 1.2 and 1.3) with this certificate, and the chain after it, in PEM; read at the start"},
+    {"--tls-key", "FILE", "DELTAQ_TLS_KEY", NULL, OPTION_ONCE, "The certificate's private key in PEM, not encrypted"},
+    {"--token-rate", "N", "DELTAQ_TOKEN_RATE", "500", OPTION_ONCE,
+     "Requests a second of one token in the mean, 20 times as many at once; more get 429; 0: no limit"},
+    {"--address-rate", "N", "DELTAQ_ADDRESS_RATE", "200", OPTION_ONCE,
+     "The same of one address, for requests without a token that was right lately; not of the server's own user"},
+    {"--trust-proxy", "ADDRESS", "DELTAQ_TRUST_PROXY", NULL, OPTION_SPACES,
+     "A proxy (10.0.0.7, 10.0.0.0/8, unix) whose X-Forwarded-For tells whose request it is, for limits and the log"},
     {"--access-log", NULL, "DELTAQ_ACCESS_LOG", NULL, OPTION_ONCE, "A line on stderr for each request"},
     PLACE_LOG_FORMAT,
     PLACE_LOG_LEVEL,
@@ -92,6 +104,9 @@ struct serving {
     const char *worker_arguments[WORKER_ARGUMENTS], *launcher_arguments[WORKER_ARGUMENTS];
     char device[PLACE_DEVICE_NAME];
     char labels[LABELS_BYTES]; /* of its workers, with commas */
+    int64_t token_rate, address_rate;
+    struct client_networks proxies;
+    struct tls_identity tls;
 };
 
 /* Adds to what went wrong where it did. */
@@ -167,6 +182,10 @@ static enum status start_http(const struct options *options, struct serving *ser
         .token_configured = tokens,
         .socket = options_text(options, "--socket"),
         .probes = options_text(options, "--probes"),
+        .trusted_proxies = &serving->proxies,
+        .token_rate = (int)serving->token_rate,
+        .address_rate = (int)serving->address_rate,
+        .tls = &serving->tls,
         .trust_loopback = options_text(options, "--trust-loopback") != NULL,
         .files = serving->files,
         .spill_directory = serving->data_directory,
@@ -261,6 +280,20 @@ static enum status check_launcher(const struct options *options, struct error *e
                      "--launcher needs --database-url: jobs on other machines cannot reach the private database");
 }
 
+/* How clients come, and how often. */
+static enum status check_clients(const struct options *options, struct serving *serving, struct error *error)
+{
+    const int most = RATE_LIMIT_MOST;
+    enum status status = options_integer(options, "--token-rate", 0, most, &serving->token_rate, error);
+    if (status == STATUS_OK)
+        status = options_integer(options, "--address-rate", 0, most, &serving->address_rate, error);
+    if (status == STATUS_OK)
+        status = client_networks_parse(options_all(options, "--trust-proxy"), &serving->proxies, error);
+    if (status != STATUS_OK) return status;
+    return tls_identity_read(options_text(options, "--tls-certificate"), options_text(options, "--tls-key"),
+                             &serving->tls, error);
+}
+
 /* Everything that can be told from the command line, before anything is made or started. */
 static enum status check(const struct options *options, struct serving *serving, struct error *error)
 {
@@ -287,6 +320,7 @@ static enum status check(const struct options *options, struct serving *serving,
     if (status != STATUS_OK) return status;
     if ((status = place_check(options, error)) != STATUS_OK) return status;
     if ((status = cors_check(options_all(options, "--allow-origin"), error)) != STATUS_OK) return status;
+    if ((status = check_clients(options, serving, error)) != STATUS_OK) return status;
     if ((status = load_files(options, &serving->files, error)) != STATUS_OK) return status;
     application->conninfo = options_text(options, "--database-url");
     serving->first_token = options_text(options, "--first-token") != NULL;
@@ -353,6 +387,7 @@ static void stop(struct serving *serving)
     service_metrics_free(serving->application.metrics);
     supervisor_stop(serving->supervisor);
     embedded_stop(serving->embedded);
+    tls_identity_reset(&serving->tls);
     static_files_free(serving->files);
     artifact_store_free(serving->artifact_store);
     hub_free(serving->hub);

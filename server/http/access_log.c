@@ -6,14 +6,19 @@
 
 enum { TARGET_SHOWN = 300 };
 
+void access_log_shown(const char *text, char *out, size_t size)
+{
+    size_t used = 0;
+    for (; text[used] != '\0' && used < size - 1; used++)
+        out[used] = text[used] > 0x20 && text[used] < 0x7f && text[used] != '"' ? text[used] : '?';
+    out[used] = '\0';
+}
+
 void access_log_write(const char *request_id, const char *method, const char *target, int http_status, int64_t bytes,
                       int64_t milliseconds)
 {
     char shown[TARGET_SHOWN];
-    size_t used = 0;
-    for (const char *c = target; *c && used < sizeof shown - 1; c++)
-        shown[used++] = *c > 0x20 && *c < 0x7f && *c != '"' ? *c : '?';
-    shown[used] = '\0';
+    access_log_shown(target, shown, sizeof shown);
     const struct log_about about = {
         .level = LOG_LEVEL_INFO,
         .component = LOG_COMPONENT_HTTP,

@@ -2,7 +2,11 @@
 #ifndef HTTP_ACCESS_LOG_H
 #define HTTP_ACCESS_LOG_H
 
+#include <stddef.h>
 #include <stdint.h>
+
+/* What a line may show of bytes that a client sent: those of visible ASCII, "?" for others, cut at `size`. */
+void access_log_shown(const char *text, char *out, size_t size);
 
 void access_log_write(const char *request_id, const char *method, const char *target, int http_status, int64_t bytes,
                       int64_t milliseconds);

@@ -2,6 +2,7 @@
 
 #include "http/accept.h"
 #include "http/access_log.h"
+#include "http/client.h"
 #include "http/clock.h"
 #include "http/cors.h"
 #include "http/handler_pool.h"
@@ -11,6 +12,7 @@
 #include "http/request_body.h"
 #include "http/static_files.h"
 
+#include <gnutls/gnutls.h>
 #include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -296,6 +298,21 @@ static enum MHD_Result begin_other_method(struct exchange *exchange, const struc
     return refuse_row(exchange, body, PROBLEM_METHOD_NOT_ALLOWED, error);
 }
 
+/* True: it asks too often, and *result is what became of the refusal. Probes are never refused. */
+static bool limit_rate(struct exchange *exchange, const struct lint_body *body, enum MHD_Result *result)
+{
+    const struct route *route = exchange->route;
+    const char *what = "";
+    struct error error = {0};
+    if (exchange->front->kind == FRONT_PROBES || (route != NULL && route->flags & ROUTE_PROBE)) return false;
+    if ((exchange->retry_seconds = client_wait(exchange, &what)) == 0) return false;
+    const struct problem row = problem_of_status(STATUS_TOO_MANY);
+    (void)error_set(&error, STATUS_TOO_MANY, "%s sends too many requests: try again in %d s", what,
+                    exchange->retry_seconds);
+    *result = refuse(exchange, body, &row, &error);
+    return true;
+}
+
 /* The first call has the head alone. Everything that can be refused by the head is refused here, before the body is
  * received. */
 static enum MHD_Result begin(struct exchange *exchange, const char *method, const char *version)
@@ -315,6 +332,7 @@ static enum MHD_Result begin(struct exchange *exchange, const char *method, cons
     if (problem == PROBLEM_METHOD_UNKNOWN)
         answer_header(exchange, "Allow", "GET, HEAD, POST, PUT, PATCH, DELETE, OPTIONS");
     if (problem != PROBLEM_NONE) return refuse_row(exchange, &body, problem, &error);
+    client_identify(exchange);
     enum status status = router_find(server->options.routes, server->options.route_count, &exchange->request, &match,
                                      &exchange->route, allow, sizeof allow, &error);
     if (status == STATUS_OK) status = router_query(&exchange->request, exchange->query, &error);
@@ -322,6 +340,8 @@ static enum MHD_Result begin(struct exchange *exchange, const char *method, cons
         const struct problem row = problem_of_status(status);
         return refuse(exchange, &body, &row, &error);
     }
+    enum MHD_Result limited;
+    if (limit_rate(exchange, &body, &limited)) return limited;
     const bool probes = exchange->front->kind == FRONT_PROBES;
     if (probes && (match == ROUTE_UNKNOWN || (match == ROUTE_FOUND && !(exchange->route->flags & ROUTE_PROBE)))) {
         (void)error_set(&error, STATUS_NOT_FOUND, "this address answers /healthz, /readyz and /metrics alone");
@@ -341,13 +361,23 @@ static enum MHD_Result begin(struct exchange *exchange, const char *method, cons
     return MHD_YES;
 }
 
+/* Writes to the socket past libmicrohttpd; what does not go at once does not go. */
+static bool send_past(struct exchange *exchange, const char *bytes, size_t size)
+{
+    const union MHD_ConnectionInfo *info =
+        MHD_get_connection_info(exchange->connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    if (info != NULL && info->tls_session != NULL)
+        return gnutls_record_send(info->tls_session, bytes, size) == (ssize_t)size;
+    const int descriptor = connection_descriptor(exchange->connection);
+    return send(descriptor, bytes, size, MSG_DONTWAIT | MSG_NOSIGNAL) == (ssize_t)size;
+}
+
 /* libmicrohttpd accepts no answer in the middle of an upload, so this one is written to the socket directly. Returning
  * MHD_NO then closes the connection. */
 static enum MHD_Result abort_upload(struct exchange *exchange, const struct problem *problem, const struct error *error)
 {
     char head[512];
     char *text = problem_render(problem, error, NULL, exchange->request.path, exchange->request.id);
-    const int descriptor = connection_descriptor(exchange->connection);
     const char *origin = cors_allowed(exchange->server->options.allowed_origins, &exchange->request);
     const int length =
         snprintf(head, sizeof head,
@@ -356,8 +386,8 @@ static enum MHD_Result abort_upload(struct exchange *exchange, const struct prob
                  problem->http, problem->title, text != NULL ? strlen(text) : 0,
                  problem->retry ? "Retry-After: 1\r\n" : "", origin != NULL ? "Access-Control-Allow-Origin: " : "",
                  origin != NULL ? origin : "", origin != NULL ? "\r\nVary: Origin\r\n" : "");
-    if (length > 0 && send(descriptor, head, (size_t)length, MSG_DONTWAIT | MSG_NOSIGNAL) == length && text != NULL)
-        (void)send(descriptor, text, strlen(text), MSG_DONTWAIT | MSG_NOSIGNAL);
+    if (length > 0 && send_past(exchange, head, (size_t)length) && text != NULL)
+        (void)send_past(exchange, text, strlen(text));
     free(text);
     metrics_count(exchange->server->metrics, exchange->metric, problem->http,
                   clock_milliseconds() - exchange->started_ms);

@@ -8,6 +8,7 @@
 #define HTTP_EXCHANGE_H
 
 #include "http/body.h"
+#include "http/client_address.h"
 #include "http/lint.h"
 #include "http/problem.h"
 #include "http/server.h"
@@ -18,6 +19,7 @@
 
 struct handler_pool;
 struct metrics;
+struct rate_limit;
 struct reaper;
 struct reaper_entry;
 struct stream;
@@ -119,12 +121,16 @@ struct exchange {
     char *text;             /* of the body, while it is read; body.bytes, or owned */
     size_t parsed_bytes;    /* memory of what was parsed */
     int64_t started_ms;
-    int64_t deadline_ms;       /* end of the handler's wait; 0: it did not ask for one */
-    int64_t retry_ms;          /* parked for a busy Idempotency-Key: when to look again; 0: not so */
-    int64_t retry_deadline_ms; /* when to give that up */
-    uint64_t wakes_seen;       /* number of wakes before the handler ran; see waiters.h */
-    int retry_seconds;         /* Retry-After of a problem that a retry may help with; 0: 1 */
-    bool authorized, admitted; /* admitted: and parsed */
+    int64_t deadline_ms;        /* end of the handler's wait; 0: it did not ask for one */
+    int64_t retry_ms;           /* parked for a busy Idempotency-Key: when to look again; 0: not so */
+    int64_t retry_deadline_ms;  /* when to give that up */
+    uint64_t wakes_seen;        /* number of wakes before the handler ran; see waiters.h */
+    int retry_seconds;          /* Retry-After of a problem that a retry may help with; 0: 1 */
+    struct client_address from; /* whose request it is (client_address.h) */
+    bool local;                 /* no token was sent, and it is our own user's or root's, or all of them are trusted */
+    uid_t user;                 /* of `local`, where that is known; else (uid_t)-1 */
+    bool authorized, admitted;  /* admitted: and parsed */
+    bool refused_who;           /* for want of a token, for a wrong one, or for one that may not do this */
     char key_hash[65];
     struct MHD_Response *answer; /* owned */
     int http_status;
@@ -140,7 +146,10 @@ struct http_server {
     struct reaper *reaper;
     struct metrics *metrics;
     struct token_backoff *backoff;
-    pthread_mutex_t conditional; /* held from the check of an If-Match to the end of its handler */
+    struct rate_limit *by_address, *by_token; /* NULL: no limit */
+    struct rate_limit *refusals;              /* lines of the log about them */
+    atomic_uint refusals_left_out;            /* since the last such line */
+    pthread_mutex_t conditional;              /* held from the check of an If-Match to the end of its handler */
     char url[128];
     atomic_bool stopping;
     atomic_uint active; /* exchanges begun and not completed */

@@ -1,10 +1,10 @@
 #include "http/handler_pool.h"
 
+#include "http/audit.h"
+#include "http/client.h"
 #include "http/clock.h"
 #include "http/connection.h"
-#include "http/cors.h"
 #include "http/idempotent.h"
-#include "http/peer.h"
 #include "http/precondition.h"
 #include "http/request_body.h"
 #include "http/token_backoff.h"
@@ -13,8 +13,6 @@
 #include <pthread.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
-#include <sys/socket.h>
 
 enum { WAITING_MAX = 512, TURN_MILLISECONDS = 10000, LOOK_MILLISECONDS = 50, BUSY_SECONDS = 5 };
 
@@ -35,34 +33,14 @@ struct handler_pool {
     struct handler_thread threads[];
 };
 
-/* "Authorization: Bearer TOKEN"; NULL for none or another scheme. */
-static const char *bearer_token(const struct request *request)
-{
-    const char *value = request_header(request, "Authorization");
-    if (value == NULL || strncasecmp(value, "Bearer ", 7) != 0) return NULL;
-    value += 7;
-    return value + strspn(value, " ");
-}
-
-/* The other end; of one that has gone, an address of its own kind. */
-static struct sockaddr_storage peer_of(const struct exchange *exchange)
-{
-    struct sockaddr_storage peer = {0};
-    socklen_t length = sizeof peer;
-    if (getpeername(connection_descriptor(exchange->connection), (struct sockaddr *)&peer, &length) != 0)
-        peer = (struct sockaddr_storage){.ss_family = AF_UNIX};
-    return peer;
-}
-
 /* The application's word on the token, unless too many wrong ones came from there. */
 static enum status ask_application(struct exchange *exchange, void *thread, struct error *error)
 {
     const struct http_options *options = &exchange->server->options;
     struct token_backoff *backoff = exchange->server->backoff;
     struct request *request = &exchange->request;
-    const char *token = bearer_token(request);
-    const struct sockaddr_storage peer = peer_of(exchange);
-    const struct sockaddr *from = (const struct sockaddr *)&peer;
+    const char *token = client_token(request);
+    const struct client_address *from = &exchange->from;
     if (token != NULL && (exchange->retry_seconds = token_backoff_wait(backoff, from, token, clock_milliseconds())) > 0)
         return error_set(error, STATUS_TOO_MANY, "too many wrong tokens came from this address: try again in %d s",
                          exchange->retry_seconds);
@@ -79,12 +57,12 @@ static enum status authorize(struct exchange *exchange, void *thread, struct err
     struct request *request = &exchange->request;
     request->principal = (struct principal){.scope = SCOPE_ADMIN};
     if (options->authorize == NULL || exchange->route->scope == SCOPE_NONE) return STATUS_OK;
-    if (bearer_token(request) == NULL && cors_allowed(options->allowed_origins, request) == NULL)
-        request->principal.local = options->trust_loopback || peer_is_ours(connection_descriptor(exchange->connection));
+    request->principal.local = exchange->local;
     const enum status status = ask_application(exchange, thread, error);
+    exchange->refused_who = status == STATUS_UNAUTHORIZED || status == STATUS_FORBIDDEN || status == STATUS_TOO_MANY;
     if (status == STATUS_UNAUTHORIZED)
         answer_header(exchange, "WWW-Authenticate",
-                      bearer_token(request) != NULL ? "Bearer realm=\"deltaq\", error=\"invalid_token\""
+                      client_token(request) != NULL ? "Bearer realm=\"deltaq\", error=\"invalid_token\""
                                                     : "Bearer realm=\"deltaq\"");
     if (status == STATUS_FORBIDDEN)
         answer_header(exchange, "WWW-Authenticate", "Bearer realm=\"deltaq\", error=\"insufficient_scope\"");
@@ -229,6 +207,14 @@ static bool call_handler(struct exchange *exchange, void *thread)
     }
 }
 
+/* On the network thread the connection goes on. */
+static void give_answer(struct exchange *exchange)
+{
+    audit_answer(exchange);
+    answer_prepare(exchange);
+    MHD_resume_connection(exchange->connection);
+}
+
 static void park(struct exchange *exchange)
 {
     struct waiters *waiters = exchange->server->waiters;
@@ -253,8 +239,7 @@ static void serve(struct handler_pool *pool, struct exchange *exchange, void *th
     if (exchange->body.file != NULL) body_reset(&pool->server->bodies, &exchange->body);
     if (step == IDEMPOTENT_RUN && !call_handler(exchange, thread)) return;
     request_body_drop(exchange);
-    answer_prepare(exchange);
-    MHD_resume_connection(exchange->connection);
+    give_answer(exchange);
 }
 
 static void *run(void *closure)
@@ -303,8 +288,7 @@ static void answer_busy(struct exchange *exchange)
     (void)error_set(&error, STATUS_UNAVAILABLE, "the server is stopping");
     exchange->close = true;
     answer_problem(exchange, &problem, &error);
-    answer_prepare(exchange);
-    MHD_resume_connection(exchange->connection);
+    give_answer(exchange);
 }
 
 bool handler_pool_push(struct handler_pool *pool, struct exchange *exchange)

@@ -89,7 +89,7 @@ static bool has_port(const char *name)
 
 /* An extra name without a port is accepted with our port and with none, because behind a proxy the port is the
  * proxy's. */
-static enum status hosts_build(const char *own, const char *port, const char *const *extra, char ***out,
+static enum status hosts_build(const char *own, const char *port, bool tls, const char *const *extra, char ***out,
                                struct error *error)
 {
     static const char *const always[] = {"localhost", "127.0.0.1", "[::1]"};
@@ -99,7 +99,7 @@ static enum status hosts_build(const char *own, const char *port, const char *co
     char **hosts = calloc(2 * (extras + 4) + 1, sizeof *hosts);
     *out = NULL;
     if (hosts == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for host names");
-    const bool standard = strcmp(port, "80") == 0;
+    const bool standard = strcmp(port, tls ? "443" : "80") == 0;
     good = host_add(hosts, &count, own, NULL);
     for (size_t i = 0; i < 3 && good; i++) {
         good = host_add(hosts, &count, always[i], port);
@@ -219,8 +219,8 @@ enum status listen_open_socket(const char *path, struct listener *out, struct er
     return STATUS_OK;
 }
 
-enum status listen_open(const char *address, const char *const *extra, bool token_configured, struct listener *out,
-                        struct error *error)
+enum status listen_open(const char *address, const char *const *extra, bool token_configured, bool tls,
+                        struct listener *out, struct error *error)
 {
     char own[HOST_SIZE];
     const char *bound_port = NULL;
@@ -247,8 +247,8 @@ enum status listen_open(const char *address, const char *const *extra, bool toke
         status = error_set(error, STATUS_IO, "cannot name the address that was bound");
         goto done;
     }
-    (void)snprintf(out->url, sizeof out->url, "http://%.100s", own);
-    status = hosts_build(own, bound_port, extra, &out->hosts, error);
+    (void)snprintf(out->url, sizeof out->url, "http%s://%.100s", tls ? "s" : "", own);
+    status = hosts_build(own, bound_port, tls, extra, &out->hosts, error);
 done:
     freeaddrinfo(found);
     if (status != STATUS_OK && out->descriptor >= 0) (void)close(out->descriptor);

@@ -10,14 +10,14 @@ struct listener {
     bool ipv6;
     bool wildcard; /* bound to all addresses */
     bool loopback;
-    char url[128]; /* "http://127.0.0.1:8642" with the port that was bound */
+    char url[128]; /* "http://127.0.0.1:8642" with the port that was bound, or https of a `tls` one */
     char **hosts;  /* every Host that is answered, owned, ends with NULL (listen_hosts_free) */
 };
 
 /* Opens `address` ("127.0.0.1:8642", "[::1]:0", "localhost:80"). Beyond loopback only with `token_configured`. `extra`:
  * more names (ends with NULL; NULL: none). STATUS_INVALID, STATUS_UNAVAILABLE (in use), STATUS_FORBIDDEN, STATUS_IO,
  * STATUS_NO_MEMORY; nothing is open then. */
-MUST_CHECK enum status listen_open(const char *address, const char *const *extra, bool token_configured,
+MUST_CHECK enum status listen_open(const char *address, const char *const *extra, bool token_configured, bool tls,
                                    struct listener *out, struct error *error);
 /* The same of a unix socket at `path`, which any user may connect to who can reach the directory. A socket that nobody
  * listens on any more is replaced. It has no hosts and no url. */

@@ -17,7 +17,8 @@ enum scope { SCOPE_NONE, SCOPE_READ, SCOPE_WRITE, SCOPE_ADMIN };
 
 /* Who sent the request, as `authorize` said. */
 struct principal {
-    char name[64]; /* token id; "" when no token was needed */
+    char name[64];   /* token id; "" when no token was needed */
+    char label[208]; /* what the token is called; "": it has no name */
     enum scope scope;
     bool local; /* before that: the client is our own user or root on this machine, or all there are trusted */
 };

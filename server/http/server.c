@@ -1,12 +1,15 @@
 #include "http/server.h"
 
+#include "http/audit.h"
 #include "http/clock.h"
 #include "http/connection.h"
 #include "http/handler_pool.h"
 #include "http/listen.h"
 #include "http/metrics.h"
+#include "http/rate_limit.h"
 #include "http/reaper.h"
 #include "http/stream_registry.h"
+#include "http/tls.h"
 #include "http/token_backoff.h"
 #include "http/waiters.h"
 
@@ -79,20 +82,35 @@ static void tick(void *closure)
     waiters_tick(server->waiters);
 }
 
+/* Probes and the unix socket stay what they are: they do not leave the machine, or say nothing that is secret. */
+static bool has_tls(enum front_kind kind, const struct http_options *options)
+{
+    return kind == FRONT_MAIN && options->tls != NULL && options->tls->certificate != NULL;
+}
+
 static enum status daemon_start(struct front *front, struct listener *listener, unsigned connections,
                                 struct error *error)
 {
     const struct http_options *options = &front->server->options;
-    const unsigned flags =
-        MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME | (listener->ipv6 ? MHD_USE_IPv6 : 0);
-    front->daemon = MHD_start_daemon(
-        flags, 0, NULL, NULL, connection_access, front, MHD_OPTION_LISTEN_SOCKET, listener->descriptor,
-        MHD_OPTION_THREAD_POOL_SIZE, (unsigned)options->network_threads, MHD_OPTION_CONNECTION_LIMIT, connections,
-        MHD_OPTION_PER_IP_CONNECTION_LIMIT, listener->loopback ? 0U : connections / 2,
-        MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT,
-        (unsigned)options->limits.idle_seconds, STRICT_OPTION, MHD_OPTION_NOTIFY_CONNECTION, connection_notify, front,
-        MHD_OPTION_NOTIFY_COMPLETED, connection_completed, front, MHD_OPTION_URI_LOG_CALLBACK, connection_request_line,
-        front, MHD_OPTION_UNESCAPE_CALLBACK, connection_unescape, front, MHD_OPTION_END);
+    const bool tls = has_tls(front->kind, options);
+    const struct MHD_OptionItem plain[] = {{MHD_OPTION_END, 0, NULL}};
+    const struct MHD_OptionItem encrypted[] = {
+        {MHD_OPTION_HTTPS_MEM_CERT, 0, tls ? options->tls->certificate : NULL},
+        {MHD_OPTION_HTTPS_MEM_KEY, 0, tls ? options->tls->key : NULL},
+        {MHD_OPTION_HTTPS_PRIORITIES, 0, (void *)(uintptr_t)TLS_PRIORITIES},
+        {MHD_OPTION_END, 0, NULL},
+    };
+    const unsigned flags = MHD_USE_EPOLL_INTERNAL_THREAD | MHD_ALLOW_SUSPEND_RESUME |
+                           (listener->ipv6 ? MHD_USE_IPv6 : 0) | (tls ? MHD_USE_TLS : 0);
+    front->daemon =
+        MHD_start_daemon(flags, 0, NULL, NULL, connection_access, front, MHD_OPTION_LISTEN_SOCKET, listener->descriptor,
+                         MHD_OPTION_THREAD_POOL_SIZE, (unsigned)options->network_threads, MHD_OPTION_CONNECTION_LIMIT,
+                         connections, MHD_OPTION_PER_IP_CONNECTION_LIMIT, listener->loopback ? 0U : connections / 2,
+                         MHD_OPTION_CONNECTION_MEMORY_LIMIT, (size_t)CONNECTION_MEMORY, MHD_OPTION_CONNECTION_TIMEOUT,
+                         (unsigned)options->limits.idle_seconds, STRICT_OPTION, MHD_OPTION_NOTIFY_CONNECTION,
+                         connection_notify, front, MHD_OPTION_NOTIFY_COMPLETED, connection_completed, front,
+                         MHD_OPTION_URI_LOG_CALLBACK, connection_request_line, front, MHD_OPTION_UNESCAPE_CALLBACK,
+                         connection_unescape, front, MHD_OPTION_ARRAY, tls ? encrypted : plain, MHD_OPTION_END);
     if (front->daemon == NULL)
         return error_set(error, STATUS_IO, "the HTTP library refused to start; are there too few file descriptors?");
     listener->descriptor = -1; /* the daemon's now */
@@ -122,10 +140,10 @@ static enum status fronts_start(struct http_server *server, struct listener list
 static enum status listeners_open(const struct http_options *options, struct listener listeners[FRONT_COUNT],
                                   struct error *error)
 {
-    enum status status =
-        listen_open(options->listen, options->allowed_hosts, options->token_configured, &listeners[FRONT_MAIN], error);
+    enum status status = listen_open(options->listen, options->allowed_hosts, options->token_configured,
+                                     has_tls(FRONT_MAIN, options), &listeners[FRONT_MAIN], error);
     if (status == STATUS_OK && options->probes != NULL)
-        status = listen_open(options->probes, options->allowed_hosts, true, &listeners[FRONT_PROBES], error);
+        status = listen_open(options->probes, options->allowed_hosts, true, false, &listeners[FRONT_PROBES], error);
     if (status == STATUS_OK && options->socket != NULL)
         status = listen_open_socket(options->socket, &listeners[FRONT_SOCKET], error);
     return status;
@@ -140,6 +158,19 @@ static void listeners_close(const struct http_options *options, struct listener 
         (void)close(listeners[i].descriptor);
         if (i == FRONT_SOCKET) (void)unlink(options->socket);
     }
+}
+
+/* Everything that counts clients. */
+static enum status limits_start(struct http_server *server, struct error *error)
+{
+    const struct http_options *options = &server->options;
+    enum status status = token_backoff_new(&server->backoff, error);
+    if (status == STATUS_OK) status = rate_limit_new(AUDIT_REFUSALS, &server->refusals, error);
+    if (status == STATUS_OK && options->address_rate > 0)
+        status = rate_limit_new(options->address_rate, &server->by_address, error);
+    if (status == STATUS_OK && options->token_rate > 0)
+        status = rate_limit_new(options->token_rate, &server->by_token, error);
+    return status;
 }
 
 static enum status pools_start(struct http_server *server, struct error *error)
@@ -161,6 +192,9 @@ static void server_free(struct http_server *server)
     waiters_free(server->waiters);
     metrics_free(server->metrics);
     token_backoff_free(server->backoff);
+    rate_limit_free(server->by_address);
+    rate_limit_free(server->by_token);
+    rate_limit_free(server->refusals);
     (void)pthread_mutex_destroy(&server->conditional);
     for (int i = 0; i < FRONT_COUNT; i++) listen_hosts_free(server->fronts[i].hosts);
     if (server->fronts[FRONT_SOCKET].server != NULL) (void)unlink(server->options.socket);
@@ -185,7 +219,7 @@ enum status http_server_start(const struct http_options *options, struct http_se
     if ((status = listeners_open(options, listeners, error)) != STATUS_OK) goto done;
     (void)snprintf(server->url, sizeof server->url, "%s", listeners[FRONT_MAIN].url);
     if ((status = metrics_new(options->routes, options->route_count, &server->metrics, error)) != STATUS_OK) goto done;
-    if ((status = token_backoff_new(&server->backoff, error)) != STATUS_OK) goto done;
+    if ((status = limits_start(server, error)) != STATUS_OK) goto done;
     if ((status = waiters_new(handler_pool_push_again, &server->waiters, error)) != STATUS_OK) goto done;
     if ((status = streams_start(&server->options, &server->streams, error)) != STATUS_OK) goto done;
     if ((status = pools_start(server, error)) != STATUS_OK) goto done;

@@ -4,11 +4,13 @@
 #ifndef HTTP_SERVER_H
 #define HTTP_SERVER_H
 
+#include "http/client_address.h"
 #include "http/router.h"
 #include "http/streams.h"
 
 struct http_server;
 struct static_files;
+struct tls_identity;
 struct buffer;
 
 /* An answer kept for an Idempotency-Key. Strings are malloc'ed and owned by the struct (idempotent_answer_reset). */
@@ -61,6 +63,9 @@ struct http_options {   /* lent for the life of the server */
     const char *socket;                 /* a unix socket beside it; NULL: none */
     const char *probes;                 /* an address for ROUTE_PROBE alone; NULL: none */
     bool trust_loopback; /* whoever sends no token is principal.local; for where only loopback clients need none */
+    const struct client_networks *trusted_proxies; /* whose X-Forwarded-For is believed; NULL: nobody's */
+    int token_rate, address_rate;                  /* requests a second (client.h); 0: no limit */
+    const struct tls_identity *tls; /* of `listen`, not of `socket` and `probes`; no certificate or NULL: HTTP */
     const struct route *routes;
     size_t route_count;
     const struct static_files *files; /* NULL: none */

@@ -1,6 +1,5 @@
 #include "http/token_backoff.h"
 
-#include <netinet/in.h>
 #include <openssl/evp.h>
 #include <pthread.h>
 #include <stdlib.h>
@@ -9,14 +8,13 @@
 enum { ADDRESSES = 1024, TOKENS = 256, FREE_FAILURES = 20, MEMORY_MS = 10 * 60 * 1000, WAIT_MOST_MS = 60000 };
 
 struct address {
-    unsigned char key[16];
-    sa_family_t family; /* 0: the row is free */
+    struct client_address network; /* family 0: the row is free */
     int failures;
     int64_t failed_at, wait_until;
 };
 
 struct right_token {
-    unsigned char sha256[32];
+    unsigned char sha256[TOKEN_SHA256];
     int64_t used_at; /* 0: the row is free */
 };
 
@@ -42,79 +40,64 @@ void token_backoff_free(struct token_backoff *backoff)
     free(backoff);
 }
 
-/* An IPv4 client of an IPv6 socket is the same as one of an IPv4 socket. */
-static struct address address_of(const struct sockaddr *peer)
-{
-    struct address out = {.family = peer->sa_family};
-    if (peer->sa_family == AF_INET) {
-        memcpy(out.key, &((const struct sockaddr_in *)(const void *)peer)->sin_addr, 4);
-    } else if (peer->sa_family == AF_INET6) {
-        const struct in6_addr *address = &((const struct sockaddr_in6 *)(const void *)peer)->sin6_addr;
-        const bool mapped = IN6_IS_ADDR_V4MAPPED(address);
-        out.family = mapped ? AF_INET : AF_INET6;
-        memcpy(out.key, (const char *)address + (mapped ? 12 : 0), mapped ? 4 : 8);
-    }
-    return out;
-}
-
 static bool is_past(int64_t at, int64_t now)
 {
     return now - at > MEMORY_MS;
 }
 
 /* The row of the address, or NULL. Linear: 1,024 rows of 40 bytes take less than the question to the database. */
-static struct address *find_address(struct token_backoff *backoff, const struct address *wanted, int64_t now)
+static struct address *find_address(struct token_backoff *backoff, const struct client_address *wanted, int64_t now)
 {
     for (size_t i = 0; i < ADDRESSES; i++) {
         struct address *row = &backoff->addresses[i];
-        if (row->family == wanted->family && row->family != 0 && memcmp(row->key, wanted->key, sizeof row->key) == 0)
-            return is_past(row->failed_at, now) ? NULL : row;
+        if (client_address_same(&row->network, wanted)) return is_past(row->failed_at, now) ? NULL : row;
     }
     return NULL;
 }
 
 /* The same row again, else a free one, else that of the oldest failure. */
-static struct address *take_address(struct token_backoff *backoff, const struct address *wanted)
+static struct address *take_address(struct token_backoff *backoff, const struct client_address *wanted)
 {
     struct address *oldest = &backoff->addresses[0];
     for (size_t i = 0; i < ADDRESSES; i++) {
         struct address *row = &backoff->addresses[i];
-        if (row->family == wanted->family && memcmp(row->key, wanted->key, sizeof row->key) == 0) {
+        if (client_address_same(&row->network, wanted)) {
             oldest = row;
             break;
         }
-        if (oldest->family != 0 && (row->family == 0 || row->failed_at < oldest->failed_at)) oldest = row;
+        if (oldest->network.family != 0 && (row->network.family == 0 || row->failed_at < oldest->failed_at))
+            oldest = row;
     }
-    *oldest = *wanted;
+    *oldest = (struct address){.network = *wanted};
     return oldest;
 }
 
-static bool hash(const char *token, unsigned char out[32])
+static bool hash(const char *token, unsigned char out[TOKEN_SHA256])
 {
     return EVP_Digest(token, strlen(token), out, NULL, EVP_sha256(), NULL) == 1;
 }
 
-static struct right_token *find_token(struct token_backoff *backoff, const unsigned char sha256[32])
+static struct right_token *find_token(struct token_backoff *backoff, const unsigned char sha256[TOKEN_SHA256])
 {
     for (size_t i = 0; i < TOKENS; i++)
-        if (backoff->tokens[i].used_at != 0 && memcmp(backoff->tokens[i].sha256, sha256, 32) == 0)
+        if (backoff->tokens[i].used_at != 0 && memcmp(backoff->tokens[i].sha256, sha256, TOKEN_SHA256) == 0)
             return &backoff->tokens[i];
     return NULL;
 }
 
-static void note_right(struct token_backoff *backoff, const unsigned char sha256[32], int64_t now)
+static void note_right(struct token_backoff *backoff, const unsigned char sha256[TOKEN_SHA256], int64_t now)
 {
     struct right_token *row = find_token(backoff, sha256);
     for (size_t i = 0; i < TOKENS && row == NULL; i++)
         if (backoff->tokens[i].used_at == 0) row = &backoff->tokens[i];
     if (row == NULL) row = &backoff->tokens[0];
-    for (size_t i = 0; i < TOKENS && row->used_at != 0 && memcmp(row->sha256, sha256, 32) != 0; i++)
+    for (size_t i = 0; i < TOKENS && row->used_at != 0 && memcmp(row->sha256, sha256, TOKEN_SHA256) != 0; i++)
         if (backoff->tokens[i].used_at < row->used_at) row = &backoff->tokens[i];
     memcpy(row->sha256, sha256, sizeof row->sha256);
     row->used_at = now > 0 ? now : 1;
 }
 
-static void note_wrong(struct token_backoff *backoff, const struct address *wanted, int64_t now)
+static void note_wrong(struct token_backoff *backoff, const struct client_address *wanted, int64_t now)
 {
     struct address *row = find_address(backoff, wanted, now);
     if (row == NULL) row = take_address(backoff, wanted);
@@ -125,10 +108,10 @@ static void note_wrong(struct token_backoff *backoff, const struct address *want
     row->wait_until = now + (wait < WAIT_MOST_MS ? wait : WAIT_MOST_MS);
 }
 
-int token_backoff_wait(struct token_backoff *backoff, const struct sockaddr *peer, const char *token, int64_t now)
+int token_backoff_wait(struct token_backoff *backoff, const struct client_address *from, const char *token, int64_t now)
 {
-    const struct address wanted = address_of(peer);
-    unsigned char sha256[32];
+    const struct client_address wanted = client_address_network(from);
+    unsigned char sha256[TOKEN_SHA256];
     int64_t left = 0;
     (void)pthread_mutex_lock(&backoff->mutex);
     const struct address *row = find_address(backoff, &wanted, now);
@@ -141,11 +124,11 @@ int token_backoff_wait(struct token_backoff *backoff, const struct sockaddr *pee
     return (int)((left + 999) / 1000);
 }
 
-void token_backoff_note(struct token_backoff *backoff, const struct sockaddr *peer, const char *token, bool right,
+void token_backoff_note(struct token_backoff *backoff, const struct client_address *from, const char *token, bool right,
                         int64_t now)
 {
-    const struct address wanted = address_of(peer);
-    unsigned char sha256[32];
+    const struct client_address wanted = client_address_network(from);
+    unsigned char sha256[TOKEN_SHA256];
     if (!hash(token, sha256)) return;
     (void)pthread_mutex_lock(&backoff->mutex);
     struct right_token *known = find_token(backoff, sha256);
@@ -155,4 +138,15 @@ void token_backoff_note(struct token_backoff *backoff, const struct sockaddr *pe
         note_wrong(backoff, &wanted, now);
     if (!right && known != NULL) *known = (struct right_token){0}; /* it has ended or was revoked */
     (void)pthread_mutex_unlock(&backoff->mutex);
+}
+
+bool token_backoff_knows(struct token_backoff *backoff, const char *token, int64_t now,
+                         unsigned char sha256[TOKEN_SHA256])
+{
+    if (!hash(token, sha256)) return false;
+    (void)pthread_mutex_lock(&backoff->mutex);
+    const struct right_token *right = find_token(backoff, sha256);
+    const bool known = right != NULL && !is_past(right->used_at, now);
+    (void)pthread_mutex_unlock(&backoff->mutex);
+    return known;
 }

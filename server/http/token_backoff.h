@@ -6,10 +6,9 @@
 #ifndef HTTP_TOKEN_BACKOFF_H
 #define HTTP_TOKEN_BACKOFF_H
 
-#include "base/error.h"
+#include "http/client_address.h"
 
 #include <stdint.h>
-#include <sys/socket.h>
 
 struct token_backoff;
 
@@ -17,12 +16,19 @@ struct token_backoff;
 MUST_CHECK enum status token_backoff_new(struct token_backoff **out, struct error *error);
 void token_backoff_free(struct token_backoff *backoff); /* NULL is fine */
 
-/* Seconds until a request with `token` from `peer` is looked at; 0: now. `now` in milliseconds, never falling. Of an
- * IPv6 address the first 64 bits count, for those are given to one client; all of a unix socket are one address. */
-int token_backoff_wait(struct token_backoff *backoff, const struct sockaddr *peer, const char *token, int64_t now);
+/* Seconds until a request with `token` from there is looked at; 0: now. `now` in milliseconds, never falling. Of an
+ * IPv6 address the network counts (client_address_network). */
+int token_backoff_wait(struct token_backoff *backoff, const struct client_address *from, const char *token,
+                       int64_t now);
 
 /* What came of it. */
-void token_backoff_note(struct token_backoff *backoff, const struct sockaddr *peer, const char *token, bool right,
+void token_backoff_note(struct token_backoff *backoff, const struct client_address *from, const char *token, bool right,
                         int64_t now);
+
+enum { TOKEN_SHA256 = 32 };
+
+/* Whether the token was right lately: within ten minutes, and among the last 256. *sha256 is its hash then. */
+bool token_backoff_knows(struct token_backoff *backoff, const char *token, int64_t now,
+                         unsigned char sha256[TOKEN_SHA256]);
 
 #endif

@@ -25,6 +25,7 @@ static const struct {
     bool pid;          /* stands behind the text */
     const char *colon; /* between the beginning and the message */
 } components[] = {
+    [LOG_COMPONENT_AUDIT] = {"audit", "audit", false, " "},
     [LOG_COMPONENT_BACKUP] = {"backup", "deltaq", false, ": "},
     [LOG_COMPONENT_DATABASE] = {"database", "deltaq", false, ": "},
     [LOG_COMPONENT_GATES] = {"gates", "deltaq serve", false, ": "},

@@ -72,13 +72,13 @@ enum status application_authorize(void *thread, const char *token, enum scope sc
     static const enum scope scopes[] = {
         [TOKEN_READ] = SCOPE_READ, [TOKEN_WRITE] = SCOPE_WRITE, [TOKEN_ADMIN] = SCOPE_ADMIN};
     static const char *const names[] = {"none", "read", "write", "admin"};
-    enum token_scope found;
-    struct store_id id;
+    struct token_known found;
     if (token == NULL) return authorize_nobody(thread, principal, error);
-    const enum status status = token_check(thread, token, &found, &id, error);
+    const enum status status = token_check(thread, token, &found, error);
     if (status != STATUS_OK) return status;
-    principal->scope = scopes[found];
-    (void)snprintf(principal->name, sizeof principal->name, "%s", id.text);
+    principal->scope = scopes[found.scope];
+    (void)snprintf(principal->name, sizeof principal->name, "%s", found.id.text);
+    (void)snprintf(principal->label, sizeof principal->label, "%s", found.name);
     if (principal->scope >= scope) return STATUS_OK;
     return error_set(error, STATUS_FORBIDDEN, "the token's scope is \"%s\", this needs \"%s\"", names[principal->scope],
                      names[scope]);

@@ -102,8 +102,7 @@ static void note_use(struct connection *connection, const struct store_id *id)
     (void)status;
 }
 
-enum status token_check(struct connection *connection, const char *text, enum token_scope *scope, struct store_id *id,
-                        struct error *error)
+enum status token_check(struct connection *connection, const char *text, struct token_known *out, struct error *error)
 {
     char sha256[65];
     struct rows *rows;
@@ -112,7 +111,8 @@ enum status token_check(struct connection *connection, const char *text, enum to
     status = connection_query_one(
         connection,
         "select scope, id, revoked_at is not null, coalesce(expires_at <= clock_timestamp(), false),"
-        " last_used_at is null or last_used_at < clock_timestamp() - interval '1 minute' from tokens where sha256 = $1",
+        " last_used_at is null or last_used_at < clock_timestamp() - interval '1 minute',"
+        " coalesce(name, '') from tokens where sha256 = $1",
         VALUES(value_text(sha256)), &rows, error);
     if (status == STATUS_NOT_FOUND) return error_set(error, STATUS_UNAUTHORIZED, "unknown token");
     if (status != STATUS_OK) return status;
@@ -121,9 +121,10 @@ enum status token_check(struct connection *connection, const char *text, enum to
         rows_free(rows);
         return error_set(error, STATUS_UNAUTHORIZED, revoked ? "the token was revoked" : "the token has expired");
     }
-    status = token_scope_parse(rows_text(rows, 0, 0), scope, error);
-    (void)snprintf(id->text, sizeof id->text, "%s", rows_text(rows, 0, 1));
-    if (status == STATUS_OK && rows_boolean(rows, 0, 4)) note_use(connection, id);
+    status = token_scope_parse(rows_text(rows, 0, 0), &out->scope, error);
+    (void)snprintf(out->id.text, sizeof out->id.text, "%s", rows_text(rows, 0, 1));
+    (void)snprintf(out->name, sizeof out->name, "%s", rows_text(rows, 0, 5));
+    if (status == STATUS_OK && rows_boolean(rows, 0, 4)) note_use(connection, &out->id);
     rows_free(rows);
     return status;
 }

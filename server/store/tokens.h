@@ -10,6 +10,12 @@ enum token_scope { TOKEN_READ, TOKEN_WRITE, TOKEN_ADMIN }; /* each includes the 
 
 enum { TOKEN_TEXT = 64, TOKEN_DAYS_MOST = 36500 };
 
+struct token_known {
+    enum token_scope scope;
+    struct store_id id; /* names it in idempotency keys and logs */
+    char name[208];     /* "": it has none */
+};
+
 /* Makes a token of 256 random bits; `text` gets "dq_" and 43 characters. `name` may be NULL; a taken one is
  * STATUS_CONFLICT. It ends after `days`, 0: never. *document is {"id", "name", "scope", "created_at", "expires_at",
  * "revoked_at", "last_used_at"}, without the text; the caller owns it. */
@@ -22,10 +28,9 @@ MUST_CHECK enum status token_list(struct connection *connection, const struct pa
  * STATUS_CONFLICT when it is the one with the id `own` ("": none), which would lock out who asks. */
 MUST_CHECK enum status token_revoke(struct connection *connection, const char *reference, const char *own,
                                     struct error *error);
-/* STATUS_UNAUTHORIZED for one that is unknown, has ended or was taken back. *id names it in idempotency keys and logs.
- * Notes when it was used. */
-MUST_CHECK enum status token_check(struct connection *connection, const char *text, enum token_scope *scope,
-                                   struct store_id *id, struct error *error);
+/* STATUS_UNAUTHORIZED for one that is unknown, has ended or was taken back. Notes when it was used. */
+MUST_CHECK enum status token_check(struct connection *connection, const char *text, struct token_known *out,
+                                   struct error *error);
 /* Whether any token was ever made, ended and revoked ones too: then loopback clients need one. Taking the last one back
  * must not open the server to everybody. */
 MUST_CHECK enum status token_any(struct connection *connection, bool *any, struct error *error);

@@ -1,11 +1,12 @@
 /* A small server over server/http for the tests beside it: no database, no engine. It prints its address and runs until
  * SIGTERM.
  *     echo_server [--token] [--listen ADDRESS] [--short] [--threads N] [--queue N] [--static DIRECTORY] [--log]
- *                 [--allow-origin ORIGIN]
+ *                 [--tls CERTIFICATE KEY] [--allow-origin ORIGIN]
  * --token: the tokens "reader", "writer", "admin" are asked for. --short: deadlines of a second or less. */
 #include "base/buffer.h"
 #include "http/server.h"
 #include "http/static_files.h"
+#include "http/tls.h"
 
 #include <pthread.h>
 #include <signal.h>
@@ -313,8 +314,8 @@ static enum status thread_open(void *application, void **thread, struct error *e
 }
 
 static const struct route routes[] = {
-    {"GET", "/healthz", get_healthz, SCOPE_NONE, ROUTE_BODY_NONE, NULL, ROUTE_INLINE, NULL},
-    {"GET", "/metrics", get_metrics, SCOPE_NONE, ROUTE_BODY_NONE, NULL, ROUTE_INLINE, NULL},
+    {"GET", "/healthz", get_healthz, SCOPE_NONE, ROUTE_BODY_NONE, NULL, ROUTE_INLINE | ROUTE_PROBE, NULL},
+    {"GET", "/metrics", get_metrics, SCOPE_NONE, ROUTE_BODY_NONE, NULL, ROUTE_INLINE | ROUTE_PROBE, NULL},
     {"POST", "/v1/echo", post_echo, SCOPE_WRITE, ROUTE_BODY_REQUIRED, NULL, 0, NULL},
     {"GET", "/v1/echo/{name}", get_echo, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, NULL},
     {"DELETE", "/v1/echo/{name}", post_act, SCOPE_ADMIN, ROUTE_BODY_NONE, NULL, 0, NULL},
@@ -327,7 +328,8 @@ static const struct route routes[] = {
     {"GET", "/v1/events/{topic}", get_events, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, NULL},
 };
 
-static bool read_arguments(int argc, char **argv, struct http_options *options, const char **directory)
+static bool read_arguments(int argc, char **argv, struct http_options *options, const char **directory,
+                           const char *tls[2])
 {
     for (int i = 1; i < argc; i++) {
         const char *value = i + 1 < argc ? argv[i + 1] : "";
@@ -355,6 +357,9 @@ static bool read_arguments(int argc, char **argv, struct http_options *options, 
         } else if (strcmp(argv[i], "--static") == 0) {
             *directory = value;
             i++;
+        } else if (strcmp(argv[i], "--tls") == 0 && i + 2 < argc) {
+            tls[0] = argv[++i];
+            tls[1] = argv[++i];
         } else if (strcmp(argv[i], "--allow-origin") == 0) {
             options->allowed_origins = (const char *const *)&argv[++i]; /* it is the last: argv ends with NULL */
         } else {
@@ -378,7 +383,8 @@ int main(int argc, char **argv)
     struct http_server *server = NULL;
     struct static_files *files = NULL;
     struct error error;
-    const char *directory = NULL;
+    const char *directory = NULL, *tls[2] = {NULL, NULL};
+    struct tls_identity identity = {0};
     sigset_t signals;
     int received = 0;
     (void)pthread_mutex_init(&application.mutex, NULL);
@@ -386,19 +392,23 @@ int main(int argc, char **argv)
     (void)sigaddset(&signals, SIGTERM);
     (void)sigaddset(&signals, SIGINT);
     (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
-    if (!read_arguments(argc, argv, &options, &directory)) return 2;
+    if (!read_arguments(argc, argv, &options, &directory, tls)) return 2;
     enum status status = directory != NULL ? static_files_load(directory, &files, &error) : STATUS_OK;
+    if (status == STATUS_OK) status = tls_identity_read(tls[0], tls[1], &identity, &error);
     options.files = files;
+    options.tls = &identity;
     if (status == STATUS_OK) status = http_server_start(&options, &server, &error);
     if (status != STATUS_OK) {
         (void)fprintf(stderr, "%s: %s\n", status_info(status)->name, error.detail);
         static_files_free(files);
+        tls_identity_reset(&identity);
         return 1;
     }
     (void)printf("%s\n", http_server_url(server));
     (void)fflush(stdout);
     (void)sigwait(&signals, &received);
     http_server_stop(server);
+    tls_identity_reset(&identity);
     static_files_free(files);
     for (int i = 0; i < application.key_count; i++) free(application.keys[i].body);
     (void)pthread_mutex_destroy(&application.mutex);

@@ -6,33 +6,28 @@
 
 enum { FREE_FAILURES = 20, MINUTE = 60000 };
 
-static struct sockaddr_storage four(uint32_t address)
+static struct client_address four(uint32_t address)
 {
-    struct sockaddr_storage out = {0};
-    struct sockaddr_in *in = (struct sockaddr_in *)(void *)&out;
-    in->sin_family = AF_INET;
-    in->sin_addr.s_addr = htonl(address);
-    return out;
+    const struct sockaddr_in in = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(address)};
+    return client_address_of((const struct sockaddr *)&in);
 }
 
-static struct sockaddr_storage six(const char *text)
+static struct client_address six(const char *text)
 {
-    struct sockaddr_storage out = {0};
-    struct sockaddr_in6 *in = (struct sockaddr_in6 *)(void *)&out;
-    in->sin6_family = AF_INET6;
-    assert_int_equal(inet_pton(AF_INET6, text, &in->sin6_addr), 1);
-    return out;
+    struct sockaddr_in6 in = {.sin6_family = AF_INET6};
+    assert_int_equal(inet_pton(AF_INET6, text, &in.sin6_addr), 1);
+    return client_address_of((const struct sockaddr *)&in);
 }
 
-static int wait_of(struct token_backoff *backoff, const struct sockaddr_storage *peer, const char *token, int64_t now)
+static int wait_of(struct token_backoff *backoff, const struct client_address *from, const char *token, int64_t now)
 {
-    return token_backoff_wait(backoff, (const struct sockaddr *)peer, token, now);
+    return token_backoff_wait(backoff, from, token, now);
 }
 
-static void note(struct token_backoff *backoff, const struct sockaddr_storage *peer, const char *token, bool right,
+static void note(struct token_backoff *backoff, const struct client_address *from, const char *token, bool right,
                  int64_t now)
 {
-    token_backoff_note(backoff, (const struct sockaddr *)peer, token, right, now);
+    token_backoff_note(backoff, from, token, right, now);
 }
 
 static struct token_backoff *make(void)
@@ -47,7 +42,7 @@ static void test_waits_double_to_a_minute_and_are_forgotten(void **state)
 {
     (void)state;
     struct token_backoff *backoff = make();
-    const struct sockaddr_storage peer = four(0x0a000001), other = four(0x0a000002);
+    const struct client_address peer = four(0x0a000001), other = four(0x0a000002);
     int64_t now = 1000;
     for (int i = 0; i < FREE_FAILURES; i++) note(backoff, &peer, "wrong", false, now);
     assert_int_equal(wait_of(backoff, &peer, "wrong", now), 0);
@@ -68,12 +63,17 @@ static void test_right_tokens_pass_until_they_are_wrong(void **state)
 {
     (void)state;
     struct token_backoff *backoff = make();
-    const struct sockaddr_storage peer = four(0x0a000001);
+    const struct client_address peer = four(0x0a000001);
     note(backoff, &peer, "right", true, 1000);
     for (int i = 0; i <= FREE_FAILURES; i++) note(backoff, &peer, "wrong", false, 1000);
     assert_int_equal(wait_of(backoff, &peer, "wrong", 1000), 1);
     assert_int_equal(wait_of(backoff, &peer, "right", 1000), 0);
+    unsigned char sha256[TOKEN_SHA256];
+    assert_true(token_backoff_knows(backoff, "right", 1000 + 10 * MINUTE, sha256));
+    assert_false(token_backoff_knows(backoff, "right", 1001 + 10 * MINUTE, sha256));
+    assert_false(token_backoff_knows(backoff, "wrong", 1000, sha256));
     note(backoff, &peer, "right", false, 1000); /* revoked */
+    assert_false(token_backoff_knows(backoff, "right", 1000, sha256));
     assert_int_equal(wait_of(backoff, &peer, "right", 1000), 2);
     token_backoff_free(backoff);
 }
@@ -82,8 +82,8 @@ static void test_a_network_of_ipv6_is_one_client_and_mapped_addresses_are_ipv4(v
 {
     (void)state;
     struct token_backoff *backoff = make();
-    const struct sockaddr_storage one = six("2001:db8::1"), same = six("2001:db8::2"), other = six("2001:db8:0:1::1"),
-                                  mapped = six("::ffff:10.0.0.1"), plain = four(0x0a000001);
+    const struct client_address one = six("2001:db8::1"), same = six("2001:db8::2"), other = six("2001:db8:0:1::1"),
+                                mapped = six("::ffff:10.0.0.1"), plain = four(0x0a000001);
     for (int i = 0; i <= FREE_FAILURES; i++) note(backoff, &one, "wrong", false, 1000);
     assert_int_equal(wait_of(backoff, &same, "wrong", 1000), 1);
     assert_int_equal(wait_of(backoff, &other, "wrong", 1000), 0);
@@ -99,10 +99,10 @@ static void test_the_address_that_erred_longest_ago_is_forgotten(void **state)
     struct token_backoff *backoff = make();
     enum { CLIENTS = 5000 };
     for (uint32_t client = 0; client < CLIENTS; client++) {
-        const struct sockaddr_storage peer = four(client);
+        const struct client_address peer = four(client);
         for (int i = 0; i <= FREE_FAILURES; i++) note(backoff, &peer, "wrong", false, 1000 + client / 10);
     }
-    const struct sockaddr_storage first = four(0), last = four(CLIENTS - 1);
+    const struct client_address first = four(0), last = four(CLIENTS - 1);
     assert_int_equal(wait_of(backoff, &first, "wrong", 1000 + CLIENTS / 10), 0);
     assert_int_equal(wait_of(backoff, &last, "wrong", 1000 + CLIENTS / 10), 1);
     token_backoff_free(backoff);

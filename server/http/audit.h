@@ -1,0 +1,18 @@
+/* audit.h: a line of the log, component "audit", for each request that changes something, whatever came of it, and for
+ * each that was refused for want of a token, for a wrong one or for one that may not do this. It says who (a token's
+ * name and id, the local user, nobody), from where, what (method, route, path, object), the status and the request's
+ * id; never a token, a query or a body. Private to server/http.
+ *
+ * Lines of changes are never dropped: the answer waits for them. Of refusals an address gets AUDIT_REFUSALS a second
+ * (rate_limit.h) and the next line says how many were left out, so that guessing does not fill a disk. */
+#ifndef HTTP_AUDIT_H
+#define HTTP_AUDIT_H
+
+#include "http/exchange.h"
+
+enum { AUDIT_REFUSALS = 1 };
+
+/* On a handler thread, once the answer is decided and before it is prepared. */
+void audit_answer(struct exchange *exchange);
+
+#endif

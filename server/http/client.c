@@ -1,0 +1,56 @@
+#include "http/client.h"
+
+#include "http/clock.h"
+#include "http/connection.h"
+#include "http/cors.h"
+#include "http/peer.h"
+#include "http/rate_limit.h"
+#include "http/token_backoff.h"
+
+#include <assert.h>
+#include <string.h>
+#include <strings.h>
+
+const char *client_token(const struct request *request)
+{
+    const char *value = request_header(request, "Authorization");
+    if (value == NULL || strncasecmp(value, "Bearer ", 7) != 0) return NULL;
+    value += 7;
+    return value + strspn(value, " ");
+}
+
+void client_identify(struct exchange *exchange)
+{
+    const struct http_options *options = &exchange->server->options;
+    const struct request *request = &exchange->request;
+    const int descriptor = connection_descriptor(exchange->connection);
+    struct sockaddr_storage peer = {.ss_family = AF_UNIX}; /* also where the other end has gone */
+    socklen_t length = sizeof peer;
+    bool proxied;
+    (void)getpeername(descriptor, (struct sockaddr *)&peer, &length);
+    exchange->from = client_address_of((const struct sockaddr *)&peer);
+    exchange->from = client_address_forwarded(&exchange->from, options->trusted_proxies, request, &proxied);
+    exchange->user = (uid_t)-1;
+    if (options->authorize == NULL || client_token(request) != NULL || proxied ||
+        cors_allowed(options->allowed_origins, request) != NULL)
+        return;
+    exchange->local = client_address_is_here(&exchange->from) &&
+                      (peer_is_ours(descriptor, &exchange->user) || options->trust_loopback);
+}
+
+int client_wait(struct exchange *exchange, const char **what)
+{
+    struct http_server *server = exchange->server;
+    const char *token = client_token(&exchange->request);
+    const int64_t now = clock_milliseconds();
+    unsigned char sha256[TOKEN_SHA256], key[RATE_LIMIT_KEY];
+    static_assert(sizeof sha256 >= sizeof key, "a token's key is the beginning of its hash");
+    if (exchange->local) return 0;
+    if (token != NULL && token_backoff_knows(server->backoff, token, now, sha256)) {
+        *what = "this token";
+        return server->by_token != NULL ? rate_limit_take(server->by_token, sha256, now) : 0;
+    }
+    *what = "this address";
+    client_address_key(&exchange->from, key);
+    return server->by_address != NULL ? rate_limit_take(server->by_address, key, now) : 0;
+}

@@ -1,0 +1,62 @@
+#include "http/rate_limit.h"
+
+#include <pthread.h>
+#include <stdlib.h>
+#include <string.h>
+
+enum { ROWS = 1024, MICROSECONDS = 1000000 };
+
+/* The generic cell rate algorithm: of a bucket, all there is to know is when it will be full again. */
+struct bucket {
+    unsigned char key[RATE_LIMIT_KEY];
+    int64_t full_at; /* microseconds; in the past: nobody's row, or as good as that */
+};
+
+struct rate_limit {
+    pthread_mutex_t mutex;
+    int64_t interval, depth; /* microseconds: of one request, and of a whole bucket */
+    struct bucket buckets[ROWS];
+};
+
+enum status rate_limit_new(int rate, struct rate_limit **out, struct error *error)
+{
+    *out = calloc(1, sizeof **out);
+    if (*out == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for the limits of clients");
+    (void)pthread_mutex_init(&(*out)->mutex, NULL);
+    (*out)->interval = MICROSECONDS / rate;
+    (*out)->depth = (int64_t)RATE_LIMIT_BURST_SECONDS * rate * (*out)->interval;
+    return STATUS_OK;
+}
+
+void rate_limit_free(struct rate_limit *limit)
+{
+    if (limit == NULL) return;
+    (void)pthread_mutex_destroy(&limit->mutex);
+    free(limit);
+}
+
+/* The key's own row, else the one that is full soonest. Linear: 1,024 rows of 24 bytes take about a microsecond. */
+static struct bucket *find(struct rate_limit *limit, const unsigned char key[RATE_LIMIT_KEY])
+{
+    struct bucket *soonest = &limit->buckets[0];
+    for (size_t i = 0; i < ROWS; i++) {
+        struct bucket *bucket = &limit->buckets[i];
+        if (memcmp(bucket->key, key, RATE_LIMIT_KEY) == 0) return bucket;
+        if (bucket->full_at < soonest->full_at) soonest = bucket;
+    }
+    memcpy(soonest->key, key, RATE_LIMIT_KEY);
+    soonest->full_at = 0;
+    return soonest;
+}
+
+int rate_limit_take(struct rate_limit *limit, const unsigned char key[RATE_LIMIT_KEY], int64_t now)
+{
+    now *= 1000;
+    (void)pthread_mutex_lock(&limit->mutex);
+    struct bucket *bucket = find(limit, key);
+    const int64_t full_at = (bucket->full_at > now ? bucket->full_at : now) + limit->interval;
+    const int64_t wait = full_at - now - limit->depth;
+    if (wait <= 0) bucket->full_at = full_at;
+    (void)pthread_mutex_unlock(&limit->mutex);
+    return wait <= 0 ? 0 : (int)((wait + MICROSECONDS - 1) / MICROSECONDS);
+}

@@ -1,0 +1,23 @@
+/* rate_limit.h: token buckets. Each key (a client's address, a token) may ask `rate` times a second in the mean, and
+ * BURST_SECONDS' worth at once after a rest. Memory is bounded: a fixed table, in which a new key takes the place of
+ * the one whose bucket is full soonest, so who was just refused stays known longest. Any thread. */
+#ifndef HTTP_RATE_LIMIT_H
+#define HTTP_RATE_LIMIT_H
+
+#include "base/error.h"
+
+#include <stdint.h>
+
+struct rate_limit;
+
+enum { RATE_LIMIT_BURST_SECONDS = 20, RATE_LIMIT_KEY = 16, RATE_LIMIT_MOST = 100000 };
+
+/* The caller owns *out (rate_limit_free). `rate` is 1 to RATE_LIMIT_MOST. STATUS_NO_MEMORY. */
+MUST_CHECK enum status rate_limit_new(int rate, struct rate_limit **out, struct error *error);
+void rate_limit_free(struct rate_limit *limit); /* NULL is fine */
+
+/* 0: go on, and it is counted; else the seconds after which it would be let through, and nothing is counted. `now` in
+ * milliseconds, never falling. */
+int rate_limit_take(struct rate_limit *limit, const unsigned char key[RATE_LIMIT_KEY], int64_t now);
+
+#endif
