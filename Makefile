@@ -270,8 +270,8 @@ $(OBJ)/tests/http/echo_server: tests/http/echo_server.c $(SERVER_LIBRARY) $(ENGI
 echo-server: $(OBJ)/tests/http/echo_server
 
 # --- What it stands on ----------------------------------------------------------------------------------------------
-DEBIAN_BUILD := gcc make libc6-dev libmicrohttpd-dev libjansson-dev libpq-dev libpcre2-dev libutf8proc-dev \
-                libssl-dev zlib1g-dev libcurl4-openssl-dev libexpat1-dev libsqlite3-dev libopenblas0-pthread \
+DEBIAN_BUILD := gcc make libc6-dev libmicrohttpd-dev libgnutls28-dev libjansson-dev libpq-dev libpcre2-dev \
+                libutf8proc-dev libssl-dev zlib1g-dev libcurl4-openssl-dev libexpat1-dev libsqlite3-dev libopenblas0-pthread \
                 postgresql ca-certificates python3 python3-pip
 # What a Debian package is made with.
 DEBIAN_DEB   := dpkg-dev debhelper fakeroot
