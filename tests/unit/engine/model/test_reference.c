@@ -128,10 +128,10 @@ static void check_logits(const struct model *model, struct backend *backend, con
     free(logits);
 }
 
-/* A factor rounded to eight bits is at most 2^-9 of itself off, so a product of two random ones is about 2^-9 of its own
- * size off, whatever its depth. A block has four in a row, and softmax and the division by a norm enlarge what comes
- * in; each block, and the head, is given twice 2^-8 (these models take 0.3 to 1.5 of it each). What is off by less than
- * 2^-10 was not rounded. */
+/* A factor rounded to eight bits is at most 2^-9 of itself off, so a product of two random ones is about 2^-9 of its
+ * own size off, whatever its depth. A block has four in a row, and softmax and the division by a norm enlarge what
+ * comes in; each block, and the head, is given twice 2^-8 (these models take 0.3 to 1.5 of it each). What is off by
+ * less than 2^-10 was not rounded. */
 static void check_rounded_logits(const struct model *model, struct backend *backend, const struct sequences *sequences,
                                  const double *expected)
 {
