@@ -271,8 +271,8 @@ echo-server: $(OBJ)/tests/http/echo_server
 
 # --- What it stands on ----------------------------------------------------------------------------------------------
 DEBIAN_BUILD := gcc make libc6-dev libmicrohttpd-dev libgnutls28-dev libjansson-dev libpq-dev libpcre2-dev \
-                libutf8proc-dev libssl-dev zlib1g-dev libcurl4-openssl-dev libexpat1-dev libsqlite3-dev libopenblas0-pthread \
-                postgresql ca-certificates python3 python3-pip
+                libutf8proc-dev libssl-dev zlib1g-dev libcurl4-openssl-dev libexpat1-dev libsqlite3-dev \
+                libopenblas0-pthread postgresql ca-certificates python3 python3-pip
 # What a Debian package is made with.
 DEBIAN_DEB   := dpkg-dev debhelper fakeroot
 DEBIAN_TEST  := libcmocka-dev clang libclang-rt-dev clang-format python3-venv git curl chromium-headless-shell \
