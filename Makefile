@@ -360,10 +360,9 @@ ASAN_CHECKED  = $(foreach room,$(ASAN_ROOMS),\
 ASAN_UNIT     = $(UNIT_SOURCES:%.c=$(BUILD)/asan/%)
 ASAN_EMULATED = $(addprefix $(BUILD)/asan/tests/emulated/engine/,model/test_tangent backend/cuda/hidden_states)
 # What has threads, locks, or files that several processes share; quick ones, for check-all. All: make check-tsan.
-TSAN_CHECKED  = $(addprefix $(BUILD)/tsan/tests/unit/,engine/base/test_team engine/tokenizer/test_tokenizer_stream \
-                $(addprefix server/,follow/test_delivery http/test_token_backoff hub/test_hub_cache hub/test_transfer \
-                inputs/test_hash launch/test_slurm objects/test_credentials pool/test_drain pool/test_gate \
-                postgres/test_embedded))
+TSAN_CHECKED  = $(addprefix $(BUILD)/tsan/tests/unit/,engine/base/test_team $(addprefix server/,\
+                follow/test_delivery http/test_token_backoff hub/test_hub_cache hub/test_transfer inputs/test_hash \
+                launch/test_slurm objects/test_credentials pool/test_drain pool/test_gate))
 # GCC 14 looks for uses of a stack frame after its return by default and GCC 12 does not: `check` tries the one,
 # `check-all` the other, and both with the long suites of kernels.
 ASAN_AS_GCC14 := ASAN_OPTIONS=detect_stack_use_after_return=1
