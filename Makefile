@@ -60,8 +60,8 @@ ENGINE_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(filter-out $(REFERENCE_SOURCES) $(
                   $(foreach level,$(LEVELS),$(KERNEL_SOURCES:%.c=$(OBJ)/%.$(level).o))
 KERNEL_FLAGS := -O3 -ffp-contract=fast -fno-trapping-math
 # GCC 14's AddressSanitizer keeps frames on a fake stack by default, and those are not aligned to the 64 bytes of an
-# AVX-512 register.
-KERNEL_FLAGS += $(if $(filter asan,$(CONFIG)),--param asan-use-after-return=0)
+# AVX-512 register: not so the kernels', nor those that hold what the bf16 and tile units read.
+$(OBJ)/engine/backend/cpu/%.o: CFLAGS += $(if $(filter asan,$(CONFIG)),--param asan-use-after-return=0)
 LEVEL_v2 := -march=x86-64-v2
 LEVEL_v3 := -march=x86-64-v3
 LEVEL_v4 := -march=x86-64-v4 -mprefer-vector-width=512
