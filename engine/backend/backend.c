@@ -13,7 +13,7 @@ enum status backend_reference_new(bool use_double, struct team *team, struct bac
 {
     enum status status;
     if ((status = memory_new(1, sizeof **out, "backend", out, error)) != STATUS_OK) return status;
-    **out = (struct backend){use_double ? &reference_ops_double : &reference_ops_float, team, NULL, 0, NULL};
+    **out = (struct backend){.ops = use_double ? &reference_ops_double : &reference_ops_float, .team = team};
     return STATUS_OK;
 }
 

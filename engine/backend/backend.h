@@ -366,6 +366,7 @@ struct backend {
     /* bytes of host memory that a run may take, set by whoever opened it; 0: what the machine has free */
     int64_t host_budget;
     int64_t *device_peak; /* lent; raised to the most bytes that were taken of a device. NULL: nobody asks */
+    struct error *fault;  /* lent; its status becomes STATUS_DEVICE when the device broke down. NULL: nobody asks */
 };
 
 /* Elements that hold so many bytes, for `allocate`. */

@@ -28,6 +28,7 @@ static const struct status_info infos[] = {
     [STATUS_DISK_FULL] = {"disk_full", "Disk full", 507, true},
     [STATUS_NO_MEMORY] = {"no_memory", "Out of memory", 503, true},
     [STATUS_UNAVAILABLE] = {"unavailable", "Unavailable", 503, true},
+    [STATUS_DEVICE] = {"device_fault", "Device fault", 503, true},
     [STATUS_LEASE_LOST] = {"lease_lost", "Lease lost", 409, true},
     [STATUS_CANCELLED] = {"cancelled", "Cancelled", 409, false},
     [STATUS_INTERNAL] = {"internal", "Internal error", 500, false},

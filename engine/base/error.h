@@ -29,6 +29,8 @@ enum status {
     STATUS_DISK_FULL,
     STATUS_NO_MEMORY,
     STATUS_UNAVAILABLE, /* the database or another part is away; worth a retry */
+    STATUS_DEVICE,      /* a device of computation broke down, and with it what this process has of it: a new process
+                           may go on */
     STATUS_LEASE_LOST,  /* the run belongs to another worker now */
     STATUS_CANCELLED,
     STATUS_INTERNAL, /* our own mistake */

@@ -8,6 +8,7 @@
 
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -64,6 +65,25 @@ static enum status read_limits(const struct options *options, struct worker_opti
     return STATUS_OK;
 }
 
+/* What the supervisor tells of the device's faults (worker.h). One that is put aside is not asked for again. One that
+ * was there when the server started and is not now broke down. `status`: of looking for it. */
+static enum status device_state(enum status status, const char *device, struct worker_device *out, struct error *error)
+{
+    const char *text = getenv("DELTAQ_DEVICE_FAULTS");
+    *out = (struct worker_device){.faults = text != NULL ? (int)strtol(text, NULL, 10) : 0};
+    if (strncmp(device, "cuda:", 5) != 0) return status;
+    const bool aside = out->faults >= WORKER_FAULTS_MOST;
+    (void)snprintf(out->state, sizeof out->state, "%s", aside ? "aside" : "in_use");
+    if (aside)
+        (void)snprintf(out->reason, sizeof out->reason,
+                       "%s broke down %d times in a row and is put aside until the server is restarted", device,
+                       out->faults);
+    if (status != STATUS_UNSUPPORTED) return status;
+    if (aside) return STATUS_OK;
+    if (text != NULL) error->status = status = STATUS_DEVICE;
+    return status;
+}
+
 /* Everything is checked before anything is made. */
 static enum status fill(const struct options *options, char data_directory[PLACE_PATH], struct place_roots *roots,
                         char attached[512], char device[PLACE_DEVICE_NAME], struct worker_options *out, json_t **labels,
@@ -75,9 +95,8 @@ static enum status fill(const struct options *options, char data_directory[PLACE
     *out = (struct worker_options){
         .data_directory = data_directory, .device = device, .kinds = kinds, .owner = getenv("DELTAQ_WORKER_ID")};
     if ((status = place_check(options, error)) != STATUS_OK) return status;
-    if ((status = place_device(options, slot != NULL ? strtol(slot, NULL, 10) : 0, device, &devices, error)) !=
-        STATUS_OK)
-        return status;
+    status = place_device(options, slot != NULL ? strtol(slot, NULL, 10) : 0, device, &devices, error);
+    if ((status = device_state(status, device, &out->device_state, error)) != STATUS_OK) return status;
     if ((status = options_integer(options, "--threads", 0, 1024, &threads, error)) != STATUS_OK) return status;
     out->threads = (int)threads;
     if ((status = read_limits(options, out, error)) != STATUS_OK) return status;
@@ -133,7 +152,7 @@ static int worker_command_run(const struct options *options)
     how.hub = hub;
     how.artifact_store = artifact_store;
     if (status != STATUS_OK) log_error(LOG_COMPONENT_WORKER_START, "%s", error.detail);
-    exit_status = status == STATUS_OK ? worker_run(&how) : 1;
+    exit_status = status == STATUS_OK ? worker_run(&how) : status == STATUS_DEVICE ? WORKER_EXIT_DEVICE : 1;
     artifact_store_free(artifact_store);
     json_decref(labels);
     hub_free(hub);

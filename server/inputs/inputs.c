@@ -70,6 +70,7 @@ enum status inputs_backend(const struct run_context *context, int precision, str
     if (status != STATUS_OK) return status;
     (*out)->host_budget = context->memory_bytes;
     (*out)->device_peak = context->device_bytes;
+    (*out)->fault = context->device_fault;
     if (!(*out)->ops->host && !context->planning)
         device_record_write(context->data_directory, context->device, backend_cuda_may_take(*out));
     return STATUS_OK;

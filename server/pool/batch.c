@@ -61,6 +61,7 @@ struct leased_batch {
     int wake;
     double began;
     int64_t device_bytes; /* as in struct run_context */
+    struct error device_fault;
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t resumed; /* a member is no longer paused, or is stopped */
@@ -166,11 +167,20 @@ static enum status make_work_directory(struct leased_member *member, struct erro
     return status;
 }
 
+/* A run that fails after a fault of its device fails for that, whatever it found in what the device left. */
+static enum status blame(const struct leased_batch *batch, enum status status, const struct error **error)
+{
+    const bool own = status != STATUS_OK && status != STATUS_CANCELLED && status != STATUS_LEASE_LOST;
+    if (!own || batch->device_fault.status != STATUS_DEVICE) return status;
+    *error = &batch->device_fault;
+    return STATUS_DEVICE;
+}
+
 /* The main thread sees the end of this run; the engine thread touches it no more. */
 static void member_end(struct leased_member *member, enum status status, const struct error *error)
 {
     const uint64_t one = 1;
-    member->status = status;
+    member->status = status = blame(member->batch, status, &error);
     if (status != STATUS_OK) member->error = *error;
     member->usage = (struct queue_usage){.seconds = seconds_now() - member->batch->began,
                                          .peak_host_bytes = peak_host_bytes(),
@@ -207,6 +217,7 @@ static struct run_context context_of(struct leased_member *member)
         .hub = batch->options.hub,
         .memory_bytes = batch->options.memory_bytes,
         .device_bytes = &batch->device_bytes,
+        .device_fault = &batch->device_fault,
         .work = &member->work,
     };
 }
@@ -417,9 +428,12 @@ void batch_outcome(struct leased_batch *batch, size_t number, struct batch_outco
     out->result.usage = member->usage;
 }
 
-void batch_free(struct leased_batch *batch)
+bool batch_free(struct leased_batch *batch)
 {
-    if (batch == NULL) return;
+    if (batch == NULL) return true;
     (void)pthread_join(batch->thread, NULL);
+    bool good = batch->device_fault.status != STATUS_DEVICE;
+    for (size_t i = 0; i < batch->count; i++) good = good && batch->members[i].status != STATUS_DEVICE;
     batch_destroy(batch);
+    return good;
 }

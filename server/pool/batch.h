@@ -52,7 +52,7 @@ struct batch_outcome {
 };
 void batch_outcome(struct leased_batch *batch, size_t number, struct batch_outcome *out);
 
-/* After all have ended: joins the thread and frees. NULL is fine. */
-void batch_free(struct leased_batch *batch);
+/* After all have ended: joins the thread and frees. NULL is fine. False: the device broke down under it. */
+bool batch_free(struct leased_batch *batch);
 
 #endif

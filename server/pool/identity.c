@@ -39,6 +39,7 @@ void identity_read(const struct worker_options *options, int threads, struct wor
     machine_boot_id(out->boot_id, sizeof out->boot_id);
     (void)snprintf(out->slurm_job, sizeof out->slurm_job, "%s", slurm_job());
     (void)snprintf(out->device, sizeof out->device, "%s", options->device);
+    out->device_state = options->device_state;
     out->labels = options->labels;
     out->memory_bytes = options->memory_bytes > 0 ? options->memory_bytes : machine_memory();
     out->grace_seconds = options->grace_seconds;

@@ -1,6 +1,7 @@
 #include "pool/supervisor.h"
 
 #include "log/log.h"
+#include "pool/worker.h"
 #include "postgres/child.h"
 #include "postgres/embedded.h"
 #include "store/queue.h"
@@ -36,6 +37,7 @@ struct slot {
     pid_t pid; /* 0: none */
     struct store_id owner;
     int failures; /* fast ones in a row */
+    int faults;   /* of its device, in a row without a run that went well: the last ends of its workers */
     int64_t started_at, start_at;
 };
 
@@ -85,28 +87,32 @@ void supervisor_block_signals(void)
 /* ---- starting a worker ---- */
 
 /* The environment of a worker, made before the fork: ours, with the database and the worker's id and number. *out and
- * the three texts are owned. */
+ * the four texts are owned. */
 static enum status worker_environment(const struct supervisor *supervisor, const struct slot *slot, char ***out,
                                       struct error *error)
 {
     size_t count = 0, kept = 0;
-    char *database = NULL, *owner = NULL, *number = NULL;
+    char *database = NULL, *owner = NULL, *number = NULL, *faults = NULL;
     while (environ[count] != NULL) count++;
-    char **variables = calloc(count + 4, sizeof *variables);
+    char **variables = calloc(count + 5, sizeof *variables);
     if (variables == NULL || asprintf(&database, "DATABASE_URL=%s", supervisor->options.conninfo) < 0 ||
         asprintf(&owner, "DELTAQ_WORKER_ID=%s", slot->owner.text) < 0 ||
-        asprintf(&number, "DELTAQ_WORKER_SLOT=%d", (int)(slot - supervisor->slots)) < 0) {
+        asprintf(&number, "DELTAQ_WORKER_SLOT=%d", (int)(slot - supervisor->slots)) < 0 ||
+        asprintf(&faults, "DELTAQ_DEVICE_FAULTS=%d", slot->faults) < 0) {
         free(variables);
         free(database);
         free(owner);
+        free(number);
         return error_set(error, STATUS_NO_MEMORY, "no memory to start a worker");
     }
     variables[kept++] = database;
     variables[kept++] = owner;
     variables[kept++] = number;
+    variables[kept++] = faults;
     for (size_t i = 0; i < count; i++)
         if (strncmp(environ[i], "DATABASE_URL=", 13) != 0 && strncmp(environ[i], "DELTAQ_WORKER_ID=", 17) != 0 &&
-            strncmp(environ[i], "DELTAQ_WORKER_SLOT=", 19) != 0)
+            strncmp(environ[i], "DELTAQ_WORKER_SLOT=", 19) != 0 &&
+            strncmp(environ[i], "DELTAQ_DEVICE_FAULTS=", 21) != 0)
             variables[kept++] = environ[i];
     *out = variables;
     return STATUS_OK;
@@ -158,6 +164,7 @@ static void start_worker(struct supervisor *supervisor, struct slot *slot)
     free(variables[0]);
     free(variables[1]);
     free(variables[2]);
+    free(variables[3]);
     free(variables);
 }
 
@@ -190,6 +197,18 @@ static void bury(struct supervisor *supervisor)
     }
 }
 
+/* A device that was put aside stays so until the server is started again: nobody else knows whether it was mended. */
+static void note_fault(struct supervisor *supervisor, struct slot *slot, int end)
+{
+    const int code = WIFEXITED(end) ? WEXITSTATUS(end) : 0;
+    if (slot->faults >= WORKER_FAULTS_MOST) return;
+    slot->faults = code == WORKER_EXIT_DEVICE ? slot->faults + 1 : code == WORKER_EXIT_DEVICE_LATER;
+    if (slot->faults == WORKER_FAULTS_MOST)
+        log_error(LOG_COMPONENT_SUPERVISOR,
+                  "the device of worker %d broke down %d times in a row: it is put aside until the server is restarted",
+                  (int)(slot - supervisor->slots), slot->faults);
+}
+
 static void note_end(struct supervisor *supervisor, struct slot *slot, int end)
 {
     char evidence[96];
@@ -200,6 +219,7 @@ static void note_end(struct supervisor *supervisor, struct slot *slot, int end)
                   slot - supervisor->slots < supervisor->options.workers ? "worker" : "launcher", (int)slot->pid,
                   evidence);
     note_death(supervisor, &slot->owner, QUEUE_CRASHED, evidence);
+    note_fault(supervisor, slot, end);
     slot->pid = 0;
     slot->failures = now_ms() - slot->started_at < FAST_MS ? slot->failures + 1 : 0;
     for (int i = 1; i < slot->failures && delay < BACKOFF_LAST_MS; i++) delay *= 2;

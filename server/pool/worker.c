@@ -115,6 +115,11 @@ static size_t seek_members(struct worker *worker, struct leased_run *runs)
     return count;
 }
 
+static bool aside(const struct worker *worker)
+{
+    return strcmp(worker->identity.device_state.state, "aside") == 0;
+}
+
 static void seek_work(struct worker *worker)
 {
     struct leased_run runs[WORKER_BATCH_MOST];
@@ -122,7 +127,7 @@ static void seek_work(struct worker *worker)
     bool found;
     const double sent_at = worker_now();
     worker->lease_at = sent_at + jittered(WORKER_POLL_SECONDS);
-    if (!drain_may_lease(&worker->drain, sent_at) || !ready(worker)) return;
+    if (!drain_may_lease(&worker->drain, sent_at) || !ready(worker) || aside(worker)) return;
     const enum status status = queue_lease(worker->connection, &worker->identity, worker->kinds, worker->kind_count,
                                            worker->lease_seconds, &found, &runs[0], &error);
     if (status != STATUS_OK) {
@@ -215,6 +220,17 @@ static void leave_engine(struct worker *worker)
     _exit(EXIT_STOPPED);
 }
 
+/* What this process has of the device is lost. It ends without closing anything, which a driver may hang in. */
+static _Noreturn void leave_device(struct worker *worker)
+{
+    struct error error;
+    log_error(LOG_COMPONENT_WORKER, "ends: its device %s broke down, and only a new process can use it",
+              worker->options.device);
+    if (worker_gone(worker->connection, &worker->identity.id, &error) != STATUS_OK)
+        worker_say("cannot say goodbye", &error);
+    _exit(worker->device_proven ? WORKER_EXIT_DEVICE_LATER : WORKER_EXIT_DEVICE);
+}
+
 static bool may_exit(struct worker *worker)
 {
     if (!worker->stopping && !worker->refused) return false;
@@ -252,6 +268,7 @@ static int work(struct worker *worker)
         read_signals(worker);
         heed_drain(worker);
         if (worker->batch != NULL) worker_hold(worker, hinted);
+        if (worker->broken) leave_device(worker);
         if (may_exit(worker)) break;
         if (worker->batch == NULL && !worker->stopping) clean_up(worker);
         if (worker->batch == NULL && !worker->stopping && (hinted || worker_now() >= worker->lease_at))
@@ -304,6 +321,7 @@ int worker_run(const struct worker_options *options)
     if (prepare(&worker, &error) == STATUS_OK) {
         identity_read(options, team_size(worker.team), &worker.identity);
         worker.options.node = worker.identity.node.text;
+        if (aside(&worker)) log_error(LOG_COMPONENT_WORKER, "takes no runs: %s", worker.identity.device_state.reason);
         status = work(&worker);
     } else {
         worker_say("cannot start", &error);

@@ -11,6 +11,11 @@ struct artifact_store;
 
 enum { WORKER_BATCH_MOST = 8 }; /* members of a batch, at most */
 
+/* How a worker ends whose device broke down: before any run went well on it, or after one had. Its supervisor starts
+ * another one, and tells it by DELTAQ_DEVICE_FAULTS how many of its kind ended so in a row, without a run that went
+ * well between. After WORKER_FAULTS_MOST the device is put aside: the worker says so and takes no runs. */
+enum { WORKER_EXIT_DEVICE = 71, WORKER_EXIT_DEVICE_LATER = 72, WORKER_FAULTS_MOST = 3 };
+
 struct worker_options {
     const char *conninfo;
     const char *data_directory;
@@ -28,6 +33,7 @@ struct worker_options {
     double idle_seconds;            /* 0: never; it ends after so long without a run */
     double grace_seconds;           /* worker_identity */
     const char *node;               /* the same; filled in by worker_run */
+    struct worker_device device_state;
     const struct worker_blas *blas; /* which products it makes, for the table of workers; NULL: it does not say */
     const char *owner;              /* the id under which its supervisor will release its leases; NULL: a random one */
 };

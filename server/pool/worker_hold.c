@@ -149,6 +149,12 @@ static void watch_engine(struct worker *worker, const struct held_member *member
 
 /* ---- The end ---- */
 
+/* Whether this fault is the one after which the device is put aside: then it is to blame, and no run. */
+static bool puts_aside(const struct worker *worker)
+{
+    return !worker->device_proven && worker->identity.device_state.faults + 1 >= WORKER_FAULTS_MOST;
+}
+
 /* Sends what the run came to. STATUS_LEASE_LOST: it is not ours to say. */
 static enum status send_end(struct worker *worker, const struct held_member *member, struct error *error)
 {
@@ -157,6 +163,8 @@ static enum status send_end(struct worker *worker, const struct held_member *mem
     batch_outcome(worker->batch, member->number, &outcome);
     if (outcome.status == STATUS_OK) {
         const enum status status = queue_finish(worker->connection, lease, &outcome.result, error);
+        /* one that asked nothing of the device says nothing of it */
+        if (status == STATUS_OK && outcome.result.usage.peak_device_bytes >= 0) worker->device_proven = true;
         if (status == STATUS_OK || status == STATUS_LEASE_LOST || status_info(status)->retry) return status;
         outcome.error = *error; /* the database refuses what the kind gave: that is how the run ends */
         return queue_fail(worker->connection, lease, &outcome.error, &outcome.result.usage, error);
@@ -169,7 +177,8 @@ static enum status send_end(struct worker *worker, const struct held_member *mem
             queue_too_large(worker->connection, lease, &worker->identity, outcome.error.detail, &elsewhere, error);
         if (status != STATUS_OK || elsewhere) return status;
     }
-    if (outcome.given_back || (worker->stopping && outcome.status == STATUS_LEASE_LOST))
+    if (outcome.given_back || (worker->stopping && outcome.status == STATUS_LEASE_LOST) ||
+        (outcome.status == STATUS_DEVICE && puts_aside(worker)))
         return queue_release(worker->connection, lease, error);
     return queue_fail(worker->connection, lease, &outcome.error, &outcome.result.usage, error);
 }
@@ -233,7 +242,7 @@ void worker_hold(struct worker *worker, bool hinted)
         done = done && member->done;
     }
     if (!done) return;
-    batch_free(worker->batch);
+    worker->broken = !batch_free(worker->batch);
     worker->batch = NULL;
     worker->lease_at = 0;
 }

@@ -40,6 +40,8 @@ struct worker {
     bool refused;   /* it is older than the database */
     double said_at; /* when it may next say why it takes no work */
     struct drain drain;
+    bool broken;        /* its device: the process ends */
+    bool device_proven; /* a run on it went well */
     bool stopping;
     int stops;                                    /* signals to stop so far */
     double stop_at;                               /* when it began to stop */

@@ -73,8 +73,9 @@ MUST_CHECK enum status queue_device_there(struct connection *connection, const c
                                           struct error *error);
 void leased_run_reset(struct leased_run *run);
 /* Leases the waiting members of the batch (run_new.batch) of a run that is held, each under a lease of its own, all in
- * one transaction: at most `most`, and only a fair share where other workers are idle. A run whose next crash or stall
- * would be its last is executed alone, so that it takes no other run with it; nothing is leased beside such a held run.
+ * one transaction: at most `most`, and only a fair share where other workers are idle. A run whose next crash, stall
+ * or error would be its last is executed alone, so that it takes no other run with it; nothing is leased beside such
+ * a held run.
  * The members are out[0 … *count). */
 MUST_CHECK enum status queue_lease_members(struct connection *connection, const struct worker_identity *worker,
                                            const struct lease *lease, double lease_seconds, size_t most,

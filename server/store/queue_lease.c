@@ -176,7 +176,7 @@ enum status queue_device_there(struct connection *connection, const char *kind, 
     const enum status status =
         connection_query_one(connection,
                              "select exists (select 1 from workers w where w.device like $1 || ':%'"
-                             " and" WORKER_LIVES ")",
+                             " and" WORKER_LIVES "and" WORKER_TAKES ")",
                              VALUES(value_text(kind)), &rows, error);
     *there = false;
     if (status != STATUS_OK) return status;
@@ -197,13 +197,13 @@ enum status queue_lease_members(struct connection *connection, const struct work
         connection,
         "with held as (select batch_key, kind from runs"
         " where id = $5 and epoch = $6 and owner = $1 and state = 'running'"
-        " and crashes < $8 - 1 and stalls < $9 - 1 and expiries < $10 - 1),"
-        " idle as (select count(*) as workers from workers w where" WORKER_LIVES
+        " and crashes < $8 - 1 and stalls < $9 - 1 and expiries < $10 - 1 and tries < $13 - 1),"
+        " idle as (select count(*) as workers from workers w where" WORKER_LIVES "and" WORKER_TAKES
         " and not exists (select 1 from runs b where b.owner = w.id and b.state = 'running')),"
         " waiting as materialized (select r.id from runs r"
         " join held h on r.batch_key = h.batch_key and r.kind = h.kind"
-        " where r.state = 'queued' and r.crashes < $8 - 1 and r.stalls < $9 - 1 and r.expiries < $10 - 1 and" DUE
-        " and" FITS_AS_MEMBER "),"
+        " where r.state = 'queued' and r.crashes < $8 - 1 and r.stalls < $9 - 1 and r.expiries < $10 - 1"
+        " and r.tries < $13 - 1 and" DUE " and" FITS_AS_MEMBER "),"
         " candidate as materialized (select r.id from runs r where r.id in (select id from waiting)"
         " and r.state = 'queued'"
         " order by r.priority desc, r.run_at, r.number limit least($7, (select ceil((count(*) + 1)"
@@ -212,7 +212,7 @@ enum status queue_lease_members(struct connection *connection, const struct work
         VALUES(value_text(worker->id.text), value_double(lease_seconds), value_text(name), value_text(worker->device),
                value_text(lease->run.text), value_integer(lease->epoch), value_integer((int64_t)most),
                value_integer(QUEUE_CRASH_BUDGET), value_integer(QUEUE_STALL_BUDGET), value_integer(QUEUE_EXPIRY_BUDGET),
-               value_json(worker->labels), value_integer(worker->memory_bytes)),
+               value_json(worker->labels), value_integer(worker->memory_bytes), value_integer(ERROR_BUDGET)),
         &rows, error);
     return status == STATUS_OK ? leased_read(worker, rows, most, out, count, error) : status;
 }

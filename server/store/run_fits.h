@@ -24,7 +24,9 @@
 
 /* Worker w was seen in the last minute. */
 #define WORKER_LIVES " w.seen_at > clock_timestamp() - interval '1 minute' "
+/* Worker w has not put its device aside. */
+#define WORKER_TAKES " coalesce(w.device_state ->> 'state' <> 'aside', true) "
 /* Worker w may take run r. */
-#define WORKER_FITS RUN_FITS("r", "w.device", "w.labels", "w.memory_bytes")
+#define WORKER_FITS WORKER_TAKES "and" RUN_FITS("r", "w.device", "w.labels", "w.memory_bytes")
 
 #endif

@@ -30,6 +30,8 @@ enum { QUEUED_MAX = 10000 };
 #define WAITING                                                                                  \
     "case when r.state <> 'queued' then null"                                                    \
     " when not exists (select from workers w where" WORKER_LIVES ") then 'no worker is running'" \
+    " when not exists (select from workers w where" WORKER_LIVES "and" WORKER_TAKES ")"          \
+    " then 'the devices of all running workers broke down and are put aside'"                    \
     " when not exists (select from workers w where" WORKER_LIVES "and" WORKER_FITS ")"           \
     " then 'no running worker has all that it needs: ' || " REQUIRED " end"
 #define DOCUMENT DOCUMENT_WITH(RESULT)

@@ -13,17 +13,19 @@ enum status worker_register(struct connection *connection, const struct worker_i
     return connection_execute(
         connection,
         "insert into workers (id, host, pid, boot_id, slurm_job, device, threads, blas, labels, memory_bytes, version,"
-        " engine_revision, node)"
+        " engine_revision, node, device_state)"
         " values ($1, $2, $3, $4, $5, $6, $7, case when $8::text <> '' then jsonb_build_object('verdict', $8::text,"
         " 'library', nullif($9::text, ''), 'core', nullif($10::text, ''), 'reason', nullif($11::text, '')) end,"
-        " coalesce($12::jsonb, '[]'), nullif($13::bigint, 0), $14, $15, nullif($16, ''))"
+        " coalesce($12::jsonb, '[]'), nullif($13::bigint, 0), $14, $15, nullif($16, ''), case when $17::text <> '' then"
+        " jsonb_build_object('state', $17::text, 'faults', $18::integer, 'reason', nullif($19::text, '')) end)"
         " on conflict (id) do update set seen_at = clock_timestamp()",
         VALUES(value_text(identity->id.text), value_text(identity->host), value_integer(identity->pid),
                value_text(identity->boot_id), value_text(identity->slurm_job), value_text(identity->device),
                value_integer(identity->threads), value_text(identity->blas.verdict), value_text(identity->blas.library),
                value_text(identity->blas.core), value_text(identity->blas.reason), value_json(identity->labels),
                value_integer(identity->memory_bytes), value_text(DELTAQ_VERSION), value_integer(ENGINE_REVISION),
-               value_text(identity->node.text)),
+               value_text(identity->node.text), value_text(identity->device_state.state),
+               value_integer(identity->device_state.faults), value_text(identity->device_state.reason)),
         NULL, error);
 }
 
@@ -80,8 +82,8 @@ enum status worker_list(struct connection *connection, json_t **document, struct
         connection,
         "select json_build_object('items', coalesce(json_agg(json_build_object('id', w.id, 'host', w.host, 'pid',"
         " w.pid, 'boot_id', w.boot_id,"
-        " 'slurm_job', nullif(w.slurm_job, ''), 'device', w.device, 'labels', w.labels, 'threads', w.threads,"
-        " 'memory_bytes', w.memory_bytes, 'blas', w.blas, 'version', w.version,"
+        " 'slurm_job', nullif(w.slurm_job, ''), 'device', w.device, 'device_state', w.device_state,"
+        " 'labels', w.labels, 'threads', w.threads, 'memory_bytes', w.memory_bytes, 'blas', w.blas, 'version', w.version,"
         " 'engine_revision', w.engine_revision, 'started_at',"
         " rfc3339(w.started_at),"
         " 'seen_at', rfc3339(w.seen_at), 'run', (select r.id from runs r where r.owner = w.id"

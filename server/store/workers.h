@@ -1,6 +1,6 @@
 /* workers.h: the processes that execute runs, as they describe themselves.
- * Document: id, host, pid, boot_id, slurm_job, device, labels, threads, memory_bytes, blas, version, engine_revision,
- * started_at, seen_at, run. */
+ * Document: id, host, pid, boot_id, slurm_job, device, device_state, labels, threads, memory_bytes, blas, version,
+ * engine_revision, started_at, seen_at, run. */
 #ifndef STORE_WORKERS_H
 #define STORE_WORKERS_H
 
@@ -12,10 +12,19 @@ struct worker_blas {
     char verdict[16], library[200], core[32], reason[1200];
 };
 
+/* Of a device that is not the CPU; "" in state: it is the CPU. Aside: it broke down again and again, and its worker
+ * takes no runs. */
+struct worker_device {
+    char state[16];   /* "in_use", "aside" */
+    int faults;       /* in a row, when the worker was started */
+    char reason[200]; /* why it is not in use, or "" */
+};
+
 struct worker_identity {
     struct store_id id; /* random for each start of a process: names are reused, this is not */
     char host[64], boot_id[40], slurm_job[32], device[32];
     int pid, threads;
+    struct worker_device device_state;
     struct worker_blas blas;
     const json_t *labels; /* what it says of itself, ["gpu=h100"]; NULL: nothing. Lent */
     int64_t memory_bytes; /* of the host that a run may take; 0: not known */

@@ -1,11 +1,12 @@
 """The server with --device cuda:0,1, over the emulated device that the unit tests use: runs go to workers of their own
 devices and come to what the CPU comes to; a device too small fails the run and not the worker."""
 
+import subprocess
 import time
 
 import models
 import pytest
-from service import ROOT, Service
+from service import BINARY, ROOT, Service
 
 PLUGIN = ROOT / "build/emulated/libdeltaq-cuda.so"
 pytestmark = pytest.mark.skipif(not PLUGIN.exists(),
@@ -141,5 +142,96 @@ def test_a_device_without_memory_fails_the_run_alone(tmp_path):
         assert run["error"]["detail"] == told["problem"]["detail"]
         assert "bytes of device memory" in run["error"]["detail"] and "DELTAQ_CUDA_MEMORY" in run["error"]["detail"]
         assert [w["device"] for w in own.get("/v1/workers").json["items"]] == ["cuda:0"]
+    finally:
+        own.stop()
+
+
+def wait_until(what):
+    for _ in range(1200):
+        found = what()
+        if found:
+            return found
+        time.sleep(0.1)
+    raise TimeoutError(what)
+
+
+def failing(directory, *faults):
+    """A server whose device breaks down at these launches, each in a process of its own, and the file that says so."""
+    left = directory / "faults"
+    left.write_text("".join(f"{launch}\n" for launch in reversed(faults)))
+    return serve(directory, "cuda:0", EMULATED_FAULTS=str(left)), left
+
+
+def sweep(own, name, **base):
+    """The ids of four runs that one worker may take together."""
+    answer = own.post("/v1/sweeps", {"name": name, "kind": "quantize", "base": {**quantization(own), **base},
+                                     "grid": {"method": [{"name": "gptq", "bits": bits, "group_size": 16}
+                                                         for bits in (2, 3, 4, 8)]}})
+    assert answer.status == 202, answer.body
+    return [run["id"] for run in own.get(f"/v1/runs?sweep={name}").json["items"]]
+
+
+def said(own, words):
+    return sum(words in line for line in own.log.read_text().splitlines())
+
+
+def test_a_sweep_loses_nothing_to_a_device_that_breaks_down(tmp_path, devices):
+    """Twice before a run went well, then again. What the device leaves behind is NaN, which no run may take for its
+    own failure."""
+    own, left = failing(tmp_path, 5, 60)
+    try:
+        runs = [own.wait(run) for run in sweep(own, "broken")]
+        left.write_text("150\n")
+        runs += [own.wait(run) for run in sweep(own, "again", evaluation={"dataset": own.more,
+                                                                          "sequence_length": None})]
+        assert [run["state"] for run in runs] == ["succeeded"] * 8, [run["error"] for run in runs]
+        assert left.read_text() == "" and max(run["attempt"] for run in runs) == 2
+        wait_until(lambda: said(own, "broke down, and only a new process") == 3)
+        assert said(own, "put aside") == 0 and said(own, "rescued") == 0
+        same = devices.run("quantize", **runs[0]["params"]
+                           | {k: quantization(devices)[k] for k in ("checkpoint", "calibration", "evaluation")})
+        assert same["result"]["loss_q"] == runs[0]["result"]["loss_q"], "the bits are those of a device that is well"
+    finally:
+        assert own.stop() == 0
+
+
+def test_a_device_that_breaks_down_three_times_in_a_row_is_put_aside(tmp_path):
+    own, left = failing(tmp_path, 1, 2, 3, 4)
+    try:
+        runs = sweep(own, "aside")
+        worker = wait_until(lambda: [w for w in own.get("/v1/workers").json["items"]
+                                     if w["device_state"]["state"] == "aside"])[0]
+        assert worker["device"] == "cuda:0" and worker["device_state"]["faults"] == 3
+        assert "broke down 3 times in a row" in worker["device_state"]["reason"]
+        assert left.read_text() == "4\n" and said(own, "takes no runs: cuda:0 broke down") == 1
+        assert said(own, "it is put aside until the server is restarted") == 1
+        documents = [own.get(f"/v1/runs/{run}").json for run in runs]
+        assert {run["state"] for run in documents} == {"queued"} and all(
+            "put aside" in run["waiting"] for run in documents), documents
+        assert own.stop() == 0
+        left.write_text("")  # somebody has mended it
+        own.start()
+        assert {own.wait(run)["state"] for run in runs} == {"succeeded"}
+        assert own.get("/v1/workers").json["items"][0]["device_state"] == {"state": "in_use", "faults": 0,
+                                                                           "reason": None}
+    finally:
+        own.stop()
+
+
+def test_a_run_that_breaks_the_device_three_times_ends(tmp_path):
+    """In workers that nobody supervises, so that nobody puts the device aside."""
+    own, left = failing(tmp_path, 9, 9, 9)
+    own.stop()
+    own.options += ["--workers", "0"]
+    own.start()
+    try:
+        run = own.post("/v1/runs", {"kind": "quantize", "params": quantization(own)}).json["id"]
+        for _ in range(3):
+            worker = subprocess.run([BINARY, "worker", "--data-dir", own.data, "--root", own.files, "--device",
+                                     "cuda:0"], env=own.environment, capture_output=True, text=True, timeout=120)
+            assert worker.returncode == 71 and "its device cuda:0 broke down" in worker.stderr, worker.stderr
+        failed = own.wait(run)
+        assert failed["state"] == "failed" and failed["attempt"] == 3 and left.read_text() == ""
+        assert failed["error"]["code"] == "device_fault" and "illegal memory access" in failed["error"]["detail"]
     finally:
         own.stop()

@@ -128,7 +128,7 @@ enum status backend_cpu_new(struct team *team, struct backend **out, struct erro
     enum status status;
     *out = NULL;
     if ((status = memory_new(1, sizeof *backend, "backend", &backend, error)) != STATUS_OK) return status;
-    *backend = (struct backend){&ops, team, NULL, 0, NULL};
+    *backend = (struct backend){.ops = &ops, .team = team};
     if ((status = memory_new(1, sizeof *cpu, "backend", &cpu, error)) != STATUS_OK) goto failed;
     backend->state = cpu;
     if ((cpu->kernels = cpu_kernels()) == NULL) {

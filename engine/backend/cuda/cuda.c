@@ -10,10 +10,19 @@
 
 enum { MOST_BLOCKS = 4096, ATTENTION_BYTES = 256 << 20, ATTENTION_SHARE = 8 };
 
+/* Who gave `fault` learns of it even where the kind ends for another reason: after a fault what comes from the device
+ * is NaN, and that may be what is found first. */
+static void tell_fault(struct backend *backend, enum status status, const struct error *error)
+{
+    if (status == STATUS_DEVICE && backend->fault != NULL && backend->fault->status != STATUS_DEVICE)
+        *backend->fault = *error;
+}
+
 struct cuda *cuda_enter(struct backend *backend)
 {
     struct cuda *cuda = cuda_of(backend);
     pthread_mutex_lock(&cuda->mutex);
+    tell_fault(backend, cuda->status, &cuda->error);
     if (backend->device_peak != NULL && cuda->peak > *backend->device_peak) *backend->device_peak = cuda->peak;
     return cuda;
 }
@@ -29,11 +38,17 @@ void cuda_fail(struct cuda *cuda, enum status status, const char *what)
     cuda->status = error_set(&cuda->error, status, "%s", what);
 }
 
+enum status cuda_device_failed(const struct cuda *cuda, const char *what, int code, struct error *error)
+{
+    static const enum status statuses[] = {
+        [DEVICE_REFUSED] = STATUS_INTERNAL, [DEVICE_FULL] = STATUS_NO_MEMORY, [DEVICE_FAULT] = STATUS_DEVICE};
+    return error_set(error, statuses[cuda->device->failure(code)], "the CUDA device failed: %s: %s", what,
+                     cuda->device->error_text(code));
+}
+
 bool cuda_good(struct cuda *cuda, const char *what, int code)
 {
-    if (code != 0 && cuda->status == STATUS_OK)
-        cuda->status = error_set(&cuda->error, STATUS_INTERNAL, "the CUDA device failed: %s: %s", what,
-                                 cuda->device->error_text(code));
+    if (code != 0 && cuda->status == STATUS_OK) cuda->status = cuda_device_failed(cuda, what, code, &cuda->error);
     return cuda->status == STATUS_OK;
 }
 
@@ -62,6 +77,8 @@ static void cuda_close(struct backend *backend)
 {
     struct cuda *cuda = cuda_of(backend);
     if (cuda == NULL) return;
+    tell_fault(backend, cuda->status, &cuda->error);
+    for (int i = 0; i < LANE_COUNT; i++) tell_fault(backend, cuda->lanes[i].status, &cuda->lanes[i].error);
     if (cuda->device != NULL) {
         (void)cuda->device->synchronize(cuda->device);
         cuda_release_all(cuda);
@@ -151,7 +168,7 @@ enum status cuda_open_device(struct device *device, int64_t budget, struct team 
     cuda->attention_bytes = budget / ATTENTION_SHARE < ATTENTION_BYTES ? budget / ATTENTION_SHARE : ATTENTION_BYTES;
     pthread_mutex_init(&cuda->mutex, NULL);
     for (int i = 0; i < LANE_COUNT; i++) pthread_mutex_init(&cuda->lanes[i].mutex, NULL);
-    *backend = (struct backend){&ops, team, cuda, 0, NULL};
+    *backend = (struct backend){.ops = &ops, .team = team, .state = cuda};
     *out = backend;
     return STATUS_OK;
 failed:

@@ -52,6 +52,8 @@ struct cuda *cuda_enter(struct backend *backend);
 void cuda_leave(struct cuda *cuda);
 /* Keeps the first failure. False unless `code` is 0 and nothing has failed before. */
 bool cuda_good(struct cuda *cuda, const char *what, int code);
+/* The status for a failure of the device, and its text. */
+enum status cuda_device_failed(const struct cuda *cuda, const char *what, int code, struct error *error);
 void cuda_fail(struct cuda *cuda, enum status status, const char *what);
 void cuda_launch(struct cuda *cuda, enum kernel kernel, int64_t blocks, const void *args);
 /* Blocks for a walk over `elements`. */

@@ -6,7 +6,7 @@
 #include "backend/cuda/kernels/args.h"
 #include "backend/lane.h"
 
-enum { CUDA_PLUGIN_VERSION = 7 }; /* raised whenever this file or kernels/args.h changes meaning */
+enum { CUDA_PLUGIN_VERSION = 8 }; /* raised whenever this file or kernels/args.h changes meaning */
 enum { DEVICE_TEXT = 400, LANE_POINTS = 32 };
 
 /* As cuBLAS has it: column-major, c [m, n] = alpha op(a) op(b) + beta c; leading dimensions in elements. */
@@ -30,6 +30,10 @@ struct device_gemm_batched {
     bool aligned;
 };
 
+/* What a failure is to who asked. Of a fault nothing recovers within the process: all that it asks of the device from
+ * then on fails too (illegal addresses, failed launches, errors of its memory, a device that is lost). */
+enum device_failure { DEVICE_REFUSED, DEVICE_FULL, DEVICE_FAULT };
+
 /* One device and its stream: all work is queued on it in order. Functions return 0 or a number that error_text
  * explains. The caller lets one thread in at a time; it may be another one each time. */
 struct device {
@@ -39,6 +43,7 @@ struct device {
 
     void (*close)(struct device *device);
     const char *(*error_text)(int code);
+    enum device_failure (*failure)(int code);
     int (*allocate)(struct device *device, size_t bytes, void **out);
     int (*release)(struct device *device, void *block);                    /* waits for the stream */
     int (*allocate_host)(struct device *device, size_t bytes, void **out); /* pinned */
@@ -77,8 +82,8 @@ struct device_plugin {
     size_t args; /* sizeof(struct attention_kernel_args), which notices a plugin of another build */
     /* How many devices there are, and in `text` what was found or why there are none. */
     int (*count)(char *text, size_t size);
-    /* NULL with the reason in `text`. products: "f32", "tf32" or "bf16". */
-    struct device *(*open)(int ordinal, const char *products, char *text, size_t size);
+    /* NULL with the reason in `text`, and what sort it is of. products: "f32", "tf32" or "bf16". */
+    struct device *(*open)(int ordinal, const char *products, char *text, size_t size, enum device_failure *failure);
 };
 
 #endif

@@ -17,8 +17,7 @@ static void leave(struct cuda_lane *lane)
 static void note_failure(struct cuda *cuda, struct cuda_lane *lane, int code)
 {
     if (code != 0 && lane->status == STATUS_OK)
-        lane->status = error_set(&lane->error, STATUS_INTERNAL, "the CUDA device failed: copying beside the work: %s",
-                                 cuda->device->error_text(code));
+        lane->status = cuda_device_failed(cuda, "copying beside the work", code, &lane->error);
 }
 
 static enum status lane_allocate(struct backend *backend, size_t bytes, const char *what, void **out,
@@ -26,7 +25,10 @@ static enum status lane_allocate(struct backend *backend, size_t bytes, const ch
 {
     struct cuda *cuda = cuda_of(backend);
     *out = NULL;
-    if (cuda->device->allocate_host(cuda->device, bytes, out) == 0) return STATUS_OK;
+    const int code = cuda->device->allocate_host(cuda->device, bytes, out);
+    if (code == 0) return STATUS_OK;
+    if (cuda->device->failure(code) == DEVICE_FAULT)
+        return cuda_device_failed(cuda, "taking memory of the host", code, error);
     return error_set(error, STATUS_NO_MEMORY, "%s: the host has no %lld MiB left that a device can copy from", what,
                      (long long)(bytes >> 20));
 }

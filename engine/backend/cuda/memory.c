@@ -49,6 +49,21 @@ static void free_unused(struct cuda *cuda, bool all)
     }
 }
 
+/* A device without memory is an answer; one that broke down is what has failed from then on. */
+static bool take_address(struct cuda *cuda, size_t bytes, const char *what, void **out, struct error *error)
+{
+    int code = cuda->device->allocate(cuda->device, bytes, out);
+    if (code == 0) return true;
+    free_unused(cuda, false);
+    if ((code = cuda->device->allocate(cuda->device, bytes, out)) == 0) return true;
+    if (cuda->device->failure(code) == DEVICE_FAULT) (void)cuda_good(cuda, "taking memory", code);
+    if (cuda->status != STATUS_OK)
+        *error = cuda->error;
+    else
+        (void)error_set(error, STATUS_NO_MEMORY, "%s: the device has no %zu MiB left", what, bytes >> 20);
+    return false;
+}
+
 static struct cuda_block *take(struct cuda *cuda, size_t bytes, const char *what, struct error *error)
 {
     struct cuda_block *block = NULL;
@@ -63,13 +78,9 @@ static struct cuda_block *take(struct cuda *cuda, size_t bytes, const char *what
         return NULL;
     }
     if (memory_new(1, sizeof *block, what, &block, error) != STATUS_OK) return NULL;
-    if (cuda->device->allocate(cuda->device, bytes, &block->address) != 0) {
-        free_unused(cuda, false);
-        if (cuda->device->allocate(cuda->device, bytes, &block->address) != 0) {
-            (void)error_set(error, STATUS_NO_MEMORY, "%s: the device has no %" PRId64 " MiB left", what, size >> 20);
-            memory_free(block);
-            return NULL;
-        }
+    if (!take_address(cuda, bytes, what, &block->address, error)) {
+        memory_free(block);
+        return NULL;
     }
     block->bytes = bytes;
     block->next = cuda->blocks;

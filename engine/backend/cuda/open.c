@@ -72,18 +72,22 @@ enum status backend_cuda_budget(int64_t *out, struct error *error)
 enum status backend_cuda_new(int ordinal, const char *products, struct team *team, struct backend **out,
                              struct error *error)
 {
+    static const enum status statuses[] = {
+        [DEVICE_REFUSED] = STATUS_UNSUPPORTED, [DEVICE_FULL] = STATUS_NO_MEMORY, [DEVICE_FAULT] = STATUS_DEVICE};
     char text[DEVICE_TEXT] = "";
     const struct device_plugin *plugin = plugin_load(text, sizeof text);
     int64_t budget = 0;
     *out = NULL;
     if (plugin == NULL) return error_set(error, STATUS_UNSUPPORTED, "device cuda:%d: %s", ordinal, text);
     const int count = plugin->count(text, sizeof text);
-    if (count == 0) return error_set(error, STATUS_UNSUPPORTED, "device cuda:%d: %s; use --device cpu", ordinal, text);
+    /* who asks had one: --device was held to what there is when the process began */
+    if (count == 0) return error_set(error, STATUS_DEVICE, "device cuda:%d is gone: %s", ordinal, text);
     if (ordinal < 0 || ordinal >= count)
         return error_set(error, STATUS_UNSUPPORTED, "device cuda:%d: found %s, numbered from 0", ordinal, text);
     if (products == NULL) products = getenv("DELTAQ_CUDA_PRODUCTS");
-    struct device *device = plugin->open(ordinal, products != NULL ? products : "f32", text, sizeof text);
-    if (device == NULL) return error_set(error, STATUS_UNSUPPORTED, "device cuda:%d: %s", ordinal, text);
+    enum device_failure failure = DEVICE_REFUSED;
+    struct device *device = plugin->open(ordinal, products != NULL ? products : "f32", text, sizeof text, &failure);
+    if (device == NULL) return error_set(error, statuses[failure], "device cuda:%d: %s", ordinal, text);
     budget = device->memory_free / 100 * (100 - KEPT_FREE_PERCENT);
     const enum status status = backend_cuda_budget(&budget, error);
     if (status == STATUS_OK) return cuda_open_device(device, budget, team, out, error);

@@ -39,6 +39,10 @@ enum {
     CUBLAS_PEDANTIC_MATH = 2, /* no TF32 behind the caller's back */
     CUBLAS_DEFAULT_MATH = 0,
     CUBLAS_DEFAULT_ALGORITHM = -1,
+    CUBLAS_NO_MEMORY = 3, /* cublasStatus_t: ALLOC_FAILED, MAPPING_ERROR, EXECUTION_FAILED, INTERNAL_ERROR */
+    CUBLAS_UNMAPPED = 11,
+    CUBLAS_NOT_EXECUTED = 13,
+    CUBLAS_BROKEN = 14,
     CUBLAS_FAILED = 100000 /* added to its error numbers, which overlap CUDA's */
 };
 
@@ -76,6 +80,26 @@ static const char *gpu_error_text(int code)
 {
     if (code >= CUBLAS_FAILED) return "cuBLAS refused a product";
     return cudaGetErrorString((cudaError_t)code);
+}
+
+/* What the runtime's documentation says that only a new process recovers from, and what a device that is lost or in
+ * error answers. cuBLAS says of a product that was not started only that. */
+static enum device_failure gpu_failure(int code)
+{
+    static const int faults[] = {
+        cudaErrorDevicesUnavailable,      cudaErrorDeviceUninitialized,  cudaErrorECCUncorrectable,
+        cudaErrorNvlinkUncorrectable,     cudaErrorIllegalAddress,       cudaErrorLaunchTimeout,
+        cudaErrorContextIsDestroyed,      cudaErrorAssert,               cudaErrorHardwareStackError,
+        cudaErrorIllegalInstruction,      cudaErrorMisalignedAddress,    cudaErrorInvalidAddressSpace,
+        cudaErrorInvalidPc,               cudaErrorLaunchFailure,        cudaErrorSystemNotReady,
+        cudaErrorSystemDriverMismatch,    cudaErrorInitializationError,  cudaErrorNoDevice,
+        cudaErrorUnknown,                 CUBLAS_FAILED + CUBLAS_UNMAPPED, CUBLAS_FAILED + CUBLAS_NOT_EXECUTED,
+        CUBLAS_FAILED + CUBLAS_BROKEN,
+    };
+    if (code == cudaErrorMemoryAllocation || code == CUBLAS_FAILED + CUBLAS_NO_MEMORY) return DEVICE_FULL;
+    for (int fault : faults)
+        if (code == fault) return DEVICE_FAULT;
+    return DEVICE_REFUSED;
 }
 
 static int gpu_allocate(struct device *device, size_t bytes, void **out)
@@ -346,6 +370,7 @@ static const struct device functions = {
     0,
     gpu_close,
     gpu_error_text,
+    gpu_failure,
     gpu_allocate,
     gpu_release,
     gpu_allocate_host,
@@ -430,9 +455,12 @@ static bool start(struct gpu *gpu, const char *products, char *text, size_t size
     return describe(gpu, products, text, size);
 }
 
-static struct device *plugin_open(int ordinal, const char *products, char *text, size_t size)
+static struct device *plugin_open(int ordinal, const char *products, char *text, size_t size,
+                                  enum device_failure *failure)
 {
     struct gpu *gpu = (struct gpu *)calloc(1, sizeof *gpu);
+    *failure = DEVICE_REFUSED;
+    (void)cudaGetLastError(); /* an older one that was answered */
     if (gpu == NULL) {
         (void)snprintf(text, size, "no memory for a device");
         return NULL;
@@ -441,6 +469,7 @@ static struct device *plugin_open(int ordinal, const char *products, char *text,
     gpu->device.state = gpu;
     gpu->ordinal = ordinal;
     if (start(gpu, products, text, size)) return &gpu->device;
+    *failure = gpu_failure((int)cudaGetLastError());
     gpu_close(&gpu->device);
     return NULL;
 }

@@ -55,6 +55,11 @@ static const char *emulated_error(int code)
     return code == 1 ? "no memory for the emulation" : "the emulation failed";
 }
 
+static enum device_failure emulated_failure(int code)
+{
+    return code == 1 ? DEVICE_FULL : DEVICE_REFUSED;
+}
+
 /* A block that was given back, or the next addresses. */
 static void *emulated_place(struct emulated *emulated, size_t bytes)
 {
@@ -403,6 +408,7 @@ struct device *emulated_device(bool reversed)
         .text = "emulated device",
         .close = emulated_close,
         .error_text = emulated_error,
+        .failure = emulated_failure,
         .allocate = emulated_allocate,
         .release = emulated_release,
         .allocate_host = emulated_allocate_host,
