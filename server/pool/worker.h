@@ -28,11 +28,11 @@ struct worker_options {
     int64_t memory_bytes;                        /* of the host that a run may take; 0: what is free */
     const struct kind *const *kinds;             /* what it can do; ends with NULL */
     double lease_seconds;                        /* 0: 30; beats at a third, pauses at two thirds */
-    double stall_seconds;           /* 0: 600; longest time without a call of the monitor, or 8 MiB read of files */
-    double limit_seconds;           /* 0: none; the process is gone after so long (drain.h) */
-    double idle_seconds;            /* 0: never; it ends after so long without a run */
-    double grace_seconds;           /* worker_identity */
-    const char *node;               /* the same; filled in by worker_run */
+    double stall_seconds; /* 0: 600; longest time without a call of the monitor, or 8 MiB read of files */
+    double limit_seconds; /* 0: none; the process is gone after so long (drain.h) */
+    double idle_seconds;  /* 0: never; it ends after so long without a run */
+    double grace_seconds; /* worker_identity */
+    const char *node;     /* the same; filled in by worker_run */
     struct worker_device device_state;
     const struct worker_blas *blas; /* which products it makes, for the table of workers; NULL: it does not say */
     const char *owner;              /* the id under which its supervisor will release its leases; NULL: a random one */

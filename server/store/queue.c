@@ -20,7 +20,7 @@
 #define DELAY(count) " clock_timestamp() + random() * least(60, power(2, least(" count ", 10))) * interval '1 second' "
 
 /* STATUS_UNAVAILABLE has more tries than other errors: the delays between twelve tries add up to some four minutes. */
-enum { ERROR_BUDGET = 3, AWAY_BUDGET = 12, RESCUE_BATCH = 100 };
+enum { AWAY_BUDGET = 12, RESCUE_BATCH = 100 };
 
 /* A run got further than ever before, by a twentieth or more of what is to be done: what was counted against it is
  * forgotten. Each unit of progress has a mark of its own, and a mark only grows, so a run that dies again and again at
@@ -198,8 +198,8 @@ enum status queue_fail(struct connection *connection, const struct lease *lease,
                      " select id, epoch, 'state', json_build_object('from', 'running', 'to', state, 'lease', $2,"
                      " 'error', $6::json) from changed",
         VALUES(FENCE_OF(lease), value_integer(status_info(cause->status)->retry),
-               value_integer(cause->status == STATUS_UNAVAILABLE ? AWAY_BUDGET : ERROR_BUDGET), value_json(document),
-               value_double(usage->seconds), value_integer(usage->peak_host_bytes),
+               value_integer(cause->status == STATUS_UNAVAILABLE ? AWAY_BUDGET : QUEUE_ERROR_BUDGET),
+               value_json(document), value_double(usage->seconds), value_integer(usage->peak_host_bytes),
                value_integer(usage->peak_device_bytes), value_integer(cause->again_seconds)),
         &affected, error);
     json_decref(document);

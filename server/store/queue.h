@@ -17,6 +17,7 @@
 #define QUEUE_CRASH_BUDGET  3
 #define QUEUE_STALL_BUDGET  3
 #define QUEUE_EXPIRY_BUDGET 20
+#define QUEUE_ERROR_BUDGET  3
 
 /* How a worker ended. Crashed: its process was seen to die while its host lived, so the run may be to blame. Vanished:
  * nobody renews its leases, or its process was gone with its server; outages, suspended hosts and nodes that were taken

@@ -212,7 +212,7 @@ enum status queue_lease_members(struct connection *connection, const struct work
         VALUES(value_text(worker->id.text), value_double(lease_seconds), value_text(name), value_text(worker->device),
                value_text(lease->run.text), value_integer(lease->epoch), value_integer((int64_t)most),
                value_integer(QUEUE_CRASH_BUDGET), value_integer(QUEUE_STALL_BUDGET), value_integer(QUEUE_EXPIRY_BUDGET),
-               value_json(worker->labels), value_integer(worker->memory_bytes), value_integer(ERROR_BUDGET)),
+               value_json(worker->labels), value_integer(worker->memory_bytes), value_integer(QUEUE_ERROR_BUDGET)),
         &rows, error);
     return status == STATUS_OK ? leased_read(worker, rows, most, out, count, error) : status;
 }
