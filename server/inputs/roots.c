@@ -71,8 +71,8 @@ static bool open_below(const char *root, const char *path)
  * leave there to be read (artifacts, checkpoints) is not named. tests/http/test_closed.py looks for what is missing. */
 static const struct {
     const char *name, *open;
-} closed[] = {{"pg", NULL},          {"backups", NULL}, {"tmp", NULL},       {"devices", NULL},
-              {"first-token", NULL}, {"node", NULL},    {"hub", "snapshots"}};
+} closed[] = {{"pg", NULL},      {"backups", NULL},     {"tmp", NULL},
+              {"devices", NULL}, {"first-token", NULL}, {"hub", "snapshots"}};
 enum { CLOSED = sizeof closed / sizeof closed[0] };
 
 static bool is_same(const struct stat *left, const struct stat *right)
