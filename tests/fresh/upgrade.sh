@@ -10,6 +10,7 @@ from=${1:-bookworm} to=${2:-trixie}
 machine_needs check-upgrade
 mkdir -p build/fresh
 moved=build/fresh/moved
+commit=$(git rev-parse HEAD) # of both, whatever is committed meanwhile
 rm -rf "$moved"
 
 for suite in "$from" "$to"; do
@@ -17,6 +18,7 @@ for suite in "$from" "$to"; do
     machine_base "$suite" "$PWD/build/fresh/$suite.tar" make,git,ca-certificates
     machine_unpack "$suite" "$PWD/build/fresh/$suite.tar" "$root"
     git clone -q --no-hardlinks . "$root/root/deltaq"
+    git -C "$root/root/deltaq" checkout -q "$commit"
     what=make
     [ "$suite" = "$from" ] || { what=check && cp -a "$moved" "$root/root/moved"; }
     machine_inside "$root" "update-ca-certificates >/dev/null; cd /root/deltaq; make deps; make
