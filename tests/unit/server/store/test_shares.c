@@ -71,7 +71,7 @@ static void test_of_two_the_small_one_is_served_among_the_first(void **state)
 static void test_who_has_fewer_workers_comes_first(void **state)
 {
     struct connection *connection = connection_of(state);
-    char whose[64], name[16];
+    char whose[64], name[32];
     clear(connection);
     ask_for(connection, "large", 20);
     for (int i = 0; i < 4; i++) {
