@@ -1,12 +1,12 @@
 #include "base/team.h"
 
+#include "base/clock.h"
 #include "base/memory.h"
 
 #include <pthread.h>
 #include <sched.h>
 #include <stdatomic.h>
 #include <stdlib.h>
-#include <time.h>
 #include <unistd.h>
 
 /* A loop is published in `gate`: a generation that grows with every loop, whether it is open, and how many helpers are
@@ -52,19 +52,12 @@ static void relax(void)
 #endif
 }
 
-static int64_t nanoseconds(void)
-{
-    struct timespec t;
-    clock_gettime(CLOCK_MONOTONIC, &t);
-    return (int64_t)t.tv_sec * 1000000000 + t.tv_nsec;
-}
-
 /* Looks until ready() or for as long as the team spins. */
 static bool spin(struct team *team, bool (*ready)(struct team *team, uint64_t generation), uint64_t generation)
 {
     if (ready(team, generation)) return true;
-    const int64_t end = team->spin_nanoseconds > 0 ? nanoseconds() + team->spin_nanoseconds : 0;
-    while (team->spin_nanoseconds > 0 && nanoseconds() < end)
+    const int64_t end = team->spin_nanoseconds > 0 ? clock_nanoseconds() + team->spin_nanoseconds : 0;
+    while (team->spin_nanoseconds > 0 && clock_nanoseconds() < end)
         for (int i = 0; i < SPIN_BATCH; i++) {
             if (ready(team, generation)) return true;
             relax();

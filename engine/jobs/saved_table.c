@@ -1,6 +1,7 @@
 #include "jobs/saved_table.h"
 
 #include "base/checksum.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "base/version.h"
 #include "files/file.h"
@@ -9,7 +10,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 
 /* The file: this, then `done` rows. */
 struct header {
@@ -22,13 +22,6 @@ _Static_assert(sizeof(struct header) == 48, "the header has no gaps");
 
 static const char magic[8] = "deltaqT1";
 #define SAVE_SECONDS 1.0
-
-static double seconds_now(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static uint64_t sum_of(const void *bytes, size_t size)
 {
@@ -66,7 +59,7 @@ enum status saved_table_open(const char *directory, const char *name, uint64_t f
 {
     struct checksum sum;
     const int64_t revision = ENGINE_REVISION;
-    *out = (struct saved_table){.rows = rows, .width = width, .saved_at = seconds_now()};
+    *out = (struct saved_table){.rows = rows, .width = width, .saved_at = clock_seconds()};
     const enum status status = memory_new(rows * width, sizeof(double), "a run's numbers", &out->values, error);
     if (status != STATUS_OK) return status;
     checksum_init(&sum);
@@ -116,7 +109,7 @@ enum status saved_table_save(struct saved_table *table, struct error *error)
     if (status == STATUS_OK) status = file_writer_commit(writer, error);
     file_writer_close(writer);
     if (status == STATUS_OK) table->saved = table->done;
-    table->saved_at = seconds_now();
+    table->saved_at = clock_seconds();
     return status;
 }
 
@@ -124,6 +117,6 @@ enum status saved_table_add(struct saved_table *table, const double *row, struct
 {
     memcpy(table->values + table->done * table->width, row, (size_t)table->width * sizeof *row);
     table->done++;
-    if (table->path[0] == '\0' || seconds_now() - table->saved_at < SAVE_SECONDS) return STATUS_OK;
+    if (table->path[0] == '\0' || clock_seconds() - table->saved_at < SAVE_SECONDS) return STATUS_OK;
     return saved_table_save(table, error);
 }

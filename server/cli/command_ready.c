@@ -1,7 +1,7 @@
+#include "base/clock.h"
 #include "cli/command.h"
 #include "cli/verb.h"
 
-#include <time.h>
 #include <unistd.h>
 
 enum { ANSWER_SECONDS = 5, TIMEOUT_MOST = 86400 };
@@ -13,24 +13,17 @@ static const struct option_row ready_options[] = {
     {0},
 };
 
-static int64_t now_seconds(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec;
-}
-
 /* The last answer is the one that is told. */
 static void ask(struct verb *verb, bool wait, int64_t timeout)
 {
     const struct client_request request = {.method = "GET", .path = "/readyz", .seconds = ANSWER_SECONDS};
-    const int64_t began = now_seconds();
+    const double began = clock_seconds();
     for (;;) {
         struct client_reply reply = {0};
         struct error error;
         const enum status status = client_send(verb->client, &request, &reply, &error);
         const bool ready = status == STATUS_OK && reply.http < 300 && reply.document != NULL;
-        const bool last = ready || !wait || (timeout > 0 && now_seconds() - began >= timeout);
+        const bool last = ready || !wait || (timeout > 0 && clock_seconds() - began >= timeout);
         if (last && verb_told(verb, &request, status, &reply, &error)) (void)puts("ready");
         client_reply_reset(&reply);
         if (last) return;

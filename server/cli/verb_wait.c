@@ -1,5 +1,7 @@
 #include "cli/verb.h"
 
+#include "base/clock.h"
+
 #include <math.h>
 #include <string.h>
 #include <time.h>
@@ -7,13 +9,6 @@
 
 /* How long one request waits, on a terminal and elsewhere; how long a server may be away. */
 enum { LOOK_SECONDS = 2, HOLD_SECONDS = 30, AWAY_SECONDS = 60 };
-
-static double now(void)
-{
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + (double)time.tv_nsec / 1e9;
-}
 
 /* ---- progress ---- */
 
@@ -110,11 +105,11 @@ static bool look(struct verb *verb, const char *path, double seconds, double *un
     const struct client_request request = {.method = "GET", .path = query.bytes};
     const enum status status = client_send(verb->client, &request, &reply, &error);
     bool good = true;
-    if (is_away(status, &reply) && now() < *until) {
+    if (is_away(status, &reply) && clock_seconds() < *until) {
         rest(reply.retry_seconds > 0 ? reply.retry_seconds : 1);
     } else if ((good = verb_told(verb, &request, status, &reply, &error))) {
         *out = json_incref(reply.document);
-        *until = now() + AWAY_SECONDS;
+        *until = clock_seconds() + AWAY_SECONDS;
     }
     client_reply_reset(&reply);
     buffer_reset(&query);
@@ -129,11 +124,11 @@ bool verb_wait(struct verb *verb, const char *path, json_t **out)
     *out = NULL;
     if (options_integer(verb->options, "--timeout", 0, INT32_MAX, &timeout, &error) != STATUS_OK)
         return (void)verb_usage(verb, "%s", error.detail), false;
-    double until = now() + AWAY_SECONDS;
-    const double end = timeout > 0 ? now() + (double)timeout : INFINITY;
+    double until = clock_seconds() + AWAY_SECONDS;
+    const double end = timeout > 0 ? clock_seconds() + (double)timeout : INFINITY;
     for (;;) {
         json_t *document = NULL;
-        const double began = now(), most = fmin(terminal ? LOOK_SECONDS : HOLD_SECONDS, fmax(end - began, 0));
+        const double began = clock_seconds(), most = fmin(terminal ? LOOK_SECONDS : HOLD_SECONDS, fmax(end - began, 0));
         const bool good = look(verb, path, ceil(most), &until, &document);
         if (document != NULL) {
             json_decref(*out);
@@ -141,14 +136,14 @@ bool verb_wait(struct verb *verb, const char *path, json_t **out)
             show(document, terminal && good);
         }
         if (!good || is_final(*out)) break;
-        if (now() >= end) {
+        if (clock_seconds() >= end) {
             if (terminal) (void)fputc('\n', stderr);
             (void)fprintf(stderr, "deltaq %s: not finished after %lld seconds\n", verb->name, (long long)timeout);
             verb->exit_status = VERB_PENDING;
             return false;
         }
         /* Where the answer was not held back, the next look is not at once. */
-        rest(fmin(document != NULL ? began + 1 - now() : 0, end - now()));
+        rest(fmin(document != NULL ? began + 1 - clock_seconds() : 0, end - clock_seconds()));
     }
     if (terminal) (void)fputs("\r\033[K", stderr);
     return is_final(*out);

@@ -1,7 +1,7 @@
 #include "http/audit.h"
 
+#include "base/clock.h"
 #include "http/access_log.h"
-#include "http/clock.h"
 #include "http/rate_limit.h"
 #include "log/log.h"
 

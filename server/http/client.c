@@ -1,6 +1,6 @@
 #include "http/client.h"
 
-#include "http/clock.h"
+#include "base/clock.h"
 #include "http/connection.h"
 #include "http/cors.h"
 #include "http/peer.h"

@@ -1,9 +1,9 @@
 #include "http/connection.h"
 
+#include "base/clock.h"
 #include "http/accept.h"
 #include "http/access_log.h"
 #include "http/client.h"
-#include "http/clock.h"
 #include "http/cors.h"
 #include "http/handler_pool.h"
 #include "http/listen.h"

@@ -1,8 +1,8 @@
 #include "http/handler_pool.h"
 
+#include "base/clock.h"
 #include "http/audit.h"
 #include "http/client.h"
-#include "http/clock.h"
 #include "http/connection.h"
 #include "http/idempotent.h"
 #include "http/precondition.h"

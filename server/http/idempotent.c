@@ -1,6 +1,6 @@
 #include "http/idempotent.h"
 
-#include "http/clock.h"
+#include "base/clock.h"
 #include "http/encoding.h"
 
 #include <stdio.h>

@@ -1,6 +1,6 @@
 #include "http/reaper.h"
 
-#include "http/clock.h"
+#include "base/clock.h"
 
 #include <pthread.h>
 #include <stdlib.h>

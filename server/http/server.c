@@ -1,7 +1,7 @@
 #include "http/server.h"
 
+#include "base/clock.h"
 #include "http/audit.h"
-#include "http/clock.h"
 #include "http/connection.h"
 #include "http/handler_pool.h"
 #include "http/listen.h"

@@ -1,7 +1,7 @@
 #include "http/streams.h"
 
 #include "base/buffer.h"
-#include "http/clock.h"
+#include "base/clock.h"
 #include "http/connection.h"
 #include "http/exchange.h"
 #include "http/json_answer.h"

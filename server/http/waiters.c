@@ -1,6 +1,6 @@
 #include "http/waiters.h"
 
-#include "http/clock.h"
+#include "base/clock.h"
 #include "http/connection.h"
 #include "http/exchange.h"
 

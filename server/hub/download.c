@@ -1,5 +1,6 @@
 #include "hub/download.h"
 
+#include "base/clock.h"
 #include "hub/ranges.h"
 #include "transfer/backoff.h"
 #include "transfer/transfer.h"
@@ -197,7 +198,7 @@ static enum status wanted_open(struct download *download, struct wanted *wanted,
         wanted_close(wanted);
         return STATUS_OK;
     }
-    wanted->not_before = backoff_now() + BUSY_SECONDS;
+    wanted->not_before = clock_seconds() + BUSY_SECONDS;
     if (wanted->ranges == NULL) return STATUS_OK;
     wanted->not_before = 0;
     wanted->stage = STAGE_OPEN;
@@ -255,7 +256,7 @@ static int wanted_next(const struct wanted *wanted)
 
 static enum status fill_slots(struct download *download, struct error *error)
 {
-    const double now = backoff_now();
+    const double now = clock_seconds();
     size_t at = 0;
     enum status status = STATUS_OK;
     if (now < download->not_before) return STATUS_OK;
@@ -284,7 +285,7 @@ static enum status put_off(struct download *download, struct wanted *wanted, con
     const struct error why = *error;
     const enum status status = backoff_fail(&wanted->backoff, head->wait_seconds, &why, &wait, error);
     if (status != STATUS_OK) return status;
-    wanted->not_before = backoff_now() + wait;
+    wanted->not_before = clock_seconds() + wait;
     if (head->status == 429 || head->wait_seconds >= 0) download->not_before = wanted->not_before;
     if (wait >= 1) monitor_log(download->request->monitor, "%s; tried again in %.0f s", why.detail, wait);
     return STATUS_OK;

@@ -1,5 +1,7 @@
 #include "launch/command_output.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -8,7 +10,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -76,13 +77,6 @@ static int spawn(const char *const *words, const struct pipes *pipes, pid_t *pid
     return failed;
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 /* What does not fit is read and dropped. */
 static void read_some(struct stream *stream)
 {
@@ -102,11 +96,11 @@ static void read_some(struct stream *stream)
 /* Until both ends are closed; false when that takes too long. */
 static bool read_all(struct stream streams[2])
 {
-    const int64_t end = now_ms() + DEADLINE_MS;
+    const int64_t end = clock_milliseconds() + DEADLINE_MS;
     while (streams[0].descriptor >= 0 || streams[1].descriptor >= 0) {
         struct pollfd descriptors[2] = {{.fd = streams[0].descriptor, .events = POLLIN},
                                         {.fd = streams[1].descriptor, .events = POLLIN}};
-        const int64_t left = end - now_ms();
+        const int64_t left = end - clock_milliseconds();
         if (left <= 0) return false;
         if (poll(descriptors, 2, (int)left) < 0 && errno != EINTR) return false;
         for (int i = 0; i < 2; i++)

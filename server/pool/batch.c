@@ -1,5 +1,6 @@
 #include "pool/batch.h"
 
+#include "base/clock.h"
 #include "kinds/artifact_file.h"
 #include "kinds/artifacts.h"
 #include "pool/cleanup.h"
@@ -14,7 +15,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 enum { LINES_MOST = 1000, STACK_BYTES = 16 << 20 };
@@ -70,19 +70,12 @@ struct leased_batch {
     struct leased_member members[]; /* owns */
 };
 
-static double seconds_now(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 /* ---- the monitor: called by the engine ---- */
 
 static void note_progress(void *owner, int64_t done, int64_t total, const char *unit)
 {
     struct leased_member *member = owner;
-    const double now = seconds_now();
+    const double now = clock_seconds();
     (void)pthread_mutex_lock(&member->batch->mutex);
     member->batch->moves++;
     if (member->progress.done != done || member->progress.total != total || strcmp(member->progress.unit, unit) != 0) {
@@ -182,7 +175,7 @@ static void member_end(struct leased_member *member, enum status status, const s
     const uint64_t one = 1;
     member->status = status = blame(member->batch, status, &error);
     if (status != STATUS_OK) member->error = *error;
-    member->usage = (struct queue_usage){.seconds = seconds_now() - member->batch->began,
+    member->usage = (struct queue_usage){.seconds = clock_seconds() - member->batch->began,
                                          .peak_host_bytes = peak_host_bytes(),
                                          .peak_device_bytes = member->batch->device_bytes,
                                          .work = member->work};
@@ -274,7 +267,7 @@ static void *engine_main(void *argument)
     const struct kind *kind = kind_find(batch->options.kinds, batch->members[0].run.kind);
     struct kind_member ready[WORKER_BATCH_MOST] = {{.status = STATUS_OK}};
     size_t count = 0;
-    batch->began = seconds_now();
+    batch->began = clock_seconds();
     batch->device_bytes = -1;
     reset_peak();
     for (size_t i = 0; i < batch->count; i++) {

@@ -1,5 +1,6 @@
 #include "pool/supervisor.h"
 
+#include "base/clock.h"
 #include "log/log.h"
 #include "pool/worker.h"
 #include "postgres/child.h"
@@ -18,7 +19,6 @@
 #include <sys/signalfd.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 extern char **environ;
@@ -59,13 +59,6 @@ struct supervisor {
     bool stopping, searched;
     int64_t ticked_at;
 };
-
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static sigset_t watched(void)
 {
@@ -139,9 +132,9 @@ static void start_worker(struct supervisor *supervisor, struct slot *slot)
     char **variables = NULL, *arguments[ARGUMENTS_MOST] = {NULL};
     const pid_t parent = getpid();
     slot->owner = store_id_new();
-    slot->started_at = now_ms();
+    slot->started_at = clock_milliseconds();
     if (worker_environment(supervisor, slot, &variables, &error) != STATUS_OK) {
-        slot->start_at = now_ms() + BACKOFF_LAST_MS;
+        slot->start_at = clock_milliseconds() + BACKOFF_LAST_MS;
         return;
     }
     union {
@@ -159,7 +152,7 @@ static void start_worker(struct supervisor *supervisor, struct slot *slot)
     if (slot->pid == 0) become_worker(supervisor, arguments, variables, parent);
     if (slot->pid < 0) {
         slot->pid = 0;
-        slot->start_at = now_ms() + BACKOFF_LAST_MS;
+        slot->start_at = clock_milliseconds() + BACKOFF_LAST_MS;
     }
     free(variables[0]);
     free(variables[1]);
@@ -221,9 +214,9 @@ static void note_end(struct supervisor *supervisor, struct slot *slot, int end)
     note_death(supervisor, &slot->owner, QUEUE_CRASHED, evidence);
     note_fault(supervisor, slot, end);
     slot->pid = 0;
-    slot->failures = now_ms() - slot->started_at < FAST_MS ? slot->failures + 1 : 0;
+    slot->failures = clock_milliseconds() - slot->started_at < FAST_MS ? slot->failures + 1 : 0;
     for (int i = 1; i < slot->failures && delay < BACKOFF_LAST_MS; i++) delay *= 2;
-    slot->start_at = now_ms() + (delay < BACKOFF_LAST_MS ? delay : BACKOFF_LAST_MS);
+    slot->start_at = clock_milliseconds() + (delay < BACKOFF_LAST_MS ? delay : BACKOFF_LAST_MS);
 }
 
 /* Workers of an earlier server on this host, of which nobody was left to say that they died: their host has booted
@@ -267,13 +260,15 @@ static void step(struct supervisor *supervisor)
         struct slot *slot = &supervisor->slots[i];
         int end;
         if (slot->pid != 0 && waitpid(slot->pid, &end, WNOHANG) == slot->pid) note_end(supervisor, slot, end);
-        if (slot->pid == 0 && !supervisor->stopping && now_ms() >= slot->start_at) start_worker(supervisor, slot);
+        if (slot->pid == 0 && !supervisor->stopping && clock_milliseconds() >= slot->start_at)
+            start_worker(supervisor, slot);
     }
     if (getpid() == 1) reap_orphans(supervisor);
     if (!supervisor->searched) search_dead(supervisor);
     bury(supervisor);
-    if (supervisor->options.tick == NULL || supervisor->stopping || now_ms() - supervisor->ticked_at < 1000) return;
-    supervisor->ticked_at = now_ms();
+    if (supervisor->options.tick == NULL || supervisor->stopping || clock_milliseconds() - supervisor->ticked_at < 1000)
+        return;
+    supervisor->ticked_at = clock_milliseconds();
     supervisor->options.tick(supervisor->options.context);
 }
 
@@ -352,13 +347,13 @@ void supervisor_stop(struct supervisor *supervisor)
 {
     if (supervisor == NULL) return;
     supervisor->stopping = true;
-    int64_t end = now_ms() + STOP_MS;
+    int64_t end = clock_milliseconds() + STOP_MS;
     for (int alive = signal_workers(supervisor, SIGTERM); alive > 0; alive = signal_workers(supervisor, 0)) {
-        if (wait_for_signal(supervisor) != 0 && end > now_ms() + HURRIED_MS) {
-            end = now_ms() + HURRIED_MS;
+        if (wait_for_signal(supervisor) != 0 && end > clock_milliseconds() + HURRIED_MS) {
+            end = clock_milliseconds() + HURRIED_MS;
             (void)signal_workers(supervisor, SIGTERM); /* a second one: they do not wait for the engine */
         }
-        if (now_ms() > end) (void)signal_workers(supervisor, SIGKILL);
+        if (clock_milliseconds() > end) (void)signal_workers(supervisor, SIGKILL);
         step(supervisor);
     }
     connection_free(supervisor->connection);

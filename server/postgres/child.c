@@ -1,5 +1,6 @@
 #include "postgres/child.h"
 
+#include "base/clock.h"
 #include "log/log.h"
 #include "postgres/session.h"
 
@@ -96,13 +97,13 @@ void child_describe_end(int wait_status, char *text, size_t size)
 
 struct child_wait child_wait_start(const char *what)
 {
-    const int64_t now = session_now();
+    const int64_t now = clock_milliseconds();
     return (struct child_wait){.what = what, .started_at = now, .say_at = now + CHILD_GRACE_MS};
 }
 
 void child_wait_tick(struct child_wait *wait)
 {
-    const int64_t now = session_now();
+    const int64_t now = clock_milliseconds();
     if (wait->what == NULL || now < wait->say_at) return;
     log_info(LOG_COMPONENT_DATABASE, "%s (%d s so far)", wait->what, (int)((now - wait->started_at) / 1000));
     wait->say_at = now + CHILD_REMINDER_MS;

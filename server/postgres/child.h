@@ -26,7 +26,7 @@ struct child {
 enum { CHILD_GRACE_MS = 2000, CHILD_REMINDER_MS = 20000 };
 struct child_wait {
     const char *what;           /* "making the database: ..." */
-    int64_t started_at, say_at; /* session_now's clock */
+    int64_t started_at, say_at; /* of clock_milliseconds */
 };
 struct child_wait child_wait_start(const char *what);
 void child_wait_tick(struct child_wait *wait);

@@ -1,5 +1,6 @@
 #include "postgres/connection.h"
 
+#include "base/clock.h"
 #include "postgres/session.h"
 #include "postgres/sqlstate.h"
 
@@ -22,7 +23,7 @@ struct connection {
     bool in_transaction;
     bool again;        /* a statement of the open transaction failed so that the whole may be run again */
     unsigned failures; /* to connect, in a row */
-    int64_t retry_at;  /* session_now's clock */
+    int64_t retry_at;  /* of clock_milliseconds */
     bool notified;
     struct error last_failure;
 };
@@ -30,7 +31,7 @@ struct connection {
 static unsigned jitter(unsigned most)
 {
     unsigned bits = 0;
-    if (getrandom(&bits, sizeof bits, GRND_NONBLOCK) != (ssize_t)sizeof bits) bits = (unsigned)session_now();
+    if (getrandom(&bits, sizeof bits, GRND_NONBLOCK) != (ssize_t)sizeof bits) bits = (unsigned)clock_milliseconds();
     return bits % (most + 1);
 }
 
@@ -109,7 +110,7 @@ static enum status ensure_session(struct connection *connection, int64_t deadlin
     enum status status;
     drop_if_ended(connection);
     if (connection->session != NULL) return STATUS_OK;
-    if (session_now() < connection->retry_at) {
+    if (clock_milliseconds() < connection->retry_at) {
         *error = connection->last_failure;
         return error->status;
     }
@@ -126,7 +127,7 @@ static enum status ensure_session(struct connection *connection, int64_t deadlin
     unsigned delay = BACKOFF_FIRST_MS << doublings;
     if (delay > BACKOFF_LAST_MS) delay = BACKOFF_LAST_MS;
     connection->failures++;
-    connection->retry_at = session_now() + delay / 2 + jitter(delay / 2);
+    connection->retry_at = clock_milliseconds() + delay / 2 + jitter(delay / 2);
     connection->last_failure = *error;
     return status;
 }
@@ -150,7 +151,7 @@ static enum status send_once(struct connection *connection, const char *sql, con
                              PGresult **out, bool *again, struct error *error)
 {
     enum status status;
-    const int64_t deadline = session_now() + connection->deadline_ms;
+    const int64_t deadline = clock_milliseconds() + connection->deadline_ms;
     *out = NULL;
     *again = false;
     if (connection->in_transaction && connection->session == NULL)
@@ -319,7 +320,7 @@ enum status connection_snapshot(struct connection *connection,
 
 enum status connection_listen(struct connection *connection, const char *channel, struct error *error)
 {
-    const int64_t deadline = session_now() + connection->deadline_ms;
+    const int64_t deadline = clock_milliseconds() + connection->deadline_ms;
     char *copy = strdup(channel);
     if (copy == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to listen");
     free(connection->channel);

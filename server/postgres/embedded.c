@@ -1,5 +1,6 @@
 #include "postgres/embedded.h"
 
+#include "base/clock.h"
 #include "log/log.h"
 #include "postgres/child.h"
 #include "postgres/cluster.h"
@@ -40,7 +41,7 @@ struct embedded {
     pid_t pid;                              /* 0: not running */
     bool answering;                         /* a session could be opened since the start */
     int failures;                           /* fast ones in a row */
-    int64_t started_at, start_at, space_at; /* session_now's clock; start_at: not before */
+    int64_t started_at, start_at, space_at; /* of clock_milliseconds; start_at: not before */
     pthread_mutex_t mutex;                  /* over `state`, which other threads read */
     struct error state;
 };
@@ -106,14 +107,14 @@ static void schedule(struct embedded *embedded)
     int64_t delay = BACKOFF_FIRST_MS;
     for (int i = 1; i < embedded->failures && delay < BACKOFF_LAST_MS; i++) delay *= 2;
     if (delay > BACKOFF_LAST_MS || embedded->failures > FAST_FAILURES_MOST) delay = BACKOFF_LAST_MS;
-    embedded->start_at = session_now() + delay;
+    embedded->start_at = clock_milliseconds() + delay;
 }
 
 static void note_end(struct embedded *embedded, int end)
 {
     struct error why;
     char text[96];
-    const bool fast = session_now() - embedded->started_at < FAST_FAILURE_MS;
+    const bool fast = clock_milliseconds() - embedded->started_at < FAST_FAILURE_MS;
     embedded->pid = 0;
     embedded->answering = false;
     embedded->failures = fast ? embedded->failures + 1 : 1;
@@ -131,7 +132,7 @@ static void try_start(struct embedded *embedded)
     /* Backends whose postmaster was killed end by themselves, unless they are stopped. Killing them is safe, because
      * crash recovery follows in any case. */
     if (leftovers_signal(embedded->cluster.data, SIGKILL) > 0) {
-        embedded->start_at = session_now() + 100;
+        embedded->start_at = clock_milliseconds() + 100;
         return;
     }
     if (leftovers_clear(embedded->cluster.data, &error) != STATUS_OK ||
@@ -141,7 +142,7 @@ static void try_start(struct embedded *embedded)
         schedule(embedded);
         return;
     }
-    embedded->started_at = session_now();
+    embedded->started_at = clock_milliseconds();
     embedded->answering = false;
 }
 
@@ -149,7 +150,8 @@ static void try_answer(struct embedded *embedded)
 {
     struct error error;
     PGconn *session;
-    if (session_open(embedded->conninfo, "deltaq start", session_now() + 1000, &session, &error) != STATUS_OK) return;
+    if (session_open(embedded->conninfo, "deltaq start", clock_milliseconds() + 1000, &session, &error) != STATUS_OK)
+        return;
     PQfinish(session);
     embedded->answering = true;
     set_state(embedded, &(struct error){.status = STATUS_OK});
@@ -159,10 +161,10 @@ void embedded_tick(struct embedded *embedded)
 {
     int end;
     if (embedded->pid != 0 && waitpid(embedded->pid, &end, WNOHANG) == embedded->pid) note_end(embedded, end);
-    if (embedded->pid == 0 && session_now() >= embedded->start_at) try_start(embedded);
+    if (embedded->pid == 0 && clock_milliseconds() >= embedded->start_at) try_start(embedded);
     if (embedded->pid != 0 && !embedded->answering) try_answer(embedded);
-    if (session_now() < embedded->space_at) return;
-    embedded->space_at = session_now() + SPACE_CHECK_MS;
+    if (clock_milliseconds() < embedded->space_at) return;
+    embedded->space_at = clock_milliseconds() + SPACE_CHECK_MS;
     cluster_rotate_log(&embedded->cluster);
     if (embedded->answering) ballast_keep(embedded);
 }
@@ -170,7 +172,7 @@ void embedded_tick(struct embedded *embedded)
 static enum status wait_until_it_answers(struct embedded *embedded, struct error *error)
 {
     static const struct timespec pause = {.tv_nsec = 15 * 1000 * 1000};
-    const int64_t end = session_now() + START_MS;
+    const int64_t end = clock_milliseconds() + START_MS;
     struct child_wait wait =
         child_wait_start("waiting for the private database to answer: after a crash, or on a slow disk, it "
                          "takes longer");
@@ -179,7 +181,7 @@ static enum status wait_until_it_answers(struct embedded *embedded, struct error
         child_wait_tick(&wait);
         if (embedded->answering) return STATUS_OK;
         if (embedded->failures >= START_TRIES) return embedded_state(embedded, error);
-        if (session_now() > end)
+        if (clock_milliseconds() > end)
             return error_set(error, STATUS_UNAVAILABLE, "the database does not answer %d s after its start",
                              START_MS / 1000);
         (void)nanosleep(&pause, NULL);
@@ -230,12 +232,12 @@ failed:
 static bool wait_for_end(struct embedded *embedded, int64_t milliseconds)
 {
     static const struct timespec pause = {.tv_nsec = 5 * 1000 * 1000};
-    const int64_t end = session_now() + milliseconds;
+    const int64_t end = clock_milliseconds() + milliseconds;
     for (;;) {
         int ignored;
         const pid_t got = waitpid(embedded->pid, &ignored, WNOHANG);
         if (got == embedded->pid || (got < 0 && errno == ECHILD)) return true;
-        if (session_now() >= end) return false;
+        if (clock_milliseconds() >= end) return false;
         (void)nanosleep(&pause, NULL);
     }
 }

@@ -1,23 +1,17 @@
 #include "postgres/session.h"
 
+#include "base/clock.h"
+
 #include <errno.h>
 #include <libpq-fe.h>
 #include <poll.h>
 #include <string.h>
-#include <time.h>
-
-int64_t session_now(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
 
 static enum status session_wait(PGconn *session, short events, int64_t deadline, struct error *error)
 {
     for (;;) {
         struct pollfd descriptor = {.fd = PQsocket(session), .events = events};
-        const int64_t left = deadline - session_now();
+        const int64_t left = deadline - clock_milliseconds();
         if (left <= 0) return error_set(error, STATUS_UNAVAILABLE, "the database did not answer in time");
         const int ready = poll(&descriptor, 1, (int)left);
         if (ready > 0) return STATUS_OK;

@@ -11,10 +11,8 @@
 struct pg_conn; /* libpq's PGconn and struct pg_result */
 struct pg_result;
 
-int64_t session_now(void); /* CLOCK_MONOTONIC, ms */
-
-/* Connects and sets the session up (time limits, UTC, formats). `deadline` on session_now's clock. The caller owns *out
- * (PQfinish). STATUS_UNAVAILABLE with the reason. */
+/* Connects and sets the session up (time limits, UTC, formats). `deadline` is of clock_milliseconds. The caller owns
+ * *out (PQfinish). STATUS_UNAVAILABLE with the reason. */
 MUST_CHECK enum status session_open(const char *conninfo, const char *application, int64_t deadline,
                                     struct pg_conn **out, struct error *error);
 

@@ -1,5 +1,7 @@
 #include "resources/disk_usage.h"
 
+#include "base/clock.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -11,7 +13,6 @@
 #include <string.h>
 #include <sys/eventfd.h>
 #include <sys/stat.h>
-#include <time.h>
 #include <unistd.h>
 
 const char *const disk_usage_names[] = {"artifacts", "backups", "checkpoints", "hub", "pg", "tmp", NULL};
@@ -55,26 +56,19 @@ static int64_t add_up(const struct disk_usage *usage, int parent, const char *na
     return sum;
 }
 
-static int64_t now_ms(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (int64_t)now.tv_sec * 1000 + now.tv_nsec / 1000000;
-}
-
 static void *look(void *context)
 {
     struct disk_usage *usage = context;
     struct pollfd stop = {.fd = usage->stop, .events = POLLIN};
     for (;;) {
-        const int64_t began = now_ms();
+        const int64_t began = clock_milliseconds();
         const int data = open(usage->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
         for (size_t i = 0; i < NAMES && data >= 0; i++) {
             const int64_t bytes = add_up(usage, data, disk_usage_names[i], 0);
             if (!atomic_load(&usage->stopping)) atomic_store(&usage->bytes[i], bytes);
         }
         if (data >= 0) (void)close(data);
-        const int64_t pause = (now_ms() - began) * PAUSE_PER_WORK;
+        const int64_t pause = (clock_milliseconds() - began) * PAUSE_PER_WORK;
         if (poll(&stop, 1, pause < PAUSE_LEAST_MS ? PAUSE_LEAST_MS : (int)(pause < INT32_MAX ? pause : INT32_MAX)) > 0)
             return NULL;
     }

@@ -1,6 +1,6 @@
 #include "resources/service_metrics.h"
 
-#include "http/clock.h"
+#include "base/clock.h"
 #include "http/prometheus.h"
 #include "kinds/kind.h"
 #include "resources/disk_usage.h"

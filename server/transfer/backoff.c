@@ -1,18 +1,13 @@
 #include "transfer/backoff.h"
 
+#include "base/clock.h"
+
 #include <stdint.h>
 #include <sys/random.h>
 #include <time.h>
 
 enum { AGAIN_MOST = 3600 };
 static const double FIRST_SECONDS = 0.25, LONGEST_SECONDS = 60, LOOK_SECONDS = 0.25;
-
-double backoff_now(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 /* Between 0.75 and 1.25 of it. */
 static double jittered(double seconds)
@@ -49,10 +44,10 @@ void backoff_reset(struct backoff *backoff)
 
 enum status backoff_sleep(double seconds, const struct monitor *monitor, struct error *error)
 {
-    const double end = backoff_now() + seconds;
+    const double end = clock_seconds() + seconds;
     for (;;) {
         const enum status status = monitor_check(monitor, error);
-        double left = end - backoff_now();
+        double left = end - clock_seconds();
         if (status != STATUS_OK || left <= 0) return status;
         if (left > LOOK_SECONDS) left = LOOK_SECONDS;
         const struct timespec pause = {.tv_sec = 0, .tv_nsec = (long)(left * 1e9)};

@@ -12,8 +12,6 @@ struct backoff {
     int tries;
 };
 
-double backoff_now(void); /* seconds on a monotonic clock */
-
 /* After a failure: *wait is the time before the next try, `named` seconds, or by the number of tries when `named` is
  * negative. STATUS_UNAVAILABLE after the last try, with `why`; also when the server names a wait above `longest`, which
  * is then in error->again_seconds. */

@@ -1,5 +1,6 @@
 #include "watch/watcher.h"
 
+#include "base/clock.h"
 #include "base/monitor.h"
 #include "store/trajectories.h"
 #include "watch/standing.h"
@@ -12,7 +13,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/eventfd.h>
-#include <time.h>
 #include <unistd.h>
 
 /* What is watched, and what standing sweeps lack, is asked for once a second in any case: a notification is only a
@@ -36,13 +36,6 @@ struct watcher {
     struct slot slots[TREES_MOST];
     size_t count;
 };
-
-static double seconds_now(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
 
 static enum status check_stop(void *owner, struct error *error)
 {
@@ -156,7 +149,7 @@ static void *watch(void *context)
     struct watcher *watcher = context;
     struct pollfd files[TREES_MOST + 2];
     for (double due = 0, last = 0;;) {
-        double wait = due - seconds_now();
+        double wait = due - clock_seconds();
         nfds_t count = 2;
         files[0] = (struct pollfd){.fd = watcher->stop, .events = POLLIN};
         files[1] = (struct pollfd){.fd = connection_socket(watcher->connection), .events = POLLIN};
@@ -168,9 +161,9 @@ static void *watch(void *context)
         if (files[1].revents != 0) (void)connection_notified(watcher->connection);
         for (size_t i = 0; i + 2 < count; i++)
             if (files[i + 2].revents != 0) tree_touched(watcher->slots[i].tree);
-        wait = last + LEAST_SECONDS - seconds_now();
+        wait = last + LEAST_SECONDS - clock_seconds();
         if (wait > 0 && poll(files, 1, (int)ceil(1e3 * wait)) > 0) return NULL;
-        last = seconds_now();
+        last = clock_seconds();
         due = turn(watcher, last);
     }
 }

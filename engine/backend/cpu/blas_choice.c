@@ -3,6 +3,7 @@
 #include "backend/cpu/blas_check.h"
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/levels.h"
+#include "base/clock.h"
 
 #include <assert.h>
 #include <errno.h>
@@ -51,13 +52,6 @@ struct trial {
     double deadline_seconds;
     char failure[480]; /* of the last child; "": it was right */
 };
-
-static double now(void)
-{
-    struct timespec time;
-    (void)clock_gettime(CLOCK_MONOTONIC, &time);
-    return (double)time.tv_sec + 1e-9 * (double)time.tv_nsec;
-}
 
 static void fill_report(struct report *report, bool own)
 {
@@ -208,7 +202,7 @@ static enum status choose(struct trial *trial, struct blas_choice *choice, struc
 
 enum status blas_choice_make(double deadline_seconds, struct blas_choice *out, struct error *error)
 {
-    const double begun = now();
+    const double begun = clock_seconds();
     *out = (struct blas_choice){.verdict = BLAS_PASSED};
     if (cpu_kernels() == NULL)
         return error_set(error, STATUS_UNSUPPORTED,
@@ -218,7 +212,7 @@ enum status blas_choice_make(double deadline_seconds, struct blas_choice *out, s
     struct trial trial = {.report = memory, .deadline_seconds = deadline_seconds};
     const enum status status = choose(&trial, out, error);
     (void)munmap(memory, sizeof(struct report));
-    out->seconds = now() - begun;
+    out->seconds = clock_seconds() - begun;
     return status;
 }
 

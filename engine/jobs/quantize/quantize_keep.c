@@ -1,25 +1,18 @@
 #include "jobs/quantize/quantize_keep.h"
 
+#include "base/clock.h"
 #include "jobs/quantize/quantize_kept.h"
 
 #include <limits.h>
 #include <stdio.h>
-#include <time.h>
 #include <unistd.h>
 
 #define SAVE_SECONDS 60
 #define SAVE_SHARE   20 /* the time between two savings is at least so many times that of the last saving */
 
-static double seconds_now(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
-}
-
 void quantize_keep_begin(struct quantize_keep *keep)
 {
-    *keep = (struct quantize_keep){.saved = seconds_now()};
+    *keep = (struct quantize_keep){.saved = clock_seconds()};
 }
 
 /* The file of each stream says which block comes next, so that files written at different times fit together. */
@@ -57,7 +50,7 @@ static enum status fp_write(const struct quantize_member_state *member, const st
 
 static bool due(const struct quantize_keep *keep, double asked)
 {
-    const double since = seconds_now() - keep->saved;
+    const double since = clock_seconds() - keep->saved;
     if (asked != 0) return since >= asked;
     return since >= SAVE_SECONDS && since >= SAVE_SHARE * keep->took;
 }
@@ -66,7 +59,7 @@ void quantize_keep_write(struct quantize_keep *keep, struct quantize_member_stat
                          struct hidden *fp, int64_t fp_layer)
 {
     const struct quantize_member_state *written = NULL;
-    const double began = seconds_now();
+    const double began = clock_seconds();
     struct error error;
     if (count == 0 || !due(keep, members[0]->request->save_seconds)) return;
     for (int64_t i = 0; i < count; i++) {
@@ -78,7 +71,7 @@ void quantize_keep_write(struct quantize_keep *keep, struct quantize_member_stat
         if (status != STATUS_OK)
             monitor_log(members[i]->request->monitor, "the streams to resume from are not kept: %s", error.detail);
     }
-    keep->saved = seconds_now();
+    keep->saved = clock_seconds();
     keep->took = keep->saved - began;
 }
 

@@ -1,13 +1,13 @@
 #include "jobs/sharpness/sharpness.h"
 
 #include "base/checksum.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "jobs/sharpness/sharpness_direction.h"
 #include "jobs/sharpness/sharpness_plan.h"
 
 #include <math.h>
 #include <stdio.h>
-#include <time.h>
 
 enum { SAVE_SECONDS = 60, STATE_VERSION = 2 };
 #define SAVE_SHARE 20 /* between two savings at least so many times what the last one took */
@@ -20,13 +20,6 @@ void sharpness_result_reset(struct sharpness_result *result)
     memory_free(result->direction.layers);
     memory_free(result->direction.blocks);
     *result = (struct sharpness_result){0};
-}
-
-static double seconds_now(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 enum status sharpness_check(const struct sharpness_settings *settings, struct error *error)
@@ -59,11 +52,11 @@ static void show(const struct sharpness *s, int64_t remaining)
 static void save(struct sharpness *s, const struct kept *kept)
 {
     struct error error;
-    const double began = seconds_now();
+    const double began = clock_seconds();
     if (s->path[0] == '\0') return;
     if (sharpness_state_write(s->path, &s->state, kept, &error) != STATUS_OK)
         monitor_log(s->request->monitor, "the state to resume from is not saved: %s", error.detail);
-    s->saved = seconds_now();
+    s->saved = clock_seconds();
     s->took = s->saved - began;
 }
 
@@ -73,7 +66,7 @@ static enum status keeper_of_run_step(void *owner, const struct kept *kept, int6
     const double pause = s->request->save_seconds > 0 ? s->request->save_seconds : SAVE_SECONDS;
     s->state.products++;
     show(s, remaining + sharpness_tasks_after(s, s->task));
-    const double since = seconds_now() - s->saved;
+    const double since = clock_seconds() - s->saved;
     if (since >= pause && (s->request->save_seconds > 0 || since >= SAVE_SHARE * s->took)) save(s, kept);
     return monitor_check(s->request->monitor, error);
 }
@@ -219,7 +212,7 @@ enum status sharpness_run(const struct sharpness_request *request, struct sharpn
     enum status status;
     *out = (struct sharpness_result){0};
     if ((status = memory_new(1, sizeof *s, "sharpness", &s, error)) != STATUS_OK) return status;
-    *s = (struct sharpness){.request = request, .out = out, .saved = seconds_now()};
+    *s = (struct sharpness){.request = request, .out = out, .saved = clock_seconds()};
     s->keeper = (struct keeper){s, keeper_of_run_restore, keeper_of_run_step};
     if ((status = prepare(s, error)) != STATUS_OK) goto done;
     if ((status = first_order(s, error)) != STATUS_OK) goto done;

@@ -1,6 +1,7 @@
 #include "jobs/train/train.h"
 
 #include "base/checksum.h"
+#include "base/clock.h"
 #include "base/memory.h"
 #include "files/file.h"
 #include "jobs/train/train_plan.h"
@@ -15,7 +16,6 @@
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #define LOG_SECONDS  5
@@ -64,13 +64,6 @@ enum status train_check(const struct train_params *params, struct error *error)
     if ((status = config_parse("model", params->model, strlen(params->model), &config, error)) != STATUS_OK)
         return train_plan_blame(status, "/params/model", error);
     return train_plan_fit(params, &config, error);
-}
-
-static double seconds_now(void)
-{
-    struct timespec now;
-    (void)clock_gettime(CLOCK_MONOTONIC, &now);
-    return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
 static enum status path_in(const char *directory, const char *name, char out[PATH_MAX], struct error *error)
@@ -411,13 +404,14 @@ static enum status steps_run(struct training *t, struct train_result *out, struc
     struct trainer *trainer = &t->trainer;
     const struct monitor *monitor = t->request->monitor;
     const double save_every = t->request->save_seconds > 0 ? t->request->save_seconds : SAVE_SECONDS;
-    const double step_tokens = (double)(t->params->batch_sequences * t->params->sequence_length), began = seconds_now();
+    const double step_tokens = (double)(t->params->batch_sequences * t->params->sequence_length),
+                 began = clock_seconds();
     const int64_t first = trainer->step, total = trainer->setup.schedule.total;
     double saved = began, logged = began;
     enum status status;
     while (trainer->step < total) {
         if ((status = trainer_step(trainer, error)) != STATUS_OK) return status;
-        const double now = seconds_now();
+        const double now = clock_seconds();
         out->tokens_per_second = (double)(trainer->step - first) * step_tokens / (now - began);
         if (now - logged >= LOG_SECONDS) {
             monitor_log(monitor, "step %lld of %lld: loss %.4f, learning rate %.3g, gradient norm %.3g, %.0f tokens/s",
@@ -428,10 +422,10 @@ static enum status steps_run(struct training *t, struct train_result *out, struc
         }
         if (checkpoint_due(t)) {
             if ((status = checkpoint_make(t, error)) != STATUS_OK) return status;
-            saved = seconds_now();
+            saved = clock_seconds();
         } else if (now - saved >= save_every) {
             if ((status = state_save(t, error)) != STATUS_OK) return status;
-            saved = seconds_now();
+            saved = clock_seconds();
         }
         monitor_progress(monitor, trainer->step, total, "step");
     }
