@@ -3,25 +3,17 @@
 #include "follow/verdict.h"
 #include "log/log.h"
 #include "store/followers.h"
+#include "store/listener.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
-/* A notification is only a hint. A turn judges what a few changes touch, so that its transaction is short. */
-enum { TICK_MILLISECONDS = 1000, CHANGES_MOST = 10 };
+/* A turn judges what a few changes touch, so that its transaction is short. */
+enum { CHANGES_MOST = 10 };
 static const char NAME[] = "gates";
 
 struct follower {
-    struct connection *connection;
-    int stop;  /* eventfd */
+    struct listener *listener;
     bool said; /* that it failed */
-    pthread_t thread;
 };
 
 struct turn {
@@ -65,64 +57,42 @@ static enum status turn_body(struct connection *connection, void *context, struc
     return turn->moved ? follower_advance(connection, NAME, until, error) : status;
 }
 
-/* What fails is tried again at the next tick; a person is told once, unless the database is just away. */
-static void follow_log(struct follower *follower)
+/* A person is told once that it fails, unless the database is just away. */
+static void follow_log(void *context, struct connection *connection)
 {
+    struct follower *follower = context;
     struct error error;
     struct turn turn = {.moved = true};
     while (turn.moved) {
         turn = (struct turn){0};
-        const enum status status = connection_transaction(follower->connection, turn_body, &turn, NULL, &error);
+        const enum status status = connection_transaction(connection, turn_body, &turn, NULL, &error);
         const bool away = status == STATUS_UNAVAILABLE;
         if (status != STATUS_OK && !away && !follower->said)
             log_error(LOG_COMPONENT_GATES, "gates cannot be judged: %s", error.detail);
         if (!away) follower->said = status != STATUS_OK;
         if (status != STATUS_OK) return;
-        if (turn.told) store_notify(follower->connection);
-    }
-}
-
-static void *follow(void *context)
-{
-    struct follower *follower = context;
-    for (;;) {
-        struct pollfd files[] = {{.fd = follower->stop, .events = POLLIN},
-                                 {.fd = connection_socket(follower->connection), .events = POLLIN}};
-        (void)poll(files, 2, TICK_MILLISECONDS);
-        if (files[0].revents != 0) return NULL;
-        if (files[1].revents != 0) (void)connection_notified(follower->connection);
-        follow_log(follower);
+        if (turn.told) store_notify(connection);
     }
 }
 
 enum status follower_start(const char *conninfo, struct follower **out, struct error *error)
 {
     struct follower *follower = calloc(1, sizeof *follower);
-    enum status status;
     *out = NULL;
     if (follower == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a thread");
-    follower->stop = eventfd(0, EFD_CLOEXEC);
-    status = follower->stop < 0 ? error_set_errno(error, "making an event descriptor")
-                                : connection_new(conninfo, "deltaq follow", &follower->connection, error);
-    if (status == STATUS_OK) status = connection_listen(follower->connection, STORE_CHANNEL, error);
-    if (status == STATUS_OK && (errno = pthread_create(&follower->thread, NULL, follow, follower)) != 0)
-        status = error_set_errno(error, "starting a thread");
-    if (status == STATUS_OK) {
+    const struct listener_options options = {
+        .conninfo = conninfo, .application = "deltaq follow", .turn = follow_log, .context = follower};
+    const enum status status = listener_start(&options, &follower->listener, error);
+    if (status == STATUS_OK)
         *out = follower;
-        return STATUS_OK;
-    }
-    connection_free(follower->connection);
-    if (follower->stop >= 0) (void)close(follower->stop);
-    free(follower);
+    else
+        free(follower);
     return status;
 }
 
 void follower_stop(struct follower *follower)
 {
     if (follower == NULL) return;
-    (void)eventfd_write(follower->stop, 1);
-    (void)pthread_join(follower->thread, NULL);
-    connection_free(follower->connection);
-    (void)close(follower->stop);
+    listener_stop(follower->listener);
     free(follower);
 }

@@ -2,31 +2,23 @@
 
 #include "follow/delivery.h"
 #include "log/log.h"
+#include "store/listener.h"
 
-#include <errno.h>
-#include <poll.h>
-#include <pthread.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
-#include <sys/eventfd.h>
-#include <unistd.h>
 
 /* The lease outlasts a delivery; after a kill the webhook waits for its end. */
-enum { THREADS = 2, TICK_MILLISECONDS = 1000, LEASE_SECONDS = 2 * DELIVERY_SECONDS };
+enum { THREADS = 2, LEASE_SECONDS = 2 * DELIVERY_SECONDS };
 
 struct sender_thread {
-    struct sender *sender; /* lent */
-    struct connection *connection;
-    pthread_t thread;
-    bool started;
-    bool said; /* that it failed */
+    struct sender *sender;         /* lent */
+    struct listener *listener;     /* owned */
+    struct connection *connection; /* the listener's */
+    bool said;                     /* that it failed */
 };
 
 struct sender {
     bool allow_private;
     atomic_bool stopping;
-    int stop; /* eventfd */
     struct sender_thread threads[THREADS];
 };
 
@@ -80,9 +72,11 @@ static enum status serve_all(struct sender_thread *self, struct error *error)
 
 /* What fails is tried again at the next tick, and the lease of a webhook ends by itself; a person is told once, unless
  * the database is just away. */
-static void serve(struct sender_thread *self)
+static void serve(void *context, struct connection *connection)
 {
+    struct sender_thread *self = context;
     struct error error;
+    self->connection = connection;
     const enum status status = serve_all(self, &error);
     if (status == STATUS_UNAVAILABLE) return;
     if (status != STATUS_OK && !self->said)
@@ -90,41 +84,19 @@ static void serve(struct sender_thread *self)
     self->said = status != STATUS_OK;
 }
 
-static void *send_changes(void *context)
-{
-    struct sender_thread *self = context;
-    for (;;) {
-        struct pollfd files[] = {{.fd = self->sender->stop, .events = POLLIN},
-                                 {.fd = connection_socket(self->connection), .events = POLLIN}};
-        (void)poll(files, 2, TICK_MILLISECONDS);
-        if (files[0].revents != 0) return NULL;
-        if (files[1].revents != 0) (void)connection_notified(self->connection);
-        serve(self);
-    }
-}
-
-static enum status start_thread(struct sender *sender, struct sender_thread *thread, const char *conninfo,
-                                struct error *error)
-{
-    thread->sender = sender;
-    enum status status = connection_new(conninfo, "deltaq send", &thread->connection, error);
-    if (status == STATUS_OK) status = connection_listen(thread->connection, STORE_CHANNEL, error);
-    if (status == STATUS_OK && (errno = pthread_create(&thread->thread, NULL, send_changes, thread)) != 0)
-        status = error_set_errno(error, "starting a thread");
-    thread->started = status == STATUS_OK;
-    return status;
-}
-
 enum status sender_start(const char *conninfo, bool allow_private, struct sender **out, struct error *error)
 {
     struct sender *sender = calloc(1, sizeof *sender);
+    enum status status = STATUS_OK;
     *out = NULL;
     if (sender == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for threads");
     sender->allow_private = allow_private;
-    sender->stop = eventfd(0, EFD_CLOEXEC);
-    enum status status = sender->stop < 0 ? error_set_errno(error, "making an event descriptor") : STATUS_OK;
-    for (size_t i = 0; i < THREADS && status == STATUS_OK; i++)
-        status = start_thread(sender, &sender->threads[i], conninfo, error);
+    for (size_t i = 0; i < THREADS && status == STATUS_OK; i++) {
+        const struct listener_options options = {
+            .conninfo = conninfo, .application = "deltaq send", .turn = serve, .context = &sender->threads[i]};
+        sender->threads[i].sender = sender;
+        status = listener_start(&options, &sender->threads[i].listener, error);
+    }
     if (status == STATUS_OK)
         *out = sender;
     else
@@ -136,11 +108,6 @@ void sender_stop(struct sender *sender)
 {
     if (sender == NULL) return;
     atomic_store(&sender->stopping, true);
-    if (sender->stop >= 0) (void)eventfd_write(sender->stop, 1);
-    for (size_t i = 0; i < THREADS; i++) {
-        if (sender->threads[i].started) (void)pthread_join(sender->threads[i].thread, NULL);
-        connection_free(sender->threads[i].connection);
-    }
-    if (sender->stop >= 0) (void)close(sender->stop);
+    for (size_t i = 0; i < THREADS; i++) listener_stop(sender->threads[i].listener);
     free(sender);
 }
