@@ -5,33 +5,36 @@
 
 #include <math.h>
 
-void adamw_update(struct optimizer *optimizer, struct parameters *parameters, const struct parameters *gradients,
-                  const struct optimizer_update *update)
+void adamw_update_span(struct optimizer *optimizer, struct parameters *parameters, const struct parameters *gradients,
+                       const struct optimizer_update *update, const struct parameters_span *span)
 {
     const struct optimizer_settings *settings = &optimizer->settings;
-    const struct parameters_layout *layout = parameters->layout;
     struct backend *backend = parameters->backend;
-    const size_t element = backend->ops->element;
-    for (int64_t i = 0; i < layout->span_count; i++) {
-        const struct parameters_span *span = &layout->spans[i];
-        const size_t first = (size_t)span->first * element;
-        const struct adamw_args args = {
-            .parameter = (char *)parameters->data + first,
-            .moment1 = (char *)optimizer->state[0].data + first,
-            .moment2 = (char *)optimizer->state[1].data + first,
-            .gradient = (const char *)gradients->data + first,
-            .count = span->count,
-            .rate = update->rate,
-            .beta1 = settings->beta1,
-            .beta2 = settings->beta2,
-            .epsilon = settings->epsilon,
-            .weight_decay = span->decays ? settings->weight_decay : 0,
-            .correction1 = 1 - pow(settings->beta1, (double)(update->step + 1)),
-            .correction2 = 1 - pow(settings->beta2, (double)(update->step + 1)),
-            .gradient_scale = update->gradient_scale,
-        };
-        backend->ops->adamw(backend, &args);
-    }
+    const size_t first = (size_t)span->first * backend->ops->element;
+    const struct adamw_args args = {
+        .parameter = (char *)parameters->data + first,
+        .moment1 = (char *)optimizer->state[0].data + first,
+        .moment2 = (char *)optimizer->state[1].data + first,
+        .gradient = (const char *)gradients->data + first,
+        .count = span->count,
+        .rate = update->rate,
+        .beta1 = settings->beta1,
+        .beta2 = settings->beta2,
+        .epsilon = settings->epsilon,
+        .weight_decay = span->decays ? settings->weight_decay : 0,
+        .correction1 = 1 - pow(settings->beta1, (double)(update->step + 1)),
+        .correction2 = 1 - pow(settings->beta2, (double)(update->step + 1)),
+        .gradient_scale = update->gradient_scale,
+    };
+    backend->ops->adamw(backend, &args);
+}
+
+void adamw_update(struct optimizer *optimizer, struct parameters *parameters, struct parameters *gradients,
+                  const struct optimizer_update *update)
+{
+    const struct parameters_layout *layout = parameters->layout;
+    for (int64_t i = 0; i < layout->span_count; i++)
+        adamw_update_span(optimizer, parameters, gradients, update, &layout->spans[i]);
 }
 
 const struct optimizer_kind optimizer_adamw = {

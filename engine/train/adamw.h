@@ -5,7 +5,11 @@
 #include "train/optimizer.h"
 
 /* Updates `parameters` and the moments in optimizer->state. */
-void adamw_update(struct optimizer *optimizer, struct parameters *parameters, const struct parameters *gradients,
+void adamw_update(struct optimizer *optimizer, struct parameters *parameters, struct parameters *gradients,
                   const struct optimizer_update *update);
+
+/* The same of a part of them. */
+void adamw_update_span(struct optimizer *optimizer, struct parameters *parameters, const struct parameters *gradients,
+                       const struct optimizer_update *update, const struct parameters_span *span);
 
 #endif

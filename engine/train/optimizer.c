@@ -14,6 +14,11 @@ int optimizer_buffers(const struct optimizer_kind *kind)
     return kind->buffers + (kind->depart != NULL ? 1 : 0);
 }
 
+int64_t optimizer_scratch(const struct optimizer_kind *kind, const struct parameters_layout *layout)
+{
+    return kind->scratch != NULL ? kind->scratch(layout) : 0;
+}
+
 enum status optimizer_init(struct optimizer *optimizer, const struct optimizer_kind *kind,
                            const struct optimizer_settings *settings, const struct parameters_layout *layout,
                            struct backend *backend, struct error *error)
@@ -22,6 +27,9 @@ enum status optimizer_init(struct optimizer *optimizer, const struct optimizer_k
     *optimizer = (struct optimizer){.kind = kind, .settings = *settings};
     for (int i = 0; i < kind->buffers && status == STATUS_OK; i++)
         status = parameters_init(&optimizer->state[i], layout, backend, "optimizer state", error);
+    if (status == STATUS_OK && kind->scratch != NULL)
+        status =
+            backend->ops->allocate(backend, kind->scratch(layout), "optimizer scratch", &optimizer->scratch, error);
     if (status == STATUS_OK && kind->depart != NULL)
         status = parameters_init(&optimizer->home, layout, backend, "optimizer state", error);
     if (status != STATUS_OK) optimizer_reset(optimizer);
@@ -30,6 +38,10 @@ enum status optimizer_init(struct optimizer *optimizer, const struct optimizer_k
 
 void optimizer_reset(struct optimizer *optimizer)
 {
+    if (optimizer->scratch != NULL) {
+        struct backend *backend = optimizer->state[0].backend;
+        backend->ops->release(backend, optimizer->scratch);
+    }
     for (int i = 0; i < OPTIMIZER_BUFFERS; i++) parameters_reset(&optimizer->state[i]);
     parameters_reset(&optimizer->home);
     *optimizer = (struct optimizer){0};
@@ -49,7 +61,7 @@ void optimizer_return(struct optimizer *optimizer, struct parameters *parameters
     optimizer->away = false;
 }
 
-bool optimizer_step(struct optimizer *optimizer, struct parameters *parameters, const struct parameters *gradients,
+bool optimizer_step(struct optimizer *optimizer, struct parameters *parameters, struct parameters *gradients,
                     double rate, int64_t step, double *norm)
 {
     struct backend *backend = parameters->backend;

@@ -14,11 +14,16 @@
 
 enum { OPTIMIZER_BUFFERS = 2 };
 
+enum muon_adjust { MUON_MATCH_RMS_ADAMW, MUON_ORIGINAL };
+
 struct optimizer_settings {
     double beta1, beta2, epsilon, weight_decay;
-    double clip; /* largest L2 norm of the whole gradient; 0: not clipped */
-    double rho;  /* sam, asam: how far up */
-    double eta;  /* asam: added to the magnitudes */
+    double clip;       /* largest L2 norm of the whole gradient; 0: not clipped */
+    double rho;        /* sam, asam: how far up */
+    double eta;        /* asam: added to the magnitudes */
+    double momentum;   /* muon */
+    double adamw_rate; /* muon: rate of what AdamW updates, over the schedule's */
+    int adjust;        /* muon: enum muon_adjust */
 };
 
 struct optimizer;
@@ -34,23 +39,26 @@ struct optimizer_kind {
     const char *state; /* what its buffers hold: kinds that agree in it go on from each other's states */
     int buffers;       /* of state, at most OPTIMIZER_BUFFERS */
     int gradients;     /* of a step: 2 when the point where the one that counts is taken depends on another one */
-    bool keeps_rate;   /* averages instead of lowering the rate: a schedule that falls is refused */
+    /* elements to work in beside the gradients; NULL: none */
+    int64_t (*scratch)(const struct parameters_layout *layout);
+    bool keeps_rate; /* averages instead of lowering the rate: a schedule that falls is refused */
     /* NULL: the gradient is taken at the parameters. Otherwise moves `parameters`, which optimizer->home remembers;
      * `gradients` is the first of two, at home, and may be overwritten. False when it is not finite: then nothing has
      * moved. */
     bool (*depart)(struct optimizer *optimizer, struct parameters *parameters, struct parameters *gradients);
-    /* One that departs finds `parameters` away, and leaves them at their new home. */
-    void (*update)(struct optimizer *optimizer, struct parameters *parameters, const struct parameters *gradients,
+    /* One that departs finds `parameters` away, and leaves them at their new home. May overwrite `gradients`. */
+    void (*update)(struct optimizer *optimizer, struct parameters *parameters, struct parameters *gradients,
                    const struct optimizer_update *update);
 };
 
 /* Every optimizer: the name that the API and its symbols have. New ones go to the end, because the states from which
  * interrupted runs go on hold the number. */
-#define OPTIMIZERS(X) \
-    X(ADAMW, adamw)   \
-    X(SAM, sam)       \
-    X(ASAM, asam)     \
-    X(SCHEDULE_FREE, schedule_free)
+#define OPTIMIZERS(X)               \
+    X(ADAMW, adamw)                 \
+    X(SAM, sam)                     \
+    X(ASAM, asam)                   \
+    X(SCHEDULE_FREE, schedule_free) \
+    X(MUON, muon)
 
 enum optimizer_id {
 #define OPTIMIZER_ID(id, name) OPTIMIZER_##id,
@@ -75,10 +83,12 @@ struct optimizer {
     double weight;          /* saved with the state: schedule_free: the sum of the weights in its average */
     struct parameters home; /* owned; while away, the parameters; absent when the kind never departs */
     bool away;
+    void *scratch; /* owned, of the backend; NULL when the kind needs none */
 };
 
-/* Buffers like the parameters that an optimizer takes. */
+/* Buffers like the parameters that an optimizer takes, and elements beside them. */
 int optimizer_buffers(const struct optimizer_kind *kind);
+int64_t optimizer_scratch(const struct optimizer_kind *kind, const struct parameters_layout *layout);
 
 /* The caller owns it (optimizer_reset). STATUS_NO_MEMORY. */
 MUST_CHECK enum status optimizer_init(struct optimizer *optimizer, const struct optimizer_kind *kind,
@@ -94,9 +104,10 @@ bool optimizer_depart(struct optimizer *optimizer, struct parameters *parameters
 /* Back from there without a step, to the bit. Does nothing when not away. */
 void optimizer_return(struct optimizer *optimizer, struct parameters *parameters);
 
-/* Clips (Pascanu et al., arXiv 1211.5063: scaled by clip / norm when the norm is larger) and updates `parameters`.
+/* Clips (Pascanu et al., arXiv 1211.5063: scaled by clip / norm when the norm is larger) and updates `parameters`;
+ * `gradients` may hold anything afterwards.
  * *norm gets the gradient's norm before clipping; when it is not finite nothing is updated and false returned. */
-bool optimizer_step(struct optimizer *optimizer, struct parameters *parameters, const struct parameters *gradients,
+bool optimizer_step(struct optimizer *optimizer, struct parameters *parameters, struct parameters *gradients,
                     double rate, int64_t step, double *norm);
 
 #endif

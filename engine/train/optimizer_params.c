@@ -75,6 +75,34 @@ const struct param optimizer_asam_params[] = {
     {0},
 };
 
+static const char *const muon_adjusts[] = {"match_rms_adamw", "original", NULL};
+
+const struct param optimizer_muon_params[] = {
+    COMMON(MEAN_HELP),
+    {.name = "momentum",
+     .type = PARAM_NUMBER,
+     .offset = AT(momentum),
+     .fallback = "0.95",
+     .minimum = 0,
+     .maximum = BELOW_ONE,
+     .help = "of the matrices of linear layers, whose update is made orthogonal; the betas are of all else"},
+    {.name = "adjust",
+     .type = PARAM_CHOICE,
+     .offset = AT(adjust),
+     .fallback = "\"match_rms_adamw\"",
+     .choices = muon_adjusts,
+     .help = "an orthogonal update is multiplied by 0.2 sqrt(max(rows, columns)), which fits AdamW's rates, or by "
+             "sqrt(max(1, rows / columns))"},
+    {.name = "adamw_rate",
+     .type = PARAM_NUMBER,
+     .offset = AT(adamw_rate),
+     .fallback = "1",
+     .minimum = 0,
+     .maximum = 1e3,
+     .help = "learning rate of embeddings, output, norms and biases, as a multiple of the schedule's"},
+    {0},
+};
+
 const struct param optimizer_schedule_free_params[] = {
     COMMON("share of the average in the point where the gradient is taken; the rest is the sequence that steps"),
     {0},

@@ -68,7 +68,7 @@ static bool asam_depart(struct optimizer *optimizer, struct parameters *paramete
     return true;
 }
 
-static void sam_update(struct optimizer *optimizer, struct parameters *parameters, const struct parameters *gradients,
+static void sam_update(struct optimizer *optimizer, struct parameters *parameters, struct parameters *gradients,
                        const struct optimizer_update *update)
 {
     optimizer_return(optimizer, parameters);

@@ -59,7 +59,7 @@ static void step_z(struct optimizer *optimizer, const struct parameters *y, cons
 }
 
 static void schedule_free_update(struct optimizer *optimizer, struct parameters *parameters,
-                                 const struct parameters *gradients, const struct optimizer_update *update)
+                                 struct parameters *gradients, const struct optimizer_update *update)
 {
     struct backend *backend = parameters->backend;
     const double correction = 1 - pow(optimizer->settings.beta2, (double)(update->step + 1));

@@ -13,7 +13,8 @@ static int64_t fixed_bytes(const struct trainer *trainer, const struct parameter
 {
     const struct trainer_setup *setup = &trainer->setup;
     const int64_t buffers = 2 + optimizer_buffers(setup->optimizer) + (setup->ema_decay > 0 ? 1 : 0);
-    return buffers * layout->elements * (int64_t)trainer->backend->ops->element + 4 * setup->token_count;
+    const int64_t elements = buffers * layout->elements + optimizer_scratch(setup->optimizer, layout);
+    return elements * (int64_t)trainer->backend->ops->element + 4 * setup->token_count;
 }
 
 /* Beside parameters, gradients, moments and activations: what the ends of the model and the data's order take. */

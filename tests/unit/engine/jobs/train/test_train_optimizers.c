@@ -5,17 +5,20 @@
 
 #include <stdlib.h>
 
+enum { HIDDEN = 16 }; /* of MODEL: the largest smaller side of its matrices */
 /* One request for each optimizer and for averages. */
-enum { FLAVOURS = 6 };
+enum { AVERAGED_ADAMW = OPTIMIZER_COUNT, AVERAGED_SAM, FLAVOURS };
 
 static struct train_params flavoured(int i)
 {
     struct train_params params = plain();
-    params.optimizer.name = i < 4 ? i : OPTIMIZER_ADAMW;
+    params.optimizer.name = i < OPTIMIZER_COUNT ? i : OPTIMIZER_ADAMW;
     params.optimizer.settings.rho = i == OPTIMIZER_ASAM ? 0.5 : 0.05;
     params.optimizer.settings.eta = 0.01;
-    if (i == 4 || i == OPTIMIZER_SCHEDULE_FREE) params.ema.decay = 0.9;
-    if (i == 5) params.optimizer.name = OPTIMIZER_SAM, params.ema.decay = 0.99;
+    params.optimizer.settings.momentum = 0.95;
+    params.optimizer.settings.adamw_rate = 1;
+    if (i == AVERAGED_ADAMW || i == OPTIMIZER_SCHEDULE_FREE) params.ema.decay = 0.9;
+    if (i == AVERAGED_SAM) params.optimizer.name = OPTIMIZER_SAM, params.ema.decay = 0.99;
     if (params.optimizer.name == OPTIMIZER_SCHEDULE_FREE) params.schedule.decay = 0;
     return params;
 }
@@ -48,8 +51,8 @@ static void test_every_optimizer_ends_elsewhere(void **state)
 {
     (void)state;
     struct backend *backend = fast_backend(NULL);
-    double losses[4];
-    for (int i = 0; i < 4; i++) {
+    double losses[OPTIMIZER_COUNT];
+    for (int i = 0; i < OPTIMIZER_COUNT; i++) {
         struct train_params params = flavoured(i);
         struct train_result result;
         struct place place;
@@ -161,17 +164,19 @@ static void test_which_states_an_optimizer_goes_on_from(void **state)
 {
     (void)state;
     struct backend *backend = fast_backend(NULL);
-    struct train_params on = flavoured(4);
-    const struct train_params adamw = flavoured(0), sam = flavoured(1), averaged = flavoured(4),
-                              free_of_schedule = flavoured(3);
-    ok(branch_of(&adamw, flavoured(1), backend));
-    ok(branch_of(&sam, flavoured(2), backend));      /* the moments are the same */
-    ok(branch_of(&adamw, flavoured(4), backend));    /* an average begins */
-    ok(branch_of(&averaged, flavoured(0), backend)); /* or is left */
-    assert_int_equal(branch_of(&adamw, flavoured(3), backend), STATUS_INVALID);
+    struct train_params on = flavoured(AVERAGED_ADAMW);
+    const struct train_params adamw = flavoured(OPTIMIZER_ADAMW), sam = flavoured(OPTIMIZER_SAM),
+                              averaged = flavoured(AVERAGED_ADAMW),
+                              free_of_schedule = flavoured(OPTIMIZER_SCHEDULE_FREE);
+    ok(branch_of(&adamw, flavoured(OPTIMIZER_SAM), backend));
+    ok(branch_of(&sam, flavoured(OPTIMIZER_ASAM), backend));       /* the moments are the same */
+    ok(branch_of(&adamw, flavoured(AVERAGED_ADAMW), backend));     /* an average begins */
+    ok(branch_of(&averaged, flavoured(OPTIMIZER_ADAMW), backend)); /* or is left */
+    assert_int_equal(branch_of(&adamw, flavoured(OPTIMIZER_SCHEDULE_FREE), backend), STATUS_INVALID);
     assert_string_equal(error.pointer, "/params/from");
     assert_non_null(strstr(error.detail, "\"adamw\", not \"schedule_free\""));
-    assert_int_equal(branch_of(&free_of_schedule, flavoured(1), backend), STATUS_INVALID);
+    assert_int_equal(branch_of(&free_of_schedule, flavoured(OPTIMIZER_SAM), backend), STATUS_INVALID);
+    assert_int_equal(branch_of(&adamw, flavoured(OPTIMIZER_MUON), backend), STATUS_INVALID);
     on.ema.decay = 0.5;
     assert_int_equal(branch_of(&averaged, on, backend), STATUS_INVALID);
     assert_string_equal(error.pointer, "/params/ema/decay");
@@ -210,8 +215,15 @@ static void test_an_optimizers_buffers_count_as_memory(void **state)
     }
     const int64_t buffer = least[1] - least[0]; /* home */
     assert_true(buffer > 10000);
-    const int buffers[FLAVOURS] = {0, 1, 1, 2, 1, 2};
-    for (int i = 1; i < FLAVOURS; i++) assert_true(llabs(least[i] - least[0] - buffers[i] * buffer) <= 1024);
+    static const int buffers[FLAVOURS] = {[OPTIMIZER_SAM] = 1,
+                                          [OPTIMIZER_ASAM] = 1,
+                                          [OPTIMIZER_SCHEDULE_FREE] = 2,
+                                          [AVERAGED_ADAMW] = 1,
+                                          [AVERAGED_SAM] = 2};
+    for (int i = 1; i < FLAVOURS; i++) {
+        const int64_t squares = i == OPTIMIZER_MUON ? 2 * HIDDEN * HIDDEN * (int64_t)sizeof(float) : 0;
+        assert_true(llabs(least[i] - least[0] - buffers[i] * buffer - squares) <= 1024);
+    }
     backend_free(backend);
 }
 
