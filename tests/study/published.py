@@ -16,7 +16,9 @@ import pathlib
 import shutil
 import sys
 
-import cells
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[1] / "demo"))
+
+import cells  # noqa: E402
 
 PUBLISHED = pathlib.Path(__file__).resolve().parents[2] / "docs" / "study"
 PATTERNS = ("REPORT.md", "findings.csv", "findings.json", "*.svg")
