@@ -588,15 +588,18 @@ run-demo: all static
 	@python3 tests/demo/demo.py --binary $(BINARY) --directory $(BUILD)/demo $(DEMO_OPTIONS)
 
 STUDY_BUDGET ?= 1h
-study: all study-text ## Replicate the paper in small in a given time (STUDY_BUDGET=20m|1h|3h|6h|24h); stop and \
-    start it at will
-	@STUDY_BUDGET=$(STUDY_BUDGET) python3 tests/study/study.py $(BINARY) $(BUILD)/study
+STUDY_PLAN   ?= paper
+STUDY_OF      = study$(if $(filter-out paper,$(STUDY_PLAN)),-$(STUDY_PLAN))
+study: all study-text ## Replicate the paper in small in a given time (STUDY_BUDGET=20m|1h|3h|6h|24h), or ask what it \
+    leaves open (STUDY_PLAN=open); stop and start it at will
+	@STUDY_BUDGET=$(STUDY_BUDGET) STUDY_PLAN=$(STUDY_PLAN) STUDY_TEXT=$(BUILD)/study/corpus \
+	    python3 tests/study/study.py $(BINARY) $(BUILD)/$(STUDY_OF)
 
 study-text: ## Fetch the study's text: Debian packages of 160 MB, unpacked below build/ and not installed
 	@python3 tests/study/corpus.py $(BUILD)/study/corpus
 
-study-publish: ## Copy the study's report, tables and figures to docs/study
-	@python3 tests/study/published.py $(BUILD)/study docs/study
+study-publish: ## Copy the report, tables and figures of a plan's study to docs/study (STUDY_PLAN=open: study-open)
+	@python3 tests/study/published.py $(BUILD)/$(STUDY_OF) docs/$(STUDY_OF)
 
 PREFIX ?= /usr/local
 PLACE   = $(DESTDIR)$(PREFIX)

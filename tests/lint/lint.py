@@ -365,7 +365,7 @@ LAID_OUT += ("Makefile", "Dockerfile", ".ci/run")
 WIDE = (
     (r"sql/000[1-9]_\w+\.sql", ""),  # released: a migration is never edited
     (r".*\.md", r"\s*\|"),  # a row of a table is one line
-    (r"tests/study/endpoints\.toml", r"\s*\{"),  # so is a row of TOML's
+    (r"tests/study/(endpoints|open)\.toml", r"\s*\{"),  # so is a row of TOML's
 )
 
 

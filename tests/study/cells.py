@@ -102,7 +102,9 @@ def parameters(scale):
 
 
 def trained_tokens(cell):
-    """All that a unit trains on."""
+    """All that a unit trains on; cells of another plan say it themselves."""
+    if not isinstance(cell, Cell):
+        return cell.trained()
     last, branches = ends(cell.scale), branch_tokens(cell.scale)
     if cell.weight_decays:
         return (len(cell.weight_decays) + 1) * last[-1]

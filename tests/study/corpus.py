@@ -15,6 +15,7 @@ taken from which package.
 import gzip
 import hashlib
 import json
+import os
 import pathlib
 import re
 import shutil
@@ -139,6 +140,18 @@ def write(directory, unpacked):
         (directory / (name + ".part")).write_bytes(data)
         (directory / (name + ".part")).rename(directory / name)
     (directory / "corpus.json").write_text(json.dumps(facts, indent=1) + "\n")
+
+
+def share(source, directory):
+    """The text of another study on this machine, by links where they are possible."""
+    directory.mkdir(parents=True, exist_ok=True)
+    for name in FILES:  # corpus.json, which says that all are there, is the last
+        if (source / name).exists() and not (directory / name).exists():
+            try:
+                os.link(source / name, directory / name)
+            except OSError:  # on another file system
+                shutil.copyfile(source / name, directory / f"{name}.part")
+                (directory / f"{name}.part").rename(directory / name)
 
 
 def make(directory, say=print):

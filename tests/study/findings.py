@@ -1,5 +1,5 @@
-"""The endpoints of endpoints.toml, computed from rows of results: an effect within each seed, an interval and a test
-over seeds, Holm's correction within a family, a verdict. Standard library only.
+"""The endpoints of a plan (endpoints.toml, open.toml), computed from rows of results: an effect within each seed, an
+interval and a test over seeds, Holm's correction within a family, a verdict. Standard library only.
 
 A row is one number: {"id", "cell", "seed", "group", "peak", "weight_decay", "branch", "tokens", "end", "method",
 "text", "metric", "value", "low", "high", "draw", "run"}. Rows of one model that differ in the draw are averaged.
@@ -13,6 +13,8 @@ import tomllib
 
 import student
 from cells import CELLS, ends
+from comparisons import COMPARISONS as MORE_COMPARISONS
+from comparisons import asked, between, fisher
 
 HELD, OPPOSITE, NOT_DECIDED, REFUTED, COMPATIBLE, NOT_MEASURED = (
     "held",
@@ -24,11 +26,17 @@ HELD, OPPOSITE, NOT_DECIDED, REFUTED, COMPATIBLE, NOT_MEASURED = (
 )
 MAIN_METHOD = "gptq-3"
 QUANTIZED = ("delta", "loss_q", "kl")
+# Of the plan `open`: what belongs to a method too; the last two are of one layer each.
+PREDICTED = ("predicted_delta", "measured_delta", "gradient_term", "curvature_term", "direction_norm", "curvature_along")
+PREDICTED += ("predicted", "measured")
+OF_CORRELATIONS = ("correlation", "layer_correlation")  # whose effects are Fisher's z
+ENDPOINTS = "endpoints.toml"
 
 
 @functools.cache
-def endpoints():
-    document = tomllib.loads((pathlib.Path(__file__).parent / "endpoints.toml").read_text())
+def endpoints(file=ENDPOINTS):
+    """The document of a plan, and its endpoints with their claims in words."""
+    document = tomllib.loads((pathlib.Path(__file__).parent / file).read_text())
     return document, [{**entry, "claim": document["claims"][entry["claim"]]} for entry in document["endpoint"]]
 
 
@@ -52,9 +60,20 @@ class Table:
                 )
                 self.numbers[key].append(row)
         self.measured = {(row["cell"], row["seed"]) for row in rows}
+        self.counts, self.names = collections.defaultdict(set), collections.defaultdict(set)
+        for cell, seed, group, _, _, tokens, _, _, metric in self.numbers:
+            self.counts[cell, seed, group].add(tokens)
+            self.names[cell, seed, group].add(metric)
 
     def seeds(self, cell):
         return sorted(seed for name, seed in self.measured if name == cell)
+
+    def tokens(self, cell, seed, group):
+        """At which a group was measured, ascending."""
+        return sorted(self.counts[cell, seed, group])
+
+    def metrics(self, cell, seed, group, beginning):
+        return sorted(name for name in self.names[cell, seed, group] if name.startswith(beginning))
 
     def get(
         self,
@@ -71,18 +90,15 @@ class Table:
     ):
         """The mean over draws, None where it was not measured; ids of its rows are added to `used`."""
         peak = self.cells[cell].peaks[0] if peak is None else peak
+        of_method = metric in QUANTIZED or metric.partition(".")[0] in PREDICTED
         rows = self.numbers.get(
-            (cell, seed, group, peak, weight_decay, tokens, method if metric in QUANTIZED else "", text, metric), []
+            (cell, seed, group, peak, weight_decay, tokens, method if of_method else "", text, metric), []
         )
         used.update(row["id"] for row in rows)
         return student.mean([row["value"] for row in rows]) if rows else None
 
 
 # --- comparisons: {seed: effect} --------------------------------------------------------------------------------------
-def asked(entry):
-    return {field: entry[field] for field in ("method", "text") if field in entry}
-
-
 def at_branch(table, entry, used, seed, tokens):
     """The difference at one token count, or `upper` alone; None where a part of it is missing."""
     parts = [
@@ -124,13 +140,6 @@ def decayed_line(table, used, cell, seed, peak):
     return sorted(points)
 
 
-def between(line, x):
-    for (x0, y0), (x1, y1) in zip(line, line[1:]):
-        if x0 <= x <= x1 and x0 < x1:
-            return y0 + (y1 - y0) * (x - x0) / (x1 - x0)
-    return None
-
-
 def equal_loss(table, entry, used):
     cell = table.cells[entry["cell"]]
     reference = table.cells[cell.base].peaks[0]
@@ -164,14 +173,20 @@ def centred(table, entry, used, seed):
 
 
 def correlation(table, entry, used):
-    """Fisher's z of each seed: `judge` turns means and intervals back into r."""
+    """Fisher's z of each seed: `estimate` turns means and intervals back into r."""
     found = {}
     for seed in table.seeds(entry["cell"]):
         pairs = centred(table, entry, used, seed)
         r = student.pearson(*zip(*pairs)) if len(pairs) > 3 else None
         if r is not None:
-            found[seed] = math.atanh(max(-0.999999, min(0.999999, r)))
+            found[seed] = fisher(r)
     return found
+
+
+def correlation_difference(table, entry, used):
+    """Fisher's z of a metric less that of another: which of two markers goes with ΔQL more closely."""
+    one, other = (correlation(table, {**entry, "metric": entry[side]}, used) for side in ("metric", "than"))
+    return {seed: one[seed] - other[seed] for seed in one if seed in other}
 
 
 def trend(table, entry, used):
@@ -214,9 +229,11 @@ COMPARISONS = {
     "slope": slope,
     "equal_loss": equal_loss,
     "correlation": correlation,
+    "correlation_difference": correlation_difference,
     "trend": trend,
     "weight_decay": weight_decay,
     "cosine": cosine,
+    **MORE_COMPARISONS,
 }
 
 
@@ -234,16 +251,16 @@ def verdict(effect, p, sign, alpha):
 def estimate(entry, by_seed):
     """Mean, interval and p value; of correlations on the scale of r."""
     effect, low, high, p = student.test(list(by_seed.values()))
-    if entry["compare"] == "correlation":
+    if entry["compare"] in OF_CORRELATIONS:
         effect, low, high = (None if value is None else math.tanh(value) for value in (effect, low, high))
         by_seed = {seed: math.tanh(value) for seed, value in by_seed.items()}
     return {"effect": effect, "low": low, "high": high, "p": p, "by_seed": by_seed}
 
 
-def judge(rows, cells=CELLS):
+def judge(rows, cells=CELLS, file=ENDPOINTS):
     """A finding for every endpoint: the endpoint's fields and "number", "seeds", "effect", "low", "high", "p",
     "p_holm", "verdict", "by_seed", "rows" (ids of what it was computed from)."""
-    document, entries = endpoints()
+    document, entries = endpoints(file)
     table, found = Table(rows, cells), []
     for number, entry in enumerate(entries, 1):
         used, finding = set(), {
@@ -276,9 +293,9 @@ def judge(rows, cells=CELLS):
 
 
 def usable(entry, cells):
-    """Whether there is such a cell and such a branch: a small plan has fewer."""
+    """Whether there are such cells and such a branch: a small plan has fewer."""
     cell = cells.get(entry["cell"])
-    return cell is not None and (
+    return (cell is not None and entry.get("lower_cell", entry["cell"]) in cells) and (
         not isinstance(entry.get("branch"), int) or entry["branch"] <= len(cell.scale.branches)
     )
 

@@ -5,10 +5,10 @@ import csv
 import json
 import textwrap
 
-import figures
 from cells import ends, parameters
 from experiment import millions
-from findings import COMPATIBLE, HELD, NOT_DECIDED, NOT_MEASURED, OPPOSITE, REFUTED, judge, noise
+from findings import COMPATIBLE, HELD, NOT_DECIDED, NOT_MEASURED, OF_CORRELATIONS, OPPOSITE, REFUTED
+from findings import endpoints, judge, noise
 
 MEASURED = (
     "id",
@@ -52,6 +52,21 @@ FOUND = (
     "verdict",
 )
 PERCENT = ("delta",)
+NATS = ("loss_q", "loss_fp", "kl", "gradient_term")
+LOGARITHM = "(logarithm of the ratio)"
+PLAIN = {  # comparisons whose effects are not in the metric's unit
+    "correlation": "(Pearson's r)",
+    "layer_correlation": "(Pearson's r)",
+    "layer_fit": "(R²)",
+    "log_ratio": LOGARITHM,
+    "correlation_difference": "(Fisher's z)",
+}
+PER = {
+    "trend": "a nat",
+    "slope": "for each factor e of tokens",
+    "late_slope": "for each factor e of tokens",
+    "partial": "from rate zero to the peak",
+}
 WIDTH = 120
 SAYS = {
     HELD: "this held",
@@ -72,21 +87,20 @@ def number_rows(rows):
 
 def amount(finding, value):
     """A number with its unit: differences of ΔQL are in points of %."""
-    if finding["compare"] == "correlation":
+    if finding["compare"] in OF_CORRELATIONS:
         return f"{value:+.2f}"
-    return f"{100 * value:+.2f}" if finding["metric"] in PERCENT else f"{value:+.4g}"
+    return f"{100 * value:+.2f}" if in_points(finding) else f"{value:+.4g}"
+
+
+def in_points(finding):
+    return finding["metric"] in PERCENT and finding["compare"] not in PLAIN and not finding.get("log")
 
 
 def unit(finding):
-    if finding["compare"] == "correlation":
-        return "(Pearson's r)"
-    if finding["compare"] == "trend":
-        return "points a nat"
-    if finding["compare"] == "slope":
-        return "points for each factor e of tokens"
-    return (
-        "points" if finding["metric"] in PERCENT else "nats" if finding["metric"] in ("loss_q", "loss_fp", "kl") else ""
-    )
+    if finding["compare"] in PLAIN or finding.get("log"):
+        return PLAIN.get(finding["compare"], LOGARITHM)
+    of_metric = "points" if finding["metric"] in PERCENT else "nats" if finding["metric"] in NATS else ""
+    return f"{of_metric} {PER.get(finding['compare'], '')}".strip()
 
 
 def where(finding, cells):
@@ -124,29 +138,29 @@ def sentence(finding, cells):
     return f"{claim(finding, cells)}: {SAYS[finding['verdict']]}; {effect(finding)}"
 
 
-def description(finding, cells):
-    """An endpoint that is not primary: its effect beside the sign that the paper reports."""
+def description(finding, cells, words):
+    """An endpoint that is not primary: its effect beside the sign that is expected of it."""
     sign = (
         ""
         if finding["sign"] == 0
-        else " the paper's sign," if finding["effect"] * finding["sign"] > 0 else " not the paper's sign,"
+        else f" {words['sign']}," if finding["effect"] * finding["sign"] > 0 else f" not {words['sign']},"
     )
     return f"{claim(finding, cells)}:{sign} {effect(finding)}"
 
 
-def families(document, found, cells):
+def families(document, found, cells, words):
     lines = []
-    for name, words in document["families"].items():
+    for name, title in document["families"].items():
         members = [finding for finding in found if finding.get("family") == name]
         measured = [finding for finding in members if finding["verdict"] != NOT_MEASURED]
         missing = [finding["number"] for finding in members if finding["verdict"] == NOT_MEASURED]
         held = sum(finding["verdict"] == HELD for finding in members)
         wanted = sum(finding["sign"] != 0 for finding in measured)
         lines += [
-            f"### {words[0].upper() + words[1:]}",
+            f"### {title[0].upper() + title[1:]}",
             "",
             (f"Of {len(members)} primary endpoints {len(measured)} were measured; "
-             f"{held} of the {wanted} effects among them that the paper reports held.")
+             f"{held} of the {wanted} effects among them {words['expected']} held.")
             if measured else f"None of its {len(members)} primary endpoints was measured.",
             "",
         ]
@@ -156,11 +170,11 @@ def families(document, found, cells):
     return lines
 
 
-def described(found, cells):
+def described(found, cells, words):
     shown = [finding for finding in found if not finding.get("family") and finding["verdict"] != NOT_MEASURED]
     return (
         ["## Described, not tested", "", "These decide nothing.", ""]
-        + [f"- {description(finding, cells)}" for finding in shown]
+        + [f"- {description(finding, cells, words)}" for finding in shown]
         + [""]
     )
 
@@ -203,11 +217,12 @@ def of_cells(cells, rows):
     return lines + [""]
 
 
-def markdown(facts, document, found, noisy, rows, drawn, cells):
+def markdown(facts, plan, found, noisy, rows, drawn, cells):
+    (document, _), words = endpoints(plan.endpoints), plan.words
     lines = [
-        "# Study: learning rate dynamics and quantization, in small",
+        f"# {words['title']}",
         "",
-        "A replication of arXiv 2510.06213 by `make study`. Every sentence below is computed from rows: [f1] is a row "
+        f"{words['introduction']} Every sentence below is computed from rows: [f1] is a row "
         "of findings.csv, and findings.json names the rows of measurements.csv that it was computed from. ΔQL is "
         "quantized loss over full-precision loss, less 1; its differences are in percentage points.",
         "",
@@ -216,11 +231,12 @@ def markdown(facts, document, found, noisy, rows, drawn, cells):
     lines += [
         "## Primary endpoints",
         "",
-        "Fixed beforehand in tests/study/endpoints.toml; effects are computed within a seed, tested over seeds "
+        f"Fixed beforehand in tests/study/{plan.endpoints}; effects are computed within a seed, tested over seeds "
         "(Student), and corrected by Holm's method within each family.",
         "",
     ]
-    lines += families(document, found, cells) + described(found, cells) + of_noise(noisy) + of_cells(cells, rows)
+    lines += families(document, found, cells, words) + described(found, cells, words)
+    lines += of_noise(noisy) + of_cells(cells, rows)
     if facts["left_out"]:
         lines += [
             "## Left out for time",
@@ -253,10 +269,10 @@ def write_json(path, document):
     )
 
 
-def write(directory, facts, document, rows, cells):
-    """`facts`: {"words": {name: text}, "budget", "left_out": [unit]}. Gives the findings."""
+def write(directory, facts, plan, rows, cells):
+    """`facts`: {"words": {name: text}, "budget", "left_out": [unit]}; `plan`: of plans.py. Gives the findings."""
     rows = number_rows(rows)
-    found, noisy, drawn = judge(rows, cells), noise(rows, cells), figures.draw(rows, cells)
+    found, noisy, drawn = judge(rows, cells, plan.endpoints), noise(rows, cells), plan.draw(rows, cells)
     write_csv(directory / "measurements.csv", MEASURED, rows)
     write_json(directory / "measurements.json", rows)
     write_csv(directory / "findings.csv", FOUND, found)
@@ -265,5 +281,5 @@ def write(directory, facts, document, rows, cells):
         old.unlink()
     for name, text in drawn.items():
         (directory / name).write_text(text, encoding="utf-8")
-    (directory / "REPORT.md").write_text(markdown(facts, document, found, noisy, rows, drawn, cells), encoding="utf-8")
+    (directory / "REPORT.md").write_text(markdown(facts, plan, found, noisy, rows, drawn, cells), encoding="utf-8")
     return found

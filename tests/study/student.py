@@ -1,4 +1,4 @@
-"""Student's t, Holm's correction, Pearson's r: the few pieces of statistics
+"""Student's t, Holm's correction, Pearson's r, least squares: the few pieces of statistics
 that the study needs. Standard library only."""
 
 import functools
@@ -88,3 +88,32 @@ def pearson(xs, ys):
 def slope(xs, ys):
     a, b = mean(xs), mean(ys)
     return sum((x - a) * (y - b) for x, y in zip(xs, ys)) / sum((x - a) ** 2 for x in xs)
+
+
+def solve(rows):
+    """The solution of linear equations, each [coefficients..., right side]; None where they have no single one."""
+    rows = [list(row) for row in rows]
+    for place in range(len(rows)):
+        pivot = max(range(place, len(rows)), key=lambda k: abs(rows[k][place]))
+        rows[place], rows[pivot] = rows[pivot], rows[place]
+        if abs(rows[place][place]) < 1e-12:
+            return None
+        for other in range(len(rows)):
+            if other != place:
+                share = rows[other][place] / rows[place][place]
+                rows[other] = [a - share * b for a, b in zip(rows[other], rows[place])]
+    return [row[-1] / row[place] for place, row in enumerate(rows)]
+
+
+def coefficient(points):
+    """Of the first predictor in a regression of y on all of them and a constant, by least squares; points [y,
+    predictors...]. None where a predictor follows from the others."""
+    middle = [mean(column) for column in zip(*points)]
+    columns = list(zip(*([value - centre for value, centre in zip(point, middle)] for point in points)))
+    scales = [math.sqrt(sum(value * value for value in column)) for column in columns]
+    if min(scales[1:]) == 0:
+        return None
+    unit = [[value / scale for value in column] for column, scale in zip(columns[1:], scales[1:])]
+    products = [[sum(a * b for a, b in zip(one, other)) for other in (*unit, columns[0])] for one in unit]
+    solution = solve(products)
+    return None if solution is None else solution[0] / scales[1]

@@ -1,14 +1,17 @@
 #!/usr/bin/env python3
-"""The replication of arXiv 2510.06213 that this machine can do in a given time, through the HTTP interface alone.
+"""What of a plan (STUDY_PLAN) this machine can do in a given time, through the HTTP interface alone: of `paper`, the
+replication of arXiv 2510.06213, or of `open`, what that paper leaves open.
 
     study.py BINARY DIRECTORY      (make study STUDY_BUDGET=1h;
                                     20m, 3h, 6h, 24h or any other time; STUDY_CELLS=C,A for some cells)
 
-    endpoints.toml  what is decided, fixed beforehand   corpus.py           the text
+    plans.py        the plans, and what each is of      corpus.py           the text
+    endpoints.toml  what is decided, fixed beforehand   findings.py         effects and verdicts
     cells.py        what is trained, in which order     unit.py             one seed of one cell
-    student.py      t, Holm, Pearson                    findings.py         effects and verdicts
+    student.py      t, Holm, Pearson, least squares     comparisons.py      further comparisons
     report.py       tables and REPORT.md                svg.py, figures.py  the figures
     published.py    what the tree keeps of a study, and how another begins with it
+    open.toml, open_cells.py, open_unit.py, open_figures.py                 the same of the plan `open`
 
 A budget counts all time that was spent in DIRECTORY, over interruptions. A unit begins only where its estimated time
 still fits. Stop the study whenever you like and start it again with the same or a larger budget: finished units are
@@ -32,11 +35,11 @@ import cells  # noqa: E402
 import corpus  # noqa: E402
 import findings  # noqa: E402
 import generated  # noqa: E402
+import plans  # noqa: E402
 import published  # noqa: E402
 import report  # noqa: E402
 from ask import Client, round_up  # noqa: E402
 from launch import Interrupts, Server, Trouble  # noqa: E402
-from unit import UnitOfStudy  # noqa: E402
 
 LINE_SECONDS = 30
 SAVE_SECONDS = 5
@@ -128,10 +131,11 @@ class Lane(threading.Thread):
 
 
 class Study:
-    """`limit`: seconds of the budget. What lies in DIRECTORY/units is done."""
+    """`plan`: its units in their order; `limit`: seconds of the budget. What lies in DIRECTORY/units is done."""
 
-    def __init__(self, server, directory, all_cells, plan, limit, lanes):
+    def __init__(self, server, directory, all_cells, plan, limit, lanes, of_unit):
         self.server, self.cells, self.plan, self.limit = server, all_cells, plan, limit
+        self.of_unit = of_unit
         self.texts, self.files = directory / "corpus", directory / "units"
         self.files.mkdir(parents=True, exist_ok=True)
         self.clock = Clock(directory / "time.json")
@@ -189,7 +193,8 @@ class Study:
             )
 
     def unit(self, unit, client):
-        made = UnitOfStudy(client, self.cells[unit.cell], unit.seed)
+        cell = self.cells[unit.cell]
+        made = self.of_unit(client, cell, unit.seed, self.cells.get(cell.base))
         with self.learning:  # the first lane makes what all seeds share
             if unit.cell not in self.words:
                 made.register(self.texts)
@@ -258,7 +263,7 @@ def engine_revision(client, seconds=60):
     return workers[0]["engine_revision"]
 
 
-def facts(study, binary, budget, texts, revision):
+def facts(study, plan, binary, budget, texts, revision):
     packages = json.loads((texts / "corpus.json").read_text())["packages"] if (texts / "corpus.json").exists() else []
     version = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     return {
@@ -266,7 +271,7 @@ def facts(study, binary, budget, texts, revision):
         "engine_revision": revision,
         "left_out": study.left_out(),
         "words": {
-            "command": f"make study STUDY_BUDGET={budget}",
+            "command": f"make study {plan.command}STUDY_BUDGET={budget}",
             "version": version,
             "machine": f"{processor()}, {os.cpu_count()} processors, {len(study.lanes)} workers of one thread",
             "hours": f"{study.clock.spent() / 3600:.2f}",
@@ -281,25 +286,29 @@ def facts(study, binary, budget, texts, revision):
     }
 
 
-def prepare(directory):
-    """The scale, its plan and its text."""
+def prepare(directory, plan):
+    """The cells, their units in order, and the text."""
     if os.environ.get("STUDY_SCALE") == "tiny":  # of the tests: generated text
         generated.write(directory / "corpus")
-        return cells.TINY_CELLS, cells.plan(cells.TINY_ORDER)
+        return plan.tiny_cells, cells.plan(plan.tiny_order)
+    texts = os.environ.get("STUDY_TEXT", "")
+    if texts:
+        corpus.share(pathlib.Path(texts), directory / "corpus")
     corpus.make(directory / "corpus", say)
     chosen = os.environ.get("STUDY_CELLS", "")
-    names = chosen.split(",") if chosen else list(cells.CELLS)
-    unknown = [name for name in names if name not in cells.CELLS]
+    names = chosen.split(",") if chosen else list(plan.cells)
+    unknown = [name for name in names if name not in plan.cells]
     if unknown:
-        raise Trouble(f"STUDY_CELLS names {', '.join(unknown)}; cells are {', '.join(cells.CELLS)}")
-    return cells.CELLS, [unit for unit in cells.plan(cells.ORDER) if unit.cell in names]
+        raise Trouble(f"STUDY_CELLS names {', '.join(unknown)}; cells are {', '.join(plan.cells)}")
+    return plan.cells, [unit for unit in cells.plan(plan.order) if unit.cell in names]
 
 
 def work(binary, directory, server, interrupts):
     budget = os.environ.get("STUDY_BUDGET", "1h")
     limit = cells.seconds_of(budget)
+    chosen = plans.of_environment()
     directory.mkdir(parents=True, exist_ok=True)
-    all_cells, plan = prepare(directory)
+    all_cells, plan = prepare(directory, chosen)
     workers = int(os.environ.get("STUDY_WORKERS", min(os.cpu_count() or 1, 8)))
     if server.find():
         say(f"the server of an earlier study runs already: {server.url}/")
@@ -308,21 +317,19 @@ def work(binary, directory, server, interrupts):
     server.wait(say)
     say(f"dashboard while it runs: {server.url}/")
     revision = engine_revision(Client(server))
-    source = pathlib.Path(os.environ.get("STUDY_FROM", published.PUBLISHED))
+    source = pathlib.Path(os.environ.get("STUDY_FROM", chosen.published))
     adopted = published.adopt(source, directory, all_cells, revision)
     if adopted:
         say(f"begun with the {len(adopted)} units of {source}: {', '.join(adopted)}")
-    study = Study(server, directory, all_cells, plan, limit, workers)
+    study = Study(server, directory, all_cells, plan, limit, workers, chosen.unit)
     if study.left:
         say(
             f"{len(plan) - len(study.left)} of {len(plan)} units are done; "
             f"up to {study.limit / 60:.0f} minutes in all, {study.clock.spent() / 60:.0f} spent"
         )
     study.run()
-    document, _ = findings.endpoints()
-    found = report.write(
-        directory, facts(study, binary, budget, directory / "corpus", revision), document, study.rows(), all_cells
-    )
+    told = facts(study, chosen, binary, budget, directory / "corpus", revision)
+    found = report.write(directory, told, chosen, study.rows(), all_cells)
     say("")
     for finding in found:
         if "family" in finding and finding["verdict"] != findings.NOT_MEASURED:

@@ -24,6 +24,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "demo")]
 import cells  # noqa: E402
 import findings  # noqa: E402
 import made_up  # noqa: E402
+import plans  # noqa: E402
 import published  # noqa: E402
 import report  # noqa: E402
 import student  # noqa: E402
@@ -207,7 +208,7 @@ def test_axes_have_a_few_round_ticks_inside(low, high):
 def test_a_report_says_of_its_rows_what_they_say(tmp_path):
     rows = made_up.rows(random.Random(4), made_up.PLANTED)
     facts = {"words": {"command": "none"}, "budget": "1h", "left_out": ["A-s0"]}
-    found = report.write(tmp_path, facts, findings.endpoints()[0], rows, cells.CELLS)
+    found = report.write(tmp_path, facts, plans.PLANS["paper"], rows, cells.CELLS)
     text = re.sub(r"\n +", " ", (tmp_path / "REPORT.md").read_text())  # an item of a list in one line
     by_id = {finding["id"]: finding for finding in found}
     decay = by_id["C-decay-3"]
@@ -249,7 +250,7 @@ def made_up_study(directory, revision):
         file.write_text(json.dumps([row for row in rows if (row["cell"], row["seed"]) == (cell, seed)]))
     seconds = {f"{cell}-s{seed}": 60.0 for cell, seed in labels}
     (directory / "time.json").write_text(json.dumps({"seconds": 7200, "units": seconds, "begun": {}, "by": ["w"]}))
-    report.write(directory, facts, findings.endpoints()[0], rows, cells.CELLS)
+    report.write(directory, facts, plans.PLANS["paper"], rows, cells.CELLS)
     return seconds
 
 

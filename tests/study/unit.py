@@ -38,9 +38,12 @@ def method_of(name, hidden):
 
 
 class UnitOfStudy(Experiment):
-    def __init__(self, client, cell, seed, prefix="study"):
+    methods = METHODS
+
+    def __init__(self, client, cell, seed, base=None, prefix="study"):
+        """`base`: the cell that this one is compared with, None without."""
         super().__init__(client, cell.scale)
-        self.cell, self.seed = cell, seed
+        self.cell, self.seed, self.base = cell, seed, base
         self.name = f"{prefix}-{cell.name}-{digest(cell)}-s{seed}"
         self.training, self.validation, self.other = (
             f"{prefix}-{cell.text}-train",
@@ -92,16 +95,17 @@ class UnitOfStudy(Experiment):
         """{Key: checkpoint} of all that is measured."""
         return self.from_scratch() if self.cell.weight_decays else self.trunk_and_decays()
 
-    def trunk_and_decays(self):
-        found = {}
-        whole = (
-            self.cell.base is None
-        )  # compared with the constant run itself, which therefore goes on beside its decays
+    def whole(self):
+        """Whether its decays are compared with the constant run itself, which therefore goes on beside them."""
+        return self.cell.base is None
+
+    def trunks(self):
+        """{peak: {tokens: checkpoint}} of the constant runs."""
         runs = {
             peak: self.begin(
                 "constant",
                 peak,
-                self.counts[-1] if whole else self.branched[-1],
+                self.counts[-1] if self.whole() else self.branched[-1],
                 {"name": "constant"},
                 model=self.model,
                 tokenizer=self.words,
@@ -109,7 +113,11 @@ class UnitOfStudy(Experiment):
             for peak in self.cell.peaks
         }
         self.client.finish("training with a constant rate", runs)
-        trunks = {peak: self.client.checkpoints(f"{self.name}-constant-{peak:g}") for peak in self.cell.peaks}
+        return {peak: self.client.checkpoints(f"{self.name}-constant-{peak:g}") for peak in self.cell.peaks}
+
+    def trunk_and_decays(self):
+        found, whole = {}, self.whole()
+        trunks = self.trunks()
         runs = {
             (peak, branch, number): self.decay(trunks[peak][branch], peak, branch, end, number)
             for peak in self.cell.peaks
@@ -206,8 +214,12 @@ class UnitOfStudy(Experiment):
         """[(method, calibration samples, text)] of a model: all methods at end points, the main one along the way."""
         if not key.end:
             return [(MAIN, 1, "validation")]
-        asked = [(name, draws or self.scale.draws, "validation") for name, (_, draws) in METHODS.items()]
+        asked = [(name, draws or self.scale.draws, "validation") for name, (_, draws) in self.methods.items()]
         return [*asked, (MAIN, 1, "other")]
+
+    def sharpened(self, key):
+        """Whether the sharpness of a model is measured."""
+        return key.end or key.group == "constant"
 
     def measure(self, models):
         """Rows of the results: every number of one run with one model shares its "run"."""
@@ -220,7 +232,7 @@ class UnitOfStudy(Experiment):
                 quantized[key, name, text] = Run(
                     self.client.post("quantize", params), f"quantizing {key.group}, {name}", draws
                 )
-            if key.end or key.group == "constant":
+            if self.sharpened(key):
                 estimators = ["trace", "top_eigenvalue"] if key.end else ["trace"]
                 sharp[key] = Run(self.client.post("sharpness", self.sharpness(checkpoint, estimators)), "sharpness")
         rows = []
