@@ -27,8 +27,8 @@ HELD, OPPOSITE, NOT_DECIDED, REFUTED, COMPATIBLE, NOT_MEASURED = (
 MAIN_METHOD = "gptq-3"
 QUANTIZED = ("delta", "loss_q", "kl")
 # Of the plan `open`: what belongs to a method too; the last two are of one layer each.
-PREDICTED = ("predicted_delta", "measured_delta", "gradient_term", "curvature_term", "direction_norm", "curvature_along")
-PREDICTED += ("predicted", "measured")
+PREDICTED = ("predicted_delta", "measured_delta", "gradient_term", "curvature_term", "direction_norm")
+PREDICTED += ("curvature_along", "predicted", "measured")
 OF_CORRELATIONS = ("correlation", "layer_correlation")  # whose effects are Fisher's z
 ENDPOINTS = "endpoints.toml"
 

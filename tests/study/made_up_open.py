@@ -133,8 +133,9 @@ class Made:
             measured = follows * math.exp(short + self.source.gauss(0, 0.05))
             numbers |= {f"predicted.{name}": predicted, f"measured.{name}": measured}
             whole = [whole[0] + predicted, whole[1] + predicted * math.exp(short + self.source.gauss(0, 0.05))]
-        numbers |= {"predicted_delta": whole[0], "measured_delta": whole[1], "gradient_term": self.source.gauss(0, 1e-3)}
+        numbers |= {"predicted_delta": whole[0], "measured_delta": whole[1]}
         numbers |= {
+            "gradient_term": self.source.gauss(0, 1e-3),
             "curvature_along": 0.01 * math.exp(self.source.gauss(0, 0.1)),
             "direction_norm": math.exp(self.source.gauss(0, 0.02)),
         }

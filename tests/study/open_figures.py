@@ -112,10 +112,11 @@ def windows(table, cell, base, means):
 
 # --- by layer ---------------------------------------------------------------------------------------------------------
 def layers(table, cell, group):
-    """Predicted and measured ΔQL of each linear, means over seeds; what is not above zero has no place on these axes."""
+    """Predicted and measured ΔQL of each linear, means over seeds; what is not above zero has no place here."""
     end, series, everything = ends(cell.scale)[-1], [], []
     for method, colour in BITS.items():
-        names = {name for seed in table.seeds(cell.name) for name in table.metrics(cell.name, seed, group, "predicted.")}
+        seeds = table.seeds(cell.name)
+        names = {name for seed in seeds for name in table.metrics(cell.name, seed, group, "predicted.")}
         points = []
         for name in sorted(names):
             pair = [

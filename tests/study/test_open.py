@@ -255,4 +255,4 @@ def test_the_smallest_study_measures_what_every_cell_is_for(tmp_path):
     ]
     assert len(pairs) == 14 and student.pearson(*zip(*pairs)) > 0.95
     shares = {float(row["value"]) for row in rows if row["metric"] == "rate" and row["group"] == "sgdr"}
-    assert max(shares) > 0.8 > 0.3 > min(shares)
+    assert max(shares) > 0.7 > 0.3 > min(shares)
