@@ -18,9 +18,11 @@
 
 #include "backend/batch.h"
 #include "backend/codes.h"
+#include "backend/identity.h"
 #include "backend/lane.h"
 #include "backend/matrix.h"
 #include "base/error.h"
+#include "base/monitor.h"
 #include "base/plan.h"
 #include "base/team.h"
 #include "tensor/dtype.h"
@@ -342,7 +344,8 @@ struct backend_ops {
     void (*close)(struct backend *backend); /* releases the state; backend_free calls it */
     void (*describe)(const struct backend *backend, char *text, size_t size);
 
-    /* Bytes that a run may plan with: half of the machine's memory, or what is left of a device's budget. */
+    /* Bytes that a run may plan with: half of the machine's memory, or what is left of a device's budget, with what
+     * other workers have for now (backend_settle waits for it). */
     int64_t (*memory)(struct backend *backend);
     /* Zeroed, 64-byte aligned. STATUS_NO_MEMORY. */
     enum status (*allocate)(struct backend *backend, int64_t elements, const char *what, void **out,
@@ -396,13 +399,18 @@ MUST_CHECK enum status backend_cpu_new(struct team *team, struct backend **out, 
 
 /* Device `ordinal` of CUDA, through the plugin build/libdeltaq-cuda.so (DELTAQ_CUDA_PLUGIN names another). Never run on
  * a GPU yet. products: "f32", "tf32" or "bf16" (factors rounded, sums in float); NULL: what DELTAQ_CUDA_PRODUCTS says,
- * or f32. DELTAQ_CUDA_MEMORY: MiB of the device that it may take (nine tenths of what is free). DELTAQ_CUBLAS,
- * DELTAQ_CUDA_LIBRARIES: cuBLAS, or directories to look for it. STATUS_UNSUPPORTED saying what is missing,
- * STATUS_NO_MEMORY. */
+ * or f32. It may take what is free less a reserve (cuda/open.h), and of that at most DELTAQ_CUDA_MEMORY MiB.
+ * DELTAQ_CUBLAS, DELTAQ_CUDA_LIBRARIES: cuBLAS, or directories to look for it. STATUS_UNSUPPORTED saying what is
+ * missing, STATUS_NO_MEMORY. */
 MUST_CHECK enum status backend_cuda_new(int ordinal, const char *products, struct team *team, struct backend **out,
                                         struct error *error);
 /* How many CUDA devices there are; in `text` what was found, or why there are none. */
 int backend_cuda_count(char *text, size_t size);
+/* What device `ordinal` is; nothing is made on it. False with the reason in `text`. */
+bool backend_cuda_identify(int ordinal, struct device_identity *out, char *text, size_t size);
+/* The ordinal of the device with this UUID ("GPU-8f3c0b1e-…", or as much of it as one device alone has) or address on
+ * the PCI bus ("0000:3b:00.0", "3b:00.0"); -1 with the reason in `text`. */
+int backend_cuda_find(const char *word, char *text, size_t size);
 
 /* By name: "cpu" or "cuda:N". products: as for CUDA, and of the CPU "f32" (NULL, too) or "bf16": the factors of gemm,
  * unless it is exact, and of attention are rounded to bfloat16, to nearest, ties to even; sums, and all else, are
@@ -417,7 +425,8 @@ int64_t backend_host_memory(struct backend *backend);
 int64_t backend_no_scratch(int64_t longest_sequence, int64_t widest_row);
 
 /* What there is now, for plans whose choice does not show in the numbers: host_budget or the machine's free memory,
- * what is left of the device's budget, and the free bytes of the disk that `directory` lies on (NULL: none). */
+ * what is left of the device's budget, and the free bytes of the disk that `directory` lies on (NULL: none). All of a
+ * shared device is promised to this backend until backend_settle. */
 struct plan_budget backend_budget(struct backend *backend, const char *directory);
 /* Where its matrices lie. */
 enum plan_room backend_room(const struct backend *backend);
@@ -427,10 +436,26 @@ MUST_CHECK enum status backend_paper_new(struct backend **out, struct error *err
 /* The same of a CUDA device whose memory a run may take `budget` bytes of (INT64_MAX: nobody knows how much there is):
  * no driver is asked. */
 MUST_CHECK enum status backend_cuda_paper_new(int64_t budget, struct backend **out, struct error *error);
-/* Replaces *out, what is free of a device but a tenth, by DELTAQ_CUDA_MEMORY where that is set. STATUS_INVALID. */
+/* Lowers *out to DELTAQ_CUDA_MEMORY where that is set. STATUS_INVALID. */
 MUST_CHECK enum status backend_cuda_budget(int64_t *out, struct error *error);
-/* The bytes of its device that a backend may take in all. */
+/* The bytes of its device that a backend may take in all, when no other has any. */
 int64_t backend_cuda_may_take(const struct backend *backend);
+
+/* ---- A device that several workers use (cuda/share.c); of backends on the host these do nothing ---- */
+
+/* Before anything is allocated: from now on it plans with those that were given the same `directory`, whichever process
+ * they are in, and takes at most `limit` bytes of its device (0: no limit). STATUS_IO, STATUS_TOO_MANY. */
+MUST_CHECK enum status backend_share(struct backend *backend, int64_t limit, const char *directory,
+                                     struct error *error);
+/* When a plan was made: `need` bytes of the device and a quarter more stay promised to this backend, and what it was
+ * promised beyond that goes back to the others. Where `need` is there but for what others were promised, it waits for
+ * them, with a line in the log, and *again says that a better plan may fit now. Where it would not be there either, it
+ * returns: the caller refuses its plan. `monitor` may stop it. STATUS_NO_MEMORY when others are in the way of a backend
+ * that holds memory, which might wait for one that waits for it. */
+MUST_CHECK enum status backend_settle(struct backend *backend, int64_t need, const struct monitor *monitor, bool *again,
+                                      struct error *error);
+/* What the device's part of a budget is made of, in words; "" where there is no device. */
+void backend_device_words(struct backend *backend, char *text, size_t size);
 
 void backend_free(struct backend *backend); /* NULL is fine */
 

@@ -48,7 +48,9 @@ enum status plan_refuse(const struct run_plan *plan, const struct plan_budget *b
 {
     int room = 0;
     while (room + 1 < PLAN_ROOMS && plan->peak[room] <= budget->bytes[room]) room++;
+    const bool words = room == PLAN_DEVICE && budget->device[0] != '\0';
     return error_set(error, STATUS_TOO_LARGE,
-                     "the smallest plan of the run needs %" PRId64 " bytes of %s, %" PRId64 " are available: %s",
-                     plan->peak[room], plan_room_names[room], budget->bytes[room], advice);
+                     "the smallest plan of the run needs %" PRId64 " bytes of %s, %" PRId64 " are available%s%s%s: %s",
+                     plan->peak[room], plan_room_names[room], budget->bytes[room], words ? " (" : "",
+                     words ? budget->device : "", words ? ")" : "", advice);
 }

@@ -28,6 +28,7 @@ struct run_plan {
 /* Bytes that a run may take. */
 struct plan_budget {
     int64_t bytes[PLAN_ROOMS];
+    char device[240]; /* what those of a device are made of, for a refusal; "": nothing is known */
 };
 
 /* Lists, summaries, sums of a slice: what no plan counts one by one. Part of every plan. */

@@ -258,13 +258,18 @@ static enum status head_walk(struct evaluation *e, struct error *error)
 /* Chooses the plan that the memory there is allows. */
 static enum status room_find(struct evaluation *e, const char *directory, struct error *error)
 {
-    const struct plan_budget budget = backend_budget(e->backend, directory);
+    struct plan_budget budget;
     struct run_plan plan;
-    plan_choose(e, directory, &budget, &plan);
+    for (bool again = true; again;) {
+        budget = backend_budget(e->backend, directory);
+        plan_choose(e, directory, &budget, &plan);
+        const enum status status = backend_settle(e->backend, plan.peak[PLAN_DEVICE], e->monitor, &again, error);
+        if (status != STATUS_OK) return status;
+    }
     e->flops = plan.flops;
     if (!plan_fits(&plan, &budget))
         return plan_refuse(&plan, &budget,
-                           "give it fewer or shorter sequences, or more memory (--memory, DELTAQ_CUDA_MEMORY)", error);
+                           "give it fewer or shorter sequences, or more memory (--memory, --device-memory)", error);
     if (plan.spilled_tokens > 0)
         monitor_log(e->monitor, "memory is short: hidden states of %lld of %lld tokens are kept %s between blocks",
                     (long long)plan.spilled_tokens, (long long)plan.stream_tokens,

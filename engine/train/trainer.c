@@ -28,19 +28,24 @@ static int64_t other_bytes(const struct trainer *trainer, const struct parameter
            embed_bytes(config, backend, tokens, false) + head_bytes(config, backend, HEAD_GRADIENT, HEAD_LOADS_NONE);
 }
 
-static enum status choose_mode(struct trainer *trainer, const struct parameters_layout *layout, struct error *error)
+/* In *needed what the mode takes. */
+static enum status choose_mode(struct trainer *trainer, const struct parameters_layout *layout, int64_t *needed,
+                               struct error *error)
 {
     const int64_t tokens = trainer->micro * trainer->setup.sequence_length, limit = trainer->setup.memory_limit;
     const int64_t fixed = fixed_bytes(trainer, layout) + other_bytes(trainer, layout, tokens);
     const int64_t keep = fixed + gradient_bytes(layout, trainer->backend, GRADIENT_KEEP, tokens);
     const int64_t again = fixed + gradient_bytes(layout, trainer->backend, GRADIENT_RECOMPUTE, tokens);
     trainer->mode = keep <= limit ? GRADIENT_KEEP : GRADIENT_RECOMPUTE;
-    if (keep <= limit || again <= limit) return STATUS_OK;
+    *needed = keep <= limit ? keep : again;
+    if (*needed <= limit) return STATUS_OK;
+    char words[240];
+    backend_device_words(trainer->backend, words, sizeof words);
     return error_set(
         error, STATUS_TOO_LARGE,
-        "training needs %lld bytes, %lld are available: use a smaller model, less data or shorter sequences, or more "
-        "memory (--memory, DELTAQ_CUDA_MEMORY)",
-        (long long)again, (long long)limit);
+        "training needs %lld bytes, %lld are available%s%s%s: use a smaller model, less data or shorter sequences, or "
+        "more memory (--memory, --device-memory)",
+        (long long)again, (long long)limit, words[0] != '\0' ? " (" : "", words, words[0] != '\0' ? ")" : "");
 }
 
 static enum status memory_take(struct trainer *trainer, const struct parameters_layout *layout, struct error *error)
@@ -48,8 +53,11 @@ static enum status memory_take(struct trainer *trainer, const struct parameters_
     const struct trainer_setup *setup = &trainer->setup;
     struct backend *backend = trainer->backend;
     const int64_t tokens = trainer->micro * setup->sequence_length;
+    int64_t needed;
+    bool waited;
     enum status status;
-    if ((status = choose_mode(trainer, layout, error)) != STATUS_OK) return status;
+    if ((status = choose_mode(trainer, layout, &needed, error)) != STATUS_OK) return status;
+    if ((status = backend_settle(backend, needed, setup->monitor, &waited, error)) != STATUS_OK) return status;
     if ((status = parameters_init(&trainer->parameters, layout, backend, "parameters", error)) != STATUS_OK)
         return status;
     if ((status = parameters_init(&trainer->gradients, layout, backend, "gradients", error)) != STATUS_OK)
@@ -76,7 +84,8 @@ enum gradient_mode trainer_plan(const struct parameters_layout *layout, struct b
     const enum plan_room room = backend_room(backend);
     const int64_t tokens = trainer.micro * setup->sequence_length;
     struct error unused;
-    if (choose_mode(&trainer, layout, &unused) != STATUS_OK)
+    int64_t needed;
+    if (choose_mode(&trainer, layout, &needed, &unused) != STATUS_OK)
         trainer.mode = GRADIENT_RECOMPUTE; /* the smallest there is */
     plan_take(out, PLAN_HOST, PLAN_SMALL_BYTES + 4 * setup->token_count + tokens * (int64_t)sizeof(double));
     plan_take(out, PLAN_HOST, backend->ops->scratch(setup->sequence_length, config->vocabulary_size));

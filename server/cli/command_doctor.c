@@ -61,9 +61,17 @@ static int check_cuda(void)
     const int count = backend_cuda_count(text, sizeof text);
     if (count == 0) return say(true, "cuda", text);
     for (int i = 0; i < count; i++) {
+        char line[700];
+        struct device_identity found;
+        if (!backend_cuda_identify(i, &found, text, sizeof text)) {
+            wrong += say(false, "cuda", text);
+            continue;
+        }
         const enum status status = backend_cuda_new(i, NULL, NULL, &backend, &error);
         if (status == STATUS_OK) backend_describe(backend, text, sizeof text);
-        wrong += say(status == STATUS_OK, "cuda", status == STATUS_OK ? text : error.detail);
+        (void)snprintf(line, sizeof line, "cuda:%d %s %s: %s", i, found.uuid, found.bus,
+                       status == STATUS_OK ? text : error.detail);
+        wrong += say(status == STATUS_OK, "cuda", line);
         backend_free(backend);
     }
     return wrong;

@@ -30,7 +30,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-enum { MIGRATION_MILLISECONDS = 60000, DESCRIPTORS = 4096, LABELS_BYTES = 4096, WORKER_ARGUMENTS = PLACE_WORDS + 14 };
+enum { MIGRATION_MILLISECONDS = 60000, DESCRIPTORS = 4096, LABELS_BYTES = 4096, WORKER_ARGUMENTS = PLACE_WORDS + 16 };
 
 static const struct option_row serve_options[] = {
     {"--listen", "ADDRESS", "DELTAQ_LISTEN", "127.0.0.1:8642", OPTION_ONCE,
@@ -47,6 +47,7 @@ static const struct option_row serve_options[] = {
     {"--threads", "N", "DELTAQ_THREADS", "0", OPTION_ONCE, "Threads of each worker; 0: one for each processor"},
     PLACE_DEVICE,
     PLACE_MEMORY,
+    PLACE_DEVICE_MEMORY,
     PLACE_LABEL,
     PLACE_AFFINITY_GRACE,
     {"--queue-per-token", "N", "DELTAQ_QUEUE_PER_TOKEN", "0", OPTION_ONCE,
@@ -232,7 +233,7 @@ static const char *const *launcher_words(const struct options *options, struct s
 
 static enum status start_workers(const struct options *options, struct serving *serving, struct error *error)
 {
-    static const char *const passed_on[] = {"--device", "--memory", "--threads", "--affinity-grace"};
+    static const char *const passed_on[] = {"--device", "--memory", "--device-memory", "--threads", "--affinity-grace"};
     size_t count = 0;
     const char **words = serving->worker_arguments;
     words[count++] = "worker";
@@ -314,6 +315,7 @@ static enum status check(const struct options *options, struct serving *serving,
     if ((status = check_launcher(options, error)) != STATUS_OK) return status;
     if ((status = join_labels(options, serving->labels, error)) != STATUS_OK) return status;
     if ((status = place_memory(options, &application->memory_bytes, error)) != STATUS_OK) return status;
+    if ((status = place_device_memory(options, &application->device_memory_bytes, error)) != STATUS_OK) return status;
     if ((status = options_integer(options, "--threads", 0, 1024, &threads, error)) != STATUS_OK) return status;
     if ((status = place_affinity_grace(options, &grace, error)) != STATUS_OK) return status;
     status = options_integer(options, "--queue-per-token", 0, 1000000, &application->queue_per_token, error);

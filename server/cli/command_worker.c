@@ -1,3 +1,4 @@
+#include "backend/backend.h"
 #include "backend/cpu/blas_choice.h"
 #include "cli/command.h"
 #include "cli/place.h"
@@ -21,6 +22,7 @@ static const struct option_row worker_options[] = {
     {"--threads", "N", "DELTAQ_THREADS", "0", OPTION_ONCE, "Threads of the engine; 0: one for each processor"},
     PLACE_DEVICE,
     PLACE_MEMORY,
+    PLACE_DEVICE_MEMORY,
     PLACE_LABEL,
     PLACE_AFFINITY_GRACE,
     {"--time-limit", "SECONDS", "DELTAQ_TIME_LIMIT", "0", OPTION_ONCE,
@@ -65,6 +67,17 @@ static enum status read_limits(const struct options *options, struct worker_opti
     return STATUS_OK;
 }
 
+/* Which device it is, whatever its number: for the table of workers and the log. */
+static void name_device(const char *device, struct worker_device *out)
+{
+    char why[400] = "";
+    if (!backend_cuda_identify((int)strtol(device + strlen("cuda:"), NULL, 10), &out->identity, why, sizeof why))
+        log_warning(LOG_COMPONENT_WORKER, "device %s does not say which it is: %s", device, why);
+    else
+        log_info(LOG_COMPONENT_WORKER, "device %s: %s, %s, %s", device, out->identity.name, out->identity.uuid,
+                 out->identity.bus);
+}
+
 /* What the supervisor tells of the device's faults (worker.h). One that is put aside is not asked for again. One that
  * was there when the server started and is not now broke down. `status`: of looking for it. */
 static enum status device_state(enum status status, const char *device, struct worker_device *out, struct error *error)
@@ -72,6 +85,7 @@ static enum status device_state(enum status status, const char *device, struct w
     const char *text = getenv("DELTAQ_DEVICE_FAULTS");
     *out = (struct worker_device){.faults = text != NULL ? (int)strtol(text, NULL, 10) : 0};
     if (strncmp(device, "cuda:", 5) != 0) return status;
+    if (status == STATUS_OK) name_device(device, out);
     const bool aside = out->faults >= WORKER_FAULTS_MOST;
     (void)snprintf(out->state, sizeof out->state, "%s", aside ? "aside" : "in_use");
     if (aside)
@@ -104,6 +118,7 @@ static enum status fill(const struct options *options, char data_directory[PLACE
     if ((status = place_labels(options, labels, error)) != STATUS_OK) return status;
     out->labels = *labels;
     if ((status = place_memory(options, &out->memory_bytes, error)) != STATUS_OK) return status;
+    if ((status = place_device_memory(options, &out->device_memory_bytes, error)) != STATUS_OK) return status;
     if ((status = place_data_directory(options, data_directory, error)) != STATUS_OK) return status;
     if ((status = place_roots(options, data_directory, roots, error)) != STATUS_OK) return status;
     out->roots = &roots->roots;

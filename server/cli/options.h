@@ -51,6 +51,9 @@ const char *const *options_all(const struct options *options, const char *flag);
 MUST_CHECK enum status options_integer(const struct options *options, const char *flag, int64_t minimum,
                                        int64_t maximum, int64_t *out, struct error *error);
 
+/* Bytes: a number, with K, M, G or T behind it (powers of 1,024) or not; `fallback` is required. STATUS_INVALID. */
+MUST_CHECK enum status options_size(const struct options *options, const char *flag, int64_t *out, struct error *error);
+
 /* One line an option. */
 void options_print(const struct option_row *rows, FILE *out);
 

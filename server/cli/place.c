@@ -14,10 +14,11 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <strings.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-enum { MIGRATION_MILLISECONDS = 60000, LABEL_BYTES = 100 };
+enum { MIGRATION_MILLISECONDS = 60000, LABEL_BYTES = 100, DEVICE_WORD = 64 };
 
 /* For who started the program alone: paths of the server do not go into answers. */
 static enum status path_failed(const char *action, const char *path, struct error *error)
@@ -205,39 +206,51 @@ bool place_find(const char *name, int index, char *out, size_t size)
     return false;
 }
 
-/* The number of the list at *at, which moves past it and a comma. */
-static bool next_ordinal(const char **at, long *out)
+/* A word of the list at *at, which moves past it and a comma: the number of a device, or another name of one. */
+static bool next_device(const char **at, char word[DEVICE_WORD])
 {
-    char *end = NULL;
-    if (**at < '0' || **at > '9') return false;
-    *out = strtol(*at, &end, 10);
-    if (*out > 9999 || (*end != '\0' && *end != ',') || (*end == ',' && end[1] == '\0')) return false;
-    *at = *end == ',' ? end + 1 : end;
-    return true;
+    const size_t length = strcspn(*at, ",");
+    const bool number = length <= 4 && strspn(*at, "0123456789") == length;
+    if (length == 0 || length >= DEVICE_WORD || ((*at)[length] == ',' && (*at)[length + 1] == '\0')) return false;
+    (void)snprintf(word, DEVICE_WORD, "%.*s", (int)length, *at);
+    *at += length + ((*at)[length] == ',');
+    return number || strncasecmp(word, "GPU-", 4) == 0 || strpbrk(word, ":.") != NULL;
+}
+
+/* The number of the device that a word of --device means; -1 with what was found in `text`. */
+static long device_number(const char *word, char *text, size_t size)
+{
+    const long number = strtol(word, NULL, 10);
+    if (word[strspn(word, "0123456789")] != '\0') return backend_cuda_find(word, text, size);
+    return number < backend_cuda_count(text, size) ? number : -1;
 }
 
 enum status place_device(const struct options *options, int64_t which, char out[PLACE_DEVICE_NAME], int64_t *count,
                          struct error *error)
 {
     const char *device = options_text(options, "--device"), *list = device + strlen("cuda:");
-    char found[300];
-    long ordinal = 0, largest = 0;
+    char found[400], word[DEVICE_WORD];
     *count = 1;
     (void)snprintf(out, PLACE_DEVICE_NAME, "cpu");
     if (strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0) return STATUS_OK;
     const bool cuda = strncmp(device, "cuda:", 5) == 0;
     const char *at = cuda ? list : "";
-    for (*count = 0; cuda && *at != '\0'; ++*count) {
-        if (!next_ordinal(&at, &ordinal)) break;
-        largest = ordinal > largest ? ordinal : largest;
-    }
+    for (*count = 0; cuda && *at != '\0'; ++*count)
+        if (!next_device(&at, word)) break;
     if (!cuda || *at != '\0' || *count == 0)
-        return error_set(error, STATUS_INVALID, "--device %.40s: expected auto, cpu, or cuda:0 or cuda:0,1", device);
+        return error_set(error, STATUS_INVALID,
+                         "--device %.60s: expected auto, cpu, or cuda:0 or cuda:0,1, with UUIDs (GPU-…) or PCI "
+                         "addresses (3b:00.0) in the place of numbers if you like",
+                         device);
     at = list;
-    for (int64_t i = 0; i <= which % *count; i++) (void)next_ordinal(&at, &ordinal);
-    (void)snprintf(out, PLACE_DEVICE_NAME, "cuda:%ld", ordinal);
-    if (largest < backend_cuda_count(found, sizeof found)) return STATUS_OK;
-    return error_set(error, STATUS_UNSUPPORTED, "--device %.40s: %s; use --device cpu", device, found);
+    for (int64_t i = 0; i < *count; i++) {
+        (void)next_device(&at, word);
+        const long number = device_number(word, found, sizeof found);
+        if (number < 0)
+            return error_set(error, STATUS_UNSUPPORTED, "--device %.60s: %s; use --device cpu", device, found);
+        if (i == which % *count) (void)snprintf(out, PLACE_DEVICE_NAME, "cuda:%ld", number);
+    }
+    return STATUS_OK;
 }
 
 /* Adds where it is to what went wrong. */
@@ -345,6 +358,11 @@ enum status place_memory(const struct options *options, int64_t *bytes, struct e
     const enum status status = options_integer(options, "--memory", 0, 1 << 30, bytes, error);
     *bytes <<= 20;
     return status;
+}
+
+enum status place_device_memory(const struct options *options, int64_t *bytes, struct error *error)
+{
+    return options_size(options, "--device-memory", bytes, error);
 }
 
 enum status place_affinity_grace(const struct options *options, double *seconds, struct error *error)

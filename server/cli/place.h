@@ -67,16 +67,23 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
 #define PLACE_ACCESS \
     PLACE_HUB_ENDPOINT, PLACE_HUB_PRIVATE, PLACE_HUB_CACHE, PLACE_S3_ENDPOINT, PLACE_S3_REGION, PLACE_ARTIFACTS
 
-#define PLACE_DEVICE                                                           \
-    {                                                                          \
-        "--device", "DEVICE", "DELTAQ_DEVICE", "auto", OPTION_ONCE,            \
-            "cpu, cuda:0 or cuda:0,1; auto: cpu (CUDA never ran on a GPU yet)" \
+#define PLACE_DEVICE                                                                                       \
+    {                                                                                                      \
+        "--device", "DEVICE", "DELTAQ_DEVICE", "auto", OPTION_ONCE,                                        \
+            "cpu or cuda:0,1, a number, UUID or PCI address each; auto: cpu (CUDA never ran on a GPU yet)" \
     }
 
 /* Of the host, for workers and for the plans that a server tells. */
 #define PLACE_MEMORY                                                                                             \
     {                                                                                                            \
         "--memory", "MIB", "DELTAQ_MEMORY", "0", OPTION_ONCE, "Host memory that a run may take; 0: what is free" \
+    }
+/* Of a device, for the same. */
+#define PLACE_DEVICE_MEMORY                                                       \
+    {                                                                             \
+        "--device-memory", "SIZE", "DELTAQ_DEVICE_MEMORY", "0", OPTION_ONCE,      \
+            "Of a CUDA device that a worker may take, like 20G; 0: what is free " \
+            "when a run is planned, less a reserve"                               \
     }
 #define PLACE_AFFINITY_GRACE                                                                                       \
     {                                                                                                              \
@@ -105,10 +112,12 @@ MUST_CHECK enum status place_log(const struct options *options, struct error *er
 MUST_CHECK enum status place_labels(const struct options *options, json_t **out, struct error *error);
 MUST_CHECK enum status place_affinity_grace(const struct options *options, double *seconds, struct error *error);
 MUST_CHECK enum status place_memory(const struct options *options, int64_t *bytes, struct error *error);
+MUST_CHECK enum status place_device_memory(const struct options *options, int64_t *bytes, struct error *error);
 
 enum { PLACE_DEVICE_NAME = 24 };
-/* One of the devices of --device: "cpu", or that of cuda:A,B,… which worker number `which` has, round and round;
- * *count: how many there are. STATUS_INVALID for another form, STATUS_UNSUPPORTED when there is no CUDA device. */
+/* One of the devices of --device: "cpu", or the number ("cuda:1") of that of cuda:A,B,… which worker number `which`
+ * has, round and round; *count: how many there are. STATUS_INVALID for another form, STATUS_UNSUPPORTED when there is
+ * no such CUDA device. */
 MUST_CHECK enum status place_device(const struct options *options, int64_t which, char out[PLACE_DEVICE_NAME],
                                     int64_t *count, struct error *error);
 

@@ -53,20 +53,34 @@ static enum status check_content(const struct run_context *context, struct input
     return checkpoint_set_content(context->connection, &inputs->row.id, inputs->row.sha256, error);
 }
 
-/* The server's process has no driver of a device: it goes by DELTAQ_CUDA_MEMORY, or by what a worker noted. */
+/* The server's process has no driver of a device: it goes by what a worker noted, and by --device-memory. */
 static enum status paper_backend(const struct run_context *context, struct backend **out, struct error *error)
 {
     if (strcmp(context->device, "cpu") == 0) return backend_paper_new(out, error);
     int64_t bytes = device_record_read(context->data_directory, context->device);
+    if (context->device_memory_bytes > 0 && context->device_memory_bytes < bytes) bytes = context->device_memory_bytes;
     const enum status status = backend_cuda_budget(&bytes, error);
     return status == STATUS_OK ? backend_cuda_paper_new(bytes, out, error) : status;
+}
+
+/* Workers of this data directory plan with a device together. */
+static enum status shared_backend(const struct run_context *context, int precision, struct backend **out,
+                                  struct error *error)
+{
+    char directory[PATH_MAX];
+    (void)snprintf(directory, sizeof directory, "%s/devices", context->data_directory);
+    enum status status = backend_new(context->device, inputs_precisions[precision], context->team, out, error);
+    if (status == STATUS_OK) status = backend_share(*out, context->device_memory_bytes, directory, error);
+    if (status == STATUS_OK) return status;
+    backend_free(*out);
+    *out = NULL;
+    return status;
 }
 
 enum status inputs_backend(const struct run_context *context, int precision, struct backend **out, struct error *error)
 {
     const enum status status =
-        context->planning ? paper_backend(context, out, error)
-                          : backend_new(context->device, inputs_precisions[precision], context->team, out, error);
+        context->planning ? paper_backend(context, out, error) : shared_backend(context, precision, out, error);
     if (status != STATUS_OK) return status;
     (*out)->host_budget = context->memory_bytes;
     (*out)->device_peak = context->device_bytes;

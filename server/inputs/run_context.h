@@ -53,9 +53,10 @@ struct run_context {
     struct task_items *items;                    /* for the kind "tasks": committed with the result */
     const struct hub *hub;                       /* where repositories are fetched from; NULL: from nowhere */
     int64_t memory_bytes;                        /* of the host that the run may take; 0: what is free */
-    int64_t *device_bytes;      /* the most that was taken of the device, -1 at first; NULL: nobody asks */
-    struct error *device_fault; /* STATUS_DEVICE in it: the device broke down (backend.h); NULL: nobody asks */
-    double *work;               /* execute puts what its plan says it takes (plan_work) here; NULL: nobody asks */
+    int64_t device_memory_bytes; /* of its device that a worker may take; 0: what is free, less a reserve */
+    int64_t *device_bytes;       /* the most that was taken of the device, -1 at first; NULL: nobody asks */
+    struct error *device_fault;  /* STATUS_DEVICE in it: the device broke down (backend.h); NULL: nobody asks */
+    double *work;                /* execute puts what its plan says it takes (plan_work) here; NULL: nobody asks */
     bool planning;  /* for `plan`: nothing is fetched, hashed or made; run, artifacts, items and team are not there */
     bool *too_long; /* planning: set where the data is longer than a plan reads */
 };

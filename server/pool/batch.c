@@ -209,6 +209,7 @@ static struct run_context context_of(struct leased_member *member)
         .items = &member->items,
         .hub = batch->options.hub,
         .memory_bytes = batch->options.memory_bytes,
+        .device_memory_bytes = batch->options.device_memory_bytes,
         .device_bytes = &batch->device_bytes,
         .device_fault = &batch->device_fault,
         .work = &member->work,

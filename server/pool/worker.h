@@ -26,6 +26,7 @@ struct worker_options {
     const struct artifact_store *artifact_store; /* gets what runs leave; NULL: none */
     int threads;                                 /* 0: one for each processor */
     int64_t memory_bytes;                        /* of the host that a run may take; 0: what is free */
+    int64_t device_memory_bytes;                 /* of its device that it may take; 0: what is free, less a reserve */
     const struct kind *const *kinds;             /* what it can do; ends with NULL */
     double lease_seconds;                        /* 0: 30; beats at a third, pauses at two thirds */
     double stall_seconds; /* 0: 600; longest time without a call of the monitor, or 8 MiB read of files */

@@ -25,6 +25,7 @@ struct dry_run_place application_dry_run_place(struct http_context *context, con
                                   .data_directory = application->data_directory,
                                   .device = application->device,
                                   .memory_bytes = application->memory_bytes,
+                                  .device_memory_bytes = application->device_memory_bytes,
                                   .threads = application->threads,
                                   .monitor = monitor,
                                   .hub = application->hub,

@@ -20,9 +20,10 @@ struct application { /* lent for the life of the server; does not change */
     double watch_quiet_seconds; /* watcher_options */
     const struct hub *hub;
     struct artifact_place artifact_place;
-    const char *device;   /* of the workers here: what plans are made for */
-    int64_t memory_bytes; /* that a run may take of the host; 0: what is free */
-    int threads;          /* of a worker; 0: one for each processor */
+    const char *device;          /* of the workers here: what plans are made for */
+    int64_t memory_bytes;        /* that a run may take of the host; 0: what is free */
+    int64_t device_memory_bytes; /* that a worker may take of its device; 0: what is free */
+    int threads;                 /* of a worker; 0: one for each processor */
     bool allow_private_webhooks;
     int64_t queue_per_token; /* run_new.queued_most of what is asked for; 0: no bound */
     struct service_metrics *metrics;

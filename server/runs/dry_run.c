@@ -37,6 +37,7 @@ struct run_context dry_run_context(const struct dry_run_place *place)
         .roots = place->roots,
         .device = place->device,
         .memory_bytes = place->memory_bytes,
+        .device_memory_bytes = place->device_memory_bytes,
         .threads = place->threads,
         .hub = place->hub,
         .artifact_place = place->artifact_place,
@@ -121,7 +122,7 @@ static enum status dry_run_find(const struct dry_run_place *place, const struct 
     if (f->status == STATUS_OK && !plan_fits(&f->plan, &f->budget))
         f->status =
             plan_refuse(&f->plan, &f->budget,
-                        "give it fewer or shorter sequences, or more memory (--memory, DELTAQ_CUDA_MEMORY)", &f->error);
+                        "give it fewer or shorter sequences, or more memory (--memory, --device-memory)", &f->error);
     return seconds_find(place, run, f, error);
 }
 

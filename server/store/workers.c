@@ -17,7 +17,8 @@ enum status worker_register(struct connection *connection, const struct worker_i
         " values ($1, $2, $3, $4, $5, $6, $7, case when $8::text <> '' then jsonb_build_object('verdict', $8::text,"
         " 'library', nullif($9::text, ''), 'core', nullif($10::text, ''), 'reason', nullif($11::text, '')) end,"
         " coalesce($12::jsonb, '[]'), nullif($13::bigint, 0), $14, $15, nullif($16, ''), case when $17::text <> '' then"
-        " jsonb_build_object('state', $17::text, 'faults', $18::integer, 'reason', nullif($19::text, '')) end)"
+        " jsonb_build_object('state', $17::text, 'faults', $18::integer, 'reason', nullif($19::text, ''), 'name',"
+        " nullif($20::text, ''), 'uuid', nullif($21::text, ''), 'bus_id', nullif($22::text, '')) end)"
         " on conflict (id) do update set seen_at = clock_timestamp()",
         VALUES(value_text(identity->id.text), value_text(identity->host), value_integer(identity->pid),
                value_text(identity->boot_id), value_text(identity->slurm_job), value_text(identity->device),
@@ -25,7 +26,9 @@ enum status worker_register(struct connection *connection, const struct worker_i
                value_text(identity->blas.core), value_text(identity->blas.reason), value_json(identity->labels),
                value_integer(identity->memory_bytes), value_text(DELTAQ_VERSION), value_integer(ENGINE_REVISION),
                value_text(identity->node.text), value_text(identity->device_state.state),
-               value_integer(identity->device_state.faults), value_text(identity->device_state.reason)),
+               value_integer(identity->device_state.faults), value_text(identity->device_state.reason),
+               value_text(identity->device_state.identity.name), value_text(identity->device_state.identity.uuid),
+               value_text(identity->device_state.identity.bus)),
         NULL, error);
 }
 

@@ -1,6 +1,9 @@
 """The server with --device cuda:0,1, over the emulated device that the unit tests use: runs go to workers of their own
 devices and come to what the CPU comes to; a device too small fails the run and not the worker."""
 
+import os
+import signal
+import struct
 import subprocess
 import time
 
@@ -11,6 +14,7 @@ from service import BINARY, ROOT, Service
 PLUGIN = ROOT / "build/emulated/libdeltaq-cuda.so"
 pytestmark = pytest.mark.skipif(not PLUGIN.exists(),
                                 reason="build/emulated/libdeltaq-cuda.so is not built (make emulated-plugin)")
+UUIDS = [f"GPU-{n}0e1d2c3-b4a5-4697-8877-665544332211" for n in range(2)]
 
 
 def serve(directory, device, **environment):
@@ -134,13 +138,16 @@ def test_plans_go_by_what_a_worker_found_of_its_device(tmp_path):
 
 
 def test_a_device_without_memory_fails_the_run_alone(tmp_path):
-    own = serve(tmp_path, "cuda:0", DELTAQ_CUDA_MEMORY="1")
+    own = serve(tmp_path, "cuda:0", DELTAQ_DEVICE_MEMORY="1M")
     try:
         told, run = planned(own), quantize(own)
         assert (run["state"] == "failed" and run["error"]["code"] == told["problem"]["code"] == "too_large"
                 and told["fits"] is False)
-        assert run["error"]["detail"] == told["problem"]["detail"]
-        assert "bytes of device memory" in run["error"]["detail"] and "DELTAQ_CUDA_MEMORY" in run["error"]["detail"]
+        said = told["problem"]["detail"].split(": ")
+        assert said[0].endswith(" bytes of device memory, 0 are available") and "--device-memory" in said[1]
+        assert run["error"]["detail"] == (
+            f"{said[0]} (of {1 << 33} free on the device {1 << 29} are reserve and 0 promised to other workers;"
+            f" --device-memory allows {1 << 20}): {said[1]}")
         assert [w["device"] for w in own.get("/v1/workers").json["items"]] == ["cuda:0"]
     finally:
         own.stop()
@@ -212,8 +219,9 @@ def test_a_device_that_breaks_down_three_times_in_a_row_is_put_aside(tmp_path):
         left.write_text("")  # somebody has mended it
         own.start()
         assert {own.wait(run)["state"] for run in runs} == {"succeeded"}
-        assert own.get("/v1/workers").json["items"][0]["device_state"] == {"state": "in_use", "faults": 0,
-                                                                           "reason": None}
+        assert own.get("/v1/workers").json["items"][0]["device_state"] == {
+            "state": "in_use", "faults": 0, "reason": None, "name": "emulated device", "uuid": UUIDS[0],
+            "bus_id": "0000:3b:00.0"}
     finally:
         own.stop()
 
@@ -235,3 +243,133 @@ def test_a_run_that_breaks_the_device_three_times_ends(tmp_path):
         assert failed["error"]["code"] == "device_fault" and "illegal memory access" in failed["error"]["detail"]
     finally:
         own.stop()
+
+
+class Memory:
+    """The memory of the first emulated device (struct shared in emulated_plugin.c)."""
+
+    def __init__(self, path, mebibytes):
+        self.path = path
+        path.write_bytes(struct.pack("62q", mebibytes << 20, *[0] * 61))
+
+    def read(self):
+        return struct.unpack("62q", self.path.read_bytes())
+
+    def most(self):
+        return self.read()[1]
+
+    def ours(self):
+        return sum(self.read()[5::2])
+
+    def another_takes(self, mebibytes):
+        with open(self.path, "r+b") as file:
+            file.seek(24)
+            file.write(struct.pack("q", mebibytes << 20))
+
+
+RESERVE = 512  # MiB
+ROOM = 40  # MiB beside it: for one run (16 are staged in, an eighth is attention's scratch), and not for two
+
+
+def crowd(directory, mebibytes=RESERVE + ROOM, workers=2):
+    memory = Memory(directory / "memory", mebibytes)
+    own = Service(directory, "--device", "cuda:0", "--workers", str(workers),
+                  environment={"DELTAQ_CUDA_PLUGIN": str(PLUGIN), "EMULATED_MEMORY": str(memory.path)})
+    own.made = own.checkpoint(models.write_llama(own.files / "model"), "cuda", "step1", step=1)["id"]
+    own.rows, own.more = (own.sequences(f"cuda-{seed}", models.rows(6, 32, seed=seed))["id"] for seed in (1, 2))
+    return own, memory
+
+
+def start(own, **method):
+    return own.post("/v1/runs", {"kind": "quantize", "params": quantization(own, **method)}).json["id"]
+
+
+def waits(own, run):
+    return wait_until(lambda: own.sql("select data from run_events where type = 'log' and data::text like"
+                                      f" '%waits for memory of the device%' and run = '{run}'"))
+
+
+def test_two_workers_plan_with_one_device_together(tmp_path, devices):
+    """What does not fit beside another run waits until that has ended; more than there is nobody plans."""
+    own, memory = crowd(tmp_path)
+    try:
+        with own.gate.holding("quantize", 1):
+            first = start(own)
+            own.gate.wait(first)
+            held = memory.ours()
+            assert 0 < held <= ROOM << 20
+            second = start(own, group_size=32)
+            waits(own, second)
+            assert memory.ours() == held, "who waits holds nothing"
+        runs = [own.wait(run) for run in (first, second)]
+        assert [run["state"] for run in runs] == ["succeeded"] * 2, [run["error"] for run in runs]
+        assert memory.most() <= ROOM << 20 and memory.ours() == 0, "between runs the device has its memory back"
+        assert runs[0]["result"]["loss_q"] == quantize(devices)["result"]["loss_q"]
+    finally:
+        assert own.stop() == 0
+
+
+def test_what_a_dead_worker_was_promised_is_free(tmp_path):
+    own, memory = crowd(tmp_path)
+    try:
+        with own.gate.holding("quantize", 1):
+            first = start(own)
+            own.gate.wait(first)
+            second = start(own, group_size=32)
+            waits(own, second)
+            os.kill(next(int(pid) for pid, used in zip(memory.read()[4::2], memory.read()[5::2]) if used > 0),
+                    signal.SIGKILL)
+            own.gate.wait(second)  # while the first is held, or waits in its turn
+        runs = [own.wait(run) for run in (first, second)]
+        assert [run["state"] for run in runs] == ["succeeded"] * 2, [run["error"] for run in runs]
+        assert memory.most() <= ROOM << 20
+    finally:
+        own.stop()
+
+
+def test_a_run_that_finds_another_program_on_the_device_says_so(tmp_path):
+    own, memory = crowd(tmp_path, workers=1)
+    try:
+        memory.another_takes(ROOM - 1)
+        run = quantize(own)
+        assert run["state"] == "failed" and run["error"]["code"] == "too_large"
+        assert (f"0 are available (of {RESERVE + 1 << 20} free on the device {RESERVE << 20} are reserve and 0 promised"
+                " to other workers)") in run["error"]["detail"] and memory.most() == 0, "nothing was begun"
+        memory.another_takes(0)
+        assert own.wait(own.post(f"/v1/runs/{run['id']}/retry").json["id"])["state"] == "succeeded"
+    finally:
+        own.stop()
+
+
+def doctor(**environment):
+    return subprocess.run([BINARY, "doctor"], env={**os.environ, "DELTAQ_CUDA_PLUGIN": str(PLUGIN), **environment},
+                          capture_output=True, text=True, timeout=300).stdout
+
+
+def test_a_device_is_chosen_by_what_it_is(tmp_path):
+    own = Service(tmp_path, "--device", f"cuda:AF:00.0,{UUIDS[0][:8].lower()}",
+                  environment={"DELTAQ_CUDA_PLUGIN": str(PLUGIN)})
+    try:
+        workers = wait_until(lambda: len(found := own.get("/v1/workers").json["items"]) == 2 and found)
+        assert ({w["device"]: (w["device_state"]["uuid"], w["device_state"]["bus_id"]) for w in workers}
+                == {"cuda:0": (UUIDS[0], "0000:3b:00.0"), "cuda:1": (UUIDS[1], "0000:af:00.0")})
+        assert said(own, f"device cuda:1: emulated device, {UUIDS[1]}, 0000:af:00.0") == 1
+    finally:
+        own.stop()
+    assert f"cuda:1 {UUIDS[1]} 0000:af:00.0: emulated device" in doctor(DELTAQ_DATA_DIR=str(tmp_path / "data"))
+
+
+@pytest.mark.parametrize("device, words", [
+    ("cuda:GPU-7", "2 emulated devices, and none of them is GPU-7"),
+    ("cuda:0,GPU-", "none of them is GPU-"), ("cuda:3c:00.0", "none of them is 3c:00.0"), ("cuda:0,", "expected auto"),
+    ("cuda:2", "2 emulated devices; use --device cpu"), ("cuda:0:1:2:3.4", "none of them"), ("cuda:x", "expected auto")])
+def test_a_device_that_is_not_there_is_refused(tmp_path, device, words):
+    made = subprocess.run([BINARY, "serve", "--data-dir", tmp_path / "data", "--device", device], capture_output=True,
+                          text=True, timeout=60, env={**os.environ, "DELTAQ_CUDA_PLUGIN": str(PLUGIN)})
+    assert made.returncode == 1 and words in made.stderr, made.stderr
+
+
+def test_a_size_that_is_none_is_refused(tmp_path):
+    made = subprocess.run([BINARY, "serve", "--data-dir", tmp_path / "data", "--device-memory", "lots"],
+                          capture_output=True, text=True, timeout=60)
+    assert made.returncode == 1 and '--device-memory must be a size like 20G, found "lots"' in made.stderr

@@ -84,6 +84,7 @@ static void cuda_close(struct backend *backend)
         cuda_release_all(cuda);
         cuda->device->close(cuda->device);
     }
+    promises_close(&cuda->promises); /* after what it held went back */
     for (int i = 0; i < LANE_COUNT; i++) pthread_mutex_destroy(&cuda->lanes[i].mutex);
     pthread_mutex_destroy(&cuda->mutex);
     memory_free(cuda); /* the plugin stays loaded: the driver's threads outlive a backend */
@@ -93,20 +94,6 @@ static void cuda_describe(const struct backend *backend, char *text, size_t size
 {
     const struct cuda *cuda = backend->state;
     (void)snprintf(text, size, "%s", cuda->device->text); /* the same every time: it names what decides the bits */
-}
-
-/* What is kept for the next who asks counts as free, what attention will take as scratch and what is staged in does
- * not. */
-static int64_t cuda_memory(struct backend *backend)
-{
-    struct cuda *cuda = cuda_enter(backend);
-    const int64_t scratch = (int64_t)cuda->scratch_bytes,
-                  kept = cuda->attention_bytes > scratch ? cuda->attention_bytes - scratch : 0,
-                  stage = cuda->stage.device == NULL ? cuda_stage_bytes(0, 0) : 0;
-    const int64_t left = cuda->budget - cuda_memory_used(cuda) - kept - stage;
-    const bool known = cuda->budget < INT64_MAX;
-    cuda_leave(cuda);
-    return !known ? INT64_MAX : left > 0 ? left : 0;
 }
 
 static enum status cuda_prepare(struct backend *backend, int64_t longest_sequence, int64_t widest_row,
@@ -144,9 +131,9 @@ static const struct backend_ops ops = {
     .lanes = &cuda_lanes,
 };
 
-int64_t backend_cuda_may_take(const struct backend *backend)
+int64_t cuda_attention_share(int64_t budget)
 {
-    return ((const struct cuda *)backend->state)->budget;
+    return budget / ATTENTION_SHARE < ATTENTION_BYTES ? budget / ATTENTION_SHARE : ATTENTION_BYTES;
 }
 
 enum status backend_cuda_paper_new(int64_t budget, struct backend **out, struct error *error)
@@ -165,7 +152,9 @@ enum status cuda_open_device(struct device *device, int64_t budget, struct team 
     if ((status = memory_new(1, sizeof *cuda, "backend", &cuda, error)) != STATUS_OK) goto failed;
     cuda->device = device;
     cuda->budget = budget;
-    cuda->attention_bytes = budget / ATTENTION_SHARE < ATTENTION_BYTES ? budget / ATTENTION_SHARE : ATTENTION_BYTES;
+    cuda->limit = budget;
+    cuda->attention_bytes = cuda_attention_share(budget);
+    cuda->promises.fd = -1;
     pthread_mutex_init(&cuda->mutex, NULL);
     for (int i = 0; i < LANE_COUNT; i++) pthread_mutex_init(&cuda->lanes[i].mutex, NULL);
     *backend = (struct backend){.ops = &ops, .team = team, .state = cuda};

@@ -4,6 +4,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/device.h"
+#include "backend/cuda/promises.h"
 
 #include <pthread.h>
 
@@ -31,6 +32,11 @@ struct cuda {
     struct cuda_block *blocks;
     int64_t held, budget; /* bytes taken from the device, and the most that may be */
     int64_t peak;         /* the most that were held */
+    int64_t limit;        /* the most that `budget` may ever be */
+    /* Of a device that is shared the budget is what was promised last, and this what there was then. */
+    struct promises promises;
+    struct promised_room room;
+    int64_t settled; /* bytes that were kept for the plan of a run that held nothing */
     /* the most scratch of one call of attention's products, but for what one head of one sequence takes */
     int64_t attention_bytes;
     struct cuda_stage stage;
@@ -65,6 +71,7 @@ bool cuda_wait(struct cuda *cuda);
 enum status cuda_allocate(struct backend *backend, int64_t elements, const char *what, void **out, struct error *error);
 void cuda_release(struct backend *backend, void *block);
 void cuda_release_all(struct cuda *cuda);
+void cuda_free_unused(struct cuda *cuda); /* to the device */
 /* Of pinned host memory, and as much of the device's, that staging takes when something is first staged: whatever
  * comes. */
 int64_t cuda_stage_bytes(int64_t longest_sequence, int64_t widest_row);
@@ -83,6 +90,14 @@ void cuda_fetch(struct cuda *cuda, void *array, const void *result, size_t bytes
 /* Bytes between the host and the device, at most as many as are staged at once; cuda_take waits. */
 void cuda_put(struct cuda *cuda, void *to, const void *from, size_t bytes);
 void cuda_take(struct cuda *cuda, void *to, const void *from, size_t bytes);
+
+/* Of so many bytes of a device, the scratch that attention takes. */
+int64_t cuda_attention_share(int64_t budget);
+
+/* share.c */
+int64_t cuda_memory(struct backend *backend);
+/* Raises the budget to as much as there is, or, when `bytes` are wanted, to that. */
+void cuda_promise(struct cuda *cuda, int64_t bytes);
 
 /* lanes.c */
 extern const struct lane_ops cuda_lanes;

@@ -4,9 +4,10 @@
 #define BACKEND_CUDA_DEVICE_H
 
 #include "backend/cuda/kernels/args.h"
+#include "backend/identity.h"
 #include "backend/lane.h"
 
-enum { CUDA_PLUGIN_VERSION = 8 }; /* raised whenever this file or kernels/args.h changes meaning */
+enum { CUDA_PLUGIN_VERSION = 9 }; /* raised whenever this file or kernels/args.h changes meaning */
 enum { DEVICE_TEXT = 400, LANE_POINTS = 32 };
 
 /* As cuBLAS has it: column-major, c [m, n] = alpha op(a) op(b) + beta c; leading dimensions in elements. */
@@ -39,11 +40,14 @@ enum device_failure { DEVICE_REFUSED, DEVICE_FULL, DEVICE_FAULT };
 struct device {
     void *state;
     char text[DEVICE_TEXT]; /* its name, memory, libraries and products: the same every time */
-    int64_t memory_free;    /* bytes, when it was opened */
+    struct device_identity identity;
+    int64_t memory_free, memory_total; /* bytes, when it was opened */
 
     void (*close)(struct device *device);
     const char *(*error_text)(int code);
     enum device_failure (*failure)(int code);
+    /* Bytes that are free now, whoever has the others, and in all. */
+    int (*memory)(struct device *device, int64_t *available, int64_t *total);
     int (*allocate)(struct device *device, size_t bytes, void **out);
     int (*release)(struct device *device, void *block);                    /* waits for the stream */
     int (*allocate_host)(struct device *device, size_t bytes, void **out); /* pinned */
@@ -78,10 +82,12 @@ struct device {
 
 /* What the plugin exports as `deltaq_cuda_plugin`. It is its own library: it shares no symbols with the program. */
 struct device_plugin {
-    int version; /* CUDA_PLUGIN_VERSION */
-    size_t args; /* sizeof(struct attention_kernel_args), which notices a plugin of another build */
+    int version;         /* CUDA_PLUGIN_VERSION */
+    size_t args, device; /* sizes of struct attention_kernel_args and struct device: another build is noticed */
     /* How many devices there are, and in `text` what was found or why there are none. */
     int (*count)(char *text, size_t size);
+    /* What device `ordinal` is, with nothing made on it; false with the reason in `text`. */
+    bool (*identify)(int ordinal, struct device_identity *out, char *text, size_t size);
     /* NULL with the reason in `text`, and what sort it is of. products: "f32", "tf32" or "bf16". */
     struct device *(*open)(int ordinal, const char *products, char *text, size_t size, enum device_failure *failure);
 };

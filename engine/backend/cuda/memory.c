@@ -42,11 +42,17 @@ static void free_unused(struct cuda *cuda, bool all)
             at = &block->next;
             continue;
         }
-        (void)cuda_good(cuda, "freeing memory", cuda->device->release(cuda->device, block->address));
         cuda->held -= (int64_t)block->bytes;
+        promises_hold(&cuda->promises, -(int64_t)block->bytes);
+        (void)cuda_good(cuda, "freeing memory", cuda->device->release(cuda->device, block->address));
         *at = block->next;
         memory_free(block);
     }
+}
+
+void cuda_free_unused(struct cuda *cuda)
+{
+    free_unused(cuda, false);
 }
 
 /* A device without memory is an answer; one that broke down is what has failed from then on. */
@@ -69,11 +75,12 @@ static struct cuda_block *take(struct cuda *cuda, size_t bytes, const char *what
     struct cuda_block *block = NULL;
     const int64_t size = (int64_t)bytes;
     if (cuda->held + size > cuda->budget) free_unused(cuda, false);
+    if (cuda->held + size > cuda->budget) cuda_promise(cuda, cuda->held + size);
     if (cuda->held + size > cuda->budget) {
         (void)error_set(error, STATUS_NO_MEMORY,
                         "%s: %" PRId64 " MiB more than the %" PRId64
                         " MiB in use would pass the device's budget of %" PRId64
-                        " MiB: give it shorter sequences, or raise DELTAQ_CUDA_MEMORY",
+                        " MiB: give it shorter sequences, or raise --device-memory",
                         what, size >> 20, cuda->held >> 20, cuda->budget >> 20);
         return NULL;
     }
@@ -86,6 +93,7 @@ static struct cuda_block *take(struct cuda *cuda, size_t bytes, const char *what
     block->next = cuda->blocks;
     cuda->blocks = block;
     cuda->held += size;
+    promises_hold(&cuda->promises, size);
     if (cuda->held > cuda->peak) cuda->peak = cuda->held;
     return block;
 }

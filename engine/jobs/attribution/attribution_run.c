@@ -117,14 +117,18 @@ static enum status visit(void *owner, const struct quantize_streams *streams, st
 static enum status begin(struct execution *execution, struct error *error)
 {
     const struct attribution_request *request = execution->request;
-    const struct plan_budget budget = backend_budget(request->backend, request->work_directory);
+    struct plan_budget budget = {.device = ""};
     struct run_plan plan;
     enum status status = attribution_list_new(request, execution->out, &execution->list, error);
-    if (status == STATUS_OK)
+    for (bool again = true; again && status == STATUS_OK;) {
+        budget = backend_budget(request->backend, request->work_directory);
         status = attribution_plan_choose(&execution->list, &budget, &execution->hold_bytes, &plan, error);
+        if (status == STATUS_OK)
+            status = backend_settle(request->backend, plan.peak[PLAN_DEVICE], request->monitor, &again, error);
+    }
     if (status == STATUS_OK && !plan_fits(&plan, &budget))
-        status = plan_refuse(
-            &plan, &budget, "give it fewer or shorter sequences, or more memory (--memory, DELTAQ_CUDA_MEMORY)", error);
+        status = plan_refuse(&plan, &budget,
+                             "give it fewer or shorter sequences, or more memory (--memory, --device-memory)", error);
     if (status == STATUS_OK) status = attribution_numbers_open(&execution->list, &execution->table, error);
     if (status != STATUS_OK) return status;
     execution->out->flops = plan.flops;

@@ -174,19 +174,24 @@ static enum status room_open(struct quantize_batch *batch, int64_t hold, struct 
 static enum status plan(struct quantize_batch *batch, struct quantize_choice *choice, struct error *error)
 {
     struct quantize_pass *pass = &batch->pass;
-    const struct plan_budget budget = backend_budget(pass->backend, batch->request->directory);
     const struct quantize_member_state **states = NULL;
+    struct plan_budget budget;
     struct run_plan needed;
     int64_t count = 0;
-    const enum status status = memory_new(batch->count, sizeof *states, "members", &states, error);
+    enum status status = memory_new(batch->count, sizeof *states, "members", &states, error);
     if (status != STATUS_OK) return status;
     for (const struct quantize_member_state *state = first(batch); state != NULL; state = next(batch, state))
         states[count++] = state;
-    quantize_plan_choose(states, count, &budget, choice, &needed);
+    for (bool again = true; again && status == STATUS_OK;) {
+        budget = backend_budget(pass->backend, batch->request->directory);
+        quantize_plan_choose(states, count, &budget, choice, &needed);
+        status = backend_settle(pass->backend, needed.peak[PLAN_DEVICE], &batch->members.monitor, &again, error);
+    }
     memory_free(states);
+    if (status != STATUS_OK) return status;
     if (!plan_fits(&needed, &budget))
         return plan_refuse(&needed, &budget,
-                           "give it fewer or shorter sequences, or more memory (--memory, DELTAQ_CUDA_MEMORY)", error);
+                           "give it fewer or shorter sequences, or more memory (--memory, --device-memory)", error);
     pass->place = choice->place;
     pass->calibration = choice->calibration;
     if (needed.spilled_tokens > 0)
@@ -464,7 +469,7 @@ int64_t quantize_batch_most(const struct quantize_request *request, int64_t memo
     const struct quantize_request both[] = {*request, *request};
     const enum plan_room room = backend_room(request->backend);
     struct plan_budget budget = backend_budget(request->backend, NULL);
-    const struct plan_budget unbounded = {{INT64_MAX, INT64_MAX, INT64_MAX}};
+    const struct plan_budget unbounded = {.bytes = {INT64_MAX, INT64_MAX, INT64_MAX}};
     struct run_plan one, two;
     struct error error;
     if (memory > 0) budget.bytes[room] = memory;

@@ -117,7 +117,7 @@ static int64_t needed(struct sharpness *s, enum hvp_mode mode, int64_t vectors)
     return plan.peak[backend_room(s->request->backend)];
 }
 
-enum status sharpness_plan_choose(struct sharpness *s, struct error *error)
+enum status sharpness_plan_choose(struct sharpness *s, int64_t *bytes, struct error *error)
 {
     const int64_t limit = memory_limit(s->request), least = needed(s, HVP_RECOMPUTE, 0);
     const int64_t vector = (int64_t)s->request->backend->ops->element * s->layout->elements;
@@ -129,14 +129,17 @@ enum status sharpness_plan_choose(struct sharpness *s, struct error *error)
     if (vectors < fewest) vectors = fewest;
     if (s->state.most_vectors > 0) vectors = s->state.most_vectors;
     while (mode > HVP_RECOMPUTE && needed(s, mode, vectors) > limit) mode--;
-    const int64_t bytes = needed(s, mode, vectors);
+    *bytes = needed(s, mode, vectors);
     s->out->most_vectors = s->state.most_vectors = vectors > 0 ? vectors : 1;
-    if (bytes <= limit) return STATUS_OK;
+    if (*bytes <= limit) return STATUS_OK;
+    char words[240];
+    backend_device_words(s->request->backend, words, sizeof words);
     return error_set(
         error, STATUS_TOO_LARGE,
-        "%lld parameters need %lld bytes for their curvature, %lld are available: use method \"power\" without a "
-        "spectrum, shorter sequences, or more memory (--memory, DELTAQ_CUDA_MEMORY)",
-        (long long)s->layout->numbers, (long long)bytes, (long long)limit);
+        "%lld parameters need %lld bytes for their curvature, %lld are available%s%s%s: use method \"power\" without "
+        "a spectrum, shorter sequences, or more memory (--memory, --device-memory)",
+        (long long)s->layout->numbers, (long long)*bytes, (long long)limit, words[0] != '\0' ? " (" : "", words,
+        words[0] != '\0' ? ")" : "");
 }
 
 static enum status direction_memory(const struct sharpness_request *r, const struct plan_budget *budget,
@@ -158,10 +161,11 @@ enum status sharpness_plan(const struct sharpness_request *request, const struct
 {
     struct sharpness_result unused = {.loss = 0};
     struct sharpness s = {.request = request, .out = &unused};
+    int64_t bytes = 0;
     *out = (struct run_plan){.flops = 0};
     enum status status = sharpness_plan_layout(&s, error);
     if (status == STATUS_OK) status = groups_count(&s, error);
-    if (status == STATUS_OK) status = sharpness_plan_choose(&s, error);
+    if (status == STATUS_OK) status = sharpness_plan_choose(&s, &bytes, error);
     if (status == STATUS_TOO_LARGE) status = STATUS_OK; /* the smallest stands */
     if (status == STATUS_OK) plan_memory(&s, out);
     if (status == STATUS_OK) fill_work(&s, out);

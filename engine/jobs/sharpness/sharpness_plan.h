@@ -12,9 +12,9 @@ MUST_CHECK enum status sharpness_plan_layout(struct sharpness *s, struct error *
 MUST_CHECK enum status sharpness_plan_groups(struct sharpness *s, struct error *error);
 
 /* How many basis vectors, and then how many activations, fit. The vectors do not depend on the machine unless it is too
- * small for SHARPNESS_BASIS_BYTES: same request, same bits.
+ * small for SHARPNESS_BASIS_BYTES: same request, same bits. In *bytes what they take where matrices lie.
  * STATUS_TOO_LARGE where the smallest plan does not fit; that one stands in `s` then. */
-MUST_CHECK enum status sharpness_plan_choose(struct sharpness *s, struct error *error);
+MUST_CHECK enum status sharpness_plan_choose(struct sharpness *s, int64_t *bytes, struct error *error);
 
 /* Whether the largest eigenvalue is measured by units of sequences too, and how the products of a unit are made: in the
  * memory that those of all sequences have. */

@@ -19,9 +19,15 @@ struct execution {
 static enum status room_check(const struct execution *execution, struct error *error)
 {
     const struct tasks_request *request = execution->request;
-    const struct plan_budget budget = backend_budget(request->backend, request->work_directory);
+    struct plan_budget budget;
+    for (bool again = true; again;) {
+        budget = backend_budget(request->backend, request->work_directory);
+        const enum status status =
+            backend_settle(request->backend, execution->group.peak[PLAN_DEVICE], request->monitor, &again, error);
+        if (status != STATUS_OK) return status;
+    }
     if (plan_fits(&execution->group, &budget)) return STATUS_OK;
-    return plan_refuse(&execution->group, &budget, "give it fewer shots, or more memory (--memory, DELTAQ_CUDA_MEMORY)",
+    return plan_refuse(&execution->group, &budget, "give it fewer shots, or more memory (--memory, --device-memory)",
                        error);
 }
 

@@ -102,6 +102,16 @@ static enum device_failure gpu_failure(int code)
     return DEVICE_REFUSED;
 }
 
+static int gpu_memory(struct device *device, int64_t *available, int64_t *total)
+{
+    size_t bytes[2] = {0, 0};
+    const int code = select_gpu(device);
+    const int result = code != 0 ? code : (int)cudaMemGetInfo(&bytes[0], &bytes[1]);
+    *available = (int64_t)bytes[0];
+    *total = (int64_t)bytes[1];
+    return result;
+}
+
 static int gpu_allocate(struct device *device, size_t bytes, void **out)
 {
     const int code = select_gpu(device);
@@ -367,10 +377,13 @@ static void gpu_close(struct device *device)
 static const struct device functions = {
     NULL,
     {0},
+    {{0}, {0}, {0}},
+    0,
     0,
     gpu_close,
     gpu_error_text,
     gpu_failure,
+    gpu_memory,
     gpu_allocate,
     gpu_release,
     gpu_allocate_host,
@@ -399,6 +412,18 @@ static bool check(cudaError_t code, const char *what, char *text, size_t size)
     return false;
 }
 
+/* The properties come without a context: nothing is made on the device. */
+static void identity_of(const cudaDeviceProp *found, struct device_identity *out)
+{
+    const unsigned char *u = (const unsigned char *)found->uuid.bytes;
+    (void)snprintf(out->name, sizeof out->name, "%.79s", found->name);
+    (void)snprintf(out->uuid, sizeof out->uuid,
+                   "GPU-%02x%02x%02x%02x-%02x%02x-%02x%02x-%02x%02x-%02x%02x%02x%02x%02x%02x", u[0], u[1], u[2], u[3],
+                   u[4], u[5], u[6], u[7], u[8], u[9], u[10], u[11], u[12], u[13], u[14], u[15]);
+    (void)snprintf(out->bus, sizeof out->bus, "%04x:%02x:%02x.0", (unsigned)found->pciDomainID,
+                   (unsigned)found->pciBusID, (unsigned)found->pciDeviceID);
+}
+
 static bool describe(struct gpu *gpu, const char *products, char *text, size_t size)
 {
     cudaDeviceProp found;
@@ -414,6 +439,8 @@ static bool describe(struct gpu *gpu, const char *products, char *text, size_t s
     if (!check(cudaMemGetInfo(&available, &total), "reading the device's memory", text, size)) return false;
     (void)gpu->blas.version(gpu->blas.handle, &version);
     gpu->device.memory_free = (int64_t)available;
+    gpu->device.memory_total = (int64_t)total;
+    identity_of(&found, &gpu->device.identity);
     (void)snprintf(gpu->device.text, sizeof gpu->device.text, "%s (sm_%d%d), %lld MiB, cuBLAS %d, products in %s",
                    found.name, found.major, found.minor, (long long)(total >> 20), version, products);
     return true;
@@ -421,7 +448,8 @@ static bool describe(struct gpu *gpu, const char *products, char *text, size_t s
 
 static bool make_event(cudaEvent_t *event, char *text, size_t size)
 {
-    return check(cudaEventCreateWithFlags(event, cudaEventDisableTiming), "making an event", text, size);
+    return check(cudaEventCreateWithFlags(event, cudaEventDisableTiming | cudaEventBlockingSync), "making an event",
+                 text, size);
 }
 
 static bool start(struct gpu *gpu, const char *products, char *text, size_t size)
@@ -433,7 +461,13 @@ static bool start(struct gpu *gpu, const char *products, char *text, size_t size
         (void)snprintf(text, size, "products in \"%s\": expected f32, tf32 or bf16", products);
         return false;
     }
+    /* The one device that this process has a context on. Who waits for it sleeps: the processor is for others. */
     if (!check(cudaSetDevice(gpu->ordinal), "choosing the device", text, size)) return false;
+    const cudaError_t flags = cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync);
+    if (flags == cudaErrorSetOnActiveProcess) /* an older runtime, and an earlier run's flags hold */
+        (void)cudaGetLastError();
+    else if (!check(flags, "having waits block", text, size))
+        return false;
     if (!check(cudaStreamCreateWithFlags(&gpu->stream, cudaStreamNonBlocking), "making a stream", text, size))
         return false;
     for (cudaEvent_t &mark : gpu->marks)
@@ -492,6 +526,15 @@ static int plugin_count(char *text, size_t size)
     return 0;
 }
 
+static bool plugin_identify(int ordinal, struct device_identity *out, char *text, size_t size)
+{
+    cudaDeviceProp found;
+    if (!check(cudaGetDeviceProperties(&found, ordinal), "reading the device's properties", text, size)) return false;
+    identity_of(&found, out);
+    return true;
+}
+
 extern "C" __attribute__((visibility("default"))) const struct device_plugin deltaq_cuda_plugin;
-const struct device_plugin deltaq_cuda_plugin = {CUDA_PLUGIN_VERSION, sizeof(struct attention_kernel_args),
-                                                 plugin_count, plugin_open};
+const struct device_plugin deltaq_cuda_plugin = {
+    CUDA_PLUGIN_VERSION, sizeof(struct attention_kernel_args), sizeof(struct device), plugin_count, plugin_identify,
+    plugin_open};

@@ -8,7 +8,7 @@
 
 #include <stdio.h>
 
-static const struct plan_budget unbounded = {{INT64_MAX, INT64_MAX, INT64_MAX}};
+static const struct plan_budget unbounded = {.bytes = {INT64_MAX, INT64_MAX, INT64_MAX}};
 
 /* What is measured lies within four fifths of the plan and the plan. What no plan counts one by one is all that little
  * work takes. */

@@ -217,7 +217,7 @@ static void test_an_evaluation_has_the_same_bits_whatever_its_plan(void **state)
     struct fixture f;
     struct run_plan whole, least;
     struct error error;
-    const struct plan_budget nothing = {{0, 0, INT64_MAX}};
+    const struct plan_budget nothing = {.bytes = {0, 0, INT64_MAX}};
     (void)state;
     open_ragged(&f, deep, 66, 128);
     const struct evaluate_request request = evaluation_of(&f);
@@ -257,7 +257,7 @@ static void assert_same(const struct quantize_result *a, const struct quantize_r
 
 static void check_budgets(struct fixture *f, const struct quantize_request *request)
 {
-    const struct plan_budget nothing = {{0, 0, INT64_MAX}};
+    const struct plan_budget nothing = {.bytes = {0, 0, INT64_MAX}};
     struct run_plan whole, least;
     struct error error;
     f->backend->host_budget = 0;
@@ -295,7 +295,7 @@ static void test_spilled_streams_are_kept_and_taken_up(void **state)
 {
     struct fixture f;
     char baseline[PATH_MAX], keep[PATH_MAX];
-    const struct plan_budget nothing = {{0, 0, INT64_MAX}};
+    const struct plan_budget nothing = {.bytes = {0, 0, INT64_MAX}};
     struct run_plan least;
     struct error error;
     (void)state;

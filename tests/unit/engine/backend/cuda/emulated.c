@@ -109,6 +109,13 @@ static int emulated_drop(struct emulated *emulated, void *block)
     return 2;
 }
 
+static int emulated_memory(struct device *device, int64_t *available, int64_t *total)
+{
+    *available = device->memory_free;
+    *total = device->memory_total;
+    return 0;
+}
+
 static int emulated_allocate(struct device *device, size_t bytes, void **out)
 {
     struct emulated *emulated = emulated_enter(device);
@@ -409,6 +416,7 @@ struct device *emulated_device(bool reversed)
         .close = emulated_close,
         .error_text = emulated_error,
         .failure = emulated_failure,
+        .memory = emulated_memory,
         .allocate = emulated_allocate,
         .release = emulated_release,
         .allocate_host = emulated_allocate_host,
@@ -429,7 +437,7 @@ struct device *emulated_device(bool reversed)
         .gemm_batched = emulated_gemm_batched,
         .syrk = emulated_syrk,
     };
-    emulated->device.memory_free = (int64_t)1 << 33;
+    emulated->device.memory_free = emulated->device.memory_total = (int64_t)1 << 33;
     return &emulated->device;
 }
 

@@ -1,16 +1,29 @@
 /* emulated_plugin.c: the emulated device as a plugin, so that the program itself runs on it: DELTAQ_CUDA_PLUGIN names
- * the library. EMULATED_MIB: what it has of memory.
+ * the library. EMULATED_MEMORY: a file with the memory of the first device, which all processes share (struct shared); a
+ * test may write itself into it, as another program that takes memory.
  * EMULATED_FAULTS: a file of faults to come, a line for each: the number of a kernel's launch. When a process comes to
  * the launch of the last line (1: its first) the line is taken off, and from then on whatever is asked of the process's
  * devices fails, as after an illegal address on a GPU. A new process begins anew. */
 #include "engine/backend/cuda/emulated.h"
 
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <unistd.h>
 
-enum { FAULT = 700 };
+enum { FAULT = 700, FULL = 1, PROGRAMS = 30, BLOCKS = 4096 };
+
+/* Numbers of eight bytes. Memory of a process that is gone is free. */
+struct shared {
+    int64_t total, most; /* bytes: what there is, and the most that all of deltaq had at once */
+    struct {
+        int64_t pid, used;
+    } programs[PROGRAMS]; /* the first is another program's, whatever its pid */
+};
 
 /* Of the process, as with CUDA. One engine thread asks. */
 static int64_t launches;
@@ -54,9 +67,105 @@ static int launch(struct device *device, enum kernel kernel, int64_t blocks, con
     return broken ? FAULT : plain.launch(device, kernel, blocks, args);
 }
 
+static struct {
+    void *address;
+    int64_t bytes;
+} blocks[BLOCKS]; /* of this process, where memory is shared */
+
+/* The file, locked until it is closed; -1: there is none. */
+static int shared_open(struct shared *out)
+{
+    const char *path = getenv("EMULATED_MEMORY");
+    const int fd = path != NULL ? open(path, O_RDWR | O_CLOEXEC) : -1;
+    if (fd < 0) return -1;
+    if (flock(fd, LOCK_EX) == 0 && pread(fd, out, sizeof *out, 0) == (ssize_t)sizeof *out) return fd;
+    abort();
+}
+
+static int64_t shared_used(struct shared *shared)
+{
+    int64_t used = 0;
+    for (int i = 0; i < PROGRAMS; i++) {
+        if (i > 0 && shared->programs[i].pid != 0 && kill((pid_t)shared->programs[i].pid, 0) != 0 && errno == ESRCH)
+            shared->programs[i].pid = shared->programs[i].used = 0;
+        used += shared->programs[i].used;
+    }
+    return used;
+}
+
+/* False: there is not so much. */
+static bool shared_take(int64_t bytes)
+{
+    struct shared shared;
+    int mine = 1;
+    const int fd = shared_open(&shared);
+    if (fd < 0) return true;
+    const bool fits = shared_used(&shared) + bytes <= shared.total;
+    for (int i = 1; i < PROGRAMS; i++)
+        if (shared.programs[i].pid == 0) mine = i;
+    for (int i = 1; i < PROGRAMS; i++)
+        if (shared.programs[i].pid == (int64_t)getpid()) mine = i;
+    shared.programs[mine].pid = getpid();
+    if (fits) shared.programs[mine].used += bytes;
+    const int64_t ours = shared_used(&shared) - shared.programs[0].used;
+    if (ours > shared.most) shared.most = ours;
+    if (pwrite(fd, &shared, sizeof shared, 0) != (ssize_t)sizeof shared) abort();
+    (void)close(fd);
+    return fits;
+}
+
+static int64_t *note_of(const void *address)
+{
+    for (int i = 0; i < BLOCKS; i++)
+        if (blocks[i].address == address) return &blocks[i].bytes;
+    abort();
+}
+
+static void note(void *address, int64_t bytes)
+{
+    int64_t *free_note = note_of(NULL);
+    for (int i = 0; i < BLOCKS; i++)
+        if (&blocks[i].bytes == free_note) blocks[i].address = address;
+    *free_note = bytes;
+}
+
+static void forget(void *address)
+{
+    for (int i = 0; i < BLOCKS; i++)
+        if (blocks[i].address == address) blocks[i].address = NULL;
+}
+
 static int allocate(struct device *device, size_t bytes, void **out)
 {
-    return broken ? FAULT : plain.allocate(device, bytes, out);
+    if (broken) return FAULT;
+    if (!shared_take((int64_t)bytes)) return FULL;
+    const int code = plain.allocate(device, bytes, out);
+    if (code == 0)
+        note(*out, (int64_t)bytes);
+    else
+        (void)shared_take(-(int64_t)bytes);
+    return code;
+}
+
+static int memory(struct device *device, int64_t *available, int64_t *total)
+{
+    struct shared shared;
+    const int fd = broken ? -1 : shared_open(&shared);
+    if (broken) return FAULT;
+    if (fd < 0) return plain.memory(device, available, total);
+    *total = shared.total;
+    *available = shared.total - shared_used(&shared);
+    (void)close(fd);
+    return 0;
+}
+
+static bool identify(int ordinal, struct device_identity *out, char *text, size_t size)
+{
+    (void)snprintf(text, size, "2 emulated devices");
+    (void)snprintf(out->name, sizeof out->name, "emulated device");
+    (void)snprintf(out->uuid, sizeof out->uuid, "GPU-%d0e1d2c3-b4a5-4697-8877-665544332211", ordinal);
+    (void)snprintf(out->bus, sizeof out->bus, ordinal == 0 ? "0000:3b:00.0" : "0000:af:00.0");
+    return ordinal >= 0 && ordinal < 2;
 }
 
 static int allocate_host(struct device *device, size_t bytes, void **out)
@@ -88,7 +197,11 @@ static int carry(struct device *device, enum lane lane, void *to, size_t to_pitc
 
 static int release(struct device *device, void *block)
 {
-    return broken ? FAULT : plain.release(device, block);
+    if (broken) return FAULT;
+    const int code = plain.release(device, block);
+    (void)shared_take(-*note_of(block));
+    forget(block);
+    return code;
 }
 
 static void close_device(struct device *device)
@@ -99,18 +212,19 @@ static void close_device(struct device *device)
 static struct device *open_device(int ordinal, const char *products, char *text, size_t size, enum device_failure *why)
 {
     struct device *device = broken ? NULL : emulated_device(ordinal > 0);
-    const char *memory = getenv("EMULATED_MIB");
     *why = broken ? DEVICE_FAULT : DEVICE_FULL;
     if (device == NULL) {
         (void)snprintf(text, size, "%s", broken ? error_text(FAULT) : "no memory for the emulation");
         return NULL;
     }
     if (strcmp(products, "bf16") == 0) emulated_round(device);
-    if (memory != NULL) device->memory_free = strtoll(memory, NULL, 10) << 20;
     plain = *device;
+    (void)identify(ordinal, &device->identity, text, size);
+    (void)memory(device, &device->memory_free, &device->memory_total);
     device->error_text = error_text;
     device->failure = failure;
     device->launch = launch;
+    device->memory = memory;
     device->allocate = allocate;
     device->allocate_host = allocate_host;
     device->synchronize = synchronize;
@@ -124,4 +238,4 @@ static struct device *open_device(int ordinal, const char *products, char *text,
 
 extern const struct device_plugin deltaq_cuda_plugin;
 __attribute__((visibility("default"))) const struct device_plugin deltaq_cuda_plugin = {
-    CUDA_PLUGIN_VERSION, sizeof(struct attention_kernel_args), count, open_device};
+    CUDA_PLUGIN_VERSION, sizeof(struct attention_kernel_args), sizeof(struct device), count, identify, open_device};

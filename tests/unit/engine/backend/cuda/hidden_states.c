@@ -131,7 +131,7 @@ static int64_t small_memory(struct backend *backend)
 static void test_quantizing_with_little_memory_gives_the_same_bits(void **state)
 {
     (void)state;
-    static const struct plan_budget nothing = {{INT64_MAX, 0, INT64_MAX}};
+    static const struct plan_budget nothing = {.bytes = {INT64_MAX, 0, INT64_MAX}};
     struct fixture f;
     struct backend *device;
     struct quantize_result whole, spilled;

@@ -302,7 +302,7 @@ static void counted_release(struct backend *backend, void *block)
  * planned. */
 static void hold_plan(const struct quantize_method *method)
 {
-    static const struct plan_budget unbounded = {{INT64_MAX, INT64_MAX, INT64_MAX}};
+    static const struct plan_budget unbounded = {.bytes = {INT64_MAX, INT64_MAX, INT64_MAX}};
     struct devices d;
     struct counted counted = {.live = 0};
     struct quantize_result result;

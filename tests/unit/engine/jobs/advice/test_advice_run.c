@@ -115,7 +115,7 @@ static const struct sequences evaluation = {SEQUENCES, sequence_starts, stream};
  * counts the numbers of a checkpoint; header, configuration and notes of these two take 4 KiB each at most. */
 static void test_the_disk_holds_what_the_plan_says(void **state)
 {
-    static const struct plan_budget unbounded = {{INT64_MAX, INT64_MAX, INT64_MAX}};
+    static const struct plan_budget unbounded = {.bytes = {INT64_MAX, INT64_MAX, INT64_MAX}};
     struct stable stable;
     struct advice_result found;
     struct run_plan plan;

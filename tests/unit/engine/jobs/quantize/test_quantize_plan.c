@@ -105,7 +105,7 @@ static void test_streams_that_are_shown_are_not_spilled(void **state)
     request.backend = device;
     if (quantize_planner_init(&request, &planner, &error) != STATUS_OK) fail_msg("%s", error.detail);
     const struct quantize_handover plain = {.start = -1}, shown = {.shown = true, .start = -1};
-    const struct plan_budget none = {{INT64_MAX, 0, INT64_MAX}};
+    const struct plan_budget none = {.bytes = {INT64_MAX, 0, INT64_MAX}};
     const struct run_plan kept = plan_part(&planner, &request, &shown, &none);
     const struct run_plan spilled = plan_part(&planner, &request, &plain, &none);
     assert_int_equal(kept.spilled_tokens, 0);

@@ -1,0 +1,143 @@
+#include "backend/cuda/promises.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+enum { LINES = 64, LINE_BYTES = 64, LOOKS = 1000 };
+_Static_assert(sizeof(struct promise) <= LINE_BYTES, "a line has room for a promise");
+
+/* The file: a byte that is locked by who promises itself something, then the lines. Locks are of open files (F_OFD_…),
+ * so that backends of one process are apart, too, and no number of a process is asked for. */
+static off_t place_of(int line)
+{
+    return (off_t)(line + 1) * LINE_BYTES;
+}
+
+static int lock(int fd, int command, short type, off_t start)
+{
+    struct flock lock = {.l_type = type, .l_whence = SEEK_SET, .l_start = start, .l_len = 1};
+    int code;
+    do code = fcntl(fd, command, &lock);
+    while (code != 0 && errno == EINTR);
+    return code;
+}
+
+static bool is_anothers(int fd, int line)
+{
+    struct flock lock = {.l_type = F_WRLCK, .l_whence = SEEK_SET, .l_start = place_of(line), .l_len = 1};
+    return fcntl(fd, F_OFD_GETLK, &lock) == 0 && lock.l_type != F_UNLCK;
+}
+
+static bool write_own(const struct promises *promises)
+{
+    return pwrite(promises->fd, &promises->own, sizeof promises->own, place_of(promises->line)) ==
+           (ssize_t)sizeof promises->own;
+}
+
+static enum status take_line(struct promises *out, struct error *error)
+{
+    for (out->line = 0; out->line < LINES; out->line++) {
+        if (lock(out->fd, F_OFD_SETLK, F_WRLCK, place_of(out->line)) == 0)
+            return write_own(out) ? STATUS_OK : error_set_errno(error, "writing what a device has promised");
+        if (errno != EAGAIN && errno != EACCES) return error_set_errno(error, "locking what a device has promised");
+    }
+    return error_set(error, STATUS_TOO_MANY, "%d others work on this device already", LINES);
+}
+
+enum status promises_open(const char *directory, const char *name, struct promises *out, struct error *error)
+{
+    char path[PATH_MAX];
+    *out = (struct promises){.fd = -1};
+    if (mkdir(directory, 0700) != 0 && errno != EEXIST) return error_set_errno(error, "making a directory of devices");
+    if (snprintf(path, sizeof path, "%s/%s.promises", directory, name) >= (int)sizeof path)
+        return error_set(error, STATUS_IO, "the path of the data directory is too long");
+    out->fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+    if (out->fd < 0) return error_set_errno(error, "opening what a device has promised");
+    return take_line(out, error);
+}
+
+void promises_close(struct promises *promises)
+{
+    if (promises->fd >= 0) (void)close(promises->fd); /* and with it the locks */
+    promises->fd = -1;
+}
+
+/* What the others have: zeros where nobody is. */
+static void look(const struct promises *promises, struct promise out[LINES])
+{
+    memset(out, 0, LINES * sizeof *out);
+    for (int line = 0; line < LINES; line++)
+        if (line != promises->line && is_anothers(promises->fd, line) &&
+            pread(promises->fd, &out[line], sizeof out[line], place_of(line)) != (ssize_t)sizeof out[line])
+            out[line] = (struct promise){0};
+}
+
+/* What is free while no line changes: in between, bytes that somebody takes or gives back would count twice or not at
+ * all. Under the lock nobody is promised anything; what others hold may change at any time. */
+static int look_at_all(const struct promises *promises, struct device *device, struct promise lines[LINES],
+                       int64_t *available)
+{
+    struct promise before[LINES];
+    int64_t total = 0;
+    int code = 0;
+    look(promises, lines);
+    for (int i = 0; i < LOOKS; i++) {
+        memcpy(before, lines, sizeof before);
+        if ((code = device->memory(device, available, &total)) != 0) return code;
+        look(promises, lines);
+        if (memcmp(before, lines, sizeof before) == 0) break;
+    }
+    return code;
+}
+
+static void add_up(const struct promises *promises, const struct promise lines[LINES], int64_t reserve,
+                   struct promised_room *room)
+{
+    for (int line = 0; line < LINES; line++) {
+        room->others += lines[line].promised;
+        room->outstanding += lines[line].promised - lines[line].held;
+    }
+    room->may_have = promises->own.held + room->free - room->outstanding - reserve;
+}
+
+enum status promises_take(struct promises *promises, struct device *device, int64_t reserve, int64_t most,
+                          struct promised_room *out, struct error *error)
+{
+    struct promise lines[LINES];
+    *out = (struct promised_room){0};
+    if (lock(promises->fd, F_OFD_SETLKW, F_WRLCK, 0) != 0)
+        return error_set_errno(error, "locking what a device has promised");
+    const int code = look_at_all(promises, device, lines, &out->free);
+    if (code == 0) {
+        add_up(promises, lines, reserve, out);
+        const int64_t held = promises->own.held, bounded = out->may_have < most ? out->may_have : most;
+        promises->own.promised = bounded > held ? bounded : held;
+        promises->own.changes++;
+    }
+    const bool written = code != 0 || write_own(promises);
+    (void)lock(promises->fd, F_OFD_SETLK, F_UNLCK, 0);
+    if (!written) return error_set_errno(error, "writing what a device has promised");
+    if (code == 0) return STATUS_OK;
+    return error_set(error, device->failure(code) == DEVICE_FAULT ? STATUS_DEVICE : STATUS_INTERNAL,
+                     "the CUDA device does not tell its free memory: %s", device->error_text(code));
+}
+
+/* A line that cannot be written still promises more. */
+void promises_keep(struct promises *promises, int64_t bytes)
+{
+    promises->own.promised = bytes;
+    promises->own.changes++;
+    (void)write_own(promises);
+}
+
+void promises_hold(struct promises *promises, int64_t bytes)
+{
+    promises->own.held += bytes;
+    promises->own.changes++;
+    if (promises->fd >= 0) (void)write_own(promises);
+}

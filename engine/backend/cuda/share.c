@@ -1,0 +1,177 @@
+/* share.c: how backends of one device plan together (promises.h): a plan is made with all that is there, what it needs is
+ * kept, and the rest goes back to the others before the work begins. */
+#include "backend/cuda/share.h"
+
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/open.h"
+
+#include <inttypes.h>
+#include <stdio.h>
+#include <time.h>
+
+enum { WAIT_MILLISECONDS = 200, SPARE = 4 /* of a plan: sizes of blocks are rounded, and blocks kept for who asks */ };
+
+static bool is_shared(const struct cuda *cuda)
+{
+    return cuda->promises.fd >= 0;
+}
+
+static int64_t smaller(int64_t a, int64_t b)
+{
+    return a < b ? a : b;
+}
+
+static int64_t larger(int64_t a, int64_t b)
+{
+    return a > b ? a : b;
+}
+
+/* What is not there for a plan: what somebody has, what attention will take as scratch, what is staged in. What is kept
+ * for the next who asks is. */
+static int64_t spoken_for(const struct cuda *cuda)
+{
+    const int64_t scratch = (int64_t)cuda->scratch_bytes,
+                  kept = cuda->attention_bytes > scratch ? cuda->attention_bytes - scratch : 0,
+                  stage = cuda->stage.device == NULL ? cuda_stage_bytes(0, 0) : 0;
+    return cuda_memory_used(cuda) + kept + stage;
+}
+
+static int64_t left_of(const struct cuda *cuda, int64_t bytes)
+{
+    return bytes == INT64_MAX ? INT64_MAX : larger(bytes - spoken_for(cuda), 0);
+}
+
+void cuda_promise(struct cuda *cuda, int64_t bytes)
+{
+    const int64_t wanted = bytes > 0 ? larger(bytes, cuda->budget) : INT64_MAX;
+    struct error error;
+    if (!is_shared(cuda)) return;
+    const enum status status = promises_take(&cuda->promises, cuda->device, cuda_reserve(cuda->device->memory_total),
+                                             smaller(wanted, cuda->limit), &cuda->room, &error);
+    if (status != STATUS_OK) cuda_fail(cuda, status, error.detail);
+    cuda->budget = cuda->promises.own.promised;
+}
+
+/* When the others have given back what they have. */
+static int64_t in_all(const struct cuda *cuda)
+{
+    return is_shared(cuda) ? larger(smaller(cuda->room.may_have + cuda->room.others, cuda->limit), 0) : cuda->budget;
+}
+
+int64_t backend_cuda_available(struct backend *backend)
+{
+    struct cuda *cuda = cuda_enter(backend);
+    cuda_promise(cuda, 0);
+    const int64_t left = left_of(cuda, cuda->budget);
+    cuda_leave(cuda);
+    return left;
+}
+
+int64_t cuda_memory(struct backend *backend)
+{
+    struct cuda *cuda = cuda_enter(backend);
+    cuda_promise(cuda, 0);
+    const int64_t left = left_of(cuda, in_all(cuda));
+    cuda_leave(cuda);
+    return left;
+}
+
+int64_t backend_cuda_may_take(const struct backend *backend)
+{
+    return in_all(backend->state);
+}
+
+enum status backend_share(struct backend *backend, int64_t limit, const char *directory, struct error *error)
+{
+    struct cuda *cuda = cuda_of(backend);
+    int64_t most = limit > 0 ? limit : INT64_MAX;
+    if (backend->ops->host || cuda->device == NULL) return STATUS_OK;
+    const char *uuid = cuda->device->identity.uuid;
+    enum status status = backend_cuda_budget(&most, error);
+    if (status == STATUS_OK) status = promises_open(directory, uuid[0] != '\0' ? uuid : "cuda", &cuda->promises, error);
+    if (status != STATUS_OK) return status;
+    (void)cuda_enter(backend);
+    cuda->limit = most;
+    cuda->budget = 0;
+    cuda_promise(cuda, 1); /* says what there is, and takes nothing of it */
+    cuda->attention_bytes = cuda_attention_share(in_all(cuda));
+    if ((status = cuda->status) != STATUS_OK) *error = cuda->error;
+    cuda_leave(cuda);
+    return status;
+}
+
+/* Whether the need fits what was promised now; then that is kept and no more. */
+static bool keep(struct cuda *cuda, int64_t need)
+{
+    if (need > left_of(cuda, cuda->budget)) return false;
+    int64_t bytes = spoken_for(cuda) + need + need / SPARE;
+    if (cuda_memory_used(cuda) > 0) bytes = larger(bytes, cuda->settled); /* a part of what was planned before */
+    cuda->settled = bytes;
+    cuda->budget = larger(smaller(bytes, cuda->budget), cuda->held);
+    promises_keep(&cuda->promises, cuda->budget);
+    return true;
+}
+
+/* Nobody waits with anything in hand: two that wait for each other would wait for ever. */
+static void let_go(struct cuda *cuda)
+{
+    cuda_free_unused(cuda);
+    cuda->budget = cuda->held;
+    promises_keep(&cuda->promises, cuda->budget);
+}
+
+enum settling { SETTLED, CROWDED, HOPELESS, ENTANGLED };
+
+static enum settling try_to_settle(struct cuda *cuda, int64_t need)
+{
+    cuda_promise(cuda, 0);
+    if (keep(cuda, need)) return SETTLED;
+    if (cuda->room.others == 0 || need > left_of(cuda, in_all(cuda))) return HOPELESS;
+    if (cuda_memory_used(cuda) > 0) return ENTANGLED;
+    let_go(cuda);
+    return CROWDED;
+}
+
+enum status backend_settle(struct backend *backend, int64_t need, const struct monitor *monitor, bool *again,
+                           struct error *error)
+{
+    static const struct timespec pause = {.tv_nsec = WAIT_MILLISECONDS * 1000000L};
+    struct cuda *cuda = cuda_of(backend);
+    *again = false;
+    if (backend->ops->host || !is_shared(cuda)) return STATUS_OK;
+    while (monitor_check(monitor, error) == STATUS_OK) {
+        (void)cuda_enter(backend);
+        const enum settling found = try_to_settle(cuda, need);
+        const int64_t others = cuda->room.others;
+        cuda_leave(cuda);
+        if (found == ENTANGLED)
+            return error_set(error, STATUS_NO_MEMORY,
+                             "%" PRId64 " more bytes of the device are needed, and other workers were promised %" PRId64
+                             " of it meanwhile",
+                             need, others);
+        if (found != CROWDED) return STATUS_OK;
+        if (!*again)
+            monitor_log(monitor,
+                        "waits for memory of the device: %" PRId64 " bytes are needed, and other workers were promised"
+                        " %" PRId64,
+                        need, others);
+        *again = true;
+        (void)nanosleep(&pause, NULL);
+    }
+    return error->status;
+}
+
+void backend_device_words(struct backend *backend, char *text, size_t size)
+{
+    text[0] = '\0';
+    if (backend->ops->host) return;
+    struct cuda *cuda = cuda_enter(backend);
+    char limit[60] = "";
+    if (cuda->limit < INT64_MAX) (void)snprintf(limit, sizeof limit, "; --device-memory allows %" PRId64, cuda->limit);
+    if (is_shared(cuda))
+        (void)snprintf(text, size,
+                       "of %" PRId64 " free on the device %" PRId64 " are reserve and %" PRId64
+                       " promised to other workers%s",
+                       cuda->room.free, cuda_reserve(cuda->device->memory_total), cuda->room.outstanding, limit);
+    cuda_leave(cuda);
+}
