@@ -57,7 +57,7 @@ struct plan_budget backend_budget(struct backend *backend, const char *directory
     struct plan_budget budget = {.bytes = {0}};
     const int64_t disk = machine_free_disk(directory);
     budget.bytes[PLAN_HOST] = backend->host_budget > 0 ? backend->host_budget : machine_free_memory();
-    if (!backend->ops->host) budget.bytes[PLAN_DEVICE] = backend_cuda_available(backend);
+    if (!backend->ops->host) budget.bytes[PLAN_DEVICE] = share_available(backend);
     backend_device_words(backend, budget.device, sizeof budget.device);
     budget.bytes[PLAN_DISK] = directory == NULL ? 0 : disk < 0 ? INT64_MAX : disk;
     return budget;

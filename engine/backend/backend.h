@@ -345,7 +345,7 @@ struct backend_ops {
     void (*describe)(const struct backend *backend, char *text, size_t size);
 
     /* Bytes that a run may plan with: half of the machine's memory, or what is left of a device's budget, with what
-     * other workers have for now (backend_settle waits for it). */
+     * other workers have for now (backend_keep waits for it). */
     int64_t (*memory)(struct backend *backend);
     /* Zeroed, 64-byte aligned. STATUS_NO_MEMORY. */
     enum status (*allocate)(struct backend *backend, int64_t elements, const char *what, void **out,
@@ -426,7 +426,7 @@ int64_t backend_no_scratch(int64_t longest_sequence, int64_t widest_row);
 
 /* What there is now, for plans whose choice does not show in the numbers: host_budget or the machine's free memory,
  * what is left of the device's budget, and the free bytes of the disk that `directory` lies on (NULL: none). All of a
- * shared device is promised to this backend until backend_settle. */
+ * shared device is promised to this backend until backend_keep. */
 struct plan_budget backend_budget(struct backend *backend, const char *directory);
 /* Where its matrices lie. */
 enum plan_room backend_room(const struct backend *backend);
@@ -452,8 +452,8 @@ MUST_CHECK enum status backend_share(struct backend *backend, int64_t limit, con
  * them, with a line in the log, and *again says that a better plan may fit now. Where it would not be there either, it
  * returns: the caller refuses its plan. `monitor` may stop it. STATUS_NO_MEMORY when others are in the way of a backend
  * that holds memory, which might wait for one that waits for it. */
-MUST_CHECK enum status backend_settle(struct backend *backend, int64_t need, const struct monitor *monitor, bool *again,
-                                      struct error *error);
+MUST_CHECK enum status backend_keep(struct backend *backend, int64_t need, const struct monitor *monitor, bool *again,
+                                    struct error *error);
 /* What the device's part of a budget is made of, in words; "" where there is no device. */
 void backend_device_words(struct backend *backend, char *text, size_t size);
 

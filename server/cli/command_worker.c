@@ -70,12 +70,16 @@ static enum status read_limits(const struct options *options, struct worker_opti
 /* Which device it is, whatever its number: for the table of workers and the log. */
 static void name_device(const char *device, struct worker_device *out)
 {
+    struct device_identity found;
     char why[400] = "";
-    if (!backend_cuda_identify((int)strtol(device + strlen("cuda:"), NULL, 10), &out->identity, why, sizeof why))
+    if (!backend_cuda_identify((int)strtol(device + strlen("cuda:"), NULL, 10), &found, why, sizeof why)) {
         log_warning(LOG_COMPONENT_WORKER, "device %s does not say which it is: %s", device, why);
-    else
-        log_info(LOG_COMPONENT_WORKER, "device %s: %s, %s, %s", device, out->identity.name, out->identity.uuid,
-                 out->identity.bus);
+        return;
+    }
+    (void)snprintf(out->name, sizeof out->name, "%s", found.name);
+    (void)snprintf(out->uuid, sizeof out->uuid, "%s", found.uuid);
+    (void)snprintf(out->bus, sizeof out->bus, "%s", found.bus);
+    log_info(LOG_COMPONENT_WORKER, "device %s: %s, %s, %s", device, found.name, found.uuid, found.bus);
 }
 
 /* What the supervisor tells of the device's faults (worker.h). One that is put aside is not asked for again. One that

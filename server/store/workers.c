@@ -27,8 +27,8 @@ enum status worker_register(struct connection *connection, const struct worker_i
                value_integer(identity->memory_bytes), value_text(DELTAQ_VERSION), value_integer(ENGINE_REVISION),
                value_text(identity->node.text), value_text(identity->device_state.state),
                value_integer(identity->device_state.faults), value_text(identity->device_state.reason),
-               value_text(identity->device_state.identity.name), value_text(identity->device_state.identity.uuid),
-               value_text(identity->device_state.identity.bus)),
+               value_text(identity->device_state.name), value_text(identity->device_state.uuid),
+               value_text(identity->device_state.bus)),
         NULL, error);
 }
 

@@ -4,7 +4,6 @@
 #ifndef STORE_WORKERS_H
 #define STORE_WORKERS_H
 
-#include "backend/identity.h"
 #include "store/run_fits.h"
 #include "store/store.h"
 
@@ -16,10 +15,10 @@ struct worker_blas {
 /* Of a device that is not the CPU; "" in state: it is the CPU. Aside: it broke down again and again, and its worker
  * takes no runs. */
 struct worker_device {
-    char state[16];                  /* "in_use", "aside" */
-    int faults;                      /* in a row, when the worker was started */
-    char reason[200];                /* why it is not in use, or "" */
-    struct device_identity identity; /* "" where it does not say */
+    char state[16];                   /* "in_use", "aside" */
+    int faults;                       /* in a row, when the worker was started */
+    char reason[200];                 /* why it is not in use, or "" */
+    char name[80], uuid[48], bus[24]; /* which it is; "" where it does not say */
 };
 
 struct worker_identity {

@@ -362,7 +362,8 @@ def test_a_device_is_chosen_by_what_it_is(tmp_path):
 @pytest.mark.parametrize("device, words", [
     ("cuda:GPU-7", "2 emulated devices, and none of them is GPU-7"),
     ("cuda:0,GPU-", "none of them is GPU-"), ("cuda:3c:00.0", "none of them is 3c:00.0"), ("cuda:0,", "expected auto"),
-    ("cuda:2", "2 emulated devices; use --device cpu"), ("cuda:0:1:2:3.4", "none of them"), ("cuda:x", "expected auto")])
+    ("cuda:2", "2 emulated devices; use --device cpu"), ("cuda:0:1:2:3.4", "none of them"),
+    ("cuda:x", "expected auto")])
 def test_a_device_that_is_not_there_is_refused(tmp_path, device, words):
     made = subprocess.run([BINARY, "serve", "--data-dir", tmp_path / "data", "--device", device], capture_output=True,
                           text=True, timeout=60, env={**os.environ, "DELTAQ_CUDA_PLUGIN": str(PLUGIN)})

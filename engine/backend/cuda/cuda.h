@@ -36,7 +36,7 @@ struct cuda {
     /* Of a device that is shared the budget is what was promised last, and this what there was then. */
     struct promises promises;
     struct promised_room room;
-    int64_t settled; /* bytes that were kept for the plan of a run that held nothing */
+    int64_t planned; /* bytes that were kept for the plan of a run that held nothing */
     /* the most scratch of one call of attention's products, but for what one head of one sequence takes */
     int64_t attention_bytes;
     struct cuda_stage stage;
@@ -71,7 +71,7 @@ bool cuda_wait(struct cuda *cuda);
 enum status cuda_allocate(struct backend *backend, int64_t elements, const char *what, void **out, struct error *error);
 void cuda_release(struct backend *backend, void *block);
 void cuda_release_all(struct cuda *cuda);
-void cuda_free_unused(struct cuda *cuda); /* to the device */
+void cuda_release_spare(struct cuda *cuda); /* between calls: scratch, staging and what is kept for who asks next */
 /* Of pinned host memory, and as much of the device's, that staging takes when something is first staged: whatever
  * comes. */
 int64_t cuda_stage_bytes(int64_t longest_sequence, int64_t widest_row);

@@ -50,11 +50,6 @@ static void free_unused(struct cuda *cuda, bool all)
     }
 }
 
-void cuda_free_unused(struct cuda *cuda)
-{
-    free_unused(cuda, false);
-}
-
 /* A device without memory is an answer; one that broke down is what has failed from then on. */
 static bool take_address(struct cuda *cuda, size_t bytes, const char *what, void **out, struct error *error)
 {
@@ -155,6 +150,20 @@ void cuda_release_all(struct cuda *cuda)
     if (cuda->stage.host != NULL) (void)cuda->device->release_host(cuda->device, cuda->stage.host);
     free_unused(cuda, true);
     memory_free(cuda->host_scratch);
+}
+
+void cuda_release_spare(struct cuda *cuda)
+{
+    struct cuda_stage *stage = &cuda->stage;
+    if (!cuda_wait(cuda)) return;
+    if (stage->host != NULL)
+        (void)cuda_good(cuda, "freeing pinned memory", cuda->device->release_host(cuda->device, stage->host));
+    give_back(cuda, stage->device);
+    give_back(cuda, cuda->scratch);
+    *stage = (struct cuda_stage){.host = NULL};
+    cuda->scratch = NULL;
+    cuda->scratch_bytes = 0;
+    free_unused(cuda, false);
 }
 
 void *cuda_scratch(struct cuda *cuda, size_t bytes)

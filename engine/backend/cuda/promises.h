@@ -27,7 +27,7 @@ struct promised_room {
     int64_t free;        /* on the device, as it says */
     int64_t outstanding; /* of that, promised to others */
     int64_t others;      /* all that was promised to others */
-    int64_t may_have;    /* what the asker may have in all: what it holds and what is free, less outstanding, reserve */
+    int64_t may_have;    /* by the asker in all: what it holds and what is free, less outstanding, less reserve */
 };
 
 /* A line of the file `name` below `directory`, which is made. STATUS_IO, STATUS_TOO_MANY. promises_close in any case. */

@@ -1,5 +1,5 @@
-/* share.c: how backends of one device plan together (promises.h): a plan is made with all that is there, what it needs is
- * kept, and the rest goes back to the others before the work begins. */
+/* share.c: how backends of one device plan together (promises.h): a plan is made with all that is there, what it needs
+ * is kept, and the rest goes back to the others before the work begins. */
 #include "backend/cuda/share.h"
 
 #include "backend/cuda/cuda.h"
@@ -58,7 +58,7 @@ static int64_t in_all(const struct cuda *cuda)
     return is_shared(cuda) ? larger(smaller(cuda->room.may_have + cuda->room.others, cuda->limit), 0) : cuda->budget;
 }
 
-int64_t backend_cuda_available(struct backend *backend)
+int64_t share_available(struct backend *backend)
 {
     struct cuda *cuda = cuda_enter(backend);
     cuda_promise(cuda, 0);
@@ -101,39 +101,38 @@ enum status backend_share(struct backend *backend, int64_t limit, const char *di
 }
 
 /* Whether the need fits what was promised now; then that is kept and no more. */
-static bool keep(struct cuda *cuda, int64_t need)
+static bool keep_need(struct cuda *cuda, int64_t need)
 {
     if (need > left_of(cuda, cuda->budget)) return false;
     int64_t bytes = spoken_for(cuda) + need + need / SPARE;
-    if (cuda_memory_used(cuda) > 0) bytes = larger(bytes, cuda->settled); /* a part of what was planned before */
-    cuda->settled = bytes;
+    if (cuda_memory_used(cuda) > 0) bytes = larger(bytes, cuda->planned); /* a part of what was planned before */
+    cuda->planned = bytes;
     cuda->budget = larger(smaller(bytes, cuda->budget), cuda->held);
     promises_keep(&cuda->promises, cuda->budget);
     return true;
 }
 
 /* Nobody waits with anything in hand: two that wait for each other would wait for ever. */
-static void let_go(struct cuda *cuda)
+static bool let_go(struct cuda *cuda)
 {
-    cuda_free_unused(cuda);
+    cuda_release_spare(cuda);
     cuda->budget = cuda->held;
     promises_keep(&cuda->promises, cuda->budget);
+    return cuda->held == 0;
 }
 
-enum settling { SETTLED, CROWDED, HOPELESS, ENTANGLED };
+enum keeping { KEPT, CROWDED, HOPELESS, ENTANGLED };
 
-static enum settling try_to_settle(struct cuda *cuda, int64_t need)
+static enum keeping try_to_keep(struct cuda *cuda, int64_t need)
 {
     cuda_promise(cuda, 0);
-    if (keep(cuda, need)) return SETTLED;
+    if (keep_need(cuda, need)) return KEPT;
     if (cuda->room.others == 0 || need > left_of(cuda, in_all(cuda))) return HOPELESS;
-    if (cuda_memory_used(cuda) > 0) return ENTANGLED;
-    let_go(cuda);
-    return CROWDED;
+    return let_go(cuda) ? CROWDED : ENTANGLED;
 }
 
-enum status backend_settle(struct backend *backend, int64_t need, const struct monitor *monitor, bool *again,
-                           struct error *error)
+enum status backend_keep(struct backend *backend, int64_t need, const struct monitor *monitor, bool *again,
+                         struct error *error)
 {
     static const struct timespec pause = {.tv_nsec = WAIT_MILLISECONDS * 1000000L};
     struct cuda *cuda = cuda_of(backend);
@@ -141,7 +140,7 @@ enum status backend_settle(struct backend *backend, int64_t need, const struct m
     if (backend->ops->host || !is_shared(cuda)) return STATUS_OK;
     while (monitor_check(monitor, error) == STATUS_OK) {
         (void)cuda_enter(backend);
-        const enum settling found = try_to_settle(cuda, need);
+        const enum keeping found = try_to_keep(cuda, need);
         const int64_t others = cuda->room.others;
         cuda_leave(cuda);
         if (found == ENTANGLED)

@@ -5,6 +5,6 @@
 #include "backend/backend.h"
 
 /* Bytes that a run may take now; all that there is is promised to it. */
-int64_t backend_cuda_available(struct backend *backend);
+int64_t share_available(struct backend *backend);
 
 #endif

@@ -185,7 +185,7 @@ static enum status plan(struct quantize_batch *batch, struct quantize_choice *ch
     for (bool again = true; again && status == STATUS_OK;) {
         budget = backend_budget(pass->backend, batch->request->directory);
         quantize_plan_choose(states, count, &budget, choice, &needed);
-        status = backend_settle(pass->backend, needed.peak[PLAN_DEVICE], &batch->members.monitor, &again, error);
+        status = backend_keep(pass->backend, needed.peak[PLAN_DEVICE], &batch->members.monitor, &again, error);
     }
     memory_free(states);
     if (status != STATUS_OK) return status;

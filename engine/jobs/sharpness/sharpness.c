@@ -142,8 +142,7 @@ static enum status prepare(struct sharpness *s, struct error *error)
     if ((status = sharpness_plan_layout(s, error)) != STATUS_OK) return status;
     if ((status = resume(s, error)) != STATUS_OK) return status;
     if ((status = sharpness_plan_choose(s, &bytes, error)) != STATUS_OK) return status;
-    if ((status = backend_settle(request->backend, bytes, request->monitor, &waited, error)) != STATUS_OK)
-        return status;
+    if ((status = backend_keep(request->backend, bytes, request->monitor, &waited, error)) != STATUS_OK) return status;
     if ((status = sharpness_plan_groups(s, error)) != STATUS_OK) return status;
     if ((status = parameters_init(&s->parameters, s->layout, request->backend, "parameters", error)) != STATUS_OK)
         return status;

@@ -51,6 +51,26 @@ static int card_release(struct device *device, void *block)
     return 0;
 }
 
+static int card_allocate_host(struct device *device, size_t bytes, void **out)
+{
+    (void)device;
+    return (*out = malloc(bytes)) == NULL;
+}
+
+static int card_release_host(struct device *device, void *block)
+{
+    (void)device;
+    free(block);
+    return 0;
+}
+
+static int card_upload(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch,
+                       size_t width, size_t rows)
+{
+    (void)device, (void)to, (void)to_pitch, (void)from, (void)from_pitch, (void)width, (void)rows;
+    return 0;
+}
+
 static int card_clear(struct device *device, void *to, size_t bytes)
 {
     (void)device, (void)to, (void)bytes;
@@ -81,6 +101,9 @@ static int open_card(void **state)
                                            .memory = card_memory,
                                            .allocate = card_allocate,
                                            .release = card_release,
+                                           .allocate_host = card_allocate_host,
+                                           .release_host = card_release_host,
+                                           .upload = card_upload,
                                            .clear = card_clear,
                                            .synchronize = card_synchronize,
                                            .close = card_close};
@@ -120,11 +143,11 @@ static bool near(int64_t a, int64_t b)
     return a - b < 3 && b - a < 3; /* they are rounded */
 }
 
-static bool settle(struct backend *backend, int64_t mebibytes)
+static bool keep(struct backend *backend, int64_t mebibytes)
 {
     struct error error;
     bool again;
-    if (backend_settle(backend, mebibytes * MIB, NULL, &again, &error) != STATUS_OK) fail_msg("%s", error.detail);
+    if (backend_keep(backend, mebibytes * MIB, NULL, &again, &error) != STATUS_OK) fail_msg("%s", error.detail);
     return again;
 }
 
@@ -146,7 +169,7 @@ static void test_two_plan_with_what_there_is(void **state)
     assert_int_equal(available(a), all);
     assert_int_equal(available(b), 0);
     assert_int_equal(b->ops->memory(b) / MIB, all); /* once the other is done */
-    assert_false(settle(a, 1000));
+    assert_false(keep(a, 1000));
     assert_true(near(available(b), all - mine));
     (void)take(a, 800); /* a promise kept: of what is free, and of what is promised, as much less */
     assert_int_equal(card->used, 800 * MIB);
@@ -168,7 +191,7 @@ static void test_others_programs_and_the_limit_count(void **state)
     backend_device_words(a, words, sizeof words);
     assert_string_equal(words, "of 2298478592 free on the device 536870912 are reserve and 0 promised to other workers;"
                                " --device-memory allows 3145728000");
-    assert_false(settle(a, 4000)); /* nobody of ours is in the way: the caller refuses */
+    assert_false(keep(a, 4000)); /* nobody of ours is in the way: the caller refuses */
     card->used += 2190 * MIB;
     assert_int_equal(available(a), 0);
     card->used = 0;
@@ -182,7 +205,7 @@ static void test_a_plan_may_need_more_than_it_said(void **state)
     struct backend *a = user(card, 0, 0), *b = user(card, 1, 0);
     void *block = NULL;
     (void)available(a);
-    (void)settle(a, 100);
+    (void)keep(a, 100);
     (void)take(a, 2000); /* there is room */
     (void)available(b);
     assert_int_equal(a->ops->allocate(a, 1000 * MIB / 4, "a block", &block, &error), STATUS_NO_MEMORY);
@@ -199,14 +222,14 @@ static void test_a_part_keeps_what_the_run_planned(void **state)
     struct backend *a = user(card, 0, 0), *b = user(card, 1, 0);
     const int64_t all = TOTAL - RESERVE - ATTENTION - STAGE, mine = 4000 + 1000 + ATTENTION + STAGE;
     (void)available(a);
-    (void)settle(a, 4000);
+    (void)keep(a, 4000);
     void *block = take(a, 1000);
     (void)available(a);
-    (void)settle(a, 200);
+    (void)keep(a, 200);
     assert_true(near(available(b), all - mine));
-    (void)settle(b, 0);
+    (void)keep(b, 0);
     a->ops->release(a, block);
-    (void)settle(a, 200); /* another run's work, which holds nothing */
+    (void)keep(a, 200); /* another run's work, which holds nothing */
     assert_true(available(b) > all - mine);
     backend_free(a);
     backend_free(b);
@@ -239,12 +262,16 @@ static void wait_for(struct card *card, enum status stop)
     struct backend *a = user(card, 0, 0), *b = user(card, 1, 0), *c = user(card, 2, 0);
     struct waiting waiting = {.leaves = a, .stop = stop};
     const struct monitor monitor = {.owner = &waiting, .log = note, .check = look};
+    void *block = take(b, 10); /* what it staged in for earlier work is nothing that it holds */
+    b->ops->write_bytes(b, block, "deltaq", 6);
+    b->ops->release(b, block);
     (void)available(a);
-    (void)settle(a, 3000);
-    assert_int_equal(backend_settle(b, 6000 * MIB, &monitor, &again, &error), stop);
+    (void)keep(a, 3000);
+    assert_int_equal(backend_keep(b, 6000 * MIB, &monitor, &again, &error), stop);
     assert_true(again);
     assert_int_equal(waiting.looks, 3);
     assert_int_equal(waiting.lines, 1);
+    assert_int_equal(card->used, 0);
     if (stop == STATUS_OK) assert_true(available(c) == 0); /* promised to b */
     backend_free(b);
     backend_free(c);
@@ -261,12 +288,15 @@ static void test_nobody_waits_with_anything_in_hand(void **state)
     struct card *card = *state;
     struct error error;
     bool again;
+    struct waiting waiting = {.stop = STATUS_CANCELLED};
+    const struct monitor monitor = {.owner = &waiting, .log = note, .check = look};
     struct backend *a = user(card, 0, 0), *b = user(card, 1, 0);
     (void)available(a);
-    (void)settle(a, 3000);
+    (void)keep(a, 3000);
     (void)take(b, 100);
-    assert_int_equal(backend_settle(b, 6000 * MIB, NULL, &again, &error), STATUS_NO_MEMORY);
-    assert_int_equal(backend_settle(b, 9000 * MIB, NULL, &again, &error), STATUS_OK); /* never: it is refused */
+    assert_int_equal(backend_keep(b, 6000 * MIB, &monitor, &again, &error), STATUS_NO_MEMORY);
+    assert_int_equal(waiting.looks, 1);
+    assert_int_equal(backend_keep(b, 9000 * MIB, NULL, &again, &error), STATUS_OK); /* never: it is refused */
     backend_free(a);
     backend_free(b);
 }
@@ -303,7 +333,7 @@ static void test_backends_of_the_host_share_nothing(void **state)
     (void)state;
     assert_int_equal(backend_reference_new(false, NULL, &host, &error), STATUS_OK);
     assert_int_equal(backend_share(host, 1, "/nonexistent", &error), STATUS_OK);
-    assert_int_equal(backend_settle(host, INT64_MAX, NULL, &again, &error), STATUS_OK);
+    assert_int_equal(backend_keep(host, INT64_MAX, NULL, &again, &error), STATUS_OK);
     backend_device_words(host, words, sizeof words);
     assert_true(!again && words[0] == '\0');
     backend_free(host);

@@ -127,6 +127,27 @@ static void test_numbers_are_whole_and_in_range(void **state)
     }
 }
 
+static void test_sizes_have_units_of_1024(void **state)
+{
+    static const struct {
+        const char *word;
+        int64_t bytes; /* -1: refused */
+    } sizes[] = {{"0", 0},          {"512", 512}, {"1k", 1024}, {"1.5M", 3 << 19}, {"20G", 20LL << 30},
+                 {"1T", 1LL << 40}, {"-1", -1},   {"x", -1},    {"1X", -1},        {"1GB", -1},
+                 {"", -1},          {"nan", -1},  {"9e18", -1}};
+    struct options options;
+    struct error error;
+    (void)state;
+    for (size_t i = 0; i < sizeof sizes / sizeof sizes[0]; i++) {
+        int64_t value = -1;
+        assert_int_equal(parse(&options, 2, (const char *const[]){"--listen", sizes[i].word}), STATUS_OK);
+        assert_int_equal(options_size(&options, "--listen", &value, &error),
+                         sizes[i].bytes < 0 ? STATUS_INVALID : STATUS_OK);
+        assert_int_equal(value, sizes[i].bytes);
+        options_reset(&options);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -136,6 +157,7 @@ int main(void)
         cmocka_unit_test(test_flags_have_either_dash_and_words_follow_two),
         cmocka_unit_test(test_secrets_are_overwritten_once_they_are_read),
         cmocka_unit_test(test_numbers_are_whole_and_in_range),
+        cmocka_unit_test(test_sizes_have_units_of_1024),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

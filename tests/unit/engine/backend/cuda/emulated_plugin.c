@@ -1,6 +1,7 @@
 /* emulated_plugin.c: the emulated device as a plugin, so that the program itself runs on it: DELTAQ_CUDA_PLUGIN names
- * the library. EMULATED_MEMORY: a file with the memory of the first device, which all processes share (struct shared); a
- * test may write itself into it, as another program that takes memory.
+ * the library.
+ * EMULATED_MEMORY: a file with the memory of the first device, which all processes share (struct shared); a test may
+ * write itself into it, as another program that takes memory.
  * EMULATED_FAULTS: a file of faults to come, a line for each: the number of a kernel's launch. When a process comes to
  * the launch of the last line (1: its first) the line is taken off, and from then on whatever is asked of the process's
  * devices fails, as after an illegal address on a GPU. A new process begins anew. */
