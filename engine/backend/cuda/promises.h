@@ -30,7 +30,8 @@ struct promised_room {
     int64_t may_have;    /* by the asker in all: what it holds and what is free, less outstanding, less reserve */
 };
 
-/* A line of the file `name` below `directory`, which is made. STATUS_IO, STATUS_TOO_MANY. promises_close in any case. */
+/* A line of the file `name` below `directory`, which is made. promises_close in any case. STATUS_IO,
+ * STATUS_TOO_MANY. */
 MUST_CHECK enum status promises_open(const char *directory, const char *name, struct promises *out,
                                      struct error *error);
 void promises_close(struct promises *promises);
