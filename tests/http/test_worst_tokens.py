@@ -1,9 +1,13 @@
 """GET /v1/runs/{run}/worst-tokens: which predictions lost most, against numpy on the losses that the run left and the
 text that was measured."""
 
+import http.client
 import io
 import json
+import re
 import shutil
+import subprocess
+import time
 
 import models
 import numpy
@@ -194,3 +198,62 @@ def test_text_that_is_not_what_was_measured_is_not_shown(service, subject):
     shutil.rmtree(directory)
     answer = worst(service, run)
     assert answer.status in (409, 422) and answer.pointers == ["/run"], answer.body
+
+
+class Lock:
+    """Keeps everybody else from a table of the server's database."""
+
+    def __init__(self, service, table):
+        self.service, self.table = service, table
+        self.process = subprocess.Popen(["psql", "-XAtq", "-h", "/proc/self/cwd", "-U", "deltaq", "deltaq"],
+                                        cwd=service.data / "pg" / "socket", stdin=subprocess.PIPE,
+                                        stdout=subprocess.PIPE, text=True)
+        self.process.stdin.write(f"begin;\nlock table {table} in access exclusive mode;\nselect 'held';\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "held\n"
+
+    def waited_for(self):
+        count = "select count(*) from pg_locks where not granted and relation = '{}'::regclass"
+        return self.service.sql(count.format(self.table)) != [["0"]]
+
+    def release(self):
+        if self.process.poll() is None:
+            self.process.communicate("rollback;\n")
+
+
+def until(condition):
+    end = time.monotonic() + 120
+    while not condition():
+        assert time.monotonic() < end
+        time.sleep(0.02)
+
+
+def connections(service):
+    """Those that are open, this request's too. One whose client has left is open until its work has ended."""
+    text = service.get("/metrics").body.decode()
+    return int(float(re.search(r"^deltaq_http_connections (\S+)$", text, re.M).group(1)))
+
+
+@pytest.mark.parametrize("leaves", [False, True])
+def test_work_ends_when_the_client_has_left(service, subject, leaves):
+    """The request is held where it asks what the run left. After that its losses are read, its checkpoint and its
+    dataset: when the client has left, it never comes to the dataset."""
+    run = quantize(service, subject["one"], subject["text"])
+    until(lambda: connections(service) == 1)
+    artifacts, datasets = Lock(service, "artifacts"), Lock(service, "datasets")
+    connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=90)
+    try:
+        connection.request("GET", f"/v1/runs/{run['id']}/worst-tokens")
+        until(artifacts.waited_for)
+        if leaves:
+            connection.close()
+        artifacts.release()
+        until(lambda: datasets.waited_for() or (leaves and connections(service) == 1))
+        assert leaves != datasets.waited_for()
+        datasets.release()
+        if not leaves:
+            assert connection.getresponse().status == 200
+    finally:
+        artifacts.release()
+        datasets.release()
+        connection.close()
