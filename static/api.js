@@ -75,6 +75,13 @@ export function query(path, fields) {
   return text ? `${path}?${text}` : path;
 }
 
+/* GET /v1/curves: the answer with labels of the method and calibration alone, for pages have words of their own for the
+ * evaluation (series.js), and find a curve again under another metric. */
+export async function curvesOf(fields, signal) {
+  const answer = await get(query("/v1/curves", fields), signal);
+  return { ...answer, series: answer.series.map((one) => ({ ...one, label: one.method_label ?? one.label })) };
+}
+
 /* Path of one resource; its id or name is escaped, slash and all. */
 export function at(...parts) {
   return "/v1/" + parts.map((part) => encodeURIComponent(part)).join("/");

@@ -1,5 +1,5 @@
 /* curves.js: what the curve pages show, out of the API's answers. Pure but for load(). */
-import { at, get, list, query } from "./api.js";
+import { at, curvesOf, get, list, query } from "./api.js";
 import { bitsOf, columnOf, keyOf, protocolsToName, withTexts } from "./series.js";
 import { evaluationIn } from "./words.js";
 
@@ -86,7 +86,7 @@ async function origins(names, parents, curve, signal) {
 /* Everything, in steps: show(model) is called with the measure first, then with the panels, then with all checkpoints,
  * which may be many. */
 export async function load(names, metric, x, signal, show) {
-  const curve = (which, of = names) => get(query("/v1/curves", { trajectory: of, metric: which, x }), signal);
+  const curve = (which, of = names) => curvesOf({ trajectory: of, metric: which, x }, signal);
   const answers = { curves: await curve(metric) };
   show(assemble(names, metric, x, answers));
   const [measured, trained, rate, largest_algebraic, trace, parents] = await Promise.all([

@@ -1,6 +1,6 @@
 /* page_checkpoint.js: one checkpoint: how bad it is, why, what to do about it; all that was measured, beside its
  * neighbours. */
-import { at, get, list, query } from "./api.js";
+import { at, curvesOf, get, list, query } from "./api.js";
 import {
   besideSection, healthSection, layerSection, measuredSection, tensorsSection, whatToDoSection,
 } from "./checkpoint_parts.js";
@@ -96,7 +96,7 @@ function copies(checkpoint) {
 }
 
 async function curveOf(checkpoint, metric, signal) {
-  return (await get(query("/v1/curves", { trajectory: checkpoint.trajectory, metric, x: "step" }), signal)).series;
+  return (await curvesOf({ trajectory: checkpoint.trajectory, metric, x: "step" }, signal)).series;
 }
 
 /* What the page knows, asked for at once as far as one answer does not need another. */

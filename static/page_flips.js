@@ -1,5 +1,5 @@
 /* page_flips.js: accuracy beside ΔQL along a trajectory, and the questions whose answer flips most. */
-import { get, list, query } from "./api.js";
+import { curvesOf, get, list, query } from "./api.js";
 import { dropdown } from "./controls.js";
 import { fill, h } from "./dom.js";
 import { isNumber, plural } from "./format.js";
@@ -13,7 +13,7 @@ const NONE = "none"; /* no ΔQL beside the accuracies */
 
 /* Series of ΔQL along the trajectory, each with its name in words. */
 async function deltasOf(trajectory, signal) {
-  return withTexts((await get(query("/v1/curves", { trajectory, metric: "delta", x: "step" }), signal)).series);
+  return withTexts((await curvesOf({ trajectory, metric: "delta", x: "step" }, signal)).series);
 }
 
 /* The one that the tasks' quantizer has, unless the reader chose another; null: none, and none is made up. */
@@ -35,7 +35,7 @@ async function read({ trajectory, task, label }, series, signal) {
 
 /* The quantizations whose tasks were answered. */
 async function labelsOf(trajectory, signal) {
-  const { series } = await get(query("/v1/curves", { trajectory, metric: "mean_accuracy", x: "step" }), signal);
+  const { series } = await curvesOf({ trajectory, metric: "mean_accuracy", x: "step" }, signal);
   return [...new Set(series.map(({ label }) => label).filter(Boolean))].sort();
 }
 

@@ -1,6 +1,6 @@
 /* page_frontier.js: what is paid for what: quantized loss, or another measure of damage, over bits per weight or size,
  * and which quantizations no other one beats. */
-import { get, list, newestCheckpoint, query } from "./api.js";
+import { curvesOf, get, list, newestCheckpoint, query } from "./api.js";
 import { dropdown, segmented } from "./controls.js";
 import { fill, h } from "./dom.js";
 import { frontierRows, quantizedFrontier, unbeaten } from "./frontier.js";
@@ -29,7 +29,7 @@ function address({ names, y, size, all }) {
 }
 
 async function read(names, y, signal) {
-  const curve = (metric) => get(query("/v1/curves", { trajectory: names, metric, x: "step" }), signal);
+  const curve = (metric) => curvesOf({ trajectory: names, metric, x: "step" }, signal);
   const [values, bits, model, newest] = await Promise.all([
     curve(y), curve("bits_per_weight"), curve("model_bits_per_weight"),
     Promise.all(names.map((name) => newestCheckpoint(name, signal))),

@@ -1,5 +1,5 @@
 /* page_trajectories.js: the first page. What there is, what is going on, what went wrong of late. */
-import { get, list, newestCheckpoint, query } from "./api.js";
+import { curvesOf, get, list, newestCheckpoint, query } from "./api.js";
 import { fill, h } from "./dom.js";
 import { ago, compact, integer, percent, plural } from "./format.js";
 import { markOf, queued, running, watch } from "./live.js";
@@ -21,7 +21,7 @@ async function details(trajectories, signal) {
   const curves = new Map();
   for (let start = 0; start < names.length; start += CURVES_AT_ONCE) {
     const asked = names.slice(start, start + CURVES_AT_ONCE);
-    const answer = await get(query("/v1/curves", { trajectory: asked, metric: "delta", x: "step" }), signal);
+    const answer = await curvesOf({ trajectory: asked, metric: "delta", x: "step" }, signal);
     for (const series of answer.series) {
       const known = curves.get(series.trajectory) ?? [];
       curves.set(series.trajectory, [...known, { ...series, bits: bitsOf(series) }]);

@@ -19,8 +19,9 @@ static enum status answer_csv(struct response *response, json_t *document, struc
     json_t *series, *point, *flag;
     size_t f;
     buffer_init(&out, CSV_MAX);
-    buffer_puts(
-        &out, "trajectory,label,method,bits,dataset,x,y,low,high,checkpoint,run,flags,protocol_id,calibration_id\r\n");
+    buffer_puts(&out,
+                "trajectory,label,method,bits,dataset,x,y,low,high,checkpoint,run,flags,protocol_id,calibration_id,"
+                "checkpoint_name,step,evaluated_on,calibrated_on\r\n");
     json_array_foreach(json_object_get(document, "series"), i, series)
     {
         json_array_foreach(json_object_get(series, "points"), j, point)
@@ -34,7 +35,11 @@ static enum status answer_csv(struct response *response, json_t *document, struc
             }
             buffer_puts(&out, ",");
             csv_field(&out, json_object_get(series, "protocol_id"), ',');
-            csv_field(&out, json_object_get(series, "calibration_id"), '\r');
+            csv_field(&out, json_object_get(series, "calibration_id"), ',');
+            csv_field(&out, json_object_get(point, "checkpoint_name"), ',');
+            csv_field(&out, json_object_get(point, "step"), ',');
+            csv_field(&out, json_object_get(series, "evaluated_on"), ',');
+            csv_field(&out, json_object_get(series, "calibrated_on"), '\r');
             buffer_puts(&out, "\n");
         }
     }

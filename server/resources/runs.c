@@ -76,6 +76,7 @@ static const struct list_field fields[] = {
     {"requires", false},
     {"waiting", true},
     {"checkpoint_name", true},
+    {"names", true},
     {"trajectory", true},
     {"result", true},
     {"error", true},

@@ -15,7 +15,7 @@ static const char *const axes[] = {
 /* The trajectories that were named. As an array they are few to the planner, which takes a hundred rows for granted. */
 #define NAMED "array(select json_array_elements_text($1::json))"
 
-/* A label that also distinguishes series which differ in their calibration alone: by the words for the calibration, or
+/* A label that also distinguishes series which differ in their calibration or evaluation alone: by the words for it, or
  * by the first digits of its id where two have the same words. */
 #define TOLD_APART                                                                            \
     "label || case when min(calibration) over (partition by label, dataset, protocol)"        \
@@ -24,6 +24,18 @@ static const char *const axes[] = {
     " case when min(calibration) over (partition by label, dataset, protocol, calibrated_on)" \
     " = max(calibration) over (partition by label, dataset, protocol, calibrated_on) then ''" \
     " else ' (' || left(calibration, 6) || ')' end end"
+/* Likewise of the evaluation, by its data where those tell. */
+#define TOLD_MEASURED                                                                                  \
+    "case when dataset = '' or (min(dataset) over labelled = max(dataset) over labelled"               \
+    " and min(protocol) over measured = max(protocol) over measured) then ''"                          \
+    " else case when protocol = ''"                                                                    \
+    " then ', in training on ' || dataset"                                                             \
+    " when min(protocol) over measured = max(protocol) over measured then ', on ' || dataset"          \
+    " else ', on ' || evaluated_on || case when min(protocol) over spoken = max(protocol) over spoken" \
+    " then '' else ' (evaluation ' || left(protocol, 6) || ')' end end end"
+#define TOLD_WINDOWS                                                                                 \
+    " window labelled as (partition by label), measured as (partition by label, dataset), spoken as" \
+    " (partition by label, evaluated_on)"
 
 enum status curve_read(struct connection *connection, const struct curve_query *query, json_t **document,
                        struct error *error)
@@ -37,7 +49,8 @@ enum status curve_read(struct connection *connection, const struct curve_query *
         connection,
         "with wanted as (select w.id, w.place from json_array_elements_text($1::json) with ordinality as w (id,"
         " place)),"
-        " at as (select c.id, c.name, c.sha256, c.trajectory, t.name as trajectory_name, w.place, c.learning_rate,"
+        " at as (select c.id, c.name, c.sha256, c.trajectory, t.name as trajectory_name, w.place, c.step,"
+        " c.learning_rate,"
         " case $3 when 'step' then c.step::double precision when 'tokens' then c.tokens::double precision else"
         " c.learning_rate end as x"
         " from checkpoints c join trajectories t on t.id = c.trajectory join wanted w on w.id = t.id"
@@ -50,11 +63,13 @@ enum status curve_read(struct connection *connection, const struct curve_query *
         " and n.metric = $2 where $2 not in " BETWEEN_CHECKPOINTS " and not exists (select from own o where o.at = a.id"
         " and o.series = n.series) order by a.id, n.series, n.number desc),"
         " points as (select a.place, a.trajectory_name, s.id as series, s.label, s.method, s.bits, s.dataset,"
-        " s.protocol, s.calibration, s.calibrated_on, a.x, m.value as y, m.low, m.high, a.id, a.name, m.run"
+        " s.protocol, s.calibration, s.calibrated_on, s.evaluated_on, a.x, a.step, m.value as y, m.low,"
+        " m.high, a.id, a.name, m.run"
         " from (select * from own union all select * from shared) m join at a on a.id = m.at join series s"
         " on s.id = m.series where a.x is not null and ($4 is null or s.method = $4) and ($5 is null or s.dataset = $5)"
         " and ($6 = 0 or s.bits = $6) and ($7 is null or s.protocol = $7) and ($8 is null or s.calibration = $8)"
-        " union all select a.place, a.trajectory_name, 0, '', '', 0, '', '', '', '', a.x, a.learning_rate, null, null,"
+        " union all select a.place, a.trajectory_name, 0, '', '', 0, '', '', '', '', '', a.x, a.step, a.learning_rate,"
+        " null, null,"
         " a.id, a.name, null from at a where $2 = 'learning_rate' and a.x is not null and a.learning_rate is not null),"
         /* Of more than $9 points: the first, the last, and of each part of the curve the lowest and the highest. */
         " numbered as (select *, row_number() over (partition by place, series order by x, name) as nth,"
@@ -64,15 +79,17 @@ enum status curve_read(struct connection *connection, const struct curve_query *
         " from (select *, (nth - 1) * (($9 - 2) / 2) / total as part from numbered) n),"
         " kept as (select * from ranked where $9 = 0 or total <= $9 or nth in (1, total) or lowest = 1 or highest = 1),"
         " grouped as (select place, trajectory_name, " IDENTITY ", method, bits, min(calibrated_on) as calibrated_on,"
-        " min(total) as total,"
+        " min(evaluated_on) as evaluated_on, min(total) as total,"
         " json_agg(json_build_object('x', x, 'y', y, 'low', low, 'high', high, 'checkpoint', id, 'checkpoint_name',"
-        " name, 'run', run) order by x, name) as points from kept group by place, trajectory_name, " IDENTITY
-        ", method, bits),"
-        " series as (select *, " TOLD_APART " as told from grouped)"
+        " name, 'step', step, 'run', run) order by x, name) as points from kept group by place, trajectory_name,"
+        " " IDENTITY ", method, bits),"
+        " series as (select *, " TOLD_APART " as told, " TOLD_MEASURED " as measured_on from grouped" TOLD_WINDOWS ")"
         " select json_build_object('metric', $2, 'x', $3, 'series', coalesce((select json_agg(json_build_object("
-        "'trajectory', trajectory_name, 'label', told, 'method', nullif(method, ''), 'bits', nullif(bits, 0),"
+        "'trajectory', trajectory_name, 'label', case when told = '' and measured_on <> '' then 'full precision'"
+        " else told end || measured_on, 'method_label', told, 'method', nullif(method, ''), 'bits', nullif(bits, 0),"
         " 'dataset', nullif(dataset, ''), 'protocol_id', nullif(protocol, ''), 'calibration_id', nullif(calibration,"
-        " ''), 'calibrated_on', nullif(calibrated_on, ''), 'total', total, 'points', points)"
+        " ''), 'calibrated_on', nullif(calibrated_on, ''), 'evaluated_on', nullif(evaluated_on, ''),"
+        " 'total', total, 'points', points)"
         " order by place, dataset, method, bits desc, told, protocol) from series), '[]'))",
         VALUES(value_json(trajectories), value_text(query->metric), value_text(axes[query->axis]),
                value_text(query->method), value_text(query->dataset), value_integer(query->bits),

@@ -16,10 +16,10 @@ struct curve_query {
     int64_t points; /* most of a series: the first, the last, the lowest and highest of each part; 0: all */
 };
 
-/* {"metric", "x", "series": [{"trajectory", "label", "method", "bits", "dataset", "protocol_id", "calibration_id",
- * "calibrated_on", "total", "points": [{"x", "y",
- * "low", "high", "checkpoint", "checkpoint_name", "run"}]}]}, points by x. Where a checkpoint was measured more than
- * once, the newest run counts. A label names the calibration when it would otherwise equal that of another series.
+/* {"metric", "x", "series": [{"trajectory", "label", "method_label", "method", "bits", "dataset", "protocol_id",
+ * "calibration_id", "calibrated_on", "evaluated_on", "total", "points": [{"x", "y", "low", "high", "checkpoint",
+ * "checkpoint_name", "step", "run"}]}]}, points by x. Where a checkpoint was measured more than once, the newest run
+ * counts. A label names the calibration or the evaluation where it would otherwise equal that of another series.
  * STATUS_NOT_FOUND for an unknown trajectory. */
 MUST_CHECK enum status curve_read(struct connection *connection, const struct curve_query *query, json_t **document,
                                   struct error *error);

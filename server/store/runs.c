@@ -17,11 +17,15 @@ enum { QUEUED_MAX = 10000 };
     " r.progress_eta)"
 /* A result is visible only from the run's last epoch. */
 #define RESULT "(select x.result from run_results x where x.run = r.id and x.epoch = r.result_epoch)"
-/* Beside the ids: the name of the checkpoint that it is about, and of its trajectory where it is one. */
-#define NAMES                                                                                                     \
-    "'checkpoint_name', (select c.name from checkpoints c where c.id = s.params ->> 'checkpoint'), 'trajectory'," \
-    " (select min(t.name) from run_trajectories x join trajectories t on t.id = x.trajectory where x.run = r.id"  \
-    " having count(*) = 1)"
+/* Beside the ids: the name of the checkpoint that it is about, of its trajectory where it is one, and of every id. */
+#define NAMES                                                                                                         \
+    "'checkpoint_name', (select c.name from checkpoints c where c.id = s.params ->> 'checkpoint'), 'trajectory',"     \
+    " (select min(t.name) from run_trajectories x join trajectories t on t.id = x.trajectory where x.run = r.id"      \
+    " having count(*) = 1), 'names', (select coalesce(json_object_agg(n.id, n.name), '{}') from"                      \
+    " (select c.id, t.name || '/' || c.name as name from run_inputs i join checkpoints c on c.id = i.checkpoint join" \
+    " trajectories t on t.id = c.trajectory where i.run = r.id union select d.id, d.name from run_inputs i"           \
+    " join datasets d on d.id = i.dataset where i.run = r.id union select t.id, t.name from run_inputs i"             \
+    " join trajectories t on t.id = i.trajectory where i.run = r.id) n)"
 /* In words what it requires. */
 #define REQUIRED                                                                                                      \
     "concat_ws(', ', 'device ' || coalesce(r.requires ->> 'device', r.device_wanted), (select string_agg('label ' ||" \

@@ -94,6 +94,20 @@ def sql(service, text):
     return done.stdout
 
 
+def fill(service, measurements):
+    start, share = time.monotonic(), measurements / 1_000_000
+    sql(service, FILL % {"trajectories": max(1, round(TRAJECTORIES * share)) if share < 1 else TRAJECTORIES,
+                         "checkpoints": CHECKPOINTS, "long": LONG if share >= 1 else CHECKPOINTS,
+                         "measurements": measurements})
+    print(f"filled in {time.monotonic() - start:.0f} s")
+
+
+def counts(service):
+    tables = ("trajectories", "checkpoints", "runs", "measurements")
+    parts = (f"(select count(*) from {table}) || ' {table}'" for table in tables)
+    return sql(service, "select " + " || ', ' || ".join(parts)).strip()
+
+
 def timed(service, path, requests):
     connection, times = http.client.HTTPConnection("127.0.0.1", service.port, timeout=60), []
     for _ in range(requests):
@@ -123,17 +137,9 @@ def main():
         service = Service(directory, "--workers", "0")
         try:
             if fresh:
-                start = time.monotonic()
-                share = options.measurements / 1_000_000
-                sql(service, FILL % {"trajectories": max(1, round(TRAJECTORIES * share)) if share < 1 else TRAJECTORIES,
-                                     "checkpoints": CHECKPOINTS,
-                                     "long": LONG if share >= 1 else CHECKPOINTS, "measurements": options.measurements})
+                fill(service, options.measurements)
                 (directory / "data" / "filled").touch()
-                print(f"filled in {time.monotonic() - start:.0f} s")
-            print(sql(service, "select (select count(*) from trajectories) || ' trajectories, ' "
-                      "|| (select count(*) from checkpoints) || ' checkpoints, '"
-                      " || (select count(*) from runs) || ' runs, ' || (select count(*) from measurements) "
-                      "|| ' measurements'").strip())
+            print(counts(service))
             if options.explain:
                 sql(service, "load 'auto_explain'; alter system set session_preload_libraries = 'auto_explain'; "
                     "alter system set auto_explain.log_min_duration = 20;"

@@ -94,9 +94,13 @@ def test_the_pages_of_a_view_follow_each_other(service, lab):
 def test_runs_name_what_they_are_about(service, lab):
     assert (lab["checkpoint_name"], lab["trajectory"]) == ("step7", "lists-other")
     assert {run["trajectory"] for run in items(service, "/v1/runs?sweep=lists")} == {"lists"}
+    params = lab["params"]
+    assert lab["names"] == {params["checkpoint"]: "lists-other/step7", params["evaluation"]["dataset"]: "lists"}
+    assert items(service, "/v1/runs?view=summary&trajectory=lists-other")[0]["names"] == lab["names"]
     both = service.run("average", checkpoints=["lists/step1", "lists-other/step7"], name="lists-average",
                        into="lists-averages")
     assert (both["checkpoint_name"], both["trajectory"]) == (None, None), "of several trajectories none is named"
+    assert {both["names"][id] for id in both["params"]["checkpoints"]} == {"lists/step1", "lists-other/step7"}
 
 
 def by_pages(service, address, key="name", limit=1):

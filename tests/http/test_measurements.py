@@ -66,6 +66,20 @@ def test_labels_say_in_words_what_differs(service, measured):
         "rtn 4-bit g32, on table-other"}
 
 
+def test_curves_are_told_apart_in_words_too(service, measured):
+    def labels(query, field="label"):
+        return {s[field] for s in service.get(f"/v1/curves?trajectory=table&{query}").json["series"]}
+
+    several = {"rtn 3-bit g32", "rtn 4-bit g32, on table-whole", "rtn 4-bit g32, on table-other"}
+    assert labels("metric=delta") == several and labels("metric=delta", "method_label") == {
+        "rtn 3-bit g32", "rtn 4-bit g32"}
+    assert labels("metric=delta&dataset=table-other") == {"rtn 4-bit g32"}
+    assert labels("metric=loss_fp") == {"full precision, on table-whole", "full precision, on table-other"}
+    assert labels("metric=loss_fp&dataset=table-other") == {""}
+    assert labels("metric=learning_rate") == {""} and labels("metric=learning_rate", "evaluated_on") == {None}
+    assert all(words.startswith(("table-whole: ", "table-other: ")) for words in labels("metric=kl", "evaluated_on"))
+
+
 def test_pages_hold_whole_checkpoints_and_join_to_all(service, measured):
     address, rows = "/v1/measurements?trajectory=table&limit=2&fields=step,series,delta", []
     while address:

@@ -1,5 +1,7 @@
 """Methods over HTTP: every quantizer and option, recipes and their ids, protocols and curves."""
 
+import csv
+import io
 import re
 
 import models
@@ -224,8 +226,10 @@ def test_curves_never_mix_protocols(service, subject):
     series = [
         s
         for s in service.get("/v1/curves?trajectory=methods&bits=8&method=rtn").json["series"]
-        if s["label"] == "rtn 8-bit g128"
+        if s["method_label"] == "rtn 8-bit g128"
     ]
+    for one in series:
+        assert one["label"] == f"rtn 8-bit g128, on {one['evaluated_on']}"
     assert {s["protocol_id"] for s in series} == {first, second} and all(len(s["points"]) == 1 for s in series)
     only = service.get(f"/v1/curves?trajectory=methods&protocol={first}").json["series"]
     assert only and {s["protocol_id"] for s in only} == {first}
@@ -273,9 +277,9 @@ def test_curves_never_join_calibrations(service, subject):
     assert [(s["label"], len(s["points"])) for s in curves(method="rtn")] == [("rtn 3-bit g128", 2)]
     # columns that are kept are chosen by the calibration
     assert measured(early, data[0], name="rtn", bits=3, keep_outliers=2)["calibration_id"] == first["calibration_id"]
-    table = service.get(f"/v1/curves?trajectory={name}&method=gptq", {"Accept": "text/csv"}).body.decode().splitlines()
-    assert table[0].endswith(",calibration_id") and {row.rsplit(",", 1)[1] for row in table[1:]} == {
-        s["calibration_id"] for s in both
+    table = service.get(f"/v1/curves?trajectory={name}&method=gptq", {"Accept": "text/csv"}).body.decode()
+    assert {(row["calibration_id"], row["calibrated_on"]) for row in csv.DictReader(io.StringIO(table))} == {
+        (s["calibration_id"], s["calibrated_on"]) for s in both
     }
 
 

@@ -83,6 +83,8 @@ def test_curves_as_csv(service, swept):
     curve = service.get("/v1/curves?trajectory=sweeps&metric=delta").json
     assert [float(l["y"]) for l in lines] == [p["y"] for s in curve["series"] for p in s["points"]]
     assert {l["label"] for l in lines} == {"rtn 3-bit g32", "rtn 4-bit g32"}
+    for column, of in (("checkpoint_name", str), ("step", int)):
+        assert [of(l[column]) for l in lines] == [p[column] for s in curve["series"] for p in s["points"]]
 
 
 @pytest.mark.parametrize("query,status", [("", 422), ("?trajectory=nothing", 404), ("?trajectory=sweeps&x=colour", 422),
