@@ -228,11 +228,18 @@ def test_curves_never_mix_protocols(service, subject):
         for s in service.get("/v1/curves?trajectory=methods&bits=8&method=rtn").json["series"]
         if s["method_label"] == "rtn 8-bit g128"
     ]
-    for one in series:
-        assert one["label"] == f"rtn 8-bit g128, on {one['evaluated_on']}"
+    assert {s["label"] for s in series} == {f"rtn 8-bit g128, on {s['dataset']}" for s in series}
     assert {s["protocol_id"] for s in series} == {first, second} and all(len(s["points"]) == 1 for s in series)
     only = service.get(f"/v1/curves?trajectory=methods&protocol={first}").json["series"]
     assert only and {s["protocol_id"] for s in only} == {first}
+    fewer = {"dataset": subject["data"], "max_sequences": 2}
+    third = done(service, quantize(service, subject, {"name": "rtn", "bits": 8}, evaluation=fewer))
+    same = [
+        s
+        for s in service.get(f"/v1/curves?trajectory=methods&bits=8&dataset={subject['data']}").json["series"]
+        if s["protocol_id"] in (first, third["result"]["protocol_id"])
+    ]
+    assert {s["label"] for s in same} == {f"rtn 8-bit g128, on {s['evaluated_on']}" for s in same} and len(same) == 2
 
 
 def test_curves_never_join_calibrations(service, subject):
