@@ -43,6 +43,8 @@ def test_every_change_says_who_from_where_and_what(service):
     assert "uid" not in line and (line["path"], line["route"]) == ("/v1/datasets/mine", "/v1/datasets/{dataset}")
     failed = of(service, service.request("DELETE", "/v1/datasets/mine"))
     assert (failed["event"], failed["status"], failed["object"]) == ("change", 404, "mine")
+    before = len(lines(service))
+    assert service.get("/v1/tokens").status == 200 and len(lines(service)) == before, "an administrator who only reads"
     service.token = writer["token"]
     through = service.post("/v1/datasets", {"name": "a", "sequences": [[1]]}, {"X-Forwarded-For": "192.0.2.7"})
     assert of(service, through)["from"] == "192.0.2.7"

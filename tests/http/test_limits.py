@@ -13,8 +13,8 @@ PROBES = ("/healthz", "/readyz", "/metrics")
 
 @pytest.fixture(scope="module")
 def limited(tmp_path_factory):
-    """One request a second, twenty at once, of each token and address; and its own user is the proxy."""
-    service = Service(tmp_path_factory.mktemp("limited"), "--workers", "0", "--token-rate", "1", "--address-rate", "1",
+    """One request a second, twenty at once, of each address, twice as many of each token; its own user is the proxy."""
+    service = Service(tmp_path_factory.mktemp("limited"), "--workers", "0", "--token-rate", "2", "--address-rate", "1",
                       "--trust-proxy", "10.0.0.0/8", "--trust-proxy", "127.0.0.1")
     service.tokens = [tool(service, "create", "--scope", "write", "--name", name) for name in ("one", "other", "third")]
     yield service
@@ -61,7 +61,7 @@ def forwarded(service, addresses, path="/v1/runs", token=None):
 def test_a_token_has_a_bucket_of_its_own(limited, client):
     one, other, _ = limited.tokens
     count, answer = client.refused(token=one)
-    assert count >= 21, "the first is counted to the address, for nobody knows the token yet"
+    assert count >= 41, "the first is counted to the address, for nobody knows the token yet"
     problem = json.loads(answer.text)
     assert answer.headers["Retry-After"] == "1" and problem["code"] == "too_many"
     assert problem["detail"] == "this token sends too many requests: try again in 1 s"
@@ -107,12 +107,15 @@ def test_a_right_token_does_not_wait_for_its_address(limited, client):
 def test_wrong_tokens_wait_by_the_address_that_a_trusted_proxy_names(tmp_path):
     service = Service(tmp_path, "--workers", "0", "--trust-proxy", "127.0.0.1")
     try:
-        right = tool(service, "create", "--scope", "read", "--name", "right")
+        right, narrow = (tool(service, "create", "--scope", "read", "--name", name) for name in ("right", "narrow"))
+        ask = {"X-Forwarded-For": "192.0.2.3", "Authorization": f"Bearer {narrow}"}
+        assert service.post("/v1/tokens", {"scope": "read", "name": "more"}, ask).status == 403
         guesses = [forwarded(service, "192.0.2.1", token="dq_wrong").status for _ in range(25)]
         assert guesses[:21] == [401] * 21 and 429 in guesses[21:]
         assert forwarded(service, "192.0.2.2", token="dq_wrong").status == 401
         assert forwarded(service, "192.0.2.2", token=right).status == 200
         assert forwarded(service, "192.0.2.1", token=right).status == 200, "it was right lately"
+        assert forwarded(service, "192.0.2.1", token=narrow).status == 200, "and so was what may only read"
     finally:
         service.stop()
 

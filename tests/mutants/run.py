@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Breaks the program in many small ways, one after the other, and says which of them the tests see.
 
-    run.py [--jobs N] [--only TEXT] [--table FILE]...
+    run.py [--jobs N] [--only TEXT] [--table FILE]... [--part N/M] [--results FILE [--sum]]
 
 The tables are tests/mutants/*.toml. A row is one mutation:
 
@@ -12,16 +12,28 @@ The tables are tests/mutants/*.toml. A row is one mutation:
     new   = "what stands there instead"
     tests = ["engine/train/test_optimizer"]              # at least one of them must fail
     lives = "why no test can see it"                     # only for an accepted survivor
+    needs = "avx512_bf16"                                # only where one kind of processor runs this source
 
 A test is a C test below tests/unit (`emulated:` before its name: built over the emulated CUDA device), or an id of
 pytest. The sources are never changed where they lie: each job works in a copy below build/mutants. A mutant is caught
 when a test that passes without it fails, crashes or takes too long. The last line reads `N caught, N live, N broken of
 N`; the exit status is 1 when a row is broken, when a survivor has no reason, when an accepted survivor is caught, or
-when fewer than 97 % are caught. Standard library only."""
+when fewer than 97 % are caught.
+
+The whole takes many hours. In several sittings, or on several machines whose files are then put together:
+
+    run.py --results FILE              what FILE has is not run again: stop it whenever you like, and start it again
+    run.py --results FILE --part 2/8   the second eighth of the rows alone
+    run.py --results FILE --sum        runs nothing: sums up what FILE has, and says how many rows it lacks
+
+A line of FILE is a verdict with its seconds. It counts while the row, its source and its tests are what they were.
+Standard library only."""
 
 import argparse
 import collections
 import concurrent.futures
+import hashlib
+import json
 import os
 import pathlib
 import queue
@@ -40,8 +52,9 @@ ROOT = pathlib.Path(__file__).resolve().parents[2]
 COPIES = ROOT / "build" / "mutants"
 TABLES = ROOT / "tests" / "mutants"
 COPIED_BUILDS = ("release/engine", "release/server", "release/libdeltaq-engine.a", "release/libdeltaq-server.a",
-                 "generated", "static", "deltaq", "cuda", "libdeltaq-cuda.so")
-KEYS = {"name", "file", "old", "new", "tests", "lives"}
+                 "generated", "static", "deltaq", "cuda", "libdeltaq-cuda.so", "emulated")
+KEYS = {"name", "file", "old", "new", "tests"}
+MORE_KEYS = {"lives", "needs"}
 LEAST_CAUGHT = 0.97
 BUILD_SECONDS = 600
 TEST_BYTES = 16 << 30  # a mutant that allocates without end dies by itself
@@ -125,8 +138,8 @@ def read_tables(paths):
     for path in paths:
         for row in tomllib.loads(path.read_text()).get("mutant", []):
             where = f"{path.name}: {row.get('name', '(no name)')}"
-            if not KEYS - {"lives"} <= set(row) <= KEYS:
-                sys.exit(f"{where}: a row has {', '.join(sorted(KEYS))}; lives alone may be absent")
+            if not KEYS <= set(row) <= KEYS | MORE_KEYS:
+                sys.exit(f"{where}: a row has {', '.join(sorted(KEYS))} and may have {', '.join(sorted(MORE_KEYS))}")
             if row["name"] in names:
                 sys.exit(f"{where}: the name is taken")
             if not row["tests"] or any(not (ROOT / source_of(test)).is_file() for test in row["tests"]):
@@ -134,6 +147,42 @@ def read_tables(paths):
             names.add(row["name"])
             rows.append(row)
     return rows
+
+
+def processor_can():
+    """The flags of this machine's processor, as Linux names them."""
+    lines = pathlib.Path("/proc/cpuinfo").read_text().splitlines()
+    return {flag for line in lines if line.startswith(("flags", "Features")) for flag in line.split(":")[1].split()}
+
+
+def part_of(rows, part):
+    """Neighbours stay together, for they have tests in common."""
+    number, parts = map(int, part.split("/"))
+    if not 1 <= number <= parts:
+        raise ValueError(part)
+    return rows[(number - 1) * len(rows) // parts:number * len(rows) // parts]
+
+
+def digest(row):
+    """Of the row, its source and its tests: a verdict on other ones says nothing."""
+    found = hashlib.sha256(json.dumps(row, sort_keys=True).encode())
+    for path in [row["file"], *map(source_of, row["tests"])]:
+        found.update((ROOT / path).read_bytes() if (ROOT / path).is_file() else b"")
+    return found.hexdigest()[:16]
+
+
+def read_results(path):
+    """{digest: line} of an earlier run; the last line of a row counts."""
+    if path is None or not path.exists():
+        return {}
+    return {line["digest"]: line for line in map(json.loads, path.read_text().splitlines())}
+
+
+def note_result(path, row, verdict, note, seconds):
+    if path is not None:
+        with path.open("a") as file:
+            print(json.dumps({"digest": digest(row), "name": row["name"], "verdict": verdict, "note": note,
+                              "seconds": round(seconds, 1)}), file=file)
 
 
 def check_unbroken(rows, jobs):
@@ -231,9 +280,9 @@ def judge_all(rows, seconds, jobs):
         free.put(make_copy(str(number)))
 
     def one(row):
-        copy = free.get()
+        copy, began = free.get(), time.monotonic()
         try:
-            return row, *judge(row, copy, pristine, seconds)
+            return row, *judge(row, copy, pristine, seconds), time.monotonic() - began
         finally:
             free.put(copy)
 
@@ -267,30 +316,63 @@ def summarise(results):
     return enough and not unexplained and not stale and not total["BROKEN"]
 
 
-def main():
+def options_of():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--jobs", type=int, default=os.cpu_count() or 1)
     parser.add_argument("--only", default="", metavar="TEXT", help="only the rows whose name contains TEXT")
     parser.add_argument("--table", action="append", type=pathlib.Path, metavar="FILE",
                         help="this table alone (may be given again)")
+    parser.add_argument("--part", default="1/1", metavar="N/M", help="the Nth of M parts of the rows")
+    parser.add_argument("--results", type=pathlib.Path, metavar="FILE",
+                        help="add each verdict to FILE, and run no row again whose verdict it has")
+    parser.add_argument("--sum", action="store_true", help="run nothing: sum up what --results has")
     options = parser.parse_args()
+    if options.sum and options.results is None:
+        parser.error("--sum sums up a file: give --results")
+    return parser, options
+
+
+def choose(parser, options):
     rows = read_tables(options.table or sorted(TABLES.glob("*.toml")))
     rows = [row for row in rows if options.only in row["name"]]
+    flags = processor_can()
+    for row in [row for row in rows if row.get("needs", "") not in flags | {""}]:
+        print(f"{row['name']}: left out, for this processor has no {row['needs']}")
+        rows.remove(row)
+    try:
+        rows = part_of(rows, options.part)
+    except ValueError:
+        parser.error(f"--part is N/M, N from 1 to M, not {options.part}")
     if not rows:
         sys.exit("no row has that name")
-    began = time.monotonic()
-    seconds = check_unbroken(rows, options.jobs)
-    print(f"{len(seconds)} tests pass without any mutation ({time.monotonic() - began:.0f} s)", flush=True)
-    results = []
-    for row, verdict, note in judge_all(rows, seconds, options.jobs):
-        results.append((row, verdict, note))
-        lives = "lives, accepted" if row.get("lives") else "LIVES"
-        label = {"caught": "caught by", "lives": lives}.get(verdict, verdict)
-        print(f"{row['name']}: {label} {note}".rstrip(), flush=True)
-    shutil.rmtree(COPIES, ignore_errors=True)
+    return rows
+
+
+def main():
+    parser, options = options_of()
+    rows, began, results, rest = choose(parser, options), time.monotonic(), [], []
+    before = read_results(options.results)
+    for row in rows:
+        line = before.get(digest(row))
+        if line is not None:
+            results.append((row, line["verdict"], line["note"]))
+        else:
+            rest.append(row)
+    if rest and not options.sum:
+        seconds = check_unbroken(rest, options.jobs)
+        print(f"{len(seconds)} tests pass without any mutation ({time.monotonic() - began:.0f} s)", flush=True)
+        for row, verdict, note, took in judge_all(rest, seconds, options.jobs):
+            results.append((row, verdict, note))
+            note_result(options.results, row, verdict, note, took)
+            lives = "lives, accepted" if row.get("lives") else "LIVES"
+            label = {"caught": "caught by", "lives": lives}.get(verdict, verdict)
+            print(f"{row['name']}: {' '.join(filter(None, (label, note)))} ({took:.0f} s)", flush=True)
+        shutil.rmtree(COPIES, ignore_errors=True)
     good = summarise(results)
+    if len(results) < len(rows):
+        print(f"{len(rows) - len(results)} rows have no verdict yet")
     print(f"in {time.monotonic() - began:.0f} s", file=sys.stderr)
-    return 0 if good else 1
+    return 0 if good and len(results) == len(rows) else 1
 
 
 if __name__ == "__main__":

@@ -110,6 +110,8 @@ static void test_networks_are_told_apart(void **state)
     }
     const struct client_address here[] = {peer_of("127.3.2.1"), peer_of("::1"), peer_of("::ffff:127.0.0.1")};
     for (size_t i = 0; i < 3; i++) assert_true(client_address_is_here(&here[i]));
+    const struct client_address beside[] = {peer_of("128.0.0.1"), peer_of("126.255.255.255"), peer_of("::2")};
+    for (size_t i = 0; i < 3; i++) assert_false(client_address_is_here(&beside[i]));
     const struct client_address same = peer_of("2001:db8::2:3:4:5");
     client_address_key(&same, again);
     assert_memory_equal(again, keys[2], sizeof again);

@@ -52,6 +52,7 @@ static void test_waits_double_to_a_minute_and_are_forgotten(void **state)
         assert_int_equal(wait_of(backoff, &other, "other", now), 0);
     }
     now += MINUTE;
+    assert_int_equal(wait_of(backoff, &peer, "wrong", now - 1), 1); /* a millisecond is a wait */
     assert_int_equal(wait_of(backoff, &peer, "wrong", now), 0);
     now += 10 * MINUTE;
     note(backoff, &peer, "wrong", false, now); /* the first again */
