@@ -123,17 +123,6 @@ def test_other_bytes_in_the_bucket_are_not_given(served, store):
     assert read_elsewhere(served, run, item).status == 404
 
 
-def test_a_file_that_was_cut_is_not_given(served):
-    run = export(served, "small", 4)
-    item = weights_of(served, run)
-    path = served.data / "artifacts" / item["sha256"]
-    kept = path.read_bytes()
-    path.write_bytes(kept[:-1])
-    answer = served.get(f"/v1/runs/{run['id']}/artifacts/{item['name']}")
-    path.write_bytes(kept)
-    assert answer.status == 422 and answer.json["code"] == "corrupt" and "retry the run" in answer.json["detail"]
-
-
 def test_losses_that_another_machine_left_are_compared_and_ranked(served):
     """By the server's own routes and by a run of a worker here: the files are in the bucket alone."""
     runs = [

@@ -200,6 +200,20 @@ def test_text_that_is_not_what_was_measured_is_not_shown(service, subject):
     assert answer.status in (409, 422) and answer.pointers == ["/run"], answer.body
 
 
+def test_losses_that_were_cut_are_not_ranked(service, subject):
+    run = evaluate(service, subject["one"], subject["text"])
+    path = f"/v1/runs/{run['id']}/artifacts"
+    (item,) = [item for item in service.get(path).json["items"] if item["name"] == "token_losses.npy"]
+    file = service.data / "artifacts" / item["sha256"]
+    kept = file.read_bytes()
+    file.write_bytes(kept[:-1])
+    answers = [worst(service, run), service.get(f"{path}/token_losses.npy")]
+    file.write_bytes(kept)
+    for answer in answers:
+        assert (answer.status, answer.json["code"]) == (422, "corrupt") and "retry the run" in answer.json["detail"]
+    assert worst(service, run).status == 200
+
+
 class Lock:
     """Keeps everybody else from a table of the server's database."""
 
