@@ -2,6 +2,7 @@
 #include "cli/first_token.h"
 #include "cli/migrate.h"
 #include "cli/place.h"
+#include "cli/renewal.h"
 #include "follow/follower.h"
 #include "follow/sender.h"
 #include "http/client_address.h"
@@ -71,7 +72,7 @@ static const struct option_row serve_options[] = {
      "While there is no token, let every user of this machine in, not only the server's own and root"},
     FIRST_TOKEN_OPTION,
     {"--tls-certificate", "FILE", "DELTAQ_TLS_CERTIFICATE", NULL, OPTION_ONCE,
-     "Serve HTTPS (TLS 1.2 and 1.3) with this certificate, and the chain after it, in PEM; read at the start"},
+     "Serve HTTPS (TLS 1.2 and 1.3) with this certificate, and the chain after it, in PEM; taken anew when it changes"},
     {"--tls-key", "FILE", "DELTAQ_TLS_KEY", NULL, OPTION_ONCE, "The certificate's private key in PEM, not encrypted"},
     {"--token-rate", "N", "DELTAQ_TOKEN_RATE", "500", OPTION_ONCE,
      "Requests a second of one token in the mean, 20 times as many at once; more get 429; 0: no limit"},
@@ -108,6 +109,7 @@ struct serving {
     int64_t token_rate, address_rate;
     struct client_networks proxies;
     struct tls_identity tls;
+    struct renewal renewal;
 };
 
 /* Adds to what went wrong where it did. */
@@ -231,6 +233,23 @@ static const char *const *launcher_words(const struct options *options, struct s
     return words;
 }
 
+static void look_for_renewal(void *context)
+{
+    struct serving *serving = context;
+    renewal_look(&serving->renewal, serving->server, false);
+}
+
+static void renew_now(void *context)
+{
+    struct serving *serving = context;
+    renewal_look(&serving->renewal, serving->server, true);
+}
+
+static bool is_https(const struct options *options)
+{
+    return options_text(options, "--tls-certificate") != NULL;
+}
+
 static enum status start_workers(const struct options *options, struct serving *serving, struct error *error)
 {
     static const char *const passed_on[] = {"--device", "--memory", "--device-memory", "--threads", "--affinity-grace"};
@@ -251,6 +270,9 @@ static enum status start_workers(const struct options *options, struct serving *
         .beside = launcher_words(options, serving),
         .conninfo = serving->application.conninfo,
         .embedded = serving->embedded,
+        .tick = is_https(options) ? look_for_renewal : NULL,
+        .hangup = is_https(options) ? renew_now : NULL,
+        .context = serving,
     };
     return supervisor_start(&how, &serving->supervisor, error);
 }
@@ -291,6 +313,7 @@ static enum status check_clients(const struct options *options, struct serving *
     if (status == STATUS_OK)
         status = client_networks_parse(options_all(options, "--trust-proxy"), &serving->proxies, error);
     if (status != STATUS_OK) return status;
+    renewal_begin(&serving->renewal, options_text(options, "--tls-certificate"), options_text(options, "--tls-key"));
     return tls_identity_read(options_text(options, "--tls-certificate"), options_text(options, "--tls-key"),
                              &serving->tls, error);
 }
@@ -423,7 +446,7 @@ static int serve_run(const struct options *options)
     if (serving == NULL) return 1;
     give_memory_back();
     raise_descriptors();
-    supervisor_block_signals();
+    supervisor_block_signals(is_https(options));
     (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit of files' sizes fails, and says so */
     (void)umask(077);
     (void)setrlimit(RLIMIT_CORE, &no_core);

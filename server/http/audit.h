@@ -3,16 +3,22 @@
  * name and id, the local user, nobody), from where, what (method, route, path, object), the status and the request's
  * id; never a token, a query or a body. Private to server/http.
  *
- * Lines of changes are never dropped: the answer waits for them. Of refusals an address gets AUDIT_REFUSALS a second
- * (rate_limit.h) and the next line says how many were left out, so that guessing does not fill a disk. */
+ * Lines of changes are never dropped: the answer waits for them. A repeated request that is answered from its
+ * Idempotency-Key changes nothing and has none. Of refusals an address gets AUDIT_REFUSALS a second (rate_limit.h) and
+ * the next line says how many were left out, so that guessing does not fill a disk. Who asks too often (429 by
+ * --token-rate or --address-rate) gets a line in AUDIT_RATE_SECONDS; all of them are counted in /metrics. */
 #ifndef HTTP_AUDIT_H
 #define HTTP_AUDIT_H
 
 #include "http/exchange.h"
 
-enum { AUDIT_REFUSALS = 1 };
+enum { AUDIT_REFUSALS = 1, AUDIT_RATE_SECONDS = 60, AUDIT_KEY = 16 };
 
 /* On a handler thread, once the answer is decided and before it is prepared. */
 void audit_answer(struct exchange *exchange);
+
+/* On a network thread: a client asks too often. `key` is its bucket's; `token`: that of a token which was right lately,
+ * whose id stands in the principal; else of an address. Never waits. */
+void audit_rate(struct exchange *exchange, bool token, const unsigned char key[AUDIT_KEY]);
 
 #endif

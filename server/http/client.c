@@ -1,6 +1,7 @@
 #include "http/client.h"
 
 #include "base/clock.h"
+#include "http/audit.h"
 #include "http/connection.h"
 #include "http/cors.h"
 #include "http/peer.h"
@@ -45,12 +46,17 @@ int client_wait(struct exchange *exchange, const char **what)
     const int64_t now = clock_milliseconds();
     unsigned char sha256[TOKEN_SHA256], key[RATE_LIMIT_KEY];
     static_assert(sizeof sha256 >= sizeof key, "a token's key is the beginning of its hash");
+    static_assert(sizeof exchange->request.principal.name == TOKEN_ID, "one is copied into the other");
     if (exchange->local) return 0;
-    if (token != NULL && token_backoff_knows(server->backoff, token, now, sha256)) {
-        *what = "this token";
-        return server->by_token != NULL ? rate_limit_take(server->by_token, sha256, now) : 0;
-    }
-    *what = "this address";
-    client_address_key(&exchange->from, key);
-    return server->by_address != NULL ? rate_limit_take(server->by_address, key, now) : 0;
+    const bool known =
+        token != NULL && token_backoff_knows(server->backoff, token, now, sha256, exchange->request.principal.name);
+    struct rate_limit *limit = known ? server->by_token : server->by_address;
+    *what = known ? "this token" : "this address";
+    if (known)
+        memcpy(key, sha256, sizeof key);
+    else
+        client_address_key(&exchange->from, key);
+    const int seconds = limit != NULL ? rate_limit_take(limit, key, now) : 0;
+    if (seconds > 0) audit_rate(exchange, known, key);
+    return seconds;
 }

@@ -11,6 +11,7 @@
 #include "http/reaper.h"
 #include "http/request_body.h"
 #include "http/static_files.h"
+#include "http/tls_current.h"
 
 #include <gnutls/gnutls.h>
 #include <poll.h>
@@ -22,6 +23,12 @@
 
 /* The rest of a small refused body is read, so that its connection can be used again. */
 enum { SWALLOW_MAX = 64 << 10 };
+
+/* What is kept of a connection from its beginning to its end. */
+struct kept {
+    struct reaper_entry *entry;          /* NULL: no memory for it */
+    struct tls_credentials *credentials; /* NULL: without TLS */
+};
 
 int connection_descriptor(struct MHD_Connection *connection)
 {
@@ -35,18 +42,31 @@ bool connection_left(int descriptor)
     return poll(&socket, 1, 0) > 0 && (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
+/* Its handshake is still to come when it is started. */
+static gnutls_session_t tls_session(struct MHD_Connection *connection)
+{
+    const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
+    return info != NULL ? info->tls_session : NULL;
+}
+
 void connection_notify(void *closure, struct MHD_Connection *connection, void **socket_context,
                        enum MHD_ConnectionNotificationCode code)
 {
-    struct http_server *server = ((const struct front *)closure)->server;
+    const struct front *front = closure;
+    struct http_server *server = front->server;
+    struct kept *kept = *socket_context;
     if (code == MHD_CONNECTION_NOTIFY_STARTED) {
         metrics_connections(server->metrics, 1);
-        *socket_context =
+        if ((*socket_context = kept = calloc(1, sizeof *kept)) == NULL) return;
+        kept->entry =
             reaper_add(server->reaper, connection_descriptor(connection), server->options.limits.header_milliseconds);
+        if (front->tls) kept->credentials = tls_current_lend(server->tls, tls_session(connection));
         return;
     }
     metrics_connections(server->metrics, -1);
-    reaper_remove(server->reaper, *socket_context);
+    if (kept != NULL) reaper_remove(server->reaper, kept->entry);
+    if (kept != NULL) tls_current_return(server->tls, kept->credentials);
+    free(kept);
     *socket_context = NULL;
 }
 
@@ -60,7 +80,8 @@ void *connection_request_line(void *closure, const char *target, struct MHD_Conn
     exchange->server = server;
     exchange->front = front;
     exchange->connection = connection;
-    exchange->entry = info != NULL ? info->socket_context : NULL;
+    const struct kept *kept = info != NULL ? info->socket_context : NULL;
+    exchange->entry = kept != NULL ? kept->entry : NULL;
     exchange->started_ms = clock_milliseconds();
     exchange->metric = metrics_row(server->metrics, NULL);
     exchange->method = "";

@@ -24,6 +24,7 @@ struct reaper;
 struct reaper_entry;
 struct stream;
 struct streams;
+struct tls_current;
 struct token_backoff;
 struct waiters;
 
@@ -87,6 +88,7 @@ struct front {
     struct http_server *server; /* lent */
     struct MHD_Daemon *daemon;  /* NULL: there is none */
     char **hosts;               /* owned, ends with NULL */
+    bool tls;
     bool wildcard; /* bound to all addresses: Host may be the literal address that the client connected to */
 };
 
@@ -114,6 +116,7 @@ struct exchange {
     bool close;
     bool started;  /* counted among the active */
     bool reserved; /* its Idempotency-Key is reserved */
+    bool replayed; /* the answer is that of an earlier request with its Idempotency-Key */
     bool left;     /* the client has left while it was parked */
     struct body body;
     size_t body_limit;
@@ -145,11 +148,14 @@ struct http_server {
     struct streams *streams;
     struct reaper *reaper;
     struct metrics *metrics;
+    struct tls_current *tls; /* NULL: no HTTPS */
     struct token_backoff *backoff;
     struct rate_limit *by_address, *by_token; /* NULL: no limit */
     struct rate_limit *refusals;              /* lines of the log about them */
     atomic_uint refusals_left_out;            /* since the last such line */
-    pthread_mutex_t conditional;              /* held from the check of an If-Match to the end of its handler */
+    struct rate_limit *rate_lines;            /* lines about who asks too often */
+    atomic_uint rate_left_out;
+    pthread_mutex_t conditional; /* held from the check of an If-Match to the end of its handler */
     char url[128];
     atomic_bool stopping;
     atomic_uint active; /* exchanges begun and not completed */

@@ -47,7 +47,7 @@ static enum status ask_application(struct exchange *exchange, void *thread, stru
     const enum status status = options->authorize(thread, token, exchange->route->scope, &request->principal, error);
     const bool right = status == STATUS_OK || status == STATUS_FORBIDDEN;
     if (token != NULL && (right || status == STATUS_UNAUTHORIZED))
-        token_backoff_note(backoff, from, token, right, clock_milliseconds());
+        token_backoff_note(backoff, from, token, right ? request->principal.name : NULL, clock_milliseconds());
     return status;
 }
 

@@ -48,6 +48,7 @@ static enum status replay(struct exchange *exchange, struct idempotent_answer *a
     if (status == STATUS_OK && answer->location != NULL)
         status = response_header(response, "Location", answer->location, error);
     answer_header(exchange, "Idempotency-Replayed", "true");
+    exchange->replayed = true;
     return status;
 }
 

@@ -23,6 +23,14 @@ static const struct prometheus_row gauges[GAUGES] = {
     [CONNECTIONS] = {"deltaq_http_connections", "gauge", "Open connections", {NULL}},
 };
 
+static const struct prometheus_row refusals = {
+    "deltaq_http_refused_total", "counter", "Requests refused for their rate, or for who asked", {"reason"}};
+static const char *const refused_names[METRICS_REFUSED] = {
+    [METRICS_REFUSED_TOKEN_RATE] = "token-rate",
+    [METRICS_REFUSED_ADDRESS_RATE] = "address-rate",
+    [METRICS_REFUSED_WHO] = "not-allowed",
+};
+
 struct row {
     atomic_uint_fast64_t classes[CLASSES], buckets[BOUNDS + 1], milliseconds;
 };
@@ -31,6 +39,7 @@ struct metrics {
     const struct route *routes; /* lent */
     size_t count;
     atomic_int connections;
+    atomic_uint_fast64_t refused[METRICS_REFUSED];
     struct row rows[];
 };
 
@@ -72,6 +81,11 @@ void metrics_count(struct metrics *metrics, size_t row, int http_status, int64_t
 void metrics_connections(struct metrics *metrics, int change)
 {
     atomic_fetch_add_explicit(&metrics->connections, change, memory_order_relaxed);
+}
+
+void metrics_refused(struct metrics *metrics, enum metrics_refused why)
+{
+    atomic_fetch_add_explicit(&metrics->refused[why], 1, memory_order_relaxed);
 }
 
 /* route="GET /v1/runs/{id}" */
@@ -137,6 +151,10 @@ void metrics_render(const struct metrics *metrics, unsigned queued, unsigned wai
     prometheus_head(&times, out);
     for (size_t i = 0; i < metrics->count + 2; i++)
         if (total(&metrics->rows[i]) > 0) render_histogram(metrics, i, out);
+    prometheus_head(&refusals, out);
+    for (int i = 0; i < METRICS_REFUSED; i++)
+        prometheus_sample(&refusals, &refused_names[i],
+                          (double)atomic_load_explicit(&metrics->refused[i], memory_order_relaxed), out);
     for (int i = 0; i < GAUGES; i++) {
         prometheus_head(&gauges[i], out);
         prometheus_sample(&gauges[i], NULL, values[i], out);

@@ -21,6 +21,10 @@ size_t metrics_row_static(const struct metrics *metrics);
 /* Counts one answer. */
 void metrics_count(struct metrics *metrics, size_t row, int http_status, int64_t milliseconds);
 
+/* Why a request was refused before anything was done for it. */
+enum metrics_refused { METRICS_REFUSED_TOKEN_RATE, METRICS_REFUSED_ADDRESS_RATE, METRICS_REFUSED_WHO, METRICS_REFUSED };
+void metrics_refused(struct metrics *metrics, enum metrics_refused why);
+
 /* The gauge of open connections. */
 void metrics_connections(struct metrics *metrics, int change);
 

@@ -18,14 +18,26 @@ struct rate_limit {
     struct bucket buckets[ROWS];
 };
 
-enum status rate_limit_new(int rate, struct rate_limit **out, struct error *error)
+static enum status make(int64_t interval, int64_t depth, struct rate_limit **out, struct error *error)
 {
     *out = calloc(1, sizeof **out);
     if (*out == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for the limits of clients");
     (void)pthread_mutex_init(&(*out)->mutex, NULL);
-    (*out)->interval = MICROSECONDS / rate;
-    (*out)->depth = (int64_t)RATE_LIMIT_BURST_SECONDS * rate * (*out)->interval;
+    (*out)->interval = interval;
+    (*out)->depth = depth;
     return STATUS_OK;
+}
+
+enum status rate_limit_new(int rate, struct rate_limit **out, struct error *error)
+{
+    const int64_t interval = MICROSECONDS / rate;
+    return make(interval, (int64_t)RATE_LIMIT_BURST_SECONDS * rate * interval, out, error);
+}
+
+enum status rate_limit_new_rare(int seconds, struct rate_limit **out, struct error *error)
+{
+    const int64_t interval = (int64_t)seconds * MICROSECONDS;
+    return make(interval, interval, out, error);
 }
 
 void rate_limit_free(struct rate_limit *limit)

@@ -16,6 +16,9 @@ enum { RATE_LIMIT_BURST_SECONDS = 20, RATE_LIMIT_KEY = 16, RATE_LIMIT_MOST = 100
 MUST_CHECK enum status rate_limit_new(int rate, struct rate_limit **out, struct error *error);
 void rate_limit_free(struct rate_limit *limit); /* NULL is fine */
 
+/* The same for once in `seconds` (1 to 3600), and never twice at once. */
+MUST_CHECK enum status rate_limit_new_rare(int seconds, struct rate_limit **out, struct error *error);
+
 /* 0: go on, and it is counted; else the seconds after which it would be let through, and nothing is counted. `now` in
  * milliseconds, never falling. */
 int rate_limit_take(struct rate_limit *limit, const unsigned char key[RATE_LIMIT_KEY], int64_t now);

@@ -10,6 +10,7 @@
 #include "http/reaper.h"
 #include "http/stream_registry.h"
 #include "http/tls.h"
+#include "http/tls_current.h"
 #include "http/token_backoff.h"
 #include "http/waiters.h"
 
@@ -92,7 +93,7 @@ static enum status daemon_start(struct front *front, struct listener *listener, 
                                 struct error *error)
 {
     const struct http_options *options = &front->server->options;
-    const bool tls = has_tls(front->kind, options);
+    const bool tls = front->tls;
     const struct MHD_OptionItem plain[] = {{MHD_OPTION_END, 0, NULL}};
     const struct MHD_OptionItem encrypted[] = {
         {MHD_OPTION_HTTPS_MEM_CERT, 0, tls ? options->tls->certificate : NULL},
@@ -123,7 +124,11 @@ static enum status front_start(struct http_server *server, enum front_kind kind,
 {
     struct front *front = &server->fronts[kind];
     const struct http_limits *limits = &server->options.limits;
-    *front = (struct front){.kind = kind, .server = server, .hosts = listener->hosts, .wildcard = listener->wildcard};
+    *front = (struct front){.kind = kind,
+                            .server = server,
+                            .hosts = listener->hosts,
+                            .tls = has_tls(kind, &server->options),
+                            .wildcard = listener->wildcard};
     listener->hosts = NULL;
     return daemon_start(front, listener, kind == FRONT_PROBES ? PROBE_CONNECTIONS : limits->connections, error);
 }
@@ -166,6 +171,7 @@ static enum status limits_start(struct http_server *server, struct error *error)
     const struct http_options *options = &server->options;
     enum status status = token_backoff_new(&server->backoff, error);
     if (status == STATUS_OK) status = rate_limit_new(AUDIT_REFUSALS, &server->refusals, error);
+    if (status == STATUS_OK) status = rate_limit_new_rare(AUDIT_RATE_SECONDS, &server->rate_lines, error);
     if (status == STATUS_OK && options->address_rate > 0)
         status = rate_limit_new(options->address_rate, &server->by_address, error);
     if (status == STATUS_OK && options->token_rate > 0)
@@ -191,10 +197,12 @@ static void server_free(struct http_server *server)
     reaper_free(server->reaper);
     waiters_free(server->waiters);
     metrics_free(server->metrics);
+    tls_current_free(server->tls);
     token_backoff_free(server->backoff);
     rate_limit_free(server->by_address);
     rate_limit_free(server->by_token);
     rate_limit_free(server->refusals);
+    rate_limit_free(server->rate_lines);
     (void)pthread_mutex_destroy(&server->conditional);
     for (int i = 0; i < FRONT_COUNT; i++) listen_hosts_free(server->fronts[i].hosts);
     if (server->fronts[FRONT_SOCKET].server != NULL) (void)unlink(server->options.socket);
@@ -220,6 +228,8 @@ enum status http_server_start(const struct http_options *options, struct http_se
     (void)snprintf(server->url, sizeof server->url, "%s", listeners[FRONT_MAIN].url);
     if ((status = metrics_new(options->routes, options->route_count, &server->metrics, error)) != STATUS_OK) goto done;
     if ((status = limits_start(server, error)) != STATUS_OK) goto done;
+    if (has_tls(FRONT_MAIN, options) && (status = tls_current_new(options->tls, &server->tls, error)) != STATUS_OK)
+        goto done;
     if ((status = waiters_new(handler_pool_push_again, &server->waiters, error)) != STATUS_OK) goto done;
     if ((status = streams_start(&server->options, &server->streams, error)) != STATUS_OK) goto done;
     if ((status = pools_start(server, error)) != STATUS_OK) goto done;
@@ -238,6 +248,11 @@ done:
 const char *http_server_url(const struct http_server *server)
 {
     return server->url;
+}
+
+enum status http_server_renew(struct http_server *server, const struct tls_identity *identity, struct error *error)
+{
+    return tls_current_replace(server->tls, identity, error);
 }
 
 void http_server_wake(struct http_server *server, const char *topic)

@@ -4,9 +4,11 @@
 #include <fcntl.h>
 #include <gnutls/x509.h>
 #include <microhttpd.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 enum { FILE_MOST = 1 << 20 };
@@ -93,6 +95,27 @@ enum status tls_identity_read(const char *certificate, const char *key, struct t
     if (status == STATUS_OK) status = check(certificate, key, out, error);
     if (status != STATUS_OK) tls_identity_reset(out);
     return status;
+}
+
+void tls_identity_describe(const struct tls_identity *identity, char *out, size_t size)
+{
+    const gnutls_datum_t text = datum(identity->certificate);
+    gnutls_x509_crt_t certificate;
+    unsigned char serial[64];
+    size_t length = sizeof serial, at = 0;
+    char day[24] = "?";
+    struct tm parts;
+    (void)snprintf(out, size, "a certificate");
+    if (gnutls_x509_crt_init(&certificate) < 0) return;
+    if (gnutls_x509_crt_import(certificate, &text, GNUTLS_X509_FMT_PEM) >= 0 &&
+        gnutls_x509_crt_get_serial(certificate, serial, &length) >= 0) {
+        const time_t end = gnutls_x509_crt_get_expiration_time(certificate);
+        if (gmtime_r(&end, &parts) != NULL) (void)strftime(day, sizeof day, "%Y-%m-%dT%H:%M:%SZ", &parts);
+        at = (size_t)snprintf(out, size, "a certificate that ends %s, serial number ", day);
+        for (size_t i = 0; i < length && at + 3 < size; i++)
+            at += (size_t)snprintf(out + at, size - at, "%02X", serial[i]);
+    }
+    gnutls_x509_crt_deinit(certificate);
 }
 
 void tls_identity_reset(struct tls_identity *identity)

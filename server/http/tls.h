@@ -22,6 +22,9 @@ struct tls_identity {
  * a libmicrohttpd without TLS. */
 MUST_CHECK enum status tls_identity_read(const char *certificate, const char *key, struct tls_identity *out,
                                          struct error *error);
+
+/* The first certificate in words: its end and its serial number. Cut where `size` ends. */
+void tls_identity_describe(const struct tls_identity *identity, char *out, size_t size);
 void tls_identity_reset(struct tls_identity *identity); /* wipes the key */
 
 #endif

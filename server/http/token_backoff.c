@@ -2,6 +2,7 @@
 
 #include <openssl/evp.h>
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -15,6 +16,7 @@ struct address {
 
 struct right_token {
     unsigned char sha256[TOKEN_SHA256];
+    char id[TOKEN_ID];
     int64_t used_at; /* 0: the row is free */
 };
 
@@ -85,7 +87,8 @@ static struct right_token *find_token(struct token_backoff *backoff, const unsig
     return NULL;
 }
 
-static void note_right(struct token_backoff *backoff, const unsigned char sha256[TOKEN_SHA256], int64_t now)
+static void note_right(struct token_backoff *backoff, const unsigned char sha256[TOKEN_SHA256], const char *id,
+                       int64_t now)
 {
     struct right_token *row = find_token(backoff, sha256);
     for (size_t i = 0; i < TOKENS && row == NULL; i++)
@@ -94,6 +97,7 @@ static void note_right(struct token_backoff *backoff, const unsigned char sha256
     for (size_t i = 0; i < TOKENS && row->used_at != 0 && memcmp(row->sha256, sha256, TOKEN_SHA256) != 0; i++)
         if (backoff->tokens[i].used_at < row->used_at) row = &backoff->tokens[i];
     memcpy(row->sha256, sha256, sizeof row->sha256);
+    (void)snprintf(row->id, sizeof row->id, "%s", id);
     row->used_at = now > 0 ? now : 1;
 }
 
@@ -124,29 +128,30 @@ int token_backoff_wait(struct token_backoff *backoff, const struct client_addres
     return (int)((left + 999) / 1000);
 }
 
-void token_backoff_note(struct token_backoff *backoff, const struct client_address *from, const char *token, bool right,
-                        int64_t now)
+void token_backoff_note(struct token_backoff *backoff, const struct client_address *from, const char *token,
+                        const char *id, int64_t now)
 {
     const struct client_address wanted = client_address_network(from);
     unsigned char sha256[TOKEN_SHA256];
     if (!hash(token, sha256)) return;
     (void)pthread_mutex_lock(&backoff->mutex);
     struct right_token *known = find_token(backoff, sha256);
-    if (right)
-        note_right(backoff, sha256, now);
+    if (id != NULL)
+        note_right(backoff, sha256, id, now);
     else
         note_wrong(backoff, &wanted, now);
-    if (!right && known != NULL) *known = (struct right_token){0}; /* it has ended or was revoked */
+    if (id == NULL && known != NULL) *known = (struct right_token){0}; /* it has ended or was revoked */
     (void)pthread_mutex_unlock(&backoff->mutex);
 }
 
 bool token_backoff_knows(struct token_backoff *backoff, const char *token, int64_t now,
-                         unsigned char sha256[TOKEN_SHA256])
+                         unsigned char sha256[TOKEN_SHA256], char id[TOKEN_ID])
 {
     if (!hash(token, sha256)) return false;
     (void)pthread_mutex_lock(&backoff->mutex);
     const struct right_token *right = find_token(backoff, sha256);
     const bool known = right != NULL && !is_past(right->used_at, now);
+    if (known) memcpy(id, right->id, TOKEN_ID);
     (void)pthread_mutex_unlock(&backoff->mutex);
     return known;
 }

@@ -21,14 +21,15 @@ void token_backoff_free(struct token_backoff *backoff); /* NULL is fine */
 int token_backoff_wait(struct token_backoff *backoff, const struct client_address *from, const char *token,
                        int64_t now);
 
-/* What came of it. */
-void token_backoff_note(struct token_backoff *backoff, const struct client_address *from, const char *token, bool right,
-                        int64_t now);
+/* What came of it: `id` of a token that was right, NULL of a wrong one. */
+void token_backoff_note(struct token_backoff *backoff, const struct client_address *from, const char *token,
+                        const char *id, int64_t now);
 
-enum { TOKEN_SHA256 = 32 };
+enum { TOKEN_SHA256 = 32, TOKEN_ID = 64 };
 
-/* Whether the token was right lately: within ten minutes, and among the last 256. *sha256 is its hash then. */
+/* Whether the token was right lately: within ten minutes, and among the last 256. *sha256 is its hash then, and `id`
+ * its id. */
 bool token_backoff_knows(struct token_backoff *backoff, const char *token, int64_t now,
-                         unsigned char sha256[TOKEN_SHA256]);
+                         unsigned char sha256[TOKEN_SHA256], char id[TOKEN_ID]);
 
 #endif

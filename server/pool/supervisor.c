@@ -60,19 +60,20 @@ struct supervisor {
     int64_t ticked_at;
 };
 
-static sigset_t watched(void)
+static sigset_t watched(bool hangup)
 {
     sigset_t set;
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGTERM);
     (void)sigaddset(&set, SIGINT);
     (void)sigaddset(&set, SIGCHLD);
+    if (hangup) (void)sigaddset(&set, SIGHUP);
     return set;
 }
 
-void supervisor_block_signals(void)
+void supervisor_block_signals(bool hangup)
 {
-    const sigset_t set = watched();
+    const sigset_t set = watched(hangup);
     (void)sigprocmask(SIG_BLOCK, &set, NULL);
     (void)signal(SIGPIPE, SIG_IGN);
 }
@@ -290,16 +291,21 @@ static int wait_for_signal(const struct supervisor *supervisor)
     struct signalfd_siginfo info;
     struct pollfd descriptor = {.fd = supervisor->signals, .events = POLLIN};
     int stop = 0;
+    bool hangup = false;
     if (poll(&descriptor, 1, poll_ms(supervisor)) <= 0) return 0;
     while (read(supervisor->signals, &info, sizeof info) == (ssize_t)sizeof info)
-        if (info.ssi_signo != SIGCHLD) stop = (int)info.ssi_signo;
+        if (info.ssi_signo == SIGHUP)
+            hangup = true;
+        else if (info.ssi_signo != SIGCHLD)
+            stop = (int)info.ssi_signo;
+    if (hangup && !supervisor->stopping) supervisor->options.hangup(supervisor->options.context);
     return stop;
 }
 
 enum status supervisor_start(const struct supervisor_options *options, struct supervisor **out, struct error *error)
 {
     enum status status;
-    const sigset_t set = watched();
+    const sigset_t set = watched(options->hangup != NULL);
     struct supervisor *supervisor = calloc(1, sizeof *supervisor);
     *out = NULL;
     if (supervisor == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for the supervisor");

@@ -2,6 +2,7 @@
 
 import json
 import os
+import time
 
 import pytest
 from service import Service
@@ -55,6 +56,17 @@ def test_every_change_says_who_from_where_and_what(service):
     assert secret not in text and writer["token"] not in text
 
 
+def test_a_repeated_request_is_no_second_change(service):
+    key = {"Idempotency-Key": "one"}
+    made = service.post("/v1/datasets", {"name": "mine", "sequences": [[1, 2, 3]]}, key)
+    again = service.post("/v1/datasets", {"name": "mine", "sequences": [[1, 2, 3]]}, key)
+    assert made.status == again.status == 201 and again.headers["Idempotency-Replayed"] == "true"
+    assert made.json["id"] == again.json["id"]
+    assert [line["request"] for line in lines(service, "change")] == [made.headers["X-Request-Id"]]
+    other = service.post("/v1/datasets", {"name": "other", "sequences": [[1]]}, key)
+    assert other.status == 422 and of(service, other)["status"] == 422, "it was tried"
+
+
 def test_every_refusal_is_told_and_many_are_bounded(service):
     service.token = admin = service.post("/v1/tokens", {"scope": "admin", "name": "admin"}).json["token"]
     reader = service.post("/v1/tokens", {"scope": "read", "name": "reader"}).json
@@ -82,3 +94,30 @@ def test_wrong_tokens_that_must_wait_are_refusals_too(service):
     statuses = [service.get("/v1/runs", {"X-Forwarded-For": "192.0.2.11"}).status for _ in range(25)]
     told = [line["status"] for line in lines(service, "refused") if line["from"] == "192.0.2.11"]
     assert statuses[:len(told)] == told and 429 in statuses and len(told) >= 20
+
+
+def test_who_asks_too_often_is_told_once_a_minute_and_counted(tmp_path):
+    service = Service(tmp_path, "--workers", "0", "--log-format", "json", "--trust-proxy", "127.0.0.1", "--token-rate",
+                      "1", "--address-rate", "1")
+    try:
+        made = service.post("/v1/tokens", {"scope": "admin", "name": "admin"}).json
+        began, refused = time.monotonic(), {}
+        for reason, token, address in (("token-rate", made["token"], None), ("address-rate", None, "192.0.2.20")):
+            service.token = token
+            headers = {"X-Forwarded-For": address} if address else {}
+            statuses = []
+            while statuses.count(429) < 20:
+                statuses.append(service.get("/v1/runs", headers).status)
+            refused[reason] = statuses.count(429)
+        told = [line for line in lines(service, "refused") if line["status"] == 429]
+        assert [line["actor"] for line in told[:2]] == ["token", "nobody"] and told[0]["token"] == made["id"]
+        assert told[1]["from"] == "192.0.2.20" and told[1]["route"] == "/v1/runs"
+        assert len(told) <= 2 + (time.monotonic() - began) // 60 * 2
+        metrics = service.get("/metrics").body.decode()
+        for reason, count in refused.items():
+            assert f'deltaq_http_refused_total{{reason="{reason}"}} {count}\n' in metrics, metrics
+        assert 'deltaq_http_refused_total{reason="not-allowed"}' in metrics
+        assert made["token"] not in service.log.read_text()
+    finally:
+        service.token = None
+        service.stop()

@@ -130,7 +130,7 @@ static int run_cluster(const char *directory)
     sigset_t set;
     const struct timespec pause = {.tv_nsec = 20 * 1000 * 1000};
     const struct embedded_options options = {.data_directory = directory, .ballast_bytes = ballast()};
-    supervisor_block_signals();
+    supervisor_block_signals(false);
     if (embedded_start(&options, &embedded, &error) != STATUS_OK) return complain(&error);
     (void)say_ready(embedded);
     (void)sigemptyset(&set);
@@ -188,7 +188,7 @@ static int run_serve(const char *directory, int workers)
     struct supervisor *supervisor = NULL;
     const struct embedded_options database = {.data_directory = directory, .ballast_bytes = ballast()};
     const char *const arguments[] = {"worker", directory, NULL};
-    supervisor_block_signals();
+    supervisor_block_signals(false);
     if (embedded_start(&database, &embedded, &error) != STATUS_OK) return complain(&error);
     const struct supervisor_options options = {
         .workers = workers, .arguments = arguments, .conninfo = embedded_conninfo(embedded), .embedded = embedded};

@@ -64,12 +64,28 @@ static void test_the_bucket_that_is_full_soonest_is_forgotten(void **state)
     rate_limit_free(limit);
 }
 
+static void test_once_in_a_while(void **state)
+{
+    (void)state;
+    struct rate_limit *limit = NULL;
+    struct error error;
+    assert_int_equal(rate_limit_new_rare(60, &limit, &error), STATUS_OK);
+    for (int64_t minute = 1; minute < 4; minute++) {
+        assert_int_equal(take(limit, 1, minute * 60000), 0);
+        assert_int_equal(take(limit, 1, minute * 60000), 60);
+        assert_int_equal(take(limit, 1, minute * 60000 + 59999), 1);
+    }
+    assert_int_equal(take(limit, 2, 60000), 0);
+    rate_limit_free(limit);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_burst_passes_and_then_the_rate),
         cmocka_unit_test(test_many_clients_do_not_free_the_one_that_is_refused),
         cmocka_unit_test(test_the_bucket_that_is_full_soonest_is_forgotten),
+        cmocka_unit_test(test_once_in_a_while),
     };
     return cmocka_run_group_tests_name("rate_limit", tests, NULL, NULL);
 }

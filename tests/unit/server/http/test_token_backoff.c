@@ -27,7 +27,7 @@ static int wait_of(struct token_backoff *backoff, const struct client_address *f
 static void note(struct token_backoff *backoff, const struct client_address *from, const char *token, bool right,
                  int64_t now)
 {
-    token_backoff_note(backoff, from, token, right, now);
+    token_backoff_note(backoff, from, token, right ? "id" : NULL, now);
 }
 
 static struct token_backoff *make(void)
@@ -70,11 +70,13 @@ static void test_right_tokens_pass_until_they_are_wrong(void **state)
     assert_int_equal(wait_of(backoff, &peer, "wrong", 1000), 1);
     assert_int_equal(wait_of(backoff, &peer, "right", 1000), 0);
     unsigned char sha256[TOKEN_SHA256];
-    assert_true(token_backoff_knows(backoff, "right", 1000 + 10 * MINUTE, sha256));
-    assert_false(token_backoff_knows(backoff, "right", 1001 + 10 * MINUTE, sha256));
-    assert_false(token_backoff_knows(backoff, "wrong", 1000, sha256));
+    char id[TOKEN_ID] = "";
+    assert_true(token_backoff_knows(backoff, "right", 1000 + 10 * MINUTE, sha256, id));
+    assert_string_equal(id, "id");
+    assert_false(token_backoff_knows(backoff, "right", 1001 + 10 * MINUTE, sha256, id));
+    assert_false(token_backoff_knows(backoff, "wrong", 1000, sha256, id));
     note(backoff, &peer, "right", false, 1000); /* revoked */
-    assert_false(token_backoff_knows(backoff, "right", 1000, sha256));
+    assert_false(token_backoff_knows(backoff, "right", 1000, sha256, id));
     assert_int_equal(wait_of(backoff, &peer, "right", 1000), 2);
     token_backoff_free(backoff);
 }
