@@ -548,8 +548,9 @@ run-check-arm: $(ARM_BITS:%=$(OBJ)/tests/unit/%)
 	    bits="python3 tests/arm/bits.py $(OBJ) $(ARM_BUILD)/release '$(ARM_EMULATOR)' $(ARM_BITS)" \
 	    $(UNIT_SOURCES:%.c=$(ARM_BUILD)/release/%)
 
-check-tsan: ## Run the C unit tests under ThreadSanitizer
-	@$(MAKE) --no-print-directory CONFIG=tsan check-unit
+check-tsan: venv ## Run the C unit tests, and a mixed load on a whole server, under ThreadSanitizer
+	@$(MAKE) --no-print-directory CONFIG=tsan check-unit $(BUILD)/tsan/deltaq
+	@DELTAQ_BINARY=$(CURDIR)/$(BUILD)/tsan/deltaq $(PYTHON) tests/run.py tests/http/test_mixed_load.py
 
 check-http: all venv static echo-server emulated-plugin ## Run the tests of the HTTP interface
 	@$(PYTHON) tests/run.py tests/http

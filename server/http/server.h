@@ -96,8 +96,8 @@ MUST_CHECK enum status http_server_start(const struct http_options *options, str
 /* "http://127.0.0.1:8642", with the port that was really bound; lent. */
 const char *http_server_url(const struct http_server *server);
 
-/* New connections are given this pair of certificate and key, checked (tls_identity_read) and copied; others go on as they
- * are. Only of a server that was started with one. STATUS_NO_MEMORY: as before. Any thread. */
+/* New connections are given this pair of certificate and key, checked (tls_identity_read) and copied; others go on as
+ * they are. Only of a server that was started with one. STATUS_NO_MEMORY: as before. Any thread. */
 MUST_CHECK enum status http_server_renew(struct http_server *server, const struct tls_identity *identity,
                                          struct error *error);
 

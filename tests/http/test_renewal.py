@@ -36,8 +36,9 @@ class Served:
     def connection(self):
         trust = ssl.create_default_context()
         trust.check_hostname, trust.verify_mode = False, ssl.CERT_NONE
-        with socket.create_connection(("127.0.0.1", self.service.port), 60) as plain, trust.wrap_socket(plain) as client:
-            yield client
+        with socket.create_connection(("127.0.0.1", self.service.port), 60) as plain:
+            with trust.wrap_socket(plain) as client:
+                yield client
 
     def certificate(self):
         with self.connection() as client:
