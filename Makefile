@@ -284,7 +284,7 @@ PYTHON       := $(VENV)/bin/python
 
 .PHONY: bench-backend bench-tangent deps deps-build venv static serve demo study study-text study-publish install \
                       uninstall lint check check-all check-unit check-asan check-tsan check-emulated check-http \
-                      check-fresh check-upgrade check-deb check-images check-slurm bench fuzz
+                      check-fresh check-upgrade check-deb check-images check-slurm bench chaos fuzz
 
 deps-build: ## Install what building and running need (Debian packages)
 	@sh tests/tools/packages.sh "building and running deltaq" $(DEBIAN_BUILD)
@@ -551,6 +551,11 @@ run-check-arm: $(ARM_BITS:%=$(OBJ)/tests/unit/%)
 check-tsan: venv ## Run the C unit tests, and a mixed load on a whole server, under ThreadSanitizer
 	@$(MAKE) --no-print-directory CONFIG=tsan check-unit $(BUILD)/tsan/deltaq
 	@DELTAQ_BINARY=$(CURDIR)/$(BUILD)/tsan/deltaq $(PYTHON) tests/run.py tests/http/test_mixed_load.py
+
+CHAOS_JOBS ?= 40000
+chaos: venv pool-tools ## Kill and stop workers at random over CHAOS_JOBS runs (about 10,000 kills, two to three hours; \
+    DELTAQ_CHAOS_SEED repeats one)
+	@DELTAQ_CHAOS_JOBS=$(CHAOS_JOBS) $(PYTHON) -m pytest -q -s tests/pool/test_chaos.py -k "doubled and plain"
 
 check-http: all venv static echo-server emulated-plugin ## Run the tests of the HTTP interface
 	@$(PYTHON) tests/run.py tests/http
