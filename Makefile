@@ -553,8 +553,8 @@ check-tsan: venv ## Run the C unit tests, and a mixed load on a whole server, un
 	@DELTAQ_BINARY=$(CURDIR)/$(BUILD)/tsan/deltaq $(PYTHON) tests/run.py tests/http/test_mixed_load.py
 
 CHAOS_JOBS ?= 40000
-chaos: venv pool-tools ## Kill and stop workers at random over CHAOS_JOBS runs (about 10,000 kills, two to three hours; \
-    DELTAQ_CHAOS_SEED repeats one)
+chaos: venv pool-tools ## Kill and stop workers at random over CHAOS_JOBS runs (about 10,000 kills, two to three \
+    hours; DELTAQ_CHAOS_SEED repeats one)
 	@DELTAQ_CHAOS_JOBS=$(CHAOS_JOBS) $(PYTHON) -m pytest -q -s tests/pool/test_chaos.py -k "doubled and plain"
 
 check-http: all venv static echo-server emulated-plugin ## Run the tests of the HTTP interface

@@ -1,7 +1,7 @@
 /* renewal.h: a certificate that was renewed is taken without a restart. Its files are looked at once a second, by
  * name, so that links which are moved (certbot) and files that are renamed over others count as well, and at once
- * after SIGHUP. A pair that cannot be used leaves the server with the one that it has, and a line of the log says why. Used by
- * one thread. */
+ * after SIGHUP. A pair that cannot be used leaves the server with the one that it has, and a line of the log says
+ * why. Used by one thread. */
 #ifndef CLI_RENEWAL_H
 #define CLI_RENEWAL_H
 
