@@ -284,7 +284,7 @@ PYTHON       := $(VENV)/bin/python
 
 .PHONY: bench-backend bench-tangent deps deps-build venv static serve demo study study-text study-publish install \
                       uninstall lint check check-all check-unit check-asan check-tsan check-emulated check-http \
-                      check-fresh check-upgrade check-deb check-images check-slurm bench chaos fuzz
+                      check-fresh check-upgrade check-deb check-images check-slurm check-cluster bench chaos fuzz
 
 deps-build: ## Install what building and running need (Debian packages)
 	@sh tests/tools/packages.sh "building and running deltaq" $(DEBIAN_BUILD)
@@ -408,7 +408,8 @@ run-check-all:
 	    $(foreach suite,$(basename $(notdir $(ASAN_LONG))),\
 	    gcc14-$(suite)="env $(ASAN_AS_GCC14) $(BUILD)/asan/tests/unit/engine/backend/$(suite)") \
 	    $(wildcard $(addprefix tests/,pool/test_chaos.py demo/test_demo.py http/test_track.py http/test_generated.py \
-	        http/test_server_memory.py http/test_objects.py http/test_object_artifacts.py slurm/test_slurm.py)) \
+	        http/test_server_memory.py http/test_objects.py http/test_object_artifacts.py slurm/test_slurm.py \
+	        cluster/test_sweep.py)) \
 	    $(ASAN_UNIT) $(TSAN_CHECKED) \
 	    $(foreach config,release asan,$(EMULATED_TESTS:%=$(BUILD)/$(config)/tests/emulated/%))
 
@@ -503,6 +504,10 @@ check-emulated: ## Run every test of the CUDA backend over an emulated device, p
 check-slurm: all venv ## Run the launcher on a real Slurm of three nodes on this host (needs root, munge, slurmctld, \
     slurmd and slurm-client)
 	@$(PYTHON) tests/run.py tests/slurm
+
+check-cluster: all venv objects ## Run a sweep on a server, Slurm, a second host and a bucket at once, while nodes are \
+    killed, drained and preempted (needs what check-slurm needs, and iproute2)
+	@$(PYTHON) tests/run.py tests/cluster
 
 check-ptx: $(if $(NVCC),run-ptx) ## Run the tests of the CUDA backend over the PTX of its kernels, without a GPU: \
     races, barriers, addresses (needs nvcc)

@@ -29,6 +29,8 @@ MEMORY, MEMORY_BYTES = "/dev/shm", 4 << 30
 
 # The long ones, begun first, so that none is left alone at the end: those that compute beside those that wait.
 LONG = (
+    "cluster/test_sweep",
+    "slurm/test_slurm",
     "http/test_track",
     "pool/test_outages",
     "dashboard/test_dashboard",

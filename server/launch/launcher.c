@@ -4,6 +4,7 @@
 #include "launch/slurm.h"
 #include "log/log.h"
 #include "store/demand.h"
+#include "store/queue.h"
 #include "json/written.h"
 
 #include <inttypes.h>
@@ -14,15 +15,18 @@
 enum { WORDS_MOST = 200, MIB = 1 << 20, STEP_MIB = 1024, BACKOFF_MOST = 6 };
 /* A worker is seen every ten seconds. */
 static const double SILENT_SECONDS = 25;
+/* Half a lease: a worker that lives has renewed its own by then. */
+static const double BEAT_SECONDS = 15;
 
 struct launcher {
     struct launcher_options options;
     struct store_id owner;
-    char label[128]; /* that its workers have */
-    bool waited;     /* it has said that another has its name */
-    bool submitted;  /* since a worker of its had a run */
-    int in_vain;     /* looks in a row at which all that was submitted had gone without a run */
-    int skip;        /* looks that pass without a submission */
+    char label[128];  /* that its workers have */
+    bool waited;      /* it has said that another has its name */
+    bool submitted;   /* since a worker of its had a run */
+    int in_vain;      /* looks in a row at which all that was submitted had gone without a run */
+    int skip;         /* looks that pass without a submission */
+    double looked_at; /* by the database's clock, at the look that the next rescue goes by; 0: none */
     char unserved[256];
 };
 
@@ -237,6 +241,21 @@ static enum status meet_workers(struct launcher *launcher, struct look *look, co
     return status;
 }
 
+/* Workers rescue what others no longer renew. When the last of all vanishes there is none to do it, and a run that
+ * nobody takes back would never ask for a job. So the launcher does it, too: what was over at one look and still is at
+ * another, half a lease later, has nobody. */
+static enum status rescue(struct launcher *launcher, double time, struct error *error)
+{
+    int rescued = 0;
+    enum status status = STATUS_OK;
+    const bool first = launcher->looked_at <= 0 || time < launcher->looked_at;
+    if (launcher->options.dry_run || (!first && time - launcher->looked_at < BEAT_SECONDS)) return STATUS_OK;
+    if (!first) status = queue_rescue_older(launcher->options.place.connection, launcher->looked_at, &rescued, error);
+    launcher->looked_at = time;
+    if (rescued > 0) log_warning(LOG_COMPONENT_LAUNCHER, "rescued %d runs of workers that are gone", rescued);
+    return status;
+}
+
 /* All that was submitted has ended, none had a run, and there are runs: something is wrong with the jobs. */
 static void count_failures(struct launcher *launcher, struct look *look, bool wanted)
 {
@@ -319,7 +338,9 @@ enum status launcher_look(struct launcher *launcher, struct error *error)
     if (status == STATUS_OK) status = slurm_jobs(launcher->options.name, &look.jobs, &look.count, error);
     if (status == STATUS_OK && (look.taken = calloc(look.count + 1, sizeof *look.taken)) == NULL)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for jobs");
+    if (status == STATUS_OK) status = rescue(launcher, json_number_value(json_object_get(demand, "time")), error);
     if (status == STATUS_OK) status = look_around(launcher, demand, &look, error);
+    if (status != STATUS_OK) launcher->looked_at = 0; /* the database may be away; workers need time after it */
     json_decref(demand);
     free(look.jobs);
     free(look.taken);

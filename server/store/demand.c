@@ -47,7 +47,7 @@ enum status demand_read(struct connection *connection, const char *label, json_t
         " labels, 'memory_bytes', memory_bytes, 'seconds', seconds, 'runs', runs)"
         " order by memory_bytes desc nulls last, runs desc, labels::text), '[]') from groups),"
         " 'workers', (select coalesce(json_agg(json_build_object('job', job, 'busy', busy, 'silent', silent)), '[]')"
-        " from mine))",
+        " from mine), 'time', extract(epoch from clock_timestamp())::float8)",
         VALUES(value_text(label)), document, error);
 }
 

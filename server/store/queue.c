@@ -353,3 +353,9 @@ enum status queue_rescue(struct connection *connection, double lease_seconds, in
     return bury(connection, BURY(LEASE_EXPIRED("$1"), "expiries", "expired"), &deaths[QUEUE_VANISHED],
                 value_double(lease_seconds), "its lease ended without a sign of life", rescued, error);
 }
+
+enum status queue_rescue_older(struct connection *connection, double moment, int *rescued, struct error *error)
+{
+    return bury(connection, BURY(" lease_until < to_timestamp($1) ", "expiries", "expired"), &deaths[QUEUE_VANISHED],
+                value_double(moment), "its lease ended without a sign of life", rescued, error);
+}

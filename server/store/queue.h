@@ -129,6 +129,10 @@ MUST_CHECK enum status queue_release_dead(struct connection *connection, const s
  * whose own sessions have not been interrupted lately: after an outage living workers first need time for a beat. */
 MUST_CHECK enum status queue_rescue(struct connection *connection, double lease_seconds, int *rescued,
                                     struct error *error);
+/* The same of leases that had ended at `moment`, in seconds since 1970 by the database's clock: for who looks seldom,
+ * and cannot tell an outage. It gives a moment at which the database answered, and lets half a lease pass first. */
+MUST_CHECK enum status queue_rescue_older(struct connection *connection, double moment, int *rescued,
+                                          struct error *error);
 
 /* The document that stands as a failed run's error. NULL: no memory. */
 json_t *queue_problem(enum status status, const char *pointer, const char *detail);

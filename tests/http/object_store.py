@@ -116,7 +116,8 @@ class Handler(http.server.BaseHTTPRequestHandler):
 
 
 class ObjectStore:
-    def __init__(self):
+    def __init__(self, address="127.0.0.1"):
+        """`address`: of this host, at which others reach the proxy."""
         self.process = subprocess.Popen([PACKAGES / "bin" / "moto_server", "-H", "127.0.0.1", "-p", "0"],
                                         stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True,
                                         env={**os.environ, "PYTHONUNBUFFERED": "1"})
@@ -127,10 +128,10 @@ class ObjectStore:
         self.upstream = int(found[1])
         threading.Thread(target=self.process.stdout.read, daemon=True).start()
         self.lock, self.rules, self.requests, self.served = threading.Lock(), [], [], 0
-        self.proxy = http.server.ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.proxy = http.server.ThreadingHTTPServer((address, 0), Handler)
         self.proxy.daemon_threads, self.proxy.store = True, self
         threading.Thread(target=self.proxy.serve_forever, args=(0.05,), daemon=True).start()
-        self.url = f"http://127.0.0.1:{self.proxy.server_address[1]}"
+        self.url = f"http://{address}:{self.proxy.server_address[1]}"
 
     def close(self):
         self.proxy.shutdown()

@@ -12,6 +12,8 @@ import subprocess
 import tempfile
 import time
 
+import pytest
+
 PROGRAMS = {"munge": ["munged"], "slurmctld": ["slurmctld"], "slurmd": ["slurmd"],
             "slurm-client": ["sbatch", "squeue", "scancel", "scontrol"]}
 NODES = ("n1", "n2", "n3")
@@ -122,6 +124,12 @@ class Cluster:
         found = [tuple(line.split("|")) for line in lines]
         return [job for job in found if state in (None, job[2])]
 
+    def cancel(self, node):
+        """What works there. An array's tasks go by their handles: by the number of its first, all of them would."""
+        handles = self.call("squeue", "--noheader", "--array", f"--nodelist={node}", "--states=RUNNING", "--format=%i")
+        assert handles, f"nothing works on {node}"
+        self.call("scancel", *handles.split())
+
     def node_up(self, node):
         (self.directory / f"spool-{node}").mkdir(exist_ok=True)
         self.daemon("slurmd", "-f", self.conf, "-N", node)
@@ -152,3 +160,12 @@ class Cluster:
         while time.monotonic() < end and any(self.directory.glob("slurm*.pid")):
             time.sleep(0.1)
         shutil.rmtree(self.directory, ignore_errors=True)
+
+
+@pytest.fixture(scope="session")
+def slurm():
+    if missing():
+        pytest.skip(missing())
+    cluster = Cluster()
+    yield cluster
+    cluster.stop()

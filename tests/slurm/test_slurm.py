@@ -1,12 +1,12 @@
 """The launcher on a real Slurm of three nodes: what it submits, and that nothing is lost when nodes, jobs and the
 launcher itself go away."""
 
-import contextlib
 import subprocess
 import time
 
 import models
 import pytest
+from launchers import Launchers
 from service import BINARY, Service
 
 MODEL = {"model_type": "llama", "vocab_size": 256, "hidden_size": 16, "intermediate_size": 32, "num_hidden_layers": 1,
@@ -14,51 +14,18 @@ MODEL = {"model_type": "llama", "vocab_size": 256, "hidden_size": 16, "intermedi
 EVALUATION = {"checkpoint": "t/c0", "dataset": "rows", "sequence_length": None}
 
 
-class Lab:
+class Lab(Launchers):
     """A server without workers of its own, and launchers on the cluster."""
 
     def __init__(self, slurm, directory):
-        self.slurm = slurm
-        self.service = Service(directory, "--workers", "0", environment={"HF_ENDPOINT": "http://127.0.0.1:9"})
-        self.url = f"host={self.service.data}/pg/socket user=deltaq dbname=deltaq"
-        self.logs = []
+        service = Service(directory, "--workers", "0", environment={"HF_ENDPOINT": "http://127.0.0.1:9"})
+        super().__init__(slurm, service, f"host={service.data}/pg/socket user=deltaq dbname=deltaq")
         models.write_llama(self.service.files / "model")
         self.service.checkpoint(self.service.files / "model", "t", "c0", step=0)
         self.service.sequences("rows", models.rows(2, 12))
         (self.service.files / "text").write_text("to be or not to be, that is the question. " * 300)
         self.service.post("/v1/datasets", {"name": "text", "path": str(self.service.files / "text"),
                                            "format": "text"})
-
-    def command(self, *options):
-        usual = {"--interval": "1", "--idle-exit": "4", "--most-jobs": "3", "--time-limit": "600", "--threads": "1"}
-        return [str(BINARY), "launcher", "slurm", "--database-url", self.url, "--data-dir", str(self.service.data),
-                "--root", str(self.service.files),
-                *(word for name, value in usual.items() if name not in options for word in (name, value)), *options]
-
-    @property
-    def environment(self):
-        return {**self.service.environment, **self.slurm.environment}
-
-    def start(self, *options):
-        log = open(self.service.data / f"launcher-{len(self.logs)}.log", "w+")
-        self.logs.append(log)
-        return subprocess.Popen(self.command(*options), env=self.environment, stderr=log)
-
-    @contextlib.contextmanager
-    def launcher(self, *options):
-        process = self.start(*options)
-        try:
-            yield process
-        finally:
-            process.terminate()
-            assert process.wait(30) == 0, self.said()
-
-    def said(self):
-        text = ""
-        for log in self.logs:
-            log.seek(0)
-            text += log.read()
-        return text + "".join(path.read_text() for path in (self.service.data / "log").glob("slurm-*.log"))
 
     def post(self, kind="evaluate", params=None, **more):
         answer = self.service.post("/v1/runs", {"kind": kind, "params": params or EVALUATION, "force": True, **more})
@@ -70,14 +37,6 @@ class Lab:
             "trajectory": name, "dataset": "text", "tokens": 16384, "batch_sequences": 2, "sequence_length": 32,
             "model": MODEL, "tokenizer": {"name": "bytes"}, "checkpoint_every": 2048, "seed": 3,
             "schedule": {"name": "constant", "peak": 0.001}})
-
-    def sql(self, text):
-        done = subprocess.run(["psql", "-XAtq", "-d", self.url, "-c", text], capture_output=True, text=True)
-        assert done.returncode == 0, done.stderr
-        return done.stdout.strip()
-
-    def counts(self, run):
-        return self.sql(f"select tries, crashes, stalls, expiries from runs where id = '{run}'")
 
     def ended(self, run):
         document = self.service.wait(run)
@@ -175,11 +134,10 @@ def test_a_lost_node_a_drained_one_and_a_cancelled_job_lose_no_run(lab):
             runs = [lab.post() for _ in range(3)]
             for run in runs:
                 lab.service.held(run)
-            jobs = {job: node for job, _, _, node in lab.slurm.jobs("RUNNING")}
-            assert sorted(jobs.values()) == ["n1", "n2", "n3"]
+            assert sorted(node for *_, node in lab.slurm.jobs("RUNNING")) == ["n1", "n2", "n3"]
             assert len(lab.slurm.lose_node("n1")) == 1
             lab.slurm.call("scontrol", "update", "nodename=n2", "state=drain", "reason=test")
-            lab.slurm.call("scancel", next(job for job, node in jobs.items() if node == "n3"))
+            lab.slurm.cancel("n3")
         documents = [lab.ended(run) for run in runs]
         assert len({document["result"]["loss"] for document in documents}) == 1
         lab.slurm.until(lambda: "any more" in lab.sql("select data ->> 'evidence' from run_events") or
@@ -191,6 +149,20 @@ def test_a_lost_node_a_drained_one_and_a_cancelled_job_lose_no_run(lab):
         lab.slurm.until(lambda: "down*" not in lab.slurm.states() and "down" not in lab.slurm.states(),
                         "the lost node does not come back")
         lab.ended(lab.post())
+
+
+def test_what_the_last_worker_of_all_had_goes_back_to_the_queue(lab):
+    """No worker is left that would rescue its run, and no run waits that a job would be submitted for."""
+    other = subprocess.Popen([BINARY, "worker", "--database-url", lab.url, "--data-dir", lab.service.data, "--root",
+                              lab.service.files, "--threads", "1"], env=lab.environment, stderr=subprocess.DEVNULL)
+    with lab.service.gate.holding("evaluate", 0):
+        run = lab.post()
+        lab.service.held(run)
+        other.kill()
+        other.wait()
+    with lab.launcher():
+        lab.ended(run)
+    assert "rescued 1 runs of workers that are gone" in lab.said()
 
 
 def test_a_job_at_its_time_limit_hands_its_run_to_the_next(lab):

@@ -1,0 +1,1 @@
+from cluster import slurm  # noqa: F401
