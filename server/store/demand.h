@@ -11,7 +11,7 @@ MUST_CHECK enum status demand_claim(struct connection *connection, const char *n
 MUST_CHECK enum status demand_disclaim(struct connection *connection, const char *name, const struct store_id *owner,
                                        struct error *error);
 
-/* {"groups": [{"device", "labels", "memory_bytes", "seconds", "runs"}], "workers": [{"job", "busy", "silent"}], "time"}.
+/* {"groups": [{"device", "labels", "memory_bytes", "seconds", "runs"}], "workers": [{"job", "busy", "silent"}], "time"}
  * Queued runs that need the same, those of the most memory first: seconds is the longest that one is planned to take,
  * null where a part is not known. Workers are those with the label, `silent` the seconds since they were seen; time is
  * the database's, in seconds since 1970. */

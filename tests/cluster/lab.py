@@ -1,4 +1,4 @@
-"""All that a lab has, at once: a server, PostgreSQL and a bucket on this host, Slurm with three nodes, a second host."""
+"""All that a lab has, at once: server, PostgreSQL and a bucket on this host, Slurm with three nodes, a second host."""
 
 import json
 import subprocess
@@ -28,16 +28,20 @@ SWEEP = {
 
 
 def ask_for_sweep(service, checkpoints, text):
-    """The same requests wherever the bytes lie; {run: (checkpoint, method)}."""
+    """The same requests wherever the bytes lie; {run: (checkpoint's name, method)}, and {id: name} of all that the
+    documents name."""
     found = service.post("/v1/trajectories/run7/scan", {"path": checkpoints})
     assert found.status == 200 and len(found.json["registered"]) == CHECKPOINTS, found.body
-    service.sequences("rows", models.rows(8, 48))
+    names = {made["id"]: made["name"] for made in found.json["registered"]}
+    names[service.sequences("rows", models.rows(8, 48))["id"]] = "rows"
     answer = service.post("/v1/datasets", {"name": "text", "format": "jsonl", "path": text})
     assert answer.status == 201, answer.body
+    names[answer.json["id"]] = "text"
     answer = service.post("/v1/sweeps", SWEEP)
     assert answer.status == 202 and answer.json["runs"]["total"] == 2 * CHECKPOINTS, answer.body
     items = service.get("/v1/runs?sweep=sweep&limit=100").json["items"]
-    return {run["id"]: (run["params"]["checkpoint"], run["params"]["method"]["name"]) for run in items}
+    runs = {run["id"]: (names[run["params"]["checkpoint"]], run["params"]["method"]["name"]) for run in items}
+    return runs, {**names, **{run: "-".join(what) for run, what in runs.items()}}
 
 
 class Lab(Launchers):

@@ -1,7 +1,7 @@
 """Requests made up from openapi.yaml by schemathesis, over all operations and with all its checks: no server error, no
 answer that is not declared, nothing accepted that the schemas forbid, nothing refused that they allow
 (generated_hooks.py has the exceptions, each with its reason). DELTAQ_EXAMPLES: how many for each operation, 40 make
-some 2,200 requests; from 100 on also the phase `coverage`, which tries every bound of every schema and takes minutes."""
+some 2,200 requests; from 100 on also the phase `coverage`: every bound of every schema, minutes."""
 
 import os
 import pathlib

@@ -215,8 +215,8 @@ def test_losses_that_were_cut_are_not_ranked(service, subject):
 
 
 class Lock:
-    """Keeps everybody else from a table of the server's database. A request waits five seconds for an answer from there:
-    all goes through one session, which needs no process for a question."""
+    """Keeps everybody else from a table of the server's database. A request waits five seconds for an answer from
+    there: all goes through one session, which needs no process for a question."""
 
     def __init__(self, service, table):
         self.table = table
@@ -236,7 +236,8 @@ class Lock:
         return self.process.stdout.readline().strip()
 
     def waited_for(self):
-        return self.ask(f"select count(*) from pg_locks where not granted and relation = '{self.table}'::regclass") != "0"
+        count = "select count(*) from pg_locks where not granted and relation = '{}'::regclass"
+        return self.ask(count.format(self.table)) != "0"
 
     def release(self):
         if self.process.poll() is None:

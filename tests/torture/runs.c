@@ -187,7 +187,8 @@ static enum status run_train(const struct room *room, struct checksum *sum, stru
                                   .keep_state = true};
     char path[SCENARIO_PATH];
     struct train_result result = {0};
-    params.optimizer.settings = (struct optimizer_settings){0.9, 0.95, 1e-8, 0.1, 1, 0, 0};
+    params.optimizer.settings =
+        (struct optimizer_settings){.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .weight_decay = 0.1, .clip = 1};
     params.schedule.peak = 1e-2;
     const struct train_request request = {.params = &params,
                                           .dataset = &source,
