@@ -271,6 +271,17 @@ def test_a_study_begins_with_the_published_units_of_its_revision(tmp_path):
     assert published.adopt(tmp_path / "tree", tmp_path / "new", cells.CELLS, 3) == []  # it has begun
 
 
+def test_publishing_is_a_program_of_its_own(tmp_path):
+    made_up_study(tmp_path / "made", 3)
+    command = [sys.executable, published.__file__, tmp_path / "made", tmp_path / "tree"]
+    said = subprocess.run(command, cwd=tmp_path, check=True, text=True, stdout=subprocess.PIPE).stdout
+    files = sorted(file.name for file in (tmp_path / "tree").iterdir())
+    assert said.startswith(f"{len(files)} files in {tmp_path / 'tree'}") and {"REPORT.md", "units.json"} <= set(files)
+    (tmp_path / "empty").mkdir()
+    refused = subprocess.run([*command[:2], tmp_path / "empty", tmp_path / "tree"], text=True, stderr=subprocess.PIPE)
+    assert refused.returncode == 1 and "run `make study` first" in refused.stderr
+
+
 def test_units_of_a_cell_that_is_defined_otherwise_now_stay_behind(tmp_path):
     seconds = made_up_study(tmp_path / "made", 3)
     published.publish(tmp_path / "made", tmp_path / "tree")
