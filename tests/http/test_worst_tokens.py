@@ -223,8 +223,10 @@ class Lock:
         self.process = subprocess.Popen(["psql", "-XAtq", "-h", "/proc/self/cwd", "-U", "deltaq", "deltaq"],
                                         cwd=service.data / "pg" / "socket", stdin=subprocess.PIPE,
                                         stdout=subprocess.PIPE, text=True)
-        self.send("set idle_in_transaction_session_timeout = 0; begin")
-        self.send(f"lock table {table} in access exclusive mode")
+        assert self.ask("set idle_in_transaction_session_timeout = 0; select 'there'") == "there"
+
+    def take(self):
+        self.send(f"begin; lock table {self.table} in access exclusive mode")
         assert self.ask("select 'held'") == "held"
 
     def send(self, text):
@@ -259,15 +261,17 @@ def connections(service):
 
 @pytest.mark.parametrize("leaves", [False, True])
 def test_work_ends_when_the_client_has_left(service, subject, leaves):
-    """The request is held where it asks what the run left. After that its losses are read, its checkpoint and its
-    dataset: when the client has left, it never comes to the dataset."""
+    """The request is held where it asks what the run left, after it has read the run. After that its losses are read,
+    its checkpoint and its dataset: when the client has left, it never comes to the dataset."""
     run = quantize(service, subject["one"], subject["text"])
     until(lambda: connections(service) == 1)
     artifacts, datasets = Lock(service, "artifacts"), Lock(service, "datasets")
     connection = http.client.HTTPConnection("127.0.0.1", service.port, timeout=90)
     try:
+        artifacts.take()
         connection.request("GET", f"/v1/runs/{run['id']}/worst-tokens")
         until(artifacts.waited_for)
+        datasets.take()
         if leaves:
             connection.close()
         artifacts.release()
