@@ -257,9 +257,17 @@ def estimate(entry, by_seed):
     return {"effect": effect, "low": low, "high": high, "p": p, "by_seed": by_seed}
 
 
+def sets(entry, by_seed, cells):
+    """The same estimated of two sets of seeds that share none: the cell's own, and those that only a long budget
+    reaches. None unless both were measured."""
+    cell = cells[entry["cell"]]
+    parts = [{seed: effect for seed, effect in by_seed.items() if seed in seeds} for seeds in (cell.seeds, cell.more)]
+    return [estimate(entry, part) for part in parts] if all(parts) else None
+
+
 def judge(rows, cells=CELLS, file=ENDPOINTS):
     """A finding for every endpoint: the endpoint's fields and "number", "seeds", "effect", "low", "high", "p",
-    "p_holm", "verdict", "by_seed", "rows" (ids of what it was computed from)."""
+    "p_holm", "verdict", "by_seed", "sets", "rows" (ids of what it was computed from)."""
     document, entries = endpoints(file)
     table, found = Table(rows, cells), []
     for number, entry in enumerate(entries, 1):
@@ -272,10 +280,11 @@ def judge(rows, cells=CELLS, file=ENDPOINTS):
             "p": None,
             "p_holm": None,
             "by_seed": {},
+            "sets": None,
         }
         by_seed = COMPARISONS[entry["compare"]](table, entry, used) if usable(entry, cells) else {}
         if by_seed:
-            finding.update(estimate(entry, by_seed))
+            finding.update(estimate(entry, by_seed), sets=sets(entry, by_seed, cells))
         found.append({**finding, "seeds": len(by_seed), "rows": sorted(used, key=lambda name: int(name[1:]))})
     for family in document["families"]:
         members = [finding for finding in found if finding.get("family") == family]

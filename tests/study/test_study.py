@@ -237,6 +237,28 @@ def test_a_report_says_of_its_rows_what_they_say(tmp_path):
         assert "nan" not in file.read_text() and f"]({file.name})" in text
 
 
+def test_a_second_set_of_seeds_is_told_from_the_first(tmp_path):
+    facts = {"words": {}, "budget": "1h", "left_out": []}
+    rows = made_up.rows(random.Random(4), made_up.PLANTED, seeds=13)
+    for row in rows:
+        if row["seed"] >= 10 and (row["group"], row["metric"], row["tokens"]) == ("decay", "delta", made_up.COUNTS[0]):
+            row["value"] -= 2 * made_up.PLANTED["decay"][0] + 0.01
+    findings_of = report.write(tmp_path, facts, plans.PLANS["paper"], rows, cells.CELLS)
+    found = {finding["id"]: finding for finding in findings_of}
+    for name, other in (("C-decay-1", True), ("C-decay-3", False)):
+        first, second = found[name]["sets"]
+        assert sorted(first["by_seed"]) == list(range(10)) and sorted(second["by_seed"]) == [10, 11, 12]
+        assert (first["effect"] * second["effect"] < 0) == other
+        by_seed = found[name]["by_seed"]
+        assert second["effect"] == pytest.approx(student.mean([by_seed[seed] for seed in (10, 11, 12)]))
+    text = (tmp_path / "REPORT.md").read_text()
+    of_cell = [finding for finding in found.values() if finding.get("family") and finding["sets"]]
+    line = next(line for line in text.splitlines() if line.startswith(f"| {found['C-decay-1']['number']} | "))
+    assert line.endswith("| the other |") and text.count("| the same |") + text.count("| the other |") == len(of_cell)
+    first_alone = report.judge(made_up.rows(random.Random(4), made_up.PLANTED))
+    assert all(finding["sets"] is None for finding in first_alone)
+
+
 # --- what is published, and a study that begins with it --------------------------------------------------------------
 def made_up_study(directory, revision):
     """A finished study of made-up rows, as study.py leaves it."""
