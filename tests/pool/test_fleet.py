@@ -72,11 +72,16 @@ def test_what_does_not_fit_one_worker_goes_to_one_with_more_memory(pool):
     assert document["state"] == "failed" and document["error"]["code"] == "too_large"
     more = pool.worker(POOL_MEMORY=2 * MIB)
     appear(pool, 2)
-    for seed in range(1, 9):  # each worker has some of them first
-        document = pool.wait(pool.submit(steps=1, end="large", seed=seed))
-        assert document["state"] == "succeeded" and document["worker"].endswith(f"/{more.pid}")
-        assert document["attempt"] == 0
-    assert pool.sql("select 1 from run_events where data ->> 'evidence' = 'it needs 2 MiB'")
+    held = pool.submit_held(requires={"memory_bytes": 2 * MIB})  # the other worker alone is free
+    run = pool.submit(steps=1, end="large", seed=1)
+    wait_until(lambda: pool.sql(f"select 1 from run_events where run = '{run}' and data ->> 'evidence' ="
+                                " 'it needs 2 MiB'"))
+    assert pool.call("get", run)["state"] == "queued"
+    pool.gate.open()
+    assert worker_of(pool, held) == more.pid
+    document = pool.wait(run)
+    assert document["state"] == "succeeded" and document["worker"].endswith(f"/{more.pid}")
+    assert document["attempt"] == 0
 
 
 def test_a_worker_older_than_the_database_is_refused_and_ends(pool):
