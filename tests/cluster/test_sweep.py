@@ -119,7 +119,9 @@ def outcome(service, runs, names):
         document = service.wait(run)
         assert document["state"] == "succeeded", document["error"]
         files = service.get(f"/v1/runs/{run}/artifacts").json["items"]
-        found[what] = {**named(document["result"], names), "files": {file["name"]: file["sha256"] for file in files}}
+        made = {document["result"]["export"]["checkpoint"]: "exported"} if document["result"].get("export") else {}
+        found[what] = {**named(document["result"], {**names, **made}),
+                       "files": {file["name"]: file["sha256"] for file in files}}
     return found
 
 
