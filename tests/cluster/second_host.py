@@ -47,7 +47,9 @@ class Cable:
         return self
 
     def __exit__(self, *_):
-        self.ip("netns", "del", self.name)  # and the link with it
+        # at once: the namespace goes later, and the link with it, whose name the next cable takes
+        subprocess.run(["ip", "link", "del", f"{self.link}n"], capture_output=True, check=False)
+        self.ip("netns", "del", self.name)
 
     @staticmethod
     def ip(*words):

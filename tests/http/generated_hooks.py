@@ -32,7 +32,8 @@ REFUSALS = [
      r"is missing: give|exclude|must (have one weight|not sum|ascend|be null in)|"
      r"trajectories are matched|ha(s|ve) \d+ checkpoint|no place has|\d+ is more than|"
      r"is the checkpoint itself|their names have more", "likewise"),
-    ("POST /v1/runs", "/params/repo$", "is missing: a repository|either a path or a repo,", "likewise"),
+    ("POST /v1/runs", "/params/(repo|path|revision)$",
+     "is missing: a repository|either a path or a repo,|goes with repo only", "likewise"),
     ("POST /v1/runs", "/params/per_token$", "every calibration draw has tokens of its own", "likewise"),
     ("POST /v1/runs", "/params/(.*/)?(calibration|evaluation|method)$", "is (for a|of no use without)|is missing: ",
      "likewise"),
