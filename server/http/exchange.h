@@ -18,6 +18,7 @@
 #include <stdatomic.h>
 
 struct handler_pool;
+struct head_guard;
 struct metrics;
 struct rate_limit;
 struct reaper;
@@ -101,11 +102,14 @@ struct exchange {
     const struct front *front;
     struct handler_pool *pool; /* whose it is; lent */
     struct MHD_Connection *connection;
-    struct reaper_entry *entry; /* of the connection; lent */
+    struct reaper_entry *entry;     /* of the connection; lent */
+    const struct head_guard *guard; /* the same */
+    unsigned number;                /* of the request on its connection, from 1 */
     struct request request;
     struct response response;
     struct monitor monitor; /* what request.monitor leads to */
-    int64_t work_ms;        /* when the handler began */
+    struct monitor presence;
+    int64_t work_ms; /* when the handler began */
     enum exchange_stage stage;
     char *target; /* own copy of the request target; request.path points into it, cut at the "?" */
     const char *query;

@@ -132,13 +132,21 @@ static enum status call_conditional(struct exchange *exchange, struct http_conte
 
 /* The monitor of requests: whether anybody still wants the answer, and whether it may still be worked on. The
  * connection is suspended, so nobody else looks at its socket. */
+static enum status check_present(void *owner, struct error *error)
+{
+    struct exchange *exchange = owner;
+    if (connection_left(connection_descriptor(exchange->connection)))
+        return error_set(error, STATUS_CANCELLED, "the client has left");
+    if (atomic_load(&exchange->server->stopping)) return error_set(error, STATUS_UNAVAILABLE, "the server is stopping");
+    return STATUS_OK;
+}
+
 static enum status check_wanted(void *owner, struct error *error)
 {
     struct exchange *exchange = owner;
     const int limit = exchange->server->options.limits.work_milliseconds;
-    if (connection_left(connection_descriptor(exchange->connection)))
-        return error_set(error, STATUS_CANCELLED, "the client has left");
-    if (atomic_load(&exchange->server->stopping)) return error_set(error, STATUS_UNAVAILABLE, "the server is stopping");
+    const enum status status = check_present(owner, error);
+    if (status != STATUS_OK) return status;
     if (clock_milliseconds() - exchange->work_ms <= limit) return STATUS_OK;
     return error_set(error, STATUS_TOO_LARGE, "this takes more than the %d s that a request may compute: send less",
                      limit / 1000);
@@ -169,7 +177,9 @@ static bool call_handler(struct exchange *exchange, void *thread)
         exchange->wakes_seen = waiters_sequence(server->waiters);
         exchange->work_ms = now;
         exchange->monitor = (struct monitor){.owner = exchange, .check = check_wanted};
+        exchange->presence = (struct monitor){.owner = exchange, .check = check_present};
         exchange->request.monitor = &exchange->monitor;
+        exchange->request.presence = &exchange->presence;
         exchange->request.working = exchange->pool == server->pools[POOL_WORK];
         response_reset(&exchange->response);
         bool refused;

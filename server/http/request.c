@@ -1,6 +1,7 @@
 #include "http/request.h"
 
 #include "http/accept.h"
+#include "http/encoding.h"
 
 #include <errno.h>
 #include <stdarg.h>
@@ -83,6 +84,11 @@ enum status request_query_integer(const struct request *request, const char *nam
                                    (long long)minimum, (long long)maximum, text);
     *out = value;
     return STATUS_OK;
+}
+
+bool request_wants_body(const struct request *request, const char *etag)
+{
+    return !request->head && !encoding_etag_matches(request_header(request, "If-None-Match"), etag, true);
 }
 
 const char *request_header(const struct request *request, const char *name)

@@ -41,6 +41,8 @@ struct request {
     /* For what computes: its check gives STATUS_CANCELLED when the client has left and STATUS_TOO_LARGE when the work
      * has taken longer than a request may (http_limits.work_milliseconds). Ask at least once a second. */
     const struct monitor *monitor;
+    const struct monitor *presence; /* the same without that limit: for bytes that come from elsewhere */
+    bool head;                      /* it came as HEAD: of the answer only the headers are sent */
     bool working;   /* on a thread for what computes; else a handler may ask for one (response_to_work) */
     bool wait_over; /* response_wait was used before and its deadline has passed (or the server stops): answer now */
     char remembered[64]; /* what the handler left with response_remember when it waited; "" at first */
@@ -76,6 +78,9 @@ MUST_CHECK enum status request_query_allow(const struct request *request, const 
  * maximum. */
 MUST_CHECK enum status request_query_integer(const struct request *request, const char *name, int64_t fallback,
                                              int64_t minimum, int64_t maximum, int64_t *out, struct error *error);
+
+/* Whether the bytes of an answer with this entity tag will be sent: not to HEAD, nor to who says that it has them. */
+bool request_wants_body(const struct request *request, const char *etag);
 
 /* First value of a header, its name in any case; NULL when absent. */
 const char *request_header(const struct request *request, const char *name);

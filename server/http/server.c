@@ -20,7 +20,7 @@
 #include <time.h>
 #include <unistd.h>
 
-enum { CONNECTION_MEMORY = 32 << 10, PROBE_CONNECTIONS = 32, PROBE_QUEUE = 32, WORK_THREADS = 2, WORK_QUEUE = 32 };
+enum { CONNECTION_MEMORY = 32 << 10, PROBE_CONNECTIONS = 32, PROBE_QUEUE = 32, WORK_THREADS = 3, WORK_QUEUE = 32 };
 enum { OWN_DESCRIPTORS = 64, CONNECTIONS_LEAST = 8 };
 
 /* Version 1.0 has levels of discipline. The strict mode of 0.9 adds only the check for a missing Host, and answers such
