@@ -1,5 +1,6 @@
 #include "backup/backup.h"
 
+#include "backup/artifact_copy.h"
 #include "backup/copy.h"
 #include "backup/manifest.h"
 #include "base/directory.h"
@@ -23,7 +24,8 @@
 enum { KEPT_BACKUPS = 2 };
 
 struct making {
-    const char *conninfo, *data_directory, *directory;
+    const char *conninfo, *directory;
+    const struct artifact_place *place; /* where the files are */
     bool with_files;
     int fd; /* of the directory */
     json_t *files, *elsewhere;
@@ -51,12 +53,12 @@ static enum status copy_artifacts(const struct making *making, const json_t *art
     {
         char path[100];
         const char *sha256 = json_string_value(json_object_get(artifact, "sha256"));
-        (void)snprintf(path, sizeof path, "artifacts/%s", sha256);
+        const int64_t bytes = json_integer_value(json_object_get(artifact, "bytes"));
+        (void)snprintf(path, sizeof path, ARTIFACT_COPY_DIRECTORY "%s", sha256);
         if (making->with_files)
-            status = copy_file(making->data_directory, making->directory, path, sha256, making->files, error);
+            status = artifact_copy_out(making->place, sha256, bytes, making->directory, making->files, error);
         else
-            status = copy_note(making->elsewhere, path, json_integer_value(json_object_get(artifact, "bytes")), sha256,
-                               error);
+            status = copy_note(making->elsewhere, path, bytes, sha256, error);
         if (status != STATUS_OK) return status;
     }
     return STATUS_OK;
@@ -66,23 +68,23 @@ static enum status copy_checkpoints(const struct making *making, const json_t *c
 {
     size_t index;
     const json_t *path;
+    const char *from = making->place->data_directory;
     enum status status = STATUS_OK;
     json_array_foreach(checkpoints, index, path)
     {
-        const char *relative = json_string_value(path) + strlen(making->data_directory) + 1;
-        if (status == STATUS_OK)
-            status = copy_tree(making->data_directory, making->directory, relative, making->files, error);
+        const char *relative = json_string_value(path) + strlen(from) + 1;
+        if (status == STATUS_OK) status = copy_tree(from, making->directory, relative, making->files, error);
     }
     return status;
 }
 
 static enum status write_manifest(const struct making *making, const json_t *contents, struct error *error)
 {
-    json_t *manifest =
-        json_pack("{si sb ss sO sO sO ss sO sO}", "format", MANIFEST_FORMAT, "whole", making->with_files, "deltaq",
-                  DELTAQ_VERSION, "schema", json_object_get(contents, "schema"), "postgresql",
-                  json_object_get(contents, "postgresql"), "made_at", json_object_get(contents, "made_at"),
-                  "data_directory", making->data_directory, "files", making->files, "elsewhere", making->elsewhere);
+    json_t *manifest = json_pack("{si sb ss sO sO sO ss sO sO}", "format", MANIFEST_FORMAT, "whole", making->with_files,
+                                 "deltaq", DELTAQ_VERSION, "schema", json_object_get(contents, "schema"), "postgresql",
+                                 json_object_get(contents, "postgresql"), "made_at",
+                                 json_object_get(contents, "made_at"), "data_directory", making->place->data_directory,
+                                 "files", making->files, "elsewhere", making->elsewhere);
     if (manifest == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a manifest");
     const enum status status = manifest_write(making->directory, manifest, error);
     json_decref(manifest);
@@ -118,15 +120,15 @@ static enum status open_directory(const char *directory, int *fd, struct error *
     return error_set(error, STATUS_IO, "opening %.300s: %s", directory, strerror(errno));
 }
 
-enum status backup_make(struct connection *connection, const char *conninfo, const char *data_directory,
+enum status backup_make(struct connection *connection, const char *conninfo, const struct artifact_place *place,
                         const char *directory, bool files, struct error *error)
 {
     char prefix[PATH_MAX];
     struct making making = {
-        .conninfo = conninfo, .data_directory = data_directory, .directory = directory, .with_files = files, .fd = -1};
+        .conninfo = conninfo, .place = place, .directory = directory, .with_files = files, .fd = -1};
     enum status status = open_directory(directory, &making.fd, error);
     if (status != STATUS_OK) return status;
-    (void)snprintf(prefix, sizeof prefix, "%s/checkpoints/", data_directory);
+    (void)snprintf(prefix, sizeof prefix, "%s/checkpoints/", place->data_directory);
     making.files = json_array();
     making.elsewhere = json_array();
     if (making.files == NULL || making.elsewhere == NULL)
@@ -185,7 +187,8 @@ enum status backup_before_migration(struct connection *connection, const char *c
     if (mkdir(parent, 0700) != 0 && errno != EEXIST)
         return error_set(error, STATUS_IO, "making %.300s: %s", parent, strerror(errno));
     (void)snprintf(directory, sizeof directory, "%s/%s-schema-%d", parent, at, number);
-    const enum status status = backup_make(connection, conninfo, data_directory, directory, false, error);
+    const struct artifact_place place = {.data_directory = data_directory};
+    const enum status status = backup_make(connection, conninfo, &place, directory, false, error);
     if (status != STATUS_OK) return status;
     log_info(LOG_COMPONENT_BACKUP, "backed the database up before its schema changes: %s", directory);
     keep_newest(parent);

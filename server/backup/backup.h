@@ -14,11 +14,15 @@
 
 #include "postgres/connection.h"
 
-/* Into `directory`, which must be missing or empty. With `files` false artifacts and checkpoints stay where they are,
- * and the manifest says what the artifacts must be. On failure everything that was written is removed. STATUS_CONFLICT:
- * not empty; STATUS_NOT_FOUND: a file or pg_dump is missing; STATUS_CORRUPT: a file is not what was recorded. */
-MUST_CHECK enum status backup_make(struct connection *connection, const char *conninfo, const char *data_directory,
-                                   const char *directory, bool files, struct error *error);
+struct artifact_place;
+
+/* Into `directory`, which must be missing or empty; `place` is the data directory, and the bucket of artifacts that are
+ * not in it. With `files` false artifacts and checkpoints stay where they are, and the manifest says what the artifacts
+ * must be. On failure everything that was written is removed. STATUS_CONFLICT: not empty; STATUS_NOT_FOUND: a file or
+ * pg_dump is missing; STATUS_CORRUPT: a file is not what was recorded; statuses of artifact_copy_out. */
+MUST_CHECK enum status backup_make(struct connection *connection, const char *conninfo,
+                                   const struct artifact_place *place, const char *directory, bool files,
+                                   struct error *error);
 
 /* Before schema `number` of the private database is changed: the database alone, into
  * $DATA/backups/TIME-schema-NUMBER, of which the newest two are kept. */

@@ -62,19 +62,26 @@ static enum status open_file(const char *directory, const char *path, int *fd, s
     return error_set(error, STATUS_UNSUPPORTED, "%.150s/%.200s is not a regular file", directory, path);
 }
 
-enum status copy_digest(const char *directory, const char *path, int64_t *bytes, char sha256[65], struct error *error)
+enum status copy_digest_open(int fd, int64_t *bytes, char sha256[65], struct error *error)
 {
     struct hash *hash = NULL;
-    struct stat file;
-    int fd;
     sha256[0] = '\0';
-    enum status status = open_file(directory, path, &fd, &file, error);
-    if (status == STATUS_OK) status = hash_new(&hash, error);
+    enum status status = hash_new(&hash, error);
     if (status == STATUS_OK) status = copy_bytes(fd, hash, NULL, bytes, error);
     if (status == STATUS_OK)
         status = hash_finish(hash, sha256, error);
     else
         hash_free(hash);
+    return status;
+}
+
+enum status copy_digest(const char *directory, const char *path, int64_t *bytes, char sha256[65], struct error *error)
+{
+    struct stat file;
+    int fd;
+    sha256[0] = '\0';
+    enum status status = open_file(directory, path, &fd, &file, error);
+    if (status == STATUS_OK) status = copy_digest_open(fd, bytes, sha256, error);
     if (fd >= 0) (void)close(fd);
     return status;
 }
@@ -87,7 +94,7 @@ enum status copy_note(json_t *files, const char *path, int64_t bytes, const char
     return error_set(error, STATUS_NO_MEMORY, "no memory for a list of files");
 }
 
-enum status copy_file(const char *from, const char *to, const char *path, const char *sha256, json_t *files,
+enum status copy_open(int fd, const char *from, const char *to, const char *path, const char *sha256, json_t *files,
                       struct error *error)
 {
     char target[PATH_MAX], found[HASH_TEXT] = "";
@@ -95,9 +102,8 @@ enum status copy_file(const char *from, const char *to, const char *path, const 
     struct hash *hash = NULL;
     struct stat file;
     int64_t bytes = 0;
-    int fd;
-    enum status status = open_file(from, path, &fd, &file, error);
-    if (status == STATUS_OK) status = join(target, to, path, error);
+    enum status status = join(target, to, path, error);
+    if (status == STATUS_OK && fstat(fd, &file) != 0) status = file_failed("cannot read", from, path, error);
     if (status == STATUS_OK && directory_make_above(target, 0700) != 0)
         status = file_failed("cannot make the directory of", to, path, error);
     if (status == STATUS_OK) status = file_writer_open(target, 0, &writer, error);
@@ -116,6 +122,16 @@ enum status copy_file(const char *from, const char *to, const char *path, const 
         status = copy_note(files, path, bytes, found, error);
     }
     file_writer_close(writer);
+    return status;
+}
+
+enum status copy_file(const char *from, const char *to, const char *path, const char *sha256, json_t *files,
+                      struct error *error)
+{
+    struct stat file;
+    int fd;
+    enum status status = open_file(from, path, &fd, &file, error);
+    if (status == STATUS_OK) status = copy_open(fd, from, to, path, sha256, files, error);
     if (fd >= 0) (void)close(fd);
     return status;
 }

@@ -13,13 +13,19 @@
 MUST_CHECK enum status copy_file(const char *from, const char *to, const char *path, const char *sha256, json_t *files,
                                  struct error *error);
 
-/* The same for every file below the directory `path`. STATUS_UNSUPPORTED for what is neither file nor directory. */
+/* The same of a file that is open, at its beginning; `from` is where messages say that it lies. */
+MUST_CHECK enum status copy_open(int fd, const char *from, const char *to, const char *path, const char *sha256,
+                                 json_t *files, struct error *error);
+
+/* As copy_file for every file below the directory `path`. STATUS_UNSUPPORTED for what is neither file nor directory. */
 MUST_CHECK enum status copy_tree(const char *from, const char *to, const char *path, json_t *files,
                                  struct error *error);
 
 /* Size and SHA-256 of the regular file `path` below `directory`. Errors name it. */
 MUST_CHECK enum status copy_digest(const char *directory, const char *path, int64_t *bytes, char sha256[65],
                                    struct error *error);
+/* The same of a file that is open, from where it stands. */
+MUST_CHECK enum status copy_digest_open(int fd, int64_t *bytes, char sha256[65], struct error *error);
 /* Appends such a row to `files`; NULL is fine. */
 MUST_CHECK enum status copy_note(json_t *files, const char *path, int64_t bytes, const char *sha256,
                                  struct error *error);

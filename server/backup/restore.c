@@ -1,5 +1,6 @@
 #include "backup/restore.h"
 
+#include "backup/artifact_copy.h"
 #include "backup/copy.h"
 #include "backup/manifest.h"
 #include "files/file_writer.h"
@@ -31,8 +32,23 @@ static enum status check_place(const char *data_directory, const json_t *manifes
                      "the data directory %.300s has a database: move its directory pg away first", data_directory);
 }
 
-enum status restore_check(const char *directory, const char *data_directory, int schema, struct connection *database,
-                          json_t **manifest, struct error *error)
+/* The artifacts that a backup of the database alone left where they were. */
+static enum status check_elsewhere(const struct artifact_place *place, const json_t *elsewhere, struct error *error)
+{
+    size_t index;
+    const json_t *file;
+    enum status status = STATUS_OK;
+    json_array_foreach(elsewhere, index, file)
+    {
+        const char *sha256 = json_string_value(json_object_get(file, "sha256"));
+        if (status == STATUS_OK)
+            status = artifact_copy_check(place, sha256, json_integer_value(json_object_get(file, "bytes")), error);
+    }
+    return status;
+}
+
+enum status restore_check(const char *directory, const struct artifact_place *place, int schema,
+                          struct connection *database, json_t **manifest, struct error *error)
 {
     enum status status = manifest_read(directory, manifest, error);
     if (status != STATUS_OK) return status;
@@ -41,10 +57,10 @@ enum status restore_check(const char *directory, const char *data_directory, int
         status =
             error_set(error, STATUS_UNSUPPORTED, "the backup has schema %lld, this deltaq knows %d: use a newer deltaq",
                       (long long)number, schema);
-    if (status == STATUS_OK) status = check_place(data_directory, *manifest, error);
+    if (status == STATUS_OK) status = check_place(place->data_directory, *manifest, error);
     if (status == STATUS_OK && database != NULL) status = backup_rows_check_empty(database, error);
     if (status == STATUS_OK) status = manifest_verify(json_object_get(*manifest, "files"), directory, error);
-    if (status == STATUS_OK) status = manifest_verify(json_object_get(*manifest, "elsewhere"), data_directory, error);
+    if (status == STATUS_OK) status = check_elsewhere(place, json_object_get(*manifest, "elsewhere"), error);
     if (status == STATUS_OK) return STATUS_OK;
     json_decref(*manifest);
     *manifest = NULL;
@@ -57,21 +73,34 @@ static enum status marker_path(const char *data_directory, char out[PATH_MAX], s
     return error_set(error, STATUS_INVALID, "the data directory's path is too long");
 }
 
-enum status restore_files(const char *directory, const char *data_directory, const json_t *manifest,
-                          struct error *error)
+enum status restore_begin(const char *data_directory, struct error *error)
 {
     static const char text[] = "`deltaq restore` fills this directory, or was killed while it did\n";
     char marker[PATH_MAX];
+    const enum status status = marker_path(data_directory, marker, error);
+    return status == STATUS_OK ? file_writer_put(marker, text, sizeof text - 1, error) : status;
+}
+
+static enum status restore_file(const char *directory, const struct artifact_place *place, const json_t *file,
+                                struct error *error)
+{
+    const char *path = json_string_value(json_object_get(file, "path")),
+               *sha256 = json_string_value(json_object_get(file, "sha256"));
+    if (strcmp(path, MANIFEST_DUMP) == 0) return STATUS_OK;
+    if (place->store != NULL && strncmp(path, ARTIFACT_COPY_DIRECTORY, strlen(ARTIFACT_COPY_DIRECTORY)) == 0)
+        return artifact_copy_in(place, sha256, json_integer_value(json_object_get(file, "bytes")), directory, error);
+    return copy_file(directory, place->data_directory, path, sha256, NULL, error);
+}
+
+enum status restore_files(const char *directory, const struct artifact_place *place, const json_t *manifest,
+                          struct error *error)
+{
     size_t index;
     const json_t *file;
-    enum status status = marker_path(data_directory, marker, error);
-    if (status == STATUS_OK) status = file_writer_put(marker, text, sizeof text - 1, error);
+    enum status status = restore_begin(place->data_directory, error);
     json_array_foreach(json_object_get(manifest, "files"), index, file)
     {
-        const char *path = json_string_value(json_object_get(file, "path"));
-        if (status == STATUS_OK && strcmp(path, MANIFEST_DUMP) != 0)
-            status = copy_file(directory, data_directory, path, json_string_value(json_object_get(file, "sha256")),
-                               NULL, error);
+        if (status == STATUS_OK) status = restore_file(directory, place, file, error);
     }
     return status;
 }

@@ -56,10 +56,15 @@ static _Noreturn void become(const struct child *child, pid_t parent)
     if (null < 0 || chdir("/") != 0) _exit(EXIT_NOT_STARTED);
     if (!place_descriptor(child->input >= 0 ? child->input : null, 0)) _exit(EXIT_NOT_STARTED);
     if (!place_descriptor(child->output >= 0 ? child->output : null, 1) || dup2(1, 2) != 2) _exit(EXIT_NOT_STARTED);
+    /* Out of the way first: its number may be that of the directory's place. */
+    const int beside = child->beside > 0 ? fcntl(child->beside, F_DUPFD, CHILD_DIRECTORY_FD + 2) : -1;
+    if (child->beside > 0 && beside < 0) _exit(EXIT_NOT_STARTED);
     if (child->directory >= 0 && !place_descriptor(child->directory, CHILD_DIRECTORY_FD)) _exit(EXIT_NOT_STARTED);
+    if (beside >= 0 && !place_descriptor(beside, CHILD_DIRECTORY_FD + 1)) _exit(EXIT_NOT_STARTED);
     if (child->directory >= 0) {
+        const unsigned last = (unsigned)CHILD_DIRECTORY_FD + (beside >= 0);
         (void)syscall(SYS_close_range, 3U, (unsigned)CHILD_DIRECTORY_FD - 1, CLOSE_RANGE_CLOEXEC);
-        (void)syscall(SYS_close_range, (unsigned)CHILD_DIRECTORY_FD + 1, ~0U, CLOSE_RANGE_CLOEXEC);
+        (void)syscall(SYS_close_range, last + 1, ~0U, CLOSE_RANGE_CLOEXEC);
     } else {
         (void)syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
     }

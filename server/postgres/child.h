@@ -18,6 +18,7 @@ struct child {
     gid_t gid;
     int input, output; /* descriptors for stdin and for stdout and stderr; -1: /dev/null */
     int directory;     /* becomes descriptor CHILD_DIRECTORY_FD; -1: none */
+    int beside;        /* with a directory: becomes the next descriptor; -1 or 0: none */
     int death_signal;  /* sent to it when the *thread* that called child_start ends */
     const char *what;  /* for child_run: what it does, said on stderr once it takes long; NULL: nothing is said */
 };

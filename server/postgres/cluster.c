@@ -2,6 +2,7 @@
 
 #include "base/directory.h"
 #include "postgres/child.h"
+#include "postgres/recovery.h"
 #include "postgres/tools.h"
 
 #include <errno.h>
@@ -194,7 +195,7 @@ enum status cluster_open(const char *data_directory, const char *binaries, struc
     enum status status;
     struct statfs filesystem;
     memset(cluster, 0, sizeof *cluster);
-    cluster->home = cluster->data = cluster->log = -1;
+    cluster->home = cluster->data = cluster->log = cluster->archive.wal = -1;
     const int parent = open(data_directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (parent < 0) return error_set_errno(error, "cannot open the data directory");
     if (fstatfs(parent, &filesystem) != 0) {
@@ -217,6 +218,7 @@ void cluster_reset(struct cluster *cluster)
     if (cluster->log >= 0) (void)close(cluster->log);
     if (cluster->data >= 0) (void)close(cluster->data);
     if (cluster->home >= 0) (void)close(cluster->home);
+    archive_close(&cluster->archive);
     cluster->log = cluster->data = cluster->home = -1;
 }
 
@@ -232,6 +234,7 @@ static struct child server_child(const struct cluster *cluster, const char *prog
                           .input = -1,
                           .output = cluster->log,
                           .directory = directory,
+                          .beside = cluster->archive.wal,
                           .death_signal = SIGINT};
 }
 
@@ -284,7 +287,11 @@ static enum status make_cluster(struct cluster *cluster, struct error *error)
     if ((status = make_directory(cluster->home, unfinished, cluster, &directory, error)) != STATUS_OK) return status;
     struct stat log;
     cluster->log_start = fstat(cluster->log, &log) == 0 ? log.st_size : 0;
-    status = initialise(cluster, directory, error);
+    const struct child child = server_child(cluster, NULL, NULL, directory);
+    if (cluster->recovery != NULL)
+        status = recovery_unpack(cluster->recovery, &child, error);
+    else
+        status = initialise(cluster, directory, error);
     if (status == STATUS_UNAVAILABLE) { /* the log may know better */
         struct error why;
         if (cluster_diagnose(cluster, &why) == STATUS_DISK_FULL) status = (*error = why).status;
@@ -321,10 +328,33 @@ static enum status check_version(struct cluster *cluster, struct error *error)
                      version, version);
 }
 
-enum status cluster_ensure(struct cluster *cluster, struct error *error)
+/* Before a cluster is made: what is asked for may be impossible. */
+static enum status choose_archive(struct cluster *cluster, const char *data_directory, const char *wanted,
+                                  struct error *error)
+{
+    char owner[ARCHIVE_PATH], *real;
+    struct stat data;
+    if (cluster->recovery != NULL && fstatat(cluster->home, "data", &data, AT_SYMLINK_NOFOLLOW) == 0)
+        return error_set(error, STATUS_CONFLICT, "there is a database in the data directory already");
+    if (cluster->recovery != NULL) {
+        const enum status status = archive_read(cluster->recovery->archive, owner, &cluster->archive, error);
+        return status == STATUS_OK ? archive_check_reader(&cluster->archive, cluster->uid, error) : status;
+    }
+    if ((real = realpath(data_directory, NULL)) == NULL)
+        return error_set_errno(error, "cannot open the data directory");
+    const enum status status =
+        archive_open(cluster->home, real, wanted, cluster->uid, cluster->gid, &cluster->archive, error);
+    free(real);
+    return status;
+}
+
+enum status cluster_ensure(struct cluster *cluster, const char *data_directory, const char *archive,
+                           const struct recovery *recovery, struct error *error)
 {
     enum status status;
     struct stat data;
+    cluster->recovery = recovery;
+    if ((status = choose_archive(cluster, data_directory, archive, error)) != STATUS_OK) return status;
     if (fstatat(cluster->home, "data", &data, AT_SYMLINK_NOFOLLOW) != 0) {
         if (errno != ENOENT) return error_set_errno(error, "cannot look at the database");
         if ((status = make_cluster(cluster, error)) != STATUS_OK) return status;
@@ -366,16 +396,28 @@ static const char *const settings[] = {
     "cluster_name=deltaq",
     "max_logical_replication_workers=0",
 };
-enum { SETTINGS = sizeof settings / sizeof settings[0] };
+enum { SETTINGS = sizeof settings / sizeof settings[0], SETTINGS_MOST = SETTINGS + RECOVERY_SETTINGS + 3 };
+
+/* Later ones go before earlier ones. */
+static size_t all_settings(const struct cluster *cluster, char texts[2][RECOVERY_TEXT], const char **out)
+{
+    size_t count = SETTINGS;
+    memcpy(out, settings, sizeof settings);
+    if (cluster->recovery != NULL) return count + recovery_settings(cluster->recovery, texts, out + count);
+    for (size_t i = 0; cluster->archive.wal >= 0 && archive_settings[i] != NULL; i++)
+        out[count++] = archive_settings[i];
+    return count;
+}
 
 enum status cluster_start(struct cluster *cluster, pid_t *pid, struct error *error)
 {
-    char postgres[600];
+    char postgres[600], texts[2][RECOVERY_TEXT];
     struct stat log;
-    const char *arguments[3 + 2 * SETTINGS + 1] = {postgres, "-D", "/proc/self/fd/10"};
-    for (size_t i = 0; i < SETTINGS; i++) {
+    const char *chosen[SETTINGS_MOST], *arguments[3 + 2 * SETTINGS_MOST + 1] = {postgres, "-D", "/proc/self/fd/10"};
+    const size_t count = all_settings(cluster, texts, chosen);
+    for (size_t i = 0; i < count; i++) {
         arguments[3 + 2 * i] = "-c";
-        arguments[4 + 2 * i] = settings[i];
+        arguments[4 + 2 * i] = chosen[i];
     }
     (void)snprintf(postgres, sizeof postgres, "%s/postgres", cluster->binaries);
     cluster->log_start = fstat(cluster->log, &log) == 0 ? log.st_size : 0;
@@ -383,14 +425,15 @@ enum status cluster_start(struct cluster *cluster, pid_t *pid, struct error *err
     return child_start(&child, pid, error);
 }
 
-/* What follows the last FATAL or PANIC, to the end of its line; NULL for none. Cuts `text` there. */
+/* What follows the last FATAL or PANIC, to the end of its line; NULL for none. Cuts `text` there. Those that tell a
+ * client, us, that the database is starting or stopping are no reason. */
 static const char *last_complaint(char *text)
 {
-    static const char *const marks[] = {"PANIC:  ", "FATAL:  "};
+    static const char *const marks[] = {"PANIC:  ", "FATAL:  "}, polled[] = "the database system is ";
     char *last = NULL;
     for (size_t i = 0; i < sizeof marks / sizeof marks[0]; i++)
         for (char *mark = strstr(text, marks[i]); mark != NULL; mark = strstr(mark + 1, marks[i]))
-            if (mark > last) last = mark;
+            if (mark > last && strncmp(mark + strlen(marks[i]), polled, sizeof polled - 1) != 0) last = mark;
     if (last == NULL) return NULL;
     last += strlen(marks[0]);
     last[strcspn(last, "\n")] = '\0';
@@ -412,6 +455,8 @@ enum status cluster_diagnose(const struct cluster *cluster, struct error *error)
         {"incompatible with server", STATUS_UNSUPPORTED, "the database was made by another version of PostgreSQL"},
         {"could not create shared memory", STATUS_UNAVAILABLE, "the system gives PostgreSQL no shared memory"},
         {"could not locate a valid checkpoint", STATUS_CORRUPT, "the database is damaged: restore it from a backup"},
+        {"before configured recovery target", STATUS_NOT_FOUND,
+         "the archive ends before that time; without --until all that it has is restored"},
         {"invalid checksum", STATUS_CORRUPT, "the database is damaged: restore it from a backup"},
     };
     char text[16385] = "";

@@ -7,9 +7,12 @@
 #define POSTGRES_CLUSTER_H
 
 #include "base/error.h"
+#include "postgres/archive.h"
 
 #include <stdint.h>
 #include <sys/types.h>
+
+struct recovery;
 
 struct cluster {
     char binaries[512];
@@ -19,6 +22,8 @@ struct cluster {
     int home, data; /* descriptors of $DATA/pg and $DATA/pg/data; -1: not open */
     int log;        /* descriptor of postgres.log; its size when PostgreSQL was started: */
     int64_t log_start;
+    struct archive archive;          /* that it archives into, or that it is recovered from */
+    const struct recovery *recovery; /* lent; NULL: it is started as it is */
 };
 
 /* Refuses network file systems by the magic number of statfs. STATUS_UNSUPPORTED. */
@@ -29,9 +34,11 @@ MUST_CHECK enum status cluster_check_filesystem(int64_t magic, struct error *err
 MUST_CHECK enum status cluster_open(const char *data_directory, const char *binaries, struct cluster *cluster,
                                     struct error *error);
 
-/* Opens $DATA/pg/data, and creates it first if it is absent. The caller holds the lock. STATUS_UNSUPPORTED for another
- * major version. */
-MUST_CHECK enum status cluster_ensure(struct cluster *cluster, struct error *error);
+/* Opens $DATA/pg/data, and creates it first if it is absent: anew, or for `recovery` (lent; NULL: none) from its base;
+ * opens the archive (`archive`: as archive_open's `wanted`). The caller holds the lock. STATUS_UNSUPPORTED for another
+ * major version; STATUS_CONFLICT: there is a database to be recovered over; statuses of archive_open. */
+MUST_CHECK enum status cluster_ensure(struct cluster *cluster, const char *data_directory, const char *archive,
+                                      const struct recovery *recovery, struct error *error);
 
 /* Starts `postgres` in the foreground. */
 MUST_CHECK enum status cluster_start(struct cluster *cluster, pid_t *pid, struct error *error);

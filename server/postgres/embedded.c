@@ -30,7 +30,9 @@ enum {
     FAST_FAILURES_MOST = 5,
     START_TRIES = 3,
     START_MS = 120000, /* crash recovery of a large log */
-    SPACE_CHECK_MS = 30000
+    RECOVERY_MS = INT32_MAX,
+    SPACE_CHECK_MS = 30000,
+    FULL_BYTES = 32 << 20 /* less is room for no segment that does not compress, and its successor */
 };
 
 struct embedded {
@@ -157,6 +159,19 @@ static void try_answer(struct embedded *embedded)
     set_state(embedded, &(struct error){.status = STATUS_OK});
 }
 
+/* What cannot be archived stays in pg_wal, and fills the disk in the end. */
+static void look_at_archive(const struct embedded *embedded)
+{
+    const struct archive *archive = &embedded->cluster.archive;
+    struct statvfs space;
+    if (archive->wal < 0 || embedded->cluster.recovery != NULL) return;
+    const int waiting = archive_waiting(embedded->cluster.data);
+    if (waiting < ARCHIVE_LAG) return;
+    const bool full = fstatvfs(archive->wal, &space) == 0 && (uint64_t)space.f_bavail * space.f_frsize < FULL_BYTES;
+    log_warning(LOG_COMPONENT_DATABASE, "%d segments of 16 MiB wait to be archived into %s: %s", waiting,
+                archive->directory, full ? "it is full" : "pg/postgres.log in the data directory says why");
+}
+
 void embedded_tick(struct embedded *embedded)
 {
     int end;
@@ -167,20 +182,23 @@ void embedded_tick(struct embedded *embedded)
     embedded->space_at = clock_milliseconds() + SPACE_CHECK_MS;
     cluster_rotate_log(&embedded->cluster);
     if (embedded->answering) ballast_keep(embedded);
+    look_at_archive(embedded);
 }
 
 static enum status wait_until_it_answers(struct embedded *embedded, struct error *error)
 {
-    static const struct timespec pause = {.tv_nsec = 15 * 1000 * 1000};
-    const int64_t end = clock_milliseconds() + START_MS;
+    const bool recovers = embedded->cluster.recovery != NULL;
+    const struct timespec pause = {.tv_nsec = (recovers ? 250 : 15) * 1000 * 1000}; /* each is a line of its log */
+    const int64_t end = clock_milliseconds() + (recovers ? RECOVERY_MS : START_MS);
     struct child_wait wait =
-        child_wait_start("waiting for the private database to answer: after a crash, or on a slow disk, it "
-                         "takes longer");
+        child_wait_start(recovers ? "replaying the archive"
+                                  : "waiting for the private database to answer: after a crash, or on a slow disk, it "
+                                    "takes longer");
     for (;;) {
         embedded_tick(embedded);
         child_wait_tick(&wait);
         if (embedded->answering) return STATUS_OK;
-        if (embedded->failures >= START_TRIES) return embedded_state(embedded, error);
+        if (embedded->failures >= (recovers ? 1 : START_TRIES)) return embedded_state(embedded, error);
         if (clock_milliseconds() > end)
             return error_set(error, STATUS_UNAVAILABLE, "the database does not answer %d s after its start",
                              START_MS / 1000);
@@ -217,9 +235,12 @@ enum status embedded_start(const struct embedded_options *options, struct embedd
     make_conninfo(&embedded->cluster, embedded->conninfo, sizeof embedded->conninfo);
     if ((status = cluster_lock_take(embedded->cluster.home, "lock", &embedded->lock, error)) != STATUS_OK) goto failed;
     cluster_rotate_log(&embedded->cluster);
-    if ((status = cluster_ensure(&embedded->cluster, error)) != STATUS_OK) goto failed;
+    status = cluster_ensure(&embedded->cluster, options->data_directory, options->archive, options->recovery, error);
+    if (status != STATUS_OK) goto failed;
     if ((status = leftovers_clear(embedded->cluster.data, error)) != STATUS_OK) goto failed;
     if ((status = wait_until_it_answers(embedded, error)) != STATUS_OK) goto failed;
+    if (options->recovery != NULL) archive_close(&embedded->cluster.archive); /* it was another database's */
+    embedded->cluster.recovery = NULL;
     ballast_keep(embedded);
     *out = embedded;
     return STATUS_OK;

@@ -3,6 +3,7 @@
  *   $DATA/pg/lock       ours: flock + host, boot id, pid, nonce; held while the cluster is ours
  *   $DATA/pg/data       PGDATA, made under another name and renamed when complete; never deleted, never made again
  *   $DATA/pg/socket     mode 0700
+ *   $DATA/pg/archive    where its log is archived, see archive.h
  *   $DATA/pg/postgres.log (and .1, the one before), $DATA/pg/ballast (64 MiB, given back to a full disk)
  *
  * All calls but embedded_state come from the *main thread*: the parent-death signal of the child follows the thread
@@ -16,18 +17,22 @@
 #include <sys/types.h>
 
 struct embedded;
+struct recovery;
 
 struct embedded_options {
     const char *data_directory; /* must exist; "pg" is made in it */
     const char *binaries;       /* directory of `postgres` and `initdb`; NULL: the newest /usr/lib/postgresql/N/bin */
     int64_t ballast_bytes;      /* -1: 64 MiB */
+    const char *archive;        /* as archive_open's `wanted`: NULL: as the data directory's record says */
+    const struct recovery *recovery; /* how the database is made that is not there; NULL: anew. Lent until the start */
 };
 
 /* Takes the lock, makes the cluster if there is none, clears what a crash left, starts PostgreSQL and waits until it
  * answers. Works as root (PostgreSQL then runs as the owner of $DATA/pg, else of $DATA, else `postgres`, else
  * `nobody`). STATUS_CONFLICT: another deltaq has the directory (the detail names it); STATUS_UNSUPPORTED: network file
  * system, another major version (the detail says what to do); STATUS_NOT_FOUND: no PostgreSQL server installed;
- * STATUS_DISK_FULL, STATUS_CORRUPT, STATUS_UNAVAILABLE: it does not start, and why. */
+ * STATUS_DISK_FULL, STATUS_CORRUPT, STATUS_UNAVAILABLE: it does not start, and why; statuses of archive_open. A
+ * recovery takes as long as it does. */
 MUST_CHECK enum status embedded_start(const struct embedded_options *options, struct embedded **out,
                                       struct error *error);
 

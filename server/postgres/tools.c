@@ -193,3 +193,15 @@ enum status tools_restore(const char *conninfo, int directory, const char *name,
                                                    NULL};
     return run(conninfo, arguments, directory, "restoring the database", error);
 }
+
+enum status tools_copy(const char *conninfo, int directory, struct error *error)
+{
+    char program[600], place[60];
+    const enum status status = find_program("pg_basebackup", program, error);
+    if (status != STATUS_OK) return status;
+    (void)snprintf(place, sizeof place, "--pgdata=/proc/self/fd/%d", CHILD_DIRECTORY_FD);
+    const char *const arguments[ARGUMENTS_MOST] = {
+        program,  "--dbname=service=deltaq", "--no-password",     place, "--format=tar",
+        "--gzip", "--wal-method=stream",     "--checkpoint=fast", NULL};
+    return run(conninfo, arguments, directory, "copying the database into the archive", error);
+}

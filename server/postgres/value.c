@@ -15,11 +15,6 @@ static const unsigned types[] = {
     [VALUE_BOOLEAN] = 16, [VALUE_JSON] = 0,  [VALUE_BYTES] = 17,
 };
 
-struct value value_null(void)
-{
-    return (struct value){.type = VALUE_NULL};
-}
-
 struct value value_text(const char *text)
 {
     return (struct value){.type = VALUE_TEXT, .as.text = text};

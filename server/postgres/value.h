@@ -30,7 +30,6 @@ struct value {
 };
 
 /* NULL pointers become SQL NULL; a double that is not finite too (the schema and the API know only finite numbers). */
-struct value value_null(void);
 struct value value_text(const char *text);
 struct value value_integer(int64_t integer);
 struct value value_integer_or_null(const int64_t *integer);

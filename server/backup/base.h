@@ -1,0 +1,32 @@
+/* base.h: copies of a private database in its archive (postgres/archive.h), which a recovery begins from.
+ *
+ *   ARCHIVE/base/TIME/manifest.json, base.tar.gz, pg_wal.tar.gz, backup_manifest
+ *
+ * The database can be had as of any moment after the first of them was made. Nothing of the archive is ever removed. */
+#ifndef BACKUP_BASE_H
+#define BACKUP_BASE_H
+
+#include "postgres/connection.h"
+
+#include <jansson.h>
+
+enum { BASE_TIME = 32 };
+
+/* Copies the database into `archive`. Statuses of tools_copy; the archive is named. On failure nothing is left. */
+MUST_CHECK enum status base_make(struct connection *connection, const char *conninfo, const char *archive,
+                                 const char *data_directory, struct error *error);
+
+/* Unless the archive has one. */
+MUST_CHECK enum status base_ensure(struct connection *connection, const char *conninfo, const char *archive,
+                                   const char *data_directory, struct error *error);
+
+/* "2026-11-23T15:04:05.5Z" as "2026-11-23 15:04:05.500000": such texts sort by time. STATUS_INVALID. */
+MUST_CHECK enum status base_read_time(const char *text, char out[BASE_TIME], struct error *error);
+
+/* The newest that was whole at `until` (base_read_time; NULL: the newest), reading all of it. `path` gets its
+ * directory; the caller owns *manifest. STATUS_NOT_FOUND: there is none, or none so early; STATUS_CORRUPT: it is
+ * damaged. */
+MUST_CHECK enum status base_find(const char *archive, const char *until, char *path, size_t size, json_t **manifest,
+                                 struct error *error);
+
+#endif
