@@ -6,6 +6,7 @@
 #include "kinds/advice_report.h"
 #include "kinds/advice_settings.h"
 #include "kinds/kind.h"
+#include "kinds/made_checkpoint.h"
 #include "kinds/method.h"
 #include "kinds/protocol.h"
 
@@ -187,6 +188,7 @@ static enum status advice_kind_check(struct run_request *request, const void *fi
 struct opened {
     struct advice_settings settings;
     struct checkpoint_set set;
+    struct checkpoint_place state; /* of the last; {0}: it lies beside it */
     struct data_source training;
     struct sequences calibration, evaluation;
     struct quantize_method method;
@@ -216,7 +218,11 @@ static enum status open_all(const struct run_context *context, const struct advi
     o->request = request_of(params, &o->settings);
     o->request.dataset = &o->training.source;
     o->request.family = &o->set.family;
-    o->request.from = o->set.inputs[count - 1].place.path;
+    const struct inputs *last = &o->set.inputs[count - 1];
+    if ((status = made_checkpoint_state(context, &last->row, &last->place, &o->state, error)) != STATUS_OK)
+        return status;
+    o->request.from = last->place.path;
+    o->request.from_state = o->state.hold != NULL ? o->state.path : NULL;
     o->request.backend = first->backend;
     o->request.method = &o->method;
     o->request.evaluation = &o->evaluation;
@@ -232,6 +238,7 @@ static void close_all(struct opened *o)
     dataset_sequences_free(&o->calibration);
     dataset_sequences_free(&o->evaluation);
     data_source_reset(&o->training);
+    checkpoint_place_close(&o->state);
     checkpoint_set_reset(&o->set);
     advice_settings_reset(&o->settings);
     free(o);

@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "inputs/checkpoint_place.h"
 #include "jobs/train/train_plan.h"
+#include "objects/objects_place.h"
 #include "store/checkpoints.h"
 #include "store/runs.h"
 
@@ -126,7 +127,8 @@ enum status advice_settings_check_last(const struct run_request *request, const 
         status = error_set_at(error, STATUS_INVALID, "/params/checkpoints", "must be of the trajectory");
     if (status == STATUS_OK)
         status = checkpoint_place_find(request->roots, request->data_directory, row, POINTER, &place, error);
-    if (status == STATUS_OK) {
+    /* Out of a bucket the state comes when the run asks for it. */
+    if (status == STATUS_OK && (place.hold == NULL || !objects_place_is(row->repo))) {
         (void)snprintf(path, sizeof path, "%s/training.state", place.path);
         if (access(path, F_OK) != 0)
             status = error_set_at(error, STATUS_INVALID, POINTER,

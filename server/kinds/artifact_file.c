@@ -16,9 +16,17 @@ static enum status fetch(const struct artifact_place *place, const char *sha256,
         const enum status status = hub_enter(place->visited, error);
         if (status != STATUS_OK) return status;
     }
-    const enum status status = artifact_store_get(place->store, sha256, bytes, place->data_directory, fd, error);
+    const enum status status =
+        artifact_store_get(place->store, sha256, bytes, place->data_directory, place->monitor, fd, error);
     if (place->visited != NULL) hub_leave(place->visited);
     return status;
+}
+
+bool artifact_file_here(const struct artifact_place *place, const char *sha256)
+{
+    char path[PATH_MAX];
+    (void)snprintf(path, sizeof path, "%s/artifacts/%s", place->data_directory, sha256);
+    return access(path, F_OK) == 0;
 }
 
 enum status artifact_file_open(const struct artifact_place *place, const char *sha256, int64_t bytes, int *fd,

@@ -3,14 +3,18 @@
 #include "inputs/hash.h"
 #include "objects/upload.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/statvfs.h>
 #include <unistd.h>
 
 /* Small tries, as for downloads: a run whose artifact cannot be uploaded goes back to the queue. */
-enum { REQUEST_SECONDS = 300, TRIES = 5, READ_BYTES = 16 << 20 };
+enum { REQUEST_SECONDS = 300, TRIES = 5, READ_BYTES = 16 << 20, SPARE_BYTES = 64 << 20 };
 static const double LONGEST_WAIT_SECONDS = 10;
 
 struct artifact_store {
@@ -57,20 +61,58 @@ static struct asking asking_of(const struct monitor *monitor)
         .monitor = monitor, .seconds = REQUEST_SECONDS, .tries = TRIES, .longest_wait = LONGEST_WAIT_SECONDS};
 }
 
-static enum status key_of(const struct artifact_store *store, const char *sha256, char out[OBJECTS_PLACE_KEY],
+static enum status key_of(const struct artifact_store *store, const char *name, char out[OBJECTS_PLACE_KEY],
                           struct error *error)
 {
-    if (objects_place_key(&store->place, sha256, out)) return STATUS_OK;
+    if (objects_place_key(&store->place, name, out)) return STATUS_OK;
     return error_set(error, STATUS_INVALID, "--artifacts (DELTAQ_ARTIFACTS): the prefix is too long");
 }
 
-enum status artifact_store_put(const struct artifact_store *store, const char *sha256, int fd, int64_t bytes,
+enum status artifact_store_put(const struct artifact_store *store, const char *name, int fd, int64_t bytes,
                                const struct monitor *monitor, struct error *error)
 {
     char key[OBJECTS_PLACE_KEY];
     const struct asking asking = asking_of(monitor);
-    const enum status status = key_of(store, sha256, key, error);
+    const enum status status = key_of(store, name, key, error);
     return status == STATUS_OK ? upload_file(&store->bucket, &asking, key, fd, bytes, error) : status;
+}
+
+/* ---- a directory ---- */
+
+static enum status put_file(const struct artifact_store *store, int directory, const char *file, const char *name,
+                            const struct monitor *monitor, struct error *error)
+{
+    char whole[OBJECTS_PLACE_KEY];
+    struct stat found;
+    enum status status = STATUS_OK;
+    const int fd = openat(directory, file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+    if (fd < 0 || fstat(fd, &found) != 0)
+        status = error_set_errno(error, "opening a file of a checkpoint");
+    else if (snprintf(whole, sizeof whole, "%s/%s", name, file) >= (int)sizeof whole)
+        status = error_set(error, STATUS_INVALID, "the name of a checkpoint's file is too long");
+    else if (S_ISREG(found.st_mode))
+        status = artifact_store_put(store, whole, fd, found.st_size, monitor, error);
+    if (fd >= 0) (void)close(fd);
+    return status;
+}
+
+enum status artifact_store_put_directory(const struct artifact_store *store, const char *directory, const char *name,
+                                         const struct monitor *monitor, char place[OBJECTS_PLACE_MOST + 1],
+                                         struct error *error)
+{
+    struct objects_place below = store->place;
+    char text[OBJECTS_PLACE_KEY + OBJECTS_PLACE_BUCKET + 8];
+    DIR *stream = NULL;
+    enum status status = key_of(store, name, below.key, error);
+    if (status != STATUS_OK) return status;
+    objects_place_write(&below, text, sizeof text);
+    if ((status = objects_place_read(text, "", &below, error)) != STATUS_OK) return status;
+    objects_place_write(&below, place, OBJECTS_PLACE_MOST + 1);
+    if ((stream = opendir(directory)) == NULL) return error_set_errno(error, "cannot list a checkpoint");
+    for (const struct dirent *entry; status == STATUS_OK && (entry = readdir(stream)) != NULL;)
+        if (entry->d_name[0] != '.') status = put_file(store, dirfd(stream), entry->d_name, name, monitor, error);
+    (void)closedir(stream);
+    return status;
 }
 
 /* ---- reading back ---- */
@@ -89,13 +131,14 @@ static enum status write_all(int fd, const char *bytes, size_t length, struct er
 
 /* Range by range, each of which is tried again on its own. */
 static enum status copy(const struct artifact_store *store, const char *key, int64_t bytes, int fd, struct hash *hash,
-                        struct error *error)
+                        const struct monitor *monitor, struct error *error)
 {
-    const struct asking asking = asking_of(NULL);
+    const struct asking asking = asking_of(monitor);
     struct buffer body = {.limit = READ_BYTES};
     struct transfer_head *head = malloc(sizeof *head);
     enum status status = head == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory to read an artifact") : STATUS_OK;
     for (int64_t at = 0; status == STATUS_OK && at < bytes;) {
+        if ((status = monitor_check(monitor, error)) != STATUS_OK) break;
         const int64_t left = bytes - at, length = left < READ_BYTES ? left : READ_BYTES;
         const struct bucket_request request = {.key = key, .first = at, .bytes = length, .what = "the artifact"};
         status = bucket_ask(&store->bucket, &asking, &request, head, &body, error);
@@ -110,16 +153,30 @@ static enum status copy(const struct artifact_store *store, const char *key, int
     return status;
 }
 
+/* Before anything is asked for: the database may lie on the same file system, and needs room to go on. */
+static enum status check_room(int fd, int64_t bytes, struct error *error)
+{
+    struct statvfs space;
+    if (fstatvfs(fd, &space) != 0) return error_set_errno(error, "looking at the room for an artifact");
+    const uint64_t room = (uint64_t)space.f_bavail * space.f_frsize;
+    if (room >= (uint64_t)bytes + SPARE_BYTES) return STATUS_OK;
+    return error_set(error, STATUS_DISK_FULL,
+                     "the artifact has %lld bytes, and the data directory, through which it is sent, has room for"
+                     " %llu: read it from the bucket, or free some",
+                     (long long)bytes, (unsigned long long)room);
+}
+
 enum status artifact_store_get(const struct artifact_store *store, const char *sha256, int64_t bytes,
-                               const char *directory, int *fd, struct error *error)
+                               const char *directory, const struct monitor *monitor, int *fd, struct error *error)
 {
     char key[OBJECTS_PLACE_KEY], found[HASH_TEXT];
     struct hash *hash = NULL;
     *fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     enum status status = *fd < 0 ? error_set_errno(error, "cannot make a file for an artifact") : STATUS_OK;
+    if (status == STATUS_OK) status = check_room(*fd, bytes, error);
     if (status == STATUS_OK) status = key_of(store, sha256, key, error);
     if (status == STATUS_OK) status = hash_new(&hash, error);
-    if (status == STATUS_OK) status = copy(store, key, bytes, *fd, hash, error);
+    if (status == STATUS_OK) status = copy(store, key, bytes, *fd, hash, monitor, error);
     if (status == STATUS_OK) {
         status = hash_finish(hash, found, error);
         hash = NULL;

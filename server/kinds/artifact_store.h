@@ -1,10 +1,12 @@
 /* artifact_store.h: artifacts in a bucket, "PREFIX/<sha256>", so that a server gives what a worker on another machine
- * has made. The files in $DATA/artifacts stay what they are: each is uploaded before the run that made it ends. */
+ * has made. The files in $DATA/artifacts stay what they are: each is uploaded before the run that made it ends.
+ * Checkpoints that runs make go below "PREFIX/checkpoints" (made_checkpoint.h). */
 #ifndef KINDS_ARTIFACT_STORE_H
 #define KINDS_ARTIFACT_STORE_H
 
 #include "base/monitor.h"
 #include "objects/objects.h"
+#include "objects/objects_place.h"
 
 #include <stdint.h>
 
@@ -18,13 +20,21 @@ void artifact_store_free(struct artifact_store *store); /* NULL is fine */
 /* The same check without keeping anything; NULL is fine. */
 MUST_CHECK enum status artifact_store_check(const char *place, struct error *error);
 
-/* Uploads `fd`. Statuses of upload_file. */
-MUST_CHECK enum status artifact_store_put(const struct artifact_store *store, const char *sha256, int fd, int64_t bytes,
+/* Uploads `fd` as PREFIX/`name`, which is its hash. Statuses of upload_file. */
+MUST_CHECK enum status artifact_store_put(const struct artifact_store *store, const char *name, int fd, int64_t bytes,
                                           const struct monitor *monitor, struct error *error);
 
-/* A file without a name in `directory` with the object's bytes, which have that hash; *fd is the caller's.
- * STATUS_NOT_FOUND, STATUS_CORRUPT (other bytes); statuses of bucket_ask; STATUS_DISK_FULL, STATUS_IO. */
+/* Uploads the files that lie in `directory` itself as PREFIX/`name`/FILE. *place: "s3://BUCKET/PREFIX/name". Statuses of
+ * upload_file; STATUS_INVALID when that is too long. */
+MUST_CHECK enum status artifact_store_put_directory(const struct artifact_store *store, const char *directory,
+                                                    const char *name, const struct monitor *monitor,
+                                                    char place[OBJECTS_PLACE_MOST + 1], struct error *error);
+
+/* A file without a name in `directory` with the object's bytes, which have that hash; *fd is the caller's. `monitor`
+ * (may be NULL) may stop it. STATUS_NOT_FOUND, STATUS_CORRUPT (other bytes); statuses of bucket_ask and the monitor;
+ * STATUS_DISK_FULL (also when the bytes would not fit), STATUS_IO. */
 MUST_CHECK enum status artifact_store_get(const struct artifact_store *store, const char *sha256, int64_t bytes,
-                                          const char *directory, int *fd, struct error *error);
+                                          const char *directory, const struct monitor *monitor, int *fd,
+                                          struct error *error);
 
 #endif

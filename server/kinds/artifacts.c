@@ -258,7 +258,7 @@ enum status artifact_publish_file(struct artifacts *artifacts, const char *name,
     return status;
 }
 
-enum status artifacts_remove_unused(struct connection *connection, const char *data_directory, int *removed,
+enum status artifacts_remove_unused(struct connection *connection, const char *data_directory, bool keep, int *removed,
                                     struct error *error)
 {
     int fd;
@@ -276,6 +276,7 @@ enum status artifacts_remove_unused(struct connection *connection, const char *d
         if (!temporary && strlen(entry->d_name) != HASH_TEXT - 1) continue;
         if (fstatat(fd, entry->d_name, &file, AT_SYMLINK_NOFOLLOW) != 0 || time(NULL) - file.st_mtime < OLD_SECONDS)
             continue;
+        if (!temporary && keep) continue;
         if (!temporary && leftovers_artifact_is_recorded(connection, entry->d_name)) continue;
         *removed += unlinkat(fd, entry->d_name, 0) == 0;
     }

@@ -41,8 +41,9 @@ MUST_CHECK enum status artifact_publish_file(struct artifacts *artifacts, const 
 /* What has been published, lent. */
 const struct queue_artifact *artifacts_items(const struct artifacts *artifacts, size_t *count);
 
-/* Removes temporaries older than 24 hours and published files that no run refers to and are as old. */
-MUST_CHECK enum status artifacts_remove_unused(struct connection *connection, const char *data_directory, int *removed,
-                                               struct error *error);
+/* Removes temporaries older than 24 hours and, unless `keep` (an archive's earlier moments name them), published files
+ * that no run refers to and are as old. */
+MUST_CHECK enum status artifacts_remove_unused(struct connection *connection, const char *data_directory, bool keep,
+                                               int *removed, struct error *error);
 
 #endif

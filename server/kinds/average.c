@@ -1,19 +1,17 @@
 #include "jobs/average.h"
 
 #include "base/memory.h"
-#include "inputs/checkpoint_files.h"
 #include "kinds/average_plan.h"
 #include "kinds/average_report.h"
 #include "kinds/kind.h"
+#include "kinds/made_checkpoint.h"
 #include "kinds/probe.h"
 #include "schema/result_render.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/stat.h>
 
 struct average_params {
     struct param_list checkpoints, trajectories, weights, windows;
@@ -240,19 +238,6 @@ struct averaging {
     struct run_plan needed;   /* for what was done so far; planning does nothing else */
 };
 
-static enum status make_directory(struct averaging *averaging, struct error *error)
-{
-    const struct run_context *context = averaging->context;
-    (void)snprintf(averaging->directory, sizeof averaging->directory, "%s/checkpoints", context->data_directory);
-    if (mkdir(averaging->directory, 0700) != 0 && errno != EEXIST)
-        return error_set_errno(error, "making the directory of checkpoints");
-    (void)snprintf(averaging->directory, sizeof averaging->directory, "%s/checkpoints/%s", context->data_directory,
-                   context->run);
-    if (mkdir(averaging->directory, 0700) != 0 && errno != EEXIST)
-        return error_set_errno(error, "making the directory of checkpoints");
-    return STATUS_OK;
-}
-
 static enum status set_of_group(const struct run_context *context, const struct average_group *group,
                                 struct checkpoint_set *set, struct error *error)
 {
@@ -268,8 +253,7 @@ static enum status group_register(const struct averaging *averaging, const struc
                                   const char *path, struct store_id *id, struct error *error)
 {
     const struct checkpoint *newest = group->newest;
-    json_t *origin = average_plan_origin(group), *document = NULL;
-    enum store_outcome outcome;
+    json_t *origin = average_plan_origin(group);
     if (origin == NULL || json_object_set_new(origin, "run", json_string(averaging->context->run)) != 0) {
         json_decref(origin);
         return no_memory(error);
@@ -283,11 +267,7 @@ static enum status group_register(const struct averaging *averaging, const struc
         .path = path,
         .derived_from = origin,
     };
-    const enum status status =
-        checkpoint_files_register(averaging->context->connection, &row, NULL, &outcome, &document, error);
-    if (status == STATUS_OK)
-        (void)snprintf(id->text, sizeof id->text, "%s", json_string_value(json_object_get(document, "id")));
-    json_decref(document);
+    const enum status status = made_checkpoint_register(averaging->context, &row, id, error);
     json_decref(origin);
     return status;
 }
@@ -331,7 +311,10 @@ static enum status group_write(struct averaging *averaging, const struct average
 /* Writes and registers what is not there yet: an attempt that follows a killed one finds the averages of that one. */
 static enum status groups_write(struct averaging *averaging, struct error *error)
 {
-    enum status status = averaging->context->planning ? STATUS_OK : make_directory(averaging, error);
+    enum status status =
+        averaging->context->planning
+            ? STATUS_OK
+            : made_checkpoint_directory(averaging->context, averaging->directory, sizeof averaging->directory, error);
     for (int64_t i = 0; i < averaging->plan.count && status == STATUS_OK; i++) {
         const struct average_group *group = &averaging->plan.groups[i];
         struct store_id id;

@@ -332,7 +332,7 @@ static enum status insert(const struct run_context *context, const struct fetch_
     };
     if (source == NULL || tags == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint");
     if (status == STATUS_OK)
-        status = checkpoint_files_register(context->connection, &row, &guess, &outcome, &document, error);
+        status = checkpoint_files_register(context->connection, &row, &guess, NULL, &outcome, &document, error);
     (void)snprintf(id->text, sizeof id->text, "%s",
                    document != NULL ? json_string_value(json_object_get(document, "id")) : "");
     json_decref(document);

@@ -28,7 +28,7 @@ static const struct result_metric weight_kurtosis_metric = {
 };
 static const struct result_metric weight_outlier_share_metric = {
     .name = "weight_outlier_share",
-    .label = "Outlying weights",
+    .label = "Share of outlier weights",
     .axis = "weights beyond 6 times their tensor's root mean square",
     .help = "Share of numbers beyond 6 times their tensor's root mean square",
     .format = RESULT_PERCENT,

@@ -1,19 +1,17 @@
 #include "kinds/quantize_export.h"
 
 #include "base/memory.h"
-#include "inputs/checkpoint_files.h"
 #include "kinds/artifacts.h"
+#include "kinds/made_checkpoint.h"
 #include "kinds/method.h"
 
 #include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 enum { FILES_MOST = 256 };
@@ -161,12 +159,6 @@ static enum status publish_files(const struct run_context *context, const struct
     return status;
 }
 
-static enum status make_directory(const char *path, struct error *error)
-{
-    if (mkdir(path, 0700) == 0 || errno == EEXIST) return STATUS_OK;
-    return error_set_errno(error, "making the directory of checkpoints");
-}
-
 static enum status sync_directory(const char *path, struct error *error)
 {
     const int descriptor = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -183,9 +175,7 @@ static enum status move_directory(const struct run_context *context, const char 
     char parent[PATH_MAX], run[PATH_MAX];
     enum status status;
     if ((status = path_of(parent, context->data_directory, "checkpoints", error)) != STATUS_OK) return status;
-    if ((status = make_directory(parent, error)) != STATUS_OK) return status;
-    if ((status = path_of(run, parent, context->run, error)) != STATUS_OK) return status;
-    if ((status = make_directory(run, error)) != STATUS_OK) return status;
+    if ((status = made_checkpoint_directory(context, run, sizeof run, error)) != STATUS_OK) return status;
     if ((status = path_of(to, run, "dequantized", error)) != STATUS_OK) return status;
     export_tidy(from);
     export_remove(to);
@@ -200,8 +190,6 @@ static enum status register_directory(const struct run_context *context, const s
 {
     const struct checkpoint *row = &inputs->row;
     char trajectory[256], name[256], label[256];
-    enum store_outcome outcome;
-    json_t *registered = NULL;
     method_label(method, label, sizeof label);
     json_t *origin = json_pack("{s[s] ss ss}", "checkpoints", row->id.text, "run", context->run, "method", label);
     (void)snprintf(trajectory, sizeof trajectory, "%.200s-quantized", row->trajectory_name);
@@ -217,14 +205,8 @@ static enum status register_directory(const struct run_context *context, const s
         .derived_from = origin,
     };
     enum status status = origin == NULL ? no_memory(error) : STATUS_OK;
-    if (status == STATUS_OK)
-        status = checkpoint_files_register(context->connection, &new, NULL, &outcome, &registered, error);
-    if (status == STATUS_OK) {
-        (void)snprintf(out->checkpoint.text, sizeof out->checkpoint.text, "%s",
-                       json_string_value(json_object_get(registered, "id")));
-        out->registered = true;
-    }
-    json_decref(registered);
+    if (status == STATUS_OK) status = made_checkpoint_register(context, &new, &out->checkpoint, error);
+    out->registered = status == STATUS_OK;
     json_decref(origin);
     return status;
 }

@@ -34,7 +34,7 @@ MUST_CHECK enum status quantize_export_open(const struct run_context *context, i
                                             struct export_job **out, struct error *error);
 
 /* Finishes the export and publishes it. The caller resets *out. Statuses of export_finish,
- * artifact_publish_file, checkpoint_files_register. */
+ * artifact_publish_file, made_checkpoint_register. */
 MUST_CHECK enum status quantize_export_publish(const struct run_context *context, int format,
                                                const struct quantize_method *method, const struct inputs *inputs,
                                                struct export_job *job, struct quantize_exported *out,

@@ -1,20 +1,18 @@
 #include "jobs/train/train_plan.h"
 
-#include "inputs/checkpoint_files.h"
 #include "inputs/inputs.h"
 #include "inputs/roots.h"
 #include "kinds/kind.h"
+#include "kinds/made_checkpoint.h"
 #include "kinds/measure.h"
 #include "schema/result_render.h"
 #include "store/trajectories.h"
 
-#include <errno.h>
 #include <limits.h>
 #include <math.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 
 /* What the checkpoints of a run are registered with, and what is remembered of each. */
 struct registrar {
@@ -173,9 +171,8 @@ static enum status note_written(void *owner, const struct train_written *written
 {
     struct registrar *registrar = owner;
     struct store_id id = {0};
-    enum store_outcome outcome;
     char trajectory[sizeof registrar->trajectory + 8];
-    json_t *document = NULL, *origin = json_pack("{ss}", "run", registrar->context->run);
+    json_t *origin = json_pack("{ss}", "run", registrar->context->run);
     if (origin != NULL && written->ema != NULL)
         (void)json_object_set_new(origin, "ema", json_pack("{sf}", "decay", written->ema->decay));
     /* averages are a curve of their own: among the run's checkpoints each step would have two points */
@@ -189,14 +186,10 @@ static enum status note_written(void *owner, const struct train_written *written
         .path = written->directory,
         .derived_from = origin,
     };
-    enum status status =
-        checkpoint_files_register(registrar->context->connection, &row, NULL, &outcome, &document, error);
-    if (status == STATUS_OK) {
-        (void)snprintf(id.text, sizeof id.text, "%s", json_string_value(json_object_get(document, "id")));
-        if (json_array_append_new(written->ema != NULL ? registrar->averages : registrar->ids, json_string(id.text)) !=
-            0)
-            status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
-    }
+    enum status status = made_checkpoint_register(registrar->context, &row, &id, error);
+    if (status == STATUS_OK &&
+        json_array_append_new(written->ema != NULL ? registrar->averages : registrar->ids, json_string(id.text)) != 0)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for a result");
     if (status == STATUS_OK) {
         const struct measurement series = measure_series(&id, registrar->dataset, "", NULL);
         status = measure_result(&train_loss_shape, &written->reached, &series, registrar->measurements, error);
@@ -205,19 +198,8 @@ static enum status note_written(void *owner, const struct train_written *written
         const struct measurement series = measure_series(&id, registrar->validation, "", NULL);
         status = measure_result(&validation_loss_shape, &written->reached, &series, registrar->measurements, error);
     }
-    json_decref(document);
     json_decref(origin);
     return status;
-}
-
-/* $DATA/checkpoints/RUN: below a root of every server. */
-static enum status make_directory(const struct run_context *context, char *out, size_t size, struct error *error)
-{
-    (void)snprintf(out, size, "%s/checkpoints", context->data_directory);
-    if (mkdir(out, 0700) != 0 && errno != EEXIST) return error_set_errno(error, "making the directory of checkpoints");
-    (void)snprintf(out, size, "%s/checkpoints/%s", context->data_directory, context->run);
-    if (mkdir(out, 0700) != 0 && errno != EEXIST) return error_set_errno(error, "making the directory of checkpoints");
-    return STATUS_OK;
 }
 
 static enum status name_trajectory(struct registrar *registrar, const char *id, struct error *error)
@@ -236,8 +218,22 @@ struct places {
     struct data_source dataset, validation;
     struct checkpoint_place from;
     char directory[PATH_MAX], tokenizer[PATH_MAX];
+    struct checkpoint_place state; /* of `from`; {0}: it lies there */
     struct backend *backend;
 };
+
+static enum status from_open(const struct run_context *context, const char *id, struct places *out, struct error *error)
+{
+    struct checkpoint *row = malloc(sizeof *row);
+    enum status status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint")
+                                     : checkpoint_find(context->connection, id, row, error);
+    if (status == STATUS_OK && context->planning)
+        status = checkpoint_place_find(context->roots, context->data_directory, row, "/params/from", &out->from, error);
+    else if (status == STATUS_OK && (status = checkpoint_place_open(context, row, &out->from, error)) == STATUS_OK)
+        status = made_checkpoint_state(context, row, &out->from, &out->state, error);
+    free(row);
+    return status;
+}
 
 static enum status places_open(const struct run_context *context, const struct train_params *params, struct places *out,
                                struct error *error)
@@ -245,22 +241,12 @@ static enum status places_open(const struct run_context *context, const struct t
     enum status status = data_source_open(context, params->dataset, &out->dataset, error);
     if (status == STATUS_OK && params->validation != NULL)
         status = data_source_open(context, params->validation, &out->validation, error);
-    if (status == STATUS_OK && params->from != NULL) {
-        struct checkpoint *row = malloc(sizeof *row);
-        status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint")
-                             : checkpoint_find(context->connection, params->from, row, error);
-        if (status == STATUS_OK && context->planning)
-            status =
-                checkpoint_place_find(context->roots, context->data_directory, row, "/params/from", &out->from, error);
-        else if (status == STATUS_OK)
-            status = checkpoint_place_open(context, row, &out->from, error);
-        free(row);
-    }
+    if (status == STATUS_OK && params->from != NULL) status = from_open(context, params->from, out, error);
     if (status == STATUS_OK && params->tokenizer.name == TRAIN_TOKENIZER_FILE)
         status = roots_resolve(context->roots, params->tokenizer.path, "/params/tokenizer/path", out->tokenizer,
                                sizeof out->tokenizer, error);
     if (status == STATUS_OK && !context->planning)
-        status = make_directory(context, out->directory, sizeof out->directory, error);
+        status = made_checkpoint_directory(context, out->directory, sizeof out->directory, error);
     return status == STATUS_OK ? inputs_backend(context, params->precision, &out->backend, error) : status;
 }
 
@@ -269,6 +255,7 @@ static void places_reset(struct places *places)
     data_source_reset(&places->dataset);
     data_source_reset(&places->validation);
     checkpoint_place_close(&places->from);
+    checkpoint_place_close(&places->state);
     backend_free(places->backend);
 }
 
@@ -321,6 +308,7 @@ static enum status train_execute(const struct run_context *context, const void *
     const struct train_request request = {
         .params = params,
         .from = params->from != NULL ? places->from.path : NULL,
+        .from_state = places->state.hold != NULL ? places->state.path : NULL,
         .tokenizer = places->tokenizer[0] != '\0' ? places->tokenizer : NULL,
         .dataset = &places->dataset.source,
         .validation = params->validation != NULL ? &places->validation.source : NULL,

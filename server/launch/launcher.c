@@ -12,7 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WORDS_MOST = 200, MIB = 1 << 20, STEP_MIB = 1024, BACKOFF_MOST = 6 };
+enum { WORDS_MOST = 200, MIB = 1 << 20, STEP_MIB = 1024, BACKOFF_MOST = 6, LABELS_BYTES = 2048 };
 /* A worker is seen every ten seconds. */
 static const double SILENT_SECONDS = 25;
 /* Half a lease: a worker that lives has renewed its own by then. */
@@ -39,14 +39,34 @@ struct look {
     bool submits; /* not while jobs end without a run */
 };
 
+/* A label that a worker did not get would leave runs without one that may take them. */
+static enum status check_labels(const struct launcher *launcher, const struct template *template, struct error *error)
+{
+    size_t i, length = strlen(launcher->label);
+    const json_t *label;
+    json_array_foreach(template->labels, i, label) length += 1 + json_string_length(label);
+    if (length < LABELS_BYTES) return STATUS_OK;
+    return error_set(error, STATUS_INVALID,
+                     "--template: its labels, with \"%s\", have %zu bytes; a worker takes at most %d", launcher->label,
+                     length, LABELS_BYTES - 1);
+}
+
 enum status launcher_new(const struct launcher_options *options, struct launcher **out, struct error *error)
 {
-    *out = calloc(1, sizeof **out);
-    if (*out == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a launcher");
-    (*out)->options = *options;
-    (*out)->owner = store_id_new();
-    (void)snprintf((*out)->label, sizeof(*out)->label, "launcher=%s", options->name);
-    return STATUS_OK;
+    enum status status = STATUS_OK;
+    *out = NULL;
+    struct launcher *launcher = calloc(1, sizeof *launcher);
+    if (launcher == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a launcher");
+    launcher->options = *options;
+    launcher->owner = store_id_new();
+    (void)snprintf(launcher->label, sizeof launcher->label, "launcher=%s", options->name);
+    for (size_t i = 0; i < options->template_count && status == STATUS_OK; i++)
+        status = check_labels(launcher, &options->templates[i], error);
+    if (status == STATUS_OK)
+        *out = launcher;
+    else
+        free(launcher);
+    return status;
 }
 
 void launcher_free(struct launcher *launcher)
@@ -85,7 +105,7 @@ static int64_t job_seconds(const struct launcher_options *options, const json_t 
 }
 
 struct worker_texts {
-    char limit[24], idle[24], threads[24], memory[24], labels[2048];
+    char limit[24], idle[24], threads[24], memory[24], labels[LABELS_BYTES];
 };
 
 static void worker_words(const struct launcher *launcher, const struct slurm_submission *job,
@@ -101,7 +121,7 @@ static void worker_words(const struct launcher *launcher, const struct slurm_sub
     (void)snprintf(texts->threads, sizeof texts->threads, "%" PRId64, options->threads);
     (void)snprintf(texts->memory, sizeof texts->memory, "%" PRId64, job->memory_mib);
     length = (size_t)snprintf(texts->labels, sizeof texts->labels, "%s", launcher->label);
-    json_array_foreach(job->template->labels, i, label) if (length < sizeof texts->labels) length +=
+    json_array_foreach(job->template->labels, i, label) length += /* which fit: check_labels */
         (size_t)snprintf(texts->labels + length, sizeof texts->labels - length, ",%s", json_string_value(label));
     for (; options->worker[count] != NULL && count < WORDS_MOST - 16; count++) words[count] = options->worker[count];
     const char *const more[] = {"--device",     strcmp(job->template->device, "cuda") == 0 ? "cuda:0" : "cpu",

@@ -31,6 +31,7 @@ struct launcher_options {
     bool dry_run;              /* prints what it would submit */
 };
 
+/* The caller owns *out (launcher_free). STATUS_INVALID: a template with more labels than a worker takes. */
 MUST_CHECK enum status launcher_new(const struct launcher_options *options, struct launcher **out, struct error *error);
 /* One look. STATUS_UNAVAILABLE: the database or Slurm does not answer; nothing was submitted that it could not see. */
 MUST_CHECK enum status launcher_look(struct launcher *launcher, struct error *error);

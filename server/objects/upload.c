@@ -4,12 +4,13 @@
 #include "transfer/escape.h"
 
 #include <errno.h>
+#include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
-enum { ANSWER_MOST = 1 << 20, ID_BYTES = 1024, COMPLETIONS = 3 };
+enum { ANSWER_MOST = 1 << 20, ID_BYTES = 1024, COMPLETIONS = 3, MD5_BYTES = 16, ETAG_BYTES = 48 };
 #define CONTENT_TYPE "Content-Type: application/octet-stream"
 
 struct upload {
@@ -108,15 +109,48 @@ static enum status send_parts(struct upload *upload, struct error *error)
     return status;
 }
 
-/* ---- the end ---- */
+/* ---- what is there ---- */
 
-/* Whether an object of this key and size is there. Who may not list a bucket is refused for what is not there. */
-static enum status look(struct upload *upload, bool *there, struct error *error)
+/* The ETag that the server gives to these bytes: their MD5, or that of the MD5s of the parts. "": where MD5 may not be
+ * computed. An object that is encrypted with a key of a key service has another one. */
+static enum status etag_of(struct upload *upload, char out[ETAG_BYTES], struct error *error)
 {
-    const enum status status = ask(upload, TRANSFER_HEAD, "", NULL, 0, error);
+    unsigned char digest[EVP_MAX_MD_SIZE];
+    EVP_MD_CTX *all = EVP_MD_CTX_new();
+    bool good = all != NULL && EVP_DigestInit_ex(all, EVP_md5(), NULL) == 1;
+    enum status status = STATUS_OK;
+    for (int i = 0; good && status == STATUS_OK && i < upload->parts; i++) {
+        const size_t length = part_length(upload, i);
+        status = read_part(upload, (int64_t)i * upload->part_bytes, length, error);
+        if (status == STATUS_OK && upload->parts > 1)
+            good = EVP_Digest(upload->part, length, digest, NULL, EVP_md5(), NULL) == 1 &&
+                   EVP_DigestUpdate(all, digest, MD5_BYTES) == 1;
+        else if (status == STATUS_OK)
+            good = EVP_DigestUpdate(all, upload->part, length) == 1;
+    }
+    good = good && status == STATUS_OK && EVP_DigestFinal_ex(all, digest, NULL) == 1;
+    EVP_MD_CTX_free(all);
+    out[0] = '\0';
+    for (int i = 0; good && i < MD5_BYTES; i++) (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    if (good && upload->parts > 1)
+        (void)snprintf(out + 2 * MD5_BYTES, ETAG_BYTES - 2 * MD5_BYTES, "-%d", upload->parts);
+    return status;
+}
+
+/* Whether an object of this key and size is there, and whether it has these bytes. Who may not list a bucket is refused
+ * for what is not there. */
+static enum status look(struct upload *upload, bool *there, bool *same, struct error *error)
+{
+    char etag[ETAG_BYTES];
+    enum status status = ask(upload, TRANSFER_HEAD, "", NULL, 0, error);
     *there = status == STATUS_OK && upload->head->length == upload->bytes;
+    *same = false;
+    if (*there && (status = etag_of(upload, etag, error)) == STATUS_OK)
+        *same = etag[0] != '\0' && strcmp(upload->head->etag, etag) == 0;
     return status == STATUS_NOT_FOUND || status == STATUS_FORBIDDEN ? STATUS_OK : status;
 }
+
+/* ---- the end ---- */
 
 static enum status take_completion(void *context, const char *path, const char *text, struct error *error)
 {
@@ -132,7 +166,7 @@ static enum status complete(struct upload *upload, struct error *error)
 {
     struct buffer body = {.limit = ANSWER_MOST};
     char query[sizeof upload->escaped + 16];
-    bool there = false;
+    bool there = false, same = false;
     (void)snprintf(query, sizeof query, "uploadId=%s", upload->escaped);
     buffer_puts(&body, "<CompleteMultipartUpload xmlns=\"http://s3.amazonaws.com/doc/2006-03-01/\">");
     for (int i = 0; i < upload->parts; i++)
@@ -148,9 +182,11 @@ static enum status complete(struct upload *upload, struct error *error)
     buffer_reset(&body);
     if (status != STATUS_NOT_FOUND) return status;
     const struct error cause = *error;
-    status = look(upload, &there, error);
-    if (status == STATUS_OK && !there) *error = cause;
-    return status == STATUS_OK && !there ? STATUS_NOT_FOUND : status;
+    status = look(upload, &there, &same, error);
+    /* where the ETag tells nothing, the parts were taken with their hashes just now */
+    if (there && strncmp(upload->head->encryption, "aws:kms", 7) == 0) same = true;
+    if (status == STATUS_OK && !same) *error = cause;
+    return status == STATUS_OK && !same ? STATUS_NOT_FOUND : status;
 }
 
 static void give_up(struct upload *upload)
@@ -182,7 +218,7 @@ static enum status send_whole(struct upload *upload, struct error *error)
 enum status upload_file(const struct bucket *bucket, const struct asking *asking, const char *key, int fd,
                         int64_t bytes, struct error *error)
 {
-    bool there = false;
+    bool there = false, same = false;
     struct upload upload = {.bucket = bucket,
                             .asking = asking,
                             .key = key,
@@ -197,8 +233,8 @@ enum status upload_file(const struct bucket *bucket, const struct asking *asking
     upload.part = malloc((size_t)(bytes < upload.part_bytes ? bytes : upload.part_bytes) + 1);
     enum status status = upload.head == NULL || upload.etags == NULL || upload.part == NULL
                              ? no_memory(error)
-                             : look(&upload, &there, error);
-    if (status == STATUS_OK && !there)
+                             : look(&upload, &there, &same, error);
+    if (status == STATUS_OK && !same)
         status = upload.parts > 1 ? send_in_parts(&upload, error) : send_whole(&upload, error);
     buffer_reset(&upload.answer);
     free(upload.part);

@@ -38,6 +38,7 @@ struct leased_member {
 
     /* The engine thread's alone. */
     struct monitor monitor;
+    struct artifact_place artifact_place;
     struct schema_filled filled;
 
     /* Written by the engine thread before `ended`, read after it. */
@@ -54,7 +55,6 @@ struct leased_member {
 
 struct leased_batch {
     struct worker_options options; /* lent pointers */
-    struct artifact_place artifact_place;
     struct connection *connection; /* lent */
     struct team *team;             /* lent */
     const struct gate *gate;       /* lent */
@@ -191,6 +191,9 @@ static struct run_context context_of(struct leased_member *member)
     struct leased_batch *batch = member->batch;
     member->monitor =
         (struct monitor){.owner = member, .progress = note_progress, .log = note_line, .check = check_stop};
+    member->artifact_place = (struct artifact_place){.data_directory = batch->options.data_directory,
+                                                     .store = batch->options.artifact_store,
+                                                     .monitor = &member->monitor};
     return (struct run_context){
         .run = member->run.lease.run.text,
         .epoch = member->run.lease.epoch,
@@ -205,7 +208,7 @@ static struct run_context context_of(struct leased_member *member)
         .threads = batch->options.threads,
         .team = batch->team,
         .artifacts = member->artifacts,
-        .artifact_place = &batch->artifact_place,
+        .artifact_place = &member->artifact_place,
         .items = &member->items,
         .hub = batch->options.hub,
         .memory_bytes = batch->options.memory_bytes,
@@ -316,7 +319,6 @@ enum status batch_start(const struct worker_options *options, struct leased_run 
     (void)pthread_mutex_init(&batch->mutex, NULL);
     (void)pthread_cond_init(&batch->resumed, NULL);
     batch->options = *options;
-    batch->artifact_place = (struct artifact_place){options->data_directory, options->artifact_store, NULL};
     batch->connection = connection;
     batch->team = team;
     batch->gate = gate;

@@ -3,6 +3,7 @@
 #include "base/directory.h"
 #include "inputs/node_files.h"
 #include "kinds/artifacts.h"
+#include "postgres/archive.h"
 #include "store/leftovers.h"
 #include "store/nodes.h"
 #include "store/store.h"
@@ -100,12 +101,16 @@ enum status cleanup_all(struct connection *connection, const char *node, const c
                         struct error *error)
 {
     int artifacts = 0;
+    char archive[ARCHIVE_PATH];
     *removed = 0;
     enum status status = cleanup_runs(connection, data_directory, removed, error);
     if (status == STATUS_OK) status = node_files_check(connection, node, data_directory, error);
     if (status == STATUS_OK) status = nodes_prune(connection, error);
     if (status != STATUS_OK) return status;
-    const enum status told = artifacts_remove_unused(connection, data_directory, &artifacts, error);
+    /* Where it cannot be told, because the private database is another user's, nothing is lost by keeping them. */
+    struct error untold;
+    const bool keep = archive_recorded(data_directory, archive, &untold) != STATUS_OK || archive[0] != '\0';
+    const enum status told = artifacts_remove_unused(connection, data_directory, keep, &artifacts, error);
     *removed += artifacts;
     return told;
 }

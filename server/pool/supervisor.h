@@ -3,7 +3,7 @@
  * the parent-death signal of a child follows the thread that made it.
  *
  *   supervisor_block_signals(false);             // first of all, before any thread exists
- *   embedded_start(...); database_new(...); http_start(...);
+ *   embedded_start(...); http_start(...);
  *   supervisor_start(&options, &supervisor, &error);
  *   supervisor_run(supervisor);                  // until SIGTERM or SIGINT
  *   (stop HTTP) supervisor_stop(supervisor); embedded_stop(embedded); */

@@ -177,6 +177,12 @@ static enum status send_end(struct worker *worker, const struct held_member *mem
             queue_too_large(worker->connection, lease, &worker->identity, outcome.error.detail, &elsewhere, error);
         if (status != STATUS_OK || elsewhere) return status;
     }
+    if (outcome.status == STATUS_NOT_FOUND) {
+        bool elsewhere;
+        const enum status status =
+            queue_elsewhere(worker->connection, lease, &worker->identity, outcome.error.detail, &elsewhere, error);
+        if (status != STATUS_OK || elsewhere) return status;
+    }
     if (outcome.given_back || (worker->stopping && outcome.status == STATUS_LEASE_LOST) ||
         (outcome.status == STATUS_DEVICE && puts_aside(worker)))
         return queue_release(worker->connection, lease, error);

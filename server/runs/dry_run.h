@@ -10,7 +10,7 @@ struct dry_run_place {
     struct connection *connection;
     const struct roots *roots;
     const char *data_directory;
-    const char *device;                          /* "cpu", "cuda:0" */
+    char device[32];                             /* "cpu", "cuda:0" */
     int64_t memory_bytes;                        /* that a run may take of the host; 0: what is free */
     int64_t device_memory_bytes;                 /* of the device that a worker may take; 0: what is free */
     int threads;                                 /* of a worker; 0: one for each processor */

@@ -26,7 +26,7 @@ static enum status read_body(struct connection *connection, void *context, struc
             " 'artifacts', (select coalesce(json_agg(json_build_object('sha256', sha256, 'bytes', bytes)"
             " order by sha256), '[]') from (select distinct sha256, bytes from artifacts) as a),"
             " 'checkpoints', (select coalesce(json_agg(path order by path), '[]') from checkpoints"
-            " where starts_with(path, $1)))",
+            " where starts_with(path, $1) and source ->> 'commit' is null))",
             VALUES(value_text(reading->prefix)), &contents, error);
     if (status == STATUS_OK) status = reading->use(contents, reading->context, error);
     json_decref(contents);
@@ -39,6 +39,17 @@ enum status backup_rows_read(struct connection *connection, const char *prefix,
 {
     struct reading reading = {prefix, use, context};
     return connection_transaction(connection, read_body, &reading, NULL, error);
+}
+
+enum status backup_rows_now(struct connection *connection, json_t **out, struct error *error)
+{
+    return connection_query_json(
+        connection,
+        "select json_build_object("
+        "'name', to_char(clock_timestamp() at time zone 'UTC', 'YYYYMMDD\"T\"HH24MISS.MS\"Z\"'),"
+        " 'schema', (select max(number) from schema_migrations), 'postgresql', current_setting('server_version'),"
+        " 'made_at', to_char(clock_timestamp() at time zone 'UTC', 'YYYY-MM-DD HH24:MI:SS.US'))",
+        NO_VALUES, out, error);
 }
 
 enum status backup_rows_check_empty(struct connection *connection, struct error *error)

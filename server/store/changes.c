@@ -1,5 +1,7 @@
 #include "store/changes.h"
 
+#include "store/run_durations.h"
+
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,7 +43,13 @@ static enum status number_body(struct connection *connection, void *context, str
         " select data ->> 'run_kind', coalesce(data ->> 'from', ''), data ->> 'to', coalesce(data ->> 'reason',"
         " case when data ? 'error' then 'error' else '' end), count(*) from taken where kind = 'run'"
         " group by 1, 2, 3, 4"
-        " on conflict (kind, from_state, to_state, reason) do update set count = t.count + excluded.count)"
+        " on conflict (kind, from_state, to_state, reason) do update set count = t.count + excluded.count),"
+        " timed as (insert into run_durations as d (kind, le, count, seconds, tokens) select r.kind, (select min(b)"
+        " from " RUN_DURATIONS_BOUNDS " b where b >= r.usage_seconds), count(*), sum(r.usage_seconds),"
+        " coalesce(sum(" RUN_DURATIONS_TOKENS "), 0) from taken t join runs r on r.id = t.run"
+        " where t.kind = 'run' and t.data ->> 'to' = 'succeeded' and r.usage_seconds is not null group by 1, 2"
+        " on conflict (kind, le) do update set count = d.count + excluded.count,"
+        " seconds = d.seconds + excluded.seconds, tokens = d.tokens + excluded.tokens)"
         " update change_log set last = last + (select count(*) from taken) returning (select count(*) from taken)",
         VALUES(value_integer(BATCH), value_integer(INPUTS_SHOWN)), &rows, error);
     if (status != STATUS_OK) return status;

@@ -79,8 +79,28 @@ struct insertion {
     struct store_id id;         /* out */
 };
 
+/* The run that makes the checkpoint; NULL: none does. */
+static const char *maker_of(const struct checkpoint_new *new)
+{
+    return json_string_value(json_object_get(new->derived_from, "run"));
+}
+
+static enum status differs(const struct checkpoint_new *new, const struct rows *rows, struct error *error)
+{
+    const char *pointer = rows_text(rows, 0, 1);
+    if (rows_boolean(rows, 0, 3) && pointer[0] == '\0')
+        return error_set(error, STATUS_CONFLICT,
+                         "an earlier attempt at this run left a checkpoint \"%.200s\" of other content (another kind of"
+                         " device computes other bits): delete that checkpoint, then retry the run",
+                         new->name);
+    return error_set_at(error, STATUS_CONFLICT, pointer,
+                        "a checkpoint \"%.200s\" %s is registered there: choose another name", new->name,
+                        rows_text(rows, 0, 2));
+}
+
 /* Compares the stored checkpoint of that name with the fields that the new one gives. The error's pointer is the first
- * field that differs, as in a request that makes a checkpoint. */
+ * field that differs, as in a request that makes a checkpoint. Of what a run made, another attempt at that run may have
+ * made the same on another machine: its source does not count. */
 static enum status compare(struct connection *connection, const struct store_id *trajectory,
                            struct insertion *insertion, struct error *error)
 {
@@ -92,28 +112,43 @@ static enum status compare(struct connection *connection, const struct store_id 
         " when '/tokens' then 'with tokens ' || coalesce(tokens::text, 'unknown')"
         " when '/learning_rate' then 'with learning_rate ' || coalesce(learning_rate::text, 'unknown') when '/tags'"
         " then 'with other tags'"
-        " when '' then 'of other content in the same files' else 'of another source' end"
-        " from (select *, case when source::jsonb -> 'path' is distinct from $3::jsonb -> 'path' then '/source/path'"
+        " when '' then 'of other content in the same files' else 'of another source' end, own"
+        " from (select *, case when own then case when fingerprint <> $4 or sha256 <> $5 then '' end"
+        " when source::jsonb -> 'path' is distinct from $3::jsonb -> 'path' then '/source/path'"
         " when source::jsonb -> 'config' is distinct from $3::jsonb -> 'config' then '/source/config'"
         " when source::jsonb <> $3::jsonb then '/source' when fingerprint <> $4 or sha256 <> $5 then ''"
         " when step is distinct from coalesce($6, step) then '/step' when tokens is distinct from coalesce($7, tokens)"
         " then '/tokens'"
         " when learning_rate is distinct from coalesce($8, learning_rate) then '/learning_rate'"
         " when tags::jsonb <> coalesce($9::jsonb, tags::jsonb) then '/tags' end as pointer"
-        " from checkpoints where trajectory = $1 and name = $2) found",
+        " from (select *, coalesce(derived_from ->> 'run' = $10, false) as own from checkpoints"
+        " where trajectory = $1 and name = $2) stored) found",
         VALUES(value_text(trajectory->text), value_text(new->name), value_json(new->source),
                value_text(new->fingerprint), value_text(new->sha256), value_integer_or_null(new->step),
-               value_integer_or_null(new->tokens), value_double_or_null(new->learning_rate), value_json(new->tags)),
+               value_integer_or_null(new->tokens), value_double_or_null(new->learning_rate), value_json(new->tags),
+               value_text(maker_of(new))),
         &rows, error);
     if (status != STATUS_OK) return status;
-    const bool differs = !rows_null(rows, 0, 1);
     insertion->id = store_id_of(rows);
-    if (differs)
-        (void)error_set_at(error, STATUS_CONFLICT, rows_text(rows, 0, 1),
-                           "a checkpoint \"%.200s\" %s is registered there: choose another name", new->name,
-                           rows_text(rows, 0, 2));
+    const enum status told = rows_null(rows, 0, 1) ? STATUS_OK : differs(new, rows, error);
     rows_free(rows);
-    return differs ? STATUS_CONFLICT : STATUS_OK;
+    return told;
+}
+
+/* The newest attempt at the run that made it says where its files lie: the machine of an earlier one may be gone. What
+ * is in a bucket stays there. */
+static enum status move(struct connection *connection, const struct insertion *insertion, struct error *error)
+{
+    const struct checkpoint_new *new = insertion->checkpoint;
+    if (maker_of(new) == NULL) return STATUS_OK;
+    return connection_execute(connection,
+                              "update checkpoints set path = $2,"
+                              " source = case when source ->> 'commit' is null then $3::json else source end"
+                              " where id = $1 and derived_from ->> 'run' = $4 and (path is distinct from $2"
+                              " or (source ->> 'commit' is null and source::jsonb <> $3::jsonb))",
+                              VALUES(value_text(insertion->id.text), value_text(new->path), value_json(new->source),
+                                     value_text(maker_of(new))),
+                              NULL, error);
 }
 
 static enum status insert_body(struct connection *connection, void *context, struct error *error)
@@ -142,7 +177,9 @@ static enum status insert_body(struct connection *connection, void *context, str
     if (made) insertion->id = store_id_of(rows);
     rows_free(rows);
     insertion->outcome = made ? STORE_CREATED : STORE_EXISTED;
-    return made ? STATUS_OK : compare(connection, &trajectory, insertion, error);
+    if (made) return STATUS_OK;
+    status = compare(connection, &trajectory, insertion, error);
+    return status == STATUS_OK ? move(connection, insertion, error) : status;
 }
 
 enum status checkpoint_insert(struct connection *connection, const struct checkpoint_new *checkpoint,

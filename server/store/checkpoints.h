@@ -12,16 +12,16 @@ struct checkpoint_new {
     const char *name;
     const int64_t *step, *tokens;
     const double *learning_rate;
-    const json_t *source;     /* {"path"}, {"repo", "revision", "commit"} or {"path", "commit"}, as answered */
-    const char *path;         /* where the weights are on disk; NULL for one of the hub or a bucket */
+    const json_t *source; /* {"path"}, {"repo", "revision", "commit"} or {"path", "commit"}, as answered */
+    const char *path;     /* where the weights are on disk; NULL for one of the hub or a bucket that no run here made */
     const char *architecture; /* "llama" */
     const int64_t *parameters, *bytes;
     const char *dtype;
-    const char *fingerprint; /* of the headers and sizes: another one under the same name is a conflict */
-    const json_t *files;     /* what a later reader compares (path, bytes, mtime, inode); stored as it is */
-    const char *sha256;      /* of the content; may come later (checkpoint_set_content) */
-    const json_t *derived_from;
-    const json_t *tags; /* object */
+    const char *fingerprint;    /* of the headers and sizes: another one under the same name is a conflict */
+    const json_t *files;        /* what a later reader compares (path, bytes, mtime, inode); stored as it is */
+    const char *sha256;         /* of the content; may come later (checkpoint_set_content) */
+    const json_t *derived_from; /* object; its "run" is the run that makes the checkpoint */
+    const json_t *tags;         /* object */
 };
 
 enum { CHECKPOINT_CONFIG_SIZE = 4096, CHECKPOINT_REPO = 904 };
@@ -30,7 +30,7 @@ struct checkpoint {
     struct store_id id, trajectory;
     char name[256];
     char trajectory_name[256];
-    char path[4096]; /* "" for one that is fetched: see inputs/checkpoint_place.h */
+    char path[4096]; /* "" for one that is fetched: see inputs/checkpoint_place.h. Beside a repo: where it was made */
     char repo[CHECKPOINT_REPO], revision[204], commit[41]; /* of the hub or a bucket, as in its source; "" otherwise */
     char files[1024];                                      /* likewise, as JSON */
     char config[CHECKPOINT_CONFIG_SIZE]; /* what was given beside config.json, as JSON text; "" otherwise */
@@ -46,7 +46,8 @@ const char *checkpoint_config(const struct checkpoint *row);
 
 /* Inserts; the same again is STORE_EXISTED with the stored document, a different one STATUS_CONFLICT at the first field
  * that differs ("/step", "/source/path"; "" for the content of the files). Fields that are NULL in the second call are
- * not compared. */
+ * not compared, nor is the source of one that the same run made: an attempt at it on another machine has other paths,
+ * and the newest one says where the files are, unless they are in a bucket. */
 MUST_CHECK enum status checkpoint_insert(struct connection *connection, const struct checkpoint_new *checkpoint,
                                          enum store_outcome *outcome, json_t **document, struct error *error);
 /* STATUS_NOT_FOUND; STATUS_CONFLICT for a bare name that several trajectories have. */

@@ -1,19 +1,13 @@
 #include "store/curves.h"
 
-#include "store/shared_measurements.h"
+#include "store/curve_points.h"
 #include "store/trajectories.h"
 
 #include <string.h>
 
-static const char *const axes[] = {
-    [CURVE_STEP] = "step", [CURVE_TOKENS] = "tokens", [CURVE_LEARNING_RATE] = "learning_rate"};
-
 /* What identifies a series beside its trajectory: the method with its options, the data and protocol, the
  * calibration. */
 #define IDENTITY "label, dataset, protocol, calibration"
-
-/* The trajectories that were named. As an array they are few to the planner, which takes a hundred rows for granted. */
-#define NAMED "array(select json_array_elements_text($1::json))"
 
 /* A label that also distinguishes series which differ in their calibration or evaluation alone: by the words for it, or
  * by the first digits of its id where two have the same words. */
@@ -37,65 +31,73 @@ static const char *const axes[] = {
     " window labelled as (partition by label), measured as (partition by label, dataset), spoken as" \
     " (partition by label, evaluated_on)"
 
-enum status curve_read(struct connection *connection, const struct curve_query *query, json_t **document,
-                       struct error *error)
+/* $1 the trajectories, $4 the series that have points. */
+static enum status describe(struct connection *connection, const json_t *trajectories, const struct curve_query *query,
+                            const json_t *series, json_t **document, struct error *error)
 {
-    json_t *trajectories = NULL;
-    enum status status =
-        trajectory_resolve_all(connection, query->trajectories, query->trajectory_count, &trajectories, error);
-    *document = NULL;
-    if (status != STATUS_OK) return status;
-    status = connection_query_json(
+    return connection_query_json(
         connection,
-        "with wanted as (select w.id, w.place from json_array_elements_text($1::json) with ordinality as w (id,"
-        " place)),"
-        " at as (select c.id, c.name, c.sha256, c.trajectory, t.name as trajectory_name, w.place, c.step,"
-        " c.learning_rate,"
-        " case $3 when 'step' then c.step::double precision when 'tokens' then c.tokens::double precision else"
-        " c.learning_rate end as x"
-        " from checkpoints c join trajectories t on t.id = c.trajectory join wanted w on w.id = t.id"
-        " where c.trajectory = any (" NAMED ")),"
-        " own as (select n.checkpoint as at, n.series, n.value, n.low, n.high, n.run from newest n"
-        " where n.trajectory = any (" NAMED ") and n.metric = $2),"
-        /* Checkpoints of the same content share their measurements, except those that compare two checkpoints. */
-        " shared as (select distinct on (a.id, n.series) a.id as at, n.series, n.value, n.low, n.high, n.run from at a"
-        " join checkpoints c on c.sha256 = a.sha256 and c.id <> a.id join newest n on n.checkpoint = c.id"
-        " and n.metric = $2 where $2 not in " BETWEEN_CHECKPOINTS " and not exists (select from own o where o.at = a.id"
-        " and o.series = n.series) order by a.id, n.series, n.number desc),"
-        " points as (select a.place, a.trajectory_name, s.id as series, s.label, s.method, s.bits, s.dataset,"
-        " s.protocol, s.calibration, s.calibrated_on, s.evaluated_on, a.x, a.step, m.value as y, m.low,"
-        " m.high, a.id, a.name, m.run"
-        " from (select * from own union all select * from shared) m join at a on a.id = m.at join series s"
-        " on s.id = m.series where a.x is not null and ($4 is null or s.method = $4) and ($5 is null or s.dataset = $5)"
-        " and ($6 = 0 or s.bits = $6) and ($7 is null or s.protocol = $7) and ($8 is null or s.calibration = $8)"
-        " union all select a.place, a.trajectory_name, 0, '', '', 0, '', '', '', '', '', a.x, a.step, a.learning_rate,"
-        " null, null,"
-        " a.id, a.name, null from at a where $2 = 'learning_rate' and a.x is not null and a.learning_rate is not null),"
-        /* Of more than $9 points: the first, the last, and of each part of the curve the lowest and the highest. */
-        " numbered as (select *, row_number() over (partition by place, series order by x, name) as nth,"
-        " count(*) over (partition by place, series) as total from points),"
-        " ranked as (select *, row_number() over (partition by place, series, part order by y, nth) as lowest,"
-        " row_number() over (partition by place, series, part order by y desc, nth) as highest"
-        " from (select *, (nth - 1) * (($9 - 2) / 2) / total as part from numbered) n),"
-        " kept as (select * from ranked where $9 = 0 or total <= $9 or nth in (1, total) or lowest = 1 or highest = 1),"
-        " grouped as (select place, trajectory_name, " IDENTITY ", method, bits, min(calibrated_on) as calibrated_on,"
-        " min(evaluated_on) as evaluated_on, min(total) as total,"
-        " json_agg(json_build_object('x', x, 'y', y, 'low', low, 'high', high, 'checkpoint', id, 'checkpoint_name',"
-        " name, 'step', step, 'run', run) order by x, name) as points from kept group by place, trajectory_name,"
-        " " IDENTITY ", method, bits),"
+        "with grouped as (select g.place, (f ->> 0)::bigint as trajectory, t.name as trajectory_name,"
+        " (f ->> 2)::bigint as total, coalesce(label, '') as label, coalesce(dataset, '') as dataset,"
+        " coalesce(protocol, '') as protocol, coalesce(calibration, '') as calibration, coalesce(method, '') as method,"
+        " coalesce(bits, 0) as bits, coalesce(calibrated_on, '') as calibrated_on,"
+        " coalesce(evaluated_on, '') as evaluated_on from json_array_elements($4::json) with ordinality as g (f, place)"
+        " join json_array_elements_text($1::json) with ordinality as w (id, nth) on w.nth = (f ->> 0)::bigint"
+        " join trajectories t on t.id = w.id left join series s on s.id = (f ->> 1)::integer),"
         " series as (select *, " TOLD_APART " as told, " TOLD_MEASURED " as measured_on from grouped" TOLD_WINDOWS ")"
         " select json_build_object('metric', $2, 'x', $3, 'series', coalesce((select json_agg(json_build_object("
         "'trajectory', trajectory_name, 'label', case when told = '' and measured_on <> '' then 'full precision'"
         " else told end || measured_on, 'method_label', told, 'method', nullif(method, ''), 'bits', nullif(bits, 0),"
         " 'dataset', nullif(dataset, ''), 'protocol_id', nullif(protocol, ''), 'calibration_id', nullif(calibration,"
         " ''), 'calibrated_on', nullif(calibrated_on, ''), 'evaluated_on', nullif(evaluated_on, ''),"
-        " 'total', total, 'points', points)"
-        " order by place, dataset, method, bits desc, told, protocol) from series), '[]'))",
-        VALUES(value_json(trajectories), value_text(query->metric), value_text(axes[query->axis]),
-               value_text(query->method), value_text(query->dataset), value_integer(query->bits),
-               value_text(query->protocol), value_text(query->calibration), value_integer(query->points)),
+        " 'total', total, 'points', place - 1)"
+        " order by trajectory, dataset, method, bits desc, told, protocol) from series), '[]'))",
+        VALUES(value_json(trajectories), value_text(query->metric), value_text(curve_points_axes[query->axis]),
+               value_json(series)),
         document, error);
+}
+
+enum status curve_open(struct connection *connection, const struct curve_query *query, struct curve_points *points,
+                       json_t **document, struct error *error)
+{
+    json_t *trajectories = NULL;
+    enum status status =
+        trajectory_resolve_all(connection, query->trajectories, query->trajectory_count, &trajectories, error);
+    *document = NULL;
+    *points = (struct curve_points){0};
+    if (status == STATUS_OK) status = curve_points_read(connection, trajectories, query, points, error);
+    if (status == STATUS_OK) status = describe(connection, trajectories, query, points->series, document, error);
+    if (status != STATUS_OK) curve_points_reset(points);
     json_decref(trajectories);
+    return status;
+}
+
+enum status curve_attach(json_t *document, const struct curve_points *points, struct error *error)
+{
+    size_t i;
+    json_t *series, *list;
+    json_array_foreach(json_object_get(document, "series"), i, series)
+    {
+        const size_t span = (size_t)json_integer_value(json_object_get(series, "points"));
+        const enum status status = curve_points_json(points, span, &list, error);
+        if (status != STATUS_OK) return status;
+        if (json_object_set_new(series, "points", list) != 0)
+            return error_set(error, STATUS_NO_MEMORY, "no memory for a curve");
+    }
+    return STATUS_OK;
+}
+
+enum status curve_read(struct connection *connection, const struct curve_query *query, json_t **document,
+                       struct error *error)
+{
+    struct curve_points points;
+    enum status status = curve_open(connection, query, &points, document, error);
+    if (status != STATUS_OK) return status;
+    status = curve_attach(*document, &points, error);
+    curve_points_reset(&points);
+    if (status == STATUS_OK) return STATUS_OK;
+    json_decref(*document);
+    *document = NULL;
     return status;
 }
 
@@ -112,10 +114,10 @@ enum status curve_pairs(struct connection *connection, const struct curve_pairs_
         "with at as (select c.id, c.name, c.number, c.step, c.tokens, c.learning_rate, t.name as trajectory_name,"
         " coalesce('seed ' || (c.tags ->> 'seed'), 'trajectory ' || t.name) as unit from checkpoints c"
         " join trajectories t on t.id = c.trajectory where json_array_length($1::json) = 0"
-        " or c.trajectory = any (" NAMED ")),"
+        " or c.trajectory = any (" CURVE_NAMED ")),"
         " measured as (select n.checkpoint, n.metric, n.value, " IDENTITY ", s.method, s.bits, s.calibrated_on"
         " from newest n join series s on s.id = n.series where n.metric in ($2, $3)"
-        " and (json_array_length($1::json) = 0 or n.trajectory = any (" NAMED "))"
+        " and (json_array_length($1::json) = 0 or n.trajectory = any (" CURVE_NAMED "))"
         " union all select id, 'step', step::double precision, '', '', '', '', '', 0, '' from at"
         " where 'step' in ($2, $3) and step is not null"
         " union all select id, 'tokens', tokens::double precision, '', '', '', '', '', 0, '' from at"

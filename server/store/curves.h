@@ -24,6 +24,15 @@ struct curve_query {
 MUST_CHECK enum status curve_read(struct connection *connection, const struct curve_query *query, json_t **document,
                                   struct error *error);
 
+/* The same document, in which "points" of a series is the number of its span in *points. On STATUS_OK the caller owns
+ * both (curve_points_reset of curve_points.h). */
+struct curve_points;
+MUST_CHECK enum status curve_open(struct connection *connection, const struct curve_query *query,
+                                  struct curve_points *points, json_t **document, struct error *error);
+
+/* Puts the points into such a document. */
+MUST_CHECK enum status curve_attach(json_t *document, const struct curve_points *points, struct error *error);
+
 struct curve_pairs_query {
     const char *const *trajectories; /* references */
     size_t trajectory_count;         /* 0: all */

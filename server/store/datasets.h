@@ -55,8 +55,8 @@ MUST_CHECK enum status dataset_set_content(struct connection *connection, const 
                                            struct error *error);
 MUST_CHECK enum status dataset_get(struct connection *connection, const char *reference, json_t **document,
                                    struct error *error);
-MUST_CHECK enum status dataset_list(struct connection *connection, const struct page *page, json_t **document,
-                                    struct error *error);
+MUST_CHECK enum status dataset_list(struct connection *connection, const struct list_filter *filter,
+                                    const struct page *page, json_t **document, struct error *error);
 /* STATUS_CONFLICT while a queued or running run uses it. */
 MUST_CHECK enum status dataset_delete(struct connection *connection, const char *reference, struct error *error);
 

@@ -59,14 +59,16 @@ enum status gate_get(struct connection *connection, const char *reference, json_
     return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
 }
 
-enum status gate_list(struct connection *connection, const struct page *page, json_t **document, struct error *error)
+enum status gate_list(struct connection *connection, const char *name, const struct page *page, json_t **document,
+                      struct error *error)
 {
     int64_t limit, before;
     const enum status status = page_read(page, &limit, &before, error);
     *document = NULL;
     if (status != STATUS_OK) return status;
-    return connection_query_json(connection, LIST_OF("select g.number, " DOCUMENT FROM "where g.number < $2"),
-                                 VALUES(value_integer(limit), value_integer(before)), document, error);
+    return connection_query_json(
+        connection, LIST_OF("select g.number, " DOCUMENT FROM "where g.number < $2" LIST_NAMED("g.name", "$3")),
+        VALUES(value_integer(limit), value_integer(before), value_text(name)), document, error);
 }
 
 enum status gate_delete(struct connection *connection, const char *reference, struct error *error)

@@ -18,8 +18,9 @@ MUST_CHECK enum status gate_insert(struct connection *connection, const char *na
                                    struct error *error);
 MUST_CHECK enum status gate_get(struct connection *connection, const char *reference, json_t **document,
                                 struct error *error);
-MUST_CHECK enum status gate_list(struct connection *connection, const struct page *page, json_t **document,
-                                 struct error *error);
+/* A page of those whose name fits, "*" standing for any text; NULL: of all. */
+MUST_CHECK enum status gate_list(struct connection *connection, const char *name, const struct page *page,
+                                 json_t **document, struct error *error);
 MUST_CHECK enum status gate_delete(struct connection *connection, const char *reference, struct error *error);
 MUST_CHECK enum status gate_find(struct connection *connection, const char *reference, struct gate_row *out,
                                  struct error *error);

@@ -57,8 +57,9 @@ enum status measurement_series(struct connection *connection, const struct measu
         " select o.trajectory, f.metric, f.series from own o cross join lateral (select metric, series from newest n"
         " where n.trajectory = o.trajectory and (n.metric, n.series) > (o.metric, o.series) order by metric, series"
         " limit 1) f),"
-        " found as (select metric, series from own union select n.metric, n.series from wanted w join checkpoints at"
-        " on at.trajectory = w.id join checkpoints c on c.sha256 = at.sha256 and c.id <> at.id join newest n"
+        " found as (select metric, series from own union select n.metric, n.series from wanted w join same_content t"
+        " on t.trajectory = w.id join checkpoints at on at.id = t.checkpoint join checkpoints c"
+        " on c.sha256 = at.sha256 and c.id <> at.id join newest n"
         " on n.checkpoint = c.id where n.metric not in " BETWEEN_CHECKPOINTS "),"
         " told as (select s.*, case label when '' then 'full precision' else label end"
         " || case when min(calibration) over same = max(calibration) over same then '' else"
@@ -84,17 +85,21 @@ enum status measurement_series(struct connection *connection, const struct measu
         document, error);
 }
 
-/* $8 checkpoint, $9 and $10 steps, $11 tags. */
-#define CHECKPOINT_FITS " ($8 = '' or c.id = $8)" LIST_STEPS("c.step", "$9", "$10") LIST_TAGGED("c.tags", "$11")
-#define PLACE           "place, step_or_last, number"
+/* $8 checkpoint, $9 and $10 steps, $11 tags, $12 name, $13 and $14 when it was measured. */
+#define CHECKPOINT_FITS \
+    " ($8 = '' or c.id = $8)" LIST_STEPS("c.step", "$9", "$10") LIST_TAGGED("c.tags", "$11") LIST_NAMED("c.name", "$12")
+#define DATED                                                                                                    \
+    " and ($13 = 0 and $14 = 9223372036854775807 or exists (select from runs d where d.id = n.run" LIST_CREATED( \
+        "d.finished_at", "$13", "$14") "))"
 #define CHECKPOINT                                                                               \
     "c.id, c.name, c.trajectory, c.step, c.tokens, c.learning_rate, c.tags, c.sha256, c.number," \
     " coalesce(c.step, 9223372036854775807) as step_or_last"
-/* Numbers of the checkpoint `c`: its own, and those of others of the same content. */
-#define SHARED                                                                                           \
-    "checkpoints k join newest n on n.checkpoint = k.id join series s on s.id = n.series where" MEASURED \
-    " and k.sha256 = c.sha256 and k.id <> c.id and n.metric not in " BETWEEN_CHECKPOINTS
-#define OWN "newest n join series s on s.id = n.series where n.checkpoint = c.id and" MEASURED
+/* Numbers of the checkpoint `c`: its own, and those of others of the same content (sql/0032_same_content.sql). */
+#define SHARED                                                                                                 \
+    "same_content t join checkpoints k on k.sha256 = c.sha256 and k.id <> c.id join newest n"                  \
+    " on n.checkpoint = k.id join series s on s.id = n.series where" MEASURED DATED " and t.checkpoint = c.id" \
+    " and n.metric not in " BETWEEN_CHECKPOINTS
+#define OWN "newest n join series s on s.id = n.series where n.checkpoint = c.id and" MEASURED DATED
 #define NEWEST                                                                             \
     "(select distinct on (n.metric, n.series) n.* from (select n.*, true as own from " OWN \
     " union all select n.*, false from " SHARED ") n order by n.metric, n.series, n.own desc, n.number desc)"
@@ -112,6 +117,30 @@ enum status measurement_series(struct connection *connection, const struct measu
     " 'calibration_id', nullif(calibration, ''), 'calibrated_on', nullif(calibrated_on, ''), 'run', g.run,"     \
     " 'measured_at', (select rfc3339(finished_at) from runs r where r.id = g.run), 'values', measured)"
 
+/* $15 limit, $16 the checkpoint that the page before ended with, $17 whether there is none. `way` and `order`: of steps
+ * within a trajectory. Of each trajectory it takes no more than a page of what comes after the cursor, in the order of
+ * an index. Whether a checkpoint has numbers is asked of one at a time: being a union, that question is never answered
+ * by hashing all numbers that there are. */
+#define PAGE(way, order)                                                                                              \
+    "with " WANTED ","                                                                                                \
+    " before as (select w.place, coalesce(c.step, 9223372036854775807) as step_or_last, c.number"                     \
+    " from checkpoints c join wanted w on w.id = c.trajectory where c.number = $16),"                                 \
+    " ordered as (select c.*, w.place, t.name as trajectory_name from wanted w join trajectories t on t.id = w.id"    \
+    " left join before b on true cross join lateral (select " CHECKPOINT " from checkpoints c"                        \
+    " where c.trajectory = w.id and ($17 or w.place > b.place or (w.place = b.place"                                  \
+    " and (coalesce(c.step, 9223372036854775807), c.number) " way " (b.step_or_last, b.number))) and" CHECKPOINT_FITS \
+    " and exists (select from " OWN " union all select from " SHARED ")"                                              \
+    " order by coalesce(c.step, 9223372036854775807)" order ", c.number" order " limit $15 + 1) c"                    \
+    " where $17 or w.place >= b.place),"                                                                              \
+    " page as (select *, row_number() over (order by place, step_or_last" order ", number" order ") as nth"           \
+    " from ordered order by nth limit $15 + 1),"                                                                      \
+    " shown as (select c.nth, c.number, r.rows from (select * from page where nth <= $15) c"                          \
+    " cross join lateral (select json_agg(" ROW " order by method, bits desc, " IDENTITY ") as rows"                  \
+    " from (select" SERIES_PARTS "from " NEWEST " n group by n.series) g join series s on s.id = g.series) r)"        \
+    " select json_build_object('found', $17 or exists (select 1 from before), 'items',"                               \
+    " coalesce((select json_agg(rows order by nth) from shown), '[]'), 'next', case when"                             \
+    " (select count(*) from page) > $15 then (select number::text from shown order by nth desc limit 1) end)"
+
 enum status measurement_page(struct connection *connection, const struct measurement_selection *selection,
                              const struct page *page, json_t **document, struct error *error)
 {
@@ -122,29 +151,12 @@ enum status measurement_page(struct connection *connection, const struct measure
     *document = NULL;
     if (status != STATUS_OK) return status;
     status = connection_query_json(
-        connection,
-        "with " WANTED ","
-        " before as (select w.place, coalesce(c.step, 9223372036854775807) as step_or_last, c.number"
-        " from checkpoints c join wanted w on w.id = c.trajectory where c.number = $13),"
-        /* Of each trajectory no more than a page of what comes after the cursor, in the order of an index. */
-        " ordered as (select c.*, w.place, t.name as trajectory_name from wanted w join trajectories t on t.id = w.id"
-        " left join before b on true cross join lateral (select " CHECKPOINT " from checkpoints c"
-        " where c.trajectory = w.id and ($14 or w.place > b.place or (w.place = b.place"
-        " and (coalesce(c.step, 9223372036854775807), c.number) > (b.step_or_last, b.number))) and" CHECKPOINT_FITS
-        " and (exists (select from " OWN ") or exists (select from " SHARED "))"
-        " order by coalesce(c.step, 9223372036854775807), c.number limit $12 + 1) c where $14 or w.place >= b.place),"
-        " page as (select * from ordered order by " PLACE " limit $12 + 1),"
-        " shown as (select c.place, c.step_or_last, c.number, r.rows from (select * from page order by " PLACE
-        " limit $12) c cross join lateral (select json_agg(" ROW " order by method, bits desc, " IDENTITY ") as rows"
-        " from (select" SERIES_PARTS "from " NEWEST " n group by n.series) g join series s on s.id = g.series) r)"
-        " select json_build_object('found', $14 or exists (select 1 from before), 'items',"
-        " coalesce((select json_agg(rows order by " PLACE ") from shown), '[]'), 'next', case when"
-        " (select count(*) from page) > $12 then (select number::text from shown order by (" PLACE ") desc limit 1)"
-        " end)",
+        connection, filter->descending ? PAGE("<", " desc") : PAGE(">", ""),
         VALUES(value_json(selection->trajectories), value_text(filter->method), value_integer(filter->bits),
                value_text(filter->dataset), value_text(filter->protocol), value_text(filter->calibration),
                value_json(filter->metrics), value_text(selection->checkpoint.text), value_integer(filter->step_from),
-               value_integer(filter->step_to), value_json(filter->tags), value_integer(limit),
+               value_integer(filter->step_to), value_json(filter->tags), value_text(filter->name),
+               value_integer(filter->measured_from), value_integer(filter->measured_to), value_integer(limit),
                value_integer(first ? 0 : after), value_boolean(first)),
         document, error);
     if (status == STATUS_OK && !json_is_true(json_object_get(*document, "found"))) {
@@ -174,10 +186,10 @@ enum status measurement_updates(struct connection *connection, const struct meas
      * with a later mark comes with that one. */
     return connection_query_json(
         connection,
-        "with " WANTED ", taken as (select checkpoint, run, change from change_marks where change > $13"
-        " order by change limit $12),"
-        " upto as (select case when count(*) < $12 then (select last from change_log) else max(change) end as change,"
-        " count(*) = $12 and max(change) < (select max(change) from change_marks) as more from taken),"
+        "with " WANTED ", taken as (select checkpoint, run, change from change_marks where change > $16"
+        " order by change limit $15),"
+        " upto as (select case when count(*) < $15 then (select last from change_log) else max(change) end as change,"
+        " count(*) = $15 and max(change) < (select max(change) from change_marks) as more from taken),"
         " touched as (select checkpoint as id from taken union select c.id from taken k join checkpoints m"
         " on m.id = k.checkpoint join checkpoints c on c.sha256 = m.sha256 where k.run <> ''),"
         " changed as (select " CHECKPOINT ", t.name as trajectory_name, (select change from change_marks o"
@@ -186,13 +198,15 @@ enum status measurement_updates(struct connection *connection, const struct meas
         " found as (select g.change, c.number, " SERIES_ID " as series, " ROW " as row from changed c"
         " cross join lateral (select" SERIES_PARTS ", greatest(c.own_change, max(k.change)) as change from " NEWEST
         " n left join change_marks k on k.checkpoint = n.checkpoint and k.run = n.run group by n.series) g"
-        " join series s on s.id = g.series where g.change > $13 and g.change <= (select change from upto))"
+        " join series s on s.id = g.series where g.change > $16 and g.change <= (select change from upto))"
         " select json_build_object('items', coalesce((select json_agg(json_build_array(row) order by change, number,"
         " series) from found), '[]'), 'cursor', u.change::text, 'next', case when u.more then u.change::text end)"
         " from upto u",
         VALUES(value_json(selection->trajectories), value_text(filter->method), value_integer(filter->bits),
                value_text(filter->dataset), value_text(filter->protocol), value_text(filter->calibration),
                value_json(filter->metrics), value_text(selection->checkpoint.text), value_integer(filter->step_from),
-               value_integer(filter->step_to), value_json(filter->tags), value_integer(limit), value_integer(after)),
+               value_integer(filter->step_to), value_json(filter->tags), value_text(filter->name),
+               value_integer(filter->measured_from), value_integer(filter->measured_to), value_integer(limit),
+               value_integer(after)),
         document, error);
 }

@@ -14,6 +14,9 @@ struct measurement_filter {
     const char *method, *dataset, *protocol, *calibration; /* of the series; NULL: all */
     int64_t bits;                                          /* of the series; 0: all */
     int64_t step_from, step_to; /* inclusive; a checkpoint without a step has none of a narrower range than all */
+    const char *name;           /* of the checkpoint, "*" stands for any text; NULL: all */
+    int64_t measured_from, measured_to; /* when the run of a number ended; as in struct list_filter */
+    bool descending;                    /* by step, within a trajectory */
 };
 
 /* The filter's references as ids. */
@@ -34,9 +37,9 @@ void measurement_selection_reset(struct measurement_selection *selection);
 MUST_CHECK enum status measurement_series(struct connection *connection, const struct measurement_selection *selection,
                                           json_t **document, struct error *error);
 
-/* {"items", "next"}: all rows of at most page->limit checkpoints that have any, by trajectory in the given order, step,
- * series. A row: {"trajectory", "trajectory_id", "checkpoint", "checkpoint_name", "step", "tokens", "learning_rate",
- * "tags", "series", "method", "bits", "dataset", "evaluated_on", "protocol_id",
+/* {"items", "next"}: all rows of at most page->limit checkpoints that have any, by trajectory in the given order, step
+ * (or falling step) and series. A row: {"trajectory", "trajectory_id", "checkpoint", "checkpoint_name", "step",
+ * "tokens", "learning_rate", "tags", "series", "method", "bits", "dataset", "evaluated_on", "protocol_id",
  * "calibration_id", "calibrated_on", "run",
  * "measured_at", "values": {METRIC: [VALUE, LOW, HIGH]}}. The newest measurement counts; `run` and `measured_at` are of
  * the newest in the row. Checkpoints of the same content share what was measured. STATUS_INVALID at /cursor when the

@@ -228,6 +228,26 @@ enum status queue_too_large(struct connection *connection, const struct lease *l
     return status;
 }
 
+#define HAS_ALL_FILES RUN_FITS_FILES("r", "$4")
+
+enum status queue_elsewhere(struct connection *connection, const struct lease *lease,
+                            const struct worker_identity *worker, const char *evidence, bool *elsewhere,
+                            struct error *error)
+{
+    int64_t affected;
+    const enum status status = connection_execute(
+        connection,
+        "with changed as (update runs r set state = 'queued'," LET_GO "where" QUEUE_FENCE
+        "and cancel_requested_at is null and not" HAS_ALL_FILES "and exists (select from workers w"
+        " where w.node <> $4 and" WORKER_LIVES "and" WORKER_FITS ") returning id, epoch)"
+        " insert into run_events (run, epoch, type, data)"
+        " select id, epoch, 'state', json_build_object('from', 'running', 'to', 'queued', 'lease', $2, 'reason',"
+        " 'released', 'evidence', cast($5 as text)) from changed",
+        VALUES(FENCE_OF(lease), value_text(worker->node.text), value_text(evidence)), &affected, error);
+    *elsewhere = status == STATUS_OK && affected == 1;
+    return status;
+}
+
 enum status queue_cancelled(struct connection *connection, const struct lease *lease, const struct queue_usage *usage,
                             struct error *error)
 {

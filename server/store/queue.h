@@ -107,6 +107,12 @@ MUST_CHECK enum status queue_fail(struct connection *connection, const struct le
 MUST_CHECK enum status queue_too_large(struct connection *connection, const struct lease *lease,
                                        const struct worker_identity *worker, const char *evidence, bool *elsewhere,
                                        struct error *error);
+/* The node of `worker`, which has the run, lacks files of a checkpoint that the run reads (node_lacks): it goes back to
+ * the queue, uncounted, for another node, when a worker of one lives that may take it (*elsewhere). Otherwise, also
+ * when the lease is lost or nothing is lacking, nothing is changed. */
+MUST_CHECK enum status queue_elsewhere(struct connection *connection, const struct lease *lease,
+                                       const struct worker_identity *worker, const char *evidence, bool *elsewhere,
+                                       struct error *error);
 /* The run stopped because it was asked to. */
 MUST_CHECK enum status queue_cancelled(struct connection *connection, const struct lease *lease,
                                        const struct queue_usage *usage, struct error *error);

@@ -35,8 +35,8 @@ static json_t *text_array(const char *const *texts, size_t count)
 
 /* Whether the worker that asks may take run r. $4 is its device. */
 #define MIGRATED       MIGRATIONS_FIT("$8")
-#define FITS_HERE      RUN_FITS("r", "$4", "coalesce($6::jsonb, '[]')", "nullif($7::bigint, 0)")
-#define FITS_AS_MEMBER RUN_FITS("r", "$4", "coalesce($11::jsonb, '[]')", "nullif($12::bigint, 0)")
+#define FITS_HERE      RUN_FITS("r", "$4", "coalesce($6::jsonb, '[]')", "nullif($7::bigint, 0)", "$9")
+#define FITS_AS_MEMBER RUN_FITS("r", "$4", "coalesce($11::jsonb, '[]')", "nullif($12::bigint, 0)", "$14")
 
 static void worker_name(const struct worker_identity *worker, char out[128])
 {
@@ -125,14 +125,14 @@ static enum status anything(struct connection *connection, const struct worker_i
                             bool *any, struct error *error)
 {
     struct rows *rows;
-    const enum status status =
-        connection_query_one(connection,
-                             "select exists (select from runs r where r.state = 'queued' and" DUE
-                             "and r.kind in (select json_array_elements_text($4::json)) and" RUN_FITS(
-                                 "r", "$1", "coalesce($2::jsonb, '[]')", "nullif($3::bigint, 0)") ")",
-                             VALUES(value_text(worker->device), value_json(worker->labels),
-                                    value_integer(worker->memory_bytes), value_json(kinds)),
-                             &rows, error);
+    const enum status status = connection_query_one(
+        connection,
+        "select exists (select from runs r where r.state = 'queued' and" DUE
+        "and r.kind in (select json_array_elements_text($4::json)) and" RUN_FITS("r", "$1", "coalesce($2::jsonb, '[]')",
+                                                                                 "nullif($3::bigint, 0)", "$5") ")",
+        VALUES(value_text(worker->device), value_json(worker->labels), value_integer(worker->memory_bytes),
+               value_json(kinds), value_text(worker->node.text)),
+        &rows, error);
     *any = false;
     if (status != STATUS_OK) return status;
     *any = rows_boolean(rows, 0, 0);
@@ -212,7 +212,8 @@ enum status queue_lease_members(struct connection *connection, const struct work
         VALUES(value_text(worker->id.text), value_double(lease_seconds), value_text(name), value_text(worker->device),
                value_text(lease->run.text), value_integer(lease->epoch), value_integer((int64_t)most),
                value_integer(QUEUE_CRASH_BUDGET), value_integer(QUEUE_STALL_BUDGET), value_integer(QUEUE_EXPIRY_BUDGET),
-               value_json(worker->labels), value_integer(worker->memory_bytes), value_integer(QUEUE_ERROR_BUDGET)),
+               value_json(worker->labels), value_integer(worker->memory_bytes), value_integer(QUEUE_ERROR_BUDGET),
+               value_text(worker->node.text)),
         &rows, error);
     return status == STATUS_OK ? leased_read(worker, rows, most, out, count, error) : status;
 }

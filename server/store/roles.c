@@ -1,5 +1,7 @@
 #include "store/roles.h"
 
+#include <stdio.h>
+
 /* Two that make them at once: the second finds the first one's. */
 #define MAKE(role)                                                                     \
     "do $$ begin if not exists (select from pg_roles where rolname = '" role "') then" \
@@ -11,15 +13,16 @@ static const char make_roles[] = MAKE("deltaq_server") MAKE("deltaq_worker") MAK
 /* What nobody but the server reads: hashes of tokens, secrets of webhooks, answers to requests. */
 #define SECRET " tokens, webhooks, webhook_deliveries, webhook_outcomes, idempotency_keys "
 /* What a worker writes: the queue, results, what it learns of checkpoints and datasets, what triggers keep of it. */
-#define WORKER_ADDS                                                                                                 \
-    " run_results, run_events, measurements, artifacts, task_questions, task_runs, task_items, checkpoints,"        \
-    " trajectories, checkpoint_health, tensor_health, workers, series, newest, trajectory_counts, changes_pending," \
-    " node_checkpoints "
+#define WORKER_ADDS                                                                                              \
+    " run_results, run_events, measurements, artifacts, task_questions, task_runs, task_items, checkpoints,"     \
+    " trajectories, same_content, checkpoint_health, tensor_health, workers, series, newest, trajectory_counts," \
+    " changes_pending, node_checkpoints, node_lacks "
 #define WORKER_CHANGES                                                                                       \
     " runs, checkpoints, trajectories, datasets, workers, checkpoint_health, tensor_health, task_questions," \
-    " task_runs, series, newest, trajectory_counts, node_checkpoints "
+    " task_runs, series, newest, trajectory_counts, node_checkpoints, node_lacks "
 /* Its own row, what its node has no more, and rows that it makes again of others. */
-#define WORKER_REMOVES " workers, node_checkpoints, checkpoint_health, tensor_health, newest, trajectory_counts "
+#define WORKER_REMOVES \
+    " workers, node_checkpoints, node_lacks, checkpoint_health, tensor_health, newest, trajectory_counts "
 
 static const char give_rights[] =
     "revoke all on all tables in schema public from deltaq_server, deltaq_worker, deltaq_reader;"
@@ -76,4 +79,38 @@ enum status roles_renew(struct connection *connection, struct error *error)
     const enum status status = can_make(connection, &there, &may, error);
     if (status != STATUS_OK || !there) return status;
     return connection_transaction(connection, make_body, &make, NULL, error);
+}
+
+/* Tables of the owner of ours: what somebody else keeps in the same schema is not asked for. */
+#define OURS                                                                                                    \
+    "with ours as (select oid, relname::text as name from pg_class where relnamespace = 'public'::regnamespace" \
+    " and relkind in ('r', 'p', 'v') and relowner = (select relowner from pg_class where oid ="                 \
+    " 'public.schema_migrations'::regclass)), wanted as ("
+#define LACKING                                                                                               \
+    ") select coalesce((array_agg(what || ' on ' || name order by name, what))[1], ''), count(*) from wanted" \
+    " where not has_table_privilege(oid, what)"
+#define LISTED(tables) " = any (regexp_split_to_array(btrim('" tables "'), ',\\s*')) "
+
+static const char server_lacks[] =
+    OURS "select oid, name, what from ours, unnest(array['select', 'insert', 'update', 'delete']) what"
+         " where what = 'select' or name not in ('schema_migrations', 'engine_revision')" LACKING;
+#define ALSO(what, tables) "union all select oid, name, '" what "' from ours where name" LISTED(tables)
+#define WORKER_WANTS                                                                                         \
+    "select oid, name, 'select' as what from ours where not name" LISTED(SECRET) ALSO("insert", WORKER_ADDS) \
+        ALSO("update", WORKER_CHANGES) ALSO("delete", WORKER_REMOVES)
+static const char worker_lacks[] = OURS WORKER_WANTS LACKING;
+
+enum status roles_lacking(struct connection *connection, enum roles_part part, char *out, size_t size,
+                          struct error *error)
+{
+    struct rows *rows;
+    const char *sql = part == ROLES_SERVER ? server_lacks : worker_lacks;
+    const enum status status = connection_query_one(connection, sql, NO_VALUES, &rows, error);
+    out[0] = '\0';
+    if (status != STATUS_OK) return status;
+    const long long count = rows_integer(rows, 0, 1);
+    if (count == 1) (void)snprintf(out, size, "%s", rows_text(rows, 0, 0));
+    if (count > 1) (void)snprintf(out, size, "%s and %lld more", rows_text(rows, 0, 0), count - 1);
+    rows_free(rows);
+    return STATUS_OK;
 }

@@ -15,4 +15,10 @@ MUST_CHECK enum status roles_make(struct connection *connection, struct error *e
 /* The same where the roles are there already, for tables that are new; nothing otherwise. */
 MUST_CHECK enum status roles_renew(struct connection *connection, struct error *error);
 
+/* What the user of the connection lacks of the rights of deltaq_server or deltaq_worker, in words, into `out` ("insert
+ * on runs and 30 more"); "" for nothing. The tables must be there. */
+enum roles_part { ROLES_SERVER, ROLES_WORKER };
+MUST_CHECK enum status roles_lacking(struct connection *connection, enum roles_part part, char *out, size_t size,
+                                     struct error *error);
+
 #endif

@@ -1,16 +1,22 @@
 /* run_fits.h: whether a worker may take a run. One condition for the lease, for the members of a batch and for what a
  * queued run says of why it waits. `run` is a row of runs; the others are expressions of a worker: its device
- * ("cuda:0"), its labels (jsonb, a list) and the bytes of memory that a run may take there (null: not known, and no run
- * is too large). */
+ * ("cuda:0"), its labels (jsonb, a list), the bytes of memory that a run may take there (null: not known, and no run
+ * is too large) and its node (null or '': not known). */
 #ifndef STORE_RUN_FITS_H
 #define STORE_RUN_FITS_H
 
 /* `kind` is "cpu" or "cuda", null: any. */
 #define RUN_FITS_DEVICE(device, kind)  " coalesce(" device " = " kind " or " device " like " kind " || ':%', true) "
 #define RUN_FITS_MEMORY(memory, bytes) " coalesce(" bytes " <= " memory ", true) "
-#define RUN_FITS(run, device, labels, memory)                                                                     \
+/* The node of the worker was not found lately to lack files of a checkpoint that the run reads. A subselect, which the
+ * planner makes no join of: it is asked only of the rows that are looked at. */
+#define RUN_FITS_FILES(run, node)                                                                                    \
+    " coalesce((select false from run_inputs needed join node_lacks lacked on lacked.checkpoint = needed.checkpoint" \
+    " where needed.run = " run ".id and lacked.node = " node                                                         \
+    " and lacked.noted_at > clock_timestamp() - interval '10 minutes' limit 1), true) "
+#define RUN_FITS(run, device, labels, memory, node)                                                               \
     RUN_FITS_DEVICE(device, run ".device_wanted")                                                                 \
-    " and" RUN_FITS_MEMORY(                                                                                       \
+    " and" RUN_FITS_FILES(run, node) " and" RUN_FITS_MEMORY(                                                      \
         memory, run ".memory_wanted") " and (" run ".requires is null"                                            \
                                       " or" RUN_FITS_DEVICE(                                                      \
                                           device,                                                                 \
@@ -27,6 +33,6 @@
 /* Worker w has not put its device aside. */
 #define WORKER_TAKES " coalesce(w.device_state ->> 'state' <> 'aside', true) "
 /* Worker w may take run r. */
-#define WORKER_FITS WORKER_TAKES "and" RUN_FITS("r", "w.device", "w.labels", "w.memory_bytes")
+#define WORKER_FITS WORKER_TAKES "and" RUN_FITS("r", "w.device", "w.labels", "w.memory_bytes", "w.node")
 
 #endif

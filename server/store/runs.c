@@ -2,35 +2,29 @@
 
 #include "store/checkpoints.h"
 #include "store/list.h"
+#include "store/queue_room.h"
 #include "store/run_again.h"
 #include "store/run_fits.h"
+#include "store/run_names.h"
 #include "store/sweeps.h"
 #include "store/trajectories.h"
 
 #include <stdio.h>
 #include <string.h>
 
-enum { QUEUED_MAX = 10000 };
-
 #define PROGRESS                                                                                                    \
     "json_build_object('done', r.progress_done, 'total', r.progress_total, 'unit', r.progress_unit, 'eta_seconds'," \
     " r.progress_eta)"
 /* A result is visible only from the run's last epoch. */
 #define RESULT "(select x.result from run_results x where x.run = r.id and x.epoch = r.result_epoch)"
-/* Beside the ids: the name of the checkpoint that it is about, of its trajectory where it is one, and of every id. */
-#define NAMES                                                                                                         \
-    "'checkpoint_name', (select c.name from checkpoints c where c.id = s.params ->> 'checkpoint'), 'trajectory',"     \
-    " (select min(t.name) from run_trajectories x join trajectories t on t.id = x.trajectory where x.run = r.id"      \
-    " having count(*) = 1), 'names', (select coalesce(json_object_agg(n.id, n.name), '{}') from"                      \
-    " (select c.id, t.name || '/' || c.name as name from run_inputs i join checkpoints c on c.id = i.checkpoint join" \
-    " trajectories t on t.id = c.trajectory where i.run = r.id union select d.id, d.name from run_inputs i"           \
-    " join datasets d on d.id = i.dataset where i.run = r.id union select t.id, t.name from run_inputs i"             \
-    " join trajectories t on t.id = i.trajectory where i.run = r.id) n)"
 /* In words what it requires. */
 #define REQUIRED                                                                                                      \
     "concat_ws(', ', 'device ' || coalesce(r.requires ->> 'device', r.device_wanted), (select string_agg('label ' ||" \
     " l.value, ', ') from jsonb_array_elements_text(r.requires -> 'labels') l), 'memory of ' ||"                      \
-    " greatest(r.memory_wanted, (r.requires ->> 'memory_bytes')::bigint) || ' bytes')"
+    " greatest(r.memory_wanted, (r.requires ->> 'memory_bytes')::bigint) || ' bytes', (select 'the files of '"        \
+    " || c.name from run_inputs i join node_lacks l on l.checkpoint = i.checkpoint join checkpoints c"                \
+    " on c.id = i.checkpoint where i.run = r.id and l.noted_at > clock_timestamp() - interval '10 minutes'"           \
+    " order by 1 limit 1))"
 #define WAITING                                                                                  \
     "case when r.state <> 'queued' then null"                                                    \
     " when not exists (select from workers w where" WORKER_LIVES ") then 'no worker is running'" \
@@ -39,16 +33,16 @@ enum { QUEUED_MAX = 10000 };
     " when not exists (select from workers w where" WORKER_LIVES "and" WORKER_FITS ")"           \
     " then 'no running worker has all that it needs: ' || " REQUIRED " end"
 #define DOCUMENT DOCUMENT_WITH(RESULT)
-#define DOCUMENT_WITH(result)                                                                           \
-    "json_build_object('id', r.id, 'kind', r.kind, 'state', r.state, 'params', s.params,"               \
-    " 'requires', r.requires, 'waiting', " WAITING ", 'requester', nullif(r.requester, ''), " NAMES "," \
-    " 'result', " result ", 'error', r.error,"                                                          \
-    " 'progress', " PROGRESS ", 'attempt', r.attempts, 'worker', r.worker, 'device', r.device,"         \
-    " 'created_at', rfc3339(r.created_at), 'started_at', rfc3339(r.started_at), 'finished_at',"         \
-    " rfc3339(r.finished_at),"                                                                          \
-    " 'usage', json_build_object('seconds', r.usage_seconds, 'peak_host_bytes', r.usage_host_bytes,"    \
-    " 'peak_device_bytes', r.usage_device_bytes),"                                                      \
-    " 'sweep', (select w.sweep from sweep_runs w where w.run = r.id order by 1 limit 1),"               \
+#define DOCUMENT_WITH(result)                                                                               \
+    "json_build_object('id', r.id, 'kind', r.kind, 'state', r.state, 'params', s.params,"                   \
+    " 'requires', r.requires, 'waiting', " WAITING ", 'requester', nullif(r.requester, ''), " RUN_NAMES "," \
+    " 'result', " result ", 'error', r.error,"                                                              \
+    " 'progress', " PROGRESS ", 'attempt', r.attempts, 'worker', r.worker, 'device', r.device,"             \
+    " 'created_at', rfc3339(r.created_at), 'started_at', rfc3339(r.started_at), 'finished_at',"             \
+    " rfc3339(r.finished_at),"                                                                              \
+    " 'usage', json_build_object('seconds', r.usage_seconds, 'peak_host_bytes', r.usage_host_bytes,"        \
+    " 'peak_device_bytes', r.usage_device_bytes),"                                                          \
+    " 'sweep', (select w.sweep from sweep_runs w where w.run = r.id order by 1 limit 1),"                   \
     " 'cancel_requested', r.cancel_requested_at is not null)"
 #define FROM " from runs r join run_specs s on s.run = r.id"
 
@@ -120,40 +114,6 @@ static enum status insert_inputs(struct connection *connection, const struct sto
     return STATUS_OK;
 }
 
-/* So that a flood of requests does not fill the disk. Counts up to the limit. */
-enum status run_queue_has_room(struct connection *connection, struct error *error)
-{
-    struct rows *rows = NULL;
-    enum status status =
-        connection_query_one(connection, "select count(*) from (select from runs where state = 'queued' limit $1) q",
-                             VALUES(value_integer(QUEUED_MAX)), &rows, error);
-    if (status != STATUS_OK) return status;
-    if (rows_integer(rows, 0, 0) >= QUEUED_MAX)
-        status =
-            error_set(error, STATUS_TOO_MANY,
-                      "%d runs wait in the queue already; try again when some have ended, or cancel some", QUEUED_MAX);
-    rows_free(rows);
-    return status;
-}
-
-/* So that no client fills the queue for all. */
-static enum status requester_has_room(struct connection *connection, const struct run_new *run, struct error *error)
-{
-    struct rows *rows = NULL;
-    if (run->queued_most <= 0) return STATUS_OK;
-    enum status status = connection_query_one(
-        connection, "select count(*) from (select from runs where state = 'queued' and requester = $1 limit $2) q",
-        VALUES(value_text(requester_of(run)), value_integer(run->queued_most)), &rows, error);
-    if (status != STATUS_OK) return status;
-    if (rows_integer(rows, 0, 0) >= run->queued_most)
-        status = error_set(error, STATUS_TOO_MANY,
-                           "a token may have %lld runs waiting in the queue, and no more fit: send fewer at once, try"
-                           " again when some have ended, or cancel some (--queue-per-token of the server is the bound)",
-                           (long long)run->queued_most);
-    rows_free(rows);
-    return status;
-}
-
 enum status run_insert_within(struct connection *connection, const struct run_new *run, enum store_outcome *outcome,
                               struct store_id *id, struct error *error)
 {
@@ -165,8 +125,8 @@ enum status run_insert_within(struct connection *connection, const struct run_ne
             if ((status = find_equal(connection, run, &found, id, error)) != STATUS_OK) return status;
             if (found) break;
         }
-        if ((status = run_queue_has_room(connection, error)) != STATUS_OK) return status;
-        if ((status = requester_has_room(connection, run, error)) != STATUS_OK) return status;
+        status = queue_room_check(connection, requester_of(run), run->queued_most, 1, error);
+        if (status != STATUS_OK) return status;
         if ((status = insert_row(connection, run, &made, id, error)) != STATUS_OK) return status;
     }
     if (!found && !made)
@@ -342,27 +302,51 @@ enum status run_cancel(struct connection *connection, const char *id, json_t **d
     return STATUS_CONFLICT;
 }
 
-enum status run_retry(struct connection *connection, const char *id, json_t **document, struct error *error)
+struct retrying {
+    const char *id;
+    int64_t queued_most;
+    json_t *document; /* out, owned by whoever retries */
+};
+
+static enum status not_ended(const json_t *document, struct error *error)
 {
+    return error_set(error, STATUS_CONFLICT, "the run is %s: only failed and cancelled runs are tried again",
+                     json_string_value(json_object_get(document, "state")));
+}
+
+/* Whether it takes a place that its requester does not have is seen when it has taken it. */
+static enum status retry_body(struct connection *connection, void *context, struct error *error)
+{
+    struct retrying *retrying = context;
     int64_t affected;
-    *document = NULL;
+    json_decref(retrying->document); /* of a try that was rolled back */
+    retrying->document = NULL;
     enum status status = connection_execute(
         connection,
         "with before as (select id, state from runs where id = $1 and state in ('failed', 'cancelled')"
         " for update)," RUN_AGAIN,
-        VALUES(value_text(id)), &affected, error);
+        VALUES(value_text(retrying->id)), &affected, error);
     if (status == STATUS_CONFLICT) return error_set(error, STATUS_CONFLICT, "an equal run is queued or running");
+    if (status == STATUS_OK) status = run_get(connection, retrying->id, &retrying->document, error);
     if (status != STATUS_OK) return status;
-    if ((status = run_get(connection, id, document, error)) != STATUS_OK) return status;
-    if (affected != 0) {
-        store_notify(connection);
-        return STATUS_OK;
-    }
-    (void)error_set(error, STATUS_CONFLICT, "the run is %s: only failed and cancelled runs are tried again",
-                    json_string_value(json_object_get(*document, "state")));
-    json_decref(*document);
+    if (affected == 0) return not_ended(retrying->document, error);
+    const char *requester = json_string_value(json_object_get(retrying->document, "requester"));
+    return queue_room_check(connection, requester != NULL ? requester : "", retrying->queued_most, 0, error);
+}
+
+enum status run_retry(struct connection *connection, const char *id, int64_t queued_most, json_t **document,
+                      struct error *error)
+{
+    struct retrying retrying = {.id = id, .queued_most = queued_most};
+    const enum status status = connection_transaction(connection, retry_body, &retrying, NULL, error);
     *document = NULL;
-    return STATUS_CONFLICT;
+    if (status != STATUS_OK) {
+        json_decref(retrying.document);
+        return status;
+    }
+    *document = retrying.document;
+    store_notify(connection);
+    return STATUS_OK;
 }
 
 /* ---- deletion ---- */

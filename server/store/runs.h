@@ -20,7 +20,7 @@ struct run_new {
     const char *device; /* kind of device that it needs, "cuda"; NULL: any */
     const json_t *requires; /* of its worker: {"device", "labels", "memory_bytes"}, each may be absent; NULL: nothing */
     const char *requester;  /* id of the token that it is asked for with; NULL or "": of who needs none */
-    int64_t queued_most;    /* so many runs of its requester may wait; 0: no bound but the queue's */
+    int64_t queued_most;    /* so many runs of its requester may wait; 0: its share (queue_room.h) */
     bool force;             /* a new run even if an equal one exists */
     int priority;           /* larger goes first; 0 is usual */
     const char *sweep;      /* id, or NULL */
@@ -49,14 +49,12 @@ struct run_artifact {
 };
 
 /* STORE_EXISTED: an equal run that is queued, running or succeeded is there already; *document is it. STATUS_TOO_MANY
- * while the queue is full, or has queued_most runs of the requester. */
+ * while the queue is full, or has as many runs of the requester as may wait. */
 MUST_CHECK enum status run_insert(struct connection *connection, const struct run_new *run, enum store_outcome *outcome,
                                   json_t **document, struct error *error);
 /* The same inside the caller's transaction (a sweep's); gives the id alone. */
 MUST_CHECK enum status run_insert_within(struct connection *connection, const struct run_new *run,
                                          enum store_outcome *outcome, struct store_id *id, struct error *error);
-/* STATUS_TOO_MANY while the queue is full. */
-MUST_CHECK enum status run_queue_has_room(struct connection *connection, struct error *error);
 MUST_CHECK enum status run_get(struct connection *connection, const char *id, json_t **document, struct error *error);
 MUST_CHECK enum status run_list(struct connection *connection, const struct run_filter *filter, const struct page *page,
                                 json_t **document, struct error *error);
@@ -64,9 +62,10 @@ MUST_CHECK enum status run_list(struct connection *connection, const struct run_
  * again. Succeeded or failed: STATUS_CONFLICT. */
 MUST_CHECK enum status run_cancel(struct connection *connection, const char *id, json_t **document,
                                   struct error *error);
-/* Failed or cancelled: queued again, counters at zero. Else STATUS_CONFLICT (also when an equal run is queued or
- * running). */
-MUST_CHECK enum status run_retry(struct connection *connection, const char *id, json_t **document, struct error *error);
+/* Failed or cancelled: queued again, counters at zero, as its requester's. Else STATUS_CONFLICT (also when an equal run
+ * is queued or running). STATUS_TOO_MANY: see run_insert. */
+MUST_CHECK enum status run_retry(struct connection *connection, const char *id, int64_t queued_most, json_t **document,
+                                 struct error *error);
 /* With its result, measurements, events and the record of its artifacts; a clean-up removes their bytes once they are a
  * day old and no other run has the same (artifacts_remove_unused). The measurement before takes the place of one
  * that is gone; checkpoints that it made stay. STATUS_CONFLICT while it has not ended, or a run that compares it. */

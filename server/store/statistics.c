@@ -1,5 +1,6 @@
 #include "store/statistics.h"
 
+#include "store/run_durations.h"
 #include "store/run_fits.h"
 
 /* One statement, so that all numbers are of one moment. */
@@ -17,6 +18,12 @@ static const char question[] =
     " coalesce(sum(count) filter (where reason = 'error' and to_state = 'queued'), 0) as retries,"
     " coalesce(sum(count) filter (where reason = 'released'), 0) as releases"
     " from kinds k left join run_transitions t on t.kind = k.kind and t.from_state = 'running' group by 1),"
+    " timed as materialized (select k.kind, b.le, coalesce(sum(d.count), 0) as n from kinds k"
+    " cross join (select " RUN_DURATIONS_BOUNDS
+    " as le) b left join run_durations d on d.kind = k.kind and d.le <= b.le"
+    " group by 1, 2),"
+    " spent as materialized (select k.kind, coalesce(sum(d.seconds), 0) as seconds, coalesce(sum(d.tokens), 0)"
+    " as tokens from kinds k left join run_durations d on d.kind = k.kind group by 1),"
     " leases as (select count(*) as n, coalesce(extract(epoch from clock_timestamp() - min(beat_at)), 0) as oldest"
     " from runs where state = 'running'),"
     " hooks as (select count(*) as n, count(*) filter (where tries > 0) as failing,"
@@ -39,6 +46,11 @@ static const char question[] =
     " 'run_rescues_total', (select json_agg(json_build_array(kind, rescues) order by kind) from counts),"
     " 'run_retries_total', (select json_agg(json_build_array(kind, retries) order by kind) from counts),"
     " 'run_releases_total', (select json_agg(json_build_array(kind, releases) order by kind) from counts),"
+    " 'run_seconds_bucket', (select json_agg(json_build_array(kind, case when le = 'Infinity' then '+Inf' else le::text"
+    " end, n) order by kind, le) from timed),"
+    " 'run_seconds_sum', (select json_agg(json_build_array(kind, seconds) order by kind) from spent),"
+    " 'run_seconds_count', (select json_agg(json_build_array(kind, n) order by kind) from timed where le = 'Infinity'),"
+    " 'run_tokens_total', (select json_agg(json_build_array(kind, tokens) order by kind) from spent),"
     " 'leases', (select n from leases), 'oldest_beat_seconds', (select oldest from leases),"
     " 'workers', (select coalesce(json_agg(json_build_array(device, n) order by device), '[]') from (select device,"
     " count(*) as n from workers w where" WORKER_LIVES "group by 1) w),"

@@ -1,5 +1,5 @@
 /* store.h: what all questions to the database share. One resource a file, one question a function; the first argument
- * is a connection (postgres/database.h lends one to a handler).
+ * is a connection; a handler has its own (application_connection).
  *
  * What code decides on comes as a struct. What is only shown comes as a JSON document already in the shape of the API,
  * built by the database: the caller owns it (json_decref). Lists come as {"items": [...], "next": CURSOR | null},

@@ -1,6 +1,7 @@
 #include "store/sweeps.h"
 
 #include "store/list.h"
+#include "store/queue_room.h"
 #include "store/run_again.h"
 
 #include <stdio.h>
@@ -54,15 +55,19 @@ static enum status compare(struct connection *connection, struct insertion *inse
 static enum status insert_runs(struct connection *connection, const char *sweep, const struct run_new *runs,
                                size_t count, struct error *error)
 {
-    enum status status = STATUS_OK;
-    for (size_t i = 0; i < count && status == STATUS_OK; i++) {
+    for (size_t i = 0; i < count; i++) {
         struct run_new run = runs[i];
         struct store_id id;
         enum store_outcome ignored;
         run.sweep = sweep;
-        status = run_insert_within(connection, &run, &ignored, &id, error);
+        const enum status status = run_insert_within(connection, &run, &ignored, &id, error);
+        const struct error cause = *error;
+        if (status == STATUS_TOO_MANY && count > 1)
+            return error_set(error, status, "of %zu runs, which go in together, there is no room after %zu: %s", count,
+                             i, cause.detail);
+        if (status != STATUS_OK) return status;
     }
-    return status;
+    return STATUS_OK;
 }
 
 static enum status note_taken(struct connection *connection, const char *sweep, const json_t *checkpoints,
@@ -165,7 +170,8 @@ enum status sweep_list(struct connection *connection, const struct list_filter *
                                  document, error);
 }
 
-enum status sweep_behind(struct connection *connection, int64_t most, json_t **document, struct error *error)
+enum status sweep_behind(struct connection *connection, int64_t most, const json_t *without, json_t **document,
+                         struct error *error)
 {
     /* Without "offset 0" all checkpoints would be walked in their order for sweeps that mostly are not there. */
     return connection_query_json(
@@ -174,10 +180,11 @@ enum status sweep_behind(struct connection *connection, int64_t most, json_t **d
         " w.id, 'kind', w.kind, 'base', w.base, 'grid', w.grid, 'requires', w.requires,"
         " 'requester', w.requester, 'checkpoint', c.id) as document, c.number,"
         " w.number as sweep from sweeps w join checkpoints c on c.trajectory = w.standing"
-        " and (c.path is not null or c.source ->> 'commit' is not null) where w.standing is not null and not exists"
+        " and (c.path is not null or c.source ->> 'commit' is not null) where w.standing is not null and"
+        " w.requester <> all (array(select json_array_elements_text($2::json))) and not exists"
         " (select 1 from sweep_checkpoints k where k.sweep = w.id and k.checkpoint = c.id) offset 0) f"
         " order by number, sweep limit $1) b",
-        VALUES(value_integer(most)), document, error);
+        VALUES(value_integer(most), value_json(without)), document, error);
 }
 
 struct extending {
@@ -304,17 +311,31 @@ enum status sweep_cancel(struct connection *connection, const char *reference, j
     return sweep_get(connection, id.text, document, error);
 }
 
-enum status sweep_retry_failed(struct connection *connection, const char *reference, json_t **document,
-                               struct error *error)
+struct retrying {
+    const char *sweep;
+    int64_t queued_most, affected; /* affected: out */
+};
+
+/* Whether those whose runs they are have room for them is seen when they are in the queue. */
+static enum status check_room(struct connection *connection, const struct retrying *retrying, struct error *error)
 {
-    struct store_id id;
-    int64_t affected;
-    *document = NULL;
-    enum status status = sweep_resolve(connection, reference, &id, error);
+    struct rows *rows;
+    enum status status = connection_query(connection,
+                                          "select distinct r.requester from runs r join sweep_runs x on x.run = r.id"
+                                          " where x.sweep = $1 and r.state = 'queued'",
+                                          VALUES(value_text(retrying->sweep)), &rows, error);
     if (status != STATUS_OK) return status;
-    if ((status = run_queue_has_room(connection, error)) != STATUS_OK) return status;
-    /* Of several equal ones the oldest: the queue takes one. */
-    status = connection_execute(
+    for (int i = 0; i < rows_count(rows) && status == STATUS_OK; i++)
+        status = queue_room_check(connection, rows_text(rows, i, 0), retrying->queued_most, 0, error);
+    rows_free(rows);
+    return status;
+}
+
+/* Of several equal ones the oldest: the queue takes one. */
+static enum status retry_body(struct connection *connection, void *context, struct error *error)
+{
+    struct retrying *retrying = context;
+    const enum status status = connection_execute(
         connection,
         "with failed as (select distinct on (coalesce(r.dedupe_key, r.id), case when r.forced then r.id end) r.id"
         " from runs r join sweep_runs x on x.run = r.id"
@@ -324,11 +345,23 @@ enum status sweep_retry_failed(struct connection *connection, const char *refere
         " order by coalesce(r.dedupe_key, r.id), case when r.forced then r.id end, r.number),"
         " before as materialized (select r.id, r.state from runs r where r.id in (select id from failed)"
         " and r.state = 'failed' order by r.id for update)," RUN_AGAIN,
-        VALUES(value_text(id.text)), &affected, error);
+        VALUES(value_text(retrying->sweep)), &retrying->affected, error);
     if (status == STATUS_CONFLICT)
         return error_set(error, STATUS_CONFLICT, "a run equal to a failed one was queued just now: try again");
+    return status == STATUS_OK && retrying->affected != 0 ? check_room(connection, retrying, error) : status;
+}
+
+enum status sweep_retry_failed(struct connection *connection, const char *reference, int64_t queued_most,
+                               json_t **document, struct error *error)
+{
+    struct store_id id;
+    *document = NULL;
+    enum status status = sweep_resolve(connection, reference, &id, error);
     if (status != STATUS_OK) return status;
-    if (affected != 0) store_notify(connection);
+    struct retrying retrying = {.sweep = id.text, .queued_most = queued_most};
+    status = connection_transaction(connection, retry_body, &retrying, NULL, error);
+    if (status != STATUS_OK) return status;
+    if (retrying.affected != 0) store_notify(connection);
     return sweep_get(connection, id.text, document, error);
 }
 

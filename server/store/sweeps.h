@@ -33,9 +33,9 @@ MUST_CHECK enum status sweep_get(struct connection *connection, const char *refe
 MUST_CHECK enum status sweep_list(struct connection *connection, const struct list_filter *filter,
                                   const struct page *page, json_t **document, struct error *error);
 /* What standing sweeps have not taken in yet: [{"sweep", "kind", "base", "grid", "requires", "requester",
- * "checkpoint"}], at most `most`, oldest first. */
-MUST_CHECK enum status sweep_behind(struct connection *connection, int64_t most, json_t **document,
-                                    struct error *error);
+ * "checkpoint"}], at most `most`, oldest first; not of the requesters `without`, a list of theirs. */
+MUST_CHECK enum status sweep_behind(struct connection *connection, int64_t most, const json_t *without,
+                                    json_t **document, struct error *error);
 struct sweep_extension {
     const char *sweep, *checkpoint; /* ids */
     const json_t *grid;             /* that the runs were made of */
@@ -71,9 +71,9 @@ MUST_CHECK enum status sweep_widen(struct connection *connection, const struct s
 MUST_CHECK enum status sweep_cancel(struct connection *connection, const char *reference, json_t **document,
                                     struct error *error);
 /* Queues its failed runs again, counters at zero, but for those that an equal run is queued or running for.
- * STATUS_TOO_MANY while the queue is full. */
-MUST_CHECK enum status sweep_retry_failed(struct connection *connection, const char *reference, json_t **document,
-                                          struct error *error);
+ * STATUS_TOO_MANY when not all of them find room: see run_insert. */
+MUST_CHECK enum status sweep_retry_failed(struct connection *connection, const char *reference, int64_t queued_most,
+                                          json_t **document, struct error *error);
 /* Its runs stay. STATUS_CONFLICT while one of them has not ended, or it stands. */
 MUST_CHECK enum status sweep_delete(struct connection *connection, const char *reference, struct error *error);
 

@@ -62,14 +62,17 @@ enum status token_create(struct connection *connection, enum token_scope scope, 
     return status;
 }
 
-enum status token_list(struct connection *connection, const struct page *page, json_t **document, struct error *error)
+enum status token_list(struct connection *connection, const char *name, const struct page *page, json_t **document,
+                       struct error *error)
 {
     int64_t limit, before;
     const enum status status = page_read(page, &limit, &before, error);
     *document = NULL;
     if (status != STATUS_OK) return status;
-    return connection_query_json(connection, LIST_OF("select t.number, " DOCUMENT " from tokens t where t.number < $2"),
-                                 VALUES(value_integer(limit), value_integer(before)), document, error);
+    return connection_query_json(
+        connection,
+        LIST_OF("select t.number, " DOCUMENT " from tokens t where t.number < $2" LIST_NAMED("t.name", "$3")),
+        VALUES(value_integer(limit), value_integer(before), value_text(name)), document, error);
 }
 
 enum status token_revoke(struct connection *connection, const char *reference, const char *own, struct error *error)

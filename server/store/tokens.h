@@ -21,9 +21,9 @@ struct token_known {
  * "revoked_at", "last_used_at"}, without the text; the caller owns it. */
 MUST_CHECK enum status token_create(struct connection *connection, enum token_scope scope, const char *name,
                                     int64_t days, char text[TOKEN_TEXT], json_t **document, struct error *error);
-/* A page of them, newest first. The caller owns *document. */
-MUST_CHECK enum status token_list(struct connection *connection, const struct page *page, json_t **document,
-                                  struct error *error);
+/* A page of those whose name fits ("*" stands for any text; NULL: of all), newest first. The caller owns *document. */
+MUST_CHECK enum status token_list(struct connection *connection, const char *name, const struct page *page,
+                                  json_t **document, struct error *error);
 /* Takes the token with that id or name back: it is not let in from now on, and stays in the list. STATUS_NOT_FOUND;
  * STATUS_CONFLICT when it is the one with the id `own` ("": none), which would lock out who asks. */
 MUST_CHECK enum status token_revoke(struct connection *connection, const char *reference, const char *own,

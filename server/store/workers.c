@@ -1,6 +1,7 @@
 #include "store/workers.h"
 
 #include "base/version.h"
+#include "store/run_names.h"
 
 #include <errno.h>
 #include <signal.h>
@@ -18,7 +19,8 @@ enum status worker_register(struct connection *connection, const struct worker_i
         " 'library', nullif($9::text, ''), 'core', nullif($10::text, ''), 'reason', nullif($11::text, '')) end,"
         " coalesce($12::jsonb, '[]'), nullif($13::bigint, 0), $14, $15, nullif($16, ''), case when $17::text <> '' then"
         " jsonb_build_object('state', $17::text, 'faults', $18::integer, 'reason', nullif($19::text, ''), 'name',"
-        " nullif($20::text, ''), 'uuid', nullif($21::text, ''), 'bus_id', nullif($22::text, '')) end)"
+        " nullif($20::text, ''), 'uuid', nullif($21::text, ''), 'bus_id', nullif($22::text, ''), 'selftest',"
+        " $23::jsonb) end)"
         " on conflict (id) do update set seen_at = clock_timestamp()",
         VALUES(value_text(identity->id.text), value_text(identity->host), value_integer(identity->pid),
                value_text(identity->boot_id), value_text(identity->slurm_job), value_text(identity->device),
@@ -28,7 +30,7 @@ enum status worker_register(struct connection *connection, const struct worker_i
                value_text(identity->node.text), value_text(identity->device_state.state),
                value_integer(identity->device_state.faults), value_text(identity->device_state.reason),
                value_text(identity->device_state.name), value_text(identity->device_state.uuid),
-               value_text(identity->device_state.bus)),
+               value_text(identity->device_state.bus), value_json(identity->device_state.selftest)),
         NULL, error);
 }
 
@@ -79,6 +81,19 @@ enum status worker_dead_here(struct connection *connection, json_t **document, s
     return error_set(error, STATUS_NO_MEMORY, "no memory for a list of workers");
 }
 
+enum status worker_usual_device(struct connection *connection, char out[32], struct error *error)
+{
+    struct rows *rows = NULL;
+    const enum status status = connection_query(connection,
+                                                "select w.device from workers w where" WORKER_LIVES "and" WORKER_TAKES
+                                                " order by w.device = 'cpu', w.device limit 1",
+                                                NO_VALUES, &rows, error);
+    if (status != STATUS_OK) return status;
+    (void)snprintf(out, 32, "%s", rows_count(rows) > 0 ? rows_text(rows, 0, 0) : "cpu");
+    rows_free(rows);
+    return STATUS_OK;
+}
+
 enum status worker_list(struct connection *connection, json_t **document, struct error *error)
 {
     return connection_query_json(
@@ -89,9 +104,10 @@ enum status worker_list(struct connection *connection, json_t **document, struct
         " 'labels', w.labels, 'threads', w.threads, 'memory_bytes', w.memory_bytes, 'blas', w.blas, 'version',"
         " w.version, 'engine_revision', w.engine_revision, 'started_at',"
         " rfc3339(w.started_at),"
-        " 'seen_at', rfc3339(w.seen_at), 'run', (select r.id from runs r where r.owner = w.id"
-        " and r.state = 'running' limit 1))"
-        " order by w.started_at desc), '[]'), 'next', null) from workers w"
-        " where" WORKER_LIVES,
+        " 'seen_at', rfc3339(w.seen_at), 'run', r.id, 'run_kind', r.kind, 'run_checkpoint', r.checkpoint)"
+        " order by w.started_at desc, w.id), '[]'), 'next', null) from workers w left join lateral"
+        " (select r.id, r.kind, (select " RUN_CHECKPOINT_NAMED "s.params ->> 'checkpoint')"
+        " from run_specs s where s.run = r.id) as checkpoint from runs r where r.owner = w.id"
+        " and r.state = 'running' limit 1) r on true where" WORKER_LIVES,
         NO_VALUES, document, error);
 }

@@ -12,13 +12,14 @@ struct worker_blas {
     char verdict[16], library[200], core[32], reason[1200];
 };
 
-/* Of a device that is not the CPU; "" in state: it is the CPU. Aside: it broke down again and again, and its worker
- * takes no runs. */
+/* Of a device that is not the CPU; "" in state: there is none. Aside: it broke down again and again, or failed its
+ * self-test, and its worker takes no runs. Failed: likewise, and its worker works on the CPU. */
 struct worker_device {
-    char state[16];                   /* "in_use", "aside" */
+    char state[16];                   /* "in_use", "aside", "failed" */
     int faults;                       /* in a row, when the worker was started */
-    char reason[200];                 /* why it is not in use, or "" */
+    char reason[600];                 /* why it is not in use, or "" */
     char name[80], uuid[48], bus[24]; /* which it is; "" where it does not say */
+    const json_t *selftest;           /* what it passed: {"checks", "seconds", "rates"}; NULL: none was made. Lent */
 };
 
 struct worker_identity {
@@ -39,6 +40,9 @@ MUST_CHECK enum status worker_seen(struct connection *connection, const struct s
 MUST_CHECK enum status worker_gone(struct connection *connection, const struct store_id *id, struct error *error);
 /* [id, ...] of those on this host whose process is gone, or that were started before its last boot. */
 MUST_CHECK enum status worker_dead_here(struct connection *connection, json_t **document, struct error *error);
+/* The device of a worker that takes runs, one that is not the CPU if there is one: "cuda:0"; "cpu" where there is
+ * none. */
+MUST_CHECK enum status worker_usual_device(struct connection *connection, char out[32], struct error *error);
 /* {"items": [...], "next": null}: those seen in the last minute. */
 MUST_CHECK enum status worker_list(struct connection *connection, json_t **document, struct error *error);
 

@@ -267,7 +267,8 @@ enum status scan_register(struct connection *connection, const struct scan_place
     enum status status = roots_check_links(place->roots, directory, "/path", error);
     if (status == STATUS_OK) status = inherited_source(place, directory, path, &source, error);
     const struct checkpoint_new new = {.trajectory = place->trajectory, .name = name, .path = path, .source = source};
-    if (status == STATUS_OK) status = checkpoint_files_register(connection, &new, &guess, outcome, document, error);
+    if (status == STATUS_OK)
+        status = checkpoint_files_register(connection, &new, &guess, NULL, outcome, document, error);
     json_decref(source);
     return status;
 }

@@ -28,7 +28,7 @@ static json_t *refusal_of(enum status status, const struct faults *faults, const
 }
 
 static enum status take_in(struct connection *connection, const struct roots *roots, const char *data_directory,
-                           const json_t *item, struct error *error)
+                           int64_t queued_most, const json_t *item, struct error *error)
 {
     const char *sweep = json_string_value(json_object_get(item, "sweep"));
     const char *checkpoint = json_string_value(json_object_get(item, "checkpoint"));
@@ -42,6 +42,7 @@ static enum status take_in(struct connection *connection, const struct roots *ro
         .grid = grid,
         .requires = json_object_get(item, "requires"),
         .requester = json_string_value(json_object_get(item, "requester")),
+        .queued_most = queued_most,
         .roots = roots,
         .data_directory = data_directory,
     };
@@ -66,20 +67,49 @@ static enum status take_in(struct connection *connection, const struct roots *ro
     return status;
 }
 
-enum status standing_extend(struct connection *connection, const struct roots *roots, const char *data_directory,
-                            bool *more, struct error *error)
+static bool is_listed(const json_t *list, const json_t *text)
 {
     size_t i;
-    json_t *list = NULL, *item;
-    enum status status = sweep_behind(connection, AT_ONCE, &list, error);
-    *more = false;
-    if (status != STATUS_OK) return status;
+    const json_t *item;
+    json_array_foreach(list, i, item) if (json_equal(item, text)) return true;
+    return false;
+}
+
+/* Takes in what `list` has, but for the requesters in `full`; who has no room in the queue is added there. */
+static enum status take_in_all(struct connection *connection, const struct roots *roots, const char *data_directory,
+                               int64_t queued_most, const json_t *list, json_t *full, struct error *error)
+{
+    size_t i;
+    json_t *item;
     json_array_foreach(list, i, item)
     {
-        if (status == STATUS_OK) status = take_in(connection, roots, data_directory, item, error);
+        json_t *requester = json_object_get(item, "requester");
+        if (is_listed(full, requester)) continue;
+        const enum status status = take_in(connection, roots, data_directory, queued_most, item, error);
+        if (status == STATUS_TOO_MANY && json_array_append(full, requester) != 0)
+            return error_set(error, STATUS_NO_MEMORY, "no memory for a sweep");
+        if (status != STATUS_OK && status != STATUS_TOO_MANY) return status;
     }
-    if (status == STATUS_OK && json_array_size(list) > 0) store_notify(connection);
-    *more = json_array_size(list) == AT_ONCE;
-    json_decref(list);
+    return STATUS_OK;
+}
+
+enum status standing_extend(struct connection *connection, const struct roots *roots, const char *data_directory,
+                            int64_t queued_most, bool *more, struct error *error)
+{
+    size_t before = 0;
+    json_t *full = json_array();
+    enum status status = full == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a sweep") : STATUS_OK;
+    *more = false;
+    do { /* again for the others, when somebody had no room: a requester more each time */
+        json_t *list = NULL;
+        before = json_array_size(full);
+        if (status == STATUS_OK) status = sweep_behind(connection, AT_ONCE, full, &list, error);
+        if (status == STATUS_OK)
+            status = take_in_all(connection, roots, data_directory, queued_most, list, full, error);
+        if (status == STATUS_OK && json_array_size(list) > 0) store_notify(connection);
+        *more = json_array_size(list) == AT_ONCE;
+        json_decref(list);
+    } while (status == STATUS_OK && json_array_size(full) > before);
+    json_decref(full);
     return status;
 }

@@ -85,11 +85,6 @@ void tree_free(struct tree *tree)
     free(tree);
 }
 
-const char *tree_trajectory(const struct tree *tree)
-{
-    return tree->trajectory;
-}
-
 const char *tree_path(const struct tree *tree)
 {
     return tree->path;

@@ -29,7 +29,6 @@ struct tree_options {
 /* The caller owns *out. STATUS_NO_MEMORY. Nothing is looked at yet, so a path that is not there is no error. */
 MUST_CHECK enum status tree_new(const struct tree_options *options, struct tree **out, struct error *error);
 void tree_free(struct tree *tree); /* NULL is fine */
-const char *tree_trajectory(const struct tree *tree);
 const char *tree_path(const struct tree *tree);
 
 /* The descriptor to poll for input, -1: none. When there was any, tree_touched. */

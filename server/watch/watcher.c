@@ -138,8 +138,8 @@ static double turn(struct watcher *watcher, double now)
         due = fmin(due, tree_due(watcher->slots[i].tree));
     }
     if (status == STATUS_OK)
-        status = standing_extend(watcher->connection, watcher->options.roots, watcher->options.data_directory, &more,
-                                 &ignored);
+        status = standing_extend(watcher->connection, watcher->options.roots, watcher->options.data_directory,
+                                 watcher->options.queued_most, &more, &ignored);
     if (registered > 0) store_notify(watcher->connection);
     return status != STATUS_OK ? now + 1e-3 * TICK_MILLISECONDS : more ? now : due;
 }

@@ -5,6 +5,8 @@
 
 #include "base/error.h"
 
+#include <stdint.h>
+
 struct hub;
 struct watcher;
 
@@ -13,6 +15,7 @@ struct watcher_options {
     const struct roots *roots; /* lent until watcher_stop */
     const struct hub *hub;     /* likewise; for places in buckets */
     const char *data_directory;
+    int64_t queued_most;  /* run_new.queued_most of standing sweeps' runs */
     double quiet_seconds; /* files must have been as they are for so long before a checkpoint is registered */
     double poll_seconds;  /* between looks where the kernel does not tell */
 };

@@ -220,7 +220,7 @@ static int call_run(const char *conninfo, const char *verb, const char *what)
     } else if (status == STATUS_OK && strcmp(verb, "cancel") == 0) {
         status = run_cancel(connection, what, &document, &error);
     } else if (status == STATUS_OK && strcmp(verb, "retry") == 0) {
-        status = run_retry(connection, what, &document, &error);
+        status = run_retry(connection, what, 0, &document, &error);
     } else if (status == STATUS_OK) {
         status = run_get(connection, what, &document, &error);
     }

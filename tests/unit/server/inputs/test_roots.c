@@ -245,6 +245,28 @@ static void test_the_rest_of_the_data_directory_is_not(void **state)
     expect_absent(at("in/data/hub/snapshots/nothing"));
 }
 
+/* Wherever it lies and whatever it is called; also when another file has come in its place. */
+static void test_files_with_secrets_are_closed(void **state)
+{
+    char out[256], secret[256];
+    const char *const paths[] = {inside, NULL}, *const secrets[] = {"/nonexistent/key", secret, NULL};
+    const struct roots roots = {.paths = paths, .secrets = secrets}, others = {.paths = paths};
+    struct error error;
+    (void)state;
+    need_openat2();
+    (void)snprintf(secret, sizeof secret, "%s", at("in/ner/file"));
+    for (int i = 0; i < 2; i++) {
+        assert_int_equal(roots_resolve(&roots, "ner/file", "/path", out, sizeof out, &error), STATUS_INVALID);
+        assert_non_null(strstr(error.detail, "the server keeps for itself"));
+        assert_int_equal(roots_resolve(&others, "ner/file", "/path", out, sizeof out, &error), STATUS_OK);
+        assert_int_equal(roots_resolve(&roots, "dir/file", "/path", out, sizeof out, &error), STATUS_OK);
+        assert_int_equal(roots_check_links(&roots, at("in/ner"), "/path", &error), STATUS_INVALID);
+        assert_int_equal(roots_check_links(&others, at("in/ner"), "/path", &error), STATUS_OK);
+        make_file("in/renewed");
+        assert_int_equal(rename(at("in/renewed"), at("in/ner/file")), 0);
+    }
+}
+
 static void test_links_into_what_is_closed_are_refused(void **state)
 {
     const char *const paths[] = {base, NULL};
@@ -266,6 +288,7 @@ int main(void)
         cmocka_unit_test(test_links_of_a_directory_are_checked),
         cmocka_unit_test(test_what_the_server_keeps_for_itself_is_closed),
         cmocka_unit_test(test_the_rest_of_the_data_directory_is_not),
+        cmocka_unit_test(test_files_with_secrets_are_closed),
         cmocka_unit_test(test_links_into_what_is_closed_are_refused),
     };
     return cmocka_run_group_tests(tests, setup, teardown);

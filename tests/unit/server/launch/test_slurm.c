@@ -1,6 +1,7 @@
 /* Templates, and what sbatch is told. */
 #include "unit.h"
 
+#include "launch/launcher.h"
 #include "launch/slurm.h"
 
 #include <stdlib.h>
@@ -20,6 +21,36 @@ static void test_a_template_says_what_its_workers_are_and_what_sbatch_is_told(vo
     assert_string_equal(template.options[1], "--gres=gpu:1");
     assert_null(template.options[2]);
     template_reset(&template);
+}
+
+/* "aaaa…0001,aaaa…0002,…": `count` labels of 60 characters. */
+static void write_labels(char *out, size_t size, int count)
+{
+    size_t length = 0;
+    for (int i = 0; i < count; i++)
+        length += (size_t)snprintf(out + length, size - length, "%s%056d%04d", i > 0 ? "," : "", 0, i);
+    (void)snprintf(out + length, size - length, ":");
+}
+
+static void test_more_labels_than_a_worker_takes_are_refused_at_the_start(void **state)
+{
+    struct error error;
+    struct template template;
+    struct launcher *launcher = NULL;
+    char text[4096];
+    (void)state;
+    for (int count = 32; count <= 34; count++) {
+        write_labels(text, sizeof text, count);
+        assert_int_equal(template_parse(text, &template, &error), STATUS_OK);
+        const struct launcher_options options = {
+            .name = "lab", .templates = &template, .template_count = 1, .dry_run = true};
+        const enum status status = launcher_new(&options, &launcher, &error);
+        /* "launcher=lab" and 61 characters for each */
+        assert_int_equal(status, 12 + 61 * count < 2048 ? STATUS_OK : STATUS_INVALID);
+        if (status != STATUS_OK) assert_non_null(strstr(error.detail, "--template"));
+        launcher_free(launcher);
+        template_reset(&template);
+    }
 }
 
 static void test_a_template_meets_what_it_has_all_of(void **state)
@@ -90,6 +121,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_template_says_what_its_workers_are_and_what_sbatch_is_told),
+        cmocka_unit_test(test_more_labels_than_a_worker_takes_are_refused_at_the_start),
         cmocka_unit_test(test_a_template_meets_what_it_has_all_of),
         cmocka_unit_test(test_bad_templates_are_told),
         cmocka_unit_test(test_words_of_a_worker_are_no_shell),

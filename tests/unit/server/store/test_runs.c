@@ -94,14 +94,14 @@ static void test_trying_again_begins_anew(void **state)
     struct error error;
     json_t *document;
     const struct store_id run = enqueue(connection, (struct run_new){.priority = 0}, STORE_CREATED);
-    GIVES(STATUS_CONFLICT, run_retry(connection, run.text, &document, &error));
+    GIVES(STATUS_CONFLICT, run_retry(connection, run.text, 0, &document, &error));
     fail_run(connection, &run);
     change(connection,
            "update runs set tries = 1, crashes = 2, stalls = 1, expiries = 4, attempts = 8,"
            " progress_done = 3, progress_total = 4, usage_seconds = 5,"
            " usage_host_bytes = 6, usage_work = 7, cancel_requested_at = clock_timestamp() where id = $1",
            &run);
-    OK(run_retry(connection, run.text, &document, &error));
+    OK(run_retry(connection, run.text, 0, &document, &error));
     assert_string_equal(text_at(document, "state"), "queued");
     assert_int_equal(json_integer_value(json_object_get(document, "attempt")), 0);
     static const char *const absent[] = {"error", "started_at", "finished_at", "worker", "device", "result"};
@@ -115,7 +115,7 @@ static void test_trying_again_begins_anew(void **state)
                     "select (tries + crashes + stalls + expiries)::double precision from runs where id = $1",
                     &run) < 1);
     succeed(connection, &run);
-    GIVES(STATUS_CONFLICT, run_retry(connection, run.text, &document, &error));
+    GIVES(STATUS_CONFLICT, run_retry(connection, run.text, 0, &document, &error));
     assert_non_null(strstr(error.detail, "succeeded"));
     change(connection, "delete from runs where id = $1", &run);
 }

@@ -325,7 +325,7 @@ static void test_the_third_crash_fails_the_run_with_the_evidence(void **state)
     assert_string_equal(text_at(document, "state"), "failed");
     assert_non_null(strstr(text_at(json_object_get(document, "error"), "detail"), "signal 11"));
     json_decref(document);
-    OK(run_retry(connection, run.text, &document, &error));
+    OK(run_retry(connection, run.text, 0, &document, &error));
     assert_string_equal(text_at(document, "state"), "queued");
     json_decref(document);
     OK(run_cancel(connection, run.text, &document, &error));
@@ -461,7 +461,7 @@ static void test_small_documents_are_well_formed(void **state)
     const struct page page = {0};
     OK(trajectory_list(connection, false, &LIST_FILTER_ANY, &page, &document, &error));
     json_decref(document);
-    OK(dataset_list(connection, &page, &document, &error));
+    OK(dataset_list(connection, &LIST_FILTER_ANY, &page, &document, &error));
     json_decref(document);
     OK(sweep_list(connection, &LIST_FILTER_ANY, &page, &document, &error));
     json_decref(document);

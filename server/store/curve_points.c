@@ -1,0 +1,163 @@
+#include "store/curve_points.h"
+
+#include "store/shared_measurements.h"
+
+#include <stdlib.h>
+#include <string.h>
+
+const char *const curve_points_axes[] = {
+    [CURVE_STEP] = "step", [CURVE_TOKENS] = "tokens", [CURVE_LEARNING_RATE] = "learning_rate"};
+
+/* What was asked for of the series of a number `n`: nothing, or those are looked up first, by their ids. */
+#define CHOSEN                                                                                           \
+    " and ($4 is null and $5 is null and $6 = 0 and $7 is null and $8 is null or n.series = any (array(" \
+    "select s.id from series s where ($4 is null or s.method = $4) and ($5 is null or s.dataset = $5)"   \
+    " and ($6 = 0 or s.bits = $6) and ($7 is null or s.protocol = $7) and ($8 is null or s.calibration = $8))))"
+/* What a checkpoint `c` has on the axis. */
+#define X                                                                                                   \
+    "case $3 when 'step' then c.step::double precision when 'tokens' then c.tokens::double precision else " \
+    "c.learning_rate end"
+#define OF_CHECKPOINT "c.id, c.name, c.step, "
+
+static const char question[] =
+    "with wanted as (select w.id, w.place from json_array_elements_text($1::json) with ordinality as w (id, place)),"
+    " points as (select w.place, n.series, " X " as x, n.value, n.low, n.high, " OF_CHECKPOINT "n.run from newest n"
+    " join checkpoints c on c.id = n.checkpoint join wanted w on w.id = n.trajectory"
+    " where n.trajectory = any (" CURVE_NAMED ") and c.trajectory = any (" CURVE_NAMED ") and n.metric = $2" CHOSEN
+    /* Checkpoints of the same content share their measurements, except those that compare two checkpoints. */
+    " union all select w.place, m.series, " X ", m.value, m.low, m.high, " OF_CHECKPOINT "m.run from same_content t"
+    " join checkpoints c on c.id = t.checkpoint join wanted w on w.id = c.trajectory cross join lateral"
+    " (select distinct on (n.series) n.* from checkpoints k join newest n on n.checkpoint = k.id"
+    " and n.metric = $2" CHOSEN " where k.sha256 = c.sha256 and k.id <> c.id and not exists (select from newest o"
+    " where o.trajectory = c.trajectory and o.metric = $2 and o.series = n.series and o.checkpoint = c.id)"
+    " order by n.series, n.number desc) m where t.trajectory = any (" CURVE_NAMED ") and $2 not in " BETWEEN_CHECKPOINTS
+    " union all select w.place, 0, " X ", c.learning_rate, null, null, " OF_CHECKPOINT "null from checkpoints c"
+    " join wanted w on w.id = c.trajectory where $2 = 'learning_rate' and c.learning_rate is not null)"
+    " select * from points where x is not null order by place, series, x, name";
+
+/* In the order of enum curve_column, behind these. */
+enum { PLACE, SERIES, POINT };
+
+const struct curve_column_name curve_points_columns[CURVE_COLUMNS] = {
+    [CURVE_X] = {"x", true},
+    [CURVE_Y] = {"y", true},
+    [CURVE_LOW] = {"low", true},
+    [CURVE_HIGH] = {"high", true},
+    [CURVE_CHECKPOINT] = {"checkpoint", false},
+    [CURVE_CHECKPOINT_NAME] = {"checkpoint_name", false},
+    [CURVE_POINT_STEP] = {"step", true},
+    [CURVE_RUN] = {"run", false},
+};
+
+static enum status no_memory(struct error *error)
+{
+    return error_set(error, STATUS_NO_MEMORY, "no memory for a curve");
+}
+
+const char *curve_points_text(const struct curve_points *points, int row, enum curve_column column)
+{
+    const int place = POINT + (int)column;
+    return rows_null(points->rows, row, place) ? NULL : rows_text(points->rows, row, place);
+}
+
+/* A number is what it is in JSON that the database writes: an integer where it has no point and no exponent. */
+static json_t *value_of(const struct curve_points *points, int row, enum curve_column column)
+{
+    const char *text = curve_points_text(points, row, column);
+    if (text == NULL) return json_null();
+    if (!curve_points_columns[column].number) return json_string(text);
+    return strpbrk(text, ".e") != NULL ? json_real(strtod(text, NULL)) : json_integer(strtoll(text, NULL, 10));
+}
+
+enum status curve_points_json(const struct curve_points *points, size_t span, json_t **out, struct error *error)
+{
+    const struct curve_span *of = &points->spans[span];
+    json_t *list = json_array();
+    bool good = list != NULL;
+    *out = NULL;
+    for (int i = 0; good && i < of->count; i++) {
+        if (of->kept != NULL && !of->kept[i]) continue;
+        json_t *point = json_object();
+        for (enum curve_column c = 0; good && c < CURVE_COLUMNS; c++)
+            good = json_object_set_new(point, curve_points_columns[c].name, value_of(points, of->first + i, c)) == 0;
+        if (json_array_append_new(list, point) != 0) good = false;
+    }
+    if (good) {
+        *out = list;
+        return STATUS_OK;
+    }
+    json_decref(list);
+    return no_memory(error);
+}
+
+static double value_at(const struct rows *rows, int row)
+{
+    return rows_double(rows, row, POINT + CURVE_Y);
+}
+
+/* Which remain of more than `most`. Of equal ones the first does. */
+static void thin(const struct rows *rows, const struct curve_span *span, int64_t most)
+{
+    const int64_t parts = (most - 2) / 2, count = span->count;
+    span->kept[0] = span->kept[count - 1] = true;
+    for (int from = 0, next; from < count; from = next) {
+        int lowest = from, highest = from;
+        for (next = from + 1; next < count && next * parts / count == from * parts / count; next++) {
+            const double value = value_at(rows, span->first + next);
+            if (value < value_at(rows, span->first + lowest)) lowest = next;
+            if (value > value_at(rows, span->first + highest)) highest = next;
+        }
+        span->kept[lowest] = span->kept[highest] = true;
+    }
+}
+
+static bool same_series(const struct rows *rows, int a, int b)
+{
+    return rows_integer(rows, a, PLACE) == rows_integer(rows, b, PLACE) &&
+           rows_integer(rows, a, SERIES) == rows_integer(rows, b, SERIES);
+}
+
+static enum status append_span(struct curve_points *points, struct curve_span span, int64_t most, struct error *error)
+{
+    struct curve_span *spans = realloc(points->spans, (points->count + 1) * sizeof *spans);
+    if (spans == NULL) return no_memory(error);
+    points->spans = spans;
+    if (most != 0 && span.count > most) {
+        if ((span.kept = calloc((size_t)span.count, sizeof *span.kept)) == NULL) return no_memory(error);
+        thin(points->rows, &span, most);
+    }
+    spans[points->count++] = span;
+    json_t *series = json_pack("[III]", (json_int_t)rows_integer(points->rows, span.first, PLACE),
+                               (json_int_t)rows_integer(points->rows, span.first, SERIES), (json_int_t)span.count);
+    return json_array_append_new(points->series, series) == 0 ? STATUS_OK : no_memory(error);
+}
+
+enum status curve_points_read(struct connection *connection, const json_t *trajectories,
+                              const struct curve_query *query, struct curve_points *out, struct error *error)
+{
+    *out = (struct curve_points){.series = json_array()};
+    enum status status = out->series != NULL ? STATUS_OK : no_memory(error);
+    if (status == STATUS_OK)
+        status = connection_query(connection, question,
+                                  VALUES(value_json(trajectories), value_text(query->metric),
+                                         value_text(curve_points_axes[query->axis]), value_text(query->method),
+                                         value_text(query->dataset), value_integer(query->bits),
+                                         value_text(query->protocol), value_text(query->calibration)),
+                                  &out->rows, error);
+    const int count = status == STATUS_OK ? rows_count(out->rows) : 0;
+    for (int first = 0, next; first < count && status == STATUS_OK; first = next) {
+        for (next = first + 1; next < count && same_series(out->rows, first, next);) next++;
+        status = append_span(out, (struct curve_span){first, next - first, NULL}, query->points, error);
+    }
+    if (status != STATUS_OK) curve_points_reset(out);
+    return status;
+}
+
+void curve_points_reset(struct curve_points *points)
+{
+    for (size_t i = 0; i < points->count; i++) free(points->spans[i].kept);
+    free(points->spans);
+    rows_free(points->rows);
+    json_decref(points->series);
+    *points = (struct curve_points){0};
+}

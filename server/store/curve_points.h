@@ -1,0 +1,59 @@
+/* curve_points.h: the points of curves (curves.h). They are read as rows, and not as JSON that the database builds:
+ * that takes four times the processor time, and a curve has thousands of points. */
+#ifndef STORE_CURVE_POINTS_H
+#define STORE_CURVE_POINTS_H
+
+#include "store/curves.h"
+
+/* The trajectories that were named. As an array they are few to the planner, which takes a hundred rows for granted. */
+#define CURVE_NAMED "array(select json_array_elements_text($1::json))"
+
+/* By enum curve_axis. */
+extern const char *const curve_points_axes[];
+
+enum curve_column {
+    CURVE_X,
+    CURVE_Y,
+    CURVE_LOW,
+    CURVE_HIGH,
+    CURVE_CHECKPOINT,
+    CURVE_CHECKPOINT_NAME,
+    CURVE_POINT_STEP,
+    CURVE_RUN,
+    CURVE_COLUMNS
+};
+/* What a column is called in a point, and whether it is a number. */
+struct curve_column_name {
+    const char *name;
+    bool number;
+};
+extern const struct curve_column_name curve_points_columns[CURVE_COLUMNS];
+
+/* The points of one series: rows [first, first + count), of which those count that are kept. */
+struct curve_span {
+    int first, count;
+    bool *kept; /* [count], owned; NULL: all */
+};
+
+struct curve_points {
+    json_t *series; /* [[place of the trajectory among those that were named, id of the series, number of points]] */
+    struct curve_span *spans; /* of each, by x */
+    size_t count;             /* of spans */
+    struct rows *rows;
+};
+
+/* Of `trajectories`, ids. Of a series with more points than query->points there are the first, the last, and of each
+ * part of the curve the lowest and the highest. On STATUS_OK the caller owns what is in *out (curve_points_reset). */
+MUST_CHECK enum status curve_points_read(struct connection *connection, const json_t *trajectories,
+                                         const struct curve_query *query, struct curve_points *out,
+                                         struct error *error);
+void curve_points_reset(struct curve_points *points);
+
+/* As PostgreSQL writes it, NULL for null. Lent. */
+const char *curve_points_text(const struct curve_points *points, int row, enum curve_column column);
+
+/* The points of a span: [{"x", "y", "low", "high", "checkpoint", "checkpoint_name", "step", "run"}]. */
+MUST_CHECK enum status curve_points_json(const struct curve_points *points, size_t span, json_t **out,
+                                         struct error *error);
+
+#endif
