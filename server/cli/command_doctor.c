@@ -1,24 +1,28 @@
 #include "backend/backend.h"
 #include "backend/cpu/blas_choice.h"
+#include "backend/cuda/open.h"
 #include "base/team.h"
 #include "cli/command.h"
-#include "cli/migrate.h"
+#include "cli/device_choice.h"
+#include "cli/doctor.h"
 #include "cli/place.h"
 #include "objects/bucket.h"
 #include "objects/credentials.h"
-#include "store/migrations.h"
 
 #include <string.h>
-#include <sys/statvfs.h>
-#include <unistd.h>
 
-enum { ENOUGH_GIBIBYTES = 2, OBJECTS_SECONDS = 15 };
+enum { OBJECTS_SECONDS = 15 };
 
-static const struct option_row doctor_options[] = {PLACE_DATA_DIR,  PLACE_DATABASE_URL, PLACE_S3_ENDPOINT,
-                                                   PLACE_S3_REGION, MIGRATE_NO_BACKUP,  {0}};
+static const struct option_row doctor_options[] = {
+    PLACE_DATA_DIR,
+    PLACE_DATABASE_URL,
+    PLACE_S3_ENDPOINT,
+    PLACE_S3_REGION,
+    {"--device", NULL, NULL, NULL, OPTION_ONCE,
+     "Print all of the CUDA devices' self-tests: versions, rates, the table"},
+    {0}};
 
-/* One line a finding; what is wrong counts. */
-static int say(bool good, const char *what, const char *detail)
+int doctor_say(bool good, const char *what, const char *detail)
 {
     (void)printf("%-6s %-16s %s\n", good ? "ok" : "WRONG", what, detail);
     return good ? 0 : 1;
@@ -31,9 +35,9 @@ static int check_products(void)
     struct blas_choice choice;
     char text[BLAS_CHOICE_TEXT];
     if (blas_choice_make(BLAS_CHOICE_SECONDS, &choice, &error) != STATUS_OK)
-        return say(false, "products", error.detail);
+        return doctor_say(false, "products", error.detail);
     blas_choice_describe(&choice, text, sizeof text);
-    return say(choice.verdict == BLAS_PASSED || choice.absent, "products", text);
+    return doctor_say(choice.verdict == BLAS_PASSED || choice.absent, "products", text);
 }
 
 static int check_engine(void)
@@ -45,63 +49,61 @@ static int check_engine(void)
     enum status status = team_new(0, &team, &error);
     if (status == STATUS_OK) status = backend_cpu_new(team, &backend, &error);
     if (status == STATUS_OK) backend->ops->describe(backend, text, sizeof text);
-    const int wrong = say(status == STATUS_OK, "engine", status == STATUS_OK ? text : error.detail);
+    const int wrong = doctor_say(status == STATUS_OK, "engine", status == STATUS_OK ? text : error.detail);
     backend_free(backend);
     team_free(team);
     return wrong;
 }
 
-/* No device is nothing wrong: the CPU does the work. */
-static int check_cuda(void)
+static int say_device(const struct device_trial *trial)
 {
+    char line[sizeof trial->report.device + sizeof trial->failure + 400], rates[400];
+    const struct device_identity *identity = &trial->identity;
+    const bool passed = trial->status == STATUS_OK;
+    selftest_describe_rates(&trial->report, rates, sizeof rates);
+    (void)snprintf(line, sizeof line, "%s %s %s: %s%s%s", trial->device, identity->uuid, identity->bus,
+                   trial->report.device, trial->report.device[0] != '\0' ? "; " : "",
+                   passed ? "passed its self-test: " : "failed its self-test, so the CPU does the work: ");
+    const size_t used = strlen(line);
+    (void)snprintf(line + used, sizeof line - used, "%s", passed ? rates : trial->failure);
+    return doctor_say(passed, "cuda", line);
+}
+
+/* The self-test's table. */
+static void print_table(const struct selftest_report *report)
+{
+    (void)printf("       %-36s %6s %12s %18s %9s\n", "check", "shapes", "repetitions", "error of its bound", "ms");
+    for (int i = 0; i < report->row_count; i++) {
+        const struct selftest_row *row = &report->rows[i];
+        (void)printf("       %-36s %6d %12d %18.2g %9.1f\n", row->name, row->shapes, row->repetitions, row->worst,
+                     1e3 * row->seconds);
+    }
+    for (int i = 0; i < report->rate_count; i++)
+        (void)printf("       %-36s %14.4g %s\n", report->rates[i].name, report->rates[i].rate, report->rates[i].unit);
+    (void)printf("       %-36s %14.2f s\n", "in all", report->seconds);
+}
+
+/* No device is nothing wrong: the CPU does the work. What is there and cannot be used is. Each device as a worker of
+ * `--device auto` finds it. */
+static int check_cuda(const struct options *options)
+{
+    const bool table = options_text(options, "--device") != NULL;
+    struct device_trial trial;
     struct error error;
-    struct backend *backend = NULL;
-    char text[500];
     int wrong = 0;
-    const int count = backend_cuda_count(text, sizeof text);
-    if (count == 0) return say(true, "cuda", text);
-    for (int i = 0; i < count; i++) {
-        char line[700];
-        struct device_identity found;
-        if (!backend_cuda_identify(i, &found, text, sizeof text)) {
-            wrong += say(false, "cuda", text);
-            continue;
-        }
-        const enum status status = backend_cuda_new(i, NULL, NULL, &backend, &error);
-        if (status == STATUS_OK) backend_describe(backend, text, sizeof text);
-        (void)snprintf(line, sizeof line, "cuda:%d %s %s: %s", i, found.uuid, found.bus,
-                       status == STATUS_OK ? text : error.detail);
-        wrong += say(status == STATUS_OK, "cuda", line);
-        backend_free(backend);
+    if (!cuda_installed()) { /* so this loads nothing */
+        (void)cuda_look(trial.found, sizeof trial.found, &trial.sound);
+        return doctor_say(trial.sound, "cuda", trial.found);
+    }
+    for (int64_t i = 0; i == 0 || i < trial.count; i++) {
+        const enum status status = device_choice_try("auto", i, true, &trial, &error);
+        if (status != STATUS_OK) return wrong + doctor_say(false, "cuda", error.detail);
+        if (i == 0) wrong += doctor_say(trial.sound, "cuda", trial.found);
+        if (!trial.tested) return wrong;
+        wrong += say_device(&trial);
+        if (table) print_table(&trial.report);
     }
     return wrong;
-}
-
-static int check_data_directory(const struct options *options)
-{
-    struct error error;
-    struct statvfs space;
-    char path[PLACE_PATH], text[PLACE_PATH + 64];
-    if (place_data_directory(options, path, &error) != STATUS_OK) return say(false, "data directory", error.detail);
-    (void)snprintf(text, sizeof text, "%s is not writable", path);
-    if (access(path, W_OK) != 0) return say(false, "data directory", text);
-    (void)snprintf(text, sizeof text, "%s does not tell its free space", path);
-    if (statvfs(path, &space) != 0) return say(false, "data directory", text);
-    const double free_gibibytes = (double)space.f_bavail * (double)space.f_frsize / (1 << 30);
-    (void)snprintf(text, sizeof text, "%s, %.1f GiB free", path, free_gibibytes);
-    return say(free_gibibytes >= ENOUGH_GIBIBYTES, "data directory", text);
-}
-
-static int check_database(const struct options *options)
-{
-    struct place_database database = {0};
-    struct error error;
-    enum status status = place_database_open(options, &database, &error);
-    if (status == STATUS_OK) status = migrate_database(options, &database, NULL, &error);
-    if (status == STATUS_OK) status = migrations_check(database.connection, &error);
-    place_database_close(&database);
-    return say(status == STATUS_OK, "database",
-               status == STATUS_OK ? "answers, with the schema of this binary" : error.detail);
 }
 
 /* Lists the buckets, which credentials for one of them need not be allowed to do. */
@@ -129,27 +131,31 @@ static int check_objects(const struct options *options)
     else
         (void)snprintf(text, sizeof text, "%s: %s", how.endpoint, error.detail);
     objects_free(objects);
-    return say(answers, "object storage", text);
+    return doctor_say(answers, "object storage", text);
 }
 
 static int check_files(void)
 {
     char path[PLACE_PATH];
-    int wrong =
-        say(place_find("static/index.html", 0, path, sizeof path), "dashboard", "static/index.html beside the binary");
-    wrong += say(place_find("static/plotly.js", 0, path, sizeof path), "plotly", "static/plotly.js (make static)");
-    return wrong + say(place_find("openapi.yaml", 0, path, sizeof path), "openapi", "openapi.yaml beside the binary");
+    int wrong = doctor_say(place_find("static/index.html", 0, path, sizeof path), "dashboard",
+                           "static/index.html beside the binary");
+    wrong +=
+        doctor_say(place_find("static/plotly.js", 0, path, sizeof path), "plotly", "static/plotly.js (make static)");
+    return wrong +
+           doctor_say(place_find("openapi.yaml", 0, path, sizeof path), "openapi", "openapi.yaml beside the binary");
 }
 
 static int doctor_run(const struct options *options)
 {
-    const int wrong = check_products() + check_engine() + check_cuda() + check_data_directory(options) +
-                      check_database(options) + check_objects(options) + check_files();
+    const int wrong = check_products() + check_engine() + check_cuda(options) + doctor_directory(options) +
+                      doctor_database(options) + check_objects(options) + check_files();
     return wrong > 0;
 }
 
 const struct command command_doctor = {.name = "doctor",
                                        .usage = "",
-                                       .help = "Look whether everything that deltaq needs is there",
+                                       .help = "Try what deltaq needs: products, devices, files, the database",
                                        .options = doctor_options,
-                                       .run = doctor_run};
+                                       .run = doctor_run,
+                                       .notes = "Nothing is changed: no database is made, no schema is upgraded. The "
+                                                "exit status is 1 when a line says WRONG.\n"};

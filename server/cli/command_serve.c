@@ -1,8 +1,11 @@
+#include "backup/base.h"
 #include "cli/command.h"
+#include "cli/device_choice.h"
 #include "cli/first_token.h"
 #include "cli/migrate.h"
 #include "cli/place.h"
 #include "cli/renewal.h"
+#include "cli/served_files.h"
 #include "follow/follower.h"
 #include "follow/sender.h"
 #include "http/client_address.h"
@@ -15,6 +18,7 @@
 #include "kinds/artifact_store.h"
 #include "log/log.h"
 #include "pool/supervisor.h"
+#include "postgres/archive.h"
 #include "postgres/embedded.h"
 #include "resources/application.h"
 #include "resources/notifier.h"
@@ -40,6 +44,9 @@ static const struct option_row serve_options[] = {
     PLACE_ROOT,
     PLACE_DATABASE_URL,
     MIGRATE_NO_BACKUP,
+    {"--archive", "DIR", "DELTAQ_ARCHIVE", NULL, OPTION_ONCE,
+     "Archive the private database's log there, from now on, so that `deltaq restore --archive DIR --until TIME` has "
+     "the database as of any moment; off: no longer"},
     PLACE_ACCESS,
     {"--workers", "N", "DELTAQ_WORKERS", "1", OPTION_ONCE,
      "Worker processes, at least one a CUDA device; 0: others do the work"},
@@ -52,7 +59,7 @@ static const struct option_row serve_options[] = {
     PLACE_LABEL,
     PLACE_AFFINITY_GRACE,
     {"--queue-per-token", "N", "DELTAQ_QUEUE_PER_TOKEN", "0", OPTION_ONCE,
-     "Runs that may wait in the queue for one token; more are refused (429); 0: no bound but the queue's"},
+     "Runs that may wait in the queue for one token; more are refused (429); 0: as many as places stay free"},
     {"--watch-quiet", "SECONDS", "DELTAQ_WATCH_QUIET", "10", OPTION_ONCE,
      "How long files in watched directories must have been as they are before a checkpoint is registered"},
     {"--watch-poll", "SECONDS", "DELTAQ_WATCH_POLL", "5", OPTION_ONCE,
@@ -104,21 +111,13 @@ struct serving {
     struct sender *sender;
     struct supervisor *supervisor;
     const char *worker_arguments[WORKER_ARGUMENTS], *launcher_arguments[WORKER_ARGUMENTS];
-    char device[PLACE_DEVICE_NAME];
+    char device[PLACE_DEVICE_NAME], on_cpu[16];
     char labels[LABELS_BYTES]; /* of its workers, with commas */
     int64_t token_rate, address_rate;
     struct client_networks proxies;
     struct tls_identity tls;
     struct renewal renewal;
 };
-
-/* Adds to what went wrong where it did. */
-static enum status name_place(enum status status, const char *place, struct error *error)
-{
-    struct error cause = *error;
-    if (status == STATUS_OK) return status;
-    return error_set(error, status, "%.200s: %.250s", place, cause.detail);
-}
 
 /* A schema of this binary, and whether any token exists; without one nothing is changed for an address that others
  * reach, unless the first one is to be made. */
@@ -128,7 +127,7 @@ static enum status prepare_database(const struct options *options, const struct 
     const char *conninfo = serving->application.conninfo;
     struct connection *connection = NULL;
     enum status status = connection_new(conninfo, "deltaq start", &connection, error);
-    if (status != STATUS_OK) return serving->embedded == NULL ? name_place(status, "--database-url", error) : status;
+    if (status != STATUS_OK) return serving->embedded == NULL ? place_name(status, "--database-url", error) : status;
     connection_set_deadline(connection, MIGRATION_MILLISECONDS);
     status = token_any_yet(connection, tokens, error);
     if (status == STATUS_OK && !serving->loopback && !*tokens && !serving->first_token)
@@ -137,42 +136,6 @@ static enum status prepare_database(const struct options *options, const struct 
         status = migrate_schema(options, connection, conninfo,
                                 serving->embedded != NULL ? serving->data_directory : NULL, NULL, error);
     connection_free(connection);
-    return status;
-}
-
-/* What `make static` fetches for the dashboard, and the description of the API. */
-static const struct {
-    const char *url, *name;
-} beside[] = {
-    {"/plotly.js", "static/plotly.js"},
-    {"/swagger-ui.js", "static/swagger-ui.js"},
-    {"/swagger-ui.css", "static/swagger-ui.css"},
-    {"/openapi.yaml", "openapi.yaml"},
-};
-
-/* A file beside the binary, unless the dashboard's directory has it already. */
-static enum status add_file(struct static_files *files, const char *url, const char *name, struct error *error)
-{
-    char path[PLACE_PATH];
-    if (static_files_find(files, url) != NULL || !place_find(name, 0, path, sizeof path)) return STATUS_OK;
-    return name_place(static_files_add(files, url, path, error), path, error);
-}
-
-/* The dashboard and openapi.yaml. Without them the API is served all the same. */
-static enum status load_files(const struct options *options, struct static_files **out, struct error *error)
-{
-    char path[PLACE_PATH];
-    const char *directory = options_text(options, "--static");
-    if (directory == NULL && place_find("static/index.html", 0, path, sizeof path)) {
-        *strrchr(path, '/') = '\0';
-        directory = path;
-    }
-    if (directory == NULL)
-        log_warning(LOG_COMPONENT_SERVE, "no dashboard: its files are not where the binary is; see --static");
-    enum status status = static_files_load(directory, out, error);
-    if (status != STATUS_OK && directory != NULL) return name_place(status, directory, error);
-    for (size_t i = 0; status == STATUS_OK && i < sizeof beside / sizeof beside[0]; i++)
-        status = add_file(*out, beside[i].url, beside[i].name, error);
     return status;
 }
 
@@ -216,6 +179,7 @@ static enum status start_watcher(struct serving *serving, struct error *error)
         .roots = serving->application.roots,
         .data_directory = serving->data_directory,
         .hub = serving->hub,
+        .queued_most = serving->application.queue_per_token,
         .quiet_seconds = serving->application.watch_quiet_seconds,
         .poll_seconds = (double)serving->watch_poll,
     };
@@ -260,6 +224,9 @@ static enum status start_workers(const struct options *options, struct serving *
         words[count++] = passed_on[i];
         words[count++] = options_text(options, passed_on[i]);
     }
+    (void)snprintf(serving->on_cpu, sizeof serving->on_cpu, "%d", (int)serving->workers);
+    words[count++] = "--on-cpu";
+    words[count++] = serving->on_cpu;
     if (serving->labels[0] != '\0') words[count++] = "--label";
     if (serving->labels[0] != '\0') words[count++] = serving->labels;
     (void)place_words(options, serving->data_directory, &serving->roots, words, count);
@@ -318,6 +285,21 @@ static enum status check_clients(const struct options *options, struct serving *
                              &serving->tls, error);
 }
 
+/* Which devices the workers will try; a process of its own asks the driver. With `auto` plans are made for what the
+ * workers found. */
+static enum status look_for_devices(const struct options *options, struct serving *serving, struct error *error)
+{
+    const char *device = options_text(options, "--device");
+    const bool automatic = strcmp(device, "auto") == 0;
+    struct device_trial trial;
+    const enum status status = device_choice_try(device, 0, false, &trial, error);
+    if (status != STATUS_OK && (status != STATUS_DEVICE || !automatic)) return status;
+    (void)snprintf(serving->device, sizeof serving->device, "%s", trial.device);
+    serving->devices = status == STATUS_OK ? trial.count : 1; /* of a driver that crashes the workers tell */
+    serving->application.device = automatic && strcmp(trial.device, "cpu") != 0 ? NULL : serving->device;
+    return STATUS_OK;
+}
+
 /* Everything that can be told from the command line, before anything is made or started. */
 static enum status check(const struct options *options, struct serving *serving, struct error *error)
 {
@@ -334,7 +316,7 @@ static enum status check(const struct options *options, struct serving *serving,
         return status;
     if ((status = options_integer(options, "--keep-events", 1, 36500, &serving->keep_events, error)) != STATUS_OK)
         return status;
-    if ((status = place_device(options, 0, serving->device, &serving->devices, error)) != STATUS_OK) return status;
+    if ((status = look_for_devices(options, serving, error)) != STATUS_OK) return status;
     if ((status = check_launcher(options, error)) != STATUS_OK) return status;
     if ((status = join_labels(options, serving->labels, error)) != STATUS_OK) return status;
     if ((status = place_memory(options, &application->memory_bytes, error)) != STATUS_OK) return status;
@@ -346,11 +328,13 @@ static enum status check(const struct options *options, struct serving *serving,
     if ((status = place_check(options, error)) != STATUS_OK) return status;
     if ((status = cors_check(options_all(options, "--allow-origin"), error)) != STATUS_OK) return status;
     if ((status = check_clients(options, serving, error)) != STATUS_OK) return status;
-    if ((status = load_files(options, &serving->files, error)) != STATUS_OK) return status;
+    if ((status = served_files_load(options, &serving->files, error)) != STATUS_OK) return status;
     application->conninfo = options_text(options, "--database-url");
+    if (application->conninfo != NULL && options_text(options, "--archive") != NULL)
+        return error_set(error, STATUS_INVALID,
+                         "--archive is of the private database: a server of --database-url has its own");
     serving->first_token = options_text(options, "--first-token") != NULL;
     application->watch_quiet_seconds = (double)quiet;
-    application->device = serving->device;
     application->threads = (int)threads;
     application->allow_private_webhooks = options_text(options, "--allow-private-webhooks") != NULL;
     if (application->conninfo == NULL) status = place_has_database(options, &database, error);
@@ -370,8 +354,34 @@ static enum status make_places(const struct options *options, struct serving *se
     if ((status = place_artifacts(options, serving->hub, &serving->artifact_store, error)) != STATUS_OK) return status;
     serving->application.hub = serving->hub;
     serving->application.artifact_place =
-        (struct artifact_place){serving->data_directory, serving->artifact_store, serving->hub};
+        (struct artifact_place){serving->data_directory, serving->artifact_store, serving->hub, NULL};
     return STATUS_OK;
+}
+
+static enum status start_embedded(const struct options *options, struct serving *serving, struct error *error)
+{
+    const struct embedded_options how = {
+        .data_directory = serving->data_directory, .ballast_bytes = -1, .archive = options_text(options, "--archive")};
+    const enum status status = place_embedded_start_as(&how, &serving->embedded, error);
+    if (status != STATUS_OK) return status;
+    serving->application.conninfo = embedded_conninfo(serving->embedded);
+    serving->application.embedded = serving->embedded;
+    return STATUS_OK;
+}
+
+/* What the archive begins with, if it is new or was not begun. */
+static enum status begin_archive(const struct serving *serving, struct error *error)
+{
+    char archive[ARCHIVE_PATH];
+    struct connection *connection = NULL;
+    const char *conninfo = serving->application.conninfo;
+    enum status status = archive_recorded(serving->data_directory, archive, error);
+    if (status != STATUS_OK || archive[0] == '\0') return status;
+    log_info(LOG_COMPONENT_SERVE, "the database's log is archived into %s", archive);
+    status = connection_new(conninfo, "deltaq start", &connection, error);
+    if (status == STATUS_OK) status = base_ensure(connection, conninfo, archive, serving->data_directory, error);
+    connection_free(connection);
+    return status;
 }
 
 static enum status start(const struct options *options, struct serving *serving, struct error *error)
@@ -384,11 +394,9 @@ static enum status start(const struct options *options, struct serving *serving,
     if (elsewhere && (status = prepare_database(options, serving, &tokens, error)) != STATUS_OK) return status;
     if ((status = make_places(options, serving, error)) != STATUS_OK) return status;
     if (!elsewhere) {
-        if ((status = place_embedded_start(serving->data_directory, &serving->embedded, error)) != STATUS_OK)
-            return status;
-        application->conninfo = embedded_conninfo(serving->embedded);
-        application->embedded = serving->embedded;
+        if ((status = start_embedded(options, serving, error)) != STATUS_OK) return status;
         if ((status = prepare_database(options, serving, &tokens, error)) != STATUS_OK) return status;
+        if ((status = begin_archive(serving, error)) != STATUS_OK) return status;
     }
     if (serving->first_token && !tokens) {
         status = first_token_make(application->conninfo, serving->data_directory, error);

@@ -1,6 +1,7 @@
 #include "cli/command.h"
 #include "cli/migrate.h"
 #include "cli/place.h"
+#include "store/migrations.h"
 #include "store/tokens.h"
 
 #include <string.h>
@@ -11,7 +12,6 @@ static const struct option_row token_options[] = {
     {"--days", "N", NULL, "0", OPTION_ONCE, "create: how long it is valid; 0: until it is revoked"},
     PLACE_DATA_DIR,
     PLACE_DATABASE_URL,
-    MIGRATE_NO_BACKUP,
     {0},
 };
 
@@ -60,7 +60,7 @@ static enum status list(struct connection *connection, const struct options *opt
     do {
         const struct page page = {.cursor = cursor[0] != '\0' ? cursor : NULL};
         json_t *document = NULL;
-        status = token_list(connection, &page, &document, error);
+        status = token_list(connection, NULL, &page, &document, error);
         print_items(json_object_get(document, "items"), columns, COLUMNS);
         const char *next = json_string_value(json_object_get(document, "next"));
         (void)snprintf(cursor, sizeof cursor, "%s", next != NULL ? next : "");
@@ -74,10 +74,23 @@ static enum status revoke(struct connection *connection, const struct options *o
     return token_revoke(connection, options_text(options, "--name"), "", error);
 }
 
+/* The first token may come before the first server, so the database is made for it; an older schema is left as it is,
+ * because workers of that schema may be at work. */
+static enum status open_or_make(const struct options *options, struct place_database *database, struct error *error)
+{
+    int number;
+    enum status status = place_database_open(options, database, error);
+    if (status == STATUS_OK) status = migrations_number(database->connection, &number, error);
+    return status == STATUS_OK && number == 0 ? migrate_database(options, database, NULL, error) : status;
+}
+
 static const struct action {
     const char *word, *needs; /* the option it cannot do without, or NULL */
+    enum status (*open)(const struct options *options, struct place_database *database, struct error *error);
     enum status (*run)(struct connection *connection, const struct options *options, struct error *error);
-} actions[] = {{"create", "--scope", create}, {"list", NULL, list}, {"revoke", "--name", revoke}};
+} actions[] = {{"create", "--scope", open_or_make, create},
+               {"list", NULL, place_database_look, list},
+               {"revoke", "--name", place_database_look, revoke}};
 
 static const struct action *find_action(const struct options *options)
 {
@@ -102,8 +115,8 @@ static int token_run(const struct options *options)
     const char *scope = options_text(options, "--scope");
     enum token_scope ignored;
     enum status status = scope != NULL ? token_scope_parse(scope, &ignored, &error) : STATUS_OK;
-    if (status == STATUS_OK) status = place_database_open(options, &database, &error);
-    if (status == STATUS_OK) status = migrate_database(options, &database, NULL, &error);
+    if (status == STATUS_OK) status = action->open(options, &database, &error);
+    if (status == STATUS_OK) status = migrations_check(database.connection, &error);
     if (status == STATUS_OK) status = action->run(database.connection, options, &error);
     place_database_close(&database);
     return status == STATUS_OK ? 0 : place_fail("token", &error);

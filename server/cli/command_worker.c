@@ -1,6 +1,6 @@
-#include "backend/backend.h"
 #include "backend/cpu/blas_choice.h"
 #include "cli/command.h"
+#include "cli/device_choice.h"
 #include "cli/place.h"
 #include "hub/hub.h"
 #include "kinds/artifact_store.h"
@@ -31,6 +31,8 @@ static const struct option_row worker_options[] = {
      "The same as a moment: 2026-11-22T23:00:00Z, or seconds since 1970"},
     {"--idle-exit", "SECONDS", "DELTAQ_IDLE_EXIT", "0", OPTION_ONCE,
      "End after so long without a run; 0: wait for ever"},
+    /* from `serve`: of its workers so many work on the CPU when the devices that `auto` found fail */
+    {"--on-cpu", "N", NULL, "1", OPTION_ONCE, NULL},
     PLACE_LOG_FORMAT,
     PLACE_LOG_LEVEL,
     {0},
@@ -67,54 +69,29 @@ static enum status read_limits(const struct options *options, struct worker_opti
     return STATUS_OK;
 }
 
-/* Which device it is, whatever its number: for the table of workers and the log. */
-static void name_device(const char *device, struct worker_device *out)
+/* Last of what is checked before anything is made: it takes a second or two where there is a device. */
+static enum status choose_device(const struct options *options, char device[PLACE_DEVICE_NAME],
+                                 struct worker_options *out, json_t **selftest, struct error *error)
 {
-    struct device_identity found;
-    char why[400] = "";
-    if (!backend_cuda_identify((int)strtol(device + strlen("cuda:"), NULL, 10), &found, why, sizeof why)) {
-        log_warning(LOG_COMPONENT_WORKER, "device %s does not say which it is: %s", device, why);
-        return;
-    }
-    (void)snprintf(out->name, sizeof out->name, "%s", found.name);
-    (void)snprintf(out->uuid, sizeof out->uuid, "%s", found.uuid);
-    (void)snprintf(out->bus, sizeof out->bus, "%s", found.bus);
-    log_info(LOG_COMPONENT_WORKER, "device %s: %s, %s, %s", device, found.name, found.uuid, found.bus);
-}
-
-/* What the supervisor tells of the device's faults (worker.h). One that is put aside is not asked for again. One that
- * was there when the server started and is not now broke down. `status`: of looking for it. */
-static enum status device_state(enum status status, const char *device, struct worker_device *out, struct error *error)
-{
-    const char *text = getenv("DELTAQ_DEVICE_FAULTS");
-    *out = (struct worker_device){.faults = text != NULL ? (int)strtol(text, NULL, 10) : 0};
-    if (strncmp(device, "cuda:", 5) != 0) return status;
-    if (status == STATUS_OK) name_device(device, out);
-    const bool aside = out->faults >= WORKER_FAULTS_MOST;
-    (void)snprintf(out->state, sizeof out->state, "%s", aside ? "aside" : "in_use");
-    if (aside)
-        (void)snprintf(out->reason, sizeof out->reason,
-                       "%s broke down %d times in a row and is put aside until the server is restarted", device,
-                       out->faults);
-    if (status != STATUS_UNSUPPORTED) return status;
-    if (aside) return STATUS_OK;
-    if (text != NULL) error->status = status = STATUS_DEVICE;
-    return status;
+    const char *slot = getenv("DELTAQ_WORKER_SLOT"); /* from the supervisor: workers share the devices */
+    const char *faults = getenv("DELTAQ_DEVICE_FAULTS");
+    struct device_choosing how = {.which = slot != NULL ? strtol(slot, NULL, 10) : 0,
+                                  .faults = faults != NULL ? (int)strtol(faults, NULL, 10) : -1};
+    enum status status = options_integer(options, "--on-cpu", 0, INT64_MAX, &how.on_cpu, error);
+    if (status != STATUS_OK) return status;
+    return device_choice_make(options_text(options, "--device"), &how, device, &out->device_state, selftest, error);
 }
 
 /* Everything is checked before anything is made. */
 static enum status fill(const struct options *options, char data_directory[PLACE_PATH], struct place_roots *roots,
                         char attached[512], char device[PLACE_DEVICE_NAME], struct worker_options *out, json_t **labels,
-                        struct error *error)
+                        json_t **selftest, struct error *error)
 {
-    int64_t threads = 0, devices = 0;
-    const char *slot = getenv("DELTAQ_WORKER_SLOT"); /* from the supervisor: workers share the devices */
+    int64_t threads = 0;
     enum status status;
     *out = (struct worker_options){
         .data_directory = data_directory, .device = device, .kinds = kinds, .owner = getenv("DELTAQ_WORKER_ID")};
     if ((status = place_check(options, error)) != STATUS_OK) return status;
-    status = place_device(options, slot != NULL ? strtol(slot, NULL, 10) : 0, device, &devices, error);
-    if ((status = device_state(status, device, &out->device_state, error)) != STATUS_OK) return status;
     if ((status = options_integer(options, "--threads", 0, 1024, &threads, error)) != STATUS_OK) return status;
     out->threads = (int)threads;
     if ((status = read_limits(options, out, error)) != STATUS_OK) return status;
@@ -123,6 +100,7 @@ static enum status fill(const struct options *options, char data_directory[PLACE
     out->labels = *labels;
     if ((status = place_memory(options, &out->memory_bytes, error)) != STATUS_OK) return status;
     if ((status = place_device_memory(options, &out->device_memory_bytes, error)) != STATUS_OK) return status;
+    if ((status = choose_device(options, device, out, selftest, error)) != STATUS_OK) return status;
     if ((status = place_data_directory(options, data_directory, error)) != STATUS_OK) return status;
     if ((status = place_roots(options, data_directory, roots, error)) != STATUS_OK) return status;
     out->roots = &roots->roots;
@@ -157,13 +135,14 @@ static int worker_command_run(const struct options *options)
     struct worker_blas blas = {0};
     struct hub *hub = NULL;
     struct artifact_store *artifact_store = NULL;
-    json_t *labels = NULL;
+    json_t *labels = NULL, *selftest = NULL;
     struct error error;
     int exit_status;
     (void)umask(077);
     (void)setrlimit(RLIMIT_CORE, &no_core);
     enum status status = place_log(options, &error);
-    if (status == STATUS_OK) status = fill(options, data_directory, &roots, attached, device, &how, &labels, &error);
+    if (status == STATUS_OK)
+        status = fill(options, data_directory, &roots, attached, device, &how, &labels, &selftest, &error);
     if (status == STATUS_OK) status = choose_products(&blas, &error);
     how.blas = &blas;
     if (status == STATUS_OK) status = place_hub(options, data_directory, &hub, &error);
@@ -174,6 +153,7 @@ static int worker_command_run(const struct options *options)
     exit_status = status == STATUS_OK ? worker_run(&how) : status == STATUS_DEVICE ? WORKER_EXIT_DEVICE : 1;
     artifact_store_free(artifact_store);
     json_decref(labels);
+    json_decref(selftest);
     hub_free(hub);
     place_roots_reset(&roots);
     return exit_status;

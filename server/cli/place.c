@@ -26,8 +26,7 @@ static enum status path_failed(const char *action, const char *path, struct erro
     return error_set(error, STATUS_IO, "%s %.300s: %s", action, path, strerror(errno));
 }
 
-/* As it was asked for. */
-static enum status data_path(const struct options *options, char out[PLACE_PATH], struct error *error)
+enum status place_data_path(const struct options *options, char *out, struct error *error)
 {
     const char *given = options_text(options, "--data-dir"), *data = getenv("XDG_DATA_HOME"), *home = getenv("HOME");
     int length;
@@ -47,7 +46,7 @@ enum status place_has_database(const struct options *options, bool *out, struct 
 {
     char path[PLACE_PATH], cluster[PLACE_PATH + 16];
     struct stat found;
-    const enum status status = data_path(options, path, error);
+    const enum status status = place_data_path(options, path, error);
     if (status != STATUS_OK) return status;
     (void)snprintf(cluster, sizeof cluster, "%s/pg/data", path);
     *out = stat(cluster, &found) == 0 || (errno != ENOENT && errno != ENOTDIR);
@@ -57,12 +56,33 @@ enum status place_has_database(const struct options *options, bool *out, struct 
 enum status place_data_directory(const struct options *options, char *out, struct error *error)
 {
     char path[PLACE_PATH], inside[PLACE_PATH + 1];
-    const enum status status = data_path(options, path, error);
+    const enum status status = place_data_path(options, path, error);
     if (status != STATUS_OK) return status;
     (void)snprintf(inside, sizeof inside, "%s/", path);
     if (directory_make_above(inside, 0700) != 0) return path_failed("making the data directory", path, error);
     if (realpath(path, out) == NULL) return path_failed("opening the data directory", path, error);
     return restore_check_finished(out, error);
+}
+
+enum status place_data_look(const struct options *options, char *out, bool *there, struct error *error)
+{
+    char path[PLACE_PATH];
+    enum status status = place_data_path(options, path, error);
+    *there = false;
+    if (status != STATUS_OK) return status;
+    if (realpath(path, out) != NULL) {
+        *there = true;
+        return restore_check_finished(out, error);
+    }
+    while (errno == ENOENT) {
+        char *slash = strrchr(path, '/');
+        if (slash != NULL)
+            slash[slash == path] = '\0';
+        else
+            (void)snprintf(path, sizeof path, ".");
+        if (realpath(path, out) != NULL) return STATUS_OK;
+    }
+    return path_failed("opening the data directory", path, error);
 }
 
 static enum status root_failed(const char *path, struct error *error)
@@ -119,7 +139,7 @@ enum status place_check(const struct options *options, struct error *error)
 {
     char path[PLACE_PATH];
     const struct hub_options hub = hub_options_of(options, NULL);
-    enum status status = data_path(options, path, error);
+    enum status status = place_data_path(options, path, error);
     if (status == STATUS_OK) status = check_roots(options, path, error);
     if (status == STATUS_OK) status = artifact_store_check(options_text(options, "--artifacts"), error);
     return status == STATUS_OK ? hub_check(&hub, error) : status;
@@ -145,7 +165,10 @@ enum status place_roots(const struct options *options, const char *data_director
         status = path_failed("making", checkpoints, error);
     else if (status == STATUS_OK)
         status = add_root(out, &count, checkpoints, error);
-    out->roots = (struct roots){.paths = (const char *const *)out->paths, .data_directory = data_directory};
+    if (status == STATUS_OK) status = secret_files_list(options, out->secrets, error);
+    out->roots = (struct roots){.paths = (const char *const *)out->paths,
+                                .data_directory = data_directory,
+                                .secrets = (const char *const *)out->secrets};
     if (status != STATUS_OK) place_roots_reset(out);
     return status;
 }
@@ -153,6 +176,7 @@ enum status place_roots(const struct options *options, const char *data_director
 void place_roots_reset(struct place_roots *roots)
 {
     for (size_t i = 0; i < PLACE_ROOTS + 2; i++) free(roots->paths[i]);
+    for (size_t i = 0; i < SECRET_FILES_MOST; i++) free(roots->secrets[i]);
     *roots = (struct place_roots){0};
 }
 
@@ -190,6 +214,24 @@ enum status place_artifacts(const struct options *options, const struct hub *hub
     return place != NULL ? artifact_store_new(hub->objects, place, out, error) : STATUS_OK;
 }
 
+enum status place_store_open(const struct options *options, struct place_store *out, struct error *error)
+{
+    const char *place = options_text(options, "--artifacts");
+    const struct objects_options how = {.endpoint = options_text(options, "--s3-endpoint"),
+                                        .region = options_text(options, "--s3-region")};
+    *out = (struct place_store){0};
+    if (place == NULL) return STATUS_OK;
+    const enum status status = objects_new(&how, &out->objects, error);
+    return status == STATUS_OK ? artifact_store_new(out->objects, place, &out->artifacts, error) : status;
+}
+
+void place_store_close(struct place_store *store)
+{
+    artifact_store_free(store->artifacts);
+    objects_free(store->objects);
+    *store = (struct place_store){0};
+}
+
 bool place_find(const char *name, int index, char *out, size_t size)
 {
     static const char *const places[] = {"../share/deltaq", "..", "../..", "."};
@@ -225,14 +267,20 @@ static long device_number(const char *word, char *text, size_t size)
     return number < backend_cuda_count(text, size) ? number : -1;
 }
 
-enum status place_device(const struct options *options, int64_t which, char out[PLACE_DEVICE_NAME], int64_t *count,
+enum status place_device(const char *device, int64_t which, char out[PLACE_DEVICE_NAME], int64_t *count,
                          struct error *error)
 {
-    const char *device = options_text(options, "--device"), *list = device + strlen("cuda:");
+    const char *list = device + strlen("cuda:");
     char found[400], word[DEVICE_WORD];
     *count = 1;
     (void)snprintf(out, PLACE_DEVICE_NAME, "cpu");
-    if (strcmp(device, "auto") == 0 || strcmp(device, "cpu") == 0) return STATUS_OK;
+    if (strcmp(device, "cpu") == 0) return STATUS_OK;
+    if (strcmp(device, "auto") == 0) {
+        const int all = backend_cuda_count(found, sizeof found);
+        if (all > 0) (void)snprintf(out, PLACE_DEVICE_NAME, "cuda:%d", (int)(which % all));
+        if (all > 0) *count = all;
+        return STATUS_OK;
+    }
     const bool cuda = strncmp(device, "cuda:", 5) == 0;
     const char *at = cuda ? list : "";
     for (*count = 0; cuda && *at != '\0'; ++*count)
@@ -253,6 +301,13 @@ enum status place_device(const struct options *options, int64_t which, char out[
     return STATUS_OK;
 }
 
+enum status place_name(enum status status, const char *place, struct error *error)
+{
+    struct error cause = *error;
+    if (status == STATUS_OK) return status;
+    return error_set(error, status, "%.200s: %.250s", place, cause.detail);
+}
+
 /* Adds where it is to what went wrong. */
 static enum status name_directory(enum status status, const char *data_directory, struct error *error)
 {
@@ -262,10 +317,15 @@ static enum status name_directory(enum status status, const char *data_directory
                      data_directory);
 }
 
+enum status place_embedded_start_as(const struct embedded_options *how, struct embedded **out, struct error *error)
+{
+    return name_directory(embedded_start(how, out, error), how->data_directory, error);
+}
+
 enum status place_embedded_start(const char *data_directory, struct embedded **out, struct error *error)
 {
     const struct embedded_options how = {.data_directory = data_directory, .ballast_bytes = -1};
-    return name_directory(embedded_start(&how, out, error), data_directory, error);
+    return place_embedded_start_as(&how, out, error);
 }
 
 enum status place_embedded_attach(const char *data_directory, char *conninfo, size_t size, struct error *error)
@@ -273,13 +333,15 @@ enum status place_embedded_attach(const char *data_directory, char *conninfo, si
     return name_directory(embedded_attach(data_directory, conninfo, size, error), data_directory, error);
 }
 
-enum status place_database_open(const struct options *options, struct place_database *out, struct error *error)
+static enum status database_open(const struct options *options, int64_t ballast_bytes, struct place_database *out,
+                                 struct error *error)
 {
     enum status status = STATUS_OK;
     *out = (struct place_database){.conninfo = options_text(options, "--database-url")};
     if (out->conninfo == NULL) {
         if ((status = place_data_directory(options, out->data_directory, error)) != STATUS_OK) return status;
-        status = place_embedded_start(out->data_directory, &out->embedded, error);
+        const struct embedded_options how = {.data_directory = out->data_directory, .ballast_bytes = ballast_bytes};
+        status = place_embedded_start_as(&how, &out->embedded, error);
         if (status == STATUS_OK) {
             out->conninfo = embedded_conninfo(out->embedded);
         } else if (status == STATUS_CONFLICT) { /* a server runs it */
@@ -293,6 +355,27 @@ enum status place_database_open(const struct options *options, struct place_data
     else
         place_database_close(out);
     return status;
+}
+
+enum status place_database_open(const struct options *options, struct place_database *out, struct error *error)
+{
+    return database_open(options, -1, out, error);
+}
+
+enum status place_database_look(const struct options *options, struct place_database *out, struct error *error)
+{
+    char path[PLACE_PATH];
+    bool there = true;
+    enum status status = STATUS_OK;
+    *out = (struct place_database){0};
+    if (options_text(options, "--database-url") == NULL) {
+        status = place_data_look(options, path, &there, error);
+        if (status == STATUS_OK && there) status = place_has_database(options, &there, error);
+    }
+    if (status != STATUS_OK) return status;
+    if (there) return database_open(options, 0, out, error);
+    return error_set(error, STATUS_NOT_FOUND,
+                     "there is no database yet: `deltaq serve` or `deltaq migrate` makes one in the data directory");
 }
 
 void place_database_close(struct place_database *database)

@@ -4,12 +4,14 @@
 
 #include "base/error.h"
 #include "cli/options.h"
+#include "cli/secret_files.h"
 #include "inputs/roots.h"
 #include "postgres/connection.h"
 
 #include <jansson.h>
 
 struct embedded;
+struct embedded_options;
 struct hub;
 
 enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
@@ -67,10 +69,13 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
 #define PLACE_ACCESS \
     PLACE_HUB_ENDPOINT, PLACE_HUB_PRIVATE, PLACE_HUB_CACHE, PLACE_S3_ENDPOINT, PLACE_S3_REGION, PLACE_ARTIFACTS
 
-#define PLACE_DEVICE                                                                                       \
-    {                                                                                                      \
-        "--device", "DEVICE", "DELTAQ_DEVICE", "auto", OPTION_ONCE,                                        \
-            "cpu or cuda:0,1, a number, UUID or PCI address each; auto: cpu (CUDA never ran on a GPU yet)" \
+/* The artifacts' bucket and how it is reached, for commands that read no checkpoints. */
+#define PLACE_STORE PLACE_S3_ENDPOINT, PLACE_S3_REGION, PLACE_ARTIFACTS
+
+#define PLACE_DEVICE                                                                                                  \
+    {                                                                                                                 \
+        "--device", "DEVICE", "DELTAQ_DEVICE", "auto", OPTION_ONCE,                                                   \
+            "cpu or cuda:0,1, a number, UUID or PCI address each; auto: CUDA devices that pass a self-test, else cpu" \
     }
 
 /* Of the host, for workers and for the plans that a server tells. */
@@ -115,23 +120,31 @@ MUST_CHECK enum status place_memory(const struct options *options, int64_t *byte
 MUST_CHECK enum status place_device_memory(const struct options *options, int64_t *bytes, struct error *error);
 
 enum { PLACE_DEVICE_NAME = 24 };
-/* One of the devices of --device: "cpu", or the number ("cuda:1") of that of cuda:A,B,… which worker number `which`
- * has, round and round; *count: how many there are. STATUS_INVALID for another form, STATUS_UNSUPPORTED when there is
- * no such CUDA device. */
-MUST_CHECK enum status place_device(const struct options *options, int64_t which, char out[PLACE_DEVICE_NAME],
-                                    int64_t *count, struct error *error);
+/* One of the devices of an option --device: "cpu", or the number ("cuda:1") of that of cuda:A,B,… (auto: of all that
+ * there are) which worker number `which` has, round and round; *count: how many there are. It asks the driver:
+ * device_choice.h does so in a process of its own. STATUS_INVALID for another form, STATUS_UNSUPPORTED when there is no
+ * such CUDA device. */
+MUST_CHECK enum status place_device(const char *device, int64_t which, char out[PLACE_DEVICE_NAME], int64_t *count,
+                                    struct error *error);
 
 /* Whether a private database was made below the data directory once. Makes nothing. */
 MUST_CHECK enum status place_has_database(const struct options *options, bool *out, struct error *error);
 
+/* The data directory as it was asked for, into `out` [PLACE_PATH]. STATUS_INVALID: there is no place for it. */
+MUST_CHECK enum status place_data_path(const struct options *options, char *out, struct error *error);
+
 /* Makes the data directory (mode 0700) if it is missing; canonical path in `out` [PLACE_PATH]. STATUS_CONFLICT: a
  * restore into it was not finished. */
 MUST_CHECK enum status place_data_directory(const struct options *options, char *out, struct error *error);
+/* The same of what is there, and makes nothing: where the data directory is missing *there is false, and `out` has the
+ * nearest directory above it. */
+MUST_CHECK enum status place_data_look(const struct options *options, char *out, bool *there, struct error *error);
 
 /* Canonical paths of the roots and of $DATA/checkpoints, where training runs write. */
 struct place_roots {
-    char *paths[PLACE_ROOTS + 2]; /* owned (place_roots_reset); ends with NULL */
-    struct roots roots;           /* these; lent, also from `data_directory` */
+    char *paths[PLACE_ROOTS + 2];         /* owned (place_roots_reset); ends with NULL */
+    char *secrets[SECRET_FILES_MOST + 1]; /* likewise */
+    struct roots roots;                   /* these; lent, also from `data_directory` */
 };
 MUST_CHECK enum status place_roots(const struct options *options, const char *data_directory, struct place_roots *out,
                                    struct error *error);
@@ -156,13 +169,28 @@ struct artifact_store;
 MUST_CHECK enum status place_artifacts(const struct options *options, const struct hub *hub,
                                        struct artifact_store **out, struct error *error);
 
+/* The same for a command that fetches nothing: it needs no hub, and the data directory stays as it is. Both members are
+ * NULL without --artifacts. place_store_close in any case. */
+struct objects;
+struct place_store {
+    struct objects *objects;
+    struct artifact_store *artifacts;
+};
+MUST_CHECK enum status place_store_open(const struct options *options, struct place_store *out, struct error *error);
+void place_store_close(struct place_store *store);
+
 /* Finds `name` ("static", "openapi.yaml") of this build: beside the binary (build/static), above it (the source tree),
  * or in share/deltaq of where it is installed. False when it is in none. `index` counts the places where it is. */
 bool place_find(const char *name, int index, char *out, size_t size);
 
+/* `status`; unless it is good, *error says first at which `place` that was: a file, an option. */
+enum status place_name(enum status status, const char *place, struct error *error);
+
 /* The private database of a data directory: embedded_start and embedded_attach, whose errors then name the
  * directory. */
 MUST_CHECK enum status place_embedded_start(const char *data_directory, struct embedded **out, struct error *error);
+MUST_CHECK enum status place_embedded_start_as(const struct embedded_options *how, struct embedded **out,
+                                               struct error *error);
 MUST_CHECK enum status place_embedded_attach(const char *data_directory, char *conninfo, size_t size,
                                              struct error *error);
 
@@ -176,6 +204,9 @@ struct place_database {
     char data_directory[PLACE_PATH]; /* "" with --database-url */
 };
 MUST_CHECK enum status place_database_open(const struct options *options, struct place_database *out,
+                                           struct error *error);
+/* The same for a command that only looks: a private database is not made. STATUS_NOT_FOUND: there is none. */
+MUST_CHECK enum status place_database_look(const struct options *options, struct place_database *out,
                                            struct error *error);
 void place_database_close(struct place_database *database);
 

@@ -79,6 +79,18 @@ static bool is_checkpoint(const struct repository_file *files, size_t count)
     return false;
 }
 
+/* Whether the directory can be registered: one with an empty part in its name ("a//b") or "..", or whose name is too
+ * long, has no place. */
+static bool has_place(const char *text)
+{
+    struct objects_place place;
+    struct error ignored;
+    char written[OBJECTS_PLACE_MOST + 8];
+    if (objects_place_read(text, "", &place, &ignored) != STATUS_OK) return false;
+    objects_place_write(&place, written, sizeof written);
+    return strcmp(text, written) == 0;
+}
+
 /* The group as a repository has its files. Of the modified times the newest, of those that are taken. */
 static enum status read_group(const struct repository_caller *caller, const char *place, struct listing_item *items,
                               size_t count, struct bucket_checkpoint *out, bool *found, struct error *error)
@@ -90,6 +102,7 @@ static enum status read_group(const struct repository_caller *caller, const char
     *found = false;
     if (length >= (int)sizeof out->place) return STATUS_OK; /* deeper than any place that can be registered */
     out->place[strlen(place) + directory] = '\0';           /* without the slash behind it */
+    if (!has_place(out->place)) return STATUS_OK;
     enum status status = bucket_files_take(caller, out->place, items, count, directory, &files, &file_count, error);
     if (status == STATUS_OK) status = selection_make(files, file_count, NULL, 0, &taken, error);
     if (status == STATUS_UNSUPPORTED || (status == STATUS_OK && !is_checkpoint(files, taken))) {

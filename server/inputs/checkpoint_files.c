@@ -118,8 +118,18 @@ static enum status check_tokenizer(const char *path, struct error *error)
     return error_set(error, STATUS_INVALID, "its tokenizer.json is not a regular file");
 }
 
-enum status checkpoint_files_read(const char *path, const char *config, struct checkpoint_files *out,
-                                  struct error *error)
+/* Where reading is so slow that a request may not wait for it, the first run makes up for it. */
+static enum status hash_at_once(const struct model *model, const struct monitor *monitor, char out[HASH_TEXT],
+                                struct error *error)
+{
+    const enum status status = checkpoint_files_content(model, monitor, out, error);
+    if (status != STATUS_TOO_LARGE) return status;
+    out[0] = '\0';
+    return STATUS_OK;
+}
+
+enum status checkpoint_files_read(const char *path, const char *config, const struct monitor *monitor,
+                                  struct checkpoint_files *out, struct error *error)
 {
     struct model *model = NULL;
     enum status status;
@@ -131,7 +141,7 @@ enum status checkpoint_files_read(const char *path, const char *config, struct c
     (void)snprintf(out->architecture, sizeof out->architecture, "%s", model->config.architecture->model_type);
     (void)snprintf(out->dtype, sizeof out->dtype, "%s", dtype_info(weights_dtype(model->weights, NULL))->name);
     if ((status = checkpoint_files_fingerprint(model, out->fingerprint, error)) != STATUS_OK) goto done;
-    if (out->bytes <= HASH_AT_ONCE) status = checkpoint_files_content(model, NULL, out->sha256, error);
+    if (out->bytes <= HASH_AT_ONCE) status = hash_at_once(model, monitor, out->sha256, error);
     if (status != STATUS_OK) goto done;
     if ((out->files = list_files(model)) == NULL)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a list of files");
@@ -153,14 +163,14 @@ void checkpoint_files_reset(struct checkpoint_files *files)
 }
 
 enum status checkpoint_files_register(struct connection *connection, const struct checkpoint_new *row,
-                                      const struct checkpoint_guess *guess, enum store_outcome *outcome,
-                                      json_t **document, struct error *error)
+                                      const struct checkpoint_guess *guess, const struct monitor *monitor,
+                                      enum store_outcome *outcome, json_t **document, struct error *error)
 {
     struct checkpoint_files files;
     struct checkpoint_new new = *row;
     json_t *source = NULL;
     char *config = written_json(json_object_get(row->source, "config"), JSON_COMPACT); /* NULL when there is none */
-    enum status status = checkpoint_files_read(row->path, config, &files, error);
+    enum status status = checkpoint_files_read(row->path, config, monitor, &files, error);
     free(config);
     if (status != STATUS_OK) return status;
     if (guess != NULL && files.step < 0) files.step = guess->step;
@@ -172,8 +182,9 @@ enum status checkpoint_files_register(struct connection *connection, const struc
             public_rate(row->source, row->trajectory, row->name, files.parameters, new.step != NULL ? *new.step : -1);
     if (new.learning_rate == NULL && isfinite(files.learning_rate)) new.learning_rate = &files.learning_rate;
     if (new.source == NULL) new.source = source = json_pack("{ss}", "path", row->path);
-    if (json_object_get(new.source, "commit") != NULL)
-        new.path = NULL; /* where it is in the cache of this machine is no place */
+    /* where it is in the cache of this machine is no place; where a run has made it, is one beside the bucket */
+    if (json_object_get(new.source, "commit") != NULL && json_object_get(new.derived_from, "run") == NULL)
+        new.path = NULL;
     new.architecture = files.architecture;
     new.parameters = &files.parameters;
     new.bytes = &files.bytes;

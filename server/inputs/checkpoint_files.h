@@ -20,9 +20,10 @@ struct checkpoint_files {
 
 /* Reads the headers, the configuration and the training state at `path` (canonical; a directory, or one weights file
  * with config.json beside it). `config` (may be NULL): JSON text whose keys go before those of config.json. Statuses of
- * model_open. The caller resets *out. */
-MUST_CHECK enum status checkpoint_files_read(const char *path, const char *config, struct checkpoint_files *out,
-                                             struct error *error);
+ * model_open. The caller resets *out. `monitor` (may be NULL) may stop the hashing; when it says that it takes too long
+ * (STATUS_TOO_LARGE), the hash is left to the first run, as that of larger files. */
+MUST_CHECK enum status checkpoint_files_read(const char *path, const char *config, const struct monitor *monitor,
+                                             struct checkpoint_files *out, struct error *error);
 void checkpoint_files_reset(struct checkpoint_files *files);
 
 /* Of headers, sizes and samples of the content; of the whole content. Both over the weight files, config.json and what
@@ -35,12 +36,12 @@ MUST_CHECK enum status checkpoint_files_content(const struct model *model, const
 /* Reads the files at `row`->path and inserts the checkpoint; what `row` leaves NULL of step, tokens and learning rate
  * comes from the training state, else from `guess` (may be NULL); the rate of a published run from what is known of it
  * (public_rate.h). row->source is {"path": row->path} when NULL; its "config", if any, goes before config.json; one
- * with a "commit" is registered without a path. */
+ * with a "commit" is registered without a path, unless a run has made it (row->derived_from). */
 struct checkpoint_guess {
     int64_t step, tokens; /* -1: none */
 };
 MUST_CHECK enum status checkpoint_files_register(struct connection *connection, const struct checkpoint_new *row,
-                                                 const struct checkpoint_guess *guess, enum store_outcome *outcome,
-                                                 json_t **document, struct error *error);
+                                                 const struct checkpoint_guess *guess, const struct monitor *monitor,
+                                                 enum store_outcome *outcome, json_t **document, struct error *error);
 
 #endif

@@ -100,7 +100,7 @@ enum status checkpoint_place_fill(struct connection *connection, struct checkpoi
 {
     struct checkpoint_files files;
     if (row->fingerprint[0] != '\0') return STATUS_OK;
-    enum status status = checkpoint_files_read(path, checkpoint_config(row), &files, error);
+    enum status status = checkpoint_files_read(path, checkpoint_config(row), NULL, &files, error);
     if (status != STATUS_OK) return status;
     const struct checkpoint_new new = {
         .step = files.step >= 0 ? &files.step : NULL,
@@ -147,19 +147,54 @@ static enum status open_fetched(const struct run_context *context, struct checkp
     return status == STATUS_OK ? checkpoint_place_fill(context->connection, row, out->path, error) : status;
 }
 
+/* ---- a checkpoint at a path ---- */
+
+/* Files that a run made lie in the data directory of its worker, and a path may lead nowhere on other machines. */
+static enum status not_here(const struct checkpoint *row, enum status status, const char *pointer, struct error *error)
+{
+    const struct error cause = *error;
+    return error_set_at(
+        error, status, pointer,
+        "the files of checkpoint \"%.200s\" are not on this machine (%.200s): let its machines share them,"
+        " or keep what runs make in a bucket (--artifacts)",
+        row->name, cause.detail);
+}
+
 static enum status open_path(const struct run_context *context, const struct checkpoint *row,
                              struct checkpoint_place *out, struct error *error)
 {
     const enum status status = roots_resolve(context->roots, row->path, "", out->path, sizeof out->path, error);
     node_files_at_path(context, &row->id, status == STATUS_OK);
-    return status;
+    return status == STATUS_INVALID ? not_here(row, STATUS_NOT_FOUND, "", error) : status;
 }
+
+/* One that a run made here and put into a bucket for the others. What lies there must be that checkpoint: another
+ * machine's data directory may have the same path. */
+static bool made_here(const struct roots *roots, const struct checkpoint *row, char out[sizeof row->path])
+{
+    char fingerprint[HASH_TEXT];
+    struct model *model = NULL;
+    struct error ignored;
+    const bool here = row->path[0] != '\0' &&
+                      roots_resolve(roots, row->path, "", out, sizeof row->path, &ignored) == STATUS_OK &&
+                      model_open_as(out, checkpoint_config(row), &model, &ignored) == STATUS_OK &&
+                      checkpoint_files_fingerprint(model, fingerprint, &ignored) == STATUS_OK &&
+                      strcmp(fingerprint, row->fingerprint) == 0;
+    model_close(model);
+    return here;
+}
+
+/* ---- either ---- */
 
 enum status checkpoint_place_open(const struct run_context *context, struct checkpoint *row,
                                   struct checkpoint_place *out, struct error *error)
 {
     *out = (struct checkpoint_place){0};
     if (row->repo[0] == '\0') return open_path(context, row, out, error);
+    if (made_here(context->roots, row, out->path)) {
+        node_files_at_path(context, &row->id, true);
+        return STATUS_OK;
+    }
     const enum status status = open_fetched(context, row, out, error);
     if (status != STATUS_OK) checkpoint_place_close(out);
     return status;
@@ -172,7 +207,11 @@ enum status checkpoint_place_find(const struct roots *roots, const char *data_di
     struct name_list files;
     char directory[PATH_MAX];
     *out = (struct checkpoint_place){0};
-    if (row->repo[0] == '\0') return roots_resolve(roots, row->path, pointer, out->path, sizeof out->path, error);
+    if (row->repo[0] == '\0') {
+        const enum status status = roots_resolve(roots, row->path, pointer, out->path, sizeof out->path, error);
+        return status == STATUS_INVALID ? not_here(row, status, pointer, error) : status;
+    }
+    if (made_here(roots, row, out->path)) return STATUS_OK;
     enum status status = name_list_read(row->files, &files, error);
     if (status != STATUS_OK) return status;
     const struct fetch_request request = request_of(row, &files);

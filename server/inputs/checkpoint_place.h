@@ -1,7 +1,7 @@
 /* checkpoint_place.h: where the files of a checkpoint lie. One that was registered by its path lies there. One of the
  * hub or of a bucket lies in the cache of the machine that reads it, below $DATA/hub: a worker fetches it when it is
- * not there, and what is open is not evicted. Whoever reads files of a checkpoint gets their path here and keeps the
- * place open meanwhile; row->path alone is not enough. */
+ * not there, and what is open is not evicted; a machine on which a run made it has it at its path. Whoever reads files
+ * of a checkpoint gets their path here and keeps the place open meanwhile; row->path alone is not enough. */
 #ifndef INPUTS_CHECKPOINT_PLACE_H
 #define INPUTS_CHECKPOINT_PLACE_H
 
@@ -17,8 +17,9 @@ struct checkpoint_place {
 };
 
 /* For execute: fetches first what is not here, with progress in bytes. What the first fetch tells of a checkpoint
- * (architecture, sizes, fingerprint) goes into its row and into *row. STATUS_INVALID (outside the roots), statuses of
- * fetch_run and of the store. The caller closes *out. */
+ * (architecture, sizes, fingerprint) goes into its row and into *row. STATUS_NOT_FOUND: its path leads nowhere here,
+ * which is noted, so that the run goes to another node (queue_elsewhere). Statuses of fetch_run and of the store. The
+ * caller closes *out. */
 MUST_CHECK enum status checkpoint_place_open(const struct run_context *context, struct checkpoint *row,
                                              struct checkpoint_place *out, struct error *error);
 

@@ -51,17 +51,27 @@ static void label_set(const struct checkpoint *row, char **out)
     if (*out != NULL) (void)snprintf(*out, size, "%s/%s", row->trajectory_name, row->name);
 }
 
-/* Headers of one of them. */
+/* One of a bucket or the hub that a worker has read or made need not be on this machine: the run that opens all of them
+ * compares them. */
+static enum status find(const struct run_request *request, const struct checkpoint *row, struct checkpoint_place *out,
+                        bool *here, struct error *error)
+{
+    const enum status status = checkpoint_place_find(request->roots, request->data_directory, row, "", out, error);
+    *here = status == STATUS_OK;
+    return status == STATUS_INVALID && row->repo[0] != '\0' && row->fingerprint[0] != '\0' ? STATUS_OK : status;
+}
+
+/* Headers of one of them; *model is NULL where its files are elsewhere. */
 static enum status look(const struct run_request *request, const char *id, json_t *contents, char **label,
                         struct model **model, struct error *error)
 {
     struct checkpoint_place place = {0};
     struct checkpoint *row = malloc(sizeof *row);
+    bool here = false;
     if (row == NULL) return no_memory(error);
     enum status status = checkpoint_find(request->connection, id, row, error);
-    if (status == STATUS_OK)
-        status = checkpoint_place_find(request->roots, request->data_directory, row, "", &place, error);
-    if (status == STATUS_OK) status = model_open_as(place.path, checkpoint_config(row), model, error);
+    if (status == STATUS_OK) status = find(request, row, &place, &here, error);
+    if (here) status = model_open_as(place.path, checkpoint_config(row), model, error);
     checkpoint_place_close(&place); /* the model keeps its files open */
     if (status == STATUS_OK) {
         label_set(row, label);
@@ -76,6 +86,7 @@ enum status checkpoint_set_check(struct run_request *request, const json_t *ids,
                                  struct error *error)
 {
     const int64_t count = (int64_t)json_array_size(ids);
+    int64_t opened = 0;
     struct model **models = NULL;
     char **labels = NULL;
     struct family family = {0};
@@ -83,11 +94,15 @@ enum status checkpoint_set_check(struct run_request *request, const json_t *ids,
     enum status status = contents == NULL ? no_memory(error) : STATUS_OK;
     if (status == STATUS_OK) status = memory_new(count, sizeof *models, "checkpoint list", &models, error);
     if (status == STATUS_OK) status = memory_new(count, sizeof *labels, "checkpoint list", &labels, error);
-    for (int64_t k = 0; k < count && status == STATUS_OK; k++)
-        status =
-            look(request, json_string_value(json_array_get(ids, (size_t)k)), contents, &labels[k], &models[k], error);
-    if (status == STATUS_OK)
-        status = family_init((const struct model *const *)models, (const char *const *)labels, count, &family, error);
+    for (int64_t k = 0; k < count && status == STATUS_OK; k++) {
+        free(labels[opened]); /* of one that is elsewhere */
+        labels[opened] = NULL;
+        status = look(request, json_string_value(json_array_get(ids, (size_t)k)), contents, &labels[opened],
+                      &models[opened], error);
+        opened += models[opened] != NULL;
+    }
+    if (status == STATUS_OK && opened > 0)
+        status = family_init((const struct model *const *)models, (const char *const *)labels, opened, &family, error);
     status = blame(status, pointer, error);
     if (status == STATUS_OK && json_object_set(request->identity, "checkpoints", contents) != 0)
         status = no_memory(error);

@@ -213,8 +213,11 @@ static enum status add_tokenizer(struct run_request *request, const struct check
                                  struct error *error)
 {
     char path[PATH_MAX], sha256[HASH_TEXT];
+    struct checkpoint_place place = {0};
     if (row->repo[0] != '\0') return add_pinned_tokenizer(request, row, error);
-    enum status status = find_tokenizer(request->roots, row->path, pointer, path, error);
+    enum status status = checkpoint_place_find(request->roots, request->data_directory, row, pointer, &place, error);
+    if (status == STATUS_OK) status = find_tokenizer(request->roots, place.path, pointer, path, error);
+    checkpoint_place_close(&place);
     if (status == STATUS_OK) status = hash_tokenizer(path, sha256, error);
     if (status == STATUS_UNSUPPORTED && error->pointer[0] == '\0')
         (void)snprintf(error->pointer, sizeof error->pointer, "%s", pointer);

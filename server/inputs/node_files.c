@@ -15,7 +15,7 @@ void node_files_at_path(const struct run_context *context, const struct store_id
     struct error ignored;
     if (!knows_node(context)) return;
     const enum status status = there ? node_note(context->connection, context->node, checkpoint, "", &ignored)
-                                     : node_forget(context->connection, context->node, checkpoint, &ignored);
+                                     : node_lacks(context->connection, context->node, checkpoint, &ignored);
     (void)status;
 }
 

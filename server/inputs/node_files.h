@@ -6,7 +6,7 @@
 #include "hub/fetch.h"
 #include "inputs/run_context.h"
 
-/* The files of the checkpoint were opened at their path, or were not there. */
+/* The files of the checkpoint were opened at their path (or made there), or were not there. */
 void node_files_at_path(const struct run_context *context, const struct store_id *checkpoint, bool there);
 /* They are in the cache; when some came over the network, others may have made room for them. */
 void node_files_fetched(const struct run_context *context, const struct store_id *checkpoint,

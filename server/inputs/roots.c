@@ -30,8 +30,8 @@ static enum status outside(const char *pointer, struct error *error)
 static enum status kept(const char *pointer, struct error *error)
 {
     return error_set_at(error, STATUS_INVALID, pointer,
-                        "lies in what the server keeps for itself in its data directory; copy elsewhere what is to be "
-                        "read from there");
+                        "lies in what the server keeps for itself (in its data directory, or files with its keys and "
+                        "passwords): copy elsewhere what is to be read from there");
 }
 
 /* What follows `root` in `path` when `path` is root itself or lies below it, without the slash; else NULL. */
@@ -71,9 +71,9 @@ static bool open_below(const char *root, const char *path)
  * leave there to be read (artifacts, checkpoints) is not named. tests/http/test_closed.py looks for what is missing. */
 static const struct {
     const char *name, *open;
-} closed[] = {{"pg", NULL},      {"backups", NULL},     {"tmp", NULL},
-              {"devices", NULL}, {"first-token", NULL}, {"hub", "snapshots"}};
-enum { CLOSED = sizeof closed / sizeof closed[0] };
+} closed[] = {{"pg", NULL},          {"backups", NULL},    {"tmp", NULL}, {"devices", NULL},
+              {"first-token", NULL}, {"hub", "snapshots"}, {"log", NULL}};
+enum { CLOSED = sizeof closed / sizeof closed[0], SECRETS_MOST = 16 };
 
 static bool is_same(const struct stat *left, const struct stat *right)
 {
@@ -97,10 +97,33 @@ static bool closes(int i, const char *rest)
     return closed[i].open == NULL || strlen(closed[i].open) != length || strncmp(rest, closed[i].open, length) != 0;
 }
 
+struct secrets {
+    struct stat found[SECRETS_MOST];
+    int count;
+};
+
+/* Anew for each request: a renewed key is another file. */
+static void look_at_secrets(const struct roots *roots, struct secrets *out)
+{
+    out->count = 0;
+    for (const char *const *path = roots->secrets; path != NULL && *path != NULL && out->count < SECRETS_MOST; path++)
+        out->count += stat(*path, &out->found[out->count]) == 0;
+}
+
+static bool is_secret(const struct secrets *secrets, const struct stat *found)
+{
+    for (int i = 0; i < secrets->count; i++)
+        if (is_same(&secrets->found[i], found)) return true;
+    return false;
+}
+
 bool roots_closed(const struct roots *roots, const char *path)
 {
     char part[PATH_MAX];
     struct stat own[CLOSED], found;
+    struct secrets secrets;
+    look_at_secrets(roots, &secrets);
+    if (secrets.count > 0 && stat(path, &found) == 0 && is_secret(&secrets, &found)) return true;
     if (roots->data_directory == NULL) return false;
     const size_t length = strlen(path);
     if (length >= sizeof part) return true;
@@ -179,14 +202,18 @@ enum status roots_check_links(const struct roots *roots, const char *directory, 
 {
     char path[PATH_MAX], canonical[PATH_MAX];
     struct stat entry_status;
+    struct secrets secrets;
     enum status status = STATUS_OK;
+    look_at_secrets(roots, &secrets);
     DIR *stream = opendir(directory);
     if (stream == NULL)
         return error_set_at(error, STATUS_INVALID, pointer, "cannot list the directory: %s", strerror(errno));
     for (const struct dirent *entry; status == STATUS_OK && (entry = readdir(stream)) != NULL;) {
-        if (fstatat(dirfd(stream), entry->d_name, &entry_status, AT_SYMLINK_NOFOLLOW) != 0 ||
-            !S_ISLNK(entry_status.st_mode))
-            continue;
+        if (fstatat(dirfd(stream), entry->d_name, &entry_status, AT_SYMLINK_NOFOLLOW) != 0) continue;
+        if (is_secret(&secrets, &entry_status))
+            status = error_set_at(error, STATUS_INVALID, pointer,
+                                  "a file in the directory has keys or passwords of the server: move it elsewhere");
+        if (!S_ISLNK(entry_status.st_mode)) continue;
         const int length = snprintf(path, sizeof path, "%s/%s", directory, entry->d_name);
         if (length >= (int)sizeof path || !resolve(roots, path, canonical))
             status = error_set_at(

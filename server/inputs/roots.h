@@ -12,6 +12,8 @@ struct roots {
     /* What the server keeps in this directory for itself (its database, backups, work directories, the hub's cache but
      * for complete snapshots) is closed to requests, whichever root it lies below. NULL: nothing is closed. */
     const char *data_directory;
+    /* Files with keys and passwords, there or not, wherever they lie: closed as well. Ends with NULL; NULL: none. */
+    const char *const *secrets;
 };
 
 /* Whether canonical `path` is, or lies in, what the server keeps for itself. Directories are told by their inodes, so
@@ -27,8 +29,8 @@ bool roots_closed(const struct roots *roots, const char *path);
 MUST_CHECK enum status roots_resolve(const struct roots *roots, const char *path, const char *pointer, char *out,
                                      size_t size, struct error *error);
 
-/* The symbolic links in `directory` (canonical) must lead below a root too, to what is not closed; the first that does
- * not is STATUS_INVALID at `pointer`. */
+/* The symbolic links in `directory` (canonical) must lead below a root too, to what is not closed, and no file in it
+ * may be one of the secrets; the first that does not is STATUS_INVALID at `pointer`. */
 MUST_CHECK enum status roots_check_links(const struct roots *roots, const char *directory, const char *pointer,
                                          struct error *error);
 

@@ -74,7 +74,20 @@ enum status answer_query_boolean(const struct request *request, const char *fiel
     return request_query_fault(error, field, "must be true or false, found \"%.60s\"", value);
 }
 
+enum status answer_accepts(const struct request *request, struct error *error)
+{
+    static const char *const types[] = {"application/json", NULL};
+    if (request_prefer(request, types) == 0) return STATUS_OK;
+    return error_set(error, STATUS_NOT_ACCEPTABLE, "lists are application/json, which Accept does not take");
+}
+
 enum status answer_page(const struct request *request, struct page *out, struct error *error)
+{
+    const enum status status = answer_accepts(request, error);
+    return status == STATUS_OK ? answer_page_of(request, out, error) : status;
+}
+
+enum status answer_page_of(const struct request *request, struct page *out, struct error *error)
 {
     int64_t limit = 0;
     const enum status status = request_query_integer(request, "limit", 100, 1, PAGE_MAX, &limit, error);
@@ -98,9 +111,8 @@ enum status answer_tags(const struct request *request, json_t **out, struct erro
     return STATUS_OK;
 }
 
-/* A day, or a time of UTC to the second, in milliseconds since 1970. */
-static enum status query_time(const struct request *request, const char *field, int64_t fallback, int64_t *out,
-                              struct error *error)
+enum status answer_time(const struct request *request, const char *field, int64_t fallback, int64_t *out,
+                        struct error *error)
 {
     const char *text = request_query(request, field);
     struct tm given = {0};
@@ -125,8 +137,8 @@ enum status answer_filter(const struct request *request, struct list_filter *out
     enum status status = request_query_integer(request, "step_from", 0, 0, INT64_MAX, &out->step_from, error);
     if (status == STATUS_OK)
         status = request_query_integer(request, "step_to", INT64_MAX, 0, INT64_MAX, &out->step_to, error);
-    if (status == STATUS_OK) status = query_time(request, "created_from", 0, &out->created_from, error);
-    if (status == STATUS_OK) status = query_time(request, "created_to", INT64_MAX, &out->created_to, error);
+    if (status == STATUS_OK) status = answer_time(request, "created_from", 0, &out->created_from, error);
+    if (status == STATUS_OK) status = answer_time(request, "created_to", INT64_MAX, &out->created_to, error);
     if (status == STATUS_OK) status = answer_tags(request, tags, error);
     out->tags = *tags;
     return status;

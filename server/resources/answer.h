@@ -35,13 +35,21 @@ MUST_CHECK enum status answer_query_boolean(const struct request *request, const
  * the caller's afterwards, also on failure. */
 MUST_CHECK enum status answer_tags(const struct request *request, json_t **out, struct error *error);
 
+/* The query field `field`, a day or a time of UTC to the second, in milliseconds since 1970. */
+MUST_CHECK enum status answer_time(const struct request *request, const char *field, int64_t fallback, int64_t *out,
+                                   struct error *error);
+
 /* name, tag, step_from, step_to, created_from and created_to of a list, as far as its route allows them. *out lends
  * *tags, which the caller owns, also on failure. */
 MUST_CHECK enum status answer_filter(const struct request *request, struct list_filter *out, json_t **tags,
                                      struct error *error);
 
-/* limit, cursor and sort of a list. */
+/* STATUS_NOT_ACCEPTABLE when the client takes no JSON, which is the only form of most lists. */
+MUST_CHECK enum status answer_accepts(const struct request *request, struct error *error);
+
+/* limit, cursor and sort of a list, for a client that takes JSON; answer_page_of: of a list with other forms too. */
 MUST_CHECK enum status answer_page(const struct request *request, struct page *out, struct error *error);
+MUST_CHECK enum status answer_page_of(const struct request *request, struct page *out, struct error *error);
 
 /* Answers 200 with a page of the store (takes it, also on failure): its cursor becomes an address, in "next" and in a
  * Link header. */

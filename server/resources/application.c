@@ -2,6 +2,7 @@
 
 #include "http/json_answer.h"
 #include "store/tokens.h"
+#include "store/workers.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -17,19 +18,29 @@ const struct application *application_of(const struct http_context *context)
     return context->application;
 }
 
-struct dry_run_place application_dry_run_place(struct http_context *context, const struct monitor *monitor)
+struct dry_run_place application_reading_place(struct http_context *context, const struct monitor *monitor)
 {
     const struct application *application = application_of(context);
     return (struct dry_run_place){.connection = application_connection(context),
                                   .roots = application->roots,
                                   .data_directory = application->data_directory,
-                                  .device = application->device,
+                                  .device = "cpu",
                                   .memory_bytes = application->memory_bytes,
                                   .device_memory_bytes = application->device_memory_bytes,
                                   .threads = application->threads,
                                   .monitor = monitor,
                                   .hub = application->hub,
                                   .artifact_place = &application->artifact_place};
+}
+
+enum status application_dry_run_place(struct http_context *context, const struct monitor *monitor,
+                                      struct dry_run_place *out, struct error *error)
+{
+    const char *device = application_of(context)->device;
+    *out = application_reading_place(context, monitor);
+    if (device == NULL) return worker_usual_device(out->connection, out->device, error);
+    (void)snprintf(out->device, sizeof out->device, "%s", device);
+    return STATUS_OK;
 }
 
 enum status application_thread_open(void *application, void **thread, struct error *error)

@@ -20,12 +20,12 @@ struct application { /* lent for the life of the server; does not change */
     double watch_quiet_seconds; /* watcher_options */
     const struct hub *hub;
     struct artifact_place artifact_place;
-    const char *device;          /* of the workers here: what plans are made for */
+    const char *device;          /* of the workers here: what plans are made for; NULL: what they found */
     int64_t memory_bytes;        /* that a run may take of the host; 0: what is free */
     int64_t device_memory_bytes; /* that a worker may take of its device; 0: what is free */
     int threads;                 /* of a worker; 0: one for each processor */
     bool allow_private_webhooks;
-    int64_t queue_per_token; /* run_new.queued_most of what is asked for; 0: no bound */
+    int64_t queue_per_token; /* run_new.queued_most of what is asked for */
     struct service_metrics *metrics;
 };
 
@@ -33,7 +33,10 @@ struct application { /* lent for the life of the server; does not change */
 struct connection *application_connection(struct http_context *context);
 const struct application *application_of(const struct http_context *context);
 /* What a dry run is told for: the workers of this server. */
-struct dry_run_place application_dry_run_place(struct http_context *context, const struct monitor *monitor);
+MUST_CHECK enum status application_dry_run_place(struct http_context *context, const struct monitor *monitor,
+                                                 struct dry_run_place *out, struct error *error);
+/* Where inputs of runs are read, which no device has a part in. */
+struct dry_run_place application_reading_place(struct http_context *context, const struct monitor *monitor);
 
 /* For http_options: a connection for each thread; tokens; answers kept for Idempotency-Key. */
 enum status application_thread_open(void *application, void **thread, struct error *error);

@@ -134,7 +134,8 @@ static enum status count_tests(const json_t *list, double from, int64_t *count, 
     return status;
 }
 
-static enum status make_document(const json_t *curves, double from, json_t **out, struct error *error)
+static enum status make_document(const json_t *curves, double from, const struct monitor *monitor, json_t **out,
+                                 struct error *error)
 {
     const json_t *series = json_object_get(curves, "series");
     int64_t tests;
@@ -144,8 +145,10 @@ static enum status make_document(const json_t *curves, double from, json_t **out
     if (status == STATUS_OK && json_array_size(series) > SERIES_MAX)
         status = error_set(error, STATUS_INVALID, "%zu series, at most %d at once: name method, bits or protocol",
                            json_array_size(series), SERIES_MAX);
-    for (size_t i = 0; i < json_array_size(series) && status == STATUS_OK; i++)
-        status = describe(json_array_get(series, i), from, tests, rows, error);
+    for (size_t i = 0; i < json_array_size(series) && status == STATUS_OK; i++) {
+        status = monitor_check(monitor, error);
+        if (status == STATUS_OK) status = describe(json_array_get(series, i), from, tests, rows, error);
+    }
     if (status == STATUS_OK)
         *out = json_pack("{sO sO sO}", "metric", json_object_get(curves, "metric"), "x", json_object_get(curves, "x"),
                          "series", rows);
@@ -163,7 +166,7 @@ enum status changepoints_get(struct http_context *context, const struct request 
     json_t *curves = NULL, *document = NULL;
     enum status status = read_query(request, &trajectory, &query, &from, error);
     if (status == STATUS_OK) status = curve_read(application_connection(context), &query, &curves, error);
-    if (status == STATUS_OK) status = make_document(curves, (double)from, &document, error);
+    if (status == STATUS_OK) status = make_document(curves, (double)from, request->monitor, &document, error);
     json_decref(curves);
     return status == STATUS_OK ? response_json(response, 200, document, error) : status;
 }

@@ -226,9 +226,9 @@ static enum status blame_source(enum status status, struct error *error)
     return status;
 }
 
-static enum status register_body(struct http_context *context, const struct checkpoint_body *body,
-                                 const json_t *document, enum store_outcome *outcome, json_t **made,
-                                 struct error *error)
+static enum status register_body(struct http_context *context, const struct monitor *monitor,
+                                 const struct checkpoint_body *body, const json_t *document,
+                                 enum store_outcome *outcome, json_t **made, struct error *error)
 {
     char path[PATH_MAX];
     enum status status;
@@ -251,7 +251,7 @@ static enum status register_body(struct http_context *context, const struct chec
         .tags = json_object_get(document, "tags"),
     };
     if (source == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint");
-    status = checkpoint_files_register(application_connection(context), &row, NULL, outcome, made, error);
+    status = checkpoint_files_register(application_connection(context), &row, NULL, monitor, outcome, made, error);
     json_decref(source);
     return blame_source(status, error);
 }
@@ -331,7 +331,7 @@ enum status checkpoints_post(struct http_context *context, const struct request 
     if (fetched)
         status = post_fetch(context, request, body, &outcome, &document, error);
     else if (status == STATUS_OK)
-        status = register_body(context, body, request->body, &outcome, &document, error);
+        status = register_body(context, request->monitor, body, request->body, &outcome, &document, error);
     schema_filled_reset(&filled);
     if (status != STATUS_OK) return status;
     store_notify(application_connection(context));

@@ -30,10 +30,13 @@ static enum status side_open(struct http_context *context, const struct request 
     return compared_run_open(application_connection(context), side, error);
 }
 
-static enum status side_read(struct http_context *context, struct compared_run *side, struct error *error)
+static enum status side_read(struct http_context *context, const struct request *request, struct compared_run *side,
+                             struct error *error)
 {
-    return compared_run_read(application_connection(context), &application_of(context)->artifact_place, false, side,
-                             error);
+    struct artifact_place place = application_of(context)->artifact_place;
+    place.monitor = request->monitor;
+    const enum status status = compared_run_read(application_connection(context), &place, false, side, error);
+    return status == STATUS_OK ? monitor_check(request->monitor, error) : status;
 }
 
 static enum status sides_compare(const struct compared_run *a, const struct compared_run *b,
@@ -55,8 +58,8 @@ enum status compare_get(struct http_context *context, const struct request *requ
     if ((status = side_open(context, request, "a", &a, error)) != STATUS_OK) goto done;
     if ((status = side_open(context, request, "b", &b, error)) != STATUS_OK) goto done;
     if ((status = compared_runs_check(&a, &b, error)) != STATUS_OK) goto done;
-    if ((status = side_read(context, &a, error)) != STATUS_OK) goto done;
-    if ((status = side_read(context, &b, error)) != STATUS_OK) goto done;
+    if ((status = side_read(context, request, &a, error)) != STATUS_OK) goto done;
+    if ((status = side_read(context, request, &b, error)) != STATUS_OK) goto done;
     if ((status = sides_compare(&a, &b, &comparison.found, error)) != STATUS_OK) goto done;
     comparison.a = json_string_value(json_object_get(a.document, "id"));
     comparison.b = json_string_value(json_object_get(b.document, "id"));

@@ -7,9 +7,10 @@
 #include "store/curves.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <string.h>
 
-enum { TRAJECTORIES_MAX = 32, PAIRS_MAX = 5000 /* each is compared with all before it, and taken into 50 samples */ };
+enum { TRAJECTORIES_MAX = 32, PAIRS_MAX = 5000 /* each is taken into 50 samples */, CHECKED_EVERY = 64 };
 
 struct question {
     struct curve_pairs_query query;
@@ -66,6 +67,7 @@ static json_t *interval(double low, double high)
 struct points {
     double *x, *y;
     int64_t *trajectory, *unit, *budget;
+    int64_t *sharing; /* how many have the budget of that number */
     int64_t count, trajectories, units;
 };
 
@@ -76,12 +78,13 @@ static void points_reset(struct points *points)
     memory_free(points->trajectory);
     memory_free(points->unit);
     memory_free(points->budget);
+    memory_free(points->sharing);
 }
 
 static enum status points_new(int64_t count, struct points *out, struct error *error)
 {
     double **numbers[] = {&out->x, &out->y};
-    int64_t **integers[] = {&out->trajectory, &out->unit, &out->budget};
+    int64_t **integers[] = {&out->trajectory, &out->unit, &out->budget, &out->sharing};
     enum status status = STATUS_OK;
     *out = (struct points){.count = count};
     for (size_t i = 0; i < sizeof numbers / sizeof numbers[0] && status == STATUS_OK; i++)
@@ -96,44 +99,62 @@ static bool same(const json_t *a, const json_t *b, const char *field)
     return json_equal(json_object_get(a, field), json_object_get(b, field)) != 0;
 }
 
-/* The numbers of unit and budget are those of the first point with the same; a budget is tokens of one series. */
-static void points_key(const json_t *list, size_t first, struct points *out, int64_t i)
+/* What points have in common: a text, and the number of the first that had it. */
+static int64_t number_of(json_t *known, const char *text, int64_t fresh, struct error *error)
 {
-    const json_t *point = json_array_get(list, first + (size_t)i), *before;
-    out->unit[i] = -1;
-    out->budget[i] = json_is_null(json_object_get(point, "tokens")) ? -1 : i;
-    for (int64_t k = 0; k < i && (out->unit[i] < 0 || out->budget[i] == i); k++) {
-        before = json_array_get(list, first + (size_t)k);
-        if (out->unit[i] < 0 && same(point, before, "unit")) out->unit[i] = out->unit[k];
-        if (out->budget[i] == i && same(point, before, "tokens") && same(point, before, "series"))
-            out->budget[i] = out->budget[k];
-    }
-    if (out->unit[i] < 0) out->unit[i] = out->units++;
-    before = i > 0 ? json_array_get(list, first + (size_t)i - 1) : NULL;
+    const json_t *found = json_object_get(known, text);
+    if (found != NULL) return json_integer_value(found);
+    if (json_object_set_new(known, text, json_integer(fresh)) == 0) return fresh;
+    (void)error_set(error, STATUS_NO_MEMORY, "no memory for a correlation");
+    return -1;
+}
+
+/* The numbers of unit and budget are those of the first point with the same; a budget is tokens of one series. */
+static enum status points_key(const json_t *list, size_t first, json_t *known, struct points *out, int64_t i,
+                              struct error *error)
+{
+    const json_t *point = json_array_get(list, first + (size_t)i);
+    const json_t *before = i > 0 ? json_array_get(list, first + (size_t)i - 1) : NULL;
+    const json_t *tokens = json_object_get(point, "tokens");
+    char budget[64];
+    out->unit[i] = number_of(json_object_get(known, "units"), json_string_value(json_object_get(point, "unit")),
+                             out->units, error);
+    if (out->unit[i] < 0) return error->status;
+    if (out->unit[i] == out->units) out->units++;
     if (before == NULL || !same(point, before, "series") || !same(point, before, "trajectory")) out->trajectories++;
     out->trajectory[i] = out->trajectories - 1;
+    out->budget[i] = -1;
+    if (json_is_null(tokens)) return STATUS_OK;
+    (void)snprintf(budget, sizeof budget, "%lld %lld", (long long)json_integer_value(tokens),
+                   (long long)json_integer_value(json_object_get(point, "series")));
+    out->budget[i] = number_of(json_object_get(known, "budgets"), budget, i, error);
+    return out->budget[i] < 0 ? error->status : STATUS_OK;
 }
 
 /* A budget of one point alone would leave nothing of it. */
 static void points_part(struct points *out)
 {
-    for (int64_t i = 0; i < out->count; i++) {
-        bool alone = out->budget[i] == i;
-        for (int64_t k = i + 1; k < out->count && alone; k++) alone = out->budget[k] != i;
-        if (alone) out->budget[i] = -1;
-    }
+    for (int64_t i = 0; i < out->count; i++)
+        if (out->budget[i] >= 0) out->sharing[out->budget[i]]++;
+    for (int64_t i = 0; i < out->count; i++)
+        if (out->budget[i] == i && out->sharing[i] == 1) out->budget[i] = -1;
 }
 
-static enum status points_take(const json_t *list, size_t first, size_t count, struct points *out, struct error *error)
+static enum status points_take(const json_t *list, size_t first, size_t count, const struct monitor *monitor,
+                               struct points *out, struct error *error)
 {
-    const enum status status = points_new((int64_t)count, out, error);
+    json_t *known = json_pack("{s{} s{}}", "units", "budgets");
+    enum status status = points_new((int64_t)count, out, error);
+    if (known == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for a correlation");
     for (int64_t i = 0; i < out->count && status == STATUS_OK; i++) {
+        if (i % CHECKED_EVERY == 0 && (status = monitor_check(monitor, error)) != STATUS_OK) break;
         const json_t *point = json_array_get(list, first + (size_t)i);
         out->x[i] = json_number_value(json_object_get(point, "x"));
         out->y[i] = json_number_value(json_object_get(point, "y"));
-        points_key(list, first, out, i);
+        status = points_key(list, first, known, out, i, error);
     }
     if (status == STATUS_OK) points_part(out);
+    json_decref(known);
     return status;
 }
 
@@ -167,14 +188,15 @@ static const char *note_of(const json_t *document, size_t series)
 }
 
 /* Of the points [first, first + count) of the list, which are of so many series: values of several are not pooled. */
-static enum status describe(const json_t *list, size_t first, size_t count, size_t series, json_t **out,
-                            struct error *error)
+static enum status describe(const json_t *list, size_t first, size_t count, size_t series,
+                            const struct monitor *monitor, json_t **out, struct error *error)
 {
     struct points points = {0};
     json_t *within = NULL, *differences = NULL;
     *out = NULL;
-    enum status status = points_take(list, first, count, &points, error);
+    enum status status = points_take(list, first, count, monitor, &points, error);
     if (status == STATUS_OK) status = correlate(&points, CORRELATION_VALUES, out, error);
+    if (status == STATUS_OK) status = monitor_check(monitor, error);
     if (status == STATUS_OK) status = correlate(&points, CORRELATION_WITHIN, &within, error);
     if (status == STATUS_OK) status = correlate(&points, CORRELATION_DIFFERENCES, &differences, error);
     if (status == STATUS_OK) {
@@ -204,14 +226,15 @@ static void name_series(json_t *row, const json_t *point)
 }
 
 /* The points come sorted by series: each one's own correlation. */
-static enum status describe_series(const json_t *points, json_t *series, struct error *error)
+static enum status describe_series(const json_t *points, const struct monitor *monitor, json_t *series,
+                                   struct error *error)
 {
     const size_t count = json_array_size(points);
     for (size_t first = 0, last; first < count; first = last) {
         const json_t *point = json_array_get(points, first);
         json_t *row = NULL;
         for (last = first + 1; last < count && same(point, json_array_get(points, last), "series");) last++;
-        const enum status status = describe(points, first, last - first, 1, &row, error);
+        const enum status status = describe(points, first, last - first, 1, monitor, &row, error);
         if (status != STATUS_OK) return status;
         name_series(row, point);
         if (json_array_append_new(series, row) != 0)
@@ -221,7 +244,8 @@ static enum status describe_series(const json_t *points, json_t *series, struct 
 }
 
 /* Takes `points`. */
-static enum status make_document(const struct question *question, json_t *points, json_t **out, struct error *error)
+static enum status make_document(const struct question *question, json_t *points, const struct monitor *monitor,
+                                 json_t **out, struct error *error)
 {
     const size_t count = json_array_size(points);
     json_t *series = json_array();
@@ -229,8 +253,8 @@ static enum status make_document(const struct question *question, json_t *points
     *out = NULL;
     if (status == STATUS_OK && count > PAIRS_MAX)
         status = error_set(error, STATUS_INVALID, "more than %d pairs: name trajectories, method or bits", PAIRS_MAX);
-    if (status == STATUS_OK) status = describe_series(points, series, error);
-    if (status == STATUS_OK) status = describe(points, 0, count, json_array_size(series), out, error);
+    if (status == STATUS_OK) status = describe_series(points, monitor, series, error);
+    if (status == STATUS_OK) status = describe(points, 0, count, json_array_size(series), monitor, out, error);
     if (status == STATUS_OK) {
         (void)json_object_set_new(*out, "x", json_string(question->query.x));
         (void)json_object_set_new(*out, "y", json_string(question->query.y));
@@ -281,6 +305,6 @@ enum status correlations_get(struct http_context *context, const struct request 
         return status;
     }
     if (type == 1) return answer_csv(response, points, error);
-    status = make_document(&question, points, &document, error);
+    status = make_document(&question, points, request->monitor, &document, error);
     return status == STATUS_OK ? response_json(response, 200, document, error) : status;
 }

@@ -1,16 +1,18 @@
-#include "store/curves.h"
+#include "store/curve_points.h"
 
 #include "kinds/integrity.h"
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/csv.h"
+#include "resources/curve_text.h"
 #include "resources/handlers.h"
 
 #include <string.h>
 
 enum { TRAJECTORIES_MAX = 32, POINTS_LEAST = 4, POINTS_MAX = 100000 };
 
-static enum status answer_csv(struct response *response, json_t *document, struct error *error)
+static enum status answer_csv(struct response *response, const json_t *document, const json_t *flags,
+                              struct error *error)
 {
     static const char *const series_fields[] = {"trajectory", "label", "method", "bits", "dataset"};
     static const char *const point_fields[] = {"x", "y", "low", "high", "checkpoint", "run"};
@@ -28,7 +30,7 @@ static enum status answer_csv(struct response *response, json_t *document, struc
         {
             for (size_t k = 0; k < 5; k++) csv_field(&out, json_object_get(series, series_fields[k]), ',');
             for (size_t k = 0; k < 6; k++) csv_field(&out, json_object_get(point, point_fields[k]), ',');
-            json_array_foreach(json_object_get(point, "flags"), f, flag)
+            json_array_foreach(json_object_get(flags, json_string_value(json_object_get(point, "checkpoint"))), f, flag)
             {
                 if (f > 0) buffer_puts(&out, " ");
                 buffer_puts(&out, json_string_value(flag));
@@ -43,7 +45,6 @@ static enum status answer_csv(struct response *response, json_t *document, struc
             buffer_puts(&out, "\n");
         }
     }
-    json_decref(document);
     return csv_answer(response, &out, error);
 }
 
@@ -93,30 +94,20 @@ static enum status read_query(const struct request *request, struct curve_query 
     return answer_check_metric(query->metric, "metric", error);
 }
 
-/* Gives every point the flags of its checkpoint, [] where nothing is wrong with it or nobody has looked. */
-static enum status mark(struct connection *connection, const struct curve_query *query, const json_t *document,
-                        struct error *error)
+/* {CHECKPOINT: [FLAG]} of the checkpoints with which something is wrong. */
+static enum status read_flags(struct connection *connection, const struct curve_query *query, json_t **out,
+                              struct error *error)
 {
-    size_t i, j;
-    json_t *series, *point, *all = json_object();
+    json_t *all = json_object();
     enum status status = all == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a curve") : STATUS_OK;
-    const size_t trajectories = json_array_size(json_object_get(document, "series")) > 0 ? query->trajectory_count : 0;
-    for (size_t k = 0; k < trajectories && status == STATUS_OK; k++) {
+    for (size_t k = 0; k < query->trajectory_count && status == STATUS_OK; k++) {
         json_t *found = NULL;
         status = integrity_flags(connection, query->trajectories[k], &found, error);
         if (status == STATUS_OK && json_object_update(all, found) != 0)
             status = error_set(error, STATUS_NO_MEMORY, "no memory for a curve");
         json_decref(found);
     }
-    json_array_foreach(json_object_get(document, "series"), i, series)
-    {
-        json_array_foreach(json_object_get(series, "points"), j, point)
-        {
-            json_t *flags = json_object_get(all, json_string_value(json_object_get(point, "checkpoint")));
-            (void)json_object_set_new(point, "flags", flags != NULL ? json_incref(flags) : json_array());
-        }
-    }
-    json_decref(all);
+    *out = all;
     return status;
 }
 
@@ -126,19 +117,22 @@ enum status curves_get(struct http_context *context, const struct request *reque
     static const char *const types[] = {"application/json", "text/csv", NULL};
     const char *trajectories[TRAJECTORIES_MAX];
     struct curve_query query = {0};
-    json_t *document = NULL;
+    struct curve_points points = {0};
+    json_t *document = NULL, *flags = NULL;
     const int type = request_prefer(request, types);
+    struct connection *connection = application_connection(context);
     enum status status = read_query(request, &query, trajectories, error);
     if (status == STATUS_OK && type < 0)
         status = error_set(error, STATUS_NOT_ACCEPTABLE, "no such representation: Accept application/json or text/csv");
-    if (status == STATUS_OK) status = curve_read(application_connection(context), &query, &document, error);
-    if (status == STATUS_OK && (status = mark(application_connection(context), &query, document, error)) != STATUS_OK)
-        json_decref(document);
-    if (status != STATUS_OK) return status;
-    status = response_header(response, "Vary", "Accept", error);
-    if (status == STATUS_OK && type == 1) return answer_csv(response, document, error);
-    if (status == STATUS_OK) return response_json(response, 200, document, error);
+    if (status == STATUS_OK) status = curve_open(connection, &query, &points, &document, error);
+    if (status == STATUS_OK && points.count > 0) status = read_flags(connection, &query, &flags, error);
+    if (status == STATUS_OK) status = response_header(response, "Vary", "Accept", error);
+    if (status == STATUS_OK && type == 0) status = curve_text_answer(response, document, &points, flags, error);
+    if (status == STATUS_OK && type == 1) status = curve_attach(document, &points, error);
+    if (status == STATUS_OK && type == 1) status = answer_csv(response, document, flags, error);
+    curve_points_reset(&points);
     json_decref(document);
+    json_decref(flags);
     return status;
 }
 

@@ -79,14 +79,34 @@ const struct param datasets_post_body[] = {
     {0},
 };
 
+static const struct list_field shown[] = {
+    {"id", true},
+    {"name", true},
+    {"format", true},
+    {"path", false},
+    {"field", false},
+    {"dtype", false},
+    {"add_special_tokens", false},
+    {"sequences", true},
+    {"tokens", true},
+    {"sha256", false},
+    {"created_at", true},
+    {0},
+};
+
 enum status datasets_list(struct http_context *context, const struct request *request, struct response *response,
                           struct error *error)
 {
     struct page page;
-    json_t *document = NULL;
+    struct list_view view;
+    struct list_filter filter;
+    json_t *document = NULL, *tags = NULL;
     enum status status = answer_page(request, &page, error);
-    if (status == STATUS_OK) status = dataset_list(application_connection(context), &page, &document, error);
-    return status == STATUS_OK ? answer_list(response, request, document, error) : status;
+    if (status == STATUS_OK) status = list_view_read(request, shown, &view, error);
+    if (status == STATUS_OK) status = answer_filter(request, &filter, &tags, error);
+    if (status == STATUS_OK) status = dataset_list(application_connection(context), &filter, &page, &document, error);
+    json_decref(tags);
+    return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
 }
 
 enum status datasets_get(struct http_context *context, const struct request *request, struct response *response,

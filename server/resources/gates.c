@@ -42,14 +42,21 @@ const struct param gates_post_body[] = {
     {0},
 };
 
+static const struct list_field fields[] = {
+    {"id", true}, {"name", true}, {"trajectory", true}, {"rules", false}, {"created_at", true}, {0},
+};
+
 enum status gates_list(struct http_context *context, const struct request *request, struct response *response,
                        struct error *error)
 {
     struct page page;
+    struct list_view view;
     json_t *document = NULL;
     enum status status = answer_page(request, &page, error);
-    if (status == STATUS_OK) status = gate_list(application_connection(context), &page, &document, error);
-    return status == STATUS_OK ? answer_list(response, request, document, error) : status;
+    if (status == STATUS_OK) status = list_view_read(request, fields, &view, error);
+    if (status == STATUS_OK)
+        status = gate_list(application_connection(context), request_query(request, "name"), &page, &document, error);
+    return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
 }
 
 enum status gates_get(struct http_context *context, const struct request *request, struct response *response,

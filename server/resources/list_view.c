@@ -62,8 +62,10 @@ enum status list_view_apply(const struct list_view *view, json_t *page, struct e
     {
         json_t *chosen = json_object();
         bool good = chosen != NULL;
-        for (size_t k = 0; good && k < view->count; k++)
-            good = json_object_set(chosen, view->fields[k]->name, json_object_get(item, view->fields[k]->name)) == 0;
+        for (size_t k = 0; good && k < view->count; k++) {
+            json_t *value = json_object_get(item, view->fields[k]->name);
+            good = value == NULL || json_object_set(chosen, view->fields[k]->name, value) == 0;
+        }
         if (json_array_set_new(items, i, chosen) != 0 || !good)
             return error_set(error, STATUS_NO_MEMORY, "no memory for a list");
     }

@@ -25,7 +25,7 @@ MUST_CHECK enum status list_view_read(const struct request *request, const struc
 /* Whether items show the field `name`. */
 bool list_view_has(const struct list_view *view, const char *name);
 
-/* Takes everything else out of the page's items. */
+/* Takes everything else out of the page's items. An item need not have every field: datasets do not. */
 MUST_CHECK enum status list_view_apply(const struct list_view *view, json_t *page, struct error *error);
 
 #endif

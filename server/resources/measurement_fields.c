@@ -5,6 +5,7 @@
 #include "kinds/metrics.h"
 
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 
 enum { NAME_SIZE = 80, LIST_MOST = 4096 };
@@ -127,10 +128,26 @@ enum status measurement_fields_add(json_t *columns, const json_t *wanted, struct
     return STATUS_OK;
 }
 
-json_t *measurement_field(const json_t *row, const char *column)
+enum status measurement_fields_place(const json_t *columns, struct measurement_column **out, struct error *error)
 {
+    size_t i;
+    json_t *column;
     char metric[NAME_SIZE];
-    if (names_row(column)) return json_object_get(row, column);
-    const int part = split(column, metric);
-    return json_array_get(json_object_get(json_object_get(row, "values"), metric), (size_t)part);
+    struct measurement_column *made = calloc(json_array_size(columns) + 1, sizeof *made);
+    *out = made;
+    if (made == NULL) return no_memory(error);
+    json_array_foreach(columns, i, column)
+    {
+        made[i].name = json_string_value(column);
+        if (names_row(made[i].name)) continue;
+        made[i].part = (size_t)split(made[i].name, metric);
+        made[i].metric = metrics_find(metric)->name;
+    }
+    return STATUS_OK;
+}
+
+json_t *measurement_field(const json_t *row, const struct measurement_column *column)
+{
+    if (column->metric == NULL) return json_object_get(row, column->name);
+    return json_array_get(json_object_get(json_object_get(row, "values"), column->metric), column->part);
 }

@@ -29,8 +29,9 @@ struct table {
     json_t *columns, *metrics, *tags; /* owned */
     struct measurement_filter filter;
     struct measurement_selection selection;
-    json_t *labels; /* owned: {SERIES: LABEL} */
-    bool updates;   /* only what changed since the change `since` */
+    struct measurement_column *places; /* owned: of the columns */
+    json_t *labels;                    /* owned: {SERIES: LABEL} */
+    bool updates;                      /* only what changed since the change `since` */
     int64_t since;
 };
 
@@ -45,6 +46,7 @@ static void table_reset(struct table *table)
     json_decref(table->metrics);
     json_decref(table->tags);
     json_decref(table->labels);
+    free(table->places);
     measurement_selection_reset(&table->selection);
 }
 
@@ -85,6 +87,16 @@ static enum status read_metrics(const struct request *request, json_t **metrics,
     return status;
 }
 
+static enum status read_sort(const struct request *request, bool *descending, struct error *error)
+{
+    const char *sort = request_query(request, "sort");
+    *descending = sort != NULL && strcmp(sort, "-step") == 0;
+    if (sort != NULL && !*descending && strcmp(sort, "step") != 0)
+        return request_query_fault(error, "sort", "must be one of step, -step, found \"%.60s\"", sort);
+    if (sort == NULL || request_query(request, "updated_since") == NULL) return STATUS_OK;
+    return request_query_fault(error, "sort", "goes without updated_since: changes come in the order of changes");
+}
+
 static enum status read_filter(const struct request *request, struct table *table, struct error *error)
 {
     struct measurement_filter *filter = &table->filter;
@@ -93,6 +105,9 @@ static enum status read_filter(const struct request *request, struct table *tabl
         status = request_query_integer(request, "step_from", 0, 0, INT64_MAX, &filter->step_from, error);
     if (status == STATUS_OK)
         status = request_query_integer(request, "step_to", INT64_MAX, 0, INT64_MAX, &filter->step_to, error);
+    if (status == STATUS_OK) status = answer_time(request, "measured_from", 0, &filter->measured_from, error);
+    if (status == STATUS_OK) status = answer_time(request, "measured_to", INT64_MAX, &filter->measured_to, error);
+    if (status == STATUS_OK) status = read_sort(request, &filter->descending, error);
     if (status == STATUS_OK) status = read_metrics(request, &table->metrics, error);
     if (status == STATUS_OK) status = answer_tags(request, &table->tags, error);
     if (status != STATUS_OK) return status;
@@ -103,6 +118,7 @@ static enum status read_filter(const struct request *request, struct table *tabl
     }
     filter->trajectories = table->trajectories;
     filter->checkpoint = request_query(request, "checkpoint");
+    filter->name = request_query(request, "name");
     filter->method = request_query(request, "method");
     filter->dataset = request_query(request, "dataset");
     filter->protocol = request_query(request, "protocol");
@@ -139,21 +155,20 @@ static enum status read_series(struct connection *connection, struct table *tabl
     table->labels = json_incref(json_object_get(found, "labels"));
     if (!table->chosen) status = measurement_fields_add(table->columns, json_object_get(found, "metrics"), error);
     json_decref(found);
-    return status;
+    return status == STATUS_OK ? measurement_fields_place(table->columns, &table->places, error) : status;
 }
 
 /* The row as it is shown: its columns in their order, null where it has nothing. */
 static json_t *shown(const struct table *table, json_t *row)
 {
-    size_t i;
-    json_t *column, *out = json_object();
+    const size_t columns = json_array_size(table->columns);
+    json_t *out = json_object();
     (void)json_object_set(row, "label",
                           json_object_get(table->labels, json_string_value(json_object_get(row, "series"))));
-    json_array_foreach(table->columns, i, column)
-    {
-        const char *name = json_string_value(column);
-        json_t *value = measurement_field(row, name);
-        if (json_object_set_new(out, name, value != NULL ? json_incref(value) : json_null()) == 0) continue;
+    for (size_t i = 0; i < columns; i++) {
+        json_t *value = measurement_field(row, &table->places[i]);
+        if (json_object_set_new(out, table->places[i].name, value != NULL ? json_incref(value) : json_null()) == 0)
+            continue;
         json_decref(out);
         return NULL;
     }
@@ -164,7 +179,7 @@ static void append_row(const struct table *table, const json_t *row, struct buff
 {
     const size_t columns = json_array_size(table->columns);
     for (size_t i = 0; i < columns && table->form == FORM_CSV; i++) {
-        json_t *value = json_object_get(row, json_string_value(json_array_get(table->columns, i)));
+        json_t *value = json_object_get(row, table->places[i].name);
         char *text = json_is_object(value) ? written_json(value, JSON_COMPACT) : NULL;
         json_t *string = text != NULL ? json_string(text) : json_incref(value);
         csv_field(out, string, i + 1 < columns ? ',' : '\r');
@@ -274,7 +289,7 @@ static enum status answer_table(struct connection *connection, void *context, st
     struct table *table = reading->table;
     struct page page;
     json_t *document = NULL;
-    enum status status = answer_page(request, &page, error);
+    enum status status = answer_page_of(request, &page, error);
     if (status == STATUS_OK) status = measurement_select(connection, &table->filter, &table->selection, error);
     if (status == STATUS_OK) status = read_series(connection, table, error);
     if (status == STATUS_OK) status = response_header(reading->response, "Vary", "Accept", error);

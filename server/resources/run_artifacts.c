@@ -4,6 +4,8 @@
 #include "resources/handlers.h"
 #include "store/runs.h"
 
+#include <fcntl.h>
+
 enum status run_artifacts_list(struct http_context *context, const struct request *request, struct response *response,
                                struct error *error)
 {
@@ -13,16 +15,33 @@ enum status run_artifacts_list(struct http_context *context, const struct reques
     return status == STATUS_OK ? response_json(response, 200, document, error) : status;
 }
 
+/* Of an answer whose bytes nobody is sent nothing is read: its file is an empty one. */
+static enum status open_headers_only(int *file, struct error *error)
+{
+    *file = open("/dev/null", O_RDONLY | O_CLOEXEC);
+    return *file >= 0 ? STATUS_OK : error_set_errno(error, "opening /dev/null");
+}
+
+/* What has to come out of a bucket comes on a thread for such things, and stops when the client has left. */
 enum status run_artifacts_get(struct http_context *context, const struct request *request, struct response *response,
                               struct error *error)
 {
     struct run_artifact artifact;
+    struct artifact_place place = application_of(context)->artifact_place;
     int file = -1;
+    place.monitor = request->presence;
     enum status status = run_artifact_find(application_connection(context), request_parameter(request, "run"),
                                            request_parameter(request, "artifact"), &artifact, error);
-    if (status == STATUS_OK)
-        status =
-            artifact_file_open(&application_of(context)->artifact_place, artifact.sha256, artifact.bytes, &file, error);
+    if (status != STATUS_OK) return status;
+    const bool here = place.store == NULL || artifact_file_here(&place, artifact.sha256);
+    if (!here && !request_wants_body(request, artifact.sha256)) {
+        status = open_headers_only(&file, error);
+    } else if (!here && !request->working) {
+        response_to_work(response);
+        return STATUS_OK;
+    } else {
+        status = artifact_file_open(&place, artifact.sha256, artifact.bytes, &file, error);
+    }
     return status == STATUS_OK
                ? response_file(response, artifact.media_type, file, artifact.bytes, artifact.sha256, error)
                : status;

@@ -164,8 +164,9 @@ enum status runs_post(struct http_context *context, const struct request *reques
     }
     const bool dry_run = body->dry_run;
     if (status == STATUS_OK && dry_run) {
-        const struct dry_run_place place = application_dry_run_place(context, request->monitor);
-        status = dry_run_of_run(&place, &run, &document, error);
+        struct dry_run_place place;
+        status = application_dry_run_place(context, request->monitor, &place, error);
+        if (status == STATUS_OK) status = dry_run_of_run(&place, &run, &document, error);
     } else if (status == STATUS_OK) {
         row.force = body->force;
         row.priority = (int)body->priority;
@@ -183,29 +184,31 @@ enum status runs_post(struct http_context *context, const struct request *reques
     return waiting_made(request, response, &runs_wait, outcome == STORE_CREATED ? 202 : 200, document, error);
 }
 
-/* What cancel and retry have in common. */
-static enum status change(struct http_context *context, const struct request *request, struct response *response,
-                          enum status (*how)(struct connection *, const char *, json_t **, struct error *),
-                          struct error *error)
+static enum status answer_changed(struct response *response, struct connection *connection, enum status status,
+                                  json_t *document, struct error *error)
 {
-    json_t *document = NULL;
-    const enum status status =
-        how(application_connection(context), request_parameter(request, "run"), &document, error);
     if (status != STATUS_OK) return status;
-    store_notify(application_connection(context));
+    store_notify(connection);
     return response_json(response, 202, document, error);
 }
 
 enum status runs_cancel(struct http_context *context, const struct request *request, struct response *response,
                         struct error *error)
 {
-    return change(context, request, response, run_cancel, error);
+    json_t *document = NULL;
+    struct connection *connection = application_connection(context);
+    const enum status status = run_cancel(connection, request_parameter(request, "run"), &document, error);
+    return answer_changed(response, connection, status, document, error);
 }
 
 enum status runs_retry(struct http_context *context, const struct request *request, struct response *response,
                        struct error *error)
 {
-    return change(context, request, response, run_retry, error);
+    json_t *document = NULL;
+    struct connection *connection = application_connection(context);
+    const int64_t queued_most = application_of(context)->queue_per_token;
+    const enum status status = run_retry(connection, request_parameter(request, "run"), queued_most, &document, error);
+    return answer_changed(response, connection, status, document, error);
 }
 
 enum status runs_delete(struct http_context *context, const struct request *request, struct response *response,

@@ -29,6 +29,8 @@ static const struct prometheus_row rows[] = {
     {"deltaq_run_rescues_total", "counter", "Runs back in the queue after a crash or expiry", {"kind"}},
     {"deltaq_run_retries_total", "counter", "Runs back in the queue after an error", {"kind"}},
     {"deltaq_run_releases_total", "counter", "Runs given back by a worker that stopped", {"kind"}},
+    {"deltaq_run_seconds", "histogram", "How long runs that succeeded took", {"kind"}},
+    {"deltaq_run_tokens_total", "counter", "Tokens that runs that succeeded were trained or measured on", {"kind"}},
     {"deltaq_leases", "gauge", "Leases that workers hold", {NULL}},
     {"deltaq_oldest_beat_seconds", "gauge", "Since the lease renewed longest ago was renewed", {NULL}},
     {"deltaq_workers", "gauge", "Workers seen in the last minute", {"device"}},
@@ -132,12 +134,34 @@ static void render_labelled(const struct prometheus_row *row, const json_t *samp
     prometheus_sample(row, labels, json_number_value(json_array_get(sample, count)), out);
 }
 
-static void render_row(const struct prometheus_row *row, const json_t *document, struct buffer *out)
+static void render_samples(const struct prometheus_row *row, const json_t *document, struct buffer *out)
 {
     const json_t *found = json_object_get(document, row->name + strlen(PREFIX));
-    prometheus_head(row, out);
     if (json_is_number(found)) prometheus_sample(row, NULL, json_number_value(found), out);
     for (size_t i = 0; i < json_array_size(found); i++) render_labelled(row, json_array_get(found, i), out);
+}
+
+/* Buckets have a label more, their upper bound. */
+static void render_histogram(const struct prometheus_row *row, const json_t *document, struct buffer *out)
+{
+    static const struct {
+        const char *tail, *bound;
+    } parts[] = {{"_bucket", "le"}, {"_sum", NULL}, {"_count", NULL}};
+    for (size_t i = 0; i < sizeof parts / sizeof parts[0]; i++) {
+        char name[80];
+        (void)snprintf(name, sizeof name, "%s%s", row->name, parts[i].tail);
+        const struct prometheus_row part = {name, row->type, row->help, {row->labels[0], parts[i].bound}};
+        render_samples(&part, document, out);
+    }
+}
+
+static void render_row(const struct prometheus_row *row, const json_t *document, struct buffer *out)
+{
+    prometheus_head(row, out);
+    if (strcmp(row->type, "histogram") == 0)
+        render_histogram(row, document, out);
+    else
+        render_samples(row, document, out);
 }
 
 static void read_anew(struct service_metrics *metrics, struct connection *connection)

@@ -126,29 +126,32 @@ enum status sweeps_get(struct http_context *context, const struct request *reque
     return waiting_get(context, request, response, &sweeps_wait, request_parameter(request, "sweep"), error);
 }
 
-/* What cancelling and trying again have in common. */
-static enum status change(struct http_context *context, const struct request *request, struct response *response,
-                          enum status (*how)(struct connection *, const char *, json_t **, struct error *),
-                          struct error *error)
+static enum status answer_changed(struct response *response, struct connection *connection, enum status status,
+                                  json_t *document, struct error *error)
 {
-    json_t *document = NULL;
-    const enum status status =
-        how(application_connection(context), request_parameter(request, "sweep"), &document, error);
     if (status != STATUS_OK) return status;
-    store_notify(application_connection(context));
+    store_notify(connection);
     return response_json(response, 202, document, error);
 }
 
 enum status sweeps_cancel(struct http_context *context, const struct request *request, struct response *response,
                           struct error *error)
 {
-    return change(context, request, response, sweep_cancel, error);
+    json_t *document = NULL;
+    struct connection *connection = application_connection(context);
+    const enum status status = sweep_cancel(connection, request_parameter(request, "sweep"), &document, error);
+    return answer_changed(response, connection, status, document, error);
 }
 
 enum status sweeps_retry_failed(struct http_context *context, const struct request *request, struct response *response,
                                 struct error *error)
 {
-    return change(context, request, response, sweep_retry_failed, error);
+    json_t *document = NULL;
+    struct connection *connection = application_connection(context);
+    const int64_t queued_most = application_of(context)->queue_per_token;
+    const enum status status =
+        sweep_retry_failed(connection, request_parameter(request, "sweep"), queued_most, &document, error);
+    return answer_changed(response, connection, status, document, error);
 }
 
 enum status sweeps_delete(struct http_context *context, const struct request *request, struct response *response,
@@ -197,8 +200,10 @@ static enum status insert(struct http_context *context, const struct request *as
     if (body->standing) status = find_standing(connection, request.grid, &standing, error);
     if (status == STATUS_OK) status = sweep_plan_make(connection, &request, faults, &plan, error);
     if (status == STATUS_OK && body->dry_run) {
-        const struct dry_run_place place = application_dry_run_place(context, asked->monitor);
-        status = dry_run_of_sweep(&place, request.kind, plan.prepared, plan.count, made, error);
+        struct dry_run_place place;
+        status = application_dry_run_place(context, asked->monitor, &place, error);
+        if (status == STATUS_OK)
+            status = dry_run_of_sweep(&place, request.kind, plan.prepared, plan.count, made, error);
     } else if (status == STATUS_OK) {
         const struct sweep_new sweep = {.name = body->name,
                                         .kind = request.kind->name,
@@ -284,8 +289,10 @@ static enum status widen(struct http_context *context, struct extension *extensi
     enum status status = sweep_growth_make(connection, &request, id, standing, extension->more, faults, &growth, error);
     extension->made = growth.plan.count;
     if (status == STATUS_OK && extension->dry_run) {
-        const struct dry_run_place place = application_dry_run_place(context, extension->monitor);
-        status = dry_run_of_sweep(&place, request.kind, growth.plan.prepared, growth.plan.count, document, error);
+        struct dry_run_place place;
+        status = application_dry_run_place(context, extension->monitor, &place, error);
+        if (status == STATUS_OK)
+            status = dry_run_of_sweep(&place, request.kind, growth.plan.prepared, growth.plan.count, document, error);
     } else if (status == STATUS_OK) {
         const struct sweep_widening widening = {.sweep = id,
                                                 .grid = request.grid,

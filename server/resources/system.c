@@ -3,6 +3,7 @@
 #include "http/prometheus.h"
 #include "http/server.h"
 #include "postgres/embedded.h"
+#include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
 #include "resources/service_metrics.h"
@@ -77,11 +78,35 @@ enum status system_metrics(struct http_context *context, const struct request *r
     return status;
 }
 
+static const struct list_field fields[] = {
+    {"id", true},
+    {"host", true},
+    {"pid", true},
+    {"boot_id", false},
+    {"slurm_job", false},
+    {"device", true},
+    {"device_state", false},
+    {"labels", false},
+    {"threads", true},
+    {"memory_bytes", true},
+    {"blas", false},
+    {"version", true},
+    {"engine_revision", false},
+    {"started_at", true},
+    {"seen_at", true},
+    {"run", true},
+    {"run_kind", true},
+    {"run_checkpoint", true},
+    {0},
+};
+
 enum status system_workers(struct http_context *context, const struct request *request, struct response *response,
                            struct error *error)
 {
+    struct list_view view;
     json_t *document = NULL;
-    (void)request;
-    const enum status status = worker_list(application_connection(context), &document, error);
-    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+    enum status status = answer_accepts(request, error);
+    if (status == STATUS_OK) status = list_view_read(request, fields, &view, error);
+    if (status == STATUS_OK) status = worker_list(application_connection(context), &document, error);
+    return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
 }

@@ -39,14 +39,22 @@ const struct param tokens_post_body[] = {
     {0},
 };
 
+static const struct list_field fields[] = {
+    {"id", true},          {"name", true},       {"scope", true},         {"created_at", true},
+    {"expires_at", false}, {"revoked_at", true}, {"last_used_at", false}, {0},
+};
+
 enum status tokens_list(struct http_context *context, const struct request *request, struct response *response,
                         struct error *error)
 {
     struct page page;
+    struct list_view view;
     json_t *document = NULL;
     enum status status = answer_page(request, &page, error);
-    if (status == STATUS_OK) status = token_list(application_connection(context), &page, &document, error);
-    return status == STATUS_OK ? answer_list(response, request, document, error) : status;
+    if (status == STATUS_OK) status = list_view_read(request, fields, &view, error);
+    if (status == STATUS_OK)
+        status = token_list(application_connection(context), request_query(request, "name"), &page, &document, error);
+    return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
 }
 
 enum status tokens_delete(struct http_context *context, const struct request *request, struct response *response,

@@ -34,14 +34,20 @@ const struct param webhooks_post_body[] = {
     {0},
 };
 
+static const struct list_field fields[] = {
+    {"id", true}, {"url", true}, {"events", true}, {"after", false}, {"tries", true}, {"created_at", true}, {0},
+};
+
 enum status webhooks_list(struct http_context *context, const struct request *request, struct response *response,
                           struct error *error)
 {
     struct page page;
+    struct list_view view;
     json_t *document = NULL;
     enum status status = answer_page(request, &page, error);
+    if (status == STATUS_OK) status = list_view_read(request, fields, &view, error);
     if (status == STATUS_OK) status = webhook_list(application_connection(context), &page, &document, error);
-    return status == STATUS_OK ? answer_list(response, request, document, error) : status;
+    return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
 }
 
 enum status webhooks_get(struct http_context *context, const struct request *request, struct response *response,

@@ -61,10 +61,11 @@ static void list_length_fault(struct reader *reader, const struct param *param, 
                    (long long)count);
 }
 
-/* JSON Schema has 256.0 and 1e9 as integers. From 2^53 on a double no longer tells which integer was written. */
+/* From 2^53 on a double no longer tells which integer was written. */
 #define EXACT_BOUND 9007199254740992.0
 
-bool schema_integer(const json_t *value, int64_t *out)
+/* Whether `value` is an integer as JSON Schema has it, 256.0 and 1e9 among them; it goes to *out. */
+static bool integer_of(const json_t *value, int64_t *out)
 {
     const double real = json_real_value(value);
     const bool exact = json_is_real(value) && fabs(real) < EXACT_BOUND && trunc(real) == real;
@@ -80,9 +81,9 @@ bool schema_integer(const json_t *value, int64_t *out)
 static json_t *normalize(struct reader *reader, enum param_type type, const json_t *value)
 {
     json_t *made = NULL;
-    int64_t integer;
+    int64_t integer = 0;
     const bool real = type == PARAM_NUMBER && json_is_integer(value);
-    const bool whole = type == PARAM_INTEGER && json_is_real(value) && schema_integer(value, &integer);
+    const bool whole = type == PARAM_INTEGER && json_is_real(value) && integer_of(value, &integer);
     if (real) made = json_real(json_number_value(value));
     if (whole) made = json_integer(integer);
     if ((real || whole) && made == NULL) reader->no_memory = true;

@@ -26,10 +26,6 @@ MUST_CHECK enum status schema_fill(const struct param *table, size_t size, json_
                                    struct faults *faults, struct schema_filled *out, struct error *error);
 void schema_filled_reset(struct schema_filled *filled);
 
-/* Whether `value` is an integer as JSON Schema has it, 256.0 and 1e9 among them; it goes to *out. From 2^53 on only
- * numbers that are written without point and exponent are: the others were rounded. */
-bool schema_integer(const json_t *value, int64_t *out);
-
 /* Calls `visit` for each reference (PARAM_CHECKPOINT, PARAM_DATASET, PARAM_TRAJECTORY), also in lists, that stands in a
  * document that schema_fill accepted; `value` is its string, which visit may replace with json_string_set. Stops at the
  * first status that is not OK. */

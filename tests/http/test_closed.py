@@ -1,13 +1,18 @@
 """What the server keeps for itself in its data directory (database, backups, work directories, the hub's cache) is no
 input for a client, although the data directory is a root; what runs leave there to be read is one."""
 
+import http.client
+import json
 import os
+import shutil
+import ssl
 import subprocess
 
 import models
 import pytest
 from hub_stand_in import StandIn
-from service import BINARY, Service
+from service import BINARY, Answer, Service
+from test_tls import certificates  # noqa: F401
 
 OPEN = ("artifacts", "checkpoints", "hub/snapshots")
 KEPT = "lies in what the server keeps for itself"
@@ -83,6 +88,56 @@ def test_no_way_leads_there(used, way):
     checkpoint = {"trajectory": "taken", "name": "a", "source": {"path": path}}
     refused(used.post("/v1/checkpoints", checkpoint), "/source/path")
     refused(used.post("/v1/tokenize", {"tokenizer": {"path": path}, "texts": ["a"]}), "/tokenizer/path")
+
+
+def test_logs_of_the_launcher_s_jobs_are_kept_too(used):
+    (used.data / "log").mkdir()
+    (used.data / "log" / "deltaq-1.log").write_text("what a worker said")
+    for path in (used.data / "log", used.data / "log" / "deltaq-1.log", used.data / "log" / "nothing"):
+        refused(dataset(used, path), "/path")
+
+
+def over_tls(service, path, body):
+    connection = http.client.HTTPSConnection("127.0.0.1", service.port, timeout=60,
+                                             context=ssl._create_unverified_context())
+    connection.request("POST", path, json.dumps(body), {"Content-Type": "application/json"})
+    response = connection.getresponse()
+    answer = Answer(response.status, response.msg, response.read())
+    connection.close()
+    return answer
+
+
+@pytest.mark.skipif(not shutil.which("openssl"), reason="openssl, which makes certificates, is not here")
+def test_keys_and_passwords_below_a_root_are_no_input(certificates, tmp_path):  # noqa: F811
+    """By their names, by a link, as another name of the same file, and in a directory; also when they are renewed."""
+    service_files = tmp_path / "files"
+    service_files.mkdir()
+    shutil.copy(certificates / "one.pem", service_files / "cert.pem")
+    shutil.copy(certificates / "one.key", service_files / "key.pem")
+    home = service_files / "home"
+    (home / ".aws").mkdir(parents=True)
+    (home / ".aws" / "credentials").write_text("[default]\naws_access_key_id = a\naws_secret_access_key = b\n")
+    (home / ".pgpass").write_text("*:*:*:*:open-sesame")
+    (service_files / "link").symlink_to("key.pem")
+    os.link(home / ".pgpass", service_files / "another.txt")
+    service = Service(tmp_path, "--workers", "0", "--tls-certificate", service_files / "cert.pem", "--tls-key",
+                      service_files / "key.pem", environment={"HOME": str(home)})
+    try:
+        closed = [service_files / "key.pem", service_files / "link", service_files / "another.txt", home / ".pgpass",
+                  home / ".aws" / "credentials"]
+        for path in closed:
+            refused(over_tls(service, "/v1/datasets", {"name": "taken", "path": str(path), "format": "text"}), "/path")
+        answer = over_tls(service, "/v1/datasets", {"name": "taken", "path": str(home / ".aws"), "format": "text"})
+        assert answer.status == 422 and "keys or passwords" in answer.body.decode(), answer.body
+        (home / ".pgpass").unlink()
+        (home / ".pgpass").write_text("*:*:*:*:renewed")
+        refused(over_tls(service, "/v1/datasets", {"name": "taken", "path": str(home / ".pgpass"), "format": "text"}),
+                "/path")
+        certificate = {"name": "taken", "path": str(service_files / "cert.pem"), "format": "text"}
+        answer = over_tls(service, "/v1/datasets", certificate)
+        assert answer.status == 201, "a certificate is no secret"
+    finally:
+        service.stop()
 
 
 def test_links_in_a_directory_lead_not_there_either(used):

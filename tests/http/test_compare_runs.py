@@ -54,6 +54,7 @@ def test_two_runs(service, subject):  # noqa: F811
             "recipe_id": of["result"]["recipe_id"],
             "calibration_id": None,
         }
+    assert run["names"][subject["one"]] == "compare/1"
     assert found["by_token"] is None and "note" not in found and names_of(service, run) == ["differences.csv"]
     first, second = table(service, a, "losses.csv"), table(service, b, "losses.csv")
     differences = table(service, run, "differences.csv")

@@ -1,6 +1,8 @@
-"""What the writes keep for lists and curves (sql/0013_measurement_table.sql) is what it can be made again of."""
+"""What the writes keep for lists and curves (sql/0013_measurement_table.sql, sql/0032_same_content.sql) is what it can
+be made again of."""
 
 import subprocess
+import threading
 import zlib
 
 import models
@@ -99,3 +101,48 @@ def test_rows_of_counts_are_made_one(service, evaluated):
             " (values (1), (-1)) v (c), generate_series(1, 20)")
     assert int(sql(service, "select count(*) from trajectory_counts")) < 40 * 40 + 1000
     assert service.get("/v1/trajectories?limit=1000").json == before
+
+
+def contents(service, *trajectories):
+    """TRAJECTORY/NAME of the checkpoints whose content others may have, as it is kept."""
+    rows = sql(service, "select t.name || '/' || c.name from same_content s join checkpoints c on c.id = s.checkpoint "
+               "join trajectories t on t.id = c.trajectory and t.id = s.trajectory order by 1")
+    return [row for row in rows.split() if row.split("/")[0] in trajectories]
+
+
+def test_contents_that_several_checkpoints_have_are_known(service, name):
+    places = [models.write_llama(service.files / name / str(i), seed=zlib.crc32(name.encode()) % 10000 + i)
+              for i in range(2)]
+    copies = [f"{name}-copy{i}" for i in range(2)]
+    for i, place in enumerate(places):
+        service.checkpoint(place, name, f"step{i}", step=i)
+    assert contents(service, name, *copies) == []
+    service.checkpoint(places[1], copies[0], "last")
+    assert contents(service, name, *copies) == [f"{copies[0]}/last", f"{name}/step1"]
+    service.checkpoint(places[1], copies[1], "last")
+    assert contents(service, name, *copies) == [f"{copies[0]}/last", f"{copies[1]}/last", f"{name}/step1"]
+    assert service.request("DELETE", f"/v1/checkpoints/{copies[0]}%2Flast").status == 204
+    assert contents(service, name, *copies) == [f"{copies[1]}/last", f"{name}/step1"]
+
+
+def test_a_content_is_known_when_it_becomes_known_and_of_two_writers_at_once(service, name):
+    """Of files that were too large to be hashed when they were registered; neither writer sees the other's row."""
+    trajectory = sql(service, f"insert into trajectories (name) values ('{name}') returning id").strip()
+
+    def insert(step, content, hold=0):
+        return (f"begin; insert into checkpoints (trajectory, name, source, sha256) values ('{trajectory}', '{step}', "
+                f"'{{}}', {content}); select pg_sleep({hold}); commit")
+
+    content = f"'{zlib.crc32(name.encode()):064x}'"
+    sql(service, insert("hashed", content) + ";" + insert("large", "null"))
+    assert contents(service, name) == []
+    sql(service, f"update checkpoints set sha256 = {content} where trajectory = '{trajectory}' and name = 'large'")
+    assert contents(service, name) == [f"{name}/hashed", f"{name}/large"]
+    other = f"'{zlib.crc32(name.encode()) + 1:064x}'"
+    first = threading.Thread(target=sql, args=(service, insert("one", other, hold=1)))
+    first.start()
+    second = threading.Thread(target=sql, args=(service, insert("two", other, hold=1)))
+    second.start()
+    first.join()
+    second.join()
+    assert contents(service, name) == [f"{name}/hashed", f"{name}/large", f"{name}/one", f"{name}/two"]

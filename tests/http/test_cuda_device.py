@@ -1,5 +1,6 @@
-"""The server with --device cuda:0,1, over the emulated device that the unit tests use: runs go to workers of their own
-devices and come to what the CPU comes to; a device too small fails the run and not the worker."""
+"""The server with --device cuda:0,1 and auto, over the emulated device that the unit tests use: devices are tested
+before they are used; runs go to workers of their own devices and come to what the CPU comes to; a device too small
+fails the run and not the worker."""
 
 import os
 import signal
@@ -14,11 +15,12 @@ from service import BINARY, ROOT, Service
 PLUGIN = ROOT / "build/emulated/libdeltaq-cuda.so"
 pytestmark = pytest.mark.skipif(not PLUGIN.exists(),
                                 reason="build/emulated/libdeltaq-cuda.so is not built (make emulated-plugin)")
+EMULATED = {"DELTAQ_CUDA_PLUGIN": str(PLUGIN), "DELTAQ_SELFTEST_SECONDS": "0"}
 UUIDS = [f"GPU-{n}0e1d2c3-b4a5-4697-8877-665544332211" for n in range(2)]
 
 
 def serve(directory, device, **environment):
-    own = Service(directory, "--device", device, environment={"DELTAQ_CUDA_PLUGIN": str(PLUGIN), **environment})
+    own = Service(directory, "--device", device, environment={**EMULATED, **environment})
     own.made = own.checkpoint(models.write_llama(own.files / "model"), "cuda", "step1", step=1)["id"]
     own.rows, own.more = (own.sequences(f"cuda-{seed}", models.rows(6, 32, seed=seed))["id"] for seed in (1, 2))
     return own
@@ -219,7 +221,8 @@ def test_a_device_that_breaks_down_three_times_in_a_row_is_put_aside(tmp_path):
         left.write_text("")  # somebody has mended it
         own.start()
         assert {own.wait(run)["state"] for run in runs} == {"succeeded"}
-        assert own.get("/v1/workers").json["items"][0]["device_state"] == {
+        state = own.get("/v1/workers").json["items"][0]["device_state"]
+        assert state.pop("selftest")["checks"] > 30 and state == {
             "state": "in_use", "faults": 0, "reason": None, "name": "emulated device", "uuid": UUIDS[0],
             "bus_id": "0000:3b:00.0"}
     finally:
@@ -274,7 +277,7 @@ ROOM = 40  # MiB beside it: for one run (16 are staged in, an eighth is attentio
 def crowd(directory, mebibytes=RESERVE + ROOM, workers=2):
     memory = Memory(directory / "memory", mebibytes)
     own = Service(directory, "--device", "cuda:0", "--workers", str(workers),
-                  environment={"DELTAQ_CUDA_PLUGIN": str(PLUGIN), "EMULATED_MEMORY": str(memory.path)})
+                  environment={**EMULATED, "EMULATED_MEMORY": str(memory.path)})
     own.made = own.checkpoint(models.write_llama(own.files / "model"), "cuda", "step1", step=1)["id"]
     own.rows, own.more = (own.sequences(f"cuda-{seed}", models.rows(6, 32, seed=seed))["id"] for seed in (1, 2))
     return own, memory
@@ -341,14 +344,104 @@ def test_a_run_that_finds_another_program_on_the_device_says_so(tmp_path):
         own.stop()
 
 
-def doctor(**environment):
-    return subprocess.run([BINARY, "doctor"], env={**os.environ, "DELTAQ_CUDA_PLUGIN": str(PLUGIN), **environment},
+def doctor(*options, **environment):
+    return subprocess.run([BINARY, "doctor", *options], env={**os.environ, **EMULATED, **environment},
                           capture_output=True, text=True, timeout=300).stdout
+
+
+def workers_of(own, count):
+    found = wait_until(lambda: len(items := own.get("/v1/workers").json["items"]) == count and items)
+    return {worker["device_state"]["uuid"]: worker for worker in found}
+
+
+def test_auto_uses_the_devices_that_pass(tmp_path):
+    own = serve(tmp_path, "auto")
+    try:
+        workers = workers_of(own, 2)
+        assert [workers[uuid]["device"] for uuid in UUIDS] == ["cuda:0", "cuda:1"]
+        state = workers[UUIDS[0]]["device_state"]
+        assert state["state"] == "in_use" and state["reason"] is None
+        assert state["selftest"]["checks"] > 30 and state["selftest"]["seconds"] > 0
+        assert ([(rate["name"], rate["unit"]) for rate in state["selftest"]["rates"] if rate["rate"] > 0]
+                == [("products f32", "GFLOP/s"), ("squares", "GFLOP/s"), ("to the device", "GB/s"),
+                    ("from the device", "GB/s"), ("on the device", "GB/s"), ("products tf32", "GFLOP/s"),
+                    ("products bf16", "GFLOP/s")])
+        assert said(own, f"{UUIDS[0]}, 0000:3b:00.0; passed its self-test ({state['selftest']['checks']} checks") == 1
+        run = quantize(own)
+        assert run["state"] == "succeeded" and run["device"].startswith("cuda:"), run["error"]
+        assert planned(own)["memory"]["device"]["peak_bytes"] > 0, "plans are made for what the workers found"
+    finally:
+        own.stop()
+    told = doctor("--device", DELTAQ_DATA_DIR=str(tmp_path / "data"))
+    assert f"cuda:1 {UUIDS[1]} 0000:af:00.0: emulated device; passed its self-test: products f32" in told
+    for row in ("2 emulated devices", "error of its bound", "a model: product of the Hessian", "on the device"):
+        assert row in told, told
+
+
+WRONG = [("product", "products, shape 2: a b ["), ("crash", ": crash by signal 11 ("),
+         ("fault", "an illegal memory access was encountered")]
+
+
+def test_auto_works_on_the_cpu_for_a_device_that_fails(tmp_path):
+    fault, words = WRONG[0]
+    own = serve(tmp_path, "auto", EMULATED_WRONG=fault)
+    try:
+        workers = workers_of(own, 2)
+        assert [workers[uuid]["device"] for uuid in UUIDS] == ["cpu", "cuda:1"]
+        failed = workers[UUIDS[0]]["device_state"]
+        assert failed["state"] == "failed" and failed["selftest"] is None
+        assert failed["reason"].startswith("device cuda:0 failed its self-test: ") and words in failed["reason"]
+        assert workers[UUIDS[1]]["device_state"]["state"] == "in_use"
+        assert said(own, "the CPU does the work: device cuda:0 failed its self-test") == 1
+    finally:
+        own.stop()
+    told = doctor(DELTAQ_DATA_DIR=str(tmp_path / "data"), EMULATED_WRONG=fault)
+    assert "ok     cuda             2 emulated devices\n" in told
+    assert f"WRONG  cuda             cuda:0 {UUIDS[0]}" in told and words in told
+    assert f"ok     cuda             cuda:1 {UUIDS[1]}" in told
+
+
+@pytest.mark.parametrize("fault, words", WRONG)
+def test_a_named_device_must_pass(tmp_path, fault, words):
+    made = subprocess.run([BINARY, "worker", "--data-dir", tmp_path, "--device", f"cuda:{UUIDS[0]}"],
+                          capture_output=True, text=True, timeout=60,
+                          env={**os.environ, **EMULATED, "EMULATED_WRONG": fault})
+    assert made.returncode == 71 and words in made.stderr, made.stderr
+    assert "device cuda:0 failed its self-test: " in made.stderr and made.stderr.endswith("; use --device cpu\n")
+
+
+def test_a_driver_that_crashes_takes_nobody_with_it(tmp_path):
+    own = serve(tmp_path, "auto", EMULATED_WRONG="driver")
+    try:
+        worker = workers_of(own, 1)[None]
+        assert worker["device"] == "cpu" and worker["device_state"]["state"] == "failed"
+        assert "looking for devices failed: asking the driver: crash by signal" in worker["device_state"]["reason"]
+    finally:
+        own.stop()
+    made = subprocess.run([BINARY, "serve", "--data-dir", tmp_path / "other", "--device", "cuda:0"], timeout=60,
+                          capture_output=True, text=True, env={**os.environ, **EMULATED, "EMULATED_WRONG": "driver"})
+    assert made.returncode == 1 and "asking the driver: crash by signal" in made.stderr
+
+
+def test_a_plugin_that_does_not_load_is_told(tmp_path):
+    plugin = tmp_path / "libdeltaq-cuda.so"
+    plugin.write_text("no library")
+    own = serve(tmp_path, "auto", DELTAQ_CUDA_PLUGIN=str(plugin))
+    try:
+        worker = workers_of(own, 1)[None]
+        assert worker["device"] == "cpu" and worker["device_state"]["state"] == "failed"
+        assert "no device can be used: libdeltaq-cuda.so does not load" in worker["device_state"]["reason"]
+        assert said(own, "the CPU does the work: no device can be used") == 1
+        assert quantize(own)["state"] == "succeeded"
+    finally:
+        own.stop()
+    told = doctor(DELTAQ_DATA_DIR=str(tmp_path / "data"), DELTAQ_CUDA_PLUGIN=str(plugin))
+    assert "WRONG  cuda             libdeltaq-cuda.so does not load: " in told
 
 
 def test_a_device_is_chosen_by_what_it_is(tmp_path):
     own = Service(tmp_path, "--device", f"cuda:AF:00.0,{UUIDS[0][:8].lower()}",
-                  environment={"DELTAQ_CUDA_PLUGIN": str(PLUGIN)})
+                  environment=EMULATED)
     try:
         workers = wait_until(lambda: len(found := own.get("/v1/workers").json["items"]) == 2 and found)
         assert ({w["device"]: (w["device_state"]["uuid"], w["device_state"]["bus_id"]) for w in workers}

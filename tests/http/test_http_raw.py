@@ -63,6 +63,9 @@ MALFORMED = {
     "long target": b"GET /" + b"a" * 9000 + b" HTTP/1.1\r\n" + H + b"\r\n",
     "huge target": b"GET /" + b"a" * 70000 + b" HTTP/1.1\r\n" + H + b"\r\n",
     "many headers": b"GET /healthz HTTP/1.1\r\n" + H + b"".join(b"X-%d: a\r\n" % i for i in range(120)) + b"\r\n",
+    "headers without end": b"GET /healthz HTTP/1.1\r\n" + H + b"a:\r\n" * 4000 + b"\r\n",
+    "trailers without end": (b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Transfer-Encoding: chunked\r\n\r\n"
+                             + b"2\r\n{}\r\n0\r\n" + b"a:\r\n" * 4000 + b"\r\n"),
     "giant header": b"GET /healthz HTTP/1.1\r\n" + H + b"X-A: " + b"a" * 70000 + b"\r\n\r\n",
     "duplicate length": b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 2\r\nContent-Length: 2\r\n\r\n{}",
     "different lengths": (
@@ -90,16 +93,56 @@ MALFORMED = {
     "two authorizations": (b"GET /v1/big HTTP/1.1\r\n" + H
                            + b"Authorization: Bearer a\r\nAuthorization: Bearer b\r\n\r\n"),
 }
-# A Content-Length that is no number: libmicrohttpd refuses it before any callback, and 0.9.75 sends the head of that
-# refusal twice, then closes (mended in 1.0). No second request is served, but behind a proxy that shares connections
-# the second head could be taken for the answer to somebody else's request. So on 0.9 never behind such a proxy.
-MALFORMED_LENGTH = {
-    "length 10^30": b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 1" + b"0" * 30 + b"\r\n\r\n",
-    "length with sign": b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: +2\r\n\r\n{}",
-    "negative length": b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: -1\r\n\r\n{}",
-    "length in hex": b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 0x2\r\n\r\n{}",
-    "length with text": b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 2,2\r\n\r\n{}",
-    "empty length": b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length:\r\n\r\n{}",
+# What breaks the grammar never reaches libmicrohttpd (server/http/head_guard.h). 0.9.75 alone would answer most of
+# these with 200, some with two heads, and take what follows a line that begins with a colon for another request.
+def post(*lines, body=b""):
+    return b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"".join(line + b"\r\n" for line in lines) + b"\r\n" + body
+
+
+def get(*lines):
+    return b"GET /healthz HTTP/1.1\r\n" + H + b"".join(lines) + b"\r\n"
+
+
+NEXT = get()
+GUARDED = {
+    "length 10^30": post(b"Content-Length: 1" + b"0" * 30),
+    "length with sign": post(b"Content-Length: +2", body=b"{}"),
+    "negative length": post(b"Content-Length: -1", body=b"{}"),
+    "length in hex": post(b"Content-Length: 0x2", body=b"{}"),
+    "length with text": post(b"Content-Length: 2,2", body=b"{}"),
+    "length with a blank behind it": post(b"Content-Length: 2 ", body=b"{}"),
+    "empty length": post(b"Content-Length:", body=b"{}"),
+    "blank length": post(b"Content-Length: \t", body=b"{}"),
+    "blank before the colon of a length": post(b"Content-Length : 2", body=b"{}"),
+    "different lengths": post(b"Content-Length: 2", b"Content-Length: 3", body=b"{}" + NEXT),
+    "length before coding": post(b"Content-Length: 4", b"Transfer-Encoding: chunked", body=b"0\r\n\r\n" + NEXT),
+    "coding before length": post(b"Transfer-Encoding: chunked", b"content-length: 4", body=b"0\r\n\r\n" + NEXT),
+    "coding with a blank behind it": post(b"Transfer-Encoding: chunked ", body=b"0\r\n\r\n" + NEXT),
+    "colon begins a line": get(b": b\r\n"),
+    "colon begins a line, then a request": get(b":\r\n" + NEXT),
+    "colon begins the first line": b"GET /healthz HTTP/1.1\r\n: b\r\n" + H + b"\r\n",
+    "folded line": get(b"X-A: a\r\n b\r\n"),
+    "blank begins the first line": b"GET /healthz HTTP/1.1\r\n X-A: a\r\n" + H + b"\r\n",
+    "blank before the colon": get(b"X-A\t: b\r\n"),
+    "bare line feeds": b"GET /healthz HTTP/1.1\nHost: @HOST@\n\n",
+    "bare line feed between headers": get(b"X-A: a\nX-B: b\r\n"),
+    "bare line feed ends the head": b"GET /healthz HTTP/1.1\r\n" + H + b"\n" + NEXT,
+    "bare carriage return": get(b"X-A: a\rX-B: b\r\n"),
+    "carriage return ends a line": get(b"X-A: a\r\r\n"),
+    "nul in value": get(b"X-A: a\x00b\r\n"),
+    "nul in name": get(b"X-A\x00: b\r\n"),
+    "nul begins a line": get(b"\x00\r\n" + NEXT),
+    "nul in target": b"GET /healthz\x00 HTTP/1.1\r\n" + H + b"\r\n",
+    "two spaces": b"GET  /healthz HTTP/1.1\r\n" + H + b"\r\n",
+    "no version": b"GET /healthz\r\n" + H + b"\r\n",
+    "hello of tls": b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03",
+    "chunk without size": post(b"Transfer-Encoding: chunked", body=b"\r\n{}\r\n0\r\n\r\n"),
+    "chunk longer than its size": post(b"Transfer-Encoding: chunked", body=b"1\r\n{}\r\n0\r\n\r\n"),
+    "chunks between line feeds": post(b"Transfer-Encoding: chunked", body=b"2\n{}\n0\n\n"),
+    "nul in the extension of a chunk": post(b"Transfer-Encoding: chunked", body=b"2;\x00\r\n{}\r\n0\r\n\r\n"),
+    "long extension of a chunk": post(b"Transfer-Encoding: chunked", body=b"2;" + b"a" * 40000 + b"\r\n{}\r\n"),
+    "colon begins a trailer": post(b"Transfer-Encoding: chunked", body=b"2\r\n{}\r\n0\r\n:\r\n" + NEXT),
+    "folded trailer": post(b"Transfer-Encoding: chunked", body=b"2\r\n{}\r\n0\r\nX: a\r\n b\r\n\r\n"),
 }
 
 
@@ -108,16 +151,59 @@ def test_malformed_request_gets_one_refusal_and_is_closed(short, name):
     data, closed = short.raw(MALFORMED[name])
     assert closed, data
     codes = heads(data)
-    assert len(codes) <= 1, data
-    assert all(400 <= code < 500 or code == 505 for code in codes), data
+    assert len(codes) == 1, data
+    assert 400 <= codes[0] < 500 or codes[0] == 505, data
 
 
-@pytest.mark.parametrize("name", MALFORMED_LENGTH)
-def test_malformed_length_is_never_served(short, name):
-    data, closed = short.raw(MALFORMED_LENGTH[name])
-    assert closed, data
-    assert 1 <= len(heads(data)) <= 2, data
-    assert all(400 <= code < 500 for code in heads(data)), data
+def refused_once(data, closed, name=None):
+    assert closed and heads(data) == [400], (name, data)
+    assert b'"code":"bad_request"' in data and b"Connection: close" in data, (name, data)
+
+
+@pytest.mark.parametrize("name", GUARDED)
+def test_what_breaks_the_grammar_gets_one_400_and_is_closed(short, name):
+    refused_once(*short.raw(GUARDED[name]))
+
+
+@pytest.mark.parametrize("cut", [1, 2, 3, 40])
+def test_the_same_comes_in_many_parts(server, cut):
+    """Before the faulty byte the rest of the message has been read already, in most cases."""
+    for name, data in GUARDED.items():
+        with server.connect() as client:
+            client.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+            data = data.replace(b"@HOST@", server.host.encode())
+            try:
+                for at in range(0, len(data), max(cut, len(data) // 60)):
+                    client.sendall(data[at:at + max(cut, len(data) // 60)])
+                    time.sleep(0.001)
+            except OSError:
+                pass
+            refused_once(*read_all(client), name)
+
+
+@pytest.mark.parametrize("name", GUARDED)
+def test_requests_before_a_bad_one_are_answered_first(server, name):
+    one = b"GET /v1/echo/before HTTP/1.1\r\n" + H + b"\r\n"
+    body = post(b"Content-Length: 2", body=b"[]") + post(b"Transfer-Encoding: chunked", body=b"2\r\n[]\r\n0\r\n\r\n")
+    data, closed = server.raw(one + body + GUARDED[name])
+    assert closed and heads(data) == [200, 201, 201, 400], data
+
+
+@pytest.mark.parametrize("head", [
+    b"GET /healthz?" + b"a&" * 3000 + b" HTTP/1.1\r\n" + H + b"\r\n",
+    get(b"Cookie: " + b";" * 3000 + b"\r\nConnection: close\r\n"),
+    get(b"cookie: " + b"a=b; " * 500 + b"\r\ncookie: c\r\nConnection: close\r\n"),
+], ids=["query", "cookies without names", "cookies"])
+def test_what_the_library_has_no_memory_for_gets_one_answer(short, head):
+    """0.9.75 would list queries and cookies, which nobody here asks it for, until its memory is used up, and then
+    answer twice or not at all."""
+    data, closed = short.raw(head)
+    assert closed and heads(data) in ([200], [400]), data
+
+
+def test_a_query_is_read_as_it_was_sent(server):
+    status, _, body = server.request("GET", "/v1/echo/a?x=1&y=?%23")
+    assert status == 200 and body["query"] == [["x", "1"], ["y", "?#"]]
 
 
 def test_second_request_behind_a_bad_one_is_not_served(short):
@@ -125,25 +211,6 @@ def test_second_request_behind_a_bad_one_is_not_served(short):
                 + b"Content-Length: 2\r\nContent-Length: 3\r\n\r\n{}GET /healthz HTTP/1.1\r\n" + H + b"\r\n")
     data, closed = short.raw(smuggled)
     assert closed and heads(data) == [400], data
-
-
-@pytest.mark.parametrize("head", [
-    b"GET /healthz HTTP/1.1\r\n" + H + b"X-A: a\r\n b\r\nConnection: close\r\n\r\n",
-    b"GET /healthz HTTP/1.1\nHost: @HOST@\nConnection: close\n\n",
-    b"GET /healthz HTTP/1.1\r\n" + H + b"X-A: a\x00b\r\nConnection: close\r\n\r\n",
-], ids=["folded line", "bare line feeds", "nul in value"])
-def test_what_0_9_hides_from_the_lint_gives_one_answer(server, head):
-    """0.9.75 joins, cuts or drops these before any callback sees them: 200 there, 400 from 1.0.
-    One answer to one request either way."""
-    data, closed = server.raw(head)
-    assert closed and heads(data) in ([], [200], [400]), data
-
-
-def test_empty_header_name_ends_the_head_in_0_9(server):
-    """0.9.75 takes a line that begins with a colon for the blank line, and what follows for the next request: as with
-    MALFORMED_LENGTH, not behind a proxy that shares connections. What follows is judged like any other request."""
-    data, closed = server.raw(b"GET /healthz HTTP/1.1\r\n" + H + b": b\r\nConnection: close\r\n\r\n")
-    assert closed and heads(data) in ([200, 400], [400]), data
 
 
 # --- sizes ------------------------------------------------------------------------------------------------------------

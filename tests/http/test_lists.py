@@ -6,7 +6,8 @@ import zlib
 import models
 import pytest
 
-LISTS = ["trajectories", "checkpoints", "runs", "sweeps"]
+LISTS = ["trajectories", "checkpoints", "runs", "sweeps", "datasets"]
+SMALL = ["gates", "webhooks", "tokens", "workers"]  # neither dates nor an order to choose
 
 
 @pytest.fixture(scope="module")
@@ -40,7 +41,7 @@ def items(service, address):
 @pytest.mark.parametrize("what", LISTS)
 def test_fields_choose_what_items_have(service, lab, what):
     whole = items(service, f"/v1/{what}")
-    names = list(whole[0])
+    names = sorted({name for item in whole for name in item})  # those of datasets are not all the same
     assert items(service, f"/v1/{what}?fields=" + ",".join(names)) == whole, (
         "every field of a document may be asked for")
     assert items(service, f"/v1/{what}?view=full") == whole
@@ -101,6 +102,11 @@ def test_runs_name_what_they_are_about(service, lab):
                        into="lists-averages")
     assert (both["checkpoint_name"], both["trajectory"]) == (None, None), "of several trajectories none is named"
     assert {both["names"][id] for id in both["params"]["checkpoints"]} == {"lists/step1", "lists-other/step7"}
+    assert both["names"][both["result"]["checkpoint"]] == "lists-averages/lists-average", "what it made has a name too"
+    listed = next(run for run in items(service, "/v1/runs") if run["id"] == both["id"])
+    assert listed["names"] == both["names"]
+    for run in items(service, "/v1/runs"):  # in whatever order the database found them: the same bytes each time
+        assert list(run["names"]) == sorted(run["names"])
 
 
 def by_pages(service, address, key="name", limit=1):
@@ -150,9 +156,51 @@ def test_a_page_whose_last_item_is_gone_is_not_the_end(service, lab):
     assert answer.status == 422 and answer.pointers == ["/cursor"], answer.body
 
 
-@pytest.mark.parametrize("what,first,other",
-                         [("trajectories", "lists", "lists-other"), ("sweeps", "lists", "lists-second")])
+@pytest.fixture(scope="module")
+def small(service, lab):
+    """A gate, a webhook and a token in a service of their own kind; the worker is there."""
+    made = [service.post("/v1/gates", {"name": "lists-gate", "trajectory": "lists", "rules": [{"integrity": "clean"}]}),
+            service.post("/v1/webhooks", {"url": "https://example.org/lists", "secret": "of the lists"})]
+    assert all(answer.status == 201 for answer in made), [answer.body for answer in made]
+    yield
+    assert service.request("DELETE", "/v1/gates/lists-gate").status == 204
+    assert service.request("DELETE", f"/v1/webhooks/{made[1].json['id']}").status == 204
+
+
+@pytest.mark.parametrize("what", ["gates", "webhooks", "workers"])
+def test_short_lists_have_fields_and_views_too(service, small, what):
+    whole, summary = items(service, f"/v1/{what}"), items(service, f"/v1/{what}?view=summary")
+    assert whole, "there is one to look at"
+    assert [list(item) for item in items(service, f"/v1/{what}?fields=id")] == [["id"]] * len(whole)
+    names = list(whole[0])
+    assert [list(item) for item in items(service, f"/v1/{what}?fields=" + ",".join(names))] == [names] * len(whole)
+    for short, long in zip(summary, whole, strict=True):
+        assert {"id"} < set(short) < set(long) and (what == "workers"  # what these have changes from look to look
+                                                    or all(short[name] == long[name] for name in short))
+    for query, pointer in (("fields=id,colour", "/fields"), ("view=short", "/view"), ("sort=name", "/sort")):
+        answer = service.get(f"/v1/{what}?{query}")
+        assert answer.status == 422 and answer.pointers == [pointer], answer.body
+
+
+def test_gates_are_found_by_their_names(service, small):
+    assert [gate["name"] for gate in items(service, "/v1/gates?name=lists-*")] == ["lists-gate"]
+    assert items(service, "/v1/gates?name=lists") == []
+
+
+@pytest.mark.parametrize("what", [*LISTS, *SMALL])
+@pytest.mark.parametrize("accept,status", [
+    ("application/json", 200), ("*/*", 200), ("text/html, application/*;q=0.5", 200), ("text/csv", 406),
+    ("application/x-ndjson, text/csv;q=0.5", 406), ("application/json;q=0, text/csv", 406)])
+def test_a_list_is_json_or_406(service, lab, what, accept, status):
+    answer = service.get(f"/v1/{what}", {"Accept": accept})
+    assert answer.status == status and (status == 200 or answer.json["code"] == "not_acceptable"), answer.body
+
+
+@pytest.mark.parametrize("what,first,other", [("trajectories", "lists", "lists-other"),
+                                              ("sweeps", "lists", "lists-second"), ("datasets", "lists", "lists-more")])
 def test_names_sort_and_filter(service, lab, what, first, other):
+    if what == "datasets":
+        service.sequences(other, models.rows(2, 16))
     if what == "sweeps":
         service.post("/v1/sweeps",
                      {"name": other, "kind": "evaluate", "base": {"dataset": "lists", "sequence_length": None},

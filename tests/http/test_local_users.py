@@ -86,6 +86,67 @@ def test_a_socket_that_is_closed_at_once_does_not_pass_for_root(shared, name):
     assert shared.get(f"/v1/datasets/{dataset}").status == 200
 
 
+class Strangers:
+    """Two network namespaces in which 127.0.0.1 is the server and 127.0.0.2 a client in the other one: its address is
+    a loopback address, and the server's kernel knows no socket there."""
+
+    def __init__(self):
+        self.names = [f"dq{os.getpid() % 100000}{side}" for side in "sc"]
+        for name in self.names:
+            if self.ip("netns", "add", name).returncode != 0:
+                self.close()
+                pytest.skip("making network namespaces is not permitted here")
+        server, client = self.names
+        self.ip("link", "add", server, "netns", server, "type", "veth", "peer", "name", client, "netns", client)
+        for name, own, other, address in ((server, "127.0.0.1", "127.0.0.2", 1), (client, "127.0.0.2", "127.0.0.1", 2)):
+            settings = [f"/proc/sys/net/ipv4/conf/{which}/{key}" for which in ("all", name)
+                        for key in ("route_localnet", "rp_filter")]
+            for path in settings:
+                self.within(name, "sh", "-c", f"echo {int('localnet' in path)} > {path}")
+            self.ip("-n", name, "link", "set", "lo", "up")
+            self.ip("-n", name, "addr", "del", "127.0.0.1/8", "dev", "lo")
+            self.ip("-n", name, "addr", "add", f"{own}/32", "dev", "lo")
+            self.ip("-n", name, "addr", "add", f"10.99.98.{address}/24", "dev", name)
+            self.ip("-n", name, "link", "set", name, "up")
+            self.ip("-n", name, "route", "add", f"{other}/32", "via", f"10.99.98.{3 - address}", "dev", name, "src",
+                    own)
+
+    @staticmethod
+    def ip(*words):
+        return subprocess.run(["ip", *words], capture_output=True, text=True)
+
+    def within(self, name, *words):
+        return subprocess.run(["ip", "netns", "exec", name, *words], capture_output=True, text=True, timeout=60)
+
+    def ask(self, name, url, path):
+        done = self.within(name, "curl", "-s", "--noproxy", "*", "-m", "20", "-o", "/dev/null", "-w",
+                           "%{http_code} %{local_ip}", f"{url}{path}")
+        return done.stdout.split()
+
+    def close(self):
+        for name in self.names:
+            self.ip("netns", "del", name)
+
+
+@pytest.fixture
+def strangers():
+    made = Strangers()
+    yield made
+    made.close()
+
+
+def test_a_client_in_another_network_namespace_needs_a_token(tmp_path, strangers):
+    """It is root there, too, and comes from a loopback address: whose its socket is, no table here says."""
+    server, client = strangers.names
+    service = Service(tmp_path, "--workers", "0", prefix=("ip", "netns", "exec", server))
+    try:
+        assert strangers.ask(server, service.url, "/v1/runs") == ["200", "127.0.0.1"]
+        assert strangers.ask(client, service.url, "/healthz") == ["200", "127.0.0.2"]
+        assert strangers.ask(client, service.url, "/v1/runs") == ["401", "127.0.0.2"]
+    finally:
+        assert service.stop() == 0
+
+
 def test_a_unix_socket_goes_by_the_credentials_of_its_peer(shared):
     assert as_nobody(ASK, shared.socket, "GET /v1/runs", "GET /healthz") == ["401", "200"]
     done = subprocess.run(["curl", "-s", "-o", "/dev/null", "-w", "%{http_code}", "--unix-socket", shared.socket,

@@ -3,6 +3,7 @@
 import csv
 import io
 import json
+import subprocess
 
 import models
 import pytest
@@ -93,6 +94,33 @@ def test_pages_hold_whole_checkpoints_and_join_to_all(service, measured):
     assert rows == rows_of(service, "&fields=step,series,delta") and len(rows) == 3 * STEPS
 
 
+def test_rows_are_cut_by_when_they_were_measured(service, measured):
+    times = sorted({row["measured_at"][:19] + "Z" for row in rows_of(service)})
+    for time in (times[0], times[-1]):
+        late, early = rows_of(service, f"&measured_from={time}"), rows_of(service, f"&measured_to={time}")
+        assert {row["measured_at"][:19] + "Z" < time for row in late} <= {False}
+        assert {row["measured_at"][:19] + "Z" < time for row in early} <= {True}
+        # A row shows its newest run: what an earlier one measured of it may be left of the row on the other side.
+        assert len(late) + len(early) >= 25 and late
+    answer = service.get("/v1/measurements?measured_to=soon")
+    assert answer.status == 422 and answer.pointers == ["/measured_to"]
+
+
+def test_falling_steps_are_the_same_rows(service, measured):
+    rows = rows_of(service, "&fields=step,series,delta")
+    address, falling = "/v1/measurements?trajectory=table&limit=2&fields=step,series,delta&sort=-step", []
+    while address:
+        page = service.get(address).json
+        falling += page["items"]
+        address = page["next"]
+    assert [row["step"] for row in falling] == sorted((row["step"] for row in rows), reverse=True)
+    assert sorted(rows, key=lambda row: -row["step"]) == falling, "and the series of a step in the same order"
+    assert rows_of(service, "&fields=step,series,delta&sort=step") == rows
+    for query, pointer in (("sort=name", "/sort"), ("sort=-step&updated_since=0", "/sort")):
+        answer = service.get(f"/v1/measurements?{query}")
+        assert answer.status == 422 and answer.pointers == [pointer], answer.body
+
+
 def test_forms_agree(service, measured):
     rows = rows_of(service)
     answer = service.get("/v1/measurements?trajectory=table", {"Accept": "text/csv"})
@@ -128,7 +156,9 @@ def test_fields_choose_columns_in_their_order(service, measured):
     ("&bits=3", STEPS), ("&method=rtn", 3 * STEPS), ("&method=gptq", 0), ("&metric=delta", 3 * STEPS),
     ("&metric=loss&metric=delta", 4 * STEPS), ("&dataset=table-other", 2 * STEPS), ("&checkpoint=table/step3", 5),
     ("&step_from=3", 10), ("&step_to=0", 5), ("&step_from=1&step_to=2&bits=3", 2), ("&tag=phase:decay", 10),
-    ("&tag=phase", 25), ("&tag=seed:1&tag=phase:constant", 15), ("&tag=seed:2", 0), ("&tag=nothing", 0)])
+    ("&tag=phase", 25), ("&tag=seed:1&tag=phase:constant", 15), ("&tag=seed:2", 0), ("&tag=nothing", 0),
+    ("&name=step3", 5), ("&name=step*&bits=3", STEPS), ("&name=ste", 0),
+    ("&measured_from=2020-01-01", 25), ("&measured_to=2020-01-01", 0)])
 def test_filters(service, measured, query, expected):
     assert len(rows_of(service, query)) == expected
 
@@ -201,3 +231,17 @@ def test_a_series_that_appears_meanwhile_has_its_label(service):
         assert all(row["label"] for row in rows), rows
     assert {row["series"]: row["label"] for row in rows} == {
         row["series"]: row["label"] for row in service.get("/v1/measurements?trajectory=appearing").json["items"]}
+
+
+def test_a_measurement_without_a_checkpoint_is_kept_once(service, measured):
+    """NULL is a checkpoint like any other for this: a second row would count twice."""
+    insert = ("insert into measurements (run, epoch, checkpoint, metric, value, label, dataset, protocol)"
+              f" values ('{measured['runs'][0]['id']}', 1, null, 'once', 1, '', '', '')")
+    service.sql(insert)
+    try:
+        with pytest.raises(subprocess.CalledProcessError) as refused:
+            service.sql(insert)
+        assert "measurements_once" in refused.value.stderr
+        assert service.sql("select count(*) from measurements where metric = 'once'") == [["1"]]
+    finally:
+        service.sql("delete from measurements where metric = 'once'")

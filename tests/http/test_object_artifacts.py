@@ -80,6 +80,23 @@ def test_what_is_there_already_is_not_uploaded_again(served, store):
     assert store.asked("HEAD", item["sha256"]) and not store.asked("PUT", item["sha256"])
 
 
+@pytest.mark.parametrize("checkpoint", ["small", "large"])
+def test_other_bytes_of_the_same_size_are_replaced(served, store, checkpoint):
+    """By the ETag: the MD5 of an object, or that of the MD5s of its parts."""
+    run = export(served, checkpoint, 3, 16)
+    item = weights_of(served, run)
+    good = object_of(store, item)
+    store.put("lab", f"{PREFIX}/{item['sha256']}", good[::-1])
+    store.clear()
+    again = served.post("/v1/runs", {"kind": "quantize", "force": True, "params": run["params"]})
+    assert weights_of(served, served.wait(again.json["id"]))["sha256"] == item["sha256"]
+    assert store.asked("PUT", item["sha256"]) and object_of(store, item) == good
+    store.clear()
+    third = served.post("/v1/runs", {"kind": "quantize", "force": True, "params": run["params"]})
+    assert weights_of(served, served.wait(third.json["id"]))["sha256"] == item["sha256"]
+    assert store.asked("HEAD", item["sha256"]) and not store.asked("PUT", item["sha256"])
+
+
 def test_a_part_that_fails_is_sent_again_alone(served, store):
     store.rule("PUT", "partNumber=2", 1, answer=object_store.refusal(503, "SlowDown"))
     store.rule("PUT", "partNumber=1", 1, answer=object_store.refusal(500, "InternalError"))
@@ -93,7 +110,7 @@ def test_an_end_that_fails_behind_a_good_status_is_tried_again(served, store):
     error = object_store.refusal(200, "InternalError")
     store.rule("POST", "uploadId=", 1, answer=error)
     item = weights_of(served, export(served, "large", 2))
-    assert len(store.asked("POST", "uploadId=")) == 2
+    assert len(store.asked("POST", f"{item['sha256']}.uploadId=")) == 2
     assert hashlib.sha256(object_of(store, item)).hexdigest() == item["sha256"]
 
 
@@ -101,7 +118,7 @@ def test_an_end_whose_answer_is_lost_is_recognised(served, store):
     """The second try meets an upload that is not known any more, and the object."""
     store.rule("POST", "uploadId=", 1, cut=0)
     item = weights_of(served, export(served, "large", 8, 64))
-    assert len(store.asked("POST", "uploadId=")) == 2
+    assert len(store.asked("POST", f"{item['sha256']}.uploadId=")) == 2
     assert hashlib.sha256(object_of(store, item)).hexdigest() == item["sha256"]
 
 

@@ -392,6 +392,13 @@ def test_a_watched_prefix_registers_what_comes(served, store, small, name):
     scan(served, name, f"s3://lab/{name}", watch=False)
 
 
+def test_a_scan_leaves_out_keys_that_are_no_paths(served, store, small, name):
+    for part in (f"{name}/step1", f"{name}//step2", f"{name}/a//b", f"{name}/step3/", f"{name}/../{name}/step4"):
+        store.put_files("lab", part, small)
+    found = scan(served, name, f"s3://lab/{name}")
+    assert [c["name"] for c in found["registered"]] == ["step1"] and found["failed"] == []
+
+
 def test_a_scan_is_refused_clearly(served, store, name):
     for path, words in (("s3://no-such-bucket-here", "no such bucket"), (f"s3://lab/{name}-none", "no checkpoint"),
                         ("s3://x", "must be a place")):

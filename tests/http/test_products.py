@@ -105,7 +105,10 @@ def start(directory, **environment):
 
 @pytest.mark.parametrize("fault", ["sgemm wrong", "strmm crash"])
 def test_a_worker_with_a_wrong_library_says_so_and_its_results_are_right(tmp_path, library, core, service, fault):
-    """Without the fallback `sgemm wrong` changes the loss in its fifth digit, and `strmm crash` ends the worker."""
+    """Without the fallback `sgemm wrong` changes the loss in its fifth digit, and `strmm crash` ends the worker.
+
+    The sound library sums in an order of its own. In float32 that moves the loss by less than 1e-6 of it; but a weight
+    of GPTQ that lies between two codes may take the other one, and every such weight moves the quantized model."""
     spoiled, blas = start(tmp_path / "spoiled", DELTAQ_OPENBLAS=str(library), WRONG_BLAS=fault)
     try:
         assert blas["verdict"] == "own_products" and blas["core"] is None and "OpenBLAS" in blas["library"]
@@ -121,7 +124,8 @@ def test_a_worker_with_a_wrong_library_says_so_and_its_results_are_right(tmp_pat
         assert quantized(own, "spoiled") == numbers  # bit-for-bit: nothing came from the library
     finally:
         assert own.stop() == 0
-    assert quantized(service, f"sound-{fault.split()[0]}") == pytest.approx(numbers, rel=1e-3)
+    loss, *of_codes = quantized(service, f"sound-{fault.split()[0]}")
+    assert loss == pytest.approx(numbers[0], rel=1e-6) and of_codes == pytest.approx(numbers[1:], rel=1e-2)
 
 
 def test_a_worker_says_which_products_it_makes(service, core):

@@ -110,6 +110,25 @@ def test_the_machine_and_the_database_are_told_of(service):
     assert used / 2 < found["deltaq_stored_bytes", "pg"] < 2 * used
 
 
+def test_how_long_runs_took_and_what_they_read_is_added_up(own):
+    bounds = ["1", "10", "60", "300", "1800", "7200", "28800", "86400", "+Inf"]
+
+    def told(found, kind):
+        return [found["deltaq_run_seconds_bucket", kind, bound] for bound in bounds]
+
+    runs = [own.wait(submit(own, name, count)) for name, count in (("one", 1), ("three", 3))]
+    eventually(own, ("deltaq_run_seconds_count", "evaluate"), 2)
+    found = numbers(own)
+    seconds = [run["usage"]["seconds"] for run in runs]
+    assert found["deltaq_run_seconds_sum", "evaluate"] == pytest.approx(sum(seconds), rel=1e-6)
+    assert told(found, "evaluate") == [sum(s <= float(bound) for s in seconds) for bound in bounds]
+    assert found["deltaq_run_tokens_total", "evaluate"] == sum(run["result"]["tokens"] for run in runs) == 4 * 16
+    assert told(found, "train") == [0] * len(bounds) and found["deltaq_run_tokens_total", "train"] == 0
+    own.request("DELETE", f"/v1/runs/{runs[0]['id']}")
+    eventually(own, ("deltaq_runs", "evaluate", "succeeded"), 1)
+    assert numbers(own)["deltaq_run_seconds_count", "evaluate"] == 2, "a counter does not fall"
+
+
 def test_runs_are_counted_and_counters_survive_a_restart(own):
     run = submit(own, "first", 1)
     assert own.wait(run)["state"] == "succeeded"

@@ -82,6 +82,72 @@ def test_runs_to_come_of_a_standing_sweep_are_its_requester_s(tmp_path):
         service.stop()
 
 
+def flood(service, name, count):
+    service.sql("insert into runs (kind, requester) select 'flood', t.id from tokens t,"
+                f" generate_series(1, {count}) where t.name = '{name}'")
+
+
+def standing(service, name, dataset):
+    made = service.post("/v1/sweeps", {"name": name, "kind": "evaluate", "standing": True,
+                                       "base": {"dataset": dataset, "sequence_length": None},
+                                       "grid": {"checkpoint": {"trajectory": "t"}}})
+    assert made.status == 202, made.body
+
+
+def runs_of(service, sweep):
+    return service.get(f"/v1/sweeps/{sweep}").json["runs"]["total"]
+
+
+def wait_for_runs(service, sweep, count):
+    end = time.monotonic() + 120
+    while runs_of(service, sweep) != count:
+        assert time.monotonic() < end, service.get(f"/v1/sweeps/{sweep}").json
+        time.sleep(0.1)
+
+
+def test_without_a_bound_a_token_leaves_room_for_others(tmp_path):
+    """New runs, a sweep, retries, and what comes to a standing sweep, which waits and holds up nobody else's."""
+    service = prepared(tmp_path, "--workers", "0")
+    try:
+        service.sequences("other", models.rows(2, 12, seed=5))
+        first = service.token = token(service, "first")
+        standing(service, "first", "rows")
+        flood(service, "first", 9000)
+        made = service.post("/v1/runs", BODY)
+        assert made.status == 202, "who is alone has the whole queue"
+        run = made.json["id"]
+        assert service.post(f"/v1/runs/{run}/cancel").status == 202
+        second = service.token = token(service, "second")
+        standing(service, "second", "other")
+        service.token = first
+        refused = service.post("/v1/runs", BODY)
+        assert refused.status == 429 and refused.json["code"] == "too_many" and refused.headers["Retry-After"]
+        assert "9002 runs of this token would wait and 997 of the queue's 10000" in refused.json["detail"], refused.body
+        grid = {"name": "s", "kind": "evaluate", "base": PARAMS, "grid": {"max_sequences": [1, 2]}}
+        refused = service.post("/v1/sweeps", grid)
+        assert refused.status == 429 and "of 2 runs, which go in together" in refused.json["detail"], refused.body
+        assert service.get("/v1/sweeps/s").status == 404
+        assert service.post(f"/v1/runs/{run}/retry").status == 429
+        assert service.get(f"/v1/runs/{run}").json["state"] == "cancelled"
+        service.sql("update runs set state = 'failed', error = '{}', finished_at = clock_timestamp() where id in"
+                    " (select x.run from sweep_runs x join sweeps w on w.id = x.sweep where w.name = 'first')")
+        assert service.post("/v1/sweeps/first/retry-failed").status == 429
+        models.write_llama(service.files / "later", seed=2)
+        service.checkpoint(service.files / "later", "t", "c1", step=1)
+        wait_for_runs(service, "second", 2)
+        assert runs_of(service, "first") == 1
+        service.token = second
+        assert service.post("/v1/runs", BODY).status == 202
+        service.sql("delete from runs where kind = 'flood'")
+        wait_for_runs(service, "first", 2)
+        service.token = first
+        assert service.post("/v1/sweeps/first/retry-failed").status == 202
+        assert service.post(f"/v1/runs/{run}/retry").status == 202
+    finally:
+        service.token = None
+        service.stop()
+
+
 def test_a_worker_tells_which_files_its_node_has(tmp_path):
     service = prepared(tmp_path)
     try:

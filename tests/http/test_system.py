@@ -14,6 +14,7 @@ import time
 import models
 import pytest
 from service import BINARY, Service
+from small_disk import small_disk
 
 
 def test_health_and_metrics(service):
@@ -179,18 +180,10 @@ def test_a_killed_server_loses_nothing(own):
     assert own.run("evaluate", checkpoint=made["id"], dataset=data["id"], sequence_length=None)["state"] == "succeeded"
 
 
-def may_mount(directory):
-    """A file system of 256 KiB over `directory`, for root only."""
-    mount = ["mount", "-t", "tmpfs", "-o", "size=256k", "tmpfs", directory]
-    return os.geteuid() == 0 and subprocess.run(mount, capture_output=True).returncode == 0
-
-
 def test_a_full_disk_fails_the_run_and_nothing_else(own):
     (own.files / "text").write_text("a story that goes on and on. " * 3000)
     own.post("/v1/datasets", {"name": "text", "path": "text", "format": "text"})
-    if not may_mount(own.data / "checkpoints"):
-        pytest.skip("cannot mount a small file system")
-    try:
+    with small_disk(own.data / "checkpoints", "size=256k"):
         model = {**models.LLAMA, "hidden_size": 128}
         params = {"trajectory": "t", "model": model, "dataset": "text", "tokenizer": {"name": "bytes"}, "tokens": 2560,
                   "sequence_length": 64}
@@ -200,8 +193,6 @@ def test_a_full_disk_fails_the_run_and_nothing_else(own):
         left = [f for f in (own.data / "checkpoints").rglob("*") if f.is_file()]
         assert not [f for f in left if f.name == "model.safetensors"], left
         assert own.get("/readyz").status == 200
-    finally:
-        subprocess.run(["umount", "-l", own.data / "checkpoints"], check=True)
     assert own.run("train", **params)["state"] == "succeeded"
 
 

@@ -99,6 +99,28 @@ def test_a_body_that_grows_too_long_is_answered(server):
     assert echo.heads(data) == [413], data
 
 
+def test_the_grammar_of_heads_is_checked_behind_the_encryption(server):
+    """In one record and in many; a good request before the bad one is answered."""
+    host = f"Host: localhost:{server.port}\r\n"
+    good = f"GET /v1/echo/a?b=1 HTTP/1.1\r\n{host}\r\n"
+    post = f"POST /v1/echo HTTP/1.1\r\n{host}Content-Type: application/json\r\n"
+    bad = [f"GET /healthz HTTP/1.1\r\n{host}: b\r\n\r\n{good}", f"{post}Content-Length: 2,2\r\n\r\n{{}}",
+           f"GET /healthz HTTP/1.1\r\n{host}X: a\r\n b\r\n\r\n",
+           f"{post}Transfer-Encoding: chunked\r\n\r\n2\r\n[]\r\n0\r\n: b\r\n\r\n"]
+    for text in bad:
+        sent = (good + text).encode()
+        for part in (len(sent), 7):
+            with opened(server) as client:
+                data = b""
+                with contextlib.suppress(OSError):
+                    for at in range(0, len(sent), part):
+                        client.sendall(sent[at:at + part])
+                with contextlib.suppress(OSError):
+                    while chunk := client.recv(65536):
+                        data += chunk
+            assert echo.heads(data) == [200, 400] and b'[["b","1"]]' in data, (text, part, data)
+
+
 def test_no_version_before_1_2(server):
     for version in ("-tls1_2", "-tls1_3"):
         done = openssl("s_client", "-connect", f"localhost:{server.port}", version, input="")

@@ -81,6 +81,9 @@ def test_the_life_of_a_token_over_the_api(tmp_path):
         rows = service.get("/v1/tokens")
         assert [row["name"] for row in rows.json["items"]] == ["write", "read", "first"]
         assert not any(token in rows.body.decode() for token in (admin, reader["token"], writer["token"]))
+        assert [row["name"] for row in service.get("/v1/tokens?name=rea*").json["items"]] == ["read"]
+        assert all(list(row) == ["name", "id"] for row in service.get("/v1/tokens?fields=name,id").json["items"])
+        assert "revoked_at" in service.get("/v1/tokens?view=summary").json["items"][0]
         page = service.get("/v1/tokens?limit=2").json
         assert ([row["name"] for row in page["items"]] == ["write", "read"]
                 and [r["name"] for r in service.get(page["next"]).json["items"]] == ["first"])
