@@ -33,6 +33,10 @@ async function problemOf(response) {
   return new Problem({ title: response.statusText, status: response.status, ...document }, response.status);
 }
 
+export function away() {
+  return new Problem({ title: "No connection", detail: "the server cannot be reached; is deltaq serve running?" }, 0);
+}
+
 /* The response, or a Problem; when the server cannot be reached, one of status 0. */
 export async function send(method, path, { accept = "application/json", signal, more = {}, body } = {}) {
   let response;
@@ -40,7 +44,7 @@ export async function send(method, path, { accept = "application/json", signal, 
     response = await fetch(path, { method, signal, body, headers: headers({ Accept: accept, ...more }) });
   } catch (cause) {
     if (cause.name === "AbortError") throw cause;
-    throw new Problem({ title: "No connection", detail: "the server cannot be reached; is deltaq serve running?" }, 0);
+    throw away();
   }
   if (!response.ok) throw await problemOf(response);
   return response;
@@ -105,32 +109,58 @@ function ownPath(link) {
   return url.pathname + url.search;
 }
 
+/* How long a document that others may rename is shown without being asked for again: as long as a page takes to be
+ * made of many that name it. */
+const KEPT_SECONDS = 5;
 const known = new Map();
 
-/* A document that does not change, asked for once; null when it is gone. */
-function once(path) {
-  if (!known.has(path)) {
-    known.set(path, get(path).catch((error) => {
-      if (error.status !== 404) known.delete(path);
-      return null;
-    }));
-  }
-  return known.get(path);
+/* A document that many parts of a page name, asked for once for all of them; null when it is gone. */
+function shared(path) {
+  const found = known.get(path);
+  if (found && performance.now() < found.until) return found.answer;
+  const forget = () => { if (known.get(path) === entry) known.delete(path); };
+  const entry = { until: performance.now() + 1000 * KEPT_SECONDS, answer: null };
+  entry.answer = get(path).catch((error) => {
+    if (error.status !== 404) forget();
+    return null;
+  });
+  known.set(path, entry);
+  return entry.answer;
+}
+
+/* What was renamed or deleted here is asked for again at once. */
+export function forgetAll() {
+  known.clear();
 }
 
 export function checkpoint(id) {
-  return once(at("checkpoints", id));
+  return shared(at("checkpoints", id));
 }
 
 /* The newest checkpoint of a trajectory; null where there is none yet. */
 export async function newestCheckpoint(trajectory, signal) {
-  return (await get(query("/v1/checkpoints", { trajectory, limit: 1 }), signal)).items[0] ?? null;
+  const fields = "id,name,trajectory,architecture,parameters";
+  return (await get(query("/v1/checkpoints", { trajectory, limit: 1, fields }), signal)).items[0] ?? null;
+}
+
+/* Names of trajectories, the newest first, with when they were made: for buttons and colours. */
+export async function namedTrajectories(signal) {
+  return list(query("/v1/trajectories", { limit: 100, fields: "id,name,created_at" }), signal, 500);
 }
 
 export function trajectory(id) {
-  return once(at("trajectories", id));
+  return shared(at("trajectories", id));
 }
 
 export function dataset(id) {
-  return once(at("datasets", id));
+  return shared(at("datasets", id));
+}
+
+/* PATCH or DELETE of one resource, or an action on it without a body; the new document, null after a deletion. */
+export async function change(method, path, signal, content) {
+  const more = content === undefined ? {} : { "Content-Type": "application/json" };
+  const body = content === undefined ? undefined : JSON.stringify(content);
+  const response = await send(method, path, { signal, more, body });
+  forgetAll();
+  return response.status === 204 ? null : response.json();
 }

@@ -2,15 +2,24 @@
  * the figure, and the same in words. */
 import { at, get, query } from "./api.js";
 import { h } from "./dom.js";
-import { compact, integer, isNumber } from "./format.js";
+import { compact, integer, isNumber, percent } from "./format.js";
 import { formatOf, metric as metricOf } from "./metrics.js";
 
-/* Changes have a place in training: against the learning rate there are none. */
-export async function loadChanges(names, metric, x, signal) {
+/* Where a change is, as a share of what the trajectory has reached. */
+function placed(one, end) {
+  const { change } = one, move = (place) => ({ ...place, x: place.x / end });
+  if (!change) return one;
+  const interval = change.interval.map((x) => x / end);
+  return { ...one, change: { ...change, after: move(change.after), before: move(change.before), interval } };
+}
+
+/* Changes have a place in training: against the learning rate there are none. `base`: what x is a share of, or x. */
+export async function loadChanges(names, { metric, x, base, ends }, signal) {
   if (x === "learning_rate") return [];
-  const asked = (name) => query(at("trajectories", name, "changepoints"), { metric, x });
+  const asked = (name) => query(at("trajectories", name, "changepoints"), { metric, x: base });
   const answers = await Promise.all(names.map((name) => get(asked(name), signal)));
-  return answers.flatMap(({ series }) => series);
+  const found = answers.flatMap(({ series }) => series);
+  return x === "share" ? found.map((one) => placed(one, ends.get(one.trajectory)[base])) : found;
 }
 
 const IDENTITY = ["trajectory", "label", "dataset", "protocol_id", "calibration_id"];
@@ -30,8 +39,9 @@ export function changeWords({ kind, size }) {
   return size > 0 ? "bends up" : "bends down";
 }
 
-/* "step 3,000" or "3M tokens" */
+/* "step 3,000", "3M tokens" or "75 % of training" */
 function place(x, value) {
+  if (x === "share") return `${percent(value)} of training`;
   return x === "tokens" ? `${compact(value)} tokens` : `step ${integer(value)}`;
 }
 
@@ -39,10 +49,10 @@ function size(metric, { kind, size: change }) {
   return kind === "level" ? ` by ${formatOf(metricOf(metric)).text(Math.abs(change))}` : "";
 }
 
-/* "jumps up by 1.2 % after step012 (step 3,000; 95 %: step 2,800 to step 3,400; p = 0.002)" */
+/* "jumps up by 1.2 % after step012 (step 3,000; likely from step 2,800 to step 3,400; p = 0.002)" */
 export function changeSentence(metric, x, found, p) {
   const [low, high] = found.interval, name = found.after.checkpoint_name ?? found.after.checkpoint;
-  const interval = `95 %: ${place(x, low)} to ${place(x, high)}`;
+  const interval = `likely from ${place(x, low)} to ${place(x, high)}`;
   const chance = isNumber(p) ? Number(p.toPrecision(2)) : "–";
   const where = `${place(x, found.after.x)}; ${interval}; p = ${chance}`;
   return `${changeWords(found)}${size(metric, found)} after ${name} (${where})`;

@@ -11,6 +11,7 @@ import { compareLink } from "./pins.js";
 import { checkpointLink, runLink } from "./router.js";
 import { runForm } from "./run_form.js";
 import { dataTable, facts, numberColumn } from "./table.js";
+import { sortedBy } from "./view.js";
 import { calibrationIn, evaluationIn, methodIn } from "./words.js";
 
 function presetOf(run) {
@@ -30,6 +31,13 @@ function named(preset, datasets) {
     if (part) part.dataset = names.get(part.dataset) ?? part.dataset;
   }
   return preset;
+}
+
+/* Parameters of new runs like `run`, which is a quantization: to quantize, and to attribute. */
+export function presetsOf(run, datasets) {
+  const quantize = run ? named(presetOf(run), datasets) : {};
+  const { overrides, embedding_bits: embedding, lm_head_bits: head, ...method } = quantize.method ?? {};
+  return { quantize, attribution: { ...quantize, method } };
 }
 
 /* The checkpoint of the series with the least quantized loss: this one, or another one to go to. */
@@ -73,7 +81,7 @@ function tokensLine(runs) {
 export function whatToDoSection({ checkpoint, runs, around, run, best, other, datasets, health, signal }) {
   const neighbours = [...(around.before?.runs ?? []), ...(around.after?.runs ?? [])];
   const model = run ?? neighbours.find((one) => one.kind === "quantize");
-  const preset = model ? named(presetOf(model), datasets) : {};
+  const presets = presetsOf(model, datasets);
   const place = h("div", { class: "form-place" });
   const open = (kind, verb, given) => {
     const form = runForm({
@@ -85,7 +93,6 @@ export function whatToDoSection({ checkpoint, runs, around, run, best, other, da
   };
   const button = (id, label, kind, given) =>
     h("button", { type: "button", id, events: { click: () => open(kind, label, given) } }, label);
-  const { overrides, embedding_bits: embedding, lm_head_bits: head, ...method } = preset.method ?? {};
   const advice = [
     best ? bestLine(best, checkpoint) : null,
     other ? otherLine(other, run) : null,
@@ -95,8 +102,8 @@ export function whatToDoSection({ checkpoint, runs, around, run, best, other, da
     health ? null : h("li", {}, "Its weights were not read yet: read them to see whether they are sound."),
   ].filter(Boolean);
   const actions = [
-    button("attribute-this", "Attribute this", "attribution", { ...preset, method }),
-    button("quantize-this", "Quantize this", "quantize", preset),
+    button("attribute-this", "Attribute this", "attribution", presets.attribution),
+    button("quantize-this", "Quantize this", "quantize", presets.quantize),
     health ? null : button("read-weights", "Read its weights", "health", {}),
     around.before
       ? h("a", { href: compareLink(around.before.id, checkpoint.id) }, `Compare with ${around.before.name}`)
@@ -126,22 +133,23 @@ export async function measuredSection(runs) {
   })));
   const rows = told.flatMap((one) => numbersOf(one.run).map((number) => ({ ...one, ...number })));
   if (!rows.length) return null;
+  const columns = [
+    {
+      label: "Number",
+      value: ({ figure }) => figure.label, cell: ({ figure }) => h("span", { title: figure.title }, figure.label),
+    },
+    {
+      label: "Value", numeric: true,
+      value: (row) => row.value, cell: (row) => measuredBy(row.run, row.figure.show(row.value)),
+    },
+    { label: "95 %", cell: (row) => h("span", { class: "muted" }, spread(row)) },
+    { label: "Method", value: (row) => row.method, cell: (row) => row.method || row.run.kind },
+    { label: "Measured on", value: (row) => row.evaluation, cell: (row) => row.evaluation || "–" },
+    { label: "Calibrated on", value: (row) => row.calibration, cell: (row) => row.calibration || "–" },
+  ];
   return h("section", {}, h("h2", {}, "Measurements"), dataTable({
-    caption: "Measurements", className: "layers measured", sortable: true, rows,
-    columns: [
-      {
-        label: "Number",
-        value: ({ figure }) => figure.label, cell: ({ figure }) => h("span", { title: figure.title }, figure.label),
-      },
-      {
-        label: "Value", numeric: true,
-        value: (row) => row.value, cell: (row) => measuredBy(row.run, row.figure.show(row.value)),
-      },
-      { label: "95 %", cell: (row) => h("span", { class: "muted" }, spread(row)) },
-      { label: "Method", value: (row) => row.method, cell: (row) => row.method || row.run.kind },
-      { label: "Measured on", value: (row) => row.evaluation, cell: (row) => row.evaluation || "–" },
-      { label: "Calibrated on", value: (row) => row.calibration, cell: (row) => row.calibration || "–" },
-    ],
+    caption: "Measurements", className: "layers measured", sortable: true, rows, columns,
+    ...sortedBy("measured", columns),
   }));
 }
 
@@ -174,37 +182,39 @@ export function besideSection({ pairs, around, paired, checkpoint }) {
     h("span", { class: "muted" }, params?.method ? methodIn(params.method) : kind);
   const change = (row) => (isNumber(row.earlier) && row.earlier !== 0 ? row.value / row.earlier - 1 : null);
   const name = (one) => (one ? one.name : "–");
+  const columns = [
+    { label: "Number", value: (row) => row.figure.label, cell: (row) => [row.figure.label, " ", method(row)] },
+    {
+      label: `Before: ${name(around.before)}`, numeric: true,
+      value: (row) => row.earlier, cell: (row) => value(row, row.before, row.earlier),
+    },
+    {
+      label: `Here: ${checkpoint.name}`, numeric: true,
+      value: (row) => row.value, cell: (row) => value(row, row.run, row.value),
+    },
+    {
+      label: `After: ${name(around.after)}`, numeric: true,
+      value: (row) => row.later, cell: (row) => value(row, row.after, row.later),
+    },
+    numberColumn("Change since before (%)", change, percentNumber),
+    { label: "Difference, 95 % in pairs", value: (row) => row.found?.difference, cell: differenceCell },
+  ];
   return h("section", { "aria-label": "Neighbours" }, h("h2", {}, "Beside its neighbours"), dataTable({
-    caption: "Beside its neighbours", className: "layers beside", sortable: true, rows,
-    columns: [
-      { label: "Number", value: (row) => row.figure.label, cell: (row) => [row.figure.label, " ", method(row)] },
-      {
-        label: `Before: ${name(around.before)}`, numeric: true,
-        value: (row) => row.earlier, cell: (row) => value(row, row.before, row.earlier),
-      },
-      {
-        label: `Here: ${checkpoint.name}`, numeric: true,
-        value: (row) => row.value, cell: (row) => value(row, row.run, row.value),
-      },
-      {
-        label: `After: ${name(around.after)}`, numeric: true,
-        value: (row) => row.later, cell: (row) => value(row, row.after, row.later),
-      },
-      numberColumn("Change since before (%)", change, percentNumber),
-      { label: "Difference, 95 % in pairs", value: (row) => row.found?.difference, cell: differenceCell },
-    ],
+    caption: "Beside its neighbours", className: "layers beside", sortable: true, rows, columns,
+    ...sortedBy("beside", columns),
   }));
 }
 
 function changesTable(caption, what, rows) {
+  const columns = [
+    { label: "Layer", value: (row) => row.name, cell: (row) => h("span", { class: "name mono" }, row.name) },
+    numberColumn(`${what} before (%)`, (row) => row.before, percentNumber),
+    numberColumn(`${what} here (%)`, (row) => row.here, percentNumber),
+    numberColumn("Change (points)", (row) => row.change, percentNumber),
+  ];
+  const usual = { column: 3, descending: true }, key = what.toLowerCase().replace(/\W+/g, "-");
   return dataTable({
-    caption, className: "layers", sortable: true, sort: { column: 3, descending: true }, rows,
-    columns: [
-      { label: "Layer", value: (row) => row.name, cell: (row) => h("span", { class: "name mono" }, row.name) },
-      numberColumn(`${what} before (%)`, (row) => row.before, percentNumber),
-      numberColumn(`${what} here (%)`, (row) => row.here, percentNumber),
-      numberColumn("Change (points)", (row) => row.change, percentNumber),
-    ],
+    caption, className: "layers", sortable: true, rows, columns, ...sortedBy(key, columns, usual),
   });
 }
 

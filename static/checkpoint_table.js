@@ -6,6 +6,7 @@ import { badges } from "./integrity.js";
 import { formatOf, heading, metric as metricOf } from "./metrics.js";
 import { checkpointLink, runLink } from "./router.js";
 import { dataTable, numberColumn } from "./table.js";
+import { sorting } from "./view.js";
 
 /* `point`: undefined where nothing was measured. */
 function value(metric, point) {
@@ -30,8 +31,22 @@ function nameCell(checkpoint, swatch, flags) {
 
 const MOST_ROWS = 200; /* that are made at once */
 
+/* Of many checkpoints those that the figure draws: the extremes are among them. `readAll` gets the others. */
+function partly(model, rows, readAll) {
+  const press = (event) => {
+    event.target.disabled = true;
+    event.target.textContent = "Reading …";
+    readAll();
+  };
+  return h("p", { class: "muted more", id: "rows-read" },
+    `The ${integer(rows)} checkpoints that the figure draws, each curve's extremes among them, of `
+    + `${integer(rows + model.left)}. `,
+    h("button", { type: "button", class: "small", id: "read-all", events: { click: press } },
+      `Read all ${integer(rows + model.left)}`));
+}
+
 /* `order`: {label, descending} or null; `ordered` is told of another one. */
-export function checkpointTable(model, colours, flags, order, ordered) {
+export function checkpointTable(model, colours, flags, { order, ordered, readAll }) {
   const { columns, rows } = table(model);
   if (!model.whole) return h("p", { class: "muted" }, "Reading the checkpoints …");
   if (!rows.length) return h("p", { class: "muted" }, "None yet.");
@@ -58,11 +73,9 @@ export function checkpointTable(model, colours, flags, order, ordered) {
       cell: ({ values }) => value(model.metric, values.get(key)),
     })),
   ].filter(Boolean);
-  const column = order ? all.findIndex(({ label }) => label === order.label) : -1;
-  return dataTable({
+  const shown = dataTable({
     caption: "Checkpoints and their measured values", columns: all, rows, sortable: true, className: "checkpoints",
-    most: MOST_ROWS,
-    sort: column >= 0 ? { column, descending: order.descending } : null,
-    onSort: (sort) => ordered({ label: all[sort.column].label, descending: sort.descending }),
+    most: MOST_ROWS, ...sorting(all, order, ordered),
   });
+  return model.left ? [partly(model, rows.length, readAll), shown] : shown;
 }

@@ -1,5 +1,5 @@
 /* controls.js: choices made by a press: a group of which one holds, a switch, a list. */
-import { h } from "./dom.js";
+import { fill, h } from "./dom.js";
 
 /* One of `choices` [[value, label]]; onChange(value). */
 export function segmented(name, choices, value, onChange) {
@@ -24,4 +24,19 @@ export function dropdown(name, choices, value, onChange) {
   select.value = value;
   select.addEventListener("change", () => onChange(select.value));
   return h("label", { class: "control" }, h("span", { class: "label" }, name), select);
+}
+
+/* A button for what cannot be undone: a press asks, another one does it. */
+export function sureButton(id, label, question, act) {
+  const place = h("span", { class: "sure" });
+  const ask = () => {
+    const no = h("button", { type: "button", id: `${id}-no`, events: { click: () => { show(); focus(id); } } }, "Keep");
+    const yes = h("button", { type: "button", id: `${id}-yes`, class: "danger", events: { click: act } }, label);
+    fill(place, h("span", { role: "alert" }, question), " ", yes, " ", no);
+    focus(`${id}-no`);
+  };
+  const focus = (one) => document.getElementById(one)?.focus();
+  const show = () => fill(place, h("button", { type: "button", id, events: { click: ask } }, label));
+  show();
+  return place;
 }

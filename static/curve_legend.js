@@ -74,6 +74,7 @@ export function marksKey(model, shown, flagged) {
     line && branches(shown, model.parents, model.others).length
       ? "dotted: from the checkpoint that a branch continues"
       : null,
+    model.averages.some(({ points }) => points.length) ? "★ average of checkpoints of the run" : null,
     flagged ? "red ring: marked by the integrity check" : null,
     "press a point for its checkpoint",
   ].filter(Boolean);

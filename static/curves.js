@@ -1,12 +1,15 @@
 /* curves.js: what the curve pages show, out of the API's answers. Pure but for load(). */
 import { at, curvesOf, get, list, query } from "./api.js";
+import { isNumber } from "./format.js";
 import { bitsOf, columnOf, keyOf, protocolsToName, withTexts } from "./series.js";
 import { evaluationIn } from "./words.js";
 
-/* What curves are drawn against. */
-export const AXES = { tokens: "tokens", step: "step", learning_rate: "learning rate" };
+/* What curves are drawn against. A share is made here, of what the trajectory has reached. */
+export const AXES = { tokens: "tokens", step: "step", share: "share of training", learning_rate: "learning rate" };
 
 const MOST_CHECKPOINTS = 200000, PAGE = 1000;
+const MOST_LISTED = 3000; /* checkpoints that are read without being asked for */
+const CHECKPOINT_FIELDS = "id,name,trajectory,step,tokens,learning_rate,derived_from";
 
 function compareSeries(a, b) {
   const text = (value) => value ?? "";
@@ -41,8 +44,18 @@ export function assemble(names, metric, x, answers, spoken = new Map()) {
     rate: x === "learning_rate" ? [] : named(answers.rate, "rate"),
     parents: answers.parents ?? new Map(),
     others: answers.others?.series ?? [],
+    averages: named(answers.averages, "curve"),
+    base: answers.base ?? x,
+    coarse: coarse(answers),
     whole: Boolean(answers.checkpoints),
+    left: answers.left ?? 0,
   };
+}
+
+/* Whether the server left points out, since it was asked for fewer. */
+function coarse({ curves, loss }) {
+  const some = ({ total, points }) => isNumber(total) && total > points.length;
+  return [...(curves?.series ?? []), ...(loss?.series ?? [])].some(some);
 }
 
 /* Losses of the full-precision checkpoints: as quantize runs measured them, or, for a trajectory where none did, as
@@ -65,7 +78,7 @@ async function speak(lists, signal) {
 
 /* Map trajectory -> id of the checkpoint that it was continued from, of those that a train run made so. */
 async function parentsOf(names, signal) {
-  const asked = (name) => query("/v1/runs", { kind: "train", trajectory: name, limit: 100 });
+  const asked = (name) => query("/v1/runs", { kind: "train", trajectory: name, limit: 100, fields: "id,params" });
   const pages = await Promise.all(names.map((name) => list(asked(name), signal, 200)));
   const found = new Map();
   pages.forEach(({ items }, index) => {
@@ -83,30 +96,101 @@ async function origins(names, parents, curve, signal) {
   return missing.length ? curve(missing) : { series: [] };
 }
 
-/* Everything, in steps: show(model) is called with the measure first, then with the panels, then with all checkpoints,
- * which may be many. */
-export async function load(names, metric, x, signal, show) {
-  const curve = (which, of = names) => curvesOf({ trajectory: of, metric: which, x }, signal);
-  const answers = { curves: await curve(metric) };
+/* Trajectories with averages of checkpoints of those that are shown: Map their name -> whose they are. */
+async function averagesOf(names, signal) {
+  const made = { kind: "average", state: "succeeded", limit: 50, fields: "id,result" };
+  const asked = (name) => query("/v1/runs", { ...made, trajectory: name });
+  const pages = await Promise.all(names.map((name) => get(asked(name), signal)));
+  const found = new Map();
+  pages.forEach(({ items }, index) => {
+    for (const { result } of items) if (result?.trajectory) found.set(result.trajectory, names[index]);
+  });
+  for (const name of names) found.delete(name);
+  return found;
+}
+
+/* Curves of averages as points beside the runs that they are of: each says `of` whom. */
+async function averageCurves(names, curve, signal) {
+  const homes = await averagesOf(names, signal);
+  if (!homes.size) return { series: [] };
+  /* One that was deleted since would refuse the others. */
+  const answers = await Promise.all([...homes.keys()].map((name) => curve([name]).catch(() => ({ series: [] }))));
+  const given = [...homes.values()];
+  return { series: answers.flatMap(({ series }, index) => series.map((one) => ({ ...one, of: given[index] }))) };
+}
+
+/* The same curves with x as a share of the last x of each trajectory. `ends`: Map name -> {tokens, step}. */
+export function shared({ series, ...answer }, base, ends) {
+  const share = (one) => {
+    const end = ends.get(one.of ?? one.trajectory)?.[base];
+    return { ...one, points: end > 0 ? one.points.map((point) => ({ ...point, x: point.x / end })) : [] };
+  };
+  return { ...answer, series: series.map(share) };
+}
+
+/* Documents of the checkpoints that are drawn, as far as their points tell. */
+function drawnCheckpoints({ curves, rate }, base) {
+  const rates = new Map((rate?.series ?? []).flatMap(({ points }) => points.map((one) => [one.checkpoint, one.y])));
+  const known = new Map();
+  for (const { trajectory: name, points } of curves.series) {
+    for (const point of points) {
+      known.set(point.checkpoint, {
+        id: point.checkpoint, name: point.checkpoint_name ?? point.checkpoint, trajectory: name,
+        step: point.step ?? (base === "step" ? point.x : null), tokens: base === "tokens" ? point.x : null,
+        learning_rate: rates.get(point.checkpoint) ?? null, derived_from: null,
+      });
+    }
+  }
+  return [...known.values()];
+}
+
+/* Whether there are more checkpoints than are read without being asked for. */
+export function areMany(names, { ends, all }) {
+  return !all && names.reduce((sum, name) => sum + (ends.get(name)?.checkpoints ?? 0), 0) > MOST_LISTED;
+}
+
+/* All checkpoints, or of many the ones that are drawn, unless `all` are wanted. `left`: how many are not read. */
+async function checkpointsOf(names, more, answers, base, signal) {
+  if (areMany(names, more)) {
+    const drawn = drawnCheckpoints(answers, base), count = (name) => more.ends.get(name)?.checkpoints ?? 0;
+    const all = names.reduce((sum, name) => sum + count(name), 0);
+    return { checkpoints: drawn, left: Math.max(0, all - drawn.length) };
+  }
+  const asked = (name) => query("/v1/checkpoints", { trajectory: name, limit: PAGE, fields: CHECKPOINT_FIELDS });
+  const pages = await Promise.all(names.map((name) => list(asked(name), signal, MOST_CHECKPOINTS)));
+  return { checkpoints: pages.flatMap(({ items }) => items), left: 0 };
+}
+
+/* Everything, in steps: show(model) is called with the measure first, then with the panels, then with the checkpoints,
+ * which may be many. `more`: {ends: Map name -> {tokens, step, checkpoints}, points: most points of a curve, all: read
+ * all checkpoints}. */
+export async function load(names, metric, x, signal, show, more) {
+  const { ends, points } = more, byTokens = names.every((name) => isNumber(ends.get(name)?.tokens));
+  const base = x !== "share" ? x : byTokens ? "tokens" : "step";
+  const plainCurve = (which, of = names) => curvesOf({ trajectory: of, metric: which, x: base, points }, signal);
+  const placed = (answer) => (x === "share" ? shared(answer, base, ends) : answer);
+  const curve = async (which, of) => placed(await plainCurve(which, of));
+  const answers = { curves: await curve(metric), base };
   show(assemble(names, metric, x, answers));
-  const [measured, trained, rate, largest_algebraic, trace, parents] = await Promise.all([
+  const [measured, trained, rate, largest_algebraic, trace, parents, averages] = await Promise.all([
     curve("loss_fp"),
     curve("validation_loss"),
     curve("learning_rate"),
     curve("largest_algebraic"),
     curve("trace"),
-    parentsOf(names, signal),
+    x === "share" ? new Map() : parentsOf(names, signal), /* branches and their origins have other ends */
+    x === "learning_rate" ? { series: [] } : averageCurves(names, (of) => plainCurve(metric, of), signal),
   ]);
-  Object.assign(answers, { loss: losses(measured, trained), rate, largest_algebraic, trace, parents });
+  Object.assign(answers, {
+    loss: losses(measured, trained), rate, largest_algebraic, trace, parents, averages: placed(averages),
+  });
   const [spoken, others] = await Promise.all([
     speak([answers.curves.series, measured.series], signal),
     origins(names, parents, (of) => curve(metric, of), signal),
   ]);
   answers.others = others;
   show(assemble(names, metric, x, answers, spoken));
-  const asked = (name) => query("/v1/checkpoints", { trajectory: name, limit: PAGE });
-  const pages = await Promise.all(names.map((name) => list(asked(name), signal, MOST_CHECKPOINTS)));
-  answers.checkpoints = pages.map((page) => page.items);
+  Object.assign(answers, await checkpointsOf(names, more, answers, x, signal));
   show(assemble(names, metric, x, answers, spoken));
 }
 

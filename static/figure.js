@@ -9,7 +9,7 @@ import { legendOf, plain } from "./look.js";
 import { branches, newestPoint, worstPoint } from "./marks.js";
 import { formatOf, metric as metricOf, scaleOf } from "./metrics.js";
 import { dash, hollow, symbol, translucent } from "./palette.js";
-import { fullName } from "./series.js";
+import { columnOf, fullName } from "./series.js";
 import { thin } from "./thin.js";
 
 const MARKED_POINTS = 40; /* a curve of more points is drawn without markers: they would hide its dash */
@@ -176,6 +176,26 @@ function markTraces(shown, model, options) {
   ];
 }
 
+/* Averages of a run's checkpoints, in the colour of the curve that was measured likewise; hidden with it. */
+function averageTraces(shown, model, options, more) {
+  const scale = scaleOf(options.metric), out = [];
+  for (const series of model.averages) {
+    const curve = shown.find((one) => one.trajectory === series.of && columnOf(one) === columnOf(series));
+    const points = drawable(series, options);
+    if (!curve || !points.length) continue;
+    const colour = options.colourOf(curve), fill = hollow(series.bits) ? options.ink.paper : colour;
+    out.push({
+      type: "scatter", mode: "markers", xaxis: "x", yaxis: "y", x: points.map((point) => point.x),
+      y: points.map((point) => scale * point.y),
+      marker: { symbol: "star", size: 12, color: fill, line: { color: colour, width: 1.5 } },
+      text: points.map((point) => hoverText(series, point, more, options.metric)),
+      hovertemplate: "%{text}<extra></extra>", customdata: points.map((point) => point.checkpoint),
+      name: `${plain(series.trajectory)} · ${plain(series.text)}`, meta: { key: series.key, kind: "average" },
+    });
+  }
+  return out;
+}
+
 function sideTrace(series, points, axis, options, more) {
   const colour = options.colour(series.trajectory), scale = scaleIn(series, options);
   const bounded = points.some((point) => isNumber(point.low) && isNumber(point.high));
@@ -213,7 +233,7 @@ export function traces(model, options) {
   const out = [];
   if (model.x !== "learning_rate") for (const series of shown) out.push(bandTrace(series, points.get(series), full));
   for (const series of shown) out.push(curveTrace(series, points.get(series), full, more));
-  out.push(...markTraces(shown, model, full));
+  out.push(...averageTraces(shown, model, full, more), ...markTraces(shown, model, full));
   for (const series of shown) out.push(flagTrace(series, series.points, "y", full));
   for (const series of shown) out.push(changeTrace(series, series.points, options.changes ?? [], full));
   /* A trajectory all of whose curves are hidden is hidden in the other panels too. */
@@ -229,11 +249,9 @@ export function traces(model, options) {
   return out.filter(Boolean);
 }
 
-/* The same figure for a file: white or dark paper, with a legend, of a fixed size. */
+/* The same figure for a file (paper.js), with a legend: on the screen the page has one. */
 export function exported(model, options) {
-  const figure = { data: traces(model, options), layout: layout(model, { ...options, narrow: false }) };
-  Object.assign(figure.layout, { showlegend: true, autosize: false, width: options.width, height: options.height });
-  figure.layout.legend = { ...legendOf(options.ink), y: -0.09, yanchor: "top" };
-  figure.layout.margin = { l: 64, r: 24, t: 40, b: 110 };
+  const figure = { data: traces(model, options), layout: layout(model, options) };
+  Object.assign(figure.layout, { showlegend: true, legend: legendOf(options.ink) });
   return figure;
 }

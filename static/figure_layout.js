@@ -1,11 +1,12 @@
 /* figure_layout.js: the panels of a trajectory's figure: which there are, where they stand, their axes and titles. Pure
  * functions of the model (curves.js). */
 import { AXES } from "./curves.js";
-import { compact, scientific } from "./format.js";
+import { compact, percent, scientific } from "./format.js";
 import { FONT, hoverLabel, plain } from "./look.js";
 import { decayStart } from "./marks.js";
 import { axisTitle, fromZero, scaleOf } from "./metrics.js";
 import { fullName } from "./series.js";
+import { zoomed } from "./view.js";
 
 /* The metrics of the panels below the measure. */
 export const BELOW = {
@@ -29,7 +30,7 @@ export function decays(model) {
 export function logSpan(model, options) {
   const scale = scaleOf(model.metric);
   const points = model.curves.filter((series) => !options.hidden.has(fullName(series)))
-    .flatMap((series) => series.points).filter((point) => point.y > 0);
+    .concat(model.averages).flatMap((series) => series.points).filter((point) => point.y > 0);
   if (!points.length) return null;
   let low = Infinity, high = 0, lowest = Infinity;
   for (const point of points) {
@@ -42,7 +43,7 @@ export function logSpan(model, options) {
 
 /* 1 2 5 10 … over what is drawn, and finer where that is less than a decade; Plotly's own sub-decade labels are too
  * many and small. */
-export function logTicks(values) {
+export function logTicks(values, show = null) {
   const drawn = values.filter((value) => value > 0);
   if (!drawn.length) return {};
   const low = Math.min(...drawn), high = Math.max(...drawn);
@@ -52,7 +53,7 @@ export function logTicks(values) {
     for (const step of steps) ticks.push(Number(`${step}e${decade}`));
   }
   if (ticks.length > 60) return {};
-  const text = (tick) => (tick >= 1e3 ? compact(tick) : scientific(tick));
+  const text = show ?? ((tick) => (tick >= 1e3 ? compact(tick) : scientific(tick)));
   return { tickmode: "array", tickvals: ticks, ticktext: ticks.map(text) };
 }
 
@@ -113,20 +114,21 @@ function decayShape({ trajectory, point }, options) {
   };
 }
 
-/* Of an axis that the reader zoomed: its range instead of its own. */
-function zoomed(range) {
-  return range ? { range, autorange: false } : {};
+/* A share is told with what it is a share of. */
+function axisName({ x, base }) {
+  return x === "share" ? `${AXES.share} so far (by ${AXES[base]})` : AXES[x];
 }
 
 function xAxis(model, options, axis, anchor) {
   const { ink, narrow, xLog, zoom } = options, { size } = axis.tickfont;
   return {
     ...axis, type: xLog ? "log" : "linear", anchor, nticks: narrow ? 5 : 10,
-    title: { text: AXES[model.x], font: { color: ink.text, size }, standoff: 8 },
-    exponentformat: model.x === "learning_rate" ? "power" : "B", zeroline: false, showline: true,
+    title: { text: axisName(model), font: { color: ink.text, size }, standoff: 8 },
+    exponentformat: model.x === "learning_rate" ? "power" : "B", ...(model.x === "share" ? { tickformat: ".0%" } : {}),
+    zeroline: false, showline: true,
     showspikes: true, spikemode: "across", spikesnap: "data",
     spikethickness: 1, spikedash: "dot", spikecolor: ink.muted,
-    ...(xLog ? logTicks(positiveEnds(model)) : {}), ...zoomed(zoom?.x),
+    ...(xLog ? logTicks(positiveEnds(model), model.x === "share" ? percent : null) : {}), ...zoomed(zoom?.x),
   };
 }
 

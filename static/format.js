@@ -100,13 +100,19 @@ export function bytes(value) {
   return `${Number(value.toPrecision(3))} ${units[unit]}`;
 }
 
-/* "2026-11-21 08:30:12", local time */
+const ZONE = new Intl.DateTimeFormat("en-GB", { timeZoneName: "short" });
+
+function zone(date) {
+  return ZONE.formatToParts(date).find(({ type }) => type === "timeZoneName").value;
+}
+
+/* "2026-11-21 08:30:12 GMT+1": the reader's time, and which that is */
 export function time(text) {
   const date = new Date(text ?? NaN);
   if (Number.isNaN(date.getTime())) return NONE;
   const two = (number) => String(number).padStart(2, "0");
   const day = [date.getFullYear(), two(date.getMonth() + 1), two(date.getDate())].join("-");
-  return `${day} ${[date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":")}`;
+  return `${day} ${[date.getHours(), date.getMinutes(), date.getSeconds()].map(two).join(":")} ${zone(date)}`;
 }
 
 export function ago(text) {

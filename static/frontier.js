@@ -2,8 +2,9 @@
 import { bytes, isNumber, scientific } from "./format.js";
 import { axisOf, legendOf, paperOf, plain } from "./look.js";
 import { formatOf, metric as metricOf, scaleOf } from "./metrics.js";
-import { hollow, symbol } from "./palette.js";
+import { hollow, hollowWords, symbol } from "./palette.js";
 import { bitsOf, withTexts } from "./series.js";
+import { zoomed } from "./view.js";
 
 /* Points of the series of a measure, with the bits per weight of the same run: of the quantized weights, and of the
  * whole model where that is known. `parameters`: Map trajectory -> count. */
@@ -44,7 +45,31 @@ export function unbeaten(rows, { y, size }) {
   return rows.map((row) => ({ ...row, best: best.has(row) }));
 }
 
-export function quantizedFrontier(rows, { ink, narrow, y, size, colour, title }) {
+/* What markers and lines mean, of those that are there. */
+export function frontierKey(rows) {
+  if (!rows.length) return [];
+  return [
+    "shape of a marker: the method", "its colour: the trajectory", hollowWords(rows.map(({ width }) => width)),
+    "dotted steps: unbeaten, that is, nothing as small loses less on the same evaluation",
+  ].filter(Boolean);
+}
+
+/* Entries of the legend: of each method its shape in no trajectory's colour; in a file also the colours, which the
+ * buttons above the figure have on the screen. */
+function legendTraces(rows, { ink, colour, paper }) {
+  const entry = (name, shape, color) => ({
+    type: "scatter", mode: "markers", x: [null], y: [null], name: plain(name), hoverinfo: "skip",
+    marker: { symbol: shape, size: 9, color, line: { color, width: 2 } }, meta: { kind: "legend" },
+  });
+  const methods = [...new Set(rows.map(({ method }) => method))];
+  const names = paper ? [...new Set(rows.map(({ trajectory }) => trajectory))] : [];
+  return [
+    ...methods.map((method) => entry(method ?? "full precision", symbol(method), ink.muted)),
+    ...names.map((name) => entry(name, "square", colour(name))),
+  ];
+}
+
+export function quantizedFrontier(rows, { ink, narrow, y, size, colour, title, zoom, paper }) {
   const at = (row) => (size ? row.size : row.bits), scale = scaleOf(y), { text } = formatOf(metricOf(y));
   const drawn = rows.filter((row) => isNumber(at(row)));
   const words = (row) => [
@@ -58,7 +83,7 @@ export function quantizedFrontier(rows, { ink, narrow, y, size, colour, title })
     const own = drawn.filter((row) => row.method === method), colours = own.map((row) => colour(row.trajectory));
     const fills = own.map((row, place) => (hollow(row.width) ? ink.paper : colours[place]));
     return {
-      type: "scatter", mode: "markers", name: plain(method ?? "full precision"),
+      type: "scatter", mode: "markers", name: plain(method ?? "full precision"), showlegend: false,
       x: own.map(at), y: own.map((row) => scale * row.y),
       text: own.map(words), hovertemplate: "%{text}<extra></extra>", customdata: own.map((row) => row.checkpoint),
       marker: { symbol: symbol(method), size: 9, color: fills, line: { color: colours, width: 2 } },
@@ -74,15 +99,16 @@ export function quantizedFrontier(rows, { ink, narrow, y, size, colour, title })
     };
   });
   return {
-    data: [...lines, ...traces],
+    data: [...lines, ...traces, ...legendTraces(drawn, { ink, colour, paper })],
     layout: {
       ...paperOf(ink, narrow ? 380 : 480), margin: { l: narrow ? 44 : 60, r: 14, t: 34, b: 48 },
-      showlegend: true, legend: legendOf(ink), hoverdistance: 30,
+      showlegend: true, legend: legendOf(ink), hoverdistance: 30, dragmode: narrow ? false : "zoom",
       xaxis: {
         ...axisOf(ink, size ? "size (bytes)" : "bits per weight"),
         exponentformat: size ? "B" : "none", ticks: "outside", ticklen: 3, nticks: narrow ? 5 : 10,
+        ...zoomed(zoom?.x),
       },
-      yaxis: { ...axisOf(ink, plain(title)), ticks: "outside", ticklen: 3 },
+      yaxis: { ...axisOf(ink, plain(title)), ticks: "outside", ticklen: 3, ...zoomed(zoom?.y) },
     },
   };
 }

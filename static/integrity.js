@@ -19,9 +19,21 @@ export async function loadIntegrity(names, signal) {
   return new Map(await Promise.all(names.map(asked)));
 }
 
-/* Map id of a checkpoint -> flags, of those that have any. */
+/* Of more checkpoints than are read at once: the integrity is read with them. */
+export function notRead({ checkpoints, left }, readAll) {
+  const press = (event) => {
+    event.target.disabled = true;
+    readAll();
+  };
+  return h("section", { class: "panel", "aria-label": "Integrity" },
+    h("p", { class: "muted" }, `Not read yet: it is told for each of ${integer(checkpoints.size + left)} checkpoints. `,
+      h("button", { type: "button", class: "small", id: "read-integrity", events: { click: press } }, "Read it")));
+}
+
+/* Map id of a checkpoint -> flags, of those that have any; null: not read. */
 export function flagsOf(integrities) {
   const found = new Map();
+  if (!integrities) return found;
   for (const { points } of integrities.values()) {
     for (const point of points) if (point.flags.length) found.set(point.checkpoint, point.flags);
   }

@@ -94,5 +94,5 @@ export function queued(trajectories) {
 
 /* The running runs, of one trajectory or of all. */
 export async function running(trajectory, signal) {
-  return (await get(query("/v1/runs", { state: "running", trajectory, limit: 20 }), signal)).items;
+  return (await get(query("/v1/runs", { state: "running", trajectory, limit: 20, view: "summary" }), signal)).items;
 }

@@ -1,22 +1,9 @@
 /* main.js: puts the pages behind their addresses; the colour scheme's button; what to do when the server wants a
  * token. */
-import { token } from "./api.js";
+import { away, token } from "./api.js";
 import { fill, h } from "./dom.js";
 import { loadMetrics } from "./metrics.js";
-import { askToken, failure } from "./notice.js";
-import { showApi } from "./page_api.js";
-import { showCheckpoint } from "./page_checkpoint.js";
-import { showCompare } from "./page_compare.js";
-import { showCurves } from "./page_curves.js";
-import { showData } from "./page_data.js";
-import { showFlips } from "./page_flips.js";
-import { showFrontier } from "./page_frontier.js";
-import { showRun } from "./page_run.js";
-import { showRuns } from "./page_runs.js";
-import { showScatter } from "./page_scatter.js";
-import { showSweep, showSweeps } from "./page_sweeps.js";
-import { showSystem } from "./page_system.js";
-import { showTrajectories } from "./page_trajectories.js";
+import { askToken, failure, loading } from "./notice.js";
 import { isDark } from "./palette.js";
 import { route, start } from "./router.js";
 
@@ -39,26 +26,37 @@ function themeButton() {
   show();
 }
 
-/* Every page names numbers as the server does. */
-const told = (show) => async (given) => {
-  await loadMetrics(given.signal);
-  if (!given.signal.aborted) await show(given);
-};
+/* A module that could not be fetched is not fetched again by this document: trying again is loading it anew. */
+function unreachable() {
+  throw Object.assign(away(), { reload: true });
+}
 
-route("/", "trajectories", told(showTrajectories));
-route("/curves", "trajectories", told(showCurves));
-route("/checkpoints/{id}", "trajectories", told(showCheckpoint));
-route("/compare", "trajectories", told(showCompare));
-route("/scatter", "scatter", told(showScatter));
-route("/frontier", "frontier", told(showFrontier));
-route("/flips", "flips", told(showFlips));
-route("/sweeps", "sweeps", told(showSweeps));
-route("/sweeps/{id}", "sweeps", told(showSweep));
-route("/data", "data", told(showData));
-route("/system", "system", told(showSystem));
-route("/runs", "runs", told(showRuns));
-route("/runs/{id}", "runs", told(showRun));
-route("/api", "api", showApi);
+/* A page's module is fetched when it is first shown; every page but that of the API names numbers as the server
+ * does. */
+function page(pattern, part, read, show) {
+  route(pattern, part, async (given) => {
+    fill(root, loading("the page"));
+    const [module] = await Promise.all([read().catch(unreachable), part === "api" ? null : loadMetrics(given.signal)]);
+    if (!given.signal.aborted) await module[show](given);
+  });
+}
+
+const sweeps = () => import("./page_sweeps.js");
+
+page("/", "trajectories", () => import("./page_trajectories.js"), "showTrajectories");
+page("/curves", "trajectories", () => import("./page_curves.js"), "showCurves");
+page("/checkpoints/{id}", "trajectories", () => import("./page_checkpoint.js"), "showCheckpoint");
+page("/compare", "trajectories", () => import("./page_compare.js"), "showCompare");
+page("/scatter", "scatter", () => import("./page_scatter.js"), "showScatter");
+page("/frontier", "frontier", () => import("./page_frontier.js"), "showFrontier");
+page("/flips", "flips", () => import("./page_flips.js"), "showFlips");
+page("/sweeps", "sweeps", sweeps, "showSweeps");
+page("/sweeps/{id}", "sweeps", sweeps, "showSweep");
+page("/data", "data", () => import("./page_data.js"), "showData");
+page("/system", "system", () => import("./page_system.js"), "showSystem");
+page("/runs", "runs", () => import("./page_runs.js"), "showRuns");
+page("/runs/{id}", "runs", () => import("./page_run.js"), "showRun");
+page("/api", "api", () => import("./page_api.js"), "showApi");
 
 let visits = 0;
 
@@ -83,8 +81,9 @@ function failed(error) {
     askToken(root, go, token() !== "");
     return;
   }
+  const again = () => (error.reload ? location.reload() : go());
   fill(root, h("h1", {}, error.status === 404 ? "Not found" : "This page cannot be shown"), failure(error),
-    h("p", {}, h("button", { type: "button", events: { click: () => go() } }, "Try again")),
+    h("p", {}, h("button", { type: "button", events: { click: again } }, "Try again")),
     h("p", {}, h("a", { href: "#/" }, "To the trajectories")));
 }
 

@@ -1,4 +1,5 @@
 /* outcome.js: what a run found, in a line of words, as figures of its kind are told by the server. */
+import { at, get } from "./api.js";
 import { duration, integer, isNumber, plural, scientific } from "./format.js";
 import { figuresOf } from "./metrics.js";
 import { progressText } from "./runs.js";
@@ -44,6 +45,21 @@ const SPOKEN = {
     ? `${integer(nan + infinite)} numbers that are not finite`
     : "all numbers finite"),
 };
+
+/* Kinds whose words need the lists of a result, which summaries leave out. */
+const WHOLE = new Set(["average", "interpolate", "landscape", "train"]);
+const whole = new Map();
+
+/* Runs of a list of summaries with what outcome() needs. The result of a run that succeeded does not change. */
+export async function tellable(runs, signal) {
+  const needed = ({ id, kind, state }) => WHOLE.has(kind) && state === "succeeded" && !whole.has(id);
+  await Promise.all(runs.filter(needed).map(async ({ id }) => {
+    const found = await get(at("runs", id), signal).catch(() => null); /* gone meanwhile: without these words */
+    const { checkpoints, losses, x, y, explained_variance } = found?.result ?? {};
+    if (found) whole.set(id, { checkpoints, losses, x, y, explained_variance });
+  }));
+  return runs.map((run) => (whole.has(run.id) ? { ...run, result: { ...run.result, ...whole.get(run.id) } } : run));
+}
 
 /* "ΔQL 5.08 % (4.45 to 5.71 %), bits per weight 3.15" */
 export function finding(run) {

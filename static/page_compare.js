@@ -10,6 +10,7 @@ import { comparisons, runsOf } from "./page_checkpoint.js";
 import { compareLink } from "./pins.js";
 import { checkpointLink, curvesLink, runLink } from "./router.js";
 import { dataTable, numberColumn } from "./table.js";
+import { sortedBy } from "./view.js";
 import { evaluationIn, methodIn } from "./words.js";
 
 const FACTS = [
@@ -146,10 +147,13 @@ export async function showCompare({ root, query: search, signal }) {
   if (signal.aborted) return null;
   document.title = `${a.name} and ${b.name} · deltaq`;
   const run = costliest(own.filter((one) => pairs.some((pair) => pair.run.id === one.id && pair.before)));
-  const measured = { caption: "What was measured of both", className: "layers measured", sortable: true };
+  const shown = columns(a, b);
+  const measured = {
+    caption: "What was measured of both", className: "layers measured", sortable: true, columns: shown,
+  };
   return fill(root, heading(a, b), factsTable(a, b),
     h("h2", {}, "What was measured of both"),
-    rows.length ? dataTable({ ...measured, rows, columns: columns(a, b) }) : apart(a, b, own, earlier),
+    rows.length ? dataTable({ ...measured, rows, ...sortedBy("sort", shown) }) : apart(a, b, own, earlier),
     h("p", { class: "muted caption" },
       "Intervals of pairs compare the same sequences in both runs, so what makes a sequence hard drops out. "
       + "Runs without the losses of their sequences, or of other kinds, are not paired."),

@@ -1,27 +1,29 @@
 /* page_curves.js: one trajectory or several: the figure, its controls and legend, runs in progress, the table of
  * checkpoints. */
-import { csv, get, list, query } from "./api.js";
+import { csv, get, list, namedTrajectories, query } from "./api.js";
 import { advicePanel, loadPlans } from "./advice.js";
 import { changesPanel, loadChanges } from "./changepoints.js";
 import { dropdown, segmented } from "./controls.js";
 import { legend, marksKey, summary } from "./curve_legend.js";
 import { addressOf, readView } from "./curve_state.js";
-import { averagedFrom, hiddenByLog, load, trajectory } from "./curves.js";
+import { areMany, averagedFrom, hiddenByLog, load, trajectory } from "./curves.js";
 import { checkpointTable } from "./checkpoint_table.js";
 import { command, curl, fill, h, save } from "./dom.js";
 import { exported, traces } from "./figure.js";
 import { figureHeight, layout } from "./figure_layout.js";
-import { integer, plural } from "./format.js";
-import { flagsOf, integrityPanel, loadIntegrity } from "./integrity.js";
+import { integer, isNumber, plural } from "./format.js";
+import { flagsOf, integrityPanel, loadIntegrity, notRead } from "./integrity.js";
 import { markOf, queued, running, watch } from "./live.js";
 import { inOrder, metric as metricOf } from "./metrics.js";
 import { failure, loading, sweepCommand } from "./notice.js";
-import { COLOURS, colourIndex, isDark, scheme } from "./palette.js";
-import { fileName, keepDrawn, plotly, saveFigure } from "./plot.js";
+import { COLOURS, colourIndex } from "./palette.js";
+import { fileName, keepDrawn, plotly } from "./plot.js";
+import { bounded, provenance } from "./provenance.js";
 import { amend, checkpointLink, link } from "./router.js";
 import { runningSection } from "./runs.js";
+import { saveGroup } from "./saving.js";
 import { fullName, seriesColours } from "./series.js";
-import { MOST_POINTS } from "./thin.js";
+import { MOST_POINTS, pointsFor } from "./thin.js";
 
 function heading(names, all, view, colours, averages) {
   const removable = names.length > 1;
@@ -71,7 +73,7 @@ function remark(model, view, datasets) {
       firstSweep(model.names[0], datasets));
   }
   const hidden = hiddenByLog(model, view);
-  const most = model.curves.reduce((count, series) => Math.max(count, series.points.length), 0);
+  const most = model.curves.reduce((count, { total, points }) => Math.max(count, total ?? points.length), 0);
   const parts = [
     hidden ? `${plural(hidden, "value")} at or below zero cannot be drawn on a logarithmic axis; `
       + "the table has them." : null,
@@ -79,6 +81,30 @@ function remark(model, view, datasets) {
       + "and in a closer look all points." : null,
   ].filter(Boolean);
   return parts.length ? h("p", {}, parts.join(" ")) : null;
+}
+
+/* What trajectories have reached: what shares of training are of, and whether their checkpoints are many. */
+function endsOf(shown) {
+  const end = ({ name, last_tokens: tokens, last_step: step, checkpoints }) => [name, { tokens, step, checkpoints }];
+  return new Map(shown.map(end));
+}
+
+/* The part of the x axis that is shown, and the whole, as the axis counts. */
+function spanOf(model, view) {
+  const at = (x) => (view.xLog ? Math.log10(x) : x);
+  const ends = model.curves.flatMap(({ points }) => [points[0], points.at(-1)]).filter((point) => point?.x > 0)
+    .map((point) => at(point.x)).filter(isNumber);
+  const whole = Math.max(...ends) - Math.min(...ends);
+  return { whole, visible: view.zoom.x ? Math.abs(view.zoom.x[1] - view.zoom.x[0]) : whole };
+}
+
+/* What stands below the figure in a file. */
+async function fileCaption(model, visible, signal) {
+  const { label } = metricOf(model.metric), said = await provenance(visible, signal);
+  const along = model.x === "learning_rate" ? "against the learning rate" : "along training";
+  const bounds = bounded(visible) ? `${model.x === "learning_rate" ? "Bars" : "Shaded"}: 95 % interval.` : "";
+  const stars = model.averages.length ? "Stars: averages of checkpoints of the run." : "";
+  return [`${label} ${along}.`, said, bounds, stars].filter(Boolean).join(" ");
 }
 
 function noTrajectory(root) {
@@ -95,11 +121,12 @@ export async function showCurves({ root, query: search, signal }) {
   fill(root, h("h1", {}, names.join(", ")), loading("curves"));
   plotly().catch(() => {}); /* fetched meanwhile; the figure says when it could not be */
   const [{ items: all }, { metrics: measured }, { items: datasets }, ...first] = await Promise.all([
-    list(query("/v1/trajectories", { limit: 100 }), signal, 500),
+    namedTrajectories(signal),
     get("/v1/curves/metrics", signal),
     get(query("/v1/datasets", { limit: 100 }), signal),
     ...names.map((name) => trajectory(name, signal)),
   ]);
+  const asked = { points: MOST_POINTS, all: false };
   let shown = first, model = null, integrities = new Map(), changes = [], plans = new Map(), colourOf = () => 0;
   const knowsTokens = shown.some((item) => item.last_tokens !== null && item.last_tokens !== undefined);
   const colours = colourIndex(all.length ? all : shown), view = readView(search, knowsTokens);
@@ -108,8 +135,8 @@ export async function showCurves({ root, query: search, signal }) {
   const integrityPlace = h("div"), changesPlace = h("div"), advicePlace = h("div");
   const note = h("div", { class: "notice remark", role: "status" });
   const plot = h("div", { class: "plot", id: "plot", role: "img" }, loading("the figure")), live = runningSection();
-  const paint = ({ ink, dark, narrow }) => ({
-    ink, dark, narrow, height: figureHeight(model, narrow), ...view, changes,
+  const paint = ({ ink, dark, narrow, paper }) => ({
+    ink, dark, narrow, paper, height: figureHeight(model, narrow), ...view, changes,
     colour: (name) => ink.colour(colours.get(name)), colourOf: (series) => ink.colour(colourOf(series)),
   });
   const figure = (look) => ({ data: traces(model, paint(look)), layout: layout(model, paint(look)) });
@@ -120,7 +147,7 @@ export async function showCurves({ root, query: search, signal }) {
     zoom: (ranges) => {
       view.zoom = ranges;
       remember();
-      if (visible().some((series) => series.points.length > MOST_POINTS)) drawn.redraw().catch(() => {});
+      refine();
     },
   });
 
@@ -134,7 +161,7 @@ export async function showCurves({ root, query: search, signal }) {
     drawn.redraw().catch((error) => { if (!signal.aborted) fill(plot, failure(error)); });
   };
   const showFlags = () => {
-    const panel = integrityPanel(shown, integrities);
+    const panel = integrities ? integrityPanel(shown, integrities) : notRead(model, readAll);
     fill(integrityPlace, panel ? [h("h2", {}, "Integrity"), panel] : null);
   };
   const showAdvice = () => {
@@ -152,21 +179,26 @@ export async function showCurves({ root, query: search, signal }) {
     fill(head, heading(names, all, view, colours, averages));
     fill(legendPlace, legend(model, view, colourOf, () => { remember(); redraw(); }));
     const arrange = (order) => { view.order = order; remember(); };
-    fill(tablePlace, checkpointTable(model, colours, flagsOf(integrities), view.order, arrange));
+    fill(tablePlace, checkpointTable(model, colours, flagsOf(integrities), {
+      order: view.order, ordered: arrange, readAll,
+    }));
     redraw();
   };
   /* Large trajectories are shown step by step when the page opens; else all at once. */
   const reload = async (opening = false) => {
     let last = null, read = null;
+    const more = { ...asked, ends: endsOf(shown) };
+    const many = areMany(names, more); /* their integrity is as long as their list */
     changes = [];
     await load(names, view.metric, view.x, signal, (known) => {
       last = known;
       read ??= Promise.all([
-        loadIntegrity(names, signal), loadChanges(names, view.metric, view.x, signal), loadPlans(names, signal),
+        many ? null : loadIntegrity(names, signal), loadChanges(names, { ...known, ends: more.ends }, signal),
+        loadPlans(names, signal),
       ]);
       read.catch(() => {}); /* awaited below */
-      if (opening && known.curves.some((series) => series.points.length > MOST_POINTS)) show(known);
-    });
+      if (opening && known.coarse) show(known);
+    }, more);
     if (model !== last) show(last);
     [integrities, changes, plans] = await read;
     showFlags();
@@ -174,6 +206,23 @@ export async function showCurves({ root, query: search, signal }) {
     if (flagsOf(integrities).size || changes.some(({ change }) => change)) show(last);
   };
   const wrong = (error) => { if (!signal.aborted) fill(note, failure(error)).hidden = false; };
+  const readAll = () => {
+    asked.all = true;
+    reload().catch(wrong);
+  };
+  /* A closer look at curves of which points were left out asks for more of them; of several looks the last counts. */
+  let closer = 0;
+  const refine = () => {
+    if (!model?.coarse) {
+      if (visible().some((series) => series.points.length > MOST_POINTS)) drawn.redraw().catch(() => {});
+      return;
+    }
+    const { whole, visible: part } = spanOf(model, view), wanted = pointsFor(whole, part), number = ++closer;
+    if (wanted <= asked.points) return;
+    asked.points = wanted;
+    load(names, view.metric, view.x, signal, (known) => { if (known.whole && number === closer) show(known); },
+      { ...asked, ends: endsOf(shown) }).catch(wrong);
+  };
   const set = (field, value, fresh) => {
     view[field] = value;
     view.zoom = ["x", "xLog"].includes(field) ? { ...view.zoom, x: null } : { ...view.zoom, y: null };
@@ -181,37 +230,28 @@ export async function showCurves({ root, query: search, signal }) {
     if (fresh) reload().catch(wrong);
     else show(model);
   };
-  const saveAs = (format) => {
-    const look = { ink: scheme(isDark()), dark: isDark(), narrow: false };
-    const height = figureHeight(model, false) + 220, picture = exported(model, { ...paint(look), width: 1100, height });
-    return saveFigure(picture, format, fileName(...names, view.metric)).catch(wrong);
-  };
   const saveCsv = async () => {
-    try {
-      const asked = query("/v1/curves", { trajectory: names, metric: view.metric, x: view.x });
-      save(`${fileName(...names, view.metric)}.csv`, await csv(asked), "text/csv");
-    } catch (error) { wrong(error); }
+    const path = query("/v1/curves", { trajectory: names, metric: view.metric, x: model.base });
+    save(`${fileName(...names, view.metric)}.csv`, await csv(path, signal), "text/csv");
   };
+  const saving = saveGroup({
+    id: "save", name: () => fileName(...names, view.metric), picture: (look) => exported(model, paint(look)),
+    caption: () => fileCaption(model, visible(), signal), numbers: saveCsv,
+  });
   const scale = [["linear", "linear"], ["log", "log"]];
   const measures = inOrder(["delta", view.metric, ...measured]).map((name) => [name, metricOf(name).label]);
-  const saveButton = (format) => h("button", {
-    type: "button", id: `save-${format}`, events: { click: () => saveAs(format) },
-  }, format.toUpperCase());
-  const axes = [["tokens", "tokens"], ["step", "step"], ["learning_rate", "learning rate"]];
+  const axes = [["tokens", "tokens"], ["step", "step"], ["share", "share"], ["learning_rate", "learning rate"]];
   const controls = h("div", { class: "controls" },
     segmented("x", axes, view.x, (value) => set("x", value, true)),
     segmented("x scale", scale, view.xLog ? "log" : "linear", (value) => set("xLog", value === "log", false)),
     segmented("y scale", scale, view.yLog ? "log" : "linear", (value) => set("yLog", value === "log", false)),
     dropdown("Measure", measures, view.metric, (value) => set("metric", value, true)),
-    h("div", { class: "control export" },
-      h("span", { class: "label", "aria-hidden": "true" }, "Save"),
-      h("div", { class: "segmented", role: "group", "aria-label": "Save" },
-        ["png", "svg"].map(saveButton),
-        h("button", { type: "button", id: "save-csv", events: { click: saveCsv } }, "CSV"))));
+    h("div", { class: "control export" }, saving));
   fill(root, head, controls,
     h("section", { class: "panel", "aria-label": "Curves" }, legendPlace, words, note, plot, key),
     live.node, changesPlace, advicePlace, h("h2", {}, "Checkpoints"), tablePlace, integrityPlace);
   await reload(true);
+  if (view.zoom.x) refine();
 
   let waiting = 0;
   watch({

@@ -4,6 +4,7 @@ import { command, curl, fill, h } from "./dom.js";
 import { ago, compact, integer, scalar, time } from "./format.js";
 import { loading } from "./notice.js";
 import { dataTable } from "./table.js";
+import { sortedBy } from "./view.js";
 import { methodIn } from "./words.js";
 
 const MOST = 1000;
@@ -74,8 +75,10 @@ export async function showData({ root, signal }) {
     list(query("/v1/datasets", { limit: 200 }), signal, MOST), get("/v1/recipes", signal),
   ]);
   const boards = { className: "boards", sortable: true };
-  const known = { ...boards, caption: "Datasets", columns: DATASETS, rows: datasets, most: 200 };
-  const named = { ...boards, caption: "Recipes", columns: RECIPES, rows: recipes };
+  const known = {
+    ...boards, caption: "Datasets", columns: DATASETS, rows: datasets, most: 200, ...sortedBy("sort", DATASETS),
+  };
+  const named = { ...boards, caption: "Recipes", columns: RECIPES, rows: recipes, ...sortedBy("recipes", RECIPES) };
   const another = { name: "validation", path: "/path/to/text.txt", format: "text" };
   const example = recipes[0] ? exampleOf(recipes[0], datasets) : null;
   fill(root, h("h1", {}, "Datasets and recipes"),

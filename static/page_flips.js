@@ -1,5 +1,5 @@
 /* page_flips.js: accuracy beside ΔQL along a trajectory, and the questions whose answer flips most. */
-import { curvesOf, get, list, query } from "./api.js";
+import { curvesOf, get, namedTrajectories, query } from "./api.js";
 import { dropdown } from "./controls.js";
 import { fill, h } from "./dom.js";
 import { isNumber, plural } from "./format.js";
@@ -48,7 +48,7 @@ function nothing(trajectory) {
 export async function showFlips({ root, query: search, signal }) {
   document.title = "Tasks · deltaq";
   fill(root, h("h1", {}, "Tasks"), loading("answers"));
-  const { items: trajectories } = await list(query("/v1/trajectories", { limit: 100 }), signal, 500);
+  const { items: trajectories } = await namedTrajectories(signal);
   const options = {
     delta: search.get("delta"), trajectory: search.get("trajectory") ?? trajectories[0]?.name ?? "",
     task: search.get("task"), label: search.get("label"),

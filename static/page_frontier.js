@@ -1,30 +1,35 @@
 /* page_frontier.js: what is paid for what: quantized loss, or another measure of damage, over bits per weight or size,
  * and which quantizations no other one beats. */
-import { curvesOf, get, list, newestCheckpoint, query } from "./api.js";
+import { curvesOf, get, namedTrajectories, newestCheckpoint } from "./api.js";
 import { dropdown, segmented } from "./controls.js";
 import { fill, h } from "./dom.js";
-import { frontierRows, quantizedFrontier, unbeaten } from "./frontier.js";
+import { frontierKey, frontierRows, quantizedFrontier, unbeaten } from "./frontier.js";
 import { bytes, scientific } from "./format.js";
 import { drawing } from "./look.js";
 import { axisTitle, formatOf, heading, inOrder, metric as metricOf } from "./metrics.js";
 import { failure, loading } from "./notice.js";
 import { colourIndex } from "./palette.js";
+import { sentence } from "./paper.js";
 import { leftOut, picker, selection } from "./picker.js";
+import { provenance } from "./provenance.js";
 import { amend, checkpointLink, link, runLink } from "./router.js";
 import { dataTable, numberColumn } from "./table.js";
+import { commonFields, readCommon, sorting } from "./view.js";
 
 const MEASURES = ["loss_q", "delta", "kl", "mean_accuracy_q"], MOST_ROWS = 200;
 
 function readView(search) {
   return {
     names: new Set(search.getAll("trajectory")), y: search.get("y") ?? "loss_q",
-    size: search.get("x") === "size", all: search.get("which") === "all",
+    size: search.get("x") === "size", all: search.get("which") === "all", ...readCommon(search),
   };
 }
 
-function address({ names, y, size, all }) {
+function address(view) {
+  const { names, y, size, all } = view;
   return link("/frontier", {
     trajectory: [...names], y: y === "loss_q" ? null : y, x: size ? "size" : null, which: all ? "all" : null,
+    ...commonFields(view),
   });
 }
 
@@ -35,10 +40,18 @@ async function read(names, y, signal) {
     Promise.all(names.map((name) => newestCheckpoint(name, signal))),
   ]);
   const parameters = new Map(newest.filter(Boolean).map((one) => [one.trajectory, one.parameters]));
-  return frontierRows(values.series, bits.series, model.series, parameters);
+  return { rows: frontierRows(values.series, bits.series, model.series, parameters), series: values.series };
 }
 
-function columns(view) {
+/* What stands below the figure in a file. */
+async function fileCaption(series, shown, view, signal) {
+  const runs = new Set(shown.map(({ run }) => run)), has = ({ points }) => points.some(({ run }) => runs.has(run));
+  const said = await provenance(series.filter(has), signal);
+  const dots = `Each marker: ${metricOf(view.y).label} of a ${view.all ? "" : "newest "}checkpoint.`;
+  return `${dots} ${said} ${sentence(frontierKey(shown))}`;
+}
+
+function columnsOf(view) {
   const { number } = formatOf(metricOf(view.y));
   const damage = ({ run, y }) => {
     const text = number(y);
@@ -68,21 +81,26 @@ export async function showFrontier({ root, query: search, signal }) {
   document.title = "Frontier · deltaq";
   fill(root, h("h1", {}, "Frontier"), loading("quantizations"));
   const view = readView(search), [{ items: trajectories }, { metrics }] = await Promise.all([
-    list(query("/v1/trajectories", { limit: 100 }), signal, 500), get("/v1/curves/metrics", signal),
+    namedTrajectories(signal), get("/v1/curves/metrics", signal),
   ]);
   const colours = colourIndex(trajectories), picks = h("div"), table = h("div");
   const note = h("div", { class: "notice remark", role: "status" });
   const chosen = () => selection(trajectories, view.names);
-  let rows = [];
+  let rows = [], series = [];
   const shown = () => unbeaten(view.all ? rows : rows.filter((row) => row.newest), view);
-  const figure = ({ ink, narrow }) => quantizedFrontier(shown(), {
-    ...view, ink, narrow, colour: (name) => ink.colour(colours.get(name)), title: axisTitle(view.y),
+  const figure = ({ ink, narrow, paper }) => quantizedFrontier(shown(), {
+    ...view, ink, narrow, paper, colour: (name) => ink.colour(colours.get(name)), title: axisTitle(view.y),
   });
   const words = "damage over bits per weight or size; the table below has the values";
   const plot = drawing("quantized-frontier-plot", words, figure, signal, {
     pick: (id) => { location.hash = checkpointLink(id); },
+    zoom: (ranges) => { view.zoom = ranges; amend(address(view)); },
+    caption: () => fileCaption(series, shown(), view, signal),
   });
+  const key = h("p", { class: "muted marks" });
+  const arrange = (order) => { view.order = order; amend(address(view)); };
   plot.node.prepend(picks, note);
+  plot.node.append(key);
 
   const show = () => {
     amend(address(view));
@@ -92,19 +110,21 @@ export async function showFrontier({ root, query: search, signal }) {
     fill(note, remarks);
     fill(picks, picker(trajectories, chosen(), colours, (names) => { view.names = names; refresh(); }));
     fill(table, found.length ? dataTable({
-      caption: "Quantizations", className: "boards", columns: columns(view), rows: found,
-      sortable: true, most: MOST_ROWS,
+      caption: "Quantizations", className: "boards", columns: columnsOf(view), rows: found,
+      sortable: true, most: MOST_ROWS, ...sorting(columnsOf(view), view.order, arrange),
     }) : null);
+    fill(key, frontierKey(found).join(" · "));
     plot.redraw();
   };
   const refresh = async () => {
     try {
-      rows = trajectories.length ? await read(chosen().shown, view.y, signal) : [];
+      ({ rows, series } = trajectories.length ? await read(chosen().shown, view.y, signal) : { rows: [], series: [] });
       show();
     } catch (error) { if (!signal.aborted) fill(note, failure(error)).hidden = false; }
   };
   const set = (field, fresh) => (value) => {
     view[field] = value;
+    view.zoom = { x: null, y: null };
     if (fresh) refresh();
     else show();
   };

@@ -1,11 +1,13 @@
 /* page_run.js: one run: what was asked, how far it is, what it says, what came out. */
-import { at, checkpoint, get, post, send } from "./api.js";
+import { at, checkpoint, get, list, post, query, send } from "./api.js";
+import { presetsOf } from "./checkpoint_parts.js";
 import { command, curl, fill, h, save } from "./dom.js";
 import { followRun, isFinal } from "./events.js";
 import { bytes, duration, time } from "./format.js";
 import { loading, problem } from "./notice.js";
-import { link, sweepLink } from "./router.js";
+import { link, runLink, sweepLink } from "./router.js";
 import { badge, methodOf, progressBar, subject, trajectoryName } from "./runs.js";
+import { runForm } from "./run_form.js";
 import { params, result } from "./run_parts.js";
 import { facts } from "./table.js";
 import { trainSection } from "./train_live.js";
@@ -13,12 +15,33 @@ import { tokensSection } from "./worst_tokens.js";
 
 const LOG_LINES = 2000;
 
-function buttons(run, act) {
-  const button = (verb, label) => h("button", { type: "button", id: verb, events: { click: () => act(verb) } }, label);
+const AGAIN = "The same request once more, measured anew: equal requests otherwise answer with this run";
+
+/* `does`: {act(verb), again(), attribute()}. */
+function buttons(run, does) {
+  const button = (id, label, press, title = null) =>
+    h("button", { type: "button", id, title, events: { click: press } }, label);
   if (!isFinal(run.state)) {
-    return run.cancel_requested ? h("span", { class: "muted" }, "stopping …") : button("cancel", "Cancel");
+    return run.cancel_requested ? h("span", { class: "muted" }, "stopping …")
+      : button("cancel", "Cancel", () => does.act("cancel"));
   }
-  return run.state === "succeeded" ? null : button("retry", "Try again");
+  if (run.state !== "succeeded") return button("retry", "Try again", () => does.act("retry"));
+  const quantized = run.kind === "quantize" && typeof run.params?.checkpoint === "string";
+  return [
+    quantized ? button("attribute-this", "Attribute this", does.attribute) : null,
+    button("again", "Run again", does.again, AGAIN),
+  ];
+}
+
+/* A form for the attribution of what a quantization did, with its parameters. */
+async function attributionForm(run, signal) {
+  const [{ items: datasets }, checkpoint] = await Promise.all([
+    list(query("/v1/datasets", { limit: 200 }), signal, 1000), get(at("checkpoints", run.params.checkpoint), signal),
+  ]);
+  return runForm({
+    kind: "attribution", verb: "Attribute this", checkpoint: `${checkpoint.trajectory}/${checkpoint.name}`,
+    preset: presetsOf(run, datasets).attribution, context: { datasets: datasets.map(({ name }) => name) }, signal,
+  });
 }
 
 function times(run) {
@@ -74,14 +97,14 @@ function logView() {
   return { node, add, clear: () => lines.replaceChildren() };
 }
 
-function headings(run, name, trajectory, act) {
+function headings(run, name, trajectory, does) {
   const curves = trajectory ? h("a", { href: link("/curves", { trajectory }), class: "name" }, trajectory) : null;
   return [
     h("p", { class: "crumbs" }, h("a", { href: "#/runs" }, "Runs"), curves ? [" · ", curves] : null),
     h("div", { class: "row between heading" },
       h("h1", {}, h("span", { class: "kind" }, run.kind), " ", h("span", { class: "name" }, name), " ",
         h("span", { class: "muted" }, methodOf(run))),
-      h("div", { class: "row" }, badge(run.state), buttons(run, act))),
+      h("div", { class: "row" }, badge(run.state), buttons(run, does))),
   ];
 }
 
@@ -90,6 +113,7 @@ export async function showRun({ root, parameters, query: search, signal }) {
   fill(root, h("h1", {}, "Run"), loading("the run"));
   let run = await get(at("runs", parameters.id), signal);
   const head = h("div"), state = h("div"), wrong = h("div"), outcome = h("div"), files = h("div"), log = logView();
+  const formPlace = h("div", { class: "form-place" });
   const training = run.kind === "train" ? trainSection(run, signal) : null;
   let bar = progressBar(run), shownResult = null;
 
@@ -103,13 +127,33 @@ export async function showRun({ root, parameters, query: search, signal }) {
     }
     await show();
   };
+  const wrongly = (work) => async () => {
+    fill(wrong);
+    try {
+      await work();
+    } catch (error) {
+      if (!signal.aborted) fill(wrong, problem(error.document ?? { title: error.message }));
+    }
+  };
+  const does = {
+    act,
+    again: wrongly(async () => {
+      const made = await post(at("runs"), signal, { kind: run.kind, params: run.params, force: true });
+      location.hash = runLink(made.id);
+    }),
+    attribute: wrongly(async () => {
+      const form = await attributionForm(run, signal);
+      fill(formPlace, form);
+      form.querySelector("select, input, button")?.focus();
+    }),
+  };
   const show = async () => {
     const given = run.params ?? {}, name = await subject(run);
     const home = typeof given.checkpoint === "string" ? await checkpoint(given.checkpoint) : null;
     const named = typeof given.trajectory === "string" && run.kind !== "fetch";
     const trajectory = home?.trajectory ?? (named ? await trajectoryName(given.trajectory) : null);
     document.title = `${run.kind} ${name} · deltaq`;
-    fill(head, headings(run, name, trajectory, act));
+    fill(head, headings(run, name, trajectory, does));
     bar = progressBar(run);
     fill(state, isFinal(run.state) ? null : bar.node,
       run.state === "failed" ? problem(run.error ?? {}, run.error?.title ?? "The run failed") : null, times(run));
@@ -145,7 +189,7 @@ export async function showRun({ root, parameters, query: search, signal }) {
   };
   await show();
   training?.refresh();
-  fill(root, head, wrong, state, training?.node, outcome, files, log.node,
+  fill(root, head, wrong, formPlace, state, training?.node, outcome, files, log.node,
     h("section", {}, h("h2", {}, "Parameters"), params(run)), copies(run));
   follow();
 }

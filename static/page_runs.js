@@ -1,12 +1,12 @@
 /* page_runs.js: all runs by state, kind and trajectory, in an order that the server gives: the address has it all. */
-import { get, list, query } from "./api.js";
+import { get, namedTrajectories, query } from "./api.js";
 import { dropdown } from "./controls.js";
 import { fill, h } from "./dom.js";
 import { ago, integer } from "./format.js";
 import { keep } from "./live.js";
 import { failure, loading } from "./notice.js";
 import { link, sweepLink } from "./router.js";
-import { outcome } from "./outcome.js";
+import { outcome, tellable } from "./outcome.js";
 import { KINDS, STATES, badge, title } from "./runs.js";
 import { dataTable } from "./table.js";
 
@@ -66,11 +66,14 @@ export async function showRuns({ root, query: search, signal }) {
   document.title = "Runs · deltaq";
   const view = readView(search), { filter, sort } = view, columns = columnsOf(sort);
   fill(root, h("h1", {}, "Runs"), loading("runs"));
-  const { items: trajectories } = await list(query("/v1/trajectories", { limit: 100 }), signal, 500);
+  const { items: trajectories } = await namedTrajectories(signal);
   const body = h("div"), more = h("div", { class: "more" });
   let count = PAGE;
 
-  const read = () => get(query("/v1/runs", { ...filter, sort, limit: count }), signal);
+  const read = async () => {
+    const page = await get(query("/v1/runs", { ...filter, sort, limit: count, view: "summary" }), signal);
+    return { ...page, items: await tellable(page.items, signal) };
+  };
   const show = ({ items, next }) => {
     if (!items.length) fill(body, empty(view));
     else fill(body, dataTable({ caption: "Runs", className: "cards runs-table", columns, rows: items }));

@@ -1,5 +1,5 @@
 /* page_scatter.js: any two metrics of checkpoints against each other, with fit and correlation. */
-import { csv, get, list, query } from "./api.js";
+import { csv, get, namedTrajectories, query } from "./api.js";
 import { dropdown, segmented } from "./controls.js";
 import { fill, h, save } from "./dom.js";
 import { plural } from "./format.js";
@@ -7,10 +7,14 @@ import { drawing } from "./look.js";
 import { inOrder, metric as metricOf } from "./metrics.js";
 import { failure, loading } from "./notice.js";
 import { colourIndex } from "./palette.js";
+import { sentence } from "./paper.js";
 import { MOST, leftOut, picker, selection } from "./picker.js";
 import { fileName } from "./plot.js";
 import { amend, checkpointLink, curvesLink, link } from "./router.js";
-import { captionOf, drawable, groupsOf, scatterFigure } from "./scatter.js";
+import {
+  captionOf, drawable, groupsOf, isLosses, scatterFigure, scatterKey, shortCaption,
+} from "./scatter.js";
+import { commonFields, readCommon } from "./view.js";
 
 const ALONG = ["step", "tokens", "learning_rate"]; /* of the checkpoint itself; always there */
 
@@ -18,14 +22,17 @@ function readOptions(search) {
   return {
     x: search.get("x") ?? "largest_algebraic", y: search.get("y") ?? "delta",
     xLog: search.get("xscale") === "log", yLog: search.get("yscale") === "log",
-    label: search.get("label"), names: new Set(search.getAll("trajectory")),
+    label: search.get("label"), names: new Set(search.getAll("trajectory")), path: search.get("path") === "1",
+    ...readCommon(search),
   };
 }
 
-function address({ x, y, xLog, yLog, label, names }) {
+function address(options) {
+  const { x, y, xLog, yLog, label, names, path } = options;
   return link("/scatter", {
     trajectory: [...names], x: x === "largest_algebraic" ? null : x, y: y === "delta" ? null : y,
-    xscale: xLog ? "log" : null, yscale: yLog ? "log" : null, label,
+    xscale: xLog ? "log" : null, yscale: yLog ? "log" : null, label, path: path ? 1 : null,
+    zoomx: commonFields(options).zoomx, zoomy: commonFields(options).zoomy,
   });
 }
 
@@ -60,12 +67,22 @@ function remarks(points, chosen, options) {
 
 /* Each group's correlations, and how they are to be read. */
 function captions(groups, options) {
-  const scale = options.xLog || options.yLog ? " of the logarithms as drawn" : "";
+  const scale = options.xLog || options.yLog ? " The fit is of the logarithms as drawn." : "";
   return [
     groups.map((group) => h("p", {}, captionOf(group))),
     h("p", { class: "muted" }, "Trajectories are what is independent, not their checkpoints: with fewer than five only "
-      + `the changes have an interval. The line is the least-squares fit${scale}.`),
+      + `the changes have an interval.${options.path ? "" : scale}`),
   ];
+}
+
+/* What stands below the figure in a file. */
+function fileCaption(groups, options) {
+  const words = (field) => [...new Set(groups.map(({ found }) => found[field]).filter(Boolean))].join("; ");
+  const data = words("dataset"), calibration = words("calibrated_on");
+  return [
+    `${groups.map(shortCaption).join("; ")}.`, data ? `Data: ${data}.` : null,
+    calibration ? `Calibrated on ${calibration}.` : null, sentence(scatterKey(groups, options)),
+  ].filter(Boolean).join(" ");
 }
 
 export async function showScatter({ root, query: search, signal }) {
@@ -73,22 +90,25 @@ export async function showScatter({ root, query: search, signal }) {
   fill(root, h("h1", {}, "Scatter"), loading("measurements"));
   const options = readOptions(search);
   const [{ items: trajectories }, { metrics }] = await Promise.all([
-    list(query("/v1/trajectories", { limit: 100 }), signal, 500), get("/v1/curves/metrics", signal),
+    namedTrajectories(signal), get("/v1/curves/metrics", signal),
   ]);
   const colours = colourIndex(trajectories);
   let answer = await get(request(options), signal);
 
   const caption = h("div", { class: "caption" }), note = h("div", { class: "notice remark", role: "status" });
   const picks = h("div"), labels = h("div", { class: "control" });
-  const figure = ({ ink, narrow }) => scatterFigure(groupsOf(answer, options.label), {
-    ...options, ink, narrow, colour: (name) => ink.colour(colours.get(name)),
+  const figure = ({ ink, narrow, paper }) => scatterFigure(groupsOf(answer, options.label), {
+    ...options, ink, narrow, paper, colour: (name) => ink.colour(colours.get(name)),
   });
   const words = "points of checkpoints and a least-squares fit; the text below has the correlations";
   const plot = drawing("scatter-plot", words, figure, signal, {
     pick: (id) => { location.hash = checkpointLink(id); },
+    zoom: (ranges) => { options.zoom = ranges; amend(address(options)); },
+    caption: () => fileCaption(groupsOf(answer, options.label), options),
   });
+  const key = h("p", { class: "muted marks" });
   plot.node.prepend(picks, note);
-  plot.node.append(caption);
+  plot.node.append(key, caption);
 
   const show = () => {
     amend(address(options));
@@ -103,6 +123,7 @@ export async function showScatter({ root, query: search, signal }) {
     const choose = (value) => { options.label = value || null; show(); };
     fill(labels, ways.length > 1 ? dropdown("Quantizer", quantizers, options.label ?? "", choose) : null);
     fill(caption, points.length ? captions(groups, options) : null);
+    fill(key, scatterKey(groups, options).join(" · "));
     plot.redraw();
   };
   const reload = async () => {
@@ -121,6 +142,7 @@ export async function showScatter({ root, query: search, signal }) {
   const scale = [["linear", "linear"], ["log", "log"]];
   const set = (field, fresh) => (value) => {
     options[field] = fresh ? value : value === "log";
+    options.zoom = { x: null, y: null };
     if (fresh) reload();
     else show();
   };
@@ -129,11 +151,18 @@ export async function showScatter({ root, query: search, signal }) {
     segmented("x scale", scale, options.xLog ? "log" : "linear", set("xLog", false)),
     dropdown("y", choices, options.y, set("y", true)),
     segmented("y scale", scale, options.yLog ? "log" : "linear", set("yLog", false)),
+    segmented("Lines", [["fit", "fit"], ["path", "along training"]], options.path ? "path" : "fit", (value) => {
+      options.path = value === "path";
+      show();
+    }),
     labels,
     h("div", { class: "control export" },
       h("button", { type: "button", id: "save-csv", events: { click: saveCsv } }, "CSV")));
   const chosen = [...options.names].slice(0, 8);
-  const curves = chosen.length ? h("a", { href: curvesLink(chosen) }, "Curves of these") : null;
-  fill(root, h("div", { class: "row between heading" }, h("h1", {}, "Scatter"), curves), controls, plot.node);
+  const losses = link("/scatter", { trajectory: [...options.names], x: "loss_fp", y: "loss_q", path: 1 });
+  const ways = h("div", { class: "row" },
+    isLosses(options) ? null : h("a", { href: losses, id: "losses" }, "Quantized over full-precision loss"),
+    chosen.length ? h("a", { href: curvesLink(chosen) }, "Curves of these") : null);
+  fill(root, h("div", { class: "row between heading" }, h("h1", {}, "Scatter"), ways), controls, plot.node);
   show();
 }

@@ -1,13 +1,15 @@
 /* page_sweeps.js: the grids of runs: how far each is, what it refused; and one sweep with its runs. */
-import { at, get, list, post, query } from "./api.js";
+import { at, change, get, list, post, query } from "./api.js";
+import { sureButton } from "./controls.js";
 import { command, curl, fill, h } from "./dom.js";
 import { ago, integer, plural, scalar, time } from "./format.js";
 import { keep } from "./live.js";
 import { loading, problem } from "./notice.js";
-import { outcome } from "./outcome.js";
+import { outcome, tellable } from "./outcome.js";
 import { checkpointLink, curvesLink, link, sweepLink } from "./router.js";
 import { STATES, badge, title } from "./runs.js";
 import { dataTable, facts, numberColumn } from "./table.js";
+import { sortedBy } from "./view.js";
 
 const MOST = 500, RUNS = 200;
 
@@ -44,7 +46,16 @@ function standingBadge() {
   return h("span", { class: "badge", title: "It takes in later checkpoints until it is cancelled" }, "standing");
 }
 
-const columns = [
+function retryButton(sweep, retry) {
+  const { failed } = sweep.runs;
+  if (!failed) return null;
+  return h("button", {
+    type: "button", class: "small", id: `retry-${sweep.id}`, events: { click: () => retry(sweep) },
+    "aria-label": `Queue the ${plural(failed, "failed run")} of ${sweep.name} again`,
+  }, "Retry failed");
+}
+
+const columnsOf = (retry) => [
   {
     label: "Sweep", value: (row) => row.name,
     cell: (row) => [
@@ -57,7 +68,10 @@ const columns = [
     cell: (row) => h("span", { class: "name" }, gridWords(row.grid)),
   },
   numberColumn("Runs", (row) => total(row.runs), integer),
-  { label: "State", value: (row) => row.runs.failed, cell: standing },
+  {
+    label: "State", value: (row) => row.runs.failed,
+    cell: (row) => h("div", { class: "row" }, standing(row), retryButton(row, retry)),
+  },
   {
     label: "Refused", numeric: true, value: (row) => row.refused.length,
     cell: (row) => (row.refused.length ? h("span", { class: "bad" }, integer(row.refused.length)) : "–"),
@@ -71,13 +85,23 @@ const columns = [
 export async function showSweeps({ root, signal }) {
   document.title = "Sweeps · deltaq";
   fill(root, h("h1", {}, "Sweeps"), loading("sweeps"));
-  const show = ({ items, more }) => fill(root, h("h1", {}, "Sweeps"),
+  const wrong = h("div");
+  const retry = async (sweep) => {
+    try {
+      await post(`${at("sweeps", sweep.id)}/retry-failed`, signal);
+      fill(wrong);
+      show(await read());
+    } catch (error) { if (!signal.aborted) fill(wrong, problem(error.document ?? { title: error.message })); }
+  };
+  const columns = columnsOf(retry), board = { caption: "Sweeps", className: "boards", columns, sortable: true };
+  const show = ({ items, more }) => fill(root, h("h1", {}, "Sweeps"), wrong,
     h("p", { class: "muted intro" }, "A sweep is a grid of runs posted at once. What is equal is measured once; "
       + "methods on one checkpoint share a forward pass."),
-    items.length ? dataTable({ caption: "Sweeps", className: "boards", columns, rows: items, sortable: true })
+    items.length ? dataTable({ ...board, rows: items, ...sortedBy("sort", columns) })
       : h("p", { class: "notice" }, "No sweep was posted yet. ", h("a", { href: "#/" }, "First steps")),
     more ? h("p", { class: "muted" }, `Only the newest ${MOST} are shown.`) : null);
-  const read = () => list(query("/v1/sweeps", { limit: 100 }), signal, MOST);
+  const fields = "id,name,kind,grid,standing,refused,runs,created_at";
+  const read = () => list(query("/v1/sweeps", { limit: 100, fields }), signal, MOST);
   const first = await read();
   show(first);
   keep({ read, show, first, changes: ["run"] }, signal);
@@ -95,15 +119,21 @@ function refusals(sweep) {
     one.error.detail, " ", h("code", {}, one.error.pointer)))));
 }
 
-function headings(sweep, cancel) {
+/* `does`: {act(verb), remove()}. */
+function headings(sweep, does) {
   const trajectory = sweep.grid?.checkpoint?.trajectory;
   const curves = trajectory ? h("a", { href: curvesLink([trajectory]), class: "name" }, trajectory) : null;
-  const button = () => h("button", { type: "button", id: "cancel", events: { click: () => cancel(sweep) } }, "Cancel");
+  const { failed } = sweep.runs, button = (id, label, press) =>
+    h("button", { type: "button", id, events: { click: press } }, label);
+  const gone = "The sweep goes; its runs and measurements stay.";
   return [
     h("p", { class: "crumbs" }, h("a", { href: "#/sweeps" }, "Sweeps"), curves ? [" · ", curves] : null),
     h("div", { class: "row between heading" },
       h("h1", {}, h("span", { class: "name" }, sweep.name), " ", h("span", { class: "muted" }, sweep.kind)),
-      open(sweep) ? button() : null),
+      h("div", { class: "row" },
+        failed ? button("retry-failed", `Retry ${integer(failed)} failed`, () => does.act("retry-failed")) : null,
+        open(sweep) ? button("cancel", "Cancel", () => does.act("cancel"))
+          : sureButton("delete", "Delete", gone, does.remove))),
   ];
 }
 
@@ -128,18 +158,32 @@ export async function showSweep({ root, parameters, signal }) {
   fill(root, h("h1", {}, "Sweep"), loading("the sweep"));
   const wrong = h("div"), read = async () => {
     const sweep = await get(at("sweeps", parameters.id), signal);
-    return { sweep, runs: await list(query("/v1/runs", { sweep: sweep.name, limit: 100 }), signal, RUNS) };
+    const asked = query("/v1/runs", { sweep: sweep.name, limit: 100, view: "summary" });
+    const { items, more } = await list(asked, signal, RUNS);
+    return { sweep, runs: { items: await tellable(items, signal), more } };
   };
-  const cancel = async (sweep) => {
+  let id = null;
+  const trying = (work) => async (...given) => {
     try {
-      await post(`${at("sweeps", sweep.id)}/cancel`, signal);
-      show(await read());
+      await work(...given);
+      fill(wrong);
     } catch (error) { if (!signal.aborted) fill(wrong, problem(error.document ?? { title: error.message })); }
+  };
+  const does = {
+    act: trying(async (verb) => {
+      await post(`${at("sweeps", id)}/${verb}`, signal);
+      show(await read());
+    }),
+    remove: trying(async () => {
+      await change("DELETE", at("sweeps", id), signal);
+      location.hash = "#/sweeps";
+    }),
   };
   const show = ({ sweep, runs }) => {
     document.title = `${sweep.name} · deltaq`;
+    id = sweep.id;
     const { items, more } = runs, table = { caption: "Runs", className: "cards runs-table", columns: runColumns };
-    fill(root, headings(sweep, cancel), wrong, standing(sweep), about(sweep), refusals(sweep),
+    fill(root, headings(sweep, does), wrong, standing(sweep), about(sweep), refusals(sweep),
       h("h2", {}, "Runs"),
       items.length ? dataTable({ ...table, rows: items }) : h("p", { class: "muted" }, "None."),
       more ? h("p", { class: "more" },

@@ -2,12 +2,13 @@
  * date every few seconds. */
 import { get, post, query, send } from "./api.js";
 import { fill, h } from "./dom.js";
-import { ago, bytes, duration, integer } from "./format.js";
+import { ago, bytes, duration, integer, plural } from "./format.js";
 import { keep } from "./live.js";
 import { loading } from "./notice.js";
 import { link, runLink } from "./router.js";
 import { STATES, title } from "./runs.js";
 import { dataTable, facts } from "./table.js";
+import { sortedBy } from "./view.js";
 
 const LATEST = 20;
 
@@ -23,7 +24,8 @@ export function readMetrics(text) {
 /* Memory and disk as a run meets them: a dry run of the newest one tells. Null where there is none, or where the server
  * refuses it, to this token or of this run: the same one is not asked for again then (`refused`: ids of such). */
 async function room(refused, signal) {
-  const { items } = await get(query("/v1/runs", { kind: "quantize", state: "succeeded", limit: 1 }), signal);
+  const newest = { kind: "quantize", state: "succeeded", limit: 1, view: "summary" };
+  const { items } = await get(query("/v1/runs", newest), signal);
   if (!items.length || refused.has(items[0].id)) return null;
   const { checkpoint, method, calibration, evaluation } = items[0].params;
   const params = { checkpoint, method, ...(calibration ? { calibration } : {}), evaluation };
@@ -36,15 +38,44 @@ async function room(refused, signal) {
   }
 }
 
+/* Whether the device is in use, or what it failed with; on it, what a self-test measured. */
+function stateCell({ device_state: found }) {
+  if (!found) return h("span", { class: "muted" }, "–");
+  const faults = found.faults ? ` (${plural(found.faults, "fault")})` : "";
+  const why = found.reason ? `: ${found.reason}` : "";
+  const number = (rate) => (rate < 100 ? rate.toPrecision(3) : integer(rate));
+  const rates = found.selftest?.rates.map(({ name, rate, unit }) => `${name} ${number(rate)} ${unit}`);
+  const words = { aside: "▲ set aside", failed: "▲ failed, the CPU works" }[found.state];
+  if (words) return h("span", { class: "bad" }, `${words}${faults}${why}`);
+  return h("span", { title: rates?.join("\n") ?? null }, `in use${faults}`);
+}
+
+/* Which matrix products a worker makes: OpenBLAS's, after they were held to plain loops, or others and why. */
+function productsCell(blas) {
+  if (!blas) return h("span", { class: "muted" }, "–");
+  const { verdict, library, core, reason } = blas, title = [library, reason].filter(Boolean).join("; ") || null;
+  if (verdict === "passed") return h("span", { title }, `OpenBLAS${core ? `, ${core}` : ""}`);
+  const words = verdict === "other_core" ? `OpenBLAS as ${core ?? "another core"}` : "deltaq's own";
+  return h("span", { class: "bad", title }, `▲ ${words}`);
+}
+
 const WORKERS = [
   {
-    label: "Worker", value: (row) => row.host,
+    label: "Worker", value: (row) => `${row.host} ${row.pid}`,
     cell: (row) => h("span", { class: "name" }, `${row.host}, process ${row.pid}`),
   },
   {
     label: "Device", value: (row) => row.device,
     cell: (row) => `${row.device}${row.threads ? `, ${row.threads} threads` : ""}`,
   },
+  { label: "Device's state", value: (row) => row.device_state?.state ?? "", cell: stateCell },
+  {
+    label: "UUID", value: (row) => row.device_state?.uuid ?? "",
+    cell: ({ device_state: found }) => (found?.uuid
+      ? h("span", { class: "name", title: [found.name, found.bus_id].filter(Boolean).join(", ") || null }, found.uuid)
+      : "–"),
+  },
+  { label: "Matrix products", value: (row) => row.blas?.verdict ?? "", cell: (row) => productsCell(row.blas) },
   {
     label: "Doing",
     cell: (row) => (row.run ? h("a", { href: runLink(row.run) }, "a run") : h("span", { class: "muted" }, "idle")),
@@ -89,14 +120,22 @@ function queueTiles(numbers, workers) {
     tile("Crashed workers", integer(sum(having(numbers, "deltaq_run_crashes_total")))));
 }
 
-function roomFacts(plan) {
-  if (!plan) return h("p", { class: "muted" }, "Known once something was quantized: a dry run of it tells.");
+/* The disk is known at once, memory once something was quantized. */
+function roomFacts(plan, numbers) {
+  const free = numbers.get("deltaq_data_directory_free_bytes"), stored = having(numbers, "deltaq_stored_bytes");
+  const disk = [
+    ["Free on the data directory's disk", free === undefined ? null : bytes(free)],
+    ["Stored there", stored.length ? bytes(sum(stored)) : null],
+  ];
+  const unknown = "Memory is known once something was quantized: a dry run of it tells.";
+  if (!plan) return [facts(disk), h("p", { class: "muted" }, unknown)];
   const host = plan.memory?.host, device = plan.memory?.device;
   const again = [bytes(host?.peak_bytes), plan.seconds ? `, ${duration(plan.seconds)}` : ""];
   return facts([
+    ...disk,
     ["Free memory for a run", bytes(host?.available_bytes)],
     ["Free device memory", device ? bytes(device.available_bytes) : null],
-    ["Free disk", bytes(plan.disk?.available_bytes)],
+    ["Free disk for a run", bytes(plan.disk?.available_bytes)],
     ["The newest quantization again would take", again],
   ]);
 }
@@ -109,13 +148,14 @@ export async function showSystem({ root, signal }) {
     const [workers, text, queued, plan] = await Promise.all([
       get("/v1/workers", signal),
       send("GET", "/metrics", { accept: "text/plain", signal }).then((response) => response.text()),
-      get(query("/v1/runs", { state: "queued", limit: LATEST }), signal),
+      get(query("/v1/runs", { state: "queued", limit: LATEST, view: "summary" }), signal),
       room(refused, signal),
     ]);
     return { workers: workers.items, numbers: readMetrics(text), queued: queued.items, plan };
   };
   const workersTable = (rows) => dataTable({
     caption: "Workers", className: "boards", columns: WORKERS, rows, sortable: true,
+    ...sortedBy("sort", WORKERS),
   });
   const item = (run) => h("li", {}, title(run), h("span", { class: "muted when" }, ago(run.created_at)));
   const show = ({ workers, numbers, queued, plan }) => fill(root, h("h1", {}, "System"),
@@ -123,7 +163,7 @@ export async function showSystem({ root, signal }) {
     workers.length ? null : h("p", { class: "bad" }, "▲ No worker was seen in the last minute: queued runs wait."),
     queueTiles(numbers, workers),
     h("section", {}, h("h2", {}, "Workers"), workers.length ? workersTable(workers) : h("p", {}, "None.")),
-    h("section", {}, h("h2", {}, "Memory and disk"), roomFacts(plan)),
+    h("section", {}, h("h2", {}, "Memory and disk"), roomFacts(plan, numbers)),
     queued.length
       ? h("section", {}, h("h2", {}, "Queued last"), h("ul", { class: "runs" }, queued.map(item))) : null);
   show(await read());

@@ -1,18 +1,24 @@
 /* page_trajectories.js: the first page. What there is, what is going on, what went wrong of late. */
-import { curvesOf, get, list, newestCheckpoint, query } from "./api.js";
+import { at, curvesOf, get, list, newestCheckpoint, query } from "./api.js";
+import { segmented } from "./controls.js";
 import { fill, h } from "./dom.js";
 import { ago, compact, integer, percent, plural } from "./format.js";
 import { markOf, queued, running, watch } from "./live.js";
+import { worstOf } from "./marks.js";
 import { metric } from "./metrics.js";
 import { failure, firstSteps, loading, problem } from "./notice.js";
 import { colourIndex } from "./palette.js";
-import { curvesLink, link } from "./router.js";
+import { checkpointLink, curvesLink, link } from "./router.js";
 import { runningSection, title } from "./runs.js";
 import { bitsOf } from "./series.js";
 import { sparkline } from "./sparkline.js";
 import { dataTable, numberColumn } from "./table.js";
+import { editPanel } from "./trajectory_edit.js";
+import { sortedBy } from "./view.js";
 
 const CURVES_AT_ONCE = 32, FAILURES = 5;
+const TREND_POINTS = 60; /* of a curve: a cell shows no more; the worst and the newest are among them */
+const HEALTHS = 50, MOST_CHECKED = 3000; /* trajectories, and checkpoints of one, whose integrity is read here */
 
 /* Newest checkpoint (architecture, size) and ΔQL curves by trajectory. */
 async function details(trajectories, signal) {
@@ -21,7 +27,7 @@ async function details(trajectories, signal) {
   const curves = new Map();
   for (let start = 0; start < names.length; start += CURVES_AT_ONCE) {
     const asked = names.slice(start, start + CURVES_AT_ONCE);
-    const answer = await curvesOf({ trajectory: asked, metric: "delta", x: "step" }, signal);
+    const answer = await curvesOf({ trajectory: asked, metric: "delta", x: "step", points: TREND_POINTS }, signal);
     for (const series of answer.series) {
       const known = curves.get(series.trajectory) ?? [];
       curves.set(series.trajectory, [...known, { ...series, bits: bitsOf(series) }]);
@@ -32,47 +38,122 @@ async function details(trajectories, signal) {
   return new Map(names.map(known));
 }
 
+/* Whether the weights of each trajectory are sound: Map name -> {read, of, marked}. Of the first ones, for this is as
+ * long as the list of their checkpoints. */
+async function healths(trajectories, signal) {
+  const fits = ({ checkpoints }) => checkpoints > 0 && checkpoints <= MOST_CHECKED;
+  const few = trajectories.filter(fits).slice(0, HEALTHS);
+  const read = async ({ name }) => {
+    const { measured, checkpoints, points } = await get(at("trajectories", name, "integrity"), signal);
+    return [name, { read: measured, of: checkpoints, marked: points.filter(({ flags }) => flags.length).length }];
+  };
+  return new Map(await Promise.all(few.map(read)));
+}
+
+function widthWords(series) {
+  return series.bits ? `${series.bits}-bit ` : `${series.label} `;
+}
+
 /* The last value of each curve: "4-bit 0.41 %". */
 function newestDelta(curves) {
   const last = curves.filter((series) => series.points.length)
     .map((series) => ({ series, point: series.points.at(-1) }));
   if (!last.length) return h("span", { class: "muted" }, "not measured");
-  return h("span", { class: "deltas" }, last.slice(0, 4).map(({ series, point }) => {
-    const words = series.bits ? `${series.bits}-bit ` : `${series.label} `;
-    return h("span", { title: series.label }, h("span", { class: "muted" }, words), percent(point.y));
-  }));
+  return h("span", { class: "deltas" }, last.slice(0, 4).map(({ series, point }) =>
+    h("span", { title: series.label }, h("span", { class: "muted" }, widthWords(series)), percent(point.y))));
 }
 
-function columns(more, colours, chosen, changed) {
+/* The largest of the newest values, by which the column is sorted; null without any. */
+function largestNewest(curves) {
+  const last = curves.filter((series) => series.points.length).map((series) => series.points.at(-1).y);
+  return last.length ? Math.max(...last) : null;
+}
+
+/* The worst point of all curves, with the way to its checkpoint. */
+function worstCell(found) {
+  if (!found) return h("span", { class: "muted" }, "–");
+  const { series, point } = found, name = point.checkpoint_name ?? point.checkpoint;
+  return h("span", { class: "deltas" }, h("span", { title: series.label },
+    h("span", { class: "muted" }, widthWords(series)),
+    h("a", { href: checkpointLink(point.checkpoint), title: name, "aria-label": `${percent(point.y)}, to ${name}` },
+      percent(point.y))));
+}
+
+/* More is worse: what is marked before what was not read. */
+function healthRank(health) {
+  if (!health) return null;
+  return health.marked > 0 ? 2 + health.marked : health.read < health.of ? 1 + (1 - health.read / health.of) / 2 : 0;
+}
+
+function healthCell(row, health) {
+  if (!row.checkpoints) return h("span", { class: "muted" }, "–");
+  if (!health) return h("span", { class: "muted" }, "…");
+  const { marked, read, of } = health, words = `${integer(read)} of ${integer(of)} read`;
+  const way = (mood, text) => h("a", { href: curvesLink([row.name]), class: mood, title: words }, text);
+  if (marked) return way("bad", `▲ ${integer(marked)} marked`);
+  if (!read) return h("span", { class: "muted" }, "not read");
+  return read < of ? h("span", { class: "muted", title: words }, words) : h("span", { class: "good" }, "✓ sound");
+}
+
+/* A name with its tick, its colour and its notes. */
+function nameCell(row, colours, { chosen, changed }) {
+  const place = colours.order.get(row.name);
+  const box = h("input", { type: "checkbox", id: `pick-${place}`, "aria-label": `compare ${row.name}` });
+  box.checked = chosen.has(row.name);
+  box.addEventListener("change", () => {
+    if (box.checked) chosen.add(row.name);
+    else chosen.delete(row.name);
+    changed();
+  });
+  return [
+    h("span", { class: "row" }, box,
+      h("span", { class: `swatch c${colours.index.get(row.name)}`, "aria-hidden": "true" }),
+      h("a", { href: curvesLink([row.name]), class: "name" }, row.name)),
+    row.notes ? h("span", { class: "muted notes", title: row.notes }, row.notes) : null,
+  ];
+}
+
+function modelCell(checkpoint) {
+  if (!checkpoint) return "–";
+  const { architecture, parameters } = checkpoint;
+  return h("span", {}, architecture ?? "–", " ", h("span", { class: "muted" }, compact(parameters)));
+}
+
+function editButton(row, { edit }) {
+  return h("button", {
+    type: "button", class: "small", id: `edit-${row.id}`, "aria-label": `Edit ${row.name}`,
+    events: { click: () => edit(row) },
+  }, "Edit");
+}
+
+/* `does`: {chosen, changed(), edit(row)}; `health`: Map name -> what healths() found. */
+function columns(more, colours, health, does) {
   const of = (trajectory) => more.get(trajectory.name) ?? { checkpoint: null, curves: [] };
-  const pick = (trajectory) => {
-    const box = h("input", {
-      type: "checkbox", id: `pick-${colours.order.get(trajectory.name)}`, "aria-label": `compare ${trajectory.name}`,
-    });
-    box.checked = chosen.has(trajectory.name);
-    box.addEventListener("change", () => {
-      if (box.checked) chosen.add(trajectory.name);
-      else chosen.delete(trajectory.name);
-      changed();
-    });
-    return box;
-  };
   const trend = (row) => sparkline(of(row).curves, "currentColor", `trend of ΔQL of ${row.name}`)
     ?? h("span", { class: "muted" }, "–");
+  const worst = (row) => worstOf(of(row).curves, "delta"), { label } = metric("delta");
   return [
-    {
-      label: "Trajectory",
-      cell: (row) => h("span", { class: "row" }, pick(row),
-        h("span", { class: `swatch c${colours.index.get(row.name)}`, "aria-hidden": "true" }),
-        h("a", { href: curvesLink([row.name]), class: "name" }, row.name)),
-    },
+    { label: "Trajectory", value: (row) => row.name, cell: (row) => nameCell(row, colours, does) },
     numberColumn("Checkpoints", (row) => row.checkpoints, integer),
-    { label: "Architecture", cell: (row) => of(row).checkpoint?.architecture ?? "–" },
-    numberColumn("Parameters", (row) => of(row).checkpoint?.parameters, compact),
+    {
+      label: "Model", value: (row) => of(row).checkpoint?.parameters,
+      cell: (row) => modelCell(of(row).checkpoint),
+    },
     numberColumn("Last step", (row) => row.last_step, integer),
     numberColumn("Tokens", (row) => row.last_tokens, compact),
-    { label: `Newest ${metric("delta").label}`, cell: (row) => newestDelta(of(row).curves) },
+    {
+      label: "Health", numeric: true, value: (row) => healthRank(health.get(row.name)),
+      cell: (row) => healthCell(row, health.get(row.name)),
+    },
+    {
+      label: `Newest ${label}`, numeric: true, value: (row) => largestNewest(of(row).curves),
+      cell: (row) => newestDelta(of(row).curves),
+    },
+    {
+      label: `Worst ${label}`, numeric: true, value: (row) => worst(row)?.point.y, cell: (row) => worstCell(worst(row)),
+    },
     { label: "Trend", cell: (row) => h("span", { class: `line c${colours.index.get(row.name)}` }, trend(row)) },
+    { label: "Change", cell: (row) => editButton(row, does) },
   ];
 }
 
@@ -83,7 +164,7 @@ function summary(trajectories) {
 }
 
 async function showFailures(section, signal) {
-  const { items } = await get(query("/v1/runs", { state: "failed", limit: FAILURES }), signal);
+  const { items } = await get(query("/v1/runs", { state: "failed", limit: FAILURES, view: "summary" }), signal);
   section.hidden = items.length === 0;
   const item = (run) => h("li", {}, title(run), h("span", { class: "muted when" }, ago(run.finished_at)),
     problem(run.error ?? {}));
@@ -93,13 +174,14 @@ async function showFailures(section, signal) {
     h("ul", { class: "runs" }, items.map(item)));
 }
 
-export async function showTrajectories({ root, signal }) {
+export async function showTrajectories({ root, query: search, signal }) {
   document.title = "Trajectories · deltaq";
   fill(root, h("h1", {}, "Trajectories"), loading("trajectories"));
-  const chosen = new Set();
+  const chosen = new Set(), archived = search.get("archived") === "true";
   const intro = h("p", { class: "muted intro" }), compare = h("div", { class: "compare" }), body = h("div");
-  const live = runningSection();
+  const live = runningSection(), editing = h("div"), table = h("div");
   const failures = h("section", { hidden: true, "aria-label": "Recent failures" });
+  const asked = query("/v1/trajectories", { limit: 100, archived: archived || null });
 
   const changed = () => {
     const address = curvesLink([...chosen]);
@@ -107,29 +189,54 @@ export async function showTrajectories({ root, signal }) {
     const hint = chosen.size ? "Tick another one to compare" : "Tick trajectories to compare them";
     fill(compare, chosen.size > 1 ? link() : h("span", { class: "muted" }, hint));
   };
-  const refresh = async () => {
-    const { items, more } = await list(query("/v1/trajectories", { limit: 100 }), signal, 500);
-    const known = await details(items, signal);
+  const close = () => fill(editing);
+  const edit = (row) => {
+    const done = async () => {
+      chosen.delete(row.name);
+      close();
+      await refresh();
+    };
+    fill(editing, editPanel(row, { done, close }, signal));
+    editing.querySelector("input").focus();
+  };
+  let health = new Map();
+  const show = (items, known) => {
     const index = colourIndex(items);
     const colours = { index, order: new Map([...index.keys()].map((name, place) => [name, place])) };
+    const found = columns(known, colours, health, { chosen, changed, edit });
+    fill(table, dataTable({
+      caption: "Trajectories", className: "cards wide", columns: found, rows: items, sortable: true,
+      ...sortedBy("sort", found),
+    }));
+  };
+  const refresh = async () => {
+    const { items, more } = await list(asked, signal, 500);
+    const known = await details(items, signal);
     intro.textContent = items.length ? summary(items) : "";
     if (!items.length) {
-      fill(body, firstSteps());
+      fill(body, archived ? h("p", { class: "notice" }, "No trajectory is archived.") : firstSteps());
     } else {
-      const found = columns(known, colours, chosen, changed);
-      fill(body, compare,
-        dataTable({ caption: "Trajectories", className: "cards", columns: found, rows: items }),
-        more ? h("p", { class: "muted" }, "Only the newest 500 are shown.") : null);
+      show(items, known);
+      fill(body, compare, table, more ? h("p", { class: "muted" }, "Only the newest 500 are shown.") : null);
+      healths(items, signal).then((read) => {
+        health = read;
+        if (!signal.aborted) show(items, known);
+      }).catch(() => {}); /* the cells go on saying that it is not known */
     }
     changed();
   };
   await refresh();
   await showFailures(failures, signal);
-  fill(root, h("h1", {}, "Trajectories"), intro, body, live.node, failures);
+  const which = h("div", { class: "controls" },
+    segmented("Show", [["", "current"], ["true", "archived"]], archived ? "true" : "", (value) => {
+      location.hash = link("/", { archived: value });
+    }));
+  fill(root, h("div", { class: "row between heading" }, h("h1", {}, "Trajectories"), which), intro, editing, body,
+    live.node, failures);
 
   const read = async () => {
     const [runs, { items }] = await Promise.all([
-      running(null, signal), list(query("/v1/trajectories", { limit: 100 }), signal, 500),
+      running(null, signal), list(asked, signal, 500),
     ]);
     return { runs, mark: markOf(items), waiting: queued(items), busy: queued(items) > 0 };
   };

@@ -48,6 +48,19 @@ export function dash(bits) {
   return DASHES[bits] ?? "solid";
 }
 
+const DASH_WORDS = { dot: "dotted", dash: "dashed", solid: "solid", dashdot: "dash-dotted" };
+
+/* "2-bit dotted, 3-bit dashed": what dashes mean, of those widths that are there. */
+export function dashWords(widths) {
+  const known = [...new Set(widths)].filter((bits) => typeof bits === "number").sort((a, b) => a - b);
+  return known.map((bits) => `${bits}-bit ${DASH_WORDS[dash(bits)]}`).join(", ");
+}
+
+/* What filled and hollow markers mean, where there are hollow ones; null: there are none. */
+export function hollowWords(widths) {
+  return [...widths].some((bits) => hollow(bits)) ? "hollow markers: fewer than 4 bits" : null;
+}
+
 /* Below four bits markers are hollow, so that dash and marker both tell. */
 export function hollow(bits) {
   return bits !== null && bits < 4;

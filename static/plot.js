@@ -1,5 +1,8 @@
-/* plot.js: Plotly, loaded when the first figure is needed, and what is asked of it: draw, resize, recolour, save. */
+/* plot.js: Plotly, loaded when the first figure is needed, and what is asked of it: to draw, resize, recolour, save and
+ * print. */
+import { save } from "./dom.js";
 import { scheme, isDark } from "./palette.js";
+import { printFigure } from "./print.js";
 import { script } from "./script.js";
 
 export const NARROW = 640;
@@ -63,12 +66,47 @@ function listen(element, on) {
   });
 }
 
-/* Saves {data, layout} as name.png or name.svg. */
-export async function saveFigure(figure, format, name) {
-  const Plotly = await plotly();
+/* The figure as SVG, `across` wide in `unit`. Plotly keeps lines as thin as they are on the screen however large the
+ * picture is drawn; in a file they are a part of the picture. */
+async function svgOf({ data, layout }, across, unit) {
+  const Plotly = await plotly(), { width, height } = layout;
+  const address = await Plotly.toImage({ data, layout, config: CONFIG }, { format: "svg", width, height });
+  const text = decodeURIComponent(address.slice(address.indexOf(",") + 1)).replace(/vector-effect: ?[a-z-]+;?/g, "");
+  const { documentElement: root } = new DOMParser().parseFromString(text, "image/svg+xml");
+  root.setAttribute("viewBox", `0 0 ${width} ${height}`);
+  root.setAttribute("width", `${across}${unit}`);
+  root.setAttribute("height", `${(across * height) / width}${unit}`);
+  return new XMLSerializer().serializeToString(root);
+}
+
+/* A picture of an SVG of so many pixels. */
+async function pngOf(svg, width, height) {
+  const address = URL.createObjectURL(new Blob([svg], { type: "image/svg+xml" }));
+  try {
+    const image = new Image(), canvas = document.createElement("canvas");
+    image.src = address;
+    await image.decode();
+    Object.assign(canvas, { width: Math.round(width), height: Math.round(height) });
+    canvas.getContext("2d").drawImage(image, 0, 0, canvas.width, canvas.height);
+    return await new Promise((done, failed) => {
+      canvas.toBlob((blob) => (blob ? done(blob) : failed(new Error("the browser made no PNG of this size"))));
+    });
+  } finally {
+    URL.revokeObjectURL(address);
+  }
+}
+
+/* Saves {data, layout} as name.png or name.svg, or prints it; `paper` as paper.js has them. */
+export async function saveFigure(figure, format, name, { inches, scale }) {
   const { width, height } = figure.layout;
-  const asked = { format, width, height, scale: format === "png" ? 2 : 1, filename: name };
-  await Plotly.downloadImage({ ...figure, config: CONFIG }, asked);
+  if (format === "png") {
+    const svg = await svgOf(figure, scale * width, "px");
+    save(`${name}.png`, await pngOf(svg, scale * width, scale * height));
+    return;
+  }
+  const svg = await (inches ? svgOf(figure, inches, "in") : svgOf(figure, width, "px"));
+  if (format === "pdf") await printFigure(svg, width, height);
+  else save(`${name}.svg`, svg, "image/svg+xml");
 }
 
 /* A name that any file system takes. */

@@ -151,8 +151,12 @@ function exact(value) {
   return typeof value === "number" ? String(value) : scalar(value);
 }
 
+/* What was set or has a default, a line each; what was left at nothing is named in one. */
 export function params(run) {
-  const rows = flatten(run.params ?? {});
-  return h("dl", { class: "params" }, rows.map(([name, value]) => h("div", {},
-    h("dt", {}, name), h("dd", {}, shown(run.kind, name, value)))));
+  const rows = flatten(run.params ?? {}), unset = rows.filter(([, value]) => value === null).map(([name]) => name);
+  return [
+    h("dl", { class: "params" }, rows.filter(([, value]) => value !== null).map(([name, value]) => h("div", {},
+      h("dt", {}, name), h("dd", {}, shown(run.kind, name, value))))),
+    unset.length ? h("p", { class: "muted", id: "unset" }, `Not set: ${unset.join(", ")}.`) : null,
+  ];
 }

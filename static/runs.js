@@ -15,7 +15,9 @@ export function badge(state) {
   return h("span", { class: `badge ${STATES.includes(state) ? state : ""}` }, state);
 }
 
-async function nameOf(id) {
+/* A run tells the names of its ids; of others the checkpoint is asked for. */
+async function nameOf(id, names) {
+  if (names?.[id]) return names[id];
   const found = await checkpoint(id);
   return found ? `${found.trajectory}/${found.name}` : id;
 }
@@ -27,18 +29,18 @@ export async function trajectoryName(id) {
 
 /* What a run works on, as text; ids become names where the checkpoint is known. */
 export async function subject(run) {
-  const given = run.params ?? {};
-  if (typeof given.checkpoint === "string") return nameOf(given.checkpoint);
+  const given = run.params ?? {}, name = (id) => nameOf(id, run.names);
+  if (typeof given.checkpoint === "string") return name(given.checkpoint);
   if (typeof given.from === "string" && typeof given.to === "string") {
-    return (await Promise.all([given.from, given.to].map(nameOf))).join(" → ");
+    return (await Promise.all([given.from, given.to].map(name))).join(" → ");
   }
   const sides = () => [run.result?.a, run.result?.b].filter(Boolean).map((side) => side.checkpoint);
   const both = run.kind === "compare" ? given.checkpoints ?? sides() : [];
-  if (both.length === 2) return (await Promise.all([...new Set(both)].map(nameOf))).join(" and ");
+  if (both.length === 2) return (await Promise.all([...new Set(both)].map(name))).join(" and ");
   if (run.kind === "compare") return "two runs";
   if (!given.trajectory && Array.isArray(given.checkpoints)) return plural(given.checkpoints.length, "checkpoint");
   if (typeof given.repo === "string") return given.revision ? `${given.repo}@${given.revision}` : given.repo;
-  if (typeof given.trajectory === "string") return trajectoryName(given.trajectory);
+  if (typeof given.trajectory === "string") return run.names?.[given.trajectory] ?? trajectoryName(given.trajectory);
   return String(given.name ?? "");
 }
 

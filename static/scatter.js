@@ -1,9 +1,10 @@
 /* scatter.js: two metrics of the same checkpoints against each other: fits and the figure. Pure functions. */
 import { isNumber } from "./format.js";
-import { axisOf, paperOf, plain } from "./look.js";
+import { axisOf, legendOf, paperOf, plain } from "./look.js";
 import { axisTitle, formatOf, metric as metricOf, scaleOf } from "./metrics.js";
-import { dash, hollow } from "./palette.js";
+import { dash, dashWords, hollow, hollowWords } from "./palette.js";
 import { bitsOf } from "./series.js";
+import { zoomed } from "./view.js";
 
 /* A label, with the data where several series have the same. */
 function seriesName(series, all) {
@@ -60,7 +61,7 @@ function fitTrace(group, options) {
     type: "scatter", mode: "lines", x: x.map(back(options.xLog)),
     y: x.map((value) => back(options.yLog)(fit.intercept + fit.slope * value)), hoverinfo: "skip",
     line: { color: options.ink.muted, width: 1.5, dash: dash(bitsOf(group)) },
-    meta: { kind: "fit", label: group.label }, name: "fit",
+    meta: { kind: "fit", label: group.label }, name: "fit", showlegend: false,
   };
 }
 
@@ -73,11 +74,79 @@ function shown(metric, value) {
   return `${plain(metricOf(metric).label)} <b>${formatOf(metricOf(metric)).text(value)}</b>`;
 }
 
-function pointTraces(group, options) {
+/* In the order of training; a point without a place in it has none on the path. */
+function inTraining(points) {
+  const at = ({ tokens, step }) => tokens ?? step ?? null;
+  return points.filter((point) => at(point) !== null).sort((a, b) => at(a) - at(b));
+}
+
+/* Of each trajectory of a group its points in the order of training: [{name, points}]. */
+function pathsOf(group, options) {
+  const names = [...new Set(group.points.map((point) => point.trajectory))];
+  const own = (name) => inTraining(drawable(group.points.filter((point) => point.trajectory === name), options));
+  return names.map((name) => ({ name, points: own(name) })).filter(({ points }) => points.length > 1);
+}
+
+/* A line along training through the points of each trajectory. */
+function pathTraces(group, options) {
+  return pathsOf(group, options).map(({ name, points }) => ({
+    type: "scatter", mode: "lines", showlegend: false, hoverinfo: "skip", name: `path of ${plain(name)}`,
+    x: points.map((point) => scaleOf(options.x) * point.x), y: points.map((point) => scaleOf(options.y) * point.y),
+    line: { color: options.colour(name), width: 1.5, dash: dash(bitsOf(group)) },
+    meta: { kind: "path", label: group.label, trajectory: name },
+  }));
+}
+
+const ARROW = 0.4; /* of the last stretch: the arrow's own line has no dashes */
+
+/* An arrow to the newest point of each path. Annotations on logarithmic axes stand at logarithms. */
+function arrows(groups, options) {
+  if (!options.path) return [];
+  const place = (metric, log, value) => (log ? Math.log10 : Number)(scaleOf(metric) * value);
+  return groups.flatMap((group) => pathsOf(group, options)).map(({ name, points }) => {
+    const ends = points.slice(-2), colour = options.colour(name);
+    const [x0, x] = ends.map((point) => place(options.x, options.xLog, point.x));
+    const [y0, y] = ends.map((point) => place(options.y, options.yLog, point.y));
+    return {
+      x, y, xref: "x", yref: "y", ax: x + ARROW * (x0 - x), ay: y + ARROW * (y0 - y), axref: "x", ayref: "y",
+      text: "", showarrow: true, arrowhead: 2, arrowsize: 1.2, arrowwidth: 1.5, arrowcolor: colour, standoff: 5,
+    };
+  });
+}
+
+/* Where both axes are losses: the line on which quantization costs nothing. */
+function equalTrace(groups, options) {
+  const points = groups.flatMap((group) => drawable(group.points, options)).map(({ x }) => x);
+  if (!isLosses(options) || points.length < 2) return null;
+  const ends = [Math.min(...points), Math.max(...points)];
+  return {
+    type: "scatter", mode: "lines", x: ends, y: ends, line: { color: options.ink.muted, width: 1, dash: "dot" },
+    hoverinfo: "skip", showlegend: false, name: "no loss", meta: { kind: "equal" },
+  };
+}
+
+/* The figure of quantized over full-precision loss. */
+export function isLosses({ x, y }) {
+  return x === "loss_fp" && y === "loss_q";
+}
+
+/* What markers and lines mean, of those that are there. */
+export function scatterKey(groups, options) {
+  const widths = groups.filter(({ points }) => points.length).map(bitsOf);
+  if (!widths.length) return [];
+  const lines = dashWords(widths), named = lines ? ` (${lines})` : "";
+  return [
+    hollowWords(widths), `lines: ${options.path ? "along training, to the newest" : "least-squares fit"}${named}`,
+    isLosses(options) ? "dotted straight line: quantization costs nothing" : null,
+  ].filter(Boolean);
+}
+
+function pointTraces(group, options, named) {
   const names = [...new Set(group.points.map((point) => point.trajectory))];
   return names.map((name) => {
     const points = drawable(group.points.filter((point) => point.trajectory === name), options);
-    const colour = options.colour(name);
+    const colour = options.colour(name), first = !named.has(name);
+    named.add(name);
     const text = (point) => [
       `<b>${plain(point.checkpoint_name ?? point.checkpoint)}</b>  ${plain(name)}`, plain(group.label),
       shown(options.x, point.x), shown(options.y, point.y),
@@ -89,26 +158,30 @@ function pointTraces(group, options) {
         color: hollow(bitsOf(group)) ? options.ink.paper : colour, size: 8, line: { color: colour, width: 2 },
       },
       customdata: points.map((point) => point.checkpoint), text: points.map(text),
-      hovertemplate: "%{text}<extra></extra>", name: plain(name),
+      hovertemplate: "%{text}<extra></extra>", name: plain(name), legendgroup: name, showlegend: first,
       meta: { kind: "points", label: group.label, trajectory: name },
     };
   });
 }
 
 export function scatterFigure(groups, options) {
-  const { ink, narrow, x, y, xLog, yLog } = options;
-  const axis = (metric, log) => ({
+  const { ink, narrow, x, y, xLog, yLog, path, zoom } = options, named = new Set();
+  const axis = (metric, log, range) => ({
     ...axisOf(ink, plain(axisTitle(metric))), type: log ? "log" : "linear", ticks: "outside", ticklen: 3,
-    nticks: narrow ? 5 : 8,
+    nticks: narrow ? 5 : 8, ...zoomed(range),
   });
   return {
     data: [
-      ...groups.map((group) => fitTrace(group, options)).filter(Boolean),
-      ...groups.flatMap((group) => pointTraces(group, options)),
-    ],
+      equalTrace(groups, options),
+      ...(path ? groups.flatMap((group) => pathTraces(group, options))
+        : groups.map((group) => fitTrace(group, options))),
+      ...groups.flatMap((group) => pointTraces(group, options, named)),
+    ].filter(Boolean),
     layout: {
       ...paperOf(ink, narrow ? 380 : 480), margin: { l: narrow ? 40 : 56, r: 14, t: 12, b: 48 }, hoverdistance: 30,
-      xaxis: axis(x, xLog), yaxis: axis(y, yLog),
+      annotations: arrows(groups, options), dragmode: narrow ? false : "zoom",
+      showlegend: Boolean(options.paper), legend: legendOf(ink),
+      xaxis: axis(x, xLog, zoom?.x), yaxis: axis(y, yLog, zoom?.y),
     },
   };
 }
@@ -133,4 +206,10 @@ export function captionOf({ label, points, found }) {
   return `${head}, Pearson ${pearson}, Spearman ${spearman}`
     + part("within trajectories and token budgets", found.within)
     + part(`${found.differences?.n} changes from checkpoint to checkpoint`, found.differences);
+}
+
+/* For a file: "gptq 4-bit g128: n = 12, Pearson 0.87 (95 %: 0.61 to 0.95)" */
+export function shortCaption({ label, points, found }) {
+  const pearson = isNumber(found?.pearson) ? `, Pearson ${coefficient(found.pearson, found.interval)}` : "";
+  return `${label ? `${label}: ` : ""}n = ${points.length}${pearson}`;
 }

@@ -3,6 +3,14 @@
 
 export const MOST_POINTS = 1200; /* of a curve; fewer are drawn as they are */
 const COLUMNS = 300;
+const MOST_ASKED = 100000; /* by the interface, of a curve */
+
+/* How many points of a curve are worth asking for, where `visible` of the `whole` length of its axis is shown: twice as
+ * many for each halving, so that few different answers are asked for. */
+export function pointsFor(whole, visible) {
+  const closer = visible > 0 ? Math.max(1, whole / visible) : 1;
+  return Math.min(MOST_ASKED, MOST_POINTS * 2 ** Math.ceil(Math.log2(closer)));
+}
 
 /* `points` by ascending x. `range`: what is shown of x, or null for all; one point beyond each end is kept. */
 export function thin(points, range = null, log = false) {

@@ -26,6 +26,7 @@ POLICY = ("default-src 'self'; img-src 'self' data: blob:; style-src 'self' 'uns
           "form-action 'self'; frame-ancestors 'none'")
 STEP = 2048
 HALF = 500_000
+GONE = stand_in_service.GONE
 HOSTILE = '<img src=x onerror="window.hurt=1">&lt;b&gt;'
 
 
@@ -53,7 +54,7 @@ class World:
         with self.lock:
             number = len(self.trajectories)
             self.trajectories.append({"id": f"t{number}", "name": name, "watch": None, "watch_state": None,
-                                      "created_at": stamp(100 * number)})
+                                      "notes": None, "archived": False, "created_at": stamp(100 * number)})
             for index, rate in enumerate(rates, first):
                 self.add_checkpoint(name, index, rate)
 
@@ -176,7 +177,19 @@ class World:
         return any(item["id"] == run["params"].get("checkpoint") and item["trajectory"] == name
                    for item in self.checkpoints)
 
-    def curves(self, names, metric, axis):
+    @staticmethod
+    def thinned(points, most):
+        """The first and the last point, and of each part of the curve the lowest and the highest, as the server's."""
+        if not most or len(points) <= most:
+            return points
+        parts, kept = max(1, (most - 2) // 2), {0, len(points) - 1}
+        for part in range(parts):
+            places = range(-(-part * len(points) // parts), -(-(part + 1) * len(points) // parts))
+            if places:
+                kept |= {min(places, key=lambda at: points[at]["y"]), max(places, key=lambda at: points[at]["y"])}
+        return [points[place] for place in sorted(kept)]
+
+    def curves(self, names, metric, axis, most=0):
         points = list(self.points)
         if metric == "learning_rate":
             points = [("learning_rate", item, None, None, "", item["learning_rate"], None, None, None)
@@ -191,10 +204,13 @@ class World:
                 "trajectory": checkpoint["trajectory"], "label": label, "method": method, "bits": bits,
                 "dataset": dataset, "protocol_id": protocol, "points": []})
             entry["points"].append({"x": checkpoint[axis], "y": value, "low": low, "high": high,
-                                    "checkpoint": checkpoint["id"], "checkpoint_name": checkpoint["name"], "run": run,
+                                    "checkpoint": checkpoint["id"], "checkpoint_name": checkpoint["name"],
+                                    "step": checkpoint["step"], "run": run,
                                     "flags": self.flags_of(checkpoint)})
         for entry in series.values():
             entry["points"].sort(key=lambda point: point["x"])
+            entry["total"] = len(entry["points"])
+            entry["points"] = self.thinned(entry["points"], most)
         return {"metric": metric, "x": axis, "series": [series[key] for key in sorted(series)]}
 
 
@@ -205,7 +221,8 @@ class World:
             return {"x": points[index]["x"], "checkpoint": points[index]["checkpoint"],
                     "checkpoint_name": points[index]["checkpoint_name"]}
 
-        found = self.curves([name], metric, axis)
+        curves = self.curves([name], metric, axis)
+        found = {**curves, "series": [dict(entry) for entry in curves["series"]]}
         for entry in found["series"]:
             points, change = entry.pop("points"), self.changes.get((name, metric, entry["label"]))
             tested = len(points) >= 8
@@ -292,10 +309,19 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
                 return self.answer(200, file.read_bytes(), TYPES.get(file.suffix, "text/plain"))
         return self.problem(404, "Not found", "no such file")
 
-    def do_POST(self):
+    def changing(self, method):
         sent = self.rfile.read(int(self.headers.get("Content-Length") or 0))
         self.body = json.loads(sent) if sent else None
-        self.resource("POST", urllib.parse.urlsplit(self.path))
+        self.resource(method, urllib.parse.urlsplit(self.path))
+
+    def do_POST(self):
+        self.changing("POST")
+
+    def do_PATCH(self):
+        self.changing("PATCH")
+
+    def do_DELETE(self):
+        self.changing("DELETE")
 
     def resource(self, method, url):
         world, fields = self.world, urllib.parse.parse_qs(url.query)
@@ -312,6 +338,8 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
             found = getattr(self, f"{method.lower()}_{parts[0]}", lambda *_: None)(parts[1:], fields)
         if found is None:
             return self.problem(404, "Not found", f'no {parts[0].rstrip("s")} "{parts[1] if len(parts) > 1 else ""}"')
+        if found is GONE:
+            return self.answer(204, b"")
         if isinstance(found, tuple):
             return self.problem(*found)
         if isinstance(found, bytes):
@@ -331,18 +359,58 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
 
     def page(self, name, items, fields):
         shown, following = self.listing(items, fields)
+        if "fields" in fields:
+            shown = [{field: item[field] for field in fields["fields"][0].split(",")} for item in shown]
+        elif fields.get("view") == ["summary"]:
+            shown = [self.summary(item) for item in shown]
         return {"items": shown, "next": f"/v1/{name}{following}" if following else None}
+
+    @staticmethod
+    def summary(item):
+        """Of a run's result what is no list and no object, and intervals."""
+        if not item.get("result"):
+            return item
+        short = {name: value for name, value in item["result"].items()
+                 if not isinstance(value, (list, dict)) or name.endswith("_interval")}
+        return {**item, "result": short}
 
     def get_trajectories(self, parts, fields):
         documents = [self.world.trajectory_document(item) for item in self.world.trajectories]
         if not parts:
-            return self.page("trajectories", documents, fields)
+            archived = fields.get("archived") == ["true"]
+            return self.page("trajectories", [item for item in documents if item["archived"] == archived], fields)
         if parts[1:] == ["integrity"]:
             return self.world.integrity_document(parts[0])
         if parts[1:] == ["changepoints"]:
             known = any(item["name"] == parts[0] for item in self.world.trajectories)
             return self.world.changepoints(parts[0], fields["metric"][0], fields["x"][0]) if known else None
-        return next((item for item in documents if item["name"] == parts[0]), None)
+        return next((item for item in documents if parts[0] in (item["name"], item["id"])), None)
+
+    def patch_trajectories(self, parts, fields):
+        world, body = self.world, self.body
+        found = next((item for item in world.trajectories if item["name"] == parts[0]), None)
+        if found is None:
+            return None
+        name = body.get("name", found["name"])
+        if name != found["name"] and any(item["name"] == name for item in world.trajectories):
+            return 409, "Conflict", f'there is a trajectory "{name}"', "/name"
+        for checkpoint in world.checkpoints:
+            if checkpoint["trajectory"] == found["name"]:
+                checkpoint["trajectory"] = name
+        found.update(body)
+        return world.trajectory_document(found)
+
+    def delete_trajectories(self, parts, fields):
+        world = self.world
+        found = next((item for item in world.trajectories if item["name"] == parts[0]), None)
+        if found is None:
+            return None
+        if any(run["state"] in ("queued", "running") and world.belongs(run, parts[0]) for run in world.runs):
+            return 409, "Conflict", "a run that has not ended needs it"
+        world.trajectories.remove(found)
+        world.points = [point for point in world.points if point[1]["trajectory"] != parts[0]]
+        world.checkpoints = [item for item in world.checkpoints if item["trajectory"] != parts[0]]
+        return GONE
 
     def get_checkpoints(self, parts, fields):
         if len(parts) == 2:
@@ -402,7 +470,8 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
         names = fields.get("trajectory", [])
         if any(not any(item["name"] == name for item in self.world.trajectories) for name in names):
             return None
-        found = self.world.curves(names, fields.get("metric", ["delta"])[0], fields.get("x", ["tokens"])[0])
+        found = self.world.curves(names, fields.get("metric", ["delta"])[0], fields.get("x", ["tokens"])[0],
+                                  int(fields.get("points", ["0"])[0]))
         if self.headers.get("Accept") != "text/csv":
             return found
         lines = ["trajectory,label,method,bits,dataset,x,y,low,high,checkpoint,run"]

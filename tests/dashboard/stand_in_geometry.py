@@ -164,7 +164,8 @@ def correlations(world, names, x, y):
     """What GET /v1/correlations answers; Spearman's is not computed but repeated."""
     across = {checkpoint["id"]: value for metric, checkpoint, *_, value, _, _, _ in world.points if metric == x}
     points = [{"trajectory": checkpoint["trajectory"], "checkpoint": checkpoint["id"],
-               "checkpoint_name": checkpoint["name"], "label_x": "", "label": label,
+               "checkpoint_name": checkpoint["name"], "step": checkpoint["step"], "tokens": checkpoint["tokens"],
+               "label_x": "", "label": label,
                "x": across[checkpoint["id"]], "y": value}
               for metric, checkpoint, _, _, label, value, *_ in world.points
               if metric == y and checkpoint["id"] in across and (not names or checkpoint["trajectory"] in names)]

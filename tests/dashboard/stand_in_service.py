@@ -6,6 +6,7 @@ import json
 PARTS = ("self_attn.q_proj", "self_attn.k_proj", "mlp.up_proj", "mlp.down_proj")
 DATASETS = ("perl-manual", "perl-manual-validation")
 GB = 1 << 30
+GONE = object()  # what was deleted
 
 
 def block(layer=None):
@@ -53,6 +54,7 @@ class Service:
                  f'{sum((run["kind"], run["state"]) == (kind, state) for run in runs)}'
                  for kind in sorted({run["kind"] for run in runs})
                  for state in ("queued", "running", "succeeded", "failed", "cancelled")]
+        lines += ["deltaq_data_directory_free_bytes 751619276800", 'deltaq_stored_bytes{directory="artifacts"} 1048576']
         return "\n".join(["# TYPE deltaq_database_up gauge", "deltaq_database_up 1", *lines,
                           'deltaq_oldest_queued_seconds{kind="quantize"} 75',
                           'deltaq_oldest_queued_seconds{kind="train"} 0',
@@ -116,9 +118,21 @@ class Service:
             return next((item for item in documents if parts[0] in (item["id"], item["name"])), None)
         return self.page("sweeps", documents, fields)
 
+    def delete_sweeps(self, parts, fields):
+        sweep = next((item for item in self.world.sweeps if item["id"] == parts[0]), None)
+        if sweep is None:
+            return None
+        if sweep["standing"] or sweep["runs"]["queued"] + sweep["runs"]["running"]:
+            return 409, "Conflict", "a run of it has not ended"
+        self.world.sweeps.remove(sweep)
+        return GONE
+
     def post_sweeps(self, parts, fields):
         sweep = next((item for item in self.world.sweeps if item["id"] == parts[0]), None)
-        if sweep is not None:
+        if sweep is not None and parts[1] == "retry-failed":
+            counts = sweep["runs"]
+            sweep["runs"] = {**counts, "queued": counts["queued"] + counts["failed"], "failed": 0}
+        elif sweep is not None:
             sweep["standing"] = False
             sweep["runs"] = {**sweep["runs"], "queued": 0, "running": 0,
                              "cancelled": sweep["runs"]["cancelled"] + sweep["runs"]["queued"]}
@@ -141,6 +155,9 @@ def service(world):
          "created_at": "2026-11-20T09:00:00Z"},
     ]  # fmt: skip
     world.workers.append({"id": "w0", "host": "gpu-7", "pid": 4711, "boot_id": "b", "slurm_job": None,
-                          "device": "cpu", "labels": ["gpu=h100"], "threads": 8, "version": "0.9.0",
+                          "device": "cpu", "device_state": None, "labels": ["gpu=h100"],
+                          "blas": {"verdict": "passed", "library": "OpenBLAS 0.3.21", "core": "SkylakeX",
+                                   "reason": None},
+                          "threads": 8, "version": "0.9.0",
                           "started_at": "2026-11-20T08:00:00Z",
                           "seen_at": "2026-11-20T09:59:58Z", "run": None})  # fmt: skip

@@ -41,7 +41,7 @@ def test_a_change_is_marked_and_told_in_words(world, planned, visit):
     assert mark["x"] == [curve["x"][4]] and mark["y"] == [curve["y"][4]] and mark["text"] == ["bends up"]
     words = page.run(f"{CHANGES}.innerText")
     name = world.references("constant")[4]["name"]
-    for said in ("constant, gptq 3-bit g128: ΔQL bends up after " + name, "95 %: step ", "p = 0.004"):
+    for said in ("constant, gptq 3-bit g128: ΔQL bends up after " + name, "likely from step ", "p = 0.004"):
         assert said in words, (said, words)
     check_looks(page, "advice")
     page.run("[...document.querySelectorAll('.legend .key')].find(key => key.innerText.includes('3-bit')).click()")

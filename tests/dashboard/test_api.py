@@ -18,6 +18,8 @@ def tried(page):
     """The status and the body of GET /v1/trajectories, tried as a reader would."""
     page.wait(READY)
     page.click(f"{TRAJECTORIES} .opblock-summary-control")
+    # Only when it has read the operation, some time after the button is there, can Swagger UI send it.
+    page.wait(f"document.querySelector('{TRAJECTORIES} .parameters tbody tr') !== null")
     page.click(f"{TRAJECTORIES} .btn.execute")
     return page.wait(ANSWER % "status"), page.run(ANSWER % "description")
 

@@ -58,14 +58,75 @@ def test_data_sets_and_recipes(visit):
 def test_workers_queue_and_disk(world, visit):
     page = visit("#/system")
     text = page.run("document.querySelector('main').innerText")
-    for expected in ("gpu-7, process 4711", "cpu: 0 of 1 busy", "the oldest since 75 s", "Free disk\n500 GiB",
-                     "Free memory for a run\n1 GiB"):
+    for expected in ("gpu-7, process 4711", "cpu: 0 of 1 busy", "the oldest since 75 s", "Free disk for a run\n500 GiB",
+                     "Free memory for a run\n1 GiB", "Free on the data directory's disk\n700 GiB",
+                     "Stored there\n1 MiB"):
         assert expected in text, expected
     assert not any(run["state"] == "queued" and run["kind"] == "quantize" and run["params"].get("evaluation")
                    for run in world.runs[24:])  # a dry run makes none
     world.workers.clear()
     page.wait("document.querySelector('main').innerText.includes('No worker was seen')")
     check_looks(page, "system")
+
+
+def test_workers_say_how_their_devices_are(world, visit):
+    aside = {"state": "aside", "faults": 3, "reason": "an illegal address", "name": "H200", "uuid": "GPU-0123abcd",
+             "bus_id": "0000:18:00.0"}
+    own = {"verdict": "own_products", "library": None, "core": None, "reason": "OpenBLAS hangs as SkylakeX"}
+    world.workers.append({**world.workers[0], "id": "w1", "pid": 4712, "device": "cuda:0", "device_state": aside})
+    world.workers.append({**world.workers[0], "id": "w2", "pid": 4713, "device_state": None, "blas": own})
+    passed = {"checks": 41, "seconds": 1.5, "rates": [{"name": "products f32", "rate": 51234.5, "unit": "GFLOP/s"}]}
+    for pid, state in ((4714, {"state": "failed", "faults": 0, "reason": "cuda:1 failed its self-test: a crash"}),
+                       (4715, {"state": "in_use", "faults": 0, "reason": None, "selftest": passed})):
+        world.workers.append({**world.workers[0], "id": f"w{pid}", "pid": pid, "device_state": {**aside, **state}})
+    page = visit("#/system?sort=-Worker")
+    heads = page.run("[...document.querySelectorAll('main thead th')]"
+                     ".map(cell => cell.innerText.replace(/ [↓↑]/, ''))")
+    found = [dict(zip(heads, row)) for row in rows(page)]
+    assert [row["Worker"][-4:] for row in found] == ["4715", "4714", "4713", "4712", "4711"]  # the order of the address
+    used, failed, products, cuda, cpu = found
+    assert cuda["Device's state"] == "▲ set aside (3 faults): an illegal address" and cuda["UUID"] == "GPU-0123abcd"
+    assert cpu["Device's state"] == cpu["UUID"] == "–" and cpu["Matrix products"] == "OpenBLAS, SkylakeX"
+    assert products["Matrix products"] == "▲ deltaq's own"
+    assert used["Device's state"] == "in use"
+    assert failed["Device's state"] == "▲ failed, the CPU works: cuda:1 failed its self-test: a crash"
+    assert "products f32 51,235 GFLOP/s" in page.run(
+        "[...document.querySelectorAll('main tbody [title]')].map(one => one.title)")
+    page.run("[...document.querySelectorAll('main thead .sort')].find(one => one.innerText.includes('UUID')).click()")
+    assert "sort=UUID" in page.run("location.hash")
+    check_looks(page, "devices")
+
+
+def test_the_disk_is_told_before_anything_was_quantized(world, visit):
+    world.runs.clear()
+    page = visit("#/system")
+    text = page.run("document.querySelector('main').innerText")
+    assert "Free on the data directory's disk\n700 GiB" in text and "Memory is known once" in text
+
+
+def test_lists_ask_for_what_they_show(world, visit):
+    """Results are long: the layers of a quantization, the grid of a landscape. A list shows a line of each."""
+    page = visit("#/runs?kind=quantize")
+    (listed,) = [path for _, path in world.requests if path.startswith("/v1/runs?")]
+    assert "view=summary" in listed and "limit=50" in listed
+    received = page.run("performance.getEntriesByType('resource').find(one => one.name.includes('/v1/runs?'))"
+                        ".decodedBodySize")
+    assert received < 50_000 < len(stand_in.json.dumps([run["result"] for run in world.runs]))
+    assert not any(path.startswith("/v1/checkpoints/") for _, path in world.requests) or "names" not in world.runs[0]
+    for path in (path for _, path in world.requests if path.startswith("/v1/trajectories?")):
+        assert "fields=" in path
+    modules = page.run("performance.getEntriesByType('resource').map(one => one.name.split('/').pop())"
+                       ".filter(name => name.startsWith('page_'))")
+    assert modules == ["page_runs.js"]  # the other pages are fetched when they are shown
+    page.run("location.hash = '#/data'")
+    page.wait("document.querySelector('main h1').innerText === 'Datasets and recipes'")
+
+
+def test_runs_name_their_checkpoints_themselves(world, visit):
+    run = next(run for run in world.runs if run["kind"] == "quantize")
+    run["names"] = {run["params"]["checkpoint"]: "renamed/yesterday"}
+    page = visit("#/runs?sort=created")
+    page.wait("document.querySelector('main tbody tr').innerText.includes('renamed/yesterday')")
 
 
 def test_runs_say_what_they_found(world, visit):
@@ -95,11 +156,11 @@ def test_runs_can_be_filtered_by_every_kind_and_state_of_the_interface(visit):
 
 def test_memory_and_disk_are_read_again(world, visit, monkeypatch):
     page = visit("#/system")
-    assert "Free disk\n500 GiB" in page.run("document.querySelector('main').innerText")
+    assert "Free disk for a run\n500 GiB" in page.run("document.querySelector('main').innerText")
     answer = stand_in.Handler.create_run
     changed = {"disk": {"peak_bytes": 4096, "available_bytes": 3 << 30}}
     monkeypatch.setattr(stand_in.Handler, "create_run", lambda handler: {**answer(handler), **changed})
-    page.wait("document.querySelector('main').innerText.includes('Free disk\\n3 GiB')", seconds=20)
+    page.wait("document.querySelector('main').innerText.includes('Free disk for a run\\n3 GiB')", seconds=20)
 
 
 def test_runs_stand_in_the_order_of_the_address(world, visit):

@@ -223,3 +223,66 @@ def test_tasks_show_accuracy_and_the_questions_that_flip(service, visit):
 
 
 DRAWN_ACCURACY = "document.querySelector('#accuracy-plot .main-svg') !== null"
+
+
+# --- What pages change ------------------------------------------------------------------------------------------------
+def typed(page, selector, value):
+    page.run(f"document.querySelector('{selector}').value = {json.dumps(value)}")
+
+
+def test_a_trajectory_is_renamed_archived_and_deleted_by_the_service(service, visit):
+    service.checkpoint(models.write_llama(service.files / "kept"), "kept", "one", step=1, tokens=10)
+    named = "[...document.querySelectorAll('main tbody th .name')].map(name => name.innerText)"
+    edit = "document.querySelector('button[aria-label=\"Edit {}\"]').click()"
+    page = visit(url=service.url)
+    page.run(edit.format("kept"))
+    typed(page, "#edit-name", "renamed")
+    typed(page, "#edit-notes", "the third seed")
+    page.click("#edit-save")
+    page.wait(f"document.querySelector('.edit') === null && {named}.includes('renamed')")
+    assert service.get("/v1/trajectories/renamed").json["notes"] == "the third seed"
+    page.run(edit.format("renamed"))
+    page.click("#edit-archive")
+    page.wait(f"!{named}.includes('renamed')")
+    page.open(f"{service.url}/#/?archived=true")
+    page.wait(f"{named}.join() === 'renamed'")
+    page.run(edit.format("renamed"))
+    page.click("#edit-delete")
+    page.click("#edit-delete-yes")
+    page.wait("document.querySelector('main').innerText.includes('No trajectory is archived')")
+    assert service.get("/v1/trajectories/renamed").status == 404
+
+
+def test_a_run_is_made_again_by_the_service(service, measured, visit):
+    run = next(run for run in measured if run["params"]["method"]["bits"] == 3)
+    page = visit(f"#/runs/{run['id']}", url=service.url)
+    page.click("#again")
+    page.wait(f"!location.hash.includes('{run['id']}')")
+    again = service.wait(page.run("location.hash.split('/').pop()"))
+    assert again["id"] != run["id"] and again["state"] == "succeeded" and again["params"] == run["params"]
+    assert again["result"]["delta"] == run["result"]["delta"]
+
+
+def test_averages_of_the_service_are_stars_and_its_figures_say_their_data(service, measured, visit):
+    made = service.run("average", trajectory=HOSTILE, window=2, into="averages")
+    assert made["state"] == "succeeded"
+    body = {"name": "of-averages", "kind": "quantize", "base": measured[0]["params"], "grid": {
+        "checkpoint": {"trajectory": "averages"}, "method.bits": [3, 4]}}
+    del body["base"]["checkpoint"]
+    assert service.post("/v1/sweeps", body).status == 202
+    for run in service.get("/v1/runs?sweep=of-averages").json["items"]:
+        assert service.wait(run["id"])["state"] == "succeeded"
+    trajectory = visit(url=service.url).run("encodeURIComponent(" + json.dumps(HOSTILE) + ")")
+    page = visit(f"#/curves?trajectory={trajectory}&x=share", url=service.url)
+    page.wait(DRAWN)
+    page.wait(CURVES % "'average'" + ".length === 2")
+    answer = service.get("/v1/curves?trajectory=averages&metric=delta&x=tokens").json
+    stars = {tuple(star["y"]) for star in traces(page, "average")}
+    assert stars == {tuple(100 * point["y"] for point in one["points"]) for one in answer["series"]}
+    assert traces(page, "average")[0]["x"] == [0.5, 1]
+    page.click("#save-svg")
+    said = "".join(page.downloaded(".svg").read_text().split())
+    assert "Data:tokens,8sequences" in said and "Shaded:95%interval." in said
+    page = visit(f"#/scatter?x=loss_fp&y=loss_q&path=1&trajectory={trajectory}", url=service.url)
+    paths = "document.querySelector('#scatter-plot')?.data?.filter(trace => trace.meta.kind === 'path')"
+    page.wait(f"{paths}?.filter(path => path.x.length === 3).length >= 2")  # other tests measure single checkpoints
