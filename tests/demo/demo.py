@@ -18,6 +18,7 @@ import sys
 import time
 
 import sentences
+import student
 from ask import Client
 from experiment import SCALES, Experiment, millions
 from launch import Interrupts, Server, Trouble, end
@@ -79,7 +80,7 @@ def fetch_text(corpus, given, interrupts):
 
 # --- what is shown ----------------------------------------------------------------------------------------------------
 def show_table(experiment, measured, sharp):
-    peak = experiment.scale.peaks[0]
+    peak, half = experiment.scale.peaks[0], student.quantile(experiment.scale.probes - 1)
     print(f"\n  GPTQ, {experiment.scale.bits} bits, means over {experiment.scale.draws} calibration samples "
           f"(the pages show the first of them); peak learning rate {peak:g}\n"
           "  ΔQL = quantized loss / full-precision loss − 1, with 95 % intervals\n")
@@ -90,7 +91,7 @@ def show_table(experiment, measured, sharp):
             low, high = entry["interval"]
             interval = f"{100 * entry['delta']:.2f} % ({100 * low:.2f} to {100 * high:.2f})"
             trace, error = sharp[group, peak, tokens]
-            spread = f" ± {1.96 * error:.0f}" if error is not None else ""
+            spread = f" ± {half * error:.0f}" if error is not None else ""
             print(f"  {millions(tokens):>8}  {group:<10} {interval:<24} {entry['loss_fp']:>10.3f} "
                   f"{entry['loss_q']:>10.3f}   {trace:.0f}{spread}")
 

@@ -16,9 +16,23 @@ def asked(entry):
     return {field: entry[field] for field in ("method", "text") if field in entry}
 
 
+class NotPositive(Exception):
+    """A logarithm is asked for of a seed that has none. Leaving that seed out would choose seeds by their effect, so
+    that the endpoint has no effect at all."""
+
+
+def log_of(upper, lower):
+    if min(upper, lower) <= 0:
+        raise NotPositive
+    return math.log(upper / lower)
+
+
 def per_seed(table, entry, effect):
     """{seed: effect(seed)} without those that have none."""
-    found = {seed: effect(seed) for seed in table.seeds(entry["cell"])}
+    try:
+        found = {seed: effect(seed) for seed in table.seeds(entry["cell"])}
+    except NotPositive:
+        return {}
     return {seed: value for seed, value in found.items() if value is not None}
 
 
@@ -36,9 +50,9 @@ def last(table, entry, used):
         pair = [
             table.get(used, cell, seed, entry[side], tokens, entry["metric"], **asked(entry)) for cell, side in sides
         ]
-        if None in pair or entry.get("log") and min(pair) <= 0:
+        if None in pair:
             return None
-        return math.log(pair[0] / pair[1]) if entry.get("log") else pair[0] - pair[1]
+        return log_of(*pair) if entry.get("log") else pair[0] - pair[1]
 
     return per_seed(table, entry, effect)
 
@@ -165,7 +179,7 @@ def log_ratio(table, entry, used):
             table.get(used, entry["cell"], seed, entry["upper"], tokens, entry[side], method=entry["method"])
             for side in ("metric", "over")
         ]
-        return math.log(pair[0] / pair[1]) if None not in pair and min(pair) > 0 else None
+        return log_of(*pair) if None not in pair else None
 
     return per_seed(table, entry, effect)
 

@@ -314,11 +314,19 @@ def pooled(values):
     return math.sqrt(student.mean([value * value for value in values])) if values else None
 
 
+def of_seeds(groups, left):
+    """The deviation within groups, `left` of its square being something else's, and of how many numbers it is."""
+    several = [values for values in groups.values() if len(values) > 1]
+    whole = pooled([student.deviation(values) for values in several])
+    return (whole and math.sqrt(max(0, whole**2 - left))), sum(map(len, several))
+
+
 def noise(rows, cells=CELLS):
     """Standard deviations of ΔQL of one model, by where they come from: another calibration sample, other evaluation
     text, another seed; and of the difference between decayed and constant run. Pooled over the end points of a cell;
     that of the evaluation text over the models along the way, whose intervals are of one calibration sample and hold
-    nothing else."""
+    nothing else. That of the seed is without what the calibration samples leave in a mean over them; a difference is
+    between means over the same samples. `count`: the models, or pairs, that a row is pooled over."""
     found = []
     for name, cell in cells.items():
         models, along = collections.defaultdict(list), []
@@ -332,7 +340,9 @@ def noise(rows, cells=CELLS):
                     models[row["seed"], row["group"], row["peak"], row["weight_decay"], row["tokens"]].append(row)
                 elif row["low"] is not None:
                     along.append((row["high"] - row["low"]) / (2 * 1.96))
-        draws = [student.deviation([row["value"] for row in group]) for group in models.values() if len(group) > 1]
+        drawn = [[row["value"] for row in group] for group in models.values() if len(group) > 1]
+        draws = [student.deviation(values) for values in drawn]
+        left = student.mean([student.deviation(values) ** 2 / len(values) for values in drawn]) if drawn else 0
         seeds, differences = collections.defaultdict(list), collections.defaultdict(list)
         for (seed, group, peak, decay, tokens), group_rows in sorted(models.items()):
             value = student.mean([row["value"] for row in group_rows])
@@ -340,15 +350,12 @@ def noise(rows, cells=CELLS):
             other = models.get((seed, "constant", peak, decay, tokens))
             if group == "decay" and other:
                 differences[tokens].append(value - student.mean([row["value"] for row in other]))
-        deviations = {
-            source: pooled([student.deviation(values) for values in groups.values() if len(values) > 1])
-            for source, groups in (("seed", seeds), ("difference between decayed and constant run", differences))
-        }
         for source, value, count in (
             ("calibration sample", pooled(draws), len(draws)),
             ("evaluation text", pooled(along), len(along)),
-            *((source, value, len(models)) for source, value in deviations.items()),
+            ("seed", *of_seeds(seeds, left)),
+            ("difference between decayed and constant run", *of_seeds(differences, 0)),
         ):
             if value is not None:
-                found.append({"cell": name, "source": source, "deviation": value, "models": count})
+                found.append({"cell": name, "source": source, "deviation": value, "count": count})
     return [{"number": f"n{number}", **row} for number, row in enumerate(found, 1)]

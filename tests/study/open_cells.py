@@ -61,6 +61,7 @@ CELLS = by_name(
     cell("cycles", "cycles", CYCLES, SCHEDULES),
     cell("sam", "optimizer", MIDDLE, {"name": "sam"}),
     cell("asam", "optimizer", MIDDLE, {"name": "asam"}),
+    cell("muon", "optimizer", MIDDLE, {"name": "muon"}),
     cell("windows", "windows", LAST, WINDOWS),
     cell("layers", "layers", LAST, BITS),
 )
@@ -74,6 +75,7 @@ TINY_CELLS = by_name(
     cell("cycles", "cycles", TINY._replace(branches=(6,), share=1), SCHEDULES, "tiny", seeds=FEW),
     cell("sam", "optimizer", TINY._replace(branches=(4,)), {"name": "sam"}, "tiny", seeds=FEW),
     cell("asam", "optimizer", TINY._replace(branches=(4,)), {"name": "asam"}, "tiny", seeds=FEW),
+    cell("muon", "optimizer", TINY._replace(branches=(4,)), {"name": "muon"}, "tiny", seeds=FEW),
     cell("windows", "windows", TINY._replace(branches=(8,)), ((2, 5), ("linear", "1-sqrt")), "tiny", seeds=FEW),
     cell("layers", "layers", TINY._replace(branches=(8,)), (4, 2), "tiny", seeds=FEW),
 )

@@ -1,10 +1,9 @@
 """The plans of the study: a table of cells and their order, the endpoints that were fixed beforehand, what makes a unit
-and the figures, and where a study of the plan is published. STUDY_PLAN names one.
+and the figures. STUDY_PLAN names one.
 """
 
 import collections
 import os
-import pathlib
 
 import cells
 import figures
@@ -14,13 +13,11 @@ from launch import Trouble
 from open_unit import OpenUnit
 from unit import UnitOfStudy
 
-DOCS = pathlib.Path(__file__).resolve().parents[2] / "docs"
-
 # `endpoints`: a file beside this one. `unit`: a class (client, cell, seed, base cell). `draw`: {file: SVG} of (rows,
-# cells). `published`: a folder of the tree. `command`: what a report names before the budget. `words`: of its report;
+# cells). `command`: what a report names before the budget. `words`: of its report;
 # `expected` and `sign` say whose signs the endpoints have.
 Plan = collections.namedtuple(
-    "Plan", "name cells order tiny_cells tiny_order endpoints unit draw published command words"
+    "Plan", "name cells order tiny_cells tiny_order endpoints unit draw command words"
 )
 
 PLANS = {
@@ -35,7 +32,6 @@ PLANS = {
             "endpoints.toml",
             UnitOfStudy,
             figures.draw,
-            DOCS / "study",
             "",
             {
                 "title": "Study: learning rate dynamics and quantization, in small",
@@ -53,7 +49,6 @@ PLANS = {
             "open.toml",
             OpenUnit,
             open_figures.draw,
-            DOCS / "study-open",
             "STUDY_PLAN=open ",
             {
                 "title": "Study: what learning rate dynamics and quantization leave open, in small",

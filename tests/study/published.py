@@ -4,8 +4,8 @@
     published.py FROM TO    copies the report of the study in FROM, its tables, figures and units to TO, a folder of
                             the tree
 
-A study in an empty directory adopts the published units of its own engine revision, with the time that they took
-(`adopt`): so a study of many hours may be made in several sittings, also on several machines.
+A study in an empty directory can begin with the published units of its own engine revision and the time that they
+took (`adopt`): so a study of many hours may be made in several sittings, also on several machines.
 """
 
 import csv

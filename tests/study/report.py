@@ -214,15 +214,18 @@ def of_noise(rows):
         "## Noise",
         "",
         "Standard deviations of ΔQL (GPTQ, 3 bits), in points, pooled over the end points of a cell (evaluation text: "
-        "over the models along the way).",
+        "over the models along the way). That of the seed is without what calibration leaves in a mean over samples; a "
+        "difference is between means over the same samples.",
         "",
-        "| row | cell | source | standard deviation | models |",
+        "| row | cell | source | standard deviation | models, or pairs |",
         "| --- | --- | --- | --- | --- |",
     ]
     return (
         lines
         + [
-            f"| {row['number']} | {row['cell']} | {row['source']} | {100 * row['deviation']:.3f} | {row['models']} |"
+            f"| {row['number']} | {row['cell']} | {row['source']} | "
+            + (f"{100 * row['deviation']:.3f}" if row["deviation"] else "0: calibration explains all")
+            + f" | {row['count']} |"
             for row in rows
         ]
         + [""]

@@ -303,6 +303,17 @@ def prepare(directory, plan):
     return plan.cells, [unit for unit in cells.plan(plan.order) if unit.cell in names]
 
 
+def adopt(source, directory, all_cells, revision):
+    """Begins with what STUDY_FROM names. Without it all that a report says was measured here."""
+    if not source:
+        return
+    if not (pathlib.Path(source) / published.UNITS).is_file():
+        raise Trouble(f"STUDY_FROM={source} has no {published.UNITS}: it names a folder that study-publish wrote")
+    adopted = published.adopt(pathlib.Path(source), directory, all_cells, revision)
+    say(f"begun with {len(adopted)} units of {source}: {', '.join(adopted)}" if adopted else
+        f"nothing of {source} is taken: the study has begun already, or its engine or cells are others")
+
+
 def work(binary, directory, server, interrupts):
     budget = os.environ.get("STUDY_BUDGET", "1h")
     limit = cells.seconds_of(budget)
@@ -317,10 +328,7 @@ def work(binary, directory, server, interrupts):
     server.wait(say)
     say(f"dashboard while it runs: {server.url}/")
     revision = engine_revision(Client(server))
-    source = pathlib.Path(os.environ.get("STUDY_FROM", chosen.published))
-    adopted = published.adopt(source, directory, all_cells, revision)
-    if adopted:
-        say(f"begun with the {len(adopted)} units of {source}: {', '.join(adopted)}")
+    adopt(os.environ.get("STUDY_FROM", ""), directory, all_cells, revision)
     study = Study(server, directory, all_cells, plan, limit, workers, chosen.unit)
     if study.left:
         say(

@@ -82,7 +82,8 @@ def test_planted_sharpness_averages_and_markers_are_found_and_others_are_not():
         "marker": 1.0,
     }
     found = judge(world, parts=("trunk", "optimizers", "windows"))
-    assert verdicts(found, ["sam-delta", "asam-delta", "windows-lawa-20", "windows-wsm-1-sqrt"]) == {findings.HELD}
+    planted = ["sam-delta", "asam-delta", "muon-delta", "windows-lawa-20", "windows-wsm-1-sqrt"]
+    assert verdicts(found, planted) == {findings.HELD}
     assert found["sam-delta"]["effect"] == pytest.approx(-0.01, abs=0.002)
     assert found["windows-lawa-2"]["verdict"] == findings.OPPOSITE
     assert found["windows-lawa-5"]["verdict"] == findings.NOT_DECIDED
@@ -109,6 +110,17 @@ def test_equal_loss_is_never_beyond_what_was_measured():
             row["value"] += 5
     found = {finding["id"]: finding for finding in findings.judge(rows, PLAN.cells, PLAN.endpoints)}
     assert found["sam-delta"]["seeds"] == 0 and found["asam-delta"]["seeds"] == 3
+
+
+def test_a_seed_without_a_logarithm_leaves_its_endpoint_without_an_effect():
+    """Not the others, as if it had not been measured: seeds would be chosen by their effect."""
+    rows = made_up_open.rows(random.Random(0), {**made_up_open.NOTHING, "second": {3: 0.7}}, 4, ("layers",))
+    first = next(row for row in rows if row["metric"] == "measured_delta" and row["method"] == "rtn-3"
+                 and row["group"] == "decay")
+    first["value"] = -first["value"]
+    found = {finding["id"]: finding for finding in findings.judge(rows, PLAN.cells, PLAN.endpoints)}
+    assert found["curvature-short-3"]["verdict"] == findings.NOT_MEASURED
+    assert found["curvature-short-2"]["seeds"] == 4
 
 
 # --- pieces -----------------------------------------------------------------------------------------------------------
@@ -177,7 +189,6 @@ def test_cells_that_share_a_constant_run_branch_off_it_and_end_where_they_are_co
 
 
 def test_plans_share_nothing_but_the_tool():
-    assert len({plan.published for plan in plans.PLANS.values()}) == len(plans.PLANS)
     digests = [cells.digest(cell) for plan in plans.PLANS.values() for cell in plan.cells.values()]
     assert len(set(digests)) == len(digests)
 

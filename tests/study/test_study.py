@@ -23,6 +23,7 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "demo")]
 
 import cells  # noqa: E402
 import findings  # noqa: E402
+import launch  # noqa: E402
 import made_up  # noqa: E402
 import plans  # noqa: E402
 import published  # noqa: E402
@@ -146,7 +147,10 @@ def test_calibration_evaluation_and_seed_noise_are_told_apart():
             add(seed, own + source.gauss(0, 0.001), draw=draw)
         add(seed, own, low=own - 0.5, high=own + 0.5, metric="delta_mean")  # which holds the spread of the draws
         add(seed, own, low=own - 1.96 * 0.002, high=own + 1.96 * 0.002, end=False)
-    found = {row["source"]: row["deviation"] for row in findings.noise(rows)}
+    noisy = findings.noise(rows)
+    found = {row["source"]: row["deviation"] for row in noisy}
+    counts = {row["source"]: row["count"] for row in noisy}
+    assert counts == {"calibration sample": 40, "evaluation text": 40, "seed": 40}
     assert found["calibration sample"] == pytest.approx(0.001, rel=0.15) and found["evaluation text"] == pytest.approx(
         0.002
     )
@@ -291,6 +295,18 @@ def test_a_study_begins_with_the_published_units_of_its_revision(tmp_path):
     clock = json.loads((tmp_path / "new" / "time.json").read_text())
     assert clock == {"seconds": 7200, "units": seconds, "begun": {}, "by": ["w", "v on m"]}
     assert published.adopt(tmp_path / "tree", tmp_path / "new", cells.CELLS, 3) == []  # it has begun
+
+
+def test_a_study_is_measured_here_unless_another_one_is_named(tmp_path):
+    """Else a budget that the published study has spent already would end with its report and measure nothing."""
+    made_up_study(tmp_path / "made", 3)
+    published.publish(tmp_path / "made", tmp_path / "tree")
+    program.adopt("", tmp_path / "new", cells.CELLS, 3)
+    assert not (tmp_path / "new").exists()
+    with pytest.raises(launch.Trouble, match="has no units.json"):
+        program.adopt(str(tmp_path), tmp_path / "new", cells.CELLS, 3)
+    program.adopt(str(tmp_path / "tree"), tmp_path / "new", cells.CELLS, 3)
+    assert list((tmp_path / "new" / "units").iterdir())
 
 
 def test_publishing_is_a_program_of_its_own(tmp_path):

@@ -8,6 +8,7 @@ any other checkpoint of a run.
 
 import collections
 
+import student
 from ask import Run
 from cells import branch_tokens, digest, ends
 from experiment import Experiment, millions
@@ -280,14 +281,15 @@ class UnitOfStudy(Experiment):
 
     def sharpness_rows(self, key, result, run):
         error = result.get("trace_stderr")
+        half = error and student.quantile(self.scale.probes - 1) * error
         rows = [
             self.row(
                 key,
                 run,
                 "trace",
                 result["trace"],
-                low=error and result["trace"] - 1.96 * error,
-                high=error and result["trace"] + 1.96 * error,
+                low=half and result["trace"] - half,
+                high=half and result["trace"] + half,
             )
         ]
         if key.end:

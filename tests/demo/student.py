@@ -1,5 +1,5 @@
 """Student's t, Holm's correction, Pearson's r, least squares: the few pieces of statistics
-that the study needs. Standard library only."""
+that the demo and the study need. Standard library only."""
 
 import functools
 import math
