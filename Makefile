@@ -48,7 +48,8 @@ ENGINE_LIBS := $(filter-out $(if $(filter pcre2,$(GPU_ABSENT)),-lpcre2-8) \
                $(if $(filter utf8proc,$(GPU_ABSENT)),-lutf8proc) $(if $(filter zlib,$(GPU_ABSENT)),-lz),$(ENGINE_LIBS))
 endif
 
-ENGINE_SOURCES := $(shell find engine -name '*.c' | sort)
+# The CUDA plugin is a library of its own.
+ENGINE_SOURCES := $(shell find engine -name '*.c' -not -path 'engine/backend/cuda/plugin/*' | sort)
 SERVER_SOURCES := $(shell find server -name '*.c' | sort)
 UNIT_SOURCES   := $(shell find tests/unit -name 'test_*.c' 2>/dev/null | sort)
 # The plain loops are compiled for float and for double, the vectorised kernels for each level of the processor's
@@ -85,7 +86,18 @@ CUDA_PLUGIN := $(BUILD)/libdeltaq-cuda.so
 CUDA_DIR    := engine/backend/cuda
 CUDA_FLAGS  := -std=c++17 -O3 -Iengine -diag-suppress 177 -Xcompiler -fPIC,-fvisibility=hidden,-Wall \
                -gencode arch=compute_80,code=sm_80 -gencode arch=compute_90,code=[sm_90,compute_90]
-CUDA_OBJECTS := $(patsubst %.cu,$(BUILD)/cuda/%.o,$(wildcard $(CUDA_DIR)/plugin/*.cu))
+CUDA_HOST_FLAGS := -Iengine -O2 -Xcompiler -std=c11,-fPIC,-fvisibility=hidden,-Wall,-Wextra
+CUDA_OBJECTS := $(patsubst %,$(BUILD)/cuda/%.o,$(basename $(wildcard $(CUDA_DIR)/plugin/*.cu $(CUDA_DIR)/plugin/*.c)))
+# Of what program and plugin share, and of the plugin: a plugin of other sources is refused (cuda/open.c). The stamp of
+# other sources compiles again what says it.
+CUDA_SHARED  := $(wildcard engine/backend/*.h $(addprefix $(CUDA_DIR)/,*.h kernels/*.h plugin/*.[ch] plugin/*.cu))
+CUDA_SUM     := $(shell LC_ALL=C cat $(sort $(CUDA_SHARED)) | sha256sum | cut -c1-12)
+CUDA_STAMP   := $(BUILD)/generated/cuda-$(CUDA_SUM)
+SAY_SOURCES  := '-DCUDA_SOURCES="$(CUDA_SUM)"'
+$(CUDA_STAMP):
+	@mkdir -p $(@D) && rm -f $(BUILD)/generated/cuda-* && touch $@
+$(OBJ)/$(CUDA_DIR)/open.o: CPPFLAGS += $(SAY_SOURCES)
+$(OBJ)/$(CUDA_DIR)/open.o: $(CUDA_STAMP)
 
 .DELETE_ON_ERROR:
 .PHONY: all engine help clean format
@@ -97,11 +109,23 @@ without-cuda:
 
 cuda: $(CUDA_PLUGIN) ## Build the CUDA plugin, build/libdeltaq-cuda.so (needs nvcc; never run on a GPU yet)
 
+# What ptxas says of each kernel's registers, stack and shared memory stays beside the object, for
+# tests/gpu/test_resources.py.
 $(BUILD)/cuda/%.o: %.cu $(wildcard $(CUDA_DIR)/*.h $(CUDA_DIR)/kernels/*.h $(CUDA_DIR)/plugin/*.h) \
                        $(wildcard engine/backend/*.h)
 	@mkdir -p $(@D)
 	@echo "  nvcc $<"
-	@$(or $(NVCC),$(error no nvcc: the CUDA plugin needs the CUDA toolkit)) $(CUDA_FLAGS) -c -o $@ $<
+	@$(or $(NVCC),$(error no nvcc: the CUDA plugin needs the CUDA toolkit)) $(CUDA_FLAGS) -Xptxas -v -c -o $@ $< \
+	    2> $@.usage || { cat $@.usage >&2; exit 1; }
+	@grep -v -e '^ptxas info' -e 'bytes stack frame' $@.usage >&2 || true
+
+# Each operation is rounded by itself there.
+$(BUILD)/cuda/$(CUDA_DIR)/plugin/exact.o: CUDA_FLAGS += -fmad=false
+
+$(BUILD)/cuda/%.o: %.c $(CUDA_STAMP)
+	@mkdir -p $(@D)
+	@echo "  nvcc $<"
+	@$(or $(NVCC),$(error no nvcc: the CUDA plugin needs the CUDA toolkit)) $(CUDA_HOST_FLAGS) $(SAY_SOURCES) -c -o $@ $<
 
 $(CUDA_PLUGIN): $(CUDA_OBJECTS)
 	@echo "  link $@"
@@ -210,7 +234,8 @@ EMULATED_QUICK := $(addprefix engine/backend/test_,backend_edges cpu_attention c
                   $(addprefix engine/model/test_,forest tangent) \
                   engine/backend/cuda/whole_models engine/backend/cuda/hidden_states
 EMULATED_TESTS := $(EMULATED_QUICK) $(addprefix engine/backend/test_,cpu_products cpu_rows tangent_cpu)
-EMULATED_BINARIES := $(addprefix $(OBJ)/tests/emulated/,$(EMULATED_QUICK) engine/backend/cuda/rounded_products)
+EMULATED_BINARIES := $(addprefix $(OBJ)/tests/emulated/,$(EMULATED_QUICK) \
+                     $(addprefix engine/backend/cuda/,rounded_products staging) engine/selftest/wrong_devices)
 EMULATED_DEVICE := $(OBJ)/tests/unit/engine/backend/cuda/emulated.o
 $(EMULATED_DEVICE): CPPFLAGS += -Itests/unit
 $(OBJ)/tests/emulated/%: tests/unit/%.c $(EMULATED_DEVICE) $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
@@ -229,7 +254,7 @@ $(OBJ)/$(PTX_DIR)/test_simulated: $(SIMULATED_DEVICE)
 $(PTX)/kernels.ptx: $(CUDA_DIR)/plugin/kernels.cu $(wildcard $(CUDA_DIR)/kernels/*.h) $(wildcard engine/backend/*.h)
 	@mkdir -p $(@D)
 	@echo "  nvcc $@"
-	@$(NVCC) $(filter-out -gencode arch=%,$(CUDA_FLAGS)) -arch=compute_80 -ptx -o $@ $<
+	@$(NVCC) $(filter-out -gencode arch=%,$(CUDA_FLAGS)) -DALL_KERNELS -arch=compute_80 -ptx -o $@ $<
 $(PTX)/kernels.o: $(PTX)/kernels.ptx $(PTX_DIR)/translate.py $(PTX_DIR)/instructions.h $(PTX_DIR)/simulated.h
 	@echo "  cc   $(PTX)/kernels.c"
 	@python3 $(PTX_DIR)/translate.py $< $(PTX)/kernels.c
@@ -242,10 +267,40 @@ $(PTX)/tests/%: tests/unit/%.c $(SIMULATED_DEVICE) $(PTX)/kernels.o $(SERVER_LIB
 # The emulated device as a plugin for the program itself.
 EMULATED_PLUGIN := $(BUILD)/emulated/libdeltaq-cuda.so
 emulated-plugin: $(EMULATED_PLUGIN)
-$(EMULATED_PLUGIN): $(wildcard tests/unit/engine/backend/cuda/emulated*.[ch] $(CUDA_DIR)/*.h $(CUDA_DIR)/kernels/*.h)
+$(EMULATED_PLUGIN): $(wildcard tests/unit/engine/backend/cuda/emulated*.[ch] $(CUDA_DIR)/*.h $(CUDA_DIR)/kernels/*.h) \
+                    $(CUDA_STAMP)
 	@mkdir -p $(@D)
 	@echo "  test $@"
-	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -fPIC -shared -o $@ $(filter %.c,$^) -lm
+	@$(CC) $(CPPFLAGS) $(SAY_SOURCES) -Itests/unit $(CFLAGS) -fPIC -shared -o $@ $(filter %.c,$^) -lm
+
+# The plugin's host code over a runtime and a cuBLAS that write every call down (recorded.h), and libraries that are
+# wrong in one way each.
+RECORDED      := $(OBJ)/tests/recorded
+RECORDED_DIR  := tests/unit/engine/backend/cuda
+RECORDED_OBJECTS := $(patsubst %.c,$(OBJ)/%.o,$(wildcard $(CUDA_DIR)/plugin/*.c) $(RECORDED_DIR)/recorded.c)
+RECORDED_BLAS := $(addprefix $(RECORDED)/,cu13/libcublas.so.13 cu13/libcublasLt.so.13 cu12/libcublas.so.12 \
+                 usual/libcublas.so.11)
+RECORDED_PLUGINS := $(foreach wrong,version sources sizes,$(RECORDED)/$(wrong)/libdeltaq-cuda.so)
+RECORDED_TESTS := $(addprefix $(OBJ)/$(RECORDED_DIR)/test_,plugin plugin_failures handshake)
+$(RECORDED_OBJECTS): CPPFLAGS += -Itests/unit -I$(RECORDED_DIR) -isystem $(RECORDED_DIR)/toolkit $(SAY_SOURCES) \
+    '-DGPU_BLAS_PLACES="$(RECORDED)/usual"' '-DPLUGIN_DRIVER_FILE="$(RECORDED)/driver"'
+$(RECORDED_OBJECTS): $(CUDA_STAMP)
+$(RECORDED_TESTS): CPPFLAGS += -I$(RECORDED_DIR) '-DRECORDED="$(RECORDED)"' $(SAY_SOURCES)
+$(RECORDED_TESTS): $(RECORDED_BLAS) $(RECORDED)/lacks/libcublas.so.13 $(RECORDED_PLUGINS)
+PLUGIN_TESTS := $(filter %_plugin %_failures,$(RECORDED_TESTS))
+$(PLUGIN_TESTS): BESIDE := $(RECORDED_OBJECTS) -rdynamic
+$(PLUGIN_TESTS): $(RECORDED_OBJECTS)
+RECORDED_LIBRARY = $(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) $(1) -fPIC -shared -o $@ $<
+$(RECORDED_BLAS): $(RECORDED_DIR)/recorded_cublas.c $(RECORDED_DIR)/recorded.h
+	@mkdir -p $(@D)
+	@$(call RECORDED_LIBRARY,) -ldl
+$(RECORDED)/lacks/libcublas.so.13: $(RECORDED_DIR)/recorded_cublas.c $(RECORDED_DIR)/recorded.h
+	@mkdir -p $(@D)
+	@$(call RECORDED_LIBRARY,-DWITHOUT_SYRK) -ldl
+$(RECORDED)/%/libdeltaq-cuda.so: $(RECORDED_DIR)/wrong_plugin.c $(wildcard $(CUDA_DIR)/*.h $(CUDA_DIR)/kernels/*.h) \
+                                 $(CUDA_STAMP)
+	@mkdir -p $(@D)
+	@$(call RECORDED_LIBRARY,$(SAY_SOURCES) -DWRONG_$*)
 
 # The same tests on the first real device, for tests/gpu/check.py: the engine alone.
 GPU_TESTS := $(addprefix $(BUILD)/gpu/tests/gpu/,$(EMULATED_TESTS) engine/jobs/test_methods)
@@ -258,7 +313,7 @@ $(BUILD)/gpu/tests/gpu/%: tests/unit/%.c $(ENGINE_LIBRARY)
 endif
 .PHONY: emulated-plugin gpu-tests gpu-bench check-gpu bench-gpu check-ptx run-ptx
 gpu-tests: $(GPU_TESTS)
-gpu-bench: $(patsubst %,$(BUILD)/gpu/tests/bench/bench_%,evaluate quantize hvp train)
+gpu-bench: $(patsubst %,$(BUILD)/gpu/tests/bench/bench_%,evaluate quantize hvp train products)
 
 # The server that tests/http/test_http_raw.py talks to: server/http alone.
 $(OBJ)/tests/http/echo_server: tests/http/echo_server.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
@@ -363,13 +418,14 @@ ASAN_EMULATED = $(addprefix $(BUILD)/asan/tests/emulated/engine/,model/test_tang
 TSAN_CHECKED  = $(addprefix $(BUILD)/tsan/tests/unit/,engine/base/test_team $(addprefix server/,\
                 follow/test_delivery http/test_token_backoff hub/test_hub_cache hub/test_transfer inputs/test_hash \
                 launch/test_slurm objects/test_credentials pool/test_drain pool/test_gate))
+TSAN_SERVER   = env DELTAQ_BINARY=$(CURDIR)/$(BUILD)/tsan/deltaq $(PYTHON) -m pytest -q tests/http/test_mixed_load.py
 # GCC 14 looks for uses of a stack frame after its return by default and GCC 12 does not: `check` tries the one,
 # `check-all` the other, and both with the long suites of kernels.
 ASAN_AS_GCC14 := ASAN_OPTIONS=detect_stack_use_after_return=1
 ASAN_AS_GCC12 := ASAN_OPTIONS=detect_stack_use_after_return=0
 FUZZERS       := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 BENCH_BINARIES := $(patsubst %.c,$(OBJ)/%,$(wildcard tests/bench/*.c))
-CHECKED       = $(wildcard $(addprefix tests/,pool faults http docs dashboard study demo golden lint mutants))
+CHECKED       = $(wildcard $(addprefix tests/,pool faults http docs dashboard study demo golden gpu lint mutants))
 AGAIN         = +@$(MAKE) --no-print-directory -s -j$(JOBS)
 WITHIN        = +@$(MAKE) --no-print-directory
 
@@ -401,14 +457,16 @@ run-check:
 run-check-all:
 	$(WITHIN) all unit-binaries pool-tools $(EMULATED_TESTS:%=$(BUILD)/release/tests/emulated/%) $(if $(NVCC),$(PTX_TESTS))
 	$(WITHIN) CONFIG=asan unit-binaries $(EMULATED_TESTS:%=$(BUILD)/asan/tests/emulated/%) $(TORTURE)
-	$(WITHIN) CONFIG=tsan $(TSAN_CHECKED)
+	$(WITHIN) CONFIG=tsan $(TSAN_CHECKED) $(BUILD)/tsan/deltaq
 	@$(ASAN_AS_GCC12) DELTAQ_LONG=1 DELTAQ_CHAOS_JOBS=600 DELTAQ_EXAMPLES=3 \
 	    $(PYTHON) tests/run.py \
 	    $(if $(NVCC),ptx="$(MAKE) --no-print-directory run-ptx") torture="$(TORTURE) --most 8" \
+	    tsan-server="$(TSAN_SERVER)" \
 	    $(foreach suite,$(basename $(notdir $(ASAN_LONG))),\
 	    gcc14-$(suite)="env $(ASAN_AS_GCC14) $(BUILD)/asan/tests/unit/engine/backend/$(suite)") \
 	    $(wildcard $(addprefix tests/,pool/test_chaos.py demo/test_demo.py http/test_track.py http/test_generated.py \
-	        http/test_server_memory.py http/test_objects.py http/test_object_artifacts.py slurm/test_slurm.py \
+	        http/test_server_memory.py http/test_objects.py http/test_object_artifacts.py http/test_archive.py \
+	        slurm/test_slurm.py \
 	        cluster/test_sweep.py)) \
 	    $(ASAN_UNIT) $(TSAN_CHECKED) \
 	    $(foreach config,release asan,$(EMULATED_TESTS:%=$(BUILD)/$(config)/tests/emulated/%))
@@ -432,8 +490,8 @@ unit-binaries: $(UNIT_BINARIES) $(if $(filter asan,$(CONFIG)),$(ASAN_EMULATED),$
 FUZZ_SECONDS ?= 60
 FUZZED       := $(foreach room,base tensor files formats/gguf formats/pytorch formats/safetensors weights tokenizer,\
                 $(wildcard engine/$(room)/*.c)) $(wildcard server/schema/*.c) $(addprefix server/,\
-                $(addprefix http/,accept.c cors.c encoding.c json_answer.c json_body.c lint.c problem.c request.c) \
-                http/router.c json/written.c launch/slurm.c launch/template.c objects/answer_xml.c \
+                $(addprefix http/,accept.c cors.c encoding.c head_guard.c json_answer.c json_body.c lint.c problem.c) \
+                http/request.c http/router.c json/written.c launch/slurm.c launch/template.c objects/answer_xml.c \
                 objects/objects_place.c postgres/value.c runs/requirements.c transfer/escape.c \
                 transfer/transfer_head.c)
 FUZZED_LIBRARY := $(BUILD)/fuzz/libfuzzed.a
@@ -525,7 +583,8 @@ check-gpu: ## Hold the first CUDA device to the CPU: every primitive, whole mode
     compute-sanitizer
 	@python3 tests/gpu/check.py
 
-bench-gpu: ## Time the first CUDA device beside plain PyTorch on it (ARGUMENTS: see tests/gpu/bench.py)
+bench-gpu: ## Time the first CUDA device beside plain PyTorch on it (ARGUMENTS=--products: its rates of products; \
+    others: see tests/gpu/bench.py)
 	@python3 tests/gpu/bench.py $(ARGUMENTS)
 
 # aarch64 without such a machine: a cross compiler, and qemu that runs its programs (docs/arm.md).
@@ -555,7 +614,7 @@ run-check-arm: $(ARM_BITS:%=$(OBJ)/tests/unit/%)
 
 check-tsan: venv ## Run the C unit tests, and a mixed load on a whole server, under ThreadSanitizer
 	@$(MAKE) --no-print-directory CONFIG=tsan check-unit $(BUILD)/tsan/deltaq
-	@DELTAQ_BINARY=$(CURDIR)/$(BUILD)/tsan/deltaq $(PYTHON) tests/run.py tests/http/test_mixed_load.py
+	@$(PYTHON) tests/run.py tsan-server="$(TSAN_SERVER)"
 
 CHAOS_JOBS ?= 40000
 chaos: venv pool-tools ## Kill and stop workers at random over CHAOS_JOBS runs (about 10,000 kills, two to three \

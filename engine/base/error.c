@@ -41,13 +41,6 @@ const struct status_info *status_info(enum status status)
     return &infos[status];
 }
 
-enum status status_by_name(const char *name)
-{
-    for (int i = 0; i < STATUS_COUNT; i++)
-        if (strcmp(infos[i].name, name) == 0) return (enum status)i;
-    return STATUS_INTERNAL;
-}
-
 static void error_fill(struct error *error, enum status status, const char *pointer, const char *format, va_list list)
     __attribute__((format(printf, 4, 0)));
 

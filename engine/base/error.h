@@ -55,9 +55,6 @@ struct error {
 
 const struct status_info *status_info(enum status status);
 
-/* The status with this name; STATUS_INTERNAL for an unknown one. */
-enum status status_by_name(const char *name);
-
 /* Fills *error (clearing its pointer) and returns `status`, so that `return error_set(...)` reads well. */
 enum status error_set(struct error *error, enum status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));

@@ -33,7 +33,7 @@ struct changepoint {
     double p; /* NAN: too few points, or none that differs */
     enum changepoint_kind kind;
     int64_t after;     /* the last point before the change: index from 0 */
-    int64_t low, high; /* 95 % interval of `after` */
+    int64_t low, high; /* between which `after` may lie, as above */
     double size;       /* of the jump, or of the change of the slope per unit of x */
 };
 

@@ -21,8 +21,7 @@ struct family {
 };
 
 /* Members must be of one model: STATUS_INVALID naming the setting or the tensor that differs. STATUS_NO_MEMORY. The
- * caller resets
- * *out. */
+ * caller resets *out. */
 MUST_CHECK enum status family_init(const struct model *const *models, const char *const *labels, int64_t count,
                                    struct family *out, struct error *error);
 void family_reset(struct family *family); /* {0} is fine */

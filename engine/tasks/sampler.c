@@ -59,7 +59,8 @@ uint32_t sampler_word(struct sampler *sampler)
     return y ^ (y >> 18);
 }
 
-uint32_t sampler_below(struct sampler *sampler, uint32_t bound)
+/* _randbelow; bound > 0. */
+static uint32_t below(struct sampler *sampler, uint32_t bound)
 {
     int bits = 0;
     while (bits < 32 && bound >> bits != 0) bits++;
@@ -73,7 +74,7 @@ static void draw_from_list(struct sampler *sampler, uint32_t population, int cou
     uint32_t list[LIST_MAX];
     for (uint32_t i = 0; i < population; i++) list[i] = i;
     for (int i = 0; i < count; i++) {
-        const uint32_t left = population - (uint32_t)i, j = sampler_below(sampler, left);
+        const uint32_t left = population - (uint32_t)i, j = below(sampler, left);
         out[i] = list[j];
         list[j] = list[left - 1];
     }
@@ -97,8 +98,8 @@ void sampler_draw(struct sampler *sampler, uint32_t population, int count, uint3
         return;
     }
     for (int i = 0; i < count; i++) {
-        uint32_t j = sampler_below(sampler, population);
-        while (taken(out, i, j)) j = sampler_below(sampler, population);
+        uint32_t j = below(sampler, population);
+        while (taken(out, i, j)) j = below(sampler, population);
         out[i] = j;
     }
 }

@@ -12,9 +12,8 @@ struct sampler {
     int at;
 };
 
-void sampler_seed(struct sampler *sampler, uint64_t seed);       /* random.Random(seed) */
-uint32_t sampler_word(struct sampler *sampler);                  /* getrandbits(32) */
-uint32_t sampler_below(struct sampler *sampler, uint32_t bound); /* _randbelow; bound > 0 */
+void sampler_seed(struct sampler *sampler, uint64_t seed); /* random.Random(seed) */
+uint32_t sampler_word(struct sampler *sampler);            /* getrandbits(32) */
 
 /* sample(range(population), count): `count` different indices, in the order drawn. count <= population, <=
  * SAMPLER_DRAWS_MAX. */

@@ -43,7 +43,8 @@ enum status bpe_append(struct token_list *out, const uint32_t *ids, int64_t coun
     return STATUS_OK;
 }
 
-int64_t bpe_character(const struct bpe *bpe, uint32_t character)
+/* The id of a character, -1. */
+static int64_t id_of_character(const struct bpe *bpe, uint32_t character)
 {
     char text[4];
     if (character < BPE_COMMON) return bpe->common[character];
@@ -58,7 +59,7 @@ bool bpe_splits(const struct bpe *bpe, uint32_t left, uint32_t right)
     } else if (pair_map_find(&bpe->neighbours, left, right) != NULL) {
         return false;
     }
-    return bpe_character(bpe, left) >= 0 && bpe_character(bpe, right) >= 0;
+    return id_of_character(bpe, left) >= 0 && id_of_character(bpe, right) >= 0;
 }
 
 /* ---- the first ids of a word ---- */
@@ -82,8 +83,8 @@ static int64_t first_ids(const struct bpe *bpe, const char *text, size_t bytes, 
     bool waiting = false;
     for (size_t i = 0, width; i < bytes; i += width) {
         width = utf8_width(text[i]);
-        int64_t id =
-            width <= 2 ? bpe_character(bpe, utf8_decode(text + i)) : vocabulary_find(&bpe->vocabulary, text + i, width);
+        int64_t id = width <= 2 ? id_of_character(bpe, utf8_decode(text + i))
+                                : vocabulary_find(&bpe->vocabulary, text + i, width);
         int tokens = id < 0 ? byte_tokens(bpe, text + i, width, ids + count) : 0;
         if (id < 0 && tokens == 0 && bpe->unknown >= 0) {
             if (waiting && !bpe->fuse_unknown) ids[count++] = (uint32_t)bpe->unknown;

@@ -28,9 +28,6 @@ struct bpe {
 
 void bpe_reset(struct bpe *bpe); /* releases; {0} is fine */
 
-/* The id of a character, -1. */
-int64_t bpe_character(const struct bpe *bpe, uint32_t character);
-
 /* True when no merge can ever reach across the border between two neighbouring characters, so that text cut there
  * encodes the same. Both must have ids of their own: what becomes an unknown or a byte token does not end a run of
  * unknowns. */

@@ -34,8 +34,7 @@ MUST_CHECK enum status weights_mix_read(const struct weights_mix *mix, int64_t t
 
 /* The mix (taken, also on failure) as weights, all of them F32: whoever reads checkpoints reads it. weights_directory
  * is that of the first source; bytes are those that its sources have stored; weights_check_unchanged looks at every
- * source. The caller owns
- * *out (weights_close). STATUS_NO_MEMORY. */
+ * source. The caller owns *out (weights_close). STATUS_NO_MEMORY. */
 MUST_CHECK enum status weights_mix_open(struct weights_mix *mix, struct weights **out, struct error *error);
 
 #endif

@@ -4,7 +4,9 @@ weights in real shapes (model.py), which are made below build/gpu/models when a 
 BENCHMARKS.md; every row names its commands. Ends with 0 when all rows ran,
 1 when one failed, 2 when nothing could be run.
 
-    bench.py [--rows REGEX] [--runs 3] [--ours-alone] [--tiny]      --tiny: small shapes, to try the program itself"""
+    bench.py [--rows REGEX] [--runs 3] [--ours-alone] [--tiny]      --tiny: small shapes, to try the program itself
+    bench.py --products [--tiny]    what the device makes of each kind of product, of copies and launches, as a table:
+                                    it needs no PyTorch, and decides which kind is worth asking for"""
 
 import argparse
 import importlib.util
@@ -120,17 +122,51 @@ def line(found, rates):
             f"{found['budget'] or ''} |")
 
 
+KINDS = ("f32", "tf32", "bf16, rounded by cuBLAS", "bf16 operands")
+
+
+def products(tiny):
+    """A table of rates, a row for each shape. 1 when a product was wrong or failed."""
+    done = subprocess.run([PROGRAMS + "products", *(["tiny"] if tiny else [])], capture_output=True, text=True,
+                          cwd=machine.ROOT, env=machine.environment())
+    found = [json.loads(line) for line in done.stdout.splitlines() if line.startswith("{")]
+    rates = {}
+    for row in found:
+        rates.setdefault((row["what"], row["shape"]), {})[row["kind"]] = row
+    print(done.stderr.strip())
+    print(f"\nTFLOP/s{' (of tiny shapes: no rates)' if tiny else ''}\n")
+    print(f"| product | shape | {' | '.join(KINDS)} |\n|---|---|{'---|' * len(KINDS)}")
+    others = []
+    for (what, shape), kinds in rates.items():
+        if any("tflops" not in row for row in kinds.values()):
+            others.append((what, shape, kinds["f32"]))
+            continue
+        cells = [f"{kinds[kind]['tflops']:.1f}" + ("" if kinds[kind]["right"] else " WRONG") if kind in kinds else ""
+                 for kind in KINDS]
+        print(f"| {what} | {shape} | {' | '.join(cells)} |")
+    print("\n| else | of | |\n|---|---|---|")
+    for what, shape, row in others:
+        print(f"| {what} | {shape} | " + (f"{row['gbytes']:.1f} GB/s |" if "gbytes" in row else
+                                         f"{row['milliseconds'] * 1e3:.1f} µs |"))
+    wrong = sum(not row["right"] for row in found)
+    print(f"bench-gpu: {len(found)} measured, {wrong} wrong" + (", and then it failed" if done.returncode else ""))
+    return 1 if done.returncode or wrong else 0
+
+
 def main():
     parser = argparse.ArgumentParser(usage=__doc__)
     parser.add_argument("--rows", default="")
     parser.add_argument("--runs", type=int, default=3)
     parser.add_argument("--ours-alone", action="store_true")
     parser.add_argument("--tiny", action="store_true")
+    parser.add_argument("--products", action="store_true")
     wanted = parser.parse_args()
     machine.need_device("bench-gpu")
     if not machine.make("CONFIG=gpu", "gpu-bench"):
         print("bench-gpu: the programs do not build; what the compiler said is above")
         return 2
+    if wanted.products:
+        return products(wanted.tiny)
     peer, reason = python_device(wanted.tiny)
     if reason:
         print(reason)

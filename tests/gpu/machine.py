@@ -18,10 +18,16 @@ TEXT = 400
 
 
 class Plugin(ctypes.Structure):  # struct device_plugin, engine/backend/cuda/device.h
-    _fields_ = [("version", ctypes.c_int), ("args", ctypes.c_size_t),
-                ("count", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t)),
+    _fields_ = [("version", ctypes.c_int), ("size_count", ctypes.c_int), ("sources", ctypes.c_char_p),
+                ("sizes", ctypes.c_void_p),
+                ("count", ctypes.CFUNCTYPE(ctypes.c_int, ctypes.c_char_p, ctypes.c_size_t, ctypes.c_void_p)),
+                ("identify", ctypes.c_void_p),
                 ("open",
-                 ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t))]
+                 ctypes.CFUNCTYPE(ctypes.c_void_p, ctypes.c_int, ctypes.c_char_p, ctypes.c_char_p, ctypes.c_size_t,
+                                  ctypes.c_void_p))]
+
+
+VERSION = 10  # CUDA_PLUGIN_VERSION
 
 
 def nvcc():
@@ -57,11 +63,14 @@ def probe():
     """(what the first device says of itself, None) or (None, why there is none)."""
     os.environ.update({k: v for k, v in environment().items() if k.startswith("DELTAQ_")})
     plugin = Plugin.in_dll(ctypes.CDLL(str(PLUGIN)), "deltaq_cuda_plugin")
+    if plugin.version != VERSION:
+        return None, f"{PLUGIN} has version {plugin.version}, and {VERSION} is wanted: run `make cuda` again"
     text = ctypes.create_string_buffer(TEXT)
-    if plugin.count(text, TEXT) == 0:
+    sound, failure = ctypes.c_bool(), ctypes.c_int()
+    if plugin.count(text, TEXT, ctypes.byref(sound)) == 0:
         return None, text.value.decode()
     found = text.value.decode()
-    device = plugin.open(0, b"f32", text, TEXT)
+    device = plugin.open(0, b"f32", text, TEXT, ctypes.byref(failure))
     if not device:
         return None, f"{found}, but {text.value.decode()}"
     said = ctypes.string_at(device + ctypes.sizeof(ctypes.c_void_p), TEXT).split(b"\0")[0].decode()

@@ -41,7 +41,7 @@ enum { SCALES = sizeof scales / sizeof scales[0], SMALL = 20000 }; /* multiply-a
 struct check {
     const struct openblas *blas; /* NULL: our own kernel */
     const struct kernels *kernels;
-    struct blas_progress *progress;
+    struct trial_progress *progress;
     struct error *error;
     float *a, *b, *c, *before;   /* own: LARGEST each, as lay() fills them */
     double *left, *right, *sums; /* own: op(a) and op(b) without gaps, a row of their product */
@@ -143,7 +143,7 @@ static enum status hold(struct check *check, int64_t m, int64_t n, struct equati
             if (!(fabs(is - expected) <= bound)) return wrong(check, i, j, is, expected, bound);
         }
     }
-    check->progress->products++;
+    check->progress->steps++;
     return STATUS_OK;
 }
 
@@ -281,7 +281,7 @@ static enum status check_library(struct check *check)
     return status;
 }
 
-enum status blas_check(const struct openblas *blas, const struct kernels *kernels, struct blas_progress *progress,
+enum status blas_check(const struct openblas *blas, const struct kernels *kernels, struct trial_progress *progress,
                        struct error *error)
 {
     enum status status;

@@ -15,22 +15,15 @@
 #define BACKEND_CPU_BLAS_CHECK_H
 
 #include "base/error.h"
-
-#include <stdint.h>
+#include "base/trial.h"
 
 struct kernels;
 struct openblas;
 
-/* How far a check has come. It may lie in memory that another process reads, which then knows what a library was asked
- * for when it crashed. */
-struct blas_progress {
-    int64_t products;  /* that were right */
-    char current[160]; /* "cblas_sgemm of 17 x 33 x 65, a transposed, beta 0" */
-};
-
-/* Holds the library's products (`blas`), or, without one, those of our own kernel. On one thread, some 0.1 s.
+/* Holds the library's products (`blas`), or, without one, those of our own kernel. On one thread, some 0.1 s. The
+ * progress counts products that were right.
  * STATUS_INTERNAL: one is wrong, and the detail says which element and by how much; STATUS_NO_MEMORY. */
 MUST_CHECK enum status blas_check(const struct openblas *blas, const struct kernels *kernels,
-                                  struct blas_progress *progress, struct error *error);
+                                  struct trial_progress *progress, struct error *error);
 
 #endif

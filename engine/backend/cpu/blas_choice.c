@@ -4,19 +4,13 @@
 #include "backend/cpu/cpu.h"
 #include "backend/cpu/levels.h"
 #include "base/clock.h"
+#include "base/trial.h"
 
 #include <assert.h>
-#include <errno.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <sys/mman.h>
-#include <sys/prctl.h>
-#include <sys/resource.h>
-#include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 /* The core types of OpenBLAS that are tried after the first, best one first. */
@@ -39,25 +33,34 @@ enum { CORES = sizeof cores / sizeof cores[0] };
 
 #define NAMED(level) " " KERNEL_FAMILY #level
 
-/* What a child tells, in memory that it has in common with its parent, so that it is there after a crash. */
+/* What a child tells. */
 struct report {
-    struct blas_progress progress;
-    bool loaded, ended;
-    enum status status; /* of what has ended */
+    struct trial_progress progress; /* its steps are the products that were right */
+    bool loaded;
+    enum status status;
     char library[200], core[32], detail[480];
 };
 
-struct trial {
+struct choosing {
     struct report *report;
     double deadline_seconds;
     char failure[480]; /* of the last child; "": it was right */
 };
 
-static void fill_report(struct report *report, bool own)
+/* What a child is asked. core: NULL for the first one. */
+struct question {
+    const char *core;
+    bool own;
+};
+
+static void answer(void *memory, const void *context)
 {
+    struct report *report = memory;
+    const struct question *question = context;
     struct openblas blas = {0};
     struct error error = {0};
-    if (!own) {
+    if (question->core != NULL && setenv(OPENBLAS_CORE_VARIABLE, question->core, 1) != 0) _exit(1);
+    if (!question->own) {
         openblas_open(&blas);
         (void)snprintf(report->library, sizeof report->library, "%s", blas.library != NULL ? blas.config : "");
         (void)snprintf(report->core, sizeof report->core, "%s", blas.core);
@@ -65,73 +68,27 @@ static void fill_report(struct report *report, bool own)
         report->loaded = blas.library != NULL;
     }
     report->status = STATUS_OK;
-    if (own || report->loaded) {
-        report->status = blas_check(own ? NULL : &blas, cpu_kernels(), &report->progress, &error);
+    if (question->own || report->loaded) {
+        report->status = blas_check(question->own ? NULL : &blas, cpu_kernels(), &report->progress, &error);
         (void)snprintf(report->detail, sizeof report->detail, "%s", error.detail);
     }
-    report->ended = true;
 }
 
-/* The child. It leaves without what runs at an exit, which is its parent's. */
-static _Noreturn void become_check(struct report *report, const char *core, bool own, pid_t parent)
+/* Holds one choice to the plain loops; what it came to lies in the report and in choosing->failure. */
+static enum status try_one(struct choosing *choosing, const char *core, bool own, struct error *error)
 {
-    static const struct rlimit no_core = {0};
-    (void)setrlimit(RLIMIT_CORE, &no_core);
-    if (prctl(PR_SET_PDEATHSIG, SIGKILL) != 0 || getppid() != parent) _exit(1);
-    if (core != NULL && setenv(OPENBLAS_CORE_VARIABLE, core, 1) != 0) _exit(1);
-    fill_report(report, own);
-    _exit(0);
-}
-
-/* Waits in slices that count for no more than themselves, so that a stopped process or a suspended host is no hang.
- * False: a product took longer than the deadline, and the child was killed. */
-static bool wait_for_child(const struct trial *trial, pid_t pid, int *end)
-{
-    static const struct timespec slice = {.tv_nsec = 2 * 1000 * 1000};
-    pid_t ended;
-    int64_t products = 0;
-    double waited = 0;
-    while ((ended = waitpid(pid, end, WNOHANG)) == 0 && waited < trial->deadline_seconds) {
-        (void)nanosleep(&slice, NULL);
-        waited = trial->report->progress.products == products ? waited + 1e-9 * (double)slice.tv_nsec : 0;
-        products = trial->report->progress.products;
-    }
-    if (ended != 0) return true;
-    (void)kill(pid, SIGKILL);
-    while (waitpid(pid, end, 0) < 0 && errno == EINTR) continue;
-    return false;
-}
-
-static void describe_failure(struct trial *trial, bool in_time, int end)
-{
-    const struct report *report = trial->report;
-    const char *current = report->progress.current[0] != '\0' ? report->progress.current : "loading the library";
-    char *failure = trial->failure;
-    const size_t size = sizeof trial->failure;
-    failure[0] = '\0';
-    if (!in_time)
-        (void)snprintf(failure, size, "%s: no end within %g s", current, trial->deadline_seconds);
-    else if (WIFSIGNALED(end))
-        (void)snprintf(failure, size, "%s: crash by signal %d (%s)", current, WTERMSIG(end), strsignal(WTERMSIG(end)));
-    else if (!report->ended)
-        (void)snprintf(failure, size, "%s: the process ended with exit status %d", current, WEXITSTATUS(end));
-    else if (report->status != STATUS_OK)
-        (void)snprintf(failure, size, "%s", report->detail);
-}
-
-/* Holds one choice to the plain loops; what it came to lies in the report and in trial->failure. `core`: NULL for the
- * first one. */
-static enum status try_one(struct trial *trial, const char *core, bool own, struct error *error)
-{
-    const pid_t parent = getpid();
-    int end = 0;
-    memset(trial->report, 0, sizeof *trial->report);
-    (void)fflush(NULL);
-    const pid_t pid = fork();
-    if (pid < 0) return error_set(error, STATUS_UNAVAILABLE, "cannot start a process: %s", strerror(errno));
-    if (pid == 0) become_check(trial->report, core, own, parent);
-    const bool in_time = wait_for_child(trial, pid, &end);
-    describe_failure(trial, in_time, end);
+    const struct question question = {core, own};
+    const struct trial trial = {.body = answer,
+                                .context = &question,
+                                .progress = &choosing->report->progress,
+                                .bytes = sizeof *choosing->report,
+                                .deadline_seconds = choosing->deadline_seconds,
+                                .first = "loading the library"};
+    char failure[TRIAL_FAILURE];
+    const enum status status = trial_run(&trial, failure, error);
+    if (status != STATUS_OK) return status;
+    const bool wrong = failure[0] == '\0' && choosing->report->status != STATUS_OK;
+    (void)snprintf(choosing->failure, sizeof choosing->failure, "%s", wrong ? choosing->report->detail : failure);
     return STATUS_OK;
 }
 
@@ -145,59 +102,59 @@ static void add_reason(struct blas_choice *choice, const char *core, const char 
 static void take_library(struct blas_choice *choice, const struct report *report, enum blas_verdict verdict)
 {
     choice->verdict = verdict;
-    choice->products += report->progress.products;
+    choice->products += report->progress.steps;
     memcpy(choice->library, report->library, sizeof choice->library);
     memcpy(choice->core, report->core, sizeof choice->core);
 }
 
 /* The core types after the first, whose name as the library told it is `first`. */
-static enum status try_other_cores(struct trial *trial, const char *first, struct blas_choice *choice,
+static enum status try_other_cores(struct choosing *choosing, const char *first, struct blas_choice *choice,
                                    struct error *error)
 {
     enum status status;
     for (int i = 0; i < CORES; i++) {
         if (!cores[i].supported() || strcasecmp(cores[i].name, first) == 0) continue;
-        if ((status = try_one(trial, cores[i].name, false, error)) != STATUS_OK) return status;
-        if (trial->failure[0] == '\0') {
-            take_library(choice, trial->report, BLAS_OTHER_CORE);
+        if ((status = try_one(choosing, cores[i].name, false, error)) != STATUS_OK) return status;
+        if (choosing->failure[0] == '\0') {
+            take_library(choice, choosing->report, BLAS_OTHER_CORE);
             if (setenv(OPENBLAS_CORE_VARIABLE, cores[i].name, 1) == 0) return STATUS_OK;
             return error_set(error, STATUS_NO_MEMORY, "no memory for the environment");
         }
-        add_reason(choice, cores[i].name, trial->failure);
+        add_reason(choice, cores[i].name, choosing->failure);
     }
     choice->verdict = BLAS_OWN_PRODUCTS;
     if (setenv(OPENBLAS_VARIABLE, "none", 1) == 0) return STATUS_OK;
     return error_set(error, STATUS_NO_MEMORY, "no memory for the environment");
 }
 
-static enum status choose(struct trial *trial, struct blas_choice *choice, struct error *error)
+static enum status choose(struct choosing *choosing, struct blas_choice *choice, struct error *error)
 {
     enum status status;
     char first[32];
-    if ((status = try_one(trial, NULL, true, error)) != STATUS_OK) return status;
-    if (trial->failure[0] != '\0')
+    if ((status = try_one(choosing, NULL, true, error)) != STATUS_OK) return status;
+    if (choosing->failure[0] != '\0')
         return error_set(error, STATUS_UNSUPPORTED,
                          "deltaq's own kernels (%s) are wrong on this processor: %s; DELTAQ_KERNELS takes others of "
                          "these:" KERNEL_LEVELS(NAMED),
-                         cpu_kernels()->name, trial->failure);
-    choice->products = trial->report->progress.products;
-    if ((status = try_one(trial, NULL, false, error)) != STATUS_OK) return status;
-    if (trial->failure[0] == '\0' && trial->report->loaded) {
-        take_library(choice, trial->report, BLAS_PASSED);
+                         cpu_kernels()->name, choosing->failure);
+    choice->products = choosing->report->progress.steps;
+    if ((status = try_one(choosing, NULL, false, error)) != STATUS_OK) return status;
+    if (choosing->failure[0] == '\0' && choosing->report->loaded) {
+        take_library(choice, choosing->report, BLAS_PASSED);
         return STATUS_OK;
     }
-    if (trial->failure[0] == '\0') {
+    if (choosing->failure[0] == '\0') {
         choice->verdict = BLAS_OWN_PRODUCTS;
         choice->absent = true;
-        add_reason(choice, "", trial->report->detail);
+        add_reason(choice, "", choosing->report->detail);
         return STATUS_OK;
     }
     const char *asked = getenv(OPENBLAS_CORE_VARIABLE);
     (void)snprintf(first, sizeof first, "%s",
-                   trial->report->core[0] != '\0' || asked == NULL ? trial->report->core : asked);
-    memcpy(choice->library, trial->report->library, sizeof choice->library);
-    add_reason(choice, first, trial->failure);
-    return try_other_cores(trial, first, choice, error);
+                   choosing->report->core[0] != '\0' || asked == NULL ? choosing->report->core : asked);
+    memcpy(choice->library, choosing->report->library, sizeof choice->library);
+    add_reason(choice, first, choosing->failure);
+    return try_other_cores(choosing, first, choice, error);
 }
 
 enum status blas_choice_make(double deadline_seconds, struct blas_choice *out, struct error *error)
@@ -207,11 +164,11 @@ enum status blas_choice_make(double deadline_seconds, struct blas_choice *out, s
     if (cpu_kernels() == NULL)
         return error_set(error, STATUS_UNSUPPORTED,
                          "this processor is below " KERNEL_LEAST ", which deltaq's kernels need");
-    void *memory = mmap(NULL, sizeof(struct report), PROT_READ | PROT_WRITE, MAP_SHARED | MAP_ANONYMOUS, -1, 0);
-    if (memory == MAP_FAILED) return error_set(error, STATUS_NO_MEMORY, "no memory for a check of products");
-    struct trial trial = {.report = memory, .deadline_seconds = deadline_seconds};
-    const enum status status = choose(&trial, out, error);
-    (void)munmap(memory, sizeof(struct report));
+    struct choosing choosing = {.deadline_seconds = deadline_seconds};
+    enum status status = trial_memory_new(sizeof *choosing.report, "a check of products", &choosing.report, error);
+    if (status != STATUS_OK) return status;
+    status = choose(&choosing, out, error);
+    trial_memory_free(choosing.report, sizeof *choosing.report);
     out->seconds = clock_seconds() - begun;
     return status;
 }

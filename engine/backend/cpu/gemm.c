@@ -4,8 +4,7 @@
 
 /* Which kernel is faster, measured at the shapes of attention and of models of 100 to 1000 channels (GFLOP/s, ours
  * against OpenBLAS: 256 x 64 x 512 182 to 141, 512 x 192 x 192 178 to 154, 192 x 192 x 2048 transposed 157 to 141, 512
- * x 768 x 768 155 to
- * 166). A few rows do not repay our packing of b. */
+ * x 768 x 768 155 to 166). A few rows do not repay our packing of b. */
 static bool narrow(int64_t rows, int64_t columns, int64_t depth)
 {
     return rows >= 32 && ((columns <= 512 && depth <= 2048) || depth <= 320);

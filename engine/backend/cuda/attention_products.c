@@ -138,7 +138,7 @@ static void multiply(struct cuda *cuda, const struct attention_block_args *block
     call.each.beta = product->add ? 1 : 0;
     call.count = count;
     call.aligned = aligned(block->views[product->queries]) && aligned(block->views[product->keys]);
-    (void)cuda_good(cuda, "attention's products", cuda->device->gemm_batched(cuda->device, &call));
+    cuda_product_done(cuda, &call.each, count, cuda->device->gemm_batched(cuda->device, &call));
 }
 
 static void multiply_all(struct cuda *cuda, const struct attention_block_args *block, const struct product *products,

@@ -4,11 +4,12 @@
 #include "backend/cuda/open.h"
 #include "base/memory.h"
 
-#include <dlfcn.h>
+#include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 
-enum { MOST_BLOCKS = 4096, ATTENTION_BYTES = 256 << 20, ATTENTION_SHARE = 8 };
+enum { MOST_BLOCKS = 4096, WHAT_TEXT = 160, ATTENTION_BYTES = 256 << 20, ATTENTION_SHARE = 8 };
 
 /* Who gave `fault` learns of it even where the kind ends for another reason: after a fault what comes from the device
  * is NaN, and that may be what is found first. */
@@ -42,23 +43,49 @@ enum status cuda_device_failed(const struct cuda *cuda, const char *what, int co
 {
     static const enum status statuses[] = {
         [DEVICE_REFUSED] = STATUS_INTERNAL, [DEVICE_FULL] = STATUS_NO_MEMORY, [DEVICE_FAULT] = STATUS_DEVICE};
-    return error_set(error, statuses[cuda->device->failure(code)], "the CUDA device failed: %s: %s", what,
-                     cuda->device->error_text(code));
+    char text[DEVICE_TEXT] = "";
+    cuda->device->error_text(code, text, sizeof text);
+    return error_set(error, statuses[cuda->device->failure(code)], "the CUDA device failed: %s: %s", what, text);
+}
+
+int cuda_careful(struct cuda *cuda, int code)
+{
+    return code == 0 && cuda->careful ? cuda->device->synchronize(cuda->device) : code;
 }
 
 bool cuda_good(struct cuda *cuda, const char *what, int code)
 {
-    if (code != 0 && cuda->status == STATUS_OK) cuda->status = cuda_device_failed(cuda, what, code, &cuda->error);
+    if (cuda->status != STATUS_OK) return false;
+    if ((code = cuda_careful(cuda, code)) != 0) cuda->status = cuda_device_failed(cuda, what, code, &cuda->error);
     return cuda->status == STATUS_OK;
+}
+
+const char *cuda_kernel_name(enum kernel kernel)
+{
+    static const char *const names[] = {
+#define X(name, type) #name,
+        KERNEL_LIST(X)
+#undef X
+    };
+    return names[kernel];
 }
 
 void cuda_launch(struct cuda *cuda, enum kernel kernel, int64_t blocks, const void *args)
 {
+    char what[WHAT_TEXT];
     if (cuda->status != STATUS_OK || blocks == 0) return;
-    if (blocks > INT32_MAX)
+    if (blocks > INT32_MAX) {
         cuda_fail(cuda, STATUS_TOO_LARGE, "more blocks than a CUDA kernel may have: give it fewer tokens at a time");
-    else
-        (void)cuda_good(cuda, "a kernel", cuda->device->launch(cuda->device, kernel, blocks, args));
+        return;
+    }
+    const int code = cuda_careful(cuda, cuda->device->launch(cuda->device, kernel, blocks, args));
+    if (code == 0) {
+        cuda->last = kernel;
+        cuda->launches++;
+        return;
+    }
+    (void)snprintf(what, sizeof what, "the kernel %s in %" PRId64 " blocks", cuda_kernel_name(kernel), blocks);
+    (void)cuda_good(cuda, what, code);
 }
 
 int64_t cuda_blocks(int64_t elements)
@@ -67,10 +94,20 @@ int64_t cuda_blocks(int64_t elements)
     return blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
 }
 
+/* What fails while nobody waits comes out here: the kernel that failed is the last one or one before it. */
 bool cuda_wait(struct cuda *cuda)
 {
+    char what[WHAT_TEXT];
     if (cuda->status != STATUS_OK) return false;
-    return cuda_good(cuda, "waiting", cuda->device->synchronize(cuda->device));
+    const int code = cuda->device->synchronize(cuda->device);
+    if (code == 0) return true;
+    if (cuda->careful || cuda->launches == 0)
+        (void)snprintf(what, sizeof what, "waiting");
+    else
+        (void)snprintf(what, sizeof what,
+                       "waiting, after %" PRId64 " kernels, the last of them %s (DELTAQ_CUDA_SYNC=1 names what failed)",
+                       cuda->launches, cuda_kernel_name(cuda->last));
+    return cuda_good(cuda, what, code);
 }
 
 static void cuda_close(struct backend *backend)
@@ -141,6 +178,15 @@ enum status backend_cuda_paper_new(int64_t budget, struct backend **out, struct 
     return cuda_open_device(NULL, budget, NULL, out, error);
 }
 
+/* DELTAQ_CUDA_SYNC: 1 for who looks for what failed; 0, and nothing, for all others. */
+static enum status read_careful(bool *out, struct error *error)
+{
+    const char *text = getenv("DELTAQ_CUDA_SYNC");
+    *out = text != NULL && strcmp(text, "1") == 0;
+    if (text == NULL || *out || *text == '\0' || strcmp(text, "0") == 0) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "DELTAQ_CUDA_SYNC: expected 0 or 1, found \"%.40s\"", text);
+}
+
 enum status cuda_open_device(struct device *device, int64_t budget, struct team *team, struct backend **out,
                              struct error *error)
 {
@@ -150,6 +196,7 @@ enum status cuda_open_device(struct device *device, int64_t budget, struct team 
     *out = NULL;
     if ((status = memory_new(1, sizeof *backend, "backend", &backend, error)) != STATUS_OK) goto failed;
     if ((status = memory_new(1, sizeof *cuda, "backend", &cuda, error)) != STATUS_OK) goto failed;
+    if ((status = read_careful(&cuda->careful, error)) != STATUS_OK) goto failed;
     cuda->device = device;
     cuda->budget = budget;
     cuda->limit = budget;

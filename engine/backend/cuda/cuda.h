@@ -44,6 +44,9 @@ struct cuda {
     size_t scratch_bytes;
     void *host_scratch;
     size_t host_scratch_bytes;
+    bool careful;       /* DELTAQ_CUDA_SYNC: waits after all that is asked for, so that what failed is named */
+    enum kernel last;   /* started */
+    int64_t launches;   /* kernels that were started */
     enum status status; /* what sync says, once something has failed: nothing more is started */
     struct error error;
 };
@@ -56,11 +59,16 @@ static inline struct cuda *cuda_of(struct backend *backend)
 /* A slot's call lies between the two. */
 struct cuda *cuda_enter(struct backend *backend);
 void cuda_leave(struct cuda *cuda);
-/* Keeps the first failure. False unless `code` is 0 and nothing has failed before. */
+/* `code`, and under DELTAQ_CUDA_SYNC what comes of waiting for what was asked for. */
+int cuda_careful(struct cuda *cuda, int code);
+/* Keeps the first failure. False unless `code`, what the device said when `what` was asked for, is 0 and nothing has
+ * failed before. */
 bool cuda_good(struct cuda *cuda, const char *what, int code);
 /* The status for a failure of the device, and its text. */
 enum status cuda_device_failed(const struct cuda *cuda, const char *what, int code, struct error *error);
 void cuda_fail(struct cuda *cuda, enum status status, const char *what);
+/* The name of a kernel, as in kernels/args.h. */
+const char *cuda_kernel_name(enum kernel kernel);
 void cuda_launch(struct cuda *cuda, enum kernel kernel, int64_t blocks, const void *args);
 /* Blocks for a walk over `elements`. */
 int64_t cuda_blocks(int64_t elements);
@@ -109,6 +117,8 @@ BACKEND_SLOTS(X)
 
 /* products.c: gemm inside a slot's call */
 void cuda_multiply(struct cuda *cuda, const struct gemm_args *args);
+/* After a product of the device, or `batch` of them (0: it is not of a batch): a failure names the shapes. */
+void cuda_product_done(struct cuda *cuda, const struct device_gemm *g, int64_t batch, int code);
 /* attention_products.c: attention_forward without branches */
 void cuda_attention_products_forward(struct backend *backend, const struct attention_args *args);
 

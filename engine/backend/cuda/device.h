@@ -7,7 +7,7 @@
 #include "backend/identity.h"
 #include "backend/lane.h"
 
-enum { CUDA_PLUGIN_VERSION = 9 }; /* raised whenever this file or kernels/args.h changes meaning */
+enum { CUDA_PLUGIN_VERSION = 10 }; /* raised whenever struct device_plugin changes */
 enum { DEVICE_TEXT = 400, LANE_POINTS = 32 };
 
 /* As cuBLAS has it: column-major, c [m, n] = alpha op(a) op(b) + beta c; leading dimensions in elements. */
@@ -19,6 +19,7 @@ struct device_gemm {
     float *c;
     int64_t lda, ldb, ldc;
     bool exact; /* in single precision, whatever the device was opened with */
+    bool bf16;  /* what a and b point to are bfloat16 numbers: multiplied as they are, summed in float */
 };
 
 /* `count` products like `each`, whose a, b and c are not read: they lie in arrays of pointers on the device, which
@@ -36,7 +37,7 @@ struct device_gemm_batched {
 enum device_failure { DEVICE_REFUSED, DEVICE_FULL, DEVICE_FAULT };
 
 /* One device and its stream: all work is queued on it in order. Functions return 0 or a number that error_text
- * explains. The caller lets one thread in at a time; it may be another one each time. */
+ * explains by the thread that got it. The caller lets one thread in at a time; it may be another one each time. */
 struct device {
     void *state;
     char text[DEVICE_TEXT]; /* its name, memory, libraries and products: the same every time */
@@ -44,7 +45,7 @@ struct device {
     int64_t memory_free, memory_total; /* bytes, when it was opened */
 
     void (*close)(struct device *device);
-    const char *(*error_text)(int code);
+    void (*error_text)(int code, char *text, size_t size);
     enum device_failure (*failure)(int code);
     /* Bytes that are free now, whoever has the others, and in all. */
     int (*memory)(struct device *device, int64_t *available, int64_t *total);
@@ -80,16 +81,38 @@ struct device {
                 float *c, int64_t ldc);
 };
 
+/* What the program and the plugin must have in common, in this order. A list: the sizes of all that one hands to the
+ * other. */
+#define DEVICE_SIZES(X) \
+    X(device)           \
+    X(device_identity)  \
+    X(device_gemm)      \
+    X(device_gemm_batched)
+
 /* What the plugin exports as `deltaq_cuda_plugin`. It is its own library: it shares no symbols with the program. */
 struct device_plugin {
     int version;         /* CUDA_PLUGIN_VERSION */
-    size_t args, device; /* sizes of struct attention_kernel_args and struct device: another build is noticed */
-    /* How many devices there are, and in `text` what was found or why there are none. */
-    int (*count)(char *text, size_t size);
+    int size_count;      /* DEVICE_SIZE_COUNT */
+    const char *sources; /* CUDA_SOURCES: of which sources it was built */
+    const size_t *sizes; /* of the structs of DEVICE_SIZES, then of every kernel's arguments */
+    /* How many devices there are, and in `text` what was found, with versions, or why there are none. *sound: false
+     * when what is there could not be used (a driver that is too old). */
+    int (*count)(char *text, size_t size, bool *sound);
     /* What device `ordinal` is, with nothing made on it; false with the reason in `text`. */
     bool (*identify)(int ordinal, struct device_identity *out, char *text, size_t size);
     /* NULL with the reason in `text`, and what sort it is of. products: "f32", "tf32" or "bf16". */
     struct device *(*open)(int ordinal, const char *products, char *text, size_t size, enum device_failure *failure);
 };
+
+#define DEVICE_ONE(name)              +1
+#define DEVICE_KERNEL_ONE(name, type) +1
+enum { DEVICE_SIZE_COUNT = 0 DEVICE_SIZES(DEVICE_ONE) KERNEL_LIST(DEVICE_KERNEL_ONE) };
+/* The rows of `sizes`. */
+#define DEVICE_SIZE(name)              sizeof(struct name),
+#define DEVICE_KERNEL_SIZE(name, type) sizeof(struct type),
+#define DEVICE_ALL_SIZES                                          \
+    {                                                             \
+        DEVICE_SIZES(DEVICE_SIZE) KERNEL_LIST(DEVICE_KERNEL_SIZE) \
+    }
 
 #endif

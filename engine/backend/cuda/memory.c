@@ -194,7 +194,14 @@ void *cuda_host_scratch(struct cuda *cuda, size_t bytes)
     return cuda->status == STATUS_OK ? cuda->host_scratch : NULL;
 }
 
-/* Larger halves, once nothing reads the old ones. */
+/* Bytes to where a part may begin that kernels read as doubles or pointers, or that a product reads 16 bytes at a
+ * time. */
+static size_t whole_grains(size_t bytes)
+{
+    return (bytes + GRAIN - 1) / GRAIN * GRAIN;
+}
+
+/* Larger halves, once nothing reads the old ones. The second one begins where the first ends. */
 static void stage_grow(struct cuda *cuda, size_t bytes)
 {
     struct cuda_stage *stage = &cuda->stage;
@@ -205,7 +212,7 @@ static void stage_grow(struct cuda *cuda, size_t bytes)
         !cuda_good(cuda, "freeing pinned memory", cuda->device->release_host(cuda->device, stage->host)))
         return;
     if (stage->device != NULL) give_back(cuda, stage->device);
-    *stage = (struct cuda_stage){.half = (bytes > LEAST_STAGE ? bytes : LEAST_STAGE) + GRAIN};
+    *stage = (struct cuda_stage){.half = whole_grains(bytes > LEAST_STAGE ? bytes : LEAST_STAGE) + GRAIN};
     if (allocate(cuda, 2 * stage->half, "staging", &device, &error) != STATUS_OK) {
         cuda_fail(cuda, error.status, error.detail);
         return;
@@ -239,7 +246,7 @@ void cuda_room(struct cuda *cuda, size_t bytes)
 static size_t stage_take(struct cuda_stage *stage, size_t bytes)
 {
     const size_t at = (size_t)stage->which * stage->half + stage->used;
-    stage->used += (bytes + GRAIN - 1) / GRAIN * GRAIN;
+    stage->used += whole_grains(bytes);
     return at;
 }
 

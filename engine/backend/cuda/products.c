@@ -3,7 +3,31 @@
  * kernels: in single precision, as what is solved with it. */
 #include "backend/cuda/cuda.h"
 
-enum { SYRK_LARGEST = 256 };
+#include <inttypes.h>
+#include <stdio.h>
+
+enum { SYRK_LARGEST = 256, PRODUCT_TEXT = 200 };
+
+/* Row-major, as the slots have it: "the product [2048, 4096] = [2048, 11008] [11008, 4096]". */
+static void name_product(const struct device_gemm *g, int64_t batch, char *text, size_t size)
+{
+    char times[32] = "";
+    if (batch > 0) (void)snprintf(times, sizeof times, "%" PRId64 " times ", batch);
+    (void)snprintf(text, size,
+                   "the product %s[%" PRId64 ", %" PRId64 "] = [%" PRId64 ", %" PRId64 "]%s [%" PRId64 ", %" PRId64
+                   "]%s%s",
+                   times, g->n, g->m, g->transpose_b ? g->k : g->n, g->transpose_b ? g->n : g->k,
+                   g->transpose_b ? "ᵀ" : "", g->transpose_a ? g->m : g->k, g->transpose_a ? g->k : g->m,
+                   g->transpose_a ? "ᵀ" : "", g->exact ? ", exact" : "");
+}
+
+void cuda_product_done(struct cuda *cuda, const struct device_gemm *g, int64_t batch, int code)
+{
+    char what[PRODUCT_TEXT];
+    if ((code = cuda_careful(cuda, code)) == 0) return;
+    name_product(g, batch, what, sizeof what);
+    (void)cuda_good(cuda, what, code);
+}
 
 void cuda_multiply(struct cuda *cuda, const struct gemm_args *args)
 {
@@ -24,7 +48,7 @@ void cuda_multiply(struct cuda *cuda, const struct gemm_args *args)
         .exact = args->exact,
     };
     if (call.m == 0 || call.n == 0 || cuda->status != STATUS_OK) return;
-    (void)cuda_good(cuda, "a matrix product", cuda->device->gemm(cuda->device, &call));
+    cuda_product_done(cuda, &call, 0, cuda->device->gemm(cuda->device, &call));
 }
 
 void cuda_gemm(struct backend *backend, const struct gemm_args *args)
@@ -46,9 +70,10 @@ static void lower_triangle(struct cuda *cuda, struct matrix c, struct matrix x, 
     const struct matrix first = matrix_columns(x, 0, half), second = matrix_columns(x, half, rest);
     if (cuda->status != STATUS_OK || c.rows == 0) return;
     if (c.rows <= SYRK_LARGEST) {
-        (void)cuda_good(cuda, "a matrix product",
-                        cuda->device->syrk(cuda->device, c.rows, x.rows, (float)alpha, x.data, x.stride, (float)beta,
-                                           c.data, c.stride));
+        const struct device_gemm shape = {.transpose_b = true, .m = c.rows, .n = c.rows, .k = x.rows, .exact = true};
+        cuda_product_done(cuda, &shape, 0,
+                          cuda->device->syrk(cuda->device, c.rows, x.rows, (float)alpha, x.data, x.stride, (float)beta,
+                                             c.data, c.stride));
         return;
     }
     lower_triangle(cuda, part(c, 0, half, 0, half), first, alpha, beta);

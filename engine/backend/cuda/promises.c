@@ -123,8 +123,10 @@ enum status promises_take(struct promises *promises, struct device *device, int6
     (void)lock(promises->fd, F_OFD_SETLK, F_UNLCK, 0);
     if (!written) return error_set_errno(error, "writing what a device has promised");
     if (code == 0) return STATUS_OK;
+    char text[DEVICE_TEXT] = "";
+    device->error_text(code, text, sizeof text);
     return error_set(error, device->failure(code) == DEVICE_FAULT ? STATUS_DEVICE : STATUS_INTERNAL,
-                     "the CUDA device does not tell its free memory: %s", device->error_text(code));
+                     "the CUDA device does not tell its free memory: %s", text);
 }
 
 /* A line that cannot be written still promises more. */

@@ -24,9 +24,8 @@ struct gguf_tensor {
 
 /* Opens `path` below the descriptor `directory` (see file_open) and checks all of its header: no length is trusted
  * beyond the bytes that are left, keys and names are unique, every tensor is aligned, inside the file and apart from
- * the others. The caller owns
- * *out. STATUS_CORRUPT; STATUS_UNSUPPORTED (another version, tensor types that deltaq does not read); statuses of
- * file_open. */
+ * the others. The caller owns *out. STATUS_CORRUPT; STATUS_UNSUPPORTED (another version, tensor types that deltaq does
+ * not read); statuses of file_open. */
 MUST_CHECK enum status gguf_open(int directory, const char *path, struct gguf **out, struct error *error);
 void gguf_close(struct gguf *file); /* NULL is fine */
 

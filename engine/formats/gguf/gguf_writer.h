@@ -31,9 +31,8 @@ struct gguf_writer;
 
 /* Begins the file at `path` with these tensors: of F32, F16, BF16 or blocks (Q8_0, Q4_0, Q4_1) along the last axis.
  * `entries` are only read during the call. `kept`: it goes on with what a killed writer of the same file left
- * (file_slots.h). The caller owns
- * *out (gguf_writer_close). STATUS_INVALID (a type or shape that cannot be), STATUS_DISK_FULL (the whole size is set
- * aside at once), STATUS_IO, STATUS_NO_MEMORY. */
+ * (file_slots.h). The caller owns *out (gguf_writer_close). STATUS_INVALID (a type or shape that cannot be),
+ * STATUS_DISK_FULL (the whole size is set aside at once), STATUS_IO, STATUS_NO_MEMORY. */
 MUST_CHECK enum status gguf_writer_open(const char *path, const struct gguf_metadata *metadata,
                                         const struct safetensors_entry *entries, int64_t count, bool kept,
                                         struct gguf_writer **out, struct error *error);

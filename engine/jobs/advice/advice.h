@@ -40,7 +40,8 @@ struct advice_request {
     const struct dataset_source *dataset;
     const struct family *family; /* the run's last checkpoints by step; the last one is what branches continue */
     const int64_t *steps;        /* [family->count], of each */
-    const char *from;            /* the last one's directory, with its training state */
+    const char *from;            /* the last one's directory */
+    const char *from_state;      /* path of its training.state, NULL: it lies in `from` */
     int64_t steady; /* so many of the last were written by this run after its warm-up: 1 to family->count */
     const struct advice_option *options;
     int64_t option_count;

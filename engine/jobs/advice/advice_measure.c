@@ -71,6 +71,7 @@ static enum status branch_train(const struct advice_work *work, int64_t i, struc
     const struct train_request request = {
         .params = &params,
         .from = row->before > 0 ? from : work->request->from,
+        .from_state = row->before > 0 ? NULL : work->request->from_state,
         .dataset = work->request->dataset,
         .directory = directory,
         .work_directory = work_directory,

@@ -16,7 +16,8 @@ void attribution_result_reset(struct attribution_result *result)
     *result = (struct attribution_result){0};
 }
 
-int64_t attribution_own_bits(const struct quantize_method *method)
+/* The method's own bits, 0 when they are not a parameter. */
+static int64_t own_bits(const struct quantize_method *method)
 {
     int64_t bits = 0;
     for (const struct param *param = quantizer_by_id(method->quantizer)->params; param->type != PARAM_END; param++)
@@ -27,7 +28,7 @@ int64_t attribution_own_bits(const struct quantize_method *method)
 enum status attribution_widths(const struct attribution_request *request, struct attribution_result *out,
                                struct error *error)
 {
-    const int64_t own = attribution_own_bits(&request->method);
+    const int64_t own = own_bits(&request->method);
     if (own == 0 && request->width_count > 0)
         return error_set_at(error, STATUS_INVALID, "/bits", "%s has no bits to choose; leave them out",
                             quantizer_by_id(request->method.quantizer)->name);

@@ -86,9 +86,6 @@ struct attribution_result {
 };
 void attribution_result_reset(struct attribution_result *result); /* {0} is fine */
 
-/* The method's own bits, 0 when they are not a parameter. */
-int64_t attribution_own_bits(const struct quantize_method *method);
-
 /* Into *out: the widths asked for and the method's own, ascending, and which of them is its own. STATUS_INVALID as
  * below. */
 MUST_CHECK enum status attribution_widths(const struct attribution_request *request, struct attribution_result *out,

@@ -59,7 +59,7 @@ struct attribution_quantization {
 
 /* Makes the request of an entry at one of its widths. The caller adds what only a run has: streams, visitor, monitor.
  * An allocation that is not chosen yet becomes the whole model at the method's own width, because that has the same
- * plan. / */
+ * plan. */
 void attribution_list_quantization(const struct attribution_list *list, const struct attribution_entry *entry,
                                    int64_t width, struct attribution_quantization *out);
 

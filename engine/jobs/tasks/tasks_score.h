@@ -46,11 +46,10 @@ struct tasks_score {
 void tasks_score_make(const struct tasks_outcome *outcomes, int64_t count, int models, bool normalised,
                       struct tasks_score *out);
 
-/* The mean over tasks, each weighing the same (of accuracies by character over those for which the harness
- * has one). Its interval is
- * made of those of the tasks, which are independent (Zou and Donner, Statistics in Medicine 27, 2008): an end lies as
- * far out as the root of the sum of the squares of how far theirs lie out, over the number of tasks; that of one task
- * is its own. Flips are summed. */
+/* The mean over tasks, each weighing the same (of accuracies by character over those for which the harness has one).
+ * Its interval is made of those of the tasks, which are independent (Zou and Donner, Statistics in Medicine 27, 2008):
+ * an end lies as far out as the root of the sum of the squares of how far theirs lie out, over the number of tasks;
+ * that of one task is its own. Flips are summed. */
 void tasks_score_mean(const struct tasks_score *scores, int64_t tasks, int models, struct tasks_score *out);
 
 #endif

@@ -222,7 +222,10 @@ static enum status branch(struct training *t, uint64_t *from, struct error *erro
     struct state state;
     char path[PATH_MAX];
     enum status status;
-    if ((status = path_in(t->request->from, "training.state", path, error)) != STATUS_OK) return status;
+    if (t->request->from_state != NULL)
+        (void)snprintf(path, sizeof path, "%s", t->request->from_state);
+    else if ((status = path_in(t->request->from, "training.state", path, error)) != STATUS_OK)
+        return status;
     if (access(path, F_OK) != 0)
         return error_set_at(error, STATUS_INVALID, "/params/from",
                             "the checkpoint has no training state; only checkpoints that a train run wrote"

@@ -81,6 +81,7 @@ struct train_written {
 struct train_request {
     const struct train_params *params;
     const char *from;                                  /* directory of the checkpoint to continue from, NULL: none */
+    const char *from_state;                            /* path of its training.state, NULL: it lies in `from` */
     const char *tokenizer;                             /* path of its tokenizer.json for TRAIN_TOKENIZER_FILE */
     const struct dataset_source *dataset, *validation; /* validation NULL: none */
     const char *directory;                             /* existing; checkpoints appear in it */

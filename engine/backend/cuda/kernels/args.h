@@ -220,8 +220,9 @@ struct hadamard_kernel_args {
     double *scratch;
 };
 
-/* Every kernel with the type of its arguments. */
-#define KERNEL_LIST(X)                                    \
+/* Every kernel with the type of its arguments. Of those in the second list each operation is rounded by itself, so that
+ * they have the bits of the CPU: a compiler may not join a product and a sum (plugin/exact.cu). */
+#define KERNEL_LIST_PLAIN(X)                              \
     X(fill, fill_args)                                    \
     X(add, add_args)                                      \
     X(scale_by_magnitude, add_args)                       \
@@ -282,22 +283,28 @@ struct hadamard_kernel_args {
     X(scan_sums, scan_kernel_args)                        \
     X(cholesky_mirror, cholesky_args)                     \
     X(cholesky_factor, cholesky_args)                     \
-    X(cholesky_clear, cholesky_args)                      \
-    X(select, select_args)                                \
-    X(scale_columns, select_args)                         \
-    X(encode, encode_args)                                \
-    X(decode, decode_args)                                \
-    X(clip_begin, clip_search_kernel_args)                \
-    X(clip_difference, clip_search_kernel_args)           \
-    X(clip_judge, clip_search_kernel_args)                \
-    X(clip_end, clip_search_kernel_args)                  \
-    X(gptq_block, gptq_kernel_args)                       \
-    X(magnitudes, magnitudes_args)                        \
-    X(magnitudes_end, magnitudes_args)                    \
-    X(round_mark, round_rows_args)                        \
-    X(round_rows, round_rows_args)                        \
-    X(hadamard, hadamard_kernel_args)                     \
+    X(cholesky_clear, cholesky_args)
+
+#define KERNEL_LIST_EXACT(X)                    \
+    X(select, select_args)                      \
+    X(scale_columns, select_args)               \
+    X(encode, encode_args)                      \
+    X(decode, decode_args)                      \
+    X(clip_begin, clip_search_kernel_args)      \
+    X(clip_difference, clip_search_kernel_args) \
+    X(clip_judge, clip_search_kernel_args)      \
+    X(clip_end, clip_search_kernel_args)        \
+    X(gptq_block, gptq_kernel_args)             \
+    X(magnitudes, magnitudes_args)              \
+    X(magnitudes_end, magnitudes_args)          \
+    X(round_mark, round_rows_args)              \
+    X(round_rows, round_rows_args)              \
+    X(hadamard, hadamard_kernel_args)           \
     X(add_products, select_args)
+
+#define KERNEL_LIST(X)   \
+    KERNEL_LIST_PLAIN(X) \
+    KERNEL_LIST_EXACT(X)
 
 enum kernel {
 #define X(name, type) KERNEL_##name,

@@ -1,25 +1,26 @@
-/* kernels.cu: every kernel of kernels/, made for the device. Never run on a GPU yet. */
+/* kernels.cu: the kernels of the first list, made for the device, and the way to all of them. With ALL_KERNELS those of
+ * exact.cu, too, with the flags of this file: the simulator of the PTX (make check-ptx) reads one file. Never run on a
+ * GPU yet. */
 extern "C" {
-#include "backend/cuda/kernels/all.h"
+#include "backend/cuda/plugin/device_kernels.h"
+#include "backend/cuda/plugin/plugin.h"
 }
 
-#include "backend/cuda/plugin/plugin.h"
+#ifdef ALL_KERNELS
+KERNEL_LIST(DEVICE_KERNEL)
+#else
+KERNEL_LIST_PLAIN(DEVICE_KERNEL)
+#endif
 
-#define X(name, type)                                                                                                \
-    static __global__ void __launch_bounds__(KERNEL_THREADS) device_##name(const __grid_constant__ struct type args) \
-    {                                                                                                                \
-        const struct launch grid = {(int64_t)blockIdx.x, (int64_t)gridDim.x, false};                                 \
-        name##_kernel(&grid, &args);                                                                                 \
-    }
-KERNEL_LIST(X)
-#undef X
-
-const void *plugin_kernel(enum kernel kernel)
+extern "C" const void *plugin_kernel(enum kernel kernel)
 {
-    static const void *const kernels[] = {
-#define X(name, type) (const void *)device_##name,
-        KERNEL_LIST(X)
-#undef X
-    };
-    return kernels[kernel];
+    switch (kernel) {
+#ifdef ALL_KERNELS
+        KERNEL_LIST(DEVICE_KERNEL_CASE)
+    default: return NULL;
+#else
+        KERNEL_LIST_PLAIN(DEVICE_KERNEL_CASE)
+    default: return plugin_exact_kernel(kernel);
+#endif
+    }
 }

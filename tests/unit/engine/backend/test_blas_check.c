@@ -168,10 +168,10 @@ static void test_what_is_right_passes(void **state)
 {
     (void)state;
     struct error error;
-    struct blas_progress progress = {0};
+    struct trial_progress progress = {0};
     const struct openblas blas = right();
     assert_int_equal(blas_check(&blas, cpu_kernels(), &progress, &error), STATUS_OK);
-    assert_true(progress.products > 200);
+    assert_true(progress.steps > 200);
 }
 
 static void test_our_own_kernels_pass_at_every_level(void **state)
@@ -181,10 +181,10 @@ static void test_our_own_kernels_pass_at_every_level(void **state)
     static const char *const levels[] = {KERNEL_LEVELS(NAMED)};
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
         struct error error;
-        struct blas_progress progress = {0};
+        struct trial_progress progress = {0};
         setenv("DELTAQ_KERNELS", levels[i], 1);
         assert_int_equal(blas_check(NULL, cpu_kernels(), &progress, &error), STATUS_OK);
-        assert_true(progress.products > 100);
+        assert_true(progress.steps > 100);
     }
     unsetenv("DELTAQ_KERNELS");
 }
@@ -212,7 +212,7 @@ static void test_each_wrong_library_is_found_and_its_product_named(void **state)
     };
     for (size_t i = 0; i < sizeof cases / sizeof cases[0]; i++) {
         struct error error;
-        struct blas_progress progress = {0};
+        struct trial_progress progress = {0};
         struct openblas blas = right();
         if (cases[i].wrong.sgemm != NULL) blas.sgemm = cases[i].wrong.sgemm;
         if (cases[i].wrong.ssyrk != NULL) blas.ssyrk = cases[i].wrong.ssyrk;

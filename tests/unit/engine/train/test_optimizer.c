@@ -61,8 +61,7 @@ static struct backend *doubles(void)
 }
 
 /* torch.optim.AdamW in float64 over a decaying [0.5, -1, 2] and a free [0.25, 1.5]: three steps at 0.1, betas 0.9 and
- * 0.95, decay
- * 0.1, clip_grad_norm_ 1. PyTorch clips by 1 / (norm + 1e-6), ours by 1 / norm: 2e-7 of a gradient apart. */
+ * 0.95, decay 0.1, clip_grad_norm_ 1. PyTorch clips by 1 / (norm + 1e-6), ours by 1 / norm: 2e-7 of a gradient away. */
 static void test_adamw_gives_pytorchs_numbers(void **state)
 {
     (void)state;

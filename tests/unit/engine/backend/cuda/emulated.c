@@ -4,6 +4,7 @@
 #include "engine/backend/cuda/orders.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -19,7 +20,7 @@ enum { EMULATED_BLOCKS = 4096, EMULATED_PAGE = 4096 };
 /* Guarded blocks lie one after another in a stretch of addresses, so that one call lets everybody at them or nobody. */
 struct emulated {
     struct device device;
-    bool reversed, rounds;
+    bool reversed, rounds, trusted;
     struct {
         void *address;
         size_t bytes;
@@ -37,7 +38,7 @@ struct emulated {
 static void emulated_protect(struct device *device, int how)
 {
     struct emulated *emulated = device->state;
-    if (emulated->end > 0) (void)mprotect(emulated->addresses, emulated->end, how);
+    if (emulated->end > 0 && !emulated->trusted) (void)mprotect(emulated->addresses, emulated->end, how);
 }
 
 static void emulated_let(struct device *device)
@@ -50,9 +51,9 @@ static void emulated_done(struct device *device)
     emulated_protect(device, PROT_NONE);
 }
 
-static const char *emulated_error(int code)
+static void emulated_error(int code, char *text, size_t size)
 {
-    return code == 1 ? "no memory for the emulation" : "the emulation failed";
+    (void)snprintf(text, size, "%s", code == 1 ? "no memory for the emulation" : "the emulation failed");
 }
 
 static enum device_failure emulated_failure(int code)
@@ -299,6 +300,19 @@ static float rounded(float x)
     return x;
 }
 
+/* Factors are numbers of four bytes, or of two. */
+static float factor_of(const struct device_gemm *g, const float *factors, int64_t i)
+{
+    uint16_t narrow;
+    uint32_t bits;
+    float value;
+    if (!g->bf16) return factors[i];
+    memcpy(&narrow, (const char *)factors + i * (int64_t)sizeof narrow, sizeof narrow);
+    bits = (uint32_t)narrow << 16;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
 static void multiply(const struct emulated *emulated, const struct device_gemm *g)
 {
     const bool rounds = emulated->rounds && !g->exact;
@@ -306,8 +320,8 @@ static void multiply(const struct emulated *emulated, const struct device_gemm *
         for (int64_t i = 0; i < g->m; i++) {
             float sum = 0;
             for (int64_t l = 0; l < g->k; l++) {
-                const float a = g->a[g->transpose_a ? l + i * g->lda : i + l * g->lda],
-                            b = g->b[g->transpose_b ? j + l * g->ldb : l + j * g->ldb];
+                const float a = factor_of(g, g->a, g->transpose_a ? l + i * g->lda : i + l * g->lda),
+                            b = factor_of(g, g->b, g->transpose_b ? j + l * g->ldb : l + j * g->ldb);
                 sum += rounds ? rounded(a) * rounded(b) : a * b;
             }
             float *c = &g->c[i + j * g->ldc];
@@ -445,4 +459,11 @@ void emulated_round(struct device *device)
 {
     ((struct emulated *)device->state)->rounds = true;
     memcpy(device->text, "emulated device, products in bf16", sizeof "emulated device, products in bf16");
+}
+
+bool emulated_trust(struct device *device)
+{
+    struct emulated *emulated = device->state;
+    emulated->trusted = true;
+    return !EMULATED_GUARDED || mprotect(emulated->addresses, EMULATED_ADDRESSES, PROT_READ | PROT_WRITE) == 0;
 }

@@ -12,5 +12,8 @@
 struct device *emulated_device(bool reversed);
 /* From now on factors of products that need not be exact are rounded to bfloat16, as with DELTAQ_CUDA_PRODUCTS=bf16. */
 void emulated_round(struct device *device);
+/* From now on memory of the device is open to the host, too: closing and opening it for each order takes longer than
+ * small orders do, and where many of those are made, other tests look for such accesses. */
+bool emulated_trust(struct device *device);
 
 #endif

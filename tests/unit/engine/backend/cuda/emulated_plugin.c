@@ -4,7 +4,11 @@
  * write itself into it, as another program that takes memory.
  * EMULATED_FAULTS: a file of faults to come, a line for each: the number of a kernel's launch. When a process comes to
  * the launch of the last line (1: its first) the line is taken off, and from then on whatever is asked of the process's
- * devices fails, as after an illegal address on a GPU. A new process begins anew. */
+ * devices fails, as after an illegal address on a GPU. A new process begins anew.
+ * DELTAQ_DEVICE_TRIAL: of a self-test neither counts, and memory of the device stays open to the host, since closing
+ * it for each of its many small orders takes seconds.
+ * EMULATED_WRONG: what is wrong with the first device: "product" (the last term is lost), "crash" (of the process, at
+ * its first launch), "fault" (likewise, as above), "driver" (a crash when devices are counted). */
 #include "engine/backend/cuda/emulated.h"
 
 #include <errno.h>
@@ -28,18 +32,34 @@ struct shared {
 
 /* Of the process, as with CUDA. One engine thread asks. */
 static int64_t launches;
-static bool broken;
+static bool broken, first;  /* first: the device is */
 static struct device plain; /* the emulation's own functions */
 
-static int count(char *text, size_t size)
+static bool in_trial(void)
 {
+    return getenv("DELTAQ_DEVICE_TRIAL") != NULL;
+}
+
+static bool is_wrong(const char *how)
+{
+    const char *wrong = getenv("EMULATED_WRONG");
+    return wrong != NULL && strcmp(wrong, how) == 0;
+}
+
+static int count(char *text, size_t size, bool *sound)
+{
+    *sound = !broken;
+    if (is_wrong("driver")) (void)raise(SIGSEGV);
     (void)snprintf(text, size, broken ? "an illegal memory access was encountered" : "2 emulated devices");
     return broken ? 0 : 2;
 }
 
-static const char *error_text(int code)
+static void error_text(int code, char *text, size_t size)
 {
-    return code == FAULT ? "an illegal memory access was encountered" : plain.error_text(code);
+    if (code == FAULT)
+        (void)snprintf(text, size, "an illegal memory access was encountered");
+    else
+        plain.error_text(code, text, size);
 }
 
 static enum device_failure failure(int code)
@@ -53,7 +73,7 @@ static bool fault_is_due(void)
     char line[32];
     long at = 0, last = 0;
     long long number = 0;
-    const char *path = getenv("EMULATED_FAULTS");
+    const char *path = in_trial() ? NULL : getenv("EMULATED_FAULTS");
     FILE *file = path != NULL ? fopen(path, "re") : NULL;
     launches++;
     if (file == NULL) return false;
@@ -64,8 +84,16 @@ static bool fault_is_due(void)
 
 static int launch(struct device *device, enum kernel kernel, int64_t blocks, const void *args)
 {
-    if (fault_is_due()) broken = true;
+    if (first && is_wrong("crash")) (void)raise(SIGSEGV);
+    if (fault_is_due() || (first && is_wrong("fault"))) broken = true;
     return broken ? FAULT : plain.launch(device, kernel, blocks, args);
+}
+
+static int gemm(struct device *device, const struct device_gemm *g)
+{
+    struct device_gemm other = *g;
+    if (first && is_wrong("product") && other.k > 1) other.k--;
+    return plain.gemm(device, &other);
 }
 
 static struct {
@@ -76,7 +104,7 @@ static struct {
 /* The file, locked until it is closed; -1: there is none. */
 static int shared_open(struct shared *out)
 {
-    const char *path = getenv("EMULATED_MEMORY");
+    const char *path = in_trial() ? NULL : getenv("EMULATED_MEMORY");
     const int fd = path != NULL ? open(path, O_RDWR | O_CLOEXEC) : -1;
     if (fd < 0) return -1;
     if (flock(fd, LOCK_EX) == 0 && pread(fd, out, sizeof *out, 0) == (ssize_t)sizeof *out) return fd;
@@ -214,8 +242,9 @@ static struct device *open_device(int ordinal, const char *products, char *text,
 {
     struct device *device = broken ? NULL : emulated_device(ordinal > 0);
     *why = broken ? DEVICE_FAULT : DEVICE_FULL;
-    if (device == NULL) {
-        (void)snprintf(text, size, "%s", broken ? error_text(FAULT) : "no memory for the emulation");
+    first = ordinal == 0;
+    if (device == NULL || (in_trial() && !emulated_trust(device))) {
+        (void)snprintf(text, size, broken ? "an illegal memory access was encountered" : "no memory for the emulation");
         return NULL;
     }
     if (strcmp(products, "bf16") == 0) emulated_round(device);
@@ -225,6 +254,7 @@ static struct device *open_device(int ordinal, const char *products, char *text,
     device->error_text = error_text;
     device->failure = failure;
     device->launch = launch;
+    device->gemm = gemm;
     device->memory = memory;
     device->allocate = allocate;
     device->allocate_host = allocate_host;
@@ -237,6 +267,8 @@ static struct device *open_device(int ordinal, const char *products, char *text,
     return device;
 }
 
+static const size_t sizes[] = DEVICE_ALL_SIZES;
+
 extern const struct device_plugin deltaq_cuda_plugin;
 __attribute__((visibility("default"))) const struct device_plugin deltaq_cuda_plugin = {
-    CUDA_PLUGIN_VERSION, sizeof(struct attention_kernel_args), sizeof(struct device), count, identify, open_device};
+    CUDA_PLUGIN_VERSION, DEVICE_SIZE_COUNT, CUDA_SOURCES, sizes, count, identify, open_device};

@@ -443,9 +443,11 @@ static int simulated_release(struct device *device, void *block)
     return simulated_leave(s, 0);
 }
 
-static const char *simulated_error(int code)
+static void simulated_error(int code, char *text, size_t size)
 {
-    return code == 1 ? "no memory for the simulation" : "the simulation of the PTX complains on standard error";
+    (void)snprintf(text, size, "%s",
+                   code == 1 ? "no memory for the simulation"
+                             : "the simulation of the PTX complains on standard error");
 }
 
 /* Names of the kernels that ran, for `make check-ptx`. */

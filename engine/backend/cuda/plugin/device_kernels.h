@@ -1,0 +1,18 @@
+/* device_kernels.h: a list of kernels (kernels/args.h), made for the device. Included by what nvcc compiles. */
+#ifndef BACKEND_CUDA_PLUGIN_DEVICE_KERNELS_H
+#define BACKEND_CUDA_PLUGIN_DEVICE_KERNELS_H
+
+#include "backend/cuda/kernels/all.h"
+
+#define DEVICE_KERNEL(name, type)                                                                                    \
+    static __global__ void __launch_bounds__(KERNEL_THREADS) device_##name(const __grid_constant__ struct type args) \
+    {                                                                                                                \
+        const struct launch grid = {(int64_t)blockIdx.x, (int64_t)gridDim.x, false};                                 \
+        name##_kernel(&grid, &args);                                                                                 \
+    }
+/* Its address, in a switch. */
+#define DEVICE_KERNEL_CASE(name, type) \
+    case KERNEL_##name:                \
+        return (const void *)device_##name;
+
+#endif

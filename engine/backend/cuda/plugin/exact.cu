@@ -1,0 +1,17 @@
+/* exact.cu: the kernels of the second list, compiled with -fmad=false. ptxas joins a product and a sum that PTX leaves
+ * apart, and rounds them once, where the CPU rounds twice: codes and rounded values would have other bits. Never run on
+ * a GPU yet. */
+extern "C" {
+#include "backend/cuda/plugin/device_kernels.h"
+#include "backend/cuda/plugin/plugin.h"
+}
+
+KERNEL_LIST_EXACT(DEVICE_KERNEL)
+
+extern "C" const void *plugin_exact_kernel(enum kernel kernel)
+{
+    switch (kernel) {
+        KERNEL_LIST_EXACT(DEVICE_KERNEL_CASE)
+    default: return NULL;
+    }
+}

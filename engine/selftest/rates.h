@@ -1,0 +1,12 @@
+/* rates.h: how fast a device makes products and copies, from some hundredths of a second each. */
+#ifndef SELFTEST_RATES_H
+#define SELFTEST_RATES_H
+
+#include "selftest/selftest.h"
+
+/* Adds the rate of products of this kind to the report, and after products in f32 also those of squares (xᵀ x) and of
+ * copies. Sizes double until one product takes long enough to be measured. STATUS_DEVICE, STATUS_NO_MEMORY. */
+MUST_CHECK enum status rates_measure(struct backend *backend, const char *kind, struct selftest_report *report,
+                                     struct error *error);
+
+#endif
