@@ -83,10 +83,10 @@ class Sweep(dict):
         """Until all of its runs have ended; returns itself. Which of them failed, runs(sweep=…) tells."""
         end = None if timeout is None else time.monotonic() + timeout
         while self["runs"]["queued"] + self["runs"]["running"] > 0:
-            if end is not None and time.monotonic() > end:
+            left = HOLD if end is None else min(HOLD, end - time.monotonic())
+            if left <= 0:
                 raise TimeoutError(f"sweep {self['id']}: {self['runs']}")
-            time.sleep(0.5)
-            self.update(self.client.get(f"/v1/sweeps/{self['id']}"))
+            self.update(self.client.get(f"/v1/sweeps/{self['id']}", wait=max(1, int(left))))
         return self
 
 

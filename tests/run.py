@@ -38,6 +38,8 @@ LONG = (
     "faults/test_kills",
     "http/test_webhooks",
     "http/test_backup",
+    "http/test_archive",
+    "http/test_nodes",
     "pool/test_chaos",
     "faults/test_two_workers",
     "pool/test_workers",

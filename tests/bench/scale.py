@@ -2,11 +2,11 @@
 """Times reading from a database of a lab's size: a million measurements, 100,000 runs,
 100 trajectories of 1,000 checkpoints and one of 10,000.
 
-    scale.py [--measurements 1000000] [--requests 20] [--explain] [--keep DIRECTORY]
+    scale.py [--measurements 1000000] [--requests 20] [--busy] [--explain] [--keep DIRECTORY]
 
-The rows are made by the database itself (no engine runs); everything is read through HTTP by one client. Prints a table
-of medians and 99th percentiles, and with --explain the plans of PostgreSQL for statements of more than 20 ms, from its
-own log. Fails when a bound is missed."""
+The rows are made by the database itself (no engine runs); everything is read through HTTP by one client; with --busy
+while a training run computes on all processors. Prints a table of medians and 99th percentiles, and with --explain the
+plans of PostgreSQL for statements of more than 20 ms, from its own log. Fails when a bound is missed."""
 
 import argparse
 import http.client
@@ -125,6 +125,7 @@ def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--measurements", type=int, default=1_000_000)
     parser.add_argument("--requests", type=int, default=20)
+    parser.add_argument("--busy", action="store_true")
     parser.add_argument("--explain", action="store_true")
     parser.add_argument("--keep", type=pathlib.Path)
     options = parser.parse_args()
@@ -134,7 +135,7 @@ def main():
         directory = options.keep or pathlib.Path(place)
         fresh = not (directory / "data" / "filled").exists()
         directory.mkdir(exist_ok=True)
-        service = Service(directory, "--workers", "0")
+        service = Service(directory, "--workers", "1" if options.busy else "0")
         try:
             if fresh:
                 fill(service, options.measurements)
@@ -146,11 +147,33 @@ def main():
                     " alter system set auto_explain.log_analyze = on; select pg_reload_conf();")
                 service.stop()
                 service.start()
-            return measure(service, options.requests)
+            run = compute(service) if options.busy else None
+            missed = measure(service, options.requests)
+            if run is not None:
+                service.post(f"/v1/runs/{run}/cancel")
+            return missed
         finally:
             service.stop()
             if options.explain:
                 print((service.data / "pg" / "postgres.log").read_text()[-60_000:])
+
+
+def compute(service):
+    """Starts a training run that goes on for longer than anybody reads; its id."""
+    text = service.files / "text"
+    text.write_bytes(bytes(range(32, 127)) * 20000)
+    service.post("/v1/datasets", {"name": "busy", "path": str(text), "format": "text"})
+    model = {"model_type": "llama", "vocab_size": 256, "hidden_size": 256, "intermediate_size": 512,
+             "num_hidden_layers": 4, "num_attention_heads": 4, "max_position_embeddings": 256}
+    params = {"trajectory": "busy", "model": model, "tokenizer": {"name": "bytes"}, "dataset": "busy",
+              "tokens": 10**10, "batch_sequences": 16, "sequence_length": 256, "checkpoint_every": 10**10,
+              "schedule": {"name": "constant", "peak": 0.001}}
+    answer = service.post("/v1/runs", {"kind": "train", "params": params, "force": True})
+    assert answer.status == 202, answer.body
+    run = answer.json["id"]
+    while service.get(f"/v1/runs/{run}").json["progress"]["done"] == 0:
+        time.sleep(0.5)
+    return run
 
 
 def measure(service, requests):

@@ -16,7 +16,8 @@ OTHERS = {"server/postgres/cluster.c": {"--locale", "--encoding", "--data-checks
                                         "--username", "--auth-local", "--auth-host", "--single"},
           "server/postgres/tools.c": {"--dbname", "--exit-on-error", "--file", "--format", "--lock-wait-timeout",
                                       "--no-owner", "--no-password", "--no-privileges", "--single-transaction",
-                                      "--snapshot"},  # of pg_dump and pg_restore
+                                      "--snapshot",  # of pg_dump and pg_restore, and of pg_basebackup
+                                      "--checkpoint", "--gzip", "--pgdata", "--wal-method"},
           # of sbatch and its companions
           "server/cli/command_launcher.c": {"--partition", "--gres", "--mem", "--time", "--cpus-per-task"},
           "server/launch/launcher.c": {"--state"}, "server/launch/launcher.h": {"--partition"},
@@ -24,6 +25,8 @@ OTHERS = {"server/postgres/cluster.c": {"--locale", "--encoding", "--data-checks
           "server/launch/slurm.c": {"--me", "--noheader", "--array", "--format", "--parsable", "--job-name",
                                     "--requeue", "--open-mode", "--output", "--time", "--mem", "--cpus-per-task",
                                     "--state", "--allocations", "--jobs", "--parsable2"},
+          # between serve and its workers
+          "server/cli/command_serve.c": {"--on-cpu"}, "server/cli/command_worker.c": {"--on-cpu"},
           "server/cli/fields.c": {"--no"}, "openapi.yaml": {"--write"}, "static/curve_legend.js": {"--surface"}}
 ALWAYS = {"--help", "--version"}
 

@@ -39,6 +39,7 @@ ENGINE = {
     "geometry": MODELS,
     "health": READING,
     "tasks": READING,
+    "selftest": MODELS | {"eval", "quant", "curvature"},
     "jobs": MODELS | {"eval", "quant", "train", "curvature", "geometry", "health", "tasks"},
 }
 DATABASE = {"store", "postgres"}
@@ -63,11 +64,11 @@ SERVER = {
                                     "watch", "follow", "objects"},
     "watch": BASE | DATABASE | {"formats", "weights", "tokenizer", "inputs", "runs", "hub", "objects"},
     "follow": BASE | DATABASE | {"quant", "log", "net", "schema", "inputs", "kinds"},
-    "backup": BASE | DATABASE | {"files", "inputs", "log"},
+    "backup": BASE | DATABASE | {"files", "inputs", "kinds", "log"},
     "client": BASE,
     "track": BASE | {"files", "client"},
     "cli": BASE | DATABASE | {"backend", "backup", "client", "files", "http", "hub", "inputs", "kinds", "launch", "log",
-                              "objects", "pool", "resources", "schema", "track", "watch", "follow"},
+                              "objects", "pool", "resources", "schema", "selftest", "track", "watch", "follow"},
     "main.c": {"cli"},
 }
 SERVER = {room: allowed | {"json"} for room, allowed in SERVER.items()}

@@ -9,7 +9,8 @@ if ! command -v "$compiler" >/dev/null 2>&1; then
         "which installs what building and running need" >&2
     exit 1
 fi
-headers='microhttpd.h jansson.h libpq-fe.h pcre2.h utf8proc.h openssl/evp.h zlib.h curl/curl.h sqlite3.h'
+headers='microhttpd.h jansson.h libpq-fe.h pcre2.h utf8proc.h openssl/evp.h zlib.h curl/curl.h sqlite3.h
+gnutls/gnutls.h expat.h'
 if ! printf '#include <%s>\n' $headers |
     "$compiler" -E -DPCRE2_CODE_UNIT_WIDTH=8 "$@" -x c - >/dev/null 2>&1; then
     for header in $headers; do
