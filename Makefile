@@ -150,7 +150,8 @@ $(SERVER_LIBRARY): $(filter-out $(OBJ)/server/main.o,$(SERVER_OBJECTS))
 	@rm -f $@ && $(AR) rcs $@ $^
 
 # What `deltaq version` tells, where git and a work tree are there. The stamp of another commit compiles main.c again,
-# and that alone.
+# and that alone. The new program takes the place of the old in one step: tests and servers that start it meanwhile find
+# one of the two.
 COMMIT       := $(if $(wildcard .git),$(shell git rev-parse --short=7 HEAD 2>/dev/null))
 COMMIT_STAMP := $(BUILD)/generated/commit-$(or $(COMMIT),unknown)
 $(COMMIT_STAMP):
@@ -161,7 +162,7 @@ $(OBJ)/server/main.o: $(COMMIT_STAMP)
 $(BINARY): $(OBJ)/server/main.o $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
 	@echo "  link $@"
-	@$(CC) $(LDFLAGS) -o $@ $^ $(SERVER_LIBS) $(ENGINE_LIBS)
+	@$(CC) $(LDFLAGS) -o $@.new $^ $(SERVER_LIBS) $(ENGINE_LIBS) && mv -f $@.new $@
 
 # What compiles says what is missing, in place of the compiler.
 .PHONY: toolchain
