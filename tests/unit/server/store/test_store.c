@@ -471,22 +471,6 @@ static void test_small_documents_are_well_formed(void **state)
     json_decref(document);
 }
 
-static void test_a_full_queue_takes_no_more(void **state)
-{
-    struct error error;
-    struct connection *connection = connection_of(state);
-    enum store_outcome outcome;
-    json_t *document = NULL, *params = json_object();
-    const struct run_new new = {.kind = "test", .params = params};
-    connection_set_deadline(connection, 60000); /* ten thousand rows on a busy machine */
-    OK(connection_execute(connection, "insert into runs (kind) select 'flood' from generate_series(1, 10000)",
-                          NO_VALUES, NULL, &error));
-    GIVES(STATUS_TOO_MANY, run_insert(connection, &new, &outcome, &document, &error));
-    OK(connection_execute(connection, "delete from runs where kind = 'flood'", NO_VALUES, NULL, &error));
-    connection_set_deadline(connection, 0);
-    json_decref(params);
-}
-
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -513,7 +497,6 @@ int main(void)
         cmocka_unit_test(test_tokens_open_and_only_their_hash_is_kept),
         cmocka_unit_test(test_idempotency_keys_answer_again_and_refuse_other_bodies),
         cmocka_unit_test(test_small_documents_are_well_formed),
-        cmocka_unit_test(test_a_full_queue_takes_no_more),
     };
     return cmocka_run_group_tests(tests, set_up, tear_down);
 }
