@@ -1,6 +1,7 @@
 #include "postgres/conninfo.h"
 
 #include <libpq-fe.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/un.h>
@@ -16,14 +17,21 @@ static bool is_connection_string(const char *text)
            strchr(text, '=') != NULL;
 }
 
-/* What was given, else the variable's value, else `fallback`. `options`: NULL for none. */
-static const char *value_of(const PQconninfoOption *options, const char *keyword, const char *variable,
-                            const char *fallback)
+/* NULL: not given. `options`: NULL for none. */
+static const char *given(const PQconninfoOption *options, const char *keyword)
 {
-    const char *named = getenv(variable);
     for (; options != NULL && options->keyword != NULL; options++)
         if (strcmp(options->keyword, keyword) == 0 && options->val != NULL && options->val[0] != '\0')
             return options->val;
+    return NULL;
+}
+
+/* What was given, else the variable's value, else `fallback`. */
+static const char *value_of(const PQconninfoOption *options, const char *keyword, const char *variable,
+                            const char *fallback)
+{
+    const char *value = given(options, keyword), *named = getenv(variable);
+    if (value != NULL) return value;
     return named != NULL && named[0] != '\0' ? named : fallback;
 }
 
@@ -62,4 +70,13 @@ enum status conninfo_check(const char *conninfo, struct error *error)
     PQfreemem(message);
     PQconninfoFree(options);
     return status;
+}
+
+bool conninfo_find(const char *conninfo, const char *keyword, char *out, size_t size)
+{
+    PQconninfoOption *options = is_connection_string(conninfo) ? PQconninfoParse(conninfo, NULL) : NULL;
+    const char *value = given(options, keyword);
+    const bool found = value != NULL && snprintf(out, size, "%s", value) < (int)size;
+    PQconninfoFree(options);
+    return found;
 }

@@ -10,4 +10,7 @@
  * whose paths are too long for the system. */
 MUST_CHECK enum status conninfo_check(const char *conninfo, struct error *error);
 
+/* What it says itself of `keyword` ("passfile"). False: nothing, or what is longer than `size`. */
+bool conninfo_find(const char *conninfo, const char *keyword, char *out, size_t size);
+
 #endif

@@ -1,4 +1,4 @@
-/* What an archive keeps by a rule, and that nothing else stays. The copies are made up: each has one file, which is
+/* What an archive keeps by a rule; the rest goes. The copies are made up: each has one file, which is
  * empty. */
 #include "unit.h"
 

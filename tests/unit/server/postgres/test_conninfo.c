@@ -92,6 +92,20 @@ static void test_what_cannot_be_read_is_refused_and_not_repeated(void **state)
     }
 }
 
+static void test_what_it_says_itself_is_found(void **state)
+{
+    char found[8];
+    (void)state;
+    assert_true(conninfo_find("host=a passfile=/a/pass", "passfile", found, sizeof found));
+    assert_string_equal(found, "/a/pass");
+    assert_true(conninfo_find("postgresql://u@h/d?sslkey=%2Fkey", "sslkey", found, sizeof found));
+    assert_string_equal(found, "/key");
+    assert_false(conninfo_find("host=a passfile=/a/longer", "passfile", found, sizeof found));
+    assert_false(conninfo_find("host=a", "passfile", found, sizeof found));
+    assert_false(conninfo_find("passfile", "passfile", found, sizeof found)); /* the name of a database */
+    assert_false(conninfo_find("host=a b", "host", found, sizeof found));
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -99,6 +113,7 @@ int main(void)
         cmocka_unit_test(test_one_host_that_can_be_tried_is_enough),
         cmocka_unit_test(test_the_environment_is_part_of_the_place),
         cmocka_unit_test(test_what_cannot_be_read_is_refused_and_not_repeated),
+        cmocka_unit_test(test_what_it_says_itself_is_found),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
