@@ -5,40 +5,26 @@
 #include "base/directory.h"
 #include "base/version.h"
 #include "log/log.h"
+#include "postgres/archive.h"
 #include "postgres/tools.h"
 #include "store/backup_rows.h"
 
-#include <dirent.h>
-#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <time.h>
 #include <unistd.h>
 
 static const char *const parts[] = {"base.tar.gz", "pg_wal.tar.gz", "backup_manifest"};
-enum { PARTS = sizeof parts / sizeof parts[0], NAME_LENGTH = 20 };
+enum { PARTS = sizeof parts / sizeof parts[0] };
 
 static const char *text_of(const json_t *object, const char *key)
 {
     const char *text = json_string_value(json_object_get(object, key));
     return text != NULL ? text : "";
-}
-
-/* "20261123T150405.123Z" */
-static int is_base(const struct dirent *entry)
-{
-    const char *name = entry->d_name;
-    return strlen(name) == NAME_LENGTH && strspn(name, "0123456789") == 8 && name[8] == 'T' &&
-           name[NAME_LENGTH - 1] == 'Z';
-}
-
-static enum status join(char out[PATH_MAX], const char *archive, const char *name, struct error *error)
-{
-    if (snprintf(out, PATH_MAX, "%s/base/%s", archive, name) < PATH_MAX) return STATUS_OK;
-    return error_set(error, STATUS_INVALID, "the archive's path is too long");
 }
 
 /* ---- making one ---- */
@@ -118,15 +104,27 @@ static enum status put_in_place(const char *unfinished, const char *finished, st
     return status;
 }
 
+static enum status lock_archive(const char *directory, int *lock, struct error *error)
+{
+    char owner[ARCHIVE_PATH];
+    struct archive archive;
+    enum status status = archive_read(directory, owner, &archive, error);
+    if (status == STATUS_OK) status = archive_lock(&archive, false, lock, error);
+    archive_close(&archive);
+    return status;
+}
+
 enum status base_make(struct connection *connection, const char *conninfo, const char *archive,
                       const char *data_directory, struct error *error)
 {
     char finished[PATH_MAX], unfinished[PATH_MAX + 16];
     json_t *before = NULL;
-    enum status status = backup_rows_now(connection, &before, error);
-    if (status == STATUS_OK) status = join(finished, archive, text_of(before, "name"), error);
+    int lock = -1;
+    enum status status = lock_archive(archive, &lock, error);
+    if (status == STATUS_OK) status = backup_rows_now(connection, &before, error);
+    if (status == STATUS_OK) status = base_list_path(archive, text_of(before, "name"), finished, error);
     if (status == STATUS_OK) {
-        (void)snprintf(unfinished, sizeof unfinished, "%s.unfinished", finished);
+        (void)snprintf(unfinished, sizeof unfinished, "%s" BASE_UNFINISHED, finished);
         status = mkdir(unfinished, 0700) == 0
                      ? copy_database(connection, conninfo, unfinished, data_directory, before, error)
                      : error_set_errno(error, "cannot make a directory");
@@ -134,6 +132,7 @@ enum status base_make(struct connection *connection, const char *conninfo, const
         if (status != STATUS_OK) directory_remove(AT_FDCWD, unfinished);
     }
     json_decref(before);
+    if (lock >= 0) (void)close(lock);
     if (status == STATUS_OK) {
         log_info(LOG_COMPONENT_BACKUP, "copied the database into its archive: %s", finished);
         return STATUS_OK;
@@ -144,76 +143,75 @@ enum status base_make(struct connection *connection, const char *conninfo, const
 
 /* ---- finding one ---- */
 
-static enum status list(const char *archive, struct dirent ***out, int *count, struct error *error)
-{
-    char parent[PATH_MAX];
-    enum status status = join(parent, archive, "", error);
-    *out = NULL;
-    *count = 0;
-    if (status != STATUS_OK) return status;
-    *count = scandir(parent, out, is_base, alphasort);
-    if (*count >= 0) return STATUS_OK;
-    *count = 0;
-    return error_set(error, errno == ENOENT ? STATUS_NOT_FOUND : STATUS_IO, "listing %.300s: %s", parent,
-                     strerror(errno));
-}
-
-static void forget(struct dirent **entries, int count)
-{
-    for (int i = 0; i < count; i++) free(entries[i]);
-    free(entries);
-}
-
 enum status base_ensure(struct connection *connection, const char *conninfo, const char *archive,
                         const char *data_directory, struct error *error)
 {
-    struct dirent **entries;
-    int count;
-    const enum status status = list(archive, &entries, &count, error);
-    forget(entries, count);
+    struct base_list list;
+    const enum status status = base_list_read(archive, &list, error);
+    const int count = list.count;
+    base_list_reset(&list);
     if (status != STATUS_OK || count > 0) return status;
     return base_make(connection, conninfo, archive, data_directory, error);
 }
 
-/* From the newest on; `earliest` is left with the end of the last one that was looked at. */
-static enum status choose(const char *archive, const char *until, struct dirent **entries, int count,
-                          char path[PATH_MAX], char earliest[BASE_TIME], json_t **manifest, struct error *error)
+static enum status none_so_early(const char *archive, const struct base_list *list, struct error *error)
 {
-    for (int i = count - 1; i >= 0; i--) {
-        enum status status = join(path, archive, entries[i]->d_name, error);
-        if (status == STATUS_OK) status = manifest_read(path, manifest, error);
-        if (status != STATUS_OK) return status;
-        (void)snprintf(earliest, BASE_TIME, "%.31s", text_of(*manifest, "ended_at"));
-        if (earliest[0] != '\0' && text_of(*manifest, "segment")[0] != '\0' &&
-            (until == NULL || strcmp(earliest, until) <= 0))
-            return STATUS_OK;
-        json_decref(*manifest);
-        *manifest = NULL;
-    }
-    if (count == 0)
+    if (list->count == 0)
         return error_set(error, STATUS_NOT_FOUND,
                          "the archive %.300s has no copy of the database to begin from (its directory base)", archive);
+    const char *earliest = list->items[0].ended_at;
     return error_set(error, STATUS_NOT_FOUND,
                      "the archive %.250s goes back to %.10sT%.15sZ, when its first copy of the database was whole",
                      archive, earliest, earliest + 11);
 }
 
+/* Of a copy that is damaged: whether there is another one to begin from. */
+static enum status fall_back(enum status status, const char *path, bool earlier, struct error *error)
+{
+    const struct error cause = *error;
+    if (status != STATUS_CORRUPT || !earlier) return status;
+    return error_set(error, status, "%.230s; to begin from an earlier copy, move %.170s away", cause.detail, path);
+}
+
+static enum status read_base(const char *archive, const struct base_list *list, int chosen, char path[PATH_MAX],
+                             json_t **manifest, struct error *error)
+{
+    const struct base_entry *entry = &list->items[chosen];
+    enum status status = base_list_path(archive, entry->name, path, error);
+    if (status == STATUS_OK) status = base_list_verify(archive, entry, error);
+    if (status == STATUS_OK) status = manifest_read(path, manifest, error);
+    return fall_back(status, path, chosen > 0, error);
+}
+
 enum status base_find(const char *archive, const char *until, char *path, size_t size, json_t **manifest,
                       struct error *error)
 {
-    struct dirent **entries;
-    char found[PATH_MAX] = "", earliest[BASE_TIME] = "";
-    int count;
+    struct base_list list;
+    char found[PATH_MAX] = "";
     *manifest = NULL;
-    enum status status = list(archive, &entries, &count, error);
-    if (status == STATUS_OK) status = choose(archive, until, entries, count, found, earliest, manifest, error);
-    forget(entries, count);
-    if (status == STATUS_OK) status = manifest_verify(json_object_get(*manifest, "files"), found, error);
+    enum status status = base_list_read(archive, &list, error);
+    int chosen = list.count - 1;
+    while (chosen >= 0 && list.items[chosen].fault[0] == '\0' && until != NULL &&
+           strcmp(list.items[chosen].ended_at, until) > 0)
+        chosen--;
+    if (status == STATUS_OK && chosen < 0) status = none_so_early(archive, &list, error);
+    if (status == STATUS_OK) status = read_base(archive, &list, chosen, found, manifest, error);
+    base_list_reset(&list);
     if (status == STATUS_OK && snprintf(path, size, "%s", found) < (int)size) return STATUS_OK;
     if (status == STATUS_OK) status = error_set(error, STATUS_INVALID, "the archive's path is too long");
     json_decref(*manifest);
     *manifest = NULL;
     return status;
+}
+
+/* Whether there is such a day and such a time of it. */
+static bool is_moment(const char *text)
+{
+    struct tm fields = {0};
+    if (strptime(text, "%Y-%m-%dT%H:%M:%S", &fields) == NULL) return false;
+    const struct tm said = fields;
+    (void)timegm(&fields); /* the 31st of a shorter month becomes another day, the 60th second another minute */
+    return said.tm_mday == fields.tm_mday && said.tm_sec == fields.tm_sec;
 }
 
 enum status base_read_time(const char *text, char out[BASE_TIME], struct error *error)
@@ -231,7 +229,7 @@ enum status base_read_time(const char *text, char out[BASE_TIME], struct error *
         memcpy(fraction, rest, digits < 6 ? digits : 6);
         rest += digits;
     }
-    if (!fits || strcmp(rest, "Z") != 0)
+    if (!fits || strcmp(rest, "Z") != 0 || !is_moment(text))
         return error_set(error, STATUS_INVALID, "--until: expected a time like 2026-11-23T15:04:05Z, found %.60s",
                          text);
     (void)snprintf(out, BASE_TIME, "%.10s %.8s.%s", text, text + 11, fraction);

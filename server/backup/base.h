@@ -2,17 +2,17 @@
  *
  *   ARCHIVE/base/TIME/manifest.json, base.tar.gz, pg_wal.tar.gz, backup_manifest
  *
- * The database can be had as of any moment after the first of them was made. Nothing of the archive is ever removed. */
+ * The database can be had as of any moment after the first of them was made. Only prune.h removes any. */
 #ifndef BACKUP_BASE_H
 #define BACKUP_BASE_H
 
+#include "backup/base_list.h"
 #include "postgres/connection.h"
 
 #include <jansson.h>
 
-enum { BASE_TIME = 32 };
-
-/* Copies the database into `archive`. Statuses of tools_copy; the archive is named. On failure nothing is left. */
+/* Copies the database into `archive`, which nothing is removed from meanwhile. Statuses of tools_copy and archive_read;
+ * the archive is named. On failure nothing is left. */
 MUST_CHECK enum status base_make(struct connection *connection, const char *conninfo, const char *archive,
                                  const char *data_directory, struct error *error);
 

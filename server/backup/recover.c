@@ -8,6 +8,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 static enum status check_schema(const json_t *manifest, int schema, struct error *error)
 {
@@ -29,11 +30,11 @@ static enum status check_empty(const char *data_directory, struct error *error)
 /* All that the archive has is wanted, so nothing may be missing in the middle. */
 static enum status refuse_gap(const struct recover *recover, const char *archive, struct error *error)
 {
-    if (recover->gap[0] == '\0' || recover->until[0] != '\0') return STATUS_OK;
+    if (recover->segments.gap[0] == '\0' || recover->until[0] != '\0') return STATUS_OK;
     return error_set(error, STATUS_CORRUPT,
                      "the archive %.250s lacks wal/%s.gz, and has later ones: give the time of a moment before that "
                      "(--until)",
-                     archive, recover->gap);
+                     archive, recover->segments.gap);
 }
 
 enum status recover_check(const char *archive, const char *until, const char *data_directory, int schema,
@@ -42,28 +43,36 @@ enum status recover_check(const char *archive, const char *until, const char *da
     char time[BASE_TIME];
     struct archive opened = {.wal = -1};
     json_t *manifest = NULL;
-    *out = (struct recover){.until = ""};
+    *out = (struct recover){.lock = -1};
     enum status status = until != NULL ? base_read_time(until, time, error) : STATUS_OK;
     if (status == STATUS_OK && until != NULL) (void)snprintf(out->until, sizeof out->until, "%s+00", time);
     if (status == STATUS_OK) status = check_empty(data_directory, error);
     if (status == STATUS_OK) status = archive_read(archive, out->former, &opened, error);
+    if (status == STATUS_OK) status = archive_lock(&opened, false, &out->lock, error);
     if (status == STATUS_OK)
         status = base_find(archive, until != NULL ? time : NULL, out->base, sizeof out->base, &manifest, error);
     if (status == STATUS_OK) status = check_schema(manifest, schema, error);
     if (status == STATUS_OK)
-        status = archive_find_gap(&opened, json_string_value(json_object_get(manifest, "segment")), out->gap, error);
+        status = archive_segments_look(&opened, json_string_value(json_object_get(manifest, "segment")), &out->segments,
+                                       error);
     if (status == STATUS_OK) status = refuse_gap(out, archive, error);
     archive_close(&opened);
     json_decref(manifest);
     return status;
 }
 
+void recover_reset(struct recover *recover)
+{
+    if (recover->lock >= 0) (void)close(recover->lock);
+    recover->lock = -1;
+}
+
 enum status recover_explain(const struct recover *recover, const char *archive, struct error *error)
 {
     const struct error cause = *error;
-    if (cause.status == STATUS_NOT_FOUND && recover->gap[0] != '\0')
+    if (cause.status == STATUS_NOT_FOUND && recover->segments.gap[0] != '\0')
         return error_set(error, STATUS_CORRUPT, "the archive %.250s lacks wal/%s.gz, so nothing later can be had",
-                         archive, recover->gap);
+                         archive, recover->segments.gap);
     if (strstr(cause.detail, "from archive") != NULL) /* PostgreSQL's words, which have the segment's name */
         return error_set(error, STATUS_CORRUPT, "a segment of the archive %.150s is damaged or cannot be read: %.300s",
                          archive, cause.detail);

@@ -4,22 +4,26 @@
 #define BACKUP_RECOVER_H
 
 #include "backup/base.h"
-#include "postgres/archive.h"
+#include "postgres/archive_segments.h"
 
 struct artifact_place;
 
 struct recover {
-    char base[ARCHIVE_PATH];   /* the copy of the database to begin from */
-    char former[ARCHIVE_PATH]; /* the data directory that the archive is of */
-    char until[BASE_TIME + 4]; /* for recovery_target_time; "": all that there is */
-    char gap[25];              /* the first segment that is missing, which a moment before it does not need; "" */
+    char base[ARCHIVE_PATH];          /* the copy of the database to begin from */
+    char former[ARCHIVE_PATH];        /* the data directory that the archive is of */
+    char until[BASE_TIME + 4];        /* for recovery_target_time; "": all that there is */
+    struct archive_segments segments; /* a gap: a moment before it can be had */
+    int lock;                         /* nobody removes what is read; -1: none */
 };
 
 /* Reads the copy of the database that `until` needs, and what else can be known before anything is written. `until`:
  * as base_read_time's text, or NULL. STATUS_NOT_FOUND: no archive, none so early; STATUS_CORRUPT: it is damaged or
- * has a gap; STATUS_CONFLICT: the data directory is not empty; STATUS_UNSUPPORTED: a newer schema than `schema`. */
+ * has a gap; STATUS_CONFLICT: the data directory is not empty; STATUS_UNSUPPORTED: a newer schema than `schema`.
+ * recover_reset in any case. */
 MUST_CHECK enum status recover_check(const char *archive, const char *until, const char *data_directory, int schema,
                                      struct recover *out, struct error *error);
+
+void recover_reset(struct recover *recover);
 
 /* Says of a recovery that failed what is known besides. Returns the status. */
 enum status recover_explain(const struct recover *recover, const char *archive, struct error *error);

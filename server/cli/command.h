@@ -24,9 +24,9 @@ struct command {
 };
 
 extern const struct command command_serve, command_worker, command_launcher, command_migrate, command_token,
-    command_doctor, command_backup, command_restore, command_version, command_register, command_run, command_sweep,
-    command_curve, command_gate, command_track, command_ready, command_completion, command_manual, command_complete,
-    command_tables_routes, command_tables_schema;
+    command_doctor, command_backup, command_restore, command_archive, command_version, command_register, command_run,
+    command_sweep, command_curve, command_gate, command_track, command_ready, command_completion, command_manual,
+    command_complete, command_tables_routes, command_tables_schema;
 
 /* Every command; ends with NULL. */
 extern const struct command *const commands[];

@@ -24,13 +24,16 @@ static enum status find_data_directory(const struct options *options, struct pla
 }
 
 /* A newer copy in the archive, if there is one: less is to be replayed from it on. */
-static enum status back_up_archive(struct place_database *database, struct error *error)
+static enum status back_up_archive(struct place_database *database, const char *backup, struct error *error)
 {
     char archive[ARCHIVE_PATH];
     if (database->data_directory[0] == '\0') return STATUS_OK; /* of another server */
-    const enum status status = archive_recorded(database->data_directory, archive, error);
+    enum status status = archive_recorded(database->data_directory, archive, error);
     if (status != STATUS_OK || archive[0] == '\0') return status;
-    return base_make(database->connection, database->conninfo, archive, database->data_directory, error);
+    status = base_make(database->connection, database->conninfo, archive, database->data_directory, error);
+    if (status == STATUS_OK) return STATUS_OK;
+    const struct error cause = *error;
+    return error_set(error, status, "%.400s; the backup %.48s itself is whole", cause.detail, backup);
 }
 
 static enum status back_up(const struct options *options, const struct artifact_store *store,
@@ -46,7 +49,7 @@ static enum status back_up(const struct options *options, const struct artifact_
     if ((status = migrations_check(database->connection, error)) != STATUS_OK) return status;
     const struct artifact_place place = {.data_directory = data_directory, .store = store};
     status = backup_make(database->connection, database->conninfo, &place, options->positional, true, error);
-    return status == STATUS_OK ? back_up_archive(database, error) : status;
+    return status == STATUS_OK ? back_up_archive(database, options->positional, error) : status;
 }
 
 static int backup_run(const struct options *options)

@@ -61,8 +61,10 @@ static enum status restore(const struct options *options, struct target *target,
 static enum status start_recovered(struct target *target, const struct recover *recover, const char *archive,
                                    struct error *error)
 {
-    const struct recovery how = {
-        .archive = archive, .base = recover->base, .until = recover->until[0] != '\0' ? recover->until : NULL};
+    const struct recovery how = {.archive = archive,
+                                 .base = recover->base,
+                                 .until = recover->until[0] != '\0' ? recover->until : NULL,
+                                 .last = recover->segments.last};
     const struct embedded_options options = {
         .data_directory = target->data_directory, .ballast_bytes = -1, .recovery = &how};
     const enum status status = place_embedded_start_as(&options, &target->embedded, error);
@@ -73,7 +75,7 @@ static enum status start_recovered(struct target *target, const struct recover *
 /* Out of an archive: a data directory may be made at the same place as the one that was lost. */
 static enum status recover(const struct options *options, struct target *target, struct error *error)
 {
-    struct recover how;
+    struct recover how = {.lock = -1};
     const char *archive = options_text(options, "--archive"), *until = options_text(options, "--until"),
                *data_directory = target->data_directory;
     enum status status = place_store_open(options, &target->store, error);
@@ -83,6 +85,7 @@ static enum status recover(const struct options *options, struct target *target,
     if (status == STATUS_OK) status = restore_begin(data_directory, error);
     if (status == STATUS_OK) status = start_recovered(target, &how, archive, error);
     if (status == STATUS_OK) status = recover_files(target->connection, &how, options->positional, &place, error);
+    recover_reset(&how);
     return status;
 }
 

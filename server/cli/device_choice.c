@@ -159,6 +159,29 @@ static void put_aside(const struct device_choosing *how, bool automatic, char de
     if (automatic) leave_device(how, device, out);
 }
 
+/* With `auto`: why nothing of what is there can be used, into out->reason. False: something can, or nothing is
+ * there. */
+static bool is_unusable(enum status status, const struct device_trial *trial, const struct error *error,
+                        struct worker_device *out)
+{
+    const bool lost = status == STATUS_DEVICE, wrong = status == STATUS_OK && !trial->sound;
+    if (lost) (void)snprintf(out->reason, sizeof out->reason, "%s", error->detail);
+    if (wrong) (void)snprintf(out->reason, sizeof out->reason, "no device can be used: %.400s", trial->found);
+    return lost || wrong;
+}
+
+static enum status take_or_leave(const struct device_trial *trial, const struct device_choosing *how, bool automatic,
+                                 char device[PLACE_DEVICE_NAME], struct worker_device *out, json_t **selftest,
+                                 struct error *error)
+{
+    if (trial->status == STATUS_OK || (trial->status == STATUS_NO_MEMORY && !automatic))
+        return take_device(trial, out, selftest, error);
+    (void)snprintf(out->reason, sizeof out->reason, "device %s failed its self-test: %s", device, trial->failure);
+    if (!automatic) return error_set(error, STATUS_DEVICE, "%s; use --device cpu", out->reason);
+    leave_device(how, device, out);
+    return STATUS_OK;
+}
+
 enum status device_choice_make(const char *asked, const struct device_choosing *how, char device[PLACE_DEVICE_NAME],
                                struct worker_device *out, json_t **selftest, struct error *error)
 {
@@ -173,24 +196,13 @@ enum status device_choice_make(const char *asked, const struct device_choosing *
         if (strcmp(device, "cpu") != 0 || status != STATUS_OK || automatic) put_aside(how, automatic, device, out);
         return STATUS_OK;
     }
-    if (status == STATUS_DEVICE && automatic) {
-        (void)snprintf(out->reason, sizeof out->reason, "%s", error->detail);
+    if (automatic && is_unusable(status, &trial, error, out)) {
         leave_device(how, device, out);
         return STATUS_OK;
     }
     /* one that was there when the server started and is not now broke down */
     if (status == STATUS_UNSUPPORTED && how->faults >= 0) error->status = STATUS_DEVICE;
     if (status != STATUS_OK) return error->status;
-    if (automatic && !trial.sound) { /* what is there should have found devices */
-        (void)snprintf(out->reason, sizeof out->reason, "no device can be used: %.400s", trial.found);
-        leave_device(how, device, out);
-        return STATUS_OK;
-    }
     if (strcmp(device, "cpu") == 0) return STATUS_OK;
-    if (trial.status == STATUS_OK || (trial.status == STATUS_NO_MEMORY && !automatic))
-        return take_device(&trial, out, selftest, error);
-    (void)snprintf(out->reason, sizeof out->reason, "device %s failed its self-test: %s", device, trial.failure);
-    if (!automatic) return error_set(error, STATUS_DEVICE, "%s; use --device cpu", out->reason);
-    leave_device(how, device, out);
-    return STATUS_OK;
+    return take_or_leave(&trial, how, automatic, device, out, selftest, error);
 }

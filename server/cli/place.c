@@ -6,6 +6,7 @@
 #include "hub/hub.h"
 #include "kinds/artifact_store.h"
 #include "log/log.h"
+#include "postgres/conninfo.h"
 #include "postgres/embedded.h"
 #include "schema/form.h"
 
@@ -135,12 +136,19 @@ static struct hub_options hub_options_of(const struct options *options, const ch
     };
 }
 
+static enum status check_database_url(const struct options *options, struct error *error)
+{
+    const char *conninfo = options_text(options, "--database-url");
+    return conninfo != NULL ? place_name(conninfo_check(conninfo, error), "--database-url", error) : STATUS_OK;
+}
+
 enum status place_check(const struct options *options, struct error *error)
 {
     char path[PLACE_PATH];
     const struct hub_options hub = hub_options_of(options, NULL);
     enum status status = place_data_path(options, path, error);
     if (status == STATUS_OK) status = check_roots(options, path, error);
+    if (status == STATUS_OK) status = check_database_url(options, error);
     if (status == STATUS_OK) status = artifact_store_check(options_text(options, "--artifacts"), error);
     return status == STATUS_OK ? hub_check(&hub, error) : status;
 }

@@ -156,7 +156,7 @@ enum { PLACE_WORDS = 2 * PLACE_ROOTS + 20 };
 size_t place_words(const struct options *options, const char *data_directory, const struct place_roots *roots,
                    const char **words, size_t count);
 
-/* What place_roots and place_hub will say of the options, before the data directory is made. */
+/* What place_roots, place_hub and conninfo_check will say of the options, before the data directory is made. */
 MUST_CHECK enum status place_check(const struct options *options, struct error *error);
 
 /* The hub by its options and HF_TOKEN. The caller owns *out (hub_free). Call it before the first thread. */

@@ -1,5 +1,7 @@
 #include "cli/secret_files.h"
 
+#include "postgres/conninfo.h"
+
 #include <assert.h>
 #include <limits.h>
 #include <stdio.h>
@@ -20,7 +22,10 @@ static const struct {
     {"DELTAQ_CLIENT_FILE", ".config/deltaq/client.json"},
 };
 enum { KNOWN = sizeof known / sizeof known[0] };
-static_assert(KNOWN + 1 <= SECRET_FILES_MOST, "the list has room for all");
+/* Named by --database-url, in place of those above. */
+static const char *const of_database[] = {"passfile", "sslkey"};
+enum { OF_DATABASE = sizeof of_database / sizeof of_database[0] };
+static_assert(KNOWN + OF_DATABASE + 1 <= SECRET_FILES_MOST, "the list has room for all");
 
 static bool find(size_t i, char out[PATH_MAX])
 {
@@ -34,12 +39,14 @@ enum status secret_files_list(const struct options *options, char *paths[SECRET_
 {
     size_t count = 0;
     char path[PATH_MAX];
-    const char *key = options_text(options, "--tls-key");
+    const char *key = options_text(options, "--tls-key"), *database = options_text(options, "--database-url");
     bool good = true;
     for (size_t i = 0; i <= SECRET_FILES_MOST; i++) paths[i] = NULL;
     if (key != NULL) good = (paths[count++] = strdup(key)) != NULL;
     for (size_t i = 0; i < KNOWN && good; i++)
         if (find(i, path)) good = (paths[count++] = strdup(path)) != NULL;
+    for (size_t i = 0; i < OF_DATABASE && good && database != NULL; i++)
+        if (conninfo_find(database, of_database[i], path, sizeof path)) good = (paths[count++] = strdup(path)) != NULL;
     if (good) return STATUS_OK;
     for (size_t i = 0; i < count; i++) free(paths[i]);
     paths[0] = NULL;

@@ -7,9 +7,9 @@
 
 enum { SECRET_FILES_MOST = 12 };
 
-/* Fills paths[0 … SECRET_FILES_MOST], which ends with NULL: --tls-key, and what libraries of object storage, PostgreSQL
- * and the hub read by the environment or in the home directory, there or not. The caller owns each (free).
- * STATUS_NO_MEMORY. */
+/* Fills paths[0 … SECRET_FILES_MOST], which ends with NULL: --tls-key, what --database-url names, and what libraries of
+ * object storage, PostgreSQL and the hub read by the environment or in the home directory, there or not. The caller
+ * owns each (free). STATUS_NO_MEMORY. */
 MUST_CHECK enum status secret_files_list(const struct options *options, char *paths[SECRET_FILES_MOST + 1],
                                          struct error *error);
 

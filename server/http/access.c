@@ -304,18 +304,20 @@ static enum MHD_Result abort_upload(struct exchange *exchange, const struct prob
     char head[512];
     char *text = problem_render(problem, error, NULL, exchange->request.path, exchange->request.id);
     const char *origin = cors_allowed(exchange->server->options.allowed_origins, &exchange->request);
+    const size_t size = text != NULL ? strlen(text) : 0;
+    const int64_t spent = clock_milliseconds() - exchange->started_ms;
     const int length =
         snprintf(head, sizeof head,
                  "HTTP/1.1 %d %s\r\nContent-Type: application/problem+json\r\nContent-Length: %zu\r\n%s%s%s%s"
                  "Connection: close\r\n\r\n",
-                 problem->http, problem->title, text != NULL ? strlen(text) : 0,
-                 problem->retry ? "Retry-After: 1\r\n" : "", origin != NULL ? "Access-Control-Allow-Origin: " : "",
-                 origin != NULL ? origin : "", origin != NULL ? "\r\nVary: Origin\r\n" : "");
-    if (length > 0 && send_past(exchange, head, (size_t)length) && text != NULL)
-        (void)send_past(exchange, text, strlen(text));
+                 problem->http, problem->title, size, problem->retry ? "Retry-After: 1\r\n" : "",
+                 origin != NULL ? "Access-Control-Allow-Origin: " : "", origin != NULL ? origin : "",
+                 origin != NULL ? "\r\nVary: Origin\r\n" : "");
+    if (length > 0 && send_past(exchange, head, (size_t)length) && text != NULL) (void)send_past(exchange, text, size);
     free(text);
-    metrics_count(exchange->server->metrics, exchange->metric, problem->http,
-                  clock_milliseconds() - exchange->started_ms);
+    metrics_count(exchange->server->metrics, exchange->metric, problem->http, spent);
+    if (exchange->server->options.access_log)
+        access_log_write(exchange->request.id, exchange->method, exchange->target, problem->http, (int64_t)size, spent);
     exchange->stage = EXCHANGE_ANSWERED;
     return MHD_NO;
 }

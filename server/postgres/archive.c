@@ -6,13 +6,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #define IDENTITY "deltaq-archive"
 #define WAL      "/proc/self/fd/11" /* ARCHIVE_FD */
-enum { SEGMENT_NAME = 24, TEXT = 2 * ARCHIVE_PATH };
+enum { TEXT = 2 * ARCHIVE_PATH };
 
 /* A segment gets its name when it is whole and durable, by a link, which never takes another's place. One that is there
  * already, because a crash came before PostgreSQL had noted it, must be the same. What these programs say is in
@@ -29,9 +30,16 @@ const char *const archive_settings[] = {
     NULL,
 };
 
-/* An exit status above 125 ends the recovery; 1 says that the archive ends there. */
-const char *const archive_restore_command =
-    "w=" WAL "; test -x $w/. || exit 200; test -e $w/%f.gz || exit 1; gzip -dc $w/%f.gz >%p || exit 200";
+/* An exit status above 125 ends the recovery, 1 says that the archive ends there: so it is for segments behind the last
+ * one alone. One that is there and cannot be looked at (a mount that breaks away) would else end it early, and well. */
+void archive_restore_command(const char *last, char *out, size_t size)
+{
+    (void)snprintf(out, size,
+                   "w=" WAL
+                   "; test -x $w/. || exit 200; if test -e $w/%%f.gz; then gzip -dc $w/%%f.gz >%%p || exit 200;"
+                   " else case %%f in *.history) exit 1;; esac; test %%f '>' '%.24s' && exit 1; exit 200; fi",
+                   last);
+}
 
 static enum status failed(const char *action, const char *directory, struct error *error)
 {
@@ -113,13 +121,38 @@ static enum status open_wal(const char *directory, int at, int *wal, struct erro
     return *wal >= 0 ? STATUS_OK : failed("cannot open wal in the archive", directory, error);
 }
 
+/* Whether the data directory that the archive was begun with has another cluster, which archives there, too. One that
+ * was moved has none any more. */
+static bool is_copy(int home, const struct archive *archive, const char *owner)
+{
+    char path[ARCHIVE_PATH + 4];
+    struct archive theirs;
+    struct stat here, there;
+    struct error ignored;
+    (void)snprintf(path, sizeof path, "%s/pg", owner);
+    const int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    if (fd < 0) return false;
+    const bool another = fstat(home, &here) == 0 && fstat(fd, &there) == 0 &&
+                         (here.st_dev != there.st_dev || here.st_ino != there.st_ino);
+    const bool archives = another && read_record(fd, &theirs, &ignored) == STATUS_OK &&
+                          strcmp(theirs.name, archive->name) == 0 && theirs.directory[0] != '\0';
+    (void)close(fd);
+    return archives;
+}
+
 /* The archive of the record. */
-static enum status follow(struct archive *archive, struct error *error)
+static enum status follow(int home, struct archive *archive, struct error *error)
 {
     char name[ARCHIVE_PATH], owner[ARCHIVE_PATH];
     const int at = open(archive->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (at >= 0 && get(at, IDENTITY, name, owner) && strcmp(name, archive->name) == 0) {
-        const enum status status = open_wal(archive->directory, at, &archive->wal, error);
+        const enum status status = is_copy(home, archive, owner)
+                                       ? error_set(error, STATUS_CONFLICT,
+                                                   "this data directory is a copy of %.150s, whose archive in %.150s "
+                                                   "takes one database alone: `deltaq serve --archive off` ends "
+                                                   "archiving here",
+                                                   owner, archive->directory)
+                                       : open_wal(archive->directory, at, &archive->wal, error);
         (void)close(at);
         return status;
     }
@@ -158,10 +191,18 @@ static enum status make(int at, const char *data_directory, uid_t uid, gid_t gid
     if (status != STATUS_OK) return status;
     if (mkdirat(at, "base", 0700) != 0 || mkdirat(at, "wal", 0700) != 0 ||
         (geteuid() == 0 && fchownat(at, "wal", uid, gid, AT_SYMLINK_NOFOLLOW) != 0))
-        return failed("cannot make the archive in", archive->directory, error);
+        status = failed("cannot make the archive in", archive->directory, error);
+    if (status == STATUS_OK) status = open_wal(archive->directory, at, &archive->wal, error);
     (void)snprintf(text, sizeof text, "%s\n%s\n", archive->name, data_directory);
-    if ((status = put(at, IDENTITY, text, error)) != STATUS_OK) return status;
-    return open_wal(archive->directory, at, &archive->wal, error);
+    return status == STATUS_OK ? put(at, IDENTITY, text, error) : status;
+}
+
+/* So that the directory can be given again. */
+static void unmake(int at)
+{
+    (void)unlinkat(at, IDENTITY, 0);
+    (void)unlinkat(at, "wal", AT_REMOVEDIR);
+    (void)unlinkat(at, "base", AT_REMOVEDIR);
 }
 
 static enum status begin(int home, const char *data_directory, uid_t uid, gid_t gid, struct archive *archive,
@@ -171,15 +212,18 @@ static enum status begin(int home, const char *data_directory, uid_t uid, gid_t 
     const int at = open(archive->directory, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (at < 0) return failed("cannot open the archive", archive->directory, error);
     enum status status = STATUS_OK;
-    if (!is_empty(at))
+    const bool empty = is_empty(at);
+    if (!empty)
         status = error_set(error, STATUS_CONFLICT,
                            "%.300s is not empty, and not the archive of this database: a new archive begins in a new "
                            "directory (--archive)",
                            archive->directory);
     if (status == STATUS_OK) status = make(at, data_directory, uid, gid, archive, error);
-    (void)close(at);
     (void)snprintf(text, sizeof text, "%s\n%s\n", archive->directory, archive->name);
-    return status == STATUS_OK ? put(home, ARCHIVE_RECORD, text, error) : status;
+    if (status == STATUS_OK) status = put(home, ARCHIVE_RECORD, text, error);
+    if (status != STATUS_OK && empty) unmake(at);
+    (void)close(at);
+    return status;
 }
 
 /* What --archive names, without links and dots; made if it is missing. */
@@ -208,9 +252,9 @@ enum status archive_open(int home, const char *data_directory, const char *wante
     if (wanted != NULL && strcmp(wanted, ARCHIVE_OFF) == 0) return end(home, out, error);
     enum status status = read_record(home, out, error);
     if (status != STATUS_OK) return status;
-    if (wanted == NULL) return out->directory[0] != '\0' ? follow(out, error) : STATUS_OK;
+    if (wanted == NULL) return out->directory[0] != '\0' ? follow(home, out, error) : STATUS_OK;
     if ((status = find(wanted, directory, error)) != STATUS_OK) return status;
-    if (strcmp(directory, out->directory) == 0) return follow(out, error);
+    if (strcmp(directory, out->directory) == 0) return follow(home, out, error);
     if (out->directory[0] != '\0')
         return error_set(error, STATUS_CONFLICT,
                          "this database has its archive in %.200s: `--archive off` ends it, after that another one can "
@@ -224,6 +268,28 @@ void archive_close(struct archive *archive)
 {
     if (archive->wal >= 0) (void)close(archive->wal);
     *archive = (struct archive){.wal = -1};
+}
+
+/* Kept with the file that says whose the archive is, which is never replaced. */
+enum status archive_lock(const struct archive *archive, bool alone, int *lock, struct error *error)
+{
+    char path[ARCHIVE_PATH + sizeof IDENTITY];
+    (void)snprintf(path, sizeof path, "%s/" IDENTITY, archive->directory);
+    *lock = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
+    if (*lock < 0) return failed("cannot open " IDENTITY " in", archive->directory, error);
+    int cause;
+    do {
+        if (flock(*lock, alone ? LOCK_EX | LOCK_NB : LOCK_SH) == 0) return STATUS_OK;
+        cause = errno;
+    } while (cause == EINTR);
+    if (!alone) return STATUS_OK; /* where there are no locks, nobody is alone either */
+    (void)close(*lock);
+    *lock = -1;
+    errno = cause;
+    if (cause != EWOULDBLOCK) return failed("cannot lock the archive", archive->directory, error);
+    return error_set(error, STATUS_CONFLICT,
+                     "a restore from the archive %.300s, or a copy into it, goes on: try again when it has ended",
+                     archive->directory);
 }
 
 enum status archive_read(const char *directory, char data_directory[ARCHIVE_PATH], struct archive *out,
@@ -257,59 +323,4 @@ enum status archive_check_reader(const struct archive *archive, uid_t uid, struc
         "wal in the archive %.250s belongs to user %u, and PostgreSQL runs as user %u here, who cannot read "
         "it: chown -R %u that directory",
         archive->directory, (unsigned)wal.st_uid, (unsigned)uid, (unsigned)uid);
-}
-
-/* ---- what is in it ---- */
-
-static bool is_segment(const char *name)
-{
-    return strspn(name, "0123456789ABCDEF") == SEGMENT_NAME && strcmp(name + SEGMENT_NAME, ".gz") == 0;
-}
-
-static int keep_segments(const struct dirent *entry)
-{
-    return is_segment(entry->d_name);
-}
-
-/* The number of a segment of 16 MiB: 8 digits of the timeline, 8 of the upper and 8 of the lower half, which counts to
- * 256. */
-static int64_t number_of(const char *name)
-{
-    char part[9];
-    (void)snprintf(part, sizeof part, "%.8s", name + 8);
-    const int64_t upper = strtoll(part, NULL, 16);
-    (void)snprintf(part, sizeof part, "%.8s", name + 16);
-    return 256 * upper + strtoll(part, NULL, 16);
-}
-
-enum status archive_find_gap(const struct archive *archive, const char *first, char out[25], struct error *error)
-{
-    struct dirent **entries = NULL;
-    int64_t expected = number_of(first);
-    out[0] = '\0';
-    const int count = scandirat(archive->wal, ".", &entries, keep_segments, alphasort);
-    if (count < 0) return failed("cannot list wal in the archive", archive->directory, error);
-    for (int i = 0; i < count; i++) {
-        const char *name = entries[i]->d_name;
-        const int64_t number = number_of(name);
-        if (out[0] == '\0' && strncmp(name, first, 8) == 0 && number >= expected && number != expected++)
-            (void)snprintf(out, 25, "%.8s%08llX%08llX", first, (unsigned long long)((expected - 1) / 256) & 0xffffffff,
-                           (unsigned long long)((expected - 1) % 256));
-        free(entries[i]);
-    }
-    free(entries);
-    return STATUS_OK;
-}
-
-int archive_waiting(int data)
-{
-    const int fd = openat(data, "pg_wal/archive_status", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
-    int count = 0;
-    for (const struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
-        const char *dot = strrchr(entry->d_name, '.');
-        count += dot != NULL && strcmp(dot, ".ready") == 0;
-    }
-    if (directory != NULL) (void)closedir(directory);
-    return count;
 }

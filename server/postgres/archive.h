@@ -29,8 +29,9 @@ struct archive {
 
 /* The archive of the cluster whose directory ($DATA/pg) is `home`; the caller holds its lock. `wanted`: NULL for what
  * the record says, "off" to end it, or a directory: that of the record, or one that is missing or empty, where a new
- * archive begins. archive_close in any case. STATUS_CONFLICT: it archives elsewhere, or the directory is another's;
- * STATUS_NOT_FOUND: the directory is away; STATUS_IO and the like, which name it. */
+ * archive begins. archive_close in any case. STATUS_CONFLICT: it archives elsewhere, the directory is another's, or the
+ * data directory is a copy of one that archives there; STATUS_NOT_FOUND: the directory is away; STATUS_IO and the like,
+ * which name it. */
 MUST_CHECK enum status archive_open(int home, const char *data_directory, const char *wanted, uid_t uid, gid_t gid,
                                     struct archive *out, struct error *error);
 void archive_close(struct archive *archive);
@@ -46,16 +47,15 @@ MUST_CHECK enum status archive_read(const char *directory, char data_directory[A
 /* STATUS_FORBIDDEN: the user `uid`, as whom root runs PostgreSQL, cannot read it, as after a copy by root. */
 MUST_CHECK enum status archive_check_reader(const struct archive *archive, uid_t uid, struct error *error);
 
-/* The first segment that is missing between `first` and the last one of the same timeline, into `out`; "": none is. */
-MUST_CHECK enum status archive_find_gap(const struct archive *archive, const char *first, char out[25],
-                                        struct error *error);
-
-/* How many segments wait to be archived; `data`: descriptor of the cluster's data. */
-int archive_waiting(int data);
+/* Held while something of the archive is read that another process might remove, or written: shared by restores and
+ * copies, which wait for it; `alone` for who removes, which does not wait: STATUS_CONFLICT. The caller closes *lock. A
+ * file system without locks: STATUS_IO and the like, for `alone`. */
+MUST_CHECK enum status archive_lock(const struct archive *archive, bool alone, int *lock, struct error *error);
 
 /* What PostgreSQL is started with: "name=value", ends with NULL. */
 extern const char *const archive_settings[];
-/* Its restore_command, for a recovery. */
-extern const char *const archive_restore_command;
+/* Its restore_command for a recovery. `last`: of archive_segments_look; up to there all are there, and one of them that
+ * cannot be had ends the recovery. */
+void archive_restore_command(const char *last, char *out, size_t size);
 
 #endif

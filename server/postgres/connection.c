@@ -1,6 +1,7 @@
 #include "postgres/connection.h"
 
 #include "base/clock.h"
+#include "postgres/conninfo.h"
 #include "postgres/session.h"
 #include "postgres/sqlstate.h"
 
@@ -43,8 +44,10 @@ static void pause_ms(unsigned milliseconds)
 
 enum status connection_new(const char *conninfo, const char *application, struct connection **out, struct error *error)
 {
-    struct connection *connection = calloc(1, sizeof *connection);
     *out = NULL;
+    const enum status status = conninfo_check(conninfo, error);
+    if (status != STATUS_OK) return status;
+    struct connection *connection = calloc(1, sizeof *connection);
     if (connection == NULL) goto no_memory;
     connection->deadline_ms = DEADLINE_MS;
     connection->conninfo = strdup(conninfo);

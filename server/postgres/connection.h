@@ -23,7 +23,7 @@
 struct connection;
 
 /* `conninfo`: a PostgreSQL URL or keyword string; copied. Does not connect yet. The caller owns *out
- * (connection_free). */
+ * (connection_free). STATUS_INVALID of conninfo_check. */
 MUST_CHECK enum status connection_new(const char *conninfo, const char *application, struct connection **out,
                                       struct error *error);
 void connection_free(struct connection *connection); /* NULL is fine; an open transaction rolls back */

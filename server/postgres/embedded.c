@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "log/log.h"
+#include "postgres/archive_segments.h"
 #include "postgres/child.h"
 #include "postgres/cluster.h"
 #include "postgres/cluster_lock.h"
@@ -165,7 +166,7 @@ static void look_at_archive(const struct embedded *embedded)
     const struct archive *archive = &embedded->cluster.archive;
     struct statvfs space;
     if (archive->wal < 0 || embedded->cluster.recovery != NULL) return;
-    const int waiting = archive_waiting(embedded->cluster.data);
+    const int waiting = archive_segments_waiting(embedded->cluster.data);
     if (waiting < ARCHIVE_LAG) return;
     const bool full = fstatvfs(archive->wal, &space) == 0 && (uint64_t)space.f_bavail * space.f_frsize < FULL_BYTES;
     log_warning(LOG_COMPONENT_DATABASE, "%d segments of 16 MiB wait to be archived into %s: %s", waiting,

@@ -46,7 +46,8 @@ size_t recovery_settings(const struct recovery *recovery, char texts[2][RECOVERY
     out[count++] = "hot_standby=off"; /* nobody is let in before all is replayed */
     out[count++] = "recovery_target_timeline=current";
     out[count++] = "recovery_target_action=promote";
-    (void)snprintf(texts[0], RECOVERY_TEXT, "restore_command=%s", archive_restore_command);
+    const int used = snprintf(texts[0], RECOVERY_TEXT, "restore_command=");
+    archive_restore_command(recovery->last, texts[0] + used, RECOVERY_TEXT - (size_t)used);
     out[count++] = texts[0];
     if (recovery->until == NULL) return count;
     (void)snprintf(texts[1], RECOVERY_TEXT, "recovery_target_time=%s", recovery->until);

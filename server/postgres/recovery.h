@@ -14,6 +14,7 @@ struct recovery {        /* lent */
     const char *archive; /* directory */
     const char *base;    /* a directory with base.tar.gz and pg_wal.tar.gz (backup/base.h) */
     const char *until;   /* "2026-11-23 15:04:05.5+00"; NULL: all that the archive has */
+    const char *last;    /* the last segment that is known to be there (archive_segments.h); "": none */
 };
 
 /* Fills the empty directory that child->directory is, as the child's user; the rest of *child says how a program of

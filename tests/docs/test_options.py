@@ -82,7 +82,8 @@ def test_options_that_messages_name_exist(options):
     assert not {path: found for path, found in wrong.items() if found}
 
 
-COMMANDS = "serve|worker|launcher|migrate|token|doctor|version|register|run|sweep|curve|gate|track"
+COMMANDS = ("serve|worker|launcher|migrate|token|backup|restore|archive|doctor|version|register|run|sweep|curve|gate"
+            "|track")
 
 
 @pytest.mark.parametrize("path", ["README.md", "ARCHITECTURE.md", "docs/running.md", "docs/clients.md"])

@@ -117,24 +117,56 @@ def test_without_a_moment_all_of_the_archive_is_restored(lab, tmp_path):
         other.stop()
 
 
-@long
-def test_a_backup_makes_a_copy_from_which_less_is_replayed(lab, tmp_path):
+def everything_in(archive):
+    return sorted(path.relative_to(archive).as_posix() for path in archive.rglob("*"))
+
+
+def test_what_pruning_leaves_is_all_that_later_moments_need(lab, tmp_path):
+    """The copy that a backup made, without the first one and the log before it."""
     first, both = lab["bases"]
     assert len(first) == 1 and len(both) == 2
     cut = copied(lab["archive"], tmp_path / "cut")
+    before = everything_in(cut)
     begins = json.loads((cut / "base" / both[1].name / "manifest.json").read_text())["segment"]
-    shutil.rmtree(cut / "base" / both[0].name)
-    gone = [path for path in segments(cut) if path.name < begins]
-    assert gone
-    for path in gone:
-        path.unlink()
+    older = [path.name for path in segments(cut) if path.name < begins]
+    assert older and segments(cut)[-1].name > begins
+    told = done("archive", "prune", "--archive", cut, "--keep-copies", 1).stdout
+    assert "would remove" in told and "1 copies" in told and "--delete" in told and everything_in(cut) == before
+    done("archive", "prune", "--archive", cut, "--keep-copies", 1, "--delete")
+    assert [path.name for path in bases(cut)] == [both[1].name] and segments(cut)[0].name == f"{begins}.gz"
+    assert not set(older) & set(everything_in(cut / "wal"))
+    since = done("archive", "list", "--archive", cut).stdout.splitlines()[-1].split()[-2]
+    assert lab[0]["until"] < since < lab[2]["until"]
     other = restored({**lab, "archive": cut}, tmp_path / "later", "--until", lab[2]["until"])
     try:
         assert run_ids(other) == lab[2]["runs"]
+        assert documents(other, lab[2]["runs"]) == lab[2]["documents"]
     finally:
         other.stop()
     ended = tool("restore", "--archive", cut, "--data-dir", tmp_path / "early", "--until", lab[0]["until"])
-    assert ended.returncode == 1 and "goes back to" in ended.stderr and not any((tmp_path / "early").iterdir())
+    assert ended.returncode == 1 and f"goes back to {since}" in ended.stderr and not any((tmp_path / "early").iterdir())
+
+
+@long
+def test_what_was_restored_archives_anew_and_is_restored_again(lab, tmp_path):
+    """Its log is of another timeline."""
+    again = tmp_path / "again"
+    done("restore", "--archive", lab["archive"], "--data-dir", tmp_path / "data")
+    other = Service(tmp_path, "--workers", "0", "--archive", str(again), "--root", str(lab["service"].files))
+    put(other, "later")
+    until = now(other.data)
+    put(other, "latest")
+    archived(other.data, again)
+    done("archive", "copy", "--data-dir", other.data)
+    put(other, "after the copy")
+    other.stop()
+    assert {path.name[:8] for path in segments(again)} == {"00000002"}
+    for place, options, wanted in (("one", ["--until", until], {"later"}),
+                                   ("all", [], {"later", "latest", "after the copy"})):
+        done("restore", "--archive", again, "--data-dir", tmp_path / place / "data", *options)
+        third = Service(tmp_path / place, "--workers", "0", "--root", str(lab["service"].files))
+        assert set(names(third)) == wanted | {"held", "calibration"}
+        third.stop()
 
 
 @long
@@ -168,7 +200,9 @@ def test_an_archive_that_postgresql_cannot_read_is_told_before_its_log_is_wanted
 
 @pytest.mark.parametrize("options, said", [
     (["--until", "2001-01-01T00:00:00Z"], "goes back to"), (["--until", "yesterday"], "expected a time like"),
-    (["--until", "2026-11-23T15:04:05"], "expected a time like"), (["--database-url", "host=x"], "private database"),
+    (["--until", "2026-11-23T15:04:05"], "expected a time like"),
+    (["--until", "2199-02-29T00:00:00Z"], "expected a time like"),
+    (["--until", "2199-12-24T25:00:00Z"], "expected a time like"), (["--database-url", "host=x"], "private database"),
 ])
 def test_what_cannot_be_is_refused_before_anything_is_written(lab, tmp_path, options, said):
     ended = tool("restore", "--archive", lab["archive"], "--data-dir", tmp_path / "data", *options)
@@ -194,8 +228,8 @@ def test_a_moment_after_the_archives_end_is_told(lab, tmp_path):
     assert ended.returncode == 1 and "was not finished" in ended.stderr
 
 
-@long
-@pytest.mark.parametrize("damage", ["base", "segment", "gap", "no base"])
+@pytest.mark.parametrize("damage", [*(pytest.param(damage, marks=long) for damage in (
+    "base", "segment", "gap", "no base")), "unreadable"])
 def test_a_damaged_archive_is_told_and_named(lab, tmp_path, damage):
     spoiled = copied(lab["archive"], tmp_path / "spoiled")
     first = json.loads((bases(spoiled)[-1] / "manifest.json").read_text())["segment"]
@@ -207,6 +241,9 @@ def test_a_damaged_archive_is_told_and_named(lab, tmp_path, damage):
         raw = bytearray(victim.read_bytes())
         raw[-6] ^= 1
         victim.write_bytes(raw)
+    elif damage == "unreadable":  # its name is there; the archive does not end before it
+        victim.unlink()
+        victim.symlink_to("nowhere")
     elif damage == "gap":
         assert victim != segments(spoiled)[-1]
         victim.unlink()
@@ -215,10 +252,11 @@ def test_a_damaged_archive_is_told_and_named(lab, tmp_path, damage):
             shutil.rmtree(path)
     ended = tool("restore", "--archive", spoiled, "--data-dir", tmp_path / "data")
     said = {"base": "is damaged", "segment": "is damaged or cannot be read", "gap": "lacks wal/",
-            "no base": "has no copy of the database"}[damage]
+            "no base": "has no copy of the database", "unreadable": "is damaged or cannot be read"}[damage]
     assert ended.returncode == 1 and said in ended.stderr, ended.stderr
     assert damage == "no base" or victim.name.split(".gz")[0] in ended.stderr
-    assert damage == "segment" or not any((tmp_path / "data").iterdir())
+    assert damage in ("segment", "unreadable") or not any((tmp_path / "data").iterdir())
+    assert damage != "base" or f"move {victim.parent} away" in ended.stderr.replace("\n", " ")
     if damage == "gap":
         ended = tool("restore", "--archive", spoiled, "--data-dir", tmp_path / "later", "--until", lab[2]["until"])
         assert ended.returncode == 1 and f"lacks wal/{victim.name}" in ended.stderr, ended.stderr
@@ -281,6 +319,48 @@ def test_an_archive_is_of_one_database(own, tmp_path):
     other.start()
     assert psql(other.data, "show archive_mode").strip() == "off"
     other.stop()
+    own.stop()
+    copy = tmp_path / "copy"
+    copied(own.data, copy)
+    before = segments(tmp_path / "archive")
+    ended = tool("serve", "--listen", "127.0.0.1:0", "--workers", "0", "--data-dir", copy)
+    assert ended.returncode == 1 and f"is a copy of {own.data}" in ended.stderr and "--archive off" in ended.stderr
+    assert segments(tmp_path / "archive") == before
+
+
+def test_a_copy_is_added_and_old_ones_go_while_the_server_runs(own, tmp_path):
+    archive, here = tmp_path / "archive", ["--data-dir", own.data]
+    lines = done("archive", "list", *here).stdout.splitlines()
+    assert lines[0] == f"{archive}, of {own.data}" and lines[1].startswith("copy\t")
+    assert [line.split("\t")[0] for line in lines[2:3]] == [path.name for path in bases(archive)]
+    put(own, "before")
+    assert str(archive) in done("archive", "copy", *here).stdout
+    assert len(bases(archive)) == 2
+    newest = bases(archive)[-1]
+    done("archive", "prune", *here, "--keep-copies", 1, "--keep-days", 1, "--delete")
+    assert len(bases(archive)) == 2, "yesterday needs what there is"
+    done("archive", "prune", *here, "--keep-copies", 1, "--delete")
+    assert bases(archive) == [newest]
+    put(own, "after")
+    own.stop()
+    done("restore", "--archive", archive, "--data-dir", tmp_path / "other" / "data")
+    other = Service(tmp_path / "other", "--workers", "0")
+    assert names(other) == ["after", "before"]
+    other.stop()
+
+
+@pytest.mark.parametrize("arguments, code, said", [
+    ([], 2, "archive list"), (["remove"], 2, "archive prune"), (["prune"], 1, "what shall stay"),
+    (["prune", "--keep-copies", "-1"], 1, "--keep-copies must be"), (["list"], 1, "has no archive"),
+    (["copy"], 1, "has no archive"), (["copy", "--archive", "x"], 1, "the archive of the data directory"),
+    (["prune", "--keep-days", "1", "--archive", "."], 1, "is no archive"),
+])
+def test_what_cannot_be_done_with_an_archive_is_told(tmp_path, arguments, code, said):
+    (tmp_path / "data").mkdir()
+    options = ["--data-dir", tmp_path / "data"] if arguments else []
+    ended = tool("archive", *arguments, *options)
+    assert ended.returncode == code and said in ended.stderr, ended.stderr
+    assert not any((tmp_path / "data").iterdir())
 
 
 @long
@@ -352,7 +432,7 @@ def test_a_full_archive_is_told_and_goes_on_when_there_is_room(small_archive, tm
         put(service, "last")  # the server goes on
         failed = tool("backup", tmp_path / "copy", "--data-dir", service.data)
         assert failed.returncode == 1 and str(archive) in failed.stderr and "No space left" in failed.stderr
-        assert (tmp_path / "copy" / "manifest.json").exists()  # the backup itself is whole
+        assert (tmp_path / "copy" / "manifest.json").exists() and "itself is whole" in failed.stderr
         assert len(bases(archive)) == 1
         (archive / "filler").unlink()
         archived(service.data, archive)

@@ -176,3 +176,18 @@ def test_what_runs_leave_is_read_as_before(used):
     assert run["state"] == "succeeded", run["error"]
     (used.data / "mine.txt").write_text("a text of the user's own")
     assert dataset(used, used.data / "mine.txt", "mine").status == 201
+
+
+def test_files_that_the_database_s_url_names_are_no_input(used, tmp_path):
+    """libpq reads them in place of those in the home directory."""
+    passwords = tmp_path / "files" / "passwords.txt"
+    passwords.parent.mkdir()
+    passwords.write_text("*:*:*:*:open-sesame")
+    passwords.chmod(0o600)
+    used.sql("create database named")
+    place = f"host={used.data}/pg/socket user=deltaq dbname=named passfile={passwords}"
+    service = Service(tmp_path, "--workers", "0", "--database-url", place)
+    try:
+        refused(dataset(service, passwords), "/path")
+    finally:
+        service.stop()

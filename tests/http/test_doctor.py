@@ -8,7 +8,7 @@ import tempfile
 
 import models
 import pytest
-from service import BINARY, Service
+from service import BINARY, ROOT, Service
 from small_disk import small_disk
 from test_backup import earlier_schema
 
@@ -172,6 +172,37 @@ def test_a_database_that_does_not_answer(tmp_path):
     code, lines = doctor("--data-dir", tmp_path, "--database-url", "postgresql://127.0.0.1:1/none")
     assert code == 1 and not lines["database"][0] and "look at the URL" in lines["database"][1]
     assert "schema" not in lines
+
+
+@pytest.mark.parametrize("wrong, said", [
+    ("version", "is of another build than this binary"), ("sources", "is of another build than this binary"),
+    (None, "does not load"),
+])
+def test_a_plugin_of_another_build(tmp_path, wrong, said):
+    """The CPU would do the work, but what is there should have found the devices."""
+    plugin = tmp_path / "libdeltaq-cuda.so"
+    plugin.write_text("no library")
+    if wrong is not None:
+        subprocess.run(["cc", "-std=c11", "-D_GNU_SOURCE", "-Iengine", f"-DWRONG_{wrong}", '-DCUDA_SOURCES="another"',
+                        "-shared", "-fPIC", "-o", plugin, "tests/unit/engine/backend/cuda/wrong_plugin.c"],
+                       cwd=ROOT, check=True)
+    code, lines = doctor("--data-dir", tmp_path / "none", environment={"DELTAQ_CUDA_PLUGIN": str(plugin)})
+    assert code == 1 and not lines["cuda"][0] and said in lines["cuda"][1], lines
+    assert wrong is None or "make cuda" in lines["cuda"][1]
+    assert [name for name, (good, _) in lines.items() if not good] == ["cuda"], lines
+
+
+@pytest.mark.parametrize("command", [["worker"], ["serve", "--listen", "127.0.0.1:0"], ["token", "list"],
+                                     ["migrate"]])
+@pytest.mark.parametrize("where, said", [
+    (f"host=/{'d' * 93} dbname=deltaq user=secret", "107"), ("postgresql://secret@[::1/deltaq", "expected a URL like"),
+])
+def test_a_database_that_can_never_be_reached_is_not_waited_for(tmp_path, command, where, said):
+    done = subprocess.run([BINARY, *command, "--database-url", where], capture_output=True, text=True, timeout=60,
+                          env={**QUICK, "XDG_DATA_HOME": str(tmp_path)})
+    assert done.returncode == 1 and said in done.stderr and "secret" not in done.stderr, done.stderr
+    assert ("--database-url" in done.stderr) == (command[0] in ("worker", "serve"))
+    assert list(tmp_path.iterdir()) == []
 
 
 SHIM = """

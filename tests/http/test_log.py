@@ -5,6 +5,7 @@ import json
 import os
 import re
 import signal
+import socket
 import subprocess
 import time
 
@@ -83,10 +84,15 @@ def test_json_is_an_object_a_line_with_ids(start):
 def test_text_says_who_and_what(start):
     service = start("--access-log")
     asked = service.get("/healthz").headers["X-Request-Id"]
+    with socket.create_connection(("127.0.0.1", service.port), timeout=60) as client:  # cut off in its middle
+        client.sendall(f"POST /v1/runs HTTP/1.1\r\nHost: 127.0.0.1:{service.port}\r\nContent-Type: application/json\r\n"
+                       "Transfer-Encoding: chunked\r\n\r\nno size\r\n".encode())
+        assert b" 400 " in client.recv(1000)
     worker = service.workers()[0]
     run = lose_lease(service)
     lines = service.log.read_text().splitlines()
     assert any(re.fullmatch(f'http {asked} GET "/healthz" 200 \\d+ bytes \\d+ ms', line) for line in lines), lines
+    assert any(re.fullmatch('http \\w+ POST "/v1/runs" 400 \\d+ bytes \\d+ ms', line) for line in lines), lines
     lost = f"deltaq worker {worker}: lease lost on run {run}: the run belongs to another worker, or has ended"
     assert lost in lines, lines
 

@@ -1,7 +1,7 @@
 /* The small files of an archive and of a data directory, and what is missing between segments. */
 #include "unit.h"
 
-#include "postgres/archive.h"
+#include "postgres/archive_segments.h"
 
 #include <fcntl.h>
 #include <ftw.h>
@@ -103,17 +103,91 @@ static void test_an_archive_of_another_name_is_not_taken(void **state)
     remove_place(&place);
 }
 
-static void test_a_gap_is_found_where_it_is(void **state)
+/* Both would write into it, and neither could be had back. */
+static void test_a_copy_of_a_data_directory_does_not_archive(void **state)
+{
+    struct place place = make_place(), copy;
+    struct archive archive;
+    struct error error;
+    char record[160], text[ARCHIVE_PATH];
+    (void)state;
+    assert_int_equal(open_as(&place, place.archive, &archive, &error), STATUS_OK);
+    archive_close(&archive);
+    (void)snprintf(record, sizeof record, "%s/archive", place.home);
+    FILE *file = fopen(record, "re");
+    const size_t length = fread(text, 1, sizeof text, file);
+    assert_true(length > 0 && fclose(file) == 0);
+    copy = make_place();
+    (void)snprintf(record, sizeof record, "%s/archive", copy.home);
+    file = fopen(record, "we");
+    assert_true(fwrite(text, 1, length, file) == length && fclose(file) == 0);
+    assert_int_equal(open_as(&copy, NULL, &archive, &error), STATUS_CONFLICT);
+    assert_non_null(strstr(error.detail, "a copy of /tmp/"));
+    assert_non_null(strstr(error.detail, "--archive off"));
+    archive_close(&archive);
+    assert_int_equal(open_as(&copy, place.archive, &archive, &error), STATUS_CONFLICT);
+    archive_close(&archive);
+    assert_int_equal(open_as(&place, NULL, &archive, &error), STATUS_OK); /* the first one goes on */
+    archive_close(&archive);
+    /* It is the one that moved when there is no other. */
+    (void)snprintf(record, sizeof record, "%s/archive", place.home);
+    assert_int_equal(unlink(record), 0);
+    assert_int_equal(open_as(&copy, NULL, &archive, &error), STATUS_OK);
+    archive_close(&archive);
+    remove_place(&place);
+    remove_place(&copy);
+}
+
+static void test_what_cannot_be_begun_leaves_nothing(void **state)
 {
     struct place place = make_place();
     struct archive archive;
     struct error error;
-    char gap[25];
+    char path[160];
+    (void)state;
+    (void)snprintf(path, sizeof path, "%s/.archive.unfinished", place.home); /* in the way of the record */
+    assert_int_equal(mkdir(path, 0700), 0);
+    assert_int_not_equal(open_as(&place, place.archive, &archive, &error), STATUS_OK);
+    archive_close(&archive);
+    assert_int_equal(rmdir(path), 0);
+    assert_int_equal(open_as(&place, place.archive, &archive, &error), STATUS_OK); /* the same directory */
+    archive_close(&archive);
+    remove_place(&place);
+}
+
+static void test_who_removes_is_alone(void **state)
+{
+    struct place place = make_place();
+    struct archive archive;
+    struct error error;
+    int one = -1, other = -1, alone = -1;
+    (void)state;
+    assert_int_equal(open_as(&place, place.archive, &archive, &error), STATUS_OK);
+    assert_int_equal(archive_lock(&archive, false, &one, &error), STATUS_OK);
+    assert_int_equal(archive_lock(&archive, false, &other, &error), STATUS_OK);
+    assert_int_equal(archive_lock(&archive, true, &alone, &error), STATUS_CONFLICT);
+    assert_int_equal(alone, -1);
+    assert_non_null(strstr(error.detail, place.archive));
+    assert_int_equal(close(one) + close(other), 0);
+    assert_int_equal(archive_lock(&archive, true, &alone, &error), STATUS_OK);
+    assert_int_equal(archive_lock(&archive, true, &one, &error), STATUS_CONFLICT);
+    assert_int_equal(close(alone), 0);
+    archive_close(&archive);
+    remove_place(&place);
+}
+
+static void test_a_gap_is_found_where_it_is(void **state)
+{
+    struct place place = make_place();
+    struct archive archive;
+    struct archive_segments found;
+    struct error error;
     static const char first[] = "0000000100000000000000FE";
     (void)state;
     assert_int_equal(open_as(&place, place.archive, &archive, &error), STATUS_OK);
-    assert_int_equal(archive_find_gap(&archive, first, gap, &error), STATUS_OK);
-    assert_string_equal(gap, "");
+    assert_int_equal(archive_segments_look(&archive, first, &found, &error), STATUS_OK);
+    assert_string_equal(found.gap, "");
+    assert_string_equal(found.last, "");
     put(&archive, "0000000100000000000000FC.gz"); /* older than the first that is needed */
     put(&archive, "0000000100000000000000FE.gz");
     put(&archive, "0000000100000000000000FE.00000028.backup.gz");
@@ -121,14 +195,43 @@ static void test_a_gap_is_found_where_it_is(void **state)
     put(&archive, "000000010000000100000000.gz"); /* the lower half counts to 256 */
     put(&archive, "000000010000000100000001.part");
     put(&archive, "000000020000000100000005.gz"); /* of another timeline */
-    assert_int_equal(archive_find_gap(&archive, first, gap, &error), STATUS_OK);
-    assert_string_equal(gap, "");
+    assert_int_equal(archive_segments_look(&archive, first, &found, &error), STATUS_OK);
+    assert_string_equal(found.gap, "");
+    assert_string_equal(found.last, "000000010000000100000000");
     put(&archive, "000000010000000100000002.gz");
     put(&archive, "000000010000000100000004.gz");
-    assert_int_equal(archive_find_gap(&archive, first, gap, &error), STATUS_OK);
-    assert_string_equal(gap, "000000010000000100000001");
-    assert_int_equal(archive_find_gap(&archive, "0000000100000000000000FD", gap, &error), STATUS_OK);
-    assert_string_equal(gap, "0000000100000000000000FD");
+    assert_int_equal(archive_segments_look(&archive, first, &found, &error), STATUS_OK);
+    assert_string_equal(found.gap, "000000010000000100000001");
+    assert_string_equal(found.last, "000000010000000100000000");
+    assert_int_equal(archive_segments_look(&archive, "0000000100000000000000FD", &found, &error), STATUS_OK);
+    assert_string_equal(found.gap, "0000000100000000000000FD");
+    assert_string_equal(found.last, "");
+    archive_close(&archive);
+    remove_place(&place);
+}
+
+static void test_what_is_older_than_a_segment_is_told_and_removed(void **state)
+{
+    struct place place = make_place();
+    struct archive archive;
+    struct archive_amount found;
+    struct error error;
+    static const char *const gone[] = {"0000000200000000000000FE.gz", "0000000200000000000000FF.gz",
+                                       "0000000200000000000000FF.00000028.backup.gz", "0000000200000000000000FF.part"};
+    static const char *const left[] = {"000000020000000100000000.gz", "000000020000000100000001.gz",
+                                       "0000000100000000000000FE.gz", "00000002.history.gz", "mine"};
+    enum { GONE = sizeof gone / sizeof gone[0], LEFT = sizeof left / sizeof left[0] };
+    (void)state;
+    assert_int_equal(open_as(&place, place.archive, &archive, &error), STATUS_OK);
+    for (size_t i = 0; i < GONE; i++) put(&archive, gone[i]);
+    for (size_t i = 0; i < LEFT; i++) put(&archive, left[i]);
+    for (int remove = 0; remove < 2; remove++) {
+        for (size_t i = 0; i < GONE; i++) assert_int_equal(faccessat(archive.wal, gone[i], F_OK, 0), 0);
+        assert_int_equal(archive_segments_before(&archive, left[0], remove == 1, &found, &error), STATUS_OK);
+        assert_int_equal(found.files, GONE);
+    }
+    for (size_t i = 0; i < GONE; i++) assert_int_not_equal(faccessat(archive.wal, gone[i], F_OK, 0), 0);
+    for (size_t i = 0; i < LEFT; i++) assert_int_equal(faccessat(archive.wal, left[i], F_OK, 0), 0);
     archive_close(&archive);
     remove_place(&place);
 }
@@ -137,6 +240,10 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {cmocka_unit_test(test_the_data_directory_remembers_its_archive),
                                        cmocka_unit_test(test_an_archive_of_another_name_is_not_taken),
-                                       cmocka_unit_test(test_a_gap_is_found_where_it_is)};
+                                       cmocka_unit_test(test_a_copy_of_a_data_directory_does_not_archive),
+                                       cmocka_unit_test(test_what_cannot_be_begun_leaves_nothing),
+                                       cmocka_unit_test(test_who_removes_is_alone),
+                                       cmocka_unit_test(test_a_gap_is_found_where_it_is),
+                                       cmocka_unit_test(test_what_is_older_than_a_segment_is_told_and_removed)};
     return cmocka_run_group_tests(tests, NULL, NULL);
 }
