@@ -192,6 +192,7 @@ static void test_the_queue_holds_ten_thousand(void **state)
     enum store_outcome outcome;
     json_t *document = NULL, *params = json_object();
     const struct run_new new = {.kind = "test", .params = params};
+    connection_set_deadline(connection, 120000);
     OK(connection_execute(connection, "delete from runs where state = 'queued'", NO_VALUES, NULL, &error));
     OK(connection_execute(connection, "insert into runs (kind) select 'flood' from generate_series(1, 9999)", NO_VALUES,
                           NULL, &error));
