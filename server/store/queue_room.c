@@ -63,7 +63,7 @@ enum status queue_room_hold_all(struct connection *connection, struct error *err
     return connection_execute(connection, LOCK_ALL, NO_VALUES, NULL, error);
 }
 
-/* The count is a statement of its own, behind the locks: what a statement sees was settled when it began. */
+/* The count is a statement of its own, behind the locks: a statement sees what was committed when it began. */
 enum status queue_room_hold(struct connection *connection, struct queue_room *room, struct error *error)
 {
     enum status status = STATUS_OK;

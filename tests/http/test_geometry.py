@@ -420,8 +420,8 @@ def test_correlations(service, path):
 
 @pytest.mark.parametrize("accept", ["application/json", "text/csv"])
 def test_more_pairs_than_there_may_be_are_refused_in_every_form(service, accept):
-    service.sql("insert into trajectories (id, name) values ('many', 'many'); insert into checkpoints (trajectory, name,"
-                " step, tokens, source) select 'many', i, i, i, '{}' from generate_series(1, 5001) i")
+    service.sql("insert into trajectories (id, name) values ('many', 'many'); insert into checkpoints (trajectory,"
+                " name, step, tokens, source) select 'many', i, i, i, '{}' from generate_series(1, 5001) i")
     try:
         refused = service.get("/v1/correlations?trajectory=many&x=step&y=tokens", headers={"Accept": accept})
         assert refused.status == 422 and "more than 5000 pairs" in refused.json["detail"], refused.body
