@@ -109,8 +109,13 @@ enum status artifact_store_put_directory(const struct artifact_store *store, con
     if ((status = objects_place_read(text, "", &below, error)) != STATUS_OK) return status;
     objects_place_write(&below, place, OBJECTS_PLACE_MOST + 1);
     if ((stream = opendir(directory)) == NULL) return error_set_errno(error, "cannot list a checkpoint");
-    for (const struct dirent *entry; status == STATUS_OK && (entry = readdir(stream)) != NULL;)
+    while (status == STATUS_OK) {
+        errno = 0; /* at the end of the list and on a failure readdir gives NULL */
+        const struct dirent *entry = readdir(stream);
+        if (entry == NULL && errno != 0) status = error_set_errno(error, "cannot list a checkpoint");
+        if (entry == NULL) break;
         if (entry->d_name[0] != '.') status = put_file(store, dirfd(stream), entry->d_name, name, monitor, error);
+    }
     (void)closedir(stream);
     return status;
 }

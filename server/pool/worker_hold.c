@@ -156,33 +156,41 @@ static bool puts_aside(const struct worker *worker)
 }
 
 /* Sends what the run came to. STATUS_LEASE_LOST: it is not ours to say. */
+static enum status send_result(struct worker *worker, const struct lease *lease, const struct batch_outcome *outcome,
+                               struct error *error)
+{
+    const enum status status = queue_finish(worker->connection, lease, &outcome->result, error);
+    /* one that asked nothing of the device says nothing of it */
+    if (status == STATUS_OK && outcome->result.usage.peak_device_bytes >= 0) worker->device_proven = true;
+    if (status == STATUS_OK || status == STATUS_LEASE_LOST || status_info(status)->retry) return status;
+    const struct error cause = *error; /* the database refuses what the kind gave: that is how the run ends */
+    return queue_fail(worker->connection, lease, &cause, &outcome->result.usage, error);
+}
+
+/* Whether another worker may have what this one lacks, memory or files: then the run goes back to the queue. */
+static enum status send_elsewhere(struct worker *worker, const struct lease *lease, const struct batch_outcome *outcome,
+                                  bool *elsewhere, struct error *error)
+{
+    const char *evidence = outcome->error.detail;
+    *elsewhere = false;
+    if (outcome->status == STATUS_TOO_LARGE)
+        return queue_too_large(worker->connection, lease, &worker->identity, evidence, elsewhere, error);
+    if (outcome->status == STATUS_NOT_FOUND)
+        return queue_elsewhere(worker->connection, lease, &worker->identity, evidence, elsewhere, error);
+    return STATUS_OK;
+}
+
 static enum status send_end(struct worker *worker, const struct held_member *member, struct error *error)
 {
     struct batch_outcome outcome;
+    bool elsewhere;
     const struct lease *lease = worker_lease_of(worker, member);
     batch_outcome(worker->batch, member->number, &outcome);
-    if (outcome.status == STATUS_OK) {
-        const enum status status = queue_finish(worker->connection, lease, &outcome.result, error);
-        /* one that asked nothing of the device says nothing of it */
-        if (status == STATUS_OK && outcome.result.usage.peak_device_bytes >= 0) worker->device_proven = true;
-        if (status == STATUS_OK || status == STATUS_LEASE_LOST || status_info(status)->retry) return status;
-        outcome.error = *error; /* the database refuses what the kind gave: that is how the run ends */
-        return queue_fail(worker->connection, lease, &outcome.error, &outcome.result.usage, error);
-    }
+    if (outcome.status == STATUS_OK) return send_result(worker, lease, &outcome, error);
     if (member->cancelling && outcome.status == STATUS_CANCELLED)
         return queue_cancelled(worker->connection, lease, &outcome.result.usage, error);
-    if (outcome.status == STATUS_TOO_LARGE) {
-        bool elsewhere;
-        const enum status status =
-            queue_too_large(worker->connection, lease, &worker->identity, outcome.error.detail, &elsewhere, error);
-        if (status != STATUS_OK || elsewhere) return status;
-    }
-    if (outcome.status == STATUS_NOT_FOUND) {
-        bool elsewhere;
-        const enum status status =
-            queue_elsewhere(worker->connection, lease, &worker->identity, outcome.error.detail, &elsewhere, error);
-        if (status != STATUS_OK || elsewhere) return status;
-    }
+    const enum status status = send_elsewhere(worker, lease, &outcome, &elsewhere, error);
+    if (status != STATUS_OK || elsewhere) return status;
     if (outcome.given_back || (worker->stopping && outcome.status == STATUS_LEASE_LOST) ||
         (outcome.status == STATUS_DEVICE && puts_aside(worker)))
         return queue_release(worker->connection, lease, error);

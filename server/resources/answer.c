@@ -211,6 +211,14 @@ enum status answer_made(struct response *response, int http_status, const char *
     return status;
 }
 
+enum status answer_changed(struct response *response, struct connection *connection, enum status status,
+                           json_t *document, struct error *error)
+{
+    if (status != STATUS_OK) return status;
+    store_notify(connection);
+    return response_json(response, 202, document, error);
+}
+
 enum status answer_deleted(struct response *response, struct connection *connection, enum status status)
 {
     if (status != STATUS_OK) return status;

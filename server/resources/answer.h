@@ -69,6 +69,11 @@ MUST_CHECK enum status answer_next(struct response *response, const struct reque
 MUST_CHECK enum status answer_made(struct response *response, int http_status, const char *prefix, json_t *document,
                                    struct error *error);
 
+/* After a change of the queue that came to `status`: wakes who waits for one and answers 202 with `document` (taken),
+ * or gives the status back. */
+MUST_CHECK enum status answer_changed(struct response *response, struct connection *connection, enum status status,
+                                      json_t *document, struct error *error);
+
 /* After a deletion that came to `status`: wakes who waits for a change and answers 204, or gives the status back. */
 MUST_CHECK enum status answer_deleted(struct response *response, struct connection *connection, enum status status);
 

@@ -235,7 +235,10 @@ static enum status describe_series(const json_t *points, const struct monitor *m
         json_t *row = NULL;
         for (last = first + 1; last < count && same(point, json_array_get(points, last), "series");) last++;
         const enum status status = describe(points, first, last - first, 1, monitor, &row, error);
-        if (status != STATUS_OK) return status;
+        if (status != STATUS_OK) {
+            json_decref(row);
+            return status;
+        }
         name_series(row, point);
         if (json_array_append_new(series, row) != 0)
             return error_set(error, STATUS_NO_MEMORY, "no memory for a correlation");
@@ -251,8 +254,6 @@ static enum status make_document(const struct question *question, json_t *points
     json_t *series = json_array();
     enum status status = series == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a correlation") : STATUS_OK;
     *out = NULL;
-    if (status == STATUS_OK && count > PAIRS_MAX)
-        status = error_set(error, STATUS_INVALID, "more than %d pairs: name trajectories, method or bits", PAIRS_MAX);
     if (status == STATUS_OK) status = describe_series(points, monitor, series, error);
     if (status == STATUS_OK) status = describe(points, 0, count, json_array_size(series), monitor, out, error);
     if (status == STATUS_OK) {
@@ -271,13 +272,14 @@ static enum status make_document(const struct question *question, json_t *points
 
 static enum status answer_csv(struct response *response, json_t *points, struct error *error)
 {
-    static const char *const fields[] = {"trajectory", "checkpoint_name", "checkpoint", "label", "x", "y"};
+    static const char *const fields[] = {"trajectory", "checkpoint_name", "checkpoint", "label", "x",
+                                         "y",          "run_x",           "run_y"};
     enum { FIELDS = sizeof fields / sizeof fields[0] };
     struct buffer out;
     json_t *point;
     size_t i;
     buffer_init(&out, CSV_MAX);
-    buffer_puts(&out, "trajectory,checkpoint_name,checkpoint,label,x,y\r\n");
+    buffer_puts(&out, "trajectory,checkpoint_name,checkpoint,label,x,y,run_x,run_y\r\n");
     json_array_foreach(points, i, point)
     {
         for (size_t k = 0; k < FIELDS; k++)
@@ -299,6 +301,8 @@ enum status correlations_get(struct http_context *context, const struct request 
     if (status == STATUS_OK && type < 0)
         status = error_set(error, STATUS_NOT_ACCEPTABLE, "no such representation: Accept application/json or text/csv");
     if (status == STATUS_OK) status = curve_pairs(application_connection(context), &question.query, &points, error);
+    if (status == STATUS_OK && json_array_size(points) > PAIRS_MAX)
+        status = error_set(error, STATUS_INVALID, "more than %d pairs: name trajectories, method or bits", PAIRS_MAX);
     if (status == STATUS_OK) status = response_header(response, "Vary", "Accept", error);
     if (status != STATUS_OK) {
         json_decref(points);

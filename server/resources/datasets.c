@@ -203,6 +203,19 @@ static enum status insert_object(struct http_context *context, const struct data
     return status;
 }
 
+/* What the files tell of themselves. A fault is theirs, not the address's or the body's form. */
+static enum status read_files(const struct dataset_source *source, const struct monitor *monitor,
+                              struct data_source_files *out, struct error *error)
+{
+    enum status status = dataset_look(source, error);
+    if (status == STATUS_OK) status = data_source_read(source, monitor, out, error);
+    if (status != STATUS_OK && error->pointer[0] == '\0')
+        (void)snprintf(error->pointer, sizeof error->pointer, "/path");
+    if (status == STATUS_NOT_FOUND || status == STATUS_FORBIDDEN || status == STATUS_MALFORMED)
+        status = error->status = STATUS_INVALID;
+    return status;
+}
+
 static enum status insert_files(struct http_context *context, const struct monitor *monitor,
                                 const struct dataset_body *body, const json_t *given, enum store_outcome *outcome,
                                 json_t **document, struct error *error)
@@ -222,14 +235,7 @@ static enum status insert_files(struct http_context *context, const struct monit
     if (stat(path, &found) == 0 && S_ISDIR(found.st_mode)) status = roots_check_links(roots, path, "/path", error);
     if (status == STATUS_OK) status = define(given, format, path, &definition, error);
     if (status == STATUS_OK) status = data_source_parse(format, definition, &source, error);
-    if (status == STATUS_OK) {
-        status = dataset_look(&source, error);
-        if (status == STATUS_OK) status = data_source_read(&source, monitor, &files, error);
-        if (status != STATUS_OK && error->pointer[0] == '\0')
-            (void)snprintf(error->pointer, sizeof error->pointer, "/path");
-        if (status == STATUS_NOT_FOUND || status == STATUS_FORBIDDEN || status == STATUS_MALFORMED)
-            status = error->status = STATUS_INVALID; /* the file's fault, not the address's or the body's form */
-    }
+    if (status == STATUS_OK) status = read_files(&source, monitor, &files, error);
     const struct dataset_new row = {.name = body->name,
                                     .format = format,
                                     .definition = definition,

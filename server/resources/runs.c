@@ -184,14 +184,6 @@ enum status runs_post(struct http_context *context, const struct request *reques
     return waiting_made(request, response, &runs_wait, outcome == STORE_CREATED ? 202 : 200, document, error);
 }
 
-static enum status answer_changed(struct response *response, struct connection *connection, enum status status,
-                                  json_t *document, struct error *error)
-{
-    if (status != STATUS_OK) return status;
-    store_notify(connection);
-    return response_json(response, 202, document, error);
-}
-
 enum status runs_cancel(struct http_context *context, const struct request *request, struct response *response,
                         struct error *error)
 {

@@ -126,14 +126,6 @@ enum status sweeps_get(struct http_context *context, const struct request *reque
     return waiting_get(context, request, response, &sweeps_wait, request_parameter(request, "sweep"), error);
 }
 
-static enum status answer_changed(struct response *response, struct connection *connection, enum status status,
-                                  json_t *document, struct error *error)
-{
-    if (status != STATUS_OK) return status;
-    store_notify(connection);
-    return response_json(response, 202, document, error);
-}
-
 enum status sweeps_cancel(struct http_context *context, const struct request *request, struct response *response,
                           struct error *error)
 {

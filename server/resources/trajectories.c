@@ -150,19 +150,20 @@ const struct param trajectories_scan_body[] = {
 static enum status blame(enum status status, struct error *error)
 {
     const struct error cause = *error;
-    const bool passes =
-        status == STATUS_OK || status == STATUS_UNAVAILABLE || status == STATUS_NO_MEMORY || status == STATUS_TOO_MANY;
+    const bool passes = status == STATUS_OK || status == STATUS_TOO_MANY || scan_ends_with(status);
     return passes ? status : error_set_at(error, STATUS_INVALID, "/path", "%s", cause.detail);
 }
 
-static enum status scan_bucket(struct http_context *context, const char *trajectory, const char *place, bool watched,
-                               json_t **document, struct error *error)
+/* Without a limit to its time, which depends on the storage: it ends when the client has left. */
+static enum status scan_bucket(struct http_context *context, const struct request *asked, const char *place,
+                               bool watched, json_t **document, struct error *error)
 {
     const struct application *application = application_of(context);
     const struct bucket_scan_request request = {
-        .caller = {.hub = application->hub,
-                   .asking = {.seconds = LIST_SECONDS, .tries = LIST_TRIES, .longest_wait = 1}},
-        .trajectory = trajectory,
+        .caller =
+            {.hub = application->hub,
+             .asking = {.monitor = asked->presence, .seconds = LIST_SECONDS, .tries = LIST_TRIES, .longest_wait = 1}},
+        .trajectory = request_parameter(asked, "trajectory"),
         .place = place,
         .quiet_seconds = watched ? application->watch_quiet_seconds : 0,
         .may_be_empty = watched,
@@ -178,24 +179,26 @@ static enum status scan_bucket(struct http_context *context, const char *traject
     return status;
 }
 
-static enum status scan_files(struct http_context *context, const char *trajectory, const char *path, bool watched,
+static enum status scan_files(struct http_context *context, const struct request *asked, const char *path, bool watched,
                               json_t **document, struct error *error)
 {
     const struct application *application = application_of(context);
     const struct scan_request request = {
         .roots = application->roots,
-        .trajectory = trajectory,
+        .trajectory = request_parameter(asked, "trajectory"),
         .path = path,
         .quiet_seconds = watched ? application->watch_quiet_seconds : 0,
         .may_be_empty = watched,
+        .monitor = asked->presence,
     };
     return scan_directory(application_connection(context), &request, document, error);
 }
 
 /* Scans, then watches: what comes in between is found by the first look of the watch. */
-static enum status scan(struct http_context *context, const char *trajectory, const struct scan_body *body,
-                        const json_t *watch, json_t **document, struct error *error)
+static enum status scan(struct http_context *context, const struct request *request, const struct scan_body *body,
+                        json_t **document, struct error *error)
 {
+    const json_t *watch = json_object_get(request->body, "watch");
     const struct roots *roots = application_of(context)->roots;
     struct connection *connection = application_connection(context);
     const bool of_bucket = objects_place_is(body->path), watched = json_is_true(watch);
@@ -206,10 +209,10 @@ static enum status scan(struct http_context *context, const char *trajectory, co
                                    : roots_resolve(roots, body->path, "/path", top, sizeof top, error);
     if (status == STATUS_OK && of_bucket) objects_place_write(&place, top, sizeof top);
     if (status == STATUS_OK)
-        status = of_bucket ? scan_bucket(context, trajectory, top, watched, document, error)
-                           : scan_files(context, trajectory, body->path, watched, document, error);
+        status = of_bucket ? scan_bucket(context, request, top, watched, document, error)
+                           : scan_files(context, request, body->path, watched, document, error);
     if (status != STATUS_OK || !json_is_boolean(watch)) return status;
-    status = trajectory_ensure(connection, trajectory, &id, NULL, error);
+    status = trajectory_ensure(connection, request_parameter(request, "trajectory"), &id, NULL, error);
     if (status == STATUS_OK) status = trajectory_set_watch(connection, id.text, watched ? top : NULL, error);
     if (status == STATUS_OK) store_notify(connection);
     return status;
@@ -220,12 +223,11 @@ enum status trajectories_scan(struct http_context *context, const struct request
 {
     struct schema_filled filled = {0};
     json_t *document = NULL;
-    const char *trajectory = request_parameter(request, "trajectory");
-    enum status status = answer_check_name(trajectory, "", error);
+    enum status status = answer_check_name(request_parameter(request, "trajectory"), "", error);
     if (status == STATUS_OK)
         status = answer_body(request, response, trajectories_scan_body, sizeof(struct scan_body), &filled, error);
     if (status != STATUS_OK) return status;
-    status = scan(context, trajectory, filled.params, json_object_get(request->body, "watch"), &document, error);
+    status = scan(context, request, filled.params, &document, error);
     schema_filled_reset(&filled);
     if (status == STATUS_OK) return response_json(response, 200, document, error);
     json_decref(document);

@@ -101,6 +101,18 @@ enum status curve_read(struct connection *connection, const struct curve_query *
     return status;
 }
 
+/* The numbers of the checkpoints `at` for one axis of pairs. */
+#define OF_CHECKPOINT(metric, column)                                                                           \
+    " union all select id, " column "::double precision, null, '', '', '', '', '', 0, '' from at where " metric \
+    " = '" column "' and " column " is not null"
+#define NUMBERS(metric)                                                                                            \
+    "select n.checkpoint, n.value, n.run, " IDENTITY ", s.method, s.bits, s.calibrated_on from newest n"           \
+    " join series s on s.id = n.series where n.metric = " metric                                                   \
+    " and (json_array_length($1::json) = 0 or n.trajectory = any (" CURVE_NAMED "))" OF_CHECKPOINT(metric, "step") \
+        OF_CHECKPOINT(metric, "tokens") OF_CHECKPOINT(metric, "learning_rate")
+#define X_NUMBERS NUMBERS("$2")
+#define Y_NUMBERS NUMBERS("$3")
+
 enum status curve_pairs(struct connection *connection, const struct curve_pairs_query *query, json_t **document,
                         struct error *error)
 {
@@ -109,33 +121,27 @@ enum status curve_pairs(struct connection *connection, const struct curve_pairs_
         trajectory_resolve_all(connection, query->trajectories, query->trajectory_count, &trajectories, error);
     *document = NULL;
     if (status != STATUS_OK) return status;
+    /* The planner may know nothing of checkpoints that are new, and believe that they are few. Full joins are never
+     * made by going through the one side for each row of the other; the conditions behind them leave an inner join. */
     status = connection_query_json(
         connection,
         "with at as (select c.id, c.name, c.number, c.step, c.tokens, c.learning_rate, t.name as trajectory_name,"
         " coalesce('seed ' || (c.tags ->> 'seed'), 'trajectory ' || t.name) as unit from checkpoints c"
         " join trajectories t on t.id = c.trajectory where json_array_length($1::json) = 0"
         " or c.trajectory = any (" CURVE_NAMED ")),"
-        " measured as (select n.checkpoint, n.metric, n.value, " IDENTITY ", s.method, s.bits, s.calibrated_on"
-        " from newest n join series s on s.id = n.series where n.metric in ($2, $3)"
-        " and (json_array_length($1::json) = 0 or n.trajectory = any (" CURVE_NAMED "))"
-        " union all select id, 'step', step::double precision, '', '', '', '', '', 0, '' from at"
-        " where 'step' in ($2, $3) and step is not null"
-        " union all select id, 'tokens', tokens::double precision, '', '', '', '', '', 0, '' from at"
-        " where 'tokens' in ($2, $3) and tokens is not null"
-        " union all select id, 'learning_rate', learning_rate, '', '', '', '', '', 0, '' from at"
-        " where 'learning_rate' in ($2, $3) and learning_rate is not null),"
-        " y as (select m.*, " TOLD_APART
-        " as told from measured m where m.metric = $3 and ($4 is null or m.method = $4)"
+        " x as (" X_NUMBERS "),"
+        " y as (select m.*, " TOLD_APART " as told from (" Y_NUMBERS ") m where ($4 is null or m.method = $4)"
         " and ($5 is null or m.dataset = $5) and ($6 = 0 or m.bits = $6)"
         " and ($7 is null or m.protocol = $7) and ($8 is null or m.calibration = $8)),"
-        " near as (select y.*, x.label as label_x, x.dataset as dataset_x, x.protocol as protocol_x,"
-        " x.calibration as calibration_x, x.value as x, rank() over (partition by y.checkpoint, y.label, y.dataset,"
+        " near as (select y.*, x.label as label_x, x.dataset as dataset_x, x.protocol as protocol_x, x.calibration as"
+        " calibration_x, x.value as x, x.run as run_x, rank() over (partition by y.checkpoint, y.label, y.dataset,"
         " y.protocol, y.calibration, y.method, y.bits order by (x.label = y.label) desc,"
         " (x.protocol = y.protocol) desc, (x.dataset = y.dataset) desc, (x.calibration = y.calibration) desc) as far"
-        " from y join measured x"
-        " on x.checkpoint = y.checkpoint and x.metric = $2 and x.label in (y.label, '')),"
+        " from y full join x on x.checkpoint = y.checkpoint"
+        " where coalesce(x.checkpoint = y.checkpoint and x.label in (y.label, ''), false)),"
         " pairs as (select near.*, near.value as y, at.id, at.name, at.number, at.step, at.tokens, at.trajectory_name,"
-        " at.unit from near join at on at.id = near.checkpoint where near.far = 1 limit nullif($9, 0)),"
+        " at.unit from near full join at on at.id = near.checkpoint where coalesce(near.far = 1 and at.id is not null,"
+        " false) limit nullif($9, 0)),"
         " numbered as (select *, dense_rank() over (order by told, dataset, protocol, calibration, label_x, dataset_x,"
         " protocol_x, calibration_x) - 1 as series from pairs)"
         " select coalesce(json_agg(json_build_object('trajectory', trajectory_name, 'checkpoint', id,"
@@ -143,7 +149,7 @@ enum status curve_pairs(struct connection *connection, const struct curve_pairs_
         " 'dataset_x', nullif(dataset_x, ''), 'protocol_id_x', nullif(protocol_x, ''), 'calibration_id_x',"
         " nullif(calibration_x, ''), 'label', told, 'method', nullif(method, ''), 'bits', nullif(bits, 0), 'dataset',"
         " nullif(dataset, ''), 'protocol_id', nullif(protocol, ''), 'calibration_id', nullif(calibration, ''),"
-        " 'calibrated_on', nullif(calibrated_on, ''), 'x', x, 'y', y)"
+        " 'calibrated_on', nullif(calibrated_on, ''), 'x', x, 'y', y, 'run_x', run_x, 'run_y', run)"
         " order by series, trajectory_name, step, tokens, number), '[]') from numbered",
         VALUES(value_json(trajectories), value_text(query->x), value_text(query->y), value_text(query->method),
                value_text(query->dataset), value_integer(query->bits), value_text(query->protocol),

@@ -44,11 +44,11 @@ struct curve_pairs_query {
 
 /* [{"trajectory", "checkpoint", "checkpoint_name", "step", "tokens", "unit", "series", "label", "method", "bits",
  * "dataset", "protocol_id", "calibration_id", "calibrated_on", "label_x", "dataset_x", "protocol_id_x",
- * "calibration_id_x", "x", "y"}]: two metrics of the same checkpoints, the newest measurement of each series. A pair of
- * a series of y and one of x has a number of its own, "series" from 0: x is of the same label where it was measured
- * so, else of full precision, of the same protocol, dataset and calibration before others, and of all series that are
- * equally near. By series, trajectory, step. "unit": what is independent of others, the tag `seed` of the checkpoint or
- * else its trajectory. STATUS_NOT_FOUND for an unknown trajectory. */
+ * "calibration_id_x", "x", "y", "run_x", "run_y"}]: two metrics of the same checkpoints, the newest measurement of each
+ * series. A pair of a series of y and one of x has a number of its own, "series" from 0: x is of the same label where
+ * it was measured so, else of full precision, of the same protocol, dataset and calibration before others, and of all
+ * series that are equally near. By series, trajectory, step. "unit": what is independent of others, the tag `seed` of
+ * the checkpoint or else its trajectory. STATUS_NOT_FOUND for an unknown trajectory. */
 MUST_CHECK enum status curve_pairs(struct connection *connection, const struct curve_pairs_query *query,
                                    json_t **document, struct error *error);
 

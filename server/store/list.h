@@ -38,12 +38,15 @@ struct list_order {
     bool of_trajectory;     /* an index serves it within one trajectory alone */
 };
 
+/* A name has up to 200 characters, of up to four bytes each. */
+enum { LIST_KEY = 4 * 200 + 1 };
+
 /* Where a page begins. */
 struct list_place {
     const struct list_order *order;
     int64_t limit, number;
-    bool first;    /* no number, no key */
-    char key[401]; /* "": the order needs none */
+    bool first;         /* no number, no key */
+    char key[LIST_KEY]; /* "": the order needs none */
 };
 
 /* Finds the order that the page wants, and the place behind its cursor. `within`: the list is of one trajectory.

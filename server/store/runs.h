@@ -7,7 +7,7 @@
 #define STORE_RUNS_H
 
 #include "store/idempotency.h"
-#include "store/store.h"
+#include "store/queue_room.h"
 
 /* Everything is lent. */
 struct run_new {
@@ -52,9 +52,13 @@ struct run_artifact {
  * while the queue is full, or has as many runs of the requester as may wait. */
 MUST_CHECK enum status run_insert(struct connection *connection, const struct run_new *run, enum store_outcome *outcome,
                                   json_t **document, struct error *error);
-/* The same inside the caller's transaction (a sweep's); gives the id alone. */
+/* The same inside the caller's transaction (a sweep's); gives the id alone. `room` is that of all its runs (run_room),
+ * which the caller holds at the end (queue_room_hold). */
 MUST_CHECK enum status run_insert_within(struct connection *connection, const struct run_new *run,
-                                         enum store_outcome *outcome, struct store_id *id, struct error *error);
+                                         struct queue_room *room, enum store_outcome *outcome, struct store_id *id,
+                                         struct error *error);
+/* The room of its requester; lends from the run. */
+struct queue_room run_room(const struct run_new *run);
 MUST_CHECK enum status run_get(struct connection *connection, const char *id, json_t **document, struct error *error);
 MUST_CHECK enum status run_list(struct connection *connection, const struct run_filter *filter, const struct page *page,
                                 json_t **document, struct error *error);

@@ -1,7 +1,6 @@
 #include "store/sweeps.h"
 
 #include "store/list.h"
-#include "store/queue_room.h"
 #include "store/run_again.h"
 
 #include <stdio.h>
@@ -52,15 +51,17 @@ static enum status compare(struct connection *connection, struct insertion *inse
                         new->name);
 }
 
+/* `room`: of them all, which are of one requester. */
 static enum status insert_runs(struct connection *connection, const char *sweep, const struct run_new *runs,
-                               size_t count, struct error *error)
+                               size_t count, struct queue_room *room, struct error *error)
 {
+    if (count > 0) *room = run_room(&runs[0]);
     for (size_t i = 0; i < count; i++) {
         struct run_new run = runs[i];
         struct store_id id;
         enum store_outcome ignored;
         run.sweep = sweep;
-        const enum status status = run_insert_within(connection, &run, &ignored, &id, error);
+        const enum status status = run_insert_within(connection, &run, room, &ignored, &id, error);
         const struct error cause = *error;
         if (status == STATUS_TOO_MANY && count > 1)
             return error_set(error, status, "of %zu runs, which go in together, there is no room after %zu: %s", count,
@@ -81,7 +82,8 @@ static enum status note_taken(struct connection *connection, const char *sweep, 
                               VALUES(value_text(sweep), value_json(checkpoints)), NULL, error);
 }
 
-static enum status insert_sweep(struct connection *connection, struct insertion *insertion, struct error *error)
+static enum status insert_sweep(struct connection *connection, struct insertion *insertion, struct queue_room *room,
+                                struct error *error)
 {
     enum status status;
     struct rows *rows;
@@ -101,18 +103,20 @@ static enum status insert_sweep(struct connection *connection, struct insertion 
     insertion->outcome = rows_count(rows) == 1 ? STORE_CREATED : STORE_EXISTED;
     rows_free(rows);
     if (insertion->outcome == STORE_EXISTED) return compare(connection, insertion, error);
-    status = insert_runs(connection, insertion->id.text, new->runs, new->run_count, error);
+    status = insert_runs(connection, insertion->id.text, new->runs, new->run_count, room, error);
     return status == STATUS_OK ? note_taken(connection, insertion->id.text, new->taken, error) : status;
 }
 
 static enum status insert_body(struct connection *connection, void *context, struct error *error)
 {
     struct insertion *insertion = context;
-    enum status status = insert_sweep(connection, insertion, error);
+    struct queue_room room = {0};
+    enum status status = insert_sweep(connection, insertion, &room, error);
     if (status == STATUS_OK) status = sweep_get(connection, insertion->id.text, &insertion->document, error);
-    if (status != STATUS_OK) return status;
-    return idempotency_record_within(connection, insertion->sweep->record, insertion->outcome, insertion->document,
-                                     error);
+    if (status == STATUS_OK)
+        status = idempotency_record_within(connection, insertion->sweep->record, insertion->outcome,
+                                           insertion->document, error);
+    return status == STATUS_OK ? queue_room_hold(connection, &room, error) : status;
 }
 
 enum status sweep_insert(struct connection *connection, const struct sweep_new *sweep, enum store_outcome *outcome,
@@ -196,9 +200,10 @@ static enum status extend_body(struct connection *connection, void *context, str
 {
     struct extending *extending = context;
     const struct sweep_extension *extension = extending->extension;
+    struct queue_room room = {0};
     int64_t affected = 0;
     /* The lock makes a cancellation wait, which then sees the runs that are inserted here. */
-    const enum status status = connection_execute(
+    enum status status = connection_execute(
         connection,
         "with standing as materialized (select from sweeps where id = $1 and standing is not null"
         " and grid::jsonb = $4::jsonb for share)"
@@ -209,7 +214,8 @@ static enum status extend_body(struct connection *connection, void *context, str
         &affected, error);
     extending->mine = status == STATUS_OK && affected == 1;
     if (status != STATUS_OK || !extending->mine) return status;
-    return insert_runs(connection, extension->sweep, extension->runs, extension->run_count, error);
+    status = insert_runs(connection, extension->sweep, extension->runs, extension->run_count, &room, error);
+    return status == STATUS_OK ? queue_room_hold(connection, &room, error) : status;
 }
 
 enum status sweep_extend(struct connection *connection, const struct sweep_extension *extension, bool *mine,
@@ -247,6 +253,7 @@ static enum status widen_body(struct connection *connection, void *context, stru
 {
     struct widening *widening = context;
     const struct sweep_widening *what = widening->widening;
+    struct queue_room room = {0};
     int64_t affected = 0;
     json_decref(widening->document); /* of a try that was rolled back */
     widening->document = NULL;
@@ -260,12 +267,13 @@ static enum status widen_body(struct connection *connection, void *context, stru
         if (status == STATUS_OK && !json_equal(taken, what->taken)) status = changed_meanwhile(error);
         json_decref(taken);
     }
-    if (status == STATUS_OK) status = insert_runs(connection, what->sweep, what->runs, what->run_count, error);
+    if (status == STATUS_OK) status = insert_runs(connection, what->sweep, what->runs, what->run_count, &room, error);
     if (status == STATUS_OK) status = note_taken(connection, what->sweep, what->later, error);
     if (status == STATUS_OK) status = sweep_get(connection, what->sweep, &widening->document, error);
-    if (status != STATUS_OK) return status;
-    return idempotency_record_within(connection, what->record, what->run_count > 0 ? STORE_CREATED : STORE_EXISTED,
-                                     widening->document, error);
+    if (status == STATUS_OK)
+        status = idempotency_record_within(
+            connection, what->record, what->run_count > 0 ? STORE_CREATED : STORE_EXISTED, widening->document, error);
+    return status == STATUS_OK ? queue_room_hold(connection, &room, error) : status;
 }
 
 enum status sweep_widen(struct connection *connection, const struct sweep_widening *widening, json_t **document,
@@ -317,24 +325,21 @@ struct retrying {
 };
 
 /* Whether those whose runs they are have room for them is seen when they are in the queue. */
-static enum status check_room(struct connection *connection, const struct retrying *retrying, struct error *error)
+static enum status hold_room(struct connection *connection, const struct rows *requesters, int64_t queued_most,
+                             struct error *error)
 {
-    struct rows *rows;
-    enum status status = connection_query(connection,
-                                          "select distinct r.requester from runs r join sweep_runs x on x.run = r.id"
-                                          " where x.sweep = $1 and r.state = 'queued'",
-                                          VALUES(value_text(retrying->sweep)), &rows, error);
-    if (status != STATUS_OK) return status;
-    for (int i = 0; i < rows_count(rows) && status == STATUS_OK; i++)
-        status = queue_room_check(connection, rows_text(rows, i, 0), retrying->queued_most, 0, error);
-    rows_free(rows);
+    enum status status = rows_count(requesters) > 1 ? queue_room_hold_all(connection, error) : STATUS_OK;
+    for (int i = 0; i < rows_count(requesters) && status == STATUS_OK; i++) {
+        struct queue_room room = {.requester = rows_text(requesters, i, 0), .queued_most = queued_most};
+        queue_room_add(&room, 1); /* or more: it counts them */
+        status = queue_room_hold(connection, &room, error);
+    }
     return status;
 }
 
 /* Of several equal ones the oldest: the queue takes one. */
-static enum status retry_body(struct connection *connection, void *context, struct error *error)
+static enum status retry_all(struct connection *connection, struct retrying *retrying, struct error *error)
 {
-    struct retrying *retrying = context;
     const enum status status = connection_execute(
         connection,
         "with failed as (select distinct on (coalesce(r.dedupe_key, r.id), case when r.forced then r.id end) r.id"
@@ -348,7 +353,23 @@ static enum status retry_body(struct connection *connection, void *context, stru
         VALUES(value_text(retrying->sweep)), &retrying->affected, error);
     if (status == STATUS_CONFLICT)
         return error_set(error, STATUS_CONFLICT, "a run equal to a failed one was queued just now: try again");
-    return status == STATUS_OK && retrying->affected != 0 ? check_room(connection, retrying, error) : status;
+    return status;
+}
+
+static enum status retry_body(struct connection *connection, void *context, struct error *error)
+{
+    struct retrying *retrying = context;
+    struct rows *requesters;
+    enum status status = connection_query(connection,
+                                          "select distinct r.requester from runs r join sweep_runs x on x.run = r.id"
+                                          " where x.sweep = $1 and r.state = 'failed' order by 1",
+                                          VALUES(value_text(retrying->sweep)), &requesters, error);
+    if (status != STATUS_OK) return status;
+    status = retry_all(connection, retrying, error);
+    if (status == STATUS_OK && retrying->affected != 0)
+        status = hold_room(connection, requesters, retrying->queued_most, error);
+    rows_free(requesters);
+    return status;
 }
 
 enum status sweep_retry_failed(struct connection *connection, const char *reference, int64_t queued_most,

@@ -135,33 +135,56 @@ static bool is_training_state(const char *name)
  * a checkpoint. */
 enum above { NOTHING, CONFIGURED, WITHIN_CHECKPOINT };
 
-static enum status walk(const struct roots *roots, const char *directory, int depth, enum above above,
-                        const struct scan_visitor *visitor, struct error *error)
+/* A directory that is looked into. */
+struct level {
+    const struct roots *roots;
+    const struct scan_visitor *visitor;
+    int depth;
+    bool whole, configured; /* it is a checkpoint; a config.json is about its files */
+    enum above above;       /* for the directories in it */
+};
+
+static enum status walk(const struct level *outer, const char *directory, struct error *error);
+
+static enum status walk_entry(const struct level *level, const char *path, const char *name, struct error *error)
+{
+    struct stat found;
+    if (scan_is_unfinished(name) || lstat(path, &found) != 0) return STATUS_OK;
+    if (S_ISDIR(found.st_mode))
+        return level->depth < SCAN_DEPTH && !is_training_state(name) ? walk(level, path, error) : STATUS_OK;
+    if (!S_ISREG(found.st_mode) || level->whole || !weights_file_is_whole(name)) return STATUS_OK;
+    if (!level->configured && !ends_with(path, ".gguf")) return STATUS_OK;
+    const enum status status = monitor_check(level->visitor->monitor, error);
+    return status == STATUS_OK ? level->visitor->found(level->visitor->context, path, error) : status;
+}
+
+static enum status walk(const struct level *outer, const char *directory, struct error *error)
 {
     struct dirent **entries = NULL;
-    enum status status = STATUS_OK;
     char config[PATH_MAX];
-    if (roots_closed(roots, directory)) return STATUS_OK;
+    const struct scan_visitor *visitor = outer->visitor;
+    enum status status = monitor_check(visitor->monitor, error);
+    if (status != STATUS_OK || roots_closed(outer->roots, directory)) return status;
     (void)snprintf(config, sizeof config, "%s/config.json", directory);
-    const bool own = access(config, F_OK) == 0, configured = own || above == CONFIGURED;
-    const bool whole = (own || above != WITHIN_CHECKPOINT) && looks_like_checkpoint(directory, configured);
-    const enum above next = whole ? WITHIN_CHECKPOINT : own ? CONFIGURED : above;
+    const bool own = access(config, F_OK) == 0, configured = own || outer->above == CONFIGURED;
+    const bool whole = (own || outer->above != WITHIN_CHECKPOINT) && looks_like_checkpoint(directory, configured);
+    const struct level level = {.roots = outer->roots,
+                                .visitor = visitor,
+                                .depth = outer->depth + 1,
+                                .whole = whole,
+                                .configured = configured,
+                                .above = whole ? WITHIN_CHECKPOINT
+                                         : own ? CONFIGURED
+                                               : outer->above};
     if (visitor->directory != NULL) visitor->directory(visitor->context, directory);
     if (whole) status = visitor->found(visitor->context, directory, error);
     if (status != STATUS_OK) return status;
     const int count = scandir(directory, &entries, NULL, versionsort);
     for (int i = 0; i < count; i++) {
         char path[PATH_MAX];
-        struct stat found;
         const int length = snprintf(path, sizeof path, "%s/%s", directory, entries[i]->d_name);
-        const bool looked = status == STATUS_OK && !scan_is_unfinished(entries[i]->d_name) && length < (int)sizeof path;
-        if (looked && lstat(path, &found) == 0) {
-            if (S_ISDIR(found.st_mode) && depth < SCAN_DEPTH && !is_training_state(entries[i]->d_name))
-                status = walk(roots, path, depth + 1, next, visitor, error);
-            else if (S_ISREG(found.st_mode) && !whole && weights_file_is_whole(entries[i]->d_name) &&
-                     (configured || ends_with(path, ".gguf")))
-                status = visitor->found(visitor->context, path, error);
-        }
+        if (status == STATUS_OK && length < (int)sizeof path)
+            status = walk_entry(&level, path, entries[i]->d_name, error);
         free(entries[i]);
     }
     free(entries);
@@ -171,7 +194,7 @@ static enum status walk(const struct roots *roots, const char *directory, int de
 enum status scan_walk(const struct roots *roots, const char *top, const struct scan_visitor *visitor,
                       struct error *error)
 {
-    return walk(roots, top, 0, NOTHING, visitor, error);
+    return walk(&(struct level){.roots = roots, .visitor = visitor, .depth = -1, .above = NOTHING}, top, error);
 }
 
 static void add_facts(struct checksum *sum, const char *name, const struct stat *found, double *newest)
@@ -268,9 +291,14 @@ enum status scan_register(struct connection *connection, const struct scan_place
     if (status == STATUS_OK) status = inherited_source(place, directory, path, &source, error);
     const struct checkpoint_new new = {.trajectory = place->trajectory, .name = name, .path = path, .source = source};
     if (status == STATUS_OK)
-        status = checkpoint_files_register(connection, &new, &guess, NULL, outcome, document, error);
+        status = checkpoint_files_register(connection, &new, &guess, place->monitor, outcome, document, error);
     json_decref(source);
     return status;
+}
+
+bool scan_ends_with(enum status status)
+{
+    return status == STATUS_UNAVAILABLE || status == STATUS_NO_MEMORY || status == STATUS_CANCELLED;
 }
 
 /* ---- one scan ---- */
@@ -314,7 +342,7 @@ static enum status found(void *context, const char *path, struct error *error)
                             "more than %d checkpoints below it: scan smaller directories", SCAN_MOST);
     if (restless(path, scan->request->quiet_seconds)) return append(scan->pending, json_string(name), error);
     const enum status status = scan_register(scan->connection, &scan->place, path, &outcome, &document, error);
-    if (status == STATUS_UNAVAILABLE || status == STATUS_NO_MEMORY) return status;
+    if (scan_ends_with(status)) return status;
     if (status != STATUS_OK)
         return append(
             scan->failed,
@@ -329,9 +357,10 @@ enum status scan_directory(struct connection *connection, const struct scan_requ
                            struct error *error)
 {
     char top[PATH_MAX];
-    struct scan scan = {
-        .connection = connection, .request = request, .place = {request->roots, request->trajectory, top}};
-    const struct scan_visitor visitor = {.context = &scan, .found = found};
+    struct scan scan = {.connection = connection,
+                        .request = request,
+                        .place = {request->roots, request->trajectory, top, request->monitor}};
+    const struct scan_visitor visitor = {.context = &scan, .found = found, .monitor = request->monitor};
     enum status status = roots_resolve(request->roots, request->path, "/path", top, sizeof top, error);
     if (status != STATUS_OK) return status;
     scan.registered = json_array();

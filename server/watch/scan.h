@@ -2,6 +2,7 @@
 #ifndef WATCH_SCAN_H
 #define WATCH_SCAN_H
 
+#include "base/monitor.h"
 #include "postgres/connection.h"
 #include "store/store.h"
 
@@ -12,8 +13,9 @@ enum { SCAN_DEPTH = 4, SCAN_MOST = 2000 };
 /* Where the checkpoints of a trajectory lie. Everything is lent. */
 struct scan_place {
     const struct roots *roots;
-    const char *trajectory; /* name */
-    const char *top;        /* canonical, below a root */
+    const char *trajectory;        /* name */
+    const char *top;               /* canonical, below a root */
+    const struct monitor *monitor; /* may stop the reading of files; NULL: nobody does */
 };
 
 /* Registers what it finds at `path` (below a root) and in its subdirectories, at most SCAN_DEPTH deep, under
@@ -21,13 +23,15 @@ struct scan_place {
  * come from the training state beside it, else from the name (step1000, checkpoint-500, ckpt_100, iter_0002000,
  * step1000-tokens3B). Files that changed within the last `quiet_seconds` (0: all are taken) are left for later. Answers
  * {"registered": [documents], "existing": n, "pending": [names], "failed": [{"path", "status", "detail"}]}: one broken
- * checkpoint does not stop the others. `may_be_empty`: nothing there is fine. STATUS_INVALID (path; nothing there that
- * looks like a checkpoint; more than SCAN_MOST). */
+ * checkpoint does not stop the others. `may_be_empty`: nothing there is fine. `monitor` may end it before the next
+ * checkpoint: what was registered stays. STATUS_INVALID (path; nothing there that looks like a checkpoint; more than
+ * SCAN_MOST); statuses of the monitor. */
 struct scan_request {
     const struct roots *roots;
     const char *trajectory, *path;
     double quiet_seconds;
     bool may_be_empty;
+    const struct monitor *monitor; /* NULL: nobody ends it */
 };
 MUST_CHECK enum status scan_directory(struct connection *connection, const struct scan_request *request,
                                       json_t **document, struct error *error);
@@ -38,11 +42,12 @@ MUST_CHECK enum status scan_directory(struct connection *connection, const struc
  * what lies in the directories below its own, where that is no checkpoint itself and they have none. Links below the
  * top are not followed: a tree cannot lead in circles or out of the roots. What is closed (roots_closed), and what
  * trainers are still to rename (a name that begins with "." or "tmp", or ends with ".tmp", ".partial", ".incomplete"),
- * is passed over. */
+ * is passed over. `monitor` (may be NULL) is asked before every directory and file. */
 struct scan_visitor {
     void *context;
     enum status (*found)(void *context, const char *path, struct error *error);
     void (*directory)(void *context, const char *path);
+    const struct monitor *monitor;
 };
 MUST_CHECK enum status scan_walk(const struct roots *roots, const char *top, const struct scan_visitor *visitor,
                                  struct error *error);
@@ -58,6 +63,9 @@ bool scan_signature(const char *path, uint64_t *signature, double *newest);
  * *document. */
 MUST_CHECK enum status scan_register(struct connection *connection, const struct scan_place *place, const char *path,
                                      enum store_outcome *outcome, json_t **document, struct error *error);
+
+/* Whether it is no fault of the checkpoint that was being registered, but ends the scan. */
+bool scan_ends_with(enum status status);
 
 /* Whether a file or directory of this name is one that trainers are still to rename. */
 bool scan_is_unfinished(const char *name);

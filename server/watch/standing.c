@@ -54,13 +54,20 @@ static enum status take_in(struct connection *connection, const struct roots *ro
         refusal = refusal_of(status, &faults, error);
         status = refusal == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a sweep") : STATUS_OK;
     }
-    const struct sweep_extension extension = {.sweep = sweep,
-                                              .checkpoint = checkpoint,
-                                              .grid = json_object_get(item, "grid"),
-                                              .runs = plan.rows,
-                                              .run_count = refusal == NULL ? plan.count : 0,
-                                              .refusal = refusal};
+    struct sweep_extension extension = {.sweep = sweep,
+                                        .checkpoint = checkpoint,
+                                        .grid = json_object_get(item, "grid"),
+                                        .runs = plan.rows,
+                                        .run_count = refusal == NULL ? plan.count : 0,
+                                        .refusal = refusal};
     if (status == STATUS_OK) status = sweep_extend(connection, &extension, &mine, error);
+    /* More than go in at once: there will never be room. */
+    if (status == STATUS_TOO_MANY && queued_most > 0 && (int64_t)plan.count > queued_most) {
+        extension.refusal = refusal = refusal_of(status, &faults, error);
+        extension.run_count = 0;
+        status = refusal == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a sweep")
+                                 : sweep_extend(connection, &extension, &mine, error);
+    }
     sweep_plan_reset(&plan);
     json_decref(grid);
     json_decref(refusal);

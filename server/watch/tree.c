@@ -169,12 +169,12 @@ static void candidate_is(struct candidate *candidate, enum candidate_state state
 
 static enum status candidate_register(struct tree *tree, struct candidate *candidate, struct error *error)
 {
-    const struct scan_place place = {tree->options.roots, tree->trajectory, tree->top};
+    const struct scan_place place = {tree->options.roots, tree->trajectory, tree->top, tree->options.monitor};
     enum store_outcome outcome;
     json_t *document = NULL;
     const enum status status = scan_register(tree->connection, &place, candidate->path, &outcome, &document, error);
     json_decref(document);
-    if (status == STATUS_UNAVAILABLE || status == STATUS_NO_MEMORY) return status;
+    if (scan_ends_with(status)) return status;
     candidate_is(candidate, status == STATUS_OK ? CANDIDATE_REGISTERED : CANDIDATE_FAILED,
                  status == STATUS_OK ? NULL : error->detail);
     if (status == STATUS_OK && outcome == STORE_CREATED) tree->registered++;
@@ -283,7 +283,8 @@ static enum status look_at_bucket(struct tree *tree, double now, struct error *e
 
 static enum status look_at_files(struct tree *tree, double now, struct error *error)
 {
-    const struct scan_visitor visitor = {.context = tree, .found = found, .directory = listen_at};
+    const struct scan_visitor visitor = {
+        .context = tree, .found = found, .directory = listen_at, .monitor = tree->options.monitor};
     struct error cause;
     enum status status = STATUS_OK;
     if (roots_resolve(tree->options.roots, tree->path, "", tree->top, sizeof tree->top, &cause) != STATUS_OK) {

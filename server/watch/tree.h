@@ -18,7 +18,7 @@ struct tree;
 struct tree_options {
     const struct roots *roots;     /* lent */
     const struct hub *hub;         /* lent; for places in buckets */
-    const struct monitor *monitor; /* lent; says when to stop waiting for a server */
+    const struct monitor *monitor; /* lent; says when to stop, by any status of scan_ends_with */
     const char *trajectory;        /* name; copied */
     const char *path;              /* as posted; copied */
     double quiet_seconds;

@@ -406,11 +406,30 @@ def test_correlations(service, path):
     )
     few = service.get(address + "&method=llm_int8").json
     assert (few["n"], few["pearson"], few["interval"]) == (0, None, None) and "three" in few["note"]
+    for point in answer["points"]:  # a step is not measured
+        run = service.get(f"/v1/runs/{point['run_y']}").json
+        assert point["run_x"] is None and run["params"]["checkpoint"] == point["checkpoint"]
+    both = service.get("/v1/correlations?trajectory=geometry&x=kl&y=delta&method=rtn&bits=3").json["points"]
+    assert both and all(point["run_x"] == point["run_y"] for point in both), "one run measures both"
     table = service.get(address + "&method=rtn&bits=3", headers={"Accept": "text/csv"})
     assert table.headers.get_content_type() == "text/csv" and len(table.body.decode().splitlines()) == 6
     assert service.get("/v1/correlations?x=step").status == 422
     assert service.get("/v1/correlations?x=step&y=delta&what=1").status == 422
     assert service.get(f"/v1/correlations?x=step&y=delta&trajectory={quoted('nothing at all')}").status == 404
+
+
+@pytest.mark.parametrize("accept", ["application/json", "text/csv"])
+def test_more_pairs_than_there_may_be_are_refused_in_every_form(service, accept):
+    service.sql("insert into trajectories (id, name) values ('many', 'many'); insert into checkpoints (trajectory,"
+                " name, step, tokens, source) select 'many', i, i, i, '{}' from generate_series(1, 5001) i")
+    try:
+        refused = service.get("/v1/correlations?trajectory=many&x=step&y=tokens", headers={"Accept": accept})
+        assert refused.status == 422 and "more than 5000 pairs" in refused.json["detail"], refused.body
+        service.sql("delete from checkpoints where trajectory = 'many' and step = 1")
+        few = service.get("/v1/correlations?trajectory=many&x=step&y=tokens", headers={"Accept": accept})
+        assert few.status == 200, few.body
+    finally:
+        service.sql("delete from checkpoints where trajectory = 'many'; delete from trajectories where id = 'many'")
 
 
 @pytest.fixture(scope="module")

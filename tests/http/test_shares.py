@@ -148,6 +148,26 @@ def test_without_a_bound_a_token_leaves_room_for_others(tmp_path):
         service.stop()
 
 
+def test_what_never_has_room_is_refused_to_a_standing_sweep(tmp_path):
+    """Two runs of a checkpoint go in together, and a token may have one waiting."""
+    service = prepared(tmp_path, "--workers", "0", "--queue-per-token", "1")
+    try:
+        assert service.request("DELETE", "/v1/checkpoints/t%2Fc0").status == 204
+        made = service.post("/v1/sweeps", {"name": "s", "kind": "evaluate", "standing": True,
+                                           "base": {"dataset": "rows", "sequence_length": None},
+                                           "grid": {"checkpoint": {"trajectory": "t"}, "max_sequences": [1, 2]}})
+        assert made.status == 202, made.body
+        service.checkpoint(service.files / "model", "t", "c1", step=1)
+        end = time.monotonic() + 120
+        while not (refused := service.get("/v1/sweeps/s").json["refused"]):
+            assert time.monotonic() < end, service.get("/v1/sweeps/s").json
+            time.sleep(0.1)
+        assert [(item["name"], item["error"]["status"]) for item in refused] == [("c1", "too_many")]
+        assert "--queue-per-token" in refused[0]["error"]["detail"] and runs_of(service, "s") == 0
+    finally:
+        service.stop()
+
+
 def test_a_worker_tells_which_files_its_node_has(tmp_path):
     service = prepared(tmp_path)
     try:

@@ -1,5 +1,6 @@
 """Requests that compute: they hold up nobody else, and end when their client has left."""
 
+import contextlib
 import http.client
 import json
 import socket
@@ -136,6 +137,23 @@ COMPARED = "/v1/compare?a=00000000-0000-4000-8000-000000000000&b=00000000-0000-4
 CHECKPOINT = {"trajectory": "held", "name": "c1", "source": {"path": "held"}}
 
 
+@contextlib.contextmanager
+def locked(service, tables):
+    """Nobody reads these tables or writes to them meanwhile."""
+    lock = subprocess.Popen(
+        ["psql", "-XAtq", "-h", "/proc/self/cwd", "-U", "deltaq", "deltaq"], cwd=service.data / "pg" / "socket",
+        stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
+    try:
+        lock.stdin.write(f"begin; lock table {tables} in access exclusive mode; select 'held';\n")
+        lock.stdin.flush()
+        assert lock.stdout.readline() == "held\n"
+        yield
+    finally:
+        lock.stdin.close()
+        lock.wait(20)
+        lock.stdout.close()
+
+
 @pytest.mark.parametrize("method, path, body", [
     ("GET", "/v1/correlations?x=step&y=loss", None), ("GET", "/v1/trajectories/held/changepoints?metric=loss", None),
     ("GET", COMPARED, None), ("GET", "/v1/checkpoints/held%2Fc0/tensors", None),
@@ -147,25 +165,42 @@ def test_they_have_threads_of_their_own(tmp_path, method, path, body):
     service = Service(tmp_path, "--workers", "0")
     try:
         service.checkpoint(models.write_llama(service.files / "held"), "held", "c0", step=0)
-        lock = subprocess.Popen(
-            ["psql", "-XAtq", "-h", "/proc/self/cwd", "-U", "deltaq", "deltaq"], cwd=service.data / "pg" / "socket",
-            stdin=subprocess.PIPE, stdout=subprocess.PIPE, text=True)
-        lock.stdin.write("begin; lock table runs, checkpoints, measurements, series, trajectories in access exclusive"
-                         " mode; select 'held';\n")
-        lock.stdin.flush()
-        assert lock.stdout.readline() == "held\n"
         answers = []
         threads = [threading.Thread(target=lambda: answers.append(service.request(method, path, body).status))
                    for _ in range(12)]
-        for thread in threads:
-            thread.start()
-        time.sleep(0.5)
-        assert service.get("/v1/webhooks").status == 200
-        assert answers == [], "they were not held, or were waited for"
-        lock.stdin.close()
-        lock.wait(20)
+        with locked(service, "runs, checkpoints, measurements, series, trajectories"):
+            for thread in threads:
+                thread.start()
+            time.sleep(0.5)
+            assert service.get("/v1/webhooks").status == 200
+            assert answers == [], "they were not held, or were waited for"
         for thread in threads:
             thread.join()
         assert len(answers) == 12 and not {500} & set(answers), answers
     finally:
         assert service.stop() == 0
+
+
+def test_a_scan_ends_when_its_client_has_left(tmp_path):
+    """It is held while it registers the first of three checkpoints; what it has registered stays."""
+    service = Service(tmp_path, "--workers", "0")
+    try:
+        for step in range(3):
+            models.write_llama(service.files / "held" / f"step{step}", seed=step)
+        text = b'{"path": "held"}'
+        with locked(service, "checkpoints"):
+            connection = socket.create_connection(("127.0.0.1", service.port))
+            connection.sendall(b"POST /v1/trajectories/t/scan HTTP/1.1\r\nHost: 127.0.0.1:%d\r\nContent-Type:"
+                               b" application/json\r\nContent-Length: %d\r\n\r\n%s" % (service.port, len(text), text))
+            waiting = "select count(*) from pg_locks where not granted and mode = 'RowExclusiveLock'"
+            end = time.monotonic() + 60
+            while service.sql(waiting) == [["0"]]:
+                assert time.monotonic() < end
+                time.sleep(0.02)
+            connection.close()
+        assert service.stop() == 0  # what is under way ends first
+        service.start()
+        names = [item["name"] for item in service.get("/v1/checkpoints?trajectory=t").json["items"]]
+        assert names in (["step0"], []), names
+    finally:
+        service.stop()

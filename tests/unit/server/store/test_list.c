@@ -3,6 +3,7 @@
 #include "store/trajectories.h"
 
 enum { COUNT = 7 };
+#define LETTER "\xf0\x9d\x84\x9e"
 
 static json_t *list(struct connection *connection, int limit, const char *cursor)
 {
@@ -83,11 +84,35 @@ static void test_bounds_and_cursors_are_checked(void **state)
     assert_true(limit == 1 && before == INT64_MAX);
 }
 
+/* A name has up to 200 characters, of four bytes each: these differ in the last one. */
+static void test_the_longest_names_are_in_order(void **state)
+{
+    struct connection *connection = connection_of(state);
+    struct error error;
+    char cursor[32] = "";
+    OK(connection_execute(connection,
+                          "insert into trajectories (name) select repeat('" LETTER "', 199) || e from"
+                          " unnest(array['a', 'b', 'c']) e",
+                          NO_VALUES, NULL, &error));
+    for (const char *last = "abc"; *last != '\0'; last++) {
+        const struct page page = {.limit = 1, .sort = "name", .cursor = cursor};
+        const struct list_filter filter = {.name = LETTER "*", .step_to = INT64_MAX, .created_to = INT64_MAX};
+        json_t *document;
+        OK(trajectory_list(connection, false, &filter, &page, &document, &error));
+        const char *name = text_at(json_array_get(json_object_get(document, "items"), 0), "name");
+        assert_int_equal(strlen(name), 199 * strlen(LETTER) + 1);
+        assert_int_equal(name[199 * strlen(LETTER)], *last);
+        (void)snprintf(cursor, sizeof cursor, "%s", *last == 'c' ? "" : text_at(document, "next"));
+        json_decref(document);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_every_item_is_on_one_page),
         cmocka_unit_test(test_a_page_has_a_hundred_items_where_nothing_is_said),
+        cmocka_unit_test(test_the_longest_names_are_in_order),
         cmocka_unit_test(test_bounds_and_cursors_are_checked),
     };
     return cmocka_run_group_tests_name("list", tests, set_up, tear_down);

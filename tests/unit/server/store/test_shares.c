@@ -181,109 +181,6 @@ static void test_a_requester_has_no_more_runs_waiting_than_the_bound(void **stat
     json_decref(params);
 }
 
-/* ---- the share of a queue that others use, too ---- */
-
-static void flood(struct connection *connection, const char *requester, int count)
-{
-    struct error error;
-    connection_set_deadline(connection, 120000); /* 10,000 rows, and as many to be deleted afterwards */
-    OK(connection_execute(connection,
-                          "insert into runs (kind, requester) select 'flood', $1 from generate_series(1, $2::int)",
-                          VALUES(value_text(requester), value_integer(count)), NULL, &error));
-}
-
-static void tokens(struct connection *connection, const char *sql)
-{
-    struct error error;
-    OK(connection_execute(connection, "delete from tokens", NO_VALUES, NULL, &error));
-    OK(connection_script(connection, sql, &error));
-}
-
-/* Whether one more run of the requester goes in; what it is told if not. */
-static bool goes_in(struct connection *connection, const char *requester, char told[480])
-{
-    struct error error = {.detail = ""};
-    enum store_outcome outcome;
-    json_t *document = NULL, *params = json_object();
-    const struct run_new run = {.kind = "share", .params = params, .requester = requester};
-    const enum status status = run_insert(connection, &run, &outcome, &document, &error);
-    assert_true(status == STATUS_OK || status == STATUS_TOO_MANY);
-    (void)snprintf(told, 480, "%s", status == STATUS_OK ? "" : error.detail);
-    json_decref(document);
-    json_decref(params);
-    return status == STATUS_OK;
-}
-
-/* Tokens that read, have ended or were taken back post no runs. */
-static void test_who_is_alone_may_fill_the_queue(void **state)
-{
-    struct connection *connection = connection_of(state);
-    char told[480];
-    clear(connection);
-    tokens(connection, "insert into tokens (id, scope, sha256) values ('a', 'write', 'a'), ('r', 'read', 'r');"
-                       "insert into tokens (id, scope, sha256, expires_at) values ('e', 'admin', 'e', now());"
-                       "insert into tokens (id, scope, sha256, revoked_at) values ('b', 'admin', 'b', now());");
-    flood(connection, "a", 9999);
-    assert_true(goes_in(connection, "a", told));
-    assert_false(goes_in(connection, "a", told));
-    assert_non_null(strstr(told, "10000 runs wait in the queue already"));
-}
-
-static void test_who_is_not_alone_leaves_as_many_places_as_they_have(void **state)
-{
-    struct connection *connection = connection_of(state);
-    char told[480];
-    clear(connection);
-    tokens(connection, "insert into tokens (id, scope, sha256) values ('a', 'write', 'a'), ('b', 'write', 'b');");
-    flood(connection, "a", 4999);
-    assert_true(goes_in(connection, "a", told));
-    assert_false(goes_in(connection, "a", told));
-    assert_non_null(strstr(told, "5001 runs of this token would wait and 4999 of the queue's 10000 places be free"));
-    flood(connection, "b", 2499);
-    assert_true(goes_in(connection, "b", told));
-    assert_false(goes_in(connection, "b", told));
-    assert_true(goes_in(connection, "c", told));
-}
-
-/* Also while its token was taken back. */
-static void test_somebody_else_who_waits_is_company(void **state)
-{
-    struct connection *connection = connection_of(state);
-    char told[480];
-    clear(connection);
-    tokens(connection, "");
-    flood(connection, "a", 6000);
-    assert_true(goes_in(connection, "a", told));
-    assert_true(goes_in(connection, "b", told));
-    assert_false(goes_in(connection, "a", told));
-}
-
-/* It stays as it was. */
-static void test_a_retry_needs_a_place_as_well(void **state)
-{
-    struct error error;
-    struct connection *connection = connection_of(state);
-    char told[480];
-    json_t *document = NULL;
-    clear(connection);
-    tokens(connection, "insert into tokens (id, scope, sha256) values ('b', 'write', 'b');");
-    const struct store_id run = enqueue(connection, (struct run_new){.kind = "share", .requester = "a"}, STORE_CREATED);
-    OK(run_cancel(connection, run.text, &document, &error));
-    json_decref(document);
-    flood(connection, "a", 5000);
-    GIVES(STATUS_TOO_MANY, run_retry(connection, run.text, 0, &document, &error));
-    assert_null(document);
-    assert_true(ask(connection, "select count(*) from runs where id = $1 and state = 'cancelled'", &run) > 0);
-    OK(connection_execute(connection,
-                          "delete from runs where id = (select id from runs where state = 'queued' limit 1)", NO_VALUES,
-                          NULL, &error));
-    OK(run_retry(connection, run.text, 0, &document, &error));
-    json_decref(document);
-    assert_false(goes_in(connection, "a", told));
-    tokens(connection, "");
-    clear(connection);
-}
-
 /* ---- affinity ---- */
 
 static struct store_id add_of(struct connection *connection, const struct store_id *checkpoint)
@@ -520,10 +417,6 @@ int main(void)
         cmocka_unit_test(test_priority_goes_before_shares),
         cmocka_unit_test(test_a_line_that_no_worker_here_may_serve_holds_up_nobody),
         cmocka_unit_test(test_a_requester_has_no_more_runs_waiting_than_the_bound),
-        cmocka_unit_test(test_who_is_alone_may_fill_the_queue),
-        cmocka_unit_test(test_who_is_not_alone_leaves_as_many_places_as_they_have),
-        cmocka_unit_test(test_somebody_else_who_waits_is_company),
-        cmocka_unit_test(test_a_retry_needs_a_place_as_well),
         cmocka_unit_test(test_a_run_goes_first_to_where_its_files_are),
         cmocka_unit_test(test_a_young_run_is_left_to_a_living_node_that_has_its_files),
         cmocka_unit_test(test_a_long_line_is_left_to_nobody),
