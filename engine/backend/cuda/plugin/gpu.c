@@ -52,6 +52,15 @@ enum device_failure gpu_failure(int code)
         cudaErrorInvalidPc,
         cudaErrorLaunchFailure,
         721, /* cudaErrorTensorMemoryLeak, too */
+        /* cudaErrorMps…, which older toolkits lack in part: the server of CUDA's multi-process service is not there,
+         * not ready, has no room, or has ended this process for what another one did */
+        805,
+        806,
+        807,
+        808,
+        809,
+        810,
+        911, /* cudaErrorExternalDevice */
         cudaErrorSystemNotReady,
         cudaErrorSystemDriverMismatch,
         cudaErrorInitializationError,

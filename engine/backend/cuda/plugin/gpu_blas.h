@@ -10,7 +10,9 @@ struct CUstream_st;
 enum {
     GPU_BLAS_OLDEST = 11, /* versions that have what is called here */
     GPU_BLAS_NEWEST = 13,
-    GPU_BLAS_FAILED = 100000,   /* added to its statuses, which overlap CUDA's numbers */
+    GPU_BLAS_FAILED = 100000, /* added to its statuses, which overlap CUDA's numbers */
+    GPU_BLAS_NOT_STARTED = GPU_BLAS_FAILED + 1,
+    GPU_BLAS_FULL = GPU_BLAS_FAILED + 3,
     GPU_BLAS_TOO_LONG = 199999, /* a dimension that its ints do not hold: it was not asked */
     GPU_BLAS_PATH = 512,
 };
