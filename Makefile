@@ -236,7 +236,8 @@ EMULATED_QUICK := $(addprefix engine/backend/test_,backend_edges cpu_attention c
                   engine/backend/cuda/whole_models engine/backend/cuda/hidden_states
 EMULATED_TESTS := $(EMULATED_QUICK) $(addprefix engine/backend/test_,cpu_products cpu_rows tangent_cpu)
 EMULATED_BINARIES := $(addprefix $(OBJ)/tests/emulated/,$(EMULATED_QUICK) \
-                     $(addprefix engine/backend/cuda/,rounded_products staging) engine/selftest/wrong_devices)
+                     $(addprefix engine/backend/cuda/,layer_errors rounded_products staging) \
+                     $(addprefix engine/selftest/,device wrong_devices))
 EMULATED_DEVICE := $(OBJ)/tests/unit/engine/backend/cuda/emulated.o
 $(EMULATED_DEVICE): CPPFLAGS += -Itests/unit
 $(OBJ)/tests/emulated/%: tests/unit/%.c $(EMULATED_DEVICE) $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
@@ -297,14 +298,14 @@ $(RECORDED_BLAS): $(RECORDED_DIR)/recorded_cublas.c $(RECORDED_DIR)/recorded.h
 	@$(call RECORDED_LIBRARY,) -ldl
 $(RECORDED)/lacks/libcublas.so.13: $(RECORDED_DIR)/recorded_cublas.c $(RECORDED_DIR)/recorded.h
 	@mkdir -p $(@D)
-	@$(call RECORDED_LIBRARY,-DWITHOUT_SYRK) -ldl
+	@$(call RECORDED_LIBRARY,-DWITHOUT_BATCHES) -ldl
 $(RECORDED)/%/libdeltaq-cuda.so: $(RECORDED_DIR)/wrong_plugin.c $(wildcard $(CUDA_DIR)/*.h $(CUDA_DIR)/kernels/*.h) \
                                  $(CUDA_STAMP)
 	@mkdir -p $(@D)
 	@$(call RECORDED_LIBRARY,$(SAY_SOURCES) -DWRONG_$*)
 
 # The same tests on the first real device, for tests/gpu/check.py: the engine alone.
-GPU_TESTS := $(addprefix $(BUILD)/gpu/tests/gpu/,$(EMULATED_TESTS) engine/jobs/test_methods)
+GPU_TESTS := $(addprefix $(BUILD)/gpu/tests/gpu/,engine/selftest/device $(EMULATED_TESTS) engine/jobs/test_methods)
 ifeq ($(CONFIG),gpu)
 $(BUILD)/gpu/tests/gpu/%: tests/unit/%.c $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)

@@ -262,7 +262,8 @@ struct adamw_args {
     X(bool, finite, struct matrix a) /* no NaN, no infinity */                                                         \
                                                                                                                        \
     X(void, gemm, const struct gemm_args *args)                                                                        \
-    /* Lower triangle of c [C, C] = alpha xᵀx + beta c, x [T, C]. The upper triangle is left alone. */               \
+    /* Lower triangle of c [C, C] = alpha xᵀx + beta c, x [T, C]. What is above the diagonal reaches nothing */      \
+    /* below it, and what it is afterwards is not said. */                                                             \
     X(void, syrk, struct matrix c, struct matrix x, double alpha, double beta)                                         \
     /* h [C, C], lower triangle given: leaves in h the upper factor U with h⁻¹ = UᵀU (strictly lower part 0). */  \
     /* False when h is not positive definite; h is destroyed then. */                                                  \

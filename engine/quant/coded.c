@@ -1,11 +1,15 @@
 #include "quant/coded.h"
 
+#include "base/integer.h"
 #include "quant/export_format.h"
 #include "tensor/dtype.h"
 
 #include <math.h>
 
-enum { SLAB = 256, ALIGNMENT = 256 }; /* rows measured at a time; bytes that arrays of a block begin at multiples of */
+enum { ALIGNMENT = 256 }; /* bytes that arrays of a block begin at multiples of */
+/* Rows measured at a time, and into how many parts their columns go: what stays in a processor's caches, and what a
+ * device's multiprocessors want in one product. */
+enum { HOST_SLAB = 256, HOST_PARTS = 8, DEVICE_SLAB = 1024, DEVICE_PARTS = 4 };
 
 enum part { PART_CODES, PART_SCALES, PART_ZEROS, PART_GROUPS, PART_TABLE, PART_COLUMNS, PARTS };
 
@@ -130,12 +134,18 @@ void coded_decode(const struct coded *coded, struct matrix weight)
     coded->backend->ops->decode(coded->backend, &coded->at, 0, weight, (struct matrix){0});
 }
 
+int64_t coded_slab_rows(const struct backend *backend)
+{
+    return backend->ops->host ? HOST_SLAB : DEVICE_SLAB;
+}
+
 /* H is symmetric, so the products with what lies above its diagonal blocks count twice and those below are not done:
  * little more than half the work. */
 double coded_energy(struct backend *backend, struct matrix a, struct matrix hessian, struct matrix product)
 {
     if (hessian.data == NULL) return backend->ops->dot(backend, a, a);
-    const int64_t eighth = (a.columns / 8 + 63) / 64 * 64, width = eighth < 128 ? 128 : eighth;
+    const int64_t parts = backend->ops->host ? HOST_PARTS : DEVICE_PARTS;
+    const int64_t part = (a.columns / parts + 63) / 64 * 64, width = part < 128 ? 128 : part;
     for (int64_t first = 0; first < a.columns; first += width) {
         const int64_t count = a.columns - first < width ? a.columns - first : width;
         const struct matrix columns = matrix_columns(hessian, first, count), c = matrix_columns(product, first, count);
@@ -161,7 +171,7 @@ static enum status sum_energies(const struct coded *coded, struct matrix weight,
                                 double *whole, struct error *error)
 {
     struct backend *backend = coded->backend;
-    const int64_t rows = coded->at.rows, columns = coded->at.columns, slab = rows < SLAB ? rows : SLAB;
+    const int64_t rows = coded->at.rows, columns = coded->at.columns, slab = smaller(rows, coded_slab_rows(backend));
     void *difference = NULL, *product = NULL;
     enum status status;
     *proxy = 0;

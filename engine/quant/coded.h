@@ -35,6 +35,8 @@ void coded_encode(struct coded *coded, struct matrix weight);
 /* Writes the values into `weight` [rows, columns]. */
 void coded_decode(const struct coded *coded, struct matrix weight);
 
+/* Rows of a layer's error that are measured at a time, at most: two matrices of so many rows are scratch. */
+int64_t coded_slab_rows(const struct backend *backend);
 /* tr(A H Aᵀ) of a [rows, columns]; `product` is scratch of its shape; H as below. */
 double coded_energy(struct backend *backend, struct matrix a, struct matrix hessian, struct matrix product);
 /* The proxy error alone. STATUS_NOT_FINITE when it is not finite, STATUS_NO_MEMORY. */

@@ -1,5 +1,6 @@
 #include "quant/subset.h"
 
+#include "base/integer.h"
 #include "base/memory.h"
 #include "quant/check.h"
 #include "quant/coded.h"
@@ -168,7 +169,7 @@ static void reduced_reset(struct reduced *reduced)
 static enum status measure_error(struct backend *backend, struct matrix weight, struct matrix hessian,
                                  struct quantized_layer *layer, struct error *error)
 {
-    const int64_t slab = weight.rows < SLAB ? weight.rows : SLAB;
+    const int64_t slab = smaller(weight.rows, coded_slab_rows(backend));
     void *product = NULL;
     double whole = 0;
     const enum status status =

@@ -41,7 +41,8 @@ static enum status time_work(struct backend *backend, enum work work, struct mat
     return status;
 }
 
-/* Floating-point operations a second; the first of each size warms up. */
+/* Floating-point operations a second. The first of each size warms up, however long it takes: a library loads the
+ * kernel that it chose for that size then, and what that takes is not the work's. */
 static enum status rate_of(struct backend *backend, enum work work, double *rate, struct error *error)
 {
     struct matrix block = {0};
@@ -53,8 +54,7 @@ static enum status rate_of(struct backend *backend, enum work work, double *rate
         status = backend->ops->allocate(backend, 2 * n * n, "measuring rates", &block.data, error);
         if (status != STATUS_OK) break;
         const struct matrix x = matrix_rows(block, 0, n), c = matrix_rows(block, n, n);
-        for (int i = 0; i < 2 && status == STATUS_OK && (i == 0 || seconds < ENOUGH_SECONDS / 8); i++)
-            status = time_work(backend, work, x, c, &seconds, error);
+        for (int i = 0; i < 2 && status == STATUS_OK; i++) status = time_work(backend, work, x, c, &seconds, error);
         *rate = (work == PRODUCT ? 2 : 1) * (double)n * (double)n * (double)n / (seconds > 0 ? seconds : 1e-9);
         matrix_release(backend, &block);
     }

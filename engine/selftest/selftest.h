@@ -5,8 +5,8 @@
  * gradient, a product of its Hessian and GPTQ (check.h) are held to plain loops on the CPU, in double within the
  * reasoned bounds of each check, or in float bit for bit. Each is then repeated, REPETITIONS times or as often as its
  * part of `repeat_seconds` allows, and once at least: the bits must be the same. Last come the rates. It takes up
- * to 150 MiB of the device, and runs in a child process (base/trial.h), which a device that crashes or hangs takes with
- * it. */
+ * to 150 MiB of the device and, while the scans run, what a driver takes for their local memory (docs/cuda.md). It runs
+ * in a child process (base/trial.h), which a device that crashes or hangs takes with it. */
 #ifndef SELFTEST_SELFTEST_H
 #define SELFTEST_SELFTEST_H
 

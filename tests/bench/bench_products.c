@@ -38,8 +38,8 @@ static const struct shape shapes[] = {
     {"a square", 8192, 8192, 8192, 0, false},
     {"errors of a layer, 256 rows", 256, 4096, 4096, 0, false},
     {"errors of a layer, 2048 rows", 2048, 4096, 4096, 0, false},
-    {"Hessian, leaf of 256", 256, 256, 2048, 0, true},
-    {"Hessian, leaf of 1024", 1024, 1024, 2048, 0, true},
+    {"Hessian, square of 1024", 1024, 1024, 2048, 0, true},
+    {"Hessian, square of 2048", 2048, 2048, 2048, 0, true},
     {"Hessian, whole", 4096, 4096, 2048, 0, true},
     {"7B scores, 32 heads", 256, 2048, 128, 32, false},
     {"7B mix, 32 heads", 256, 128, 2048, 32, false},
@@ -195,30 +195,6 @@ static void time_shape(struct products *p, const struct shape *shape, bool narro
     give(p, a), give(p, b), give(p, c);
 }
 
-static int run_syrk(struct products *p, const void *call)
-{
-    const struct device_gemm *g = call;
-    return p->device->syrk(p->device, g->n, g->k, 1, g->a, g->lda, 0, g->c, g->ldc);
-}
-
-static void time_triangle(struct products *p, int64_t size)
-{
-    const int64_t n = scaled(p, size), k = scaled(p, 2048);
-    char text[80];
-    struct device_gemm g = {.transpose_b = true, .n = n, .k = k, .lda = n, .ldb = n, .ldc = n};
-    float *c = take(p, n * n * (int64_t)sizeof *c);
-    void *a = random_operand(p, n * k, false);
-    g.a = g.b = a, g.c = c;
-    const double seconds = p->failed == 0 ? time_work(p, "a triangle", run_syrk, &g) : 0;
-    (void)snprintf(text, sizeof text, "[%lld, %lld] = [%lld, .]ᵀ [.]", (long long)n, (long long)n, (long long)k);
-    if (p->failed == 0) {
-        const bool right = first_is_right(p, &g);
-        tell(p, "ssyrk", text, seconds, "tflops", 1e-12 * (double)n * (double)n * (double)k, right);
-        p->failed |= !right;
-    }
-    give(p, a), give(p, c);
-}
-
 struct copy {
     void *device, *host;
     size_t bytes;
@@ -300,7 +276,6 @@ static void time_kind(struct products *p, const char *kind, const char *products
     if (exact) (void)fprintf(stderr, "%s\n", p->device->text);
     for (size_t i = 0; i < sizeof shapes / sizeof shapes[0] && p->failed == 0; i++)
         time_shape(p, &shapes[i], narrow, exact);
-    for (int64_t size = 256; exact && size <= 4096 && p->failed == 0; size *= 4) time_triangle(p, size);
     if (exact && p->failed == 0) time_memory(p);
     p->device->close(p->device);
 }

@@ -1,10 +1,10 @@
 #!/usr/bin/env python3
-"""make check-gpu: the first CUDA device held to the CPU. Every primitive against plain loops in double with the bounds
-that the CPU's fast backend is held to, the same bits from repeated calls, whole models and quantizations, and then
-three small programs under compute-sanitizer, minutes each: a machine that does not let it work (some virtual ones do
-not), and a program that it makes too slow, are said and are no failure. Needs gcc, nvcc and a device; cmocka, PCRE2,
-utf8proc and zlib only if they are there. Ends with 0 when all passed, 1 when something failed, 2 when nothing could be
-run."""
+"""make check-gpu: the first CUDA device held to the CPU. The self-test of a worker's start, with how near each check
+came to its bound; every primitive against plain loops in double with the bounds that the CPU's fast backend is held to,
+the same bits from repeated calls, whole models and quantizations, and then three small programs under
+compute-sanitizer, minutes each: a machine that does not let it work (some virtual ones do not), and a program that it
+makes too slow, are said and are no failure. Needs gcc, nvcc and a device; cmocka, PCRE2, utf8proc and zlib only if they
+are there. Ends with 0 when all passed, 1 when something failed, 2 when nothing could be run."""
 
 import re
 import shutil
@@ -46,6 +46,7 @@ def run(name, command):
     code, text = execute(command, SECONDS)
     good, passed = verdict(code, text)
     print(f"{'ok    ' if good else 'FAILED'} {name}: {passed} passed, exit status {code}", flush=True)
+    print("".join(f"       {line}\n" for line in text.splitlines() if line.startswith("| ")), end="", flush=True)
     if not good:
         print(text, flush=True)
     return good

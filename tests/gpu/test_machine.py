@@ -74,5 +74,5 @@ def test_the_table_of_products_is_made_on_the_emulation(tmp_path):
                           env={**os.environ, "DELTAQ_CUDA_PLUGIN": str(EMULATED)})
     assert done.returncode == 0, done.stdout + done.stderr
     rows = [line for line in done.stdout.splitlines() if line.startswith("| ")]
-    assert "67 measured, 0 wrong" in done.stdout and "WRONG" not in done.stdout
+    assert "64 measured, 0 wrong" in done.stdout and "WRONG" not in done.stdout
     assert len([row for row in rows if row.startswith(("| 7B", "| 160M", "| Hessian", "| errors", "| a square"))]) == 15

@@ -10,6 +10,9 @@
 #include <string.h>
 
 enum { MOST_BLOCKS = 4096, WHAT_TEXT = 160, ATTENTION_BYTES = 256 << 20, ATTENTION_SHARE = 8 };
+/* A product of that size fills a large GPU's multiprocessors with tiles; smaller ones save work that would have been
+ * done beside them. */
+enum { SQUARE_COLUMNS = 2048 };
 
 /* Who gave `fault` learns of it even where the kind ends for another reason: after a fault what comes from the device
  * is NaN, and that may be what is found first. */
@@ -201,6 +204,7 @@ enum status cuda_open_device(struct device *device, int64_t budget, struct team 
     cuda->budget = budget;
     cuda->limit = budget;
     cuda->attention_bytes = cuda_attention_share(budget);
+    cuda->square = SQUARE_COLUMNS;
     cuda->promises.fd = -1;
     pthread_mutex_init(&cuda->mutex, NULL);
     for (int i = 0; i < LANE_COUNT; i++) pthread_mutex_init(&cuda->lanes[i].mutex, NULL);

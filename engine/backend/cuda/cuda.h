@@ -39,6 +39,7 @@ struct cuda {
     int64_t planned; /* bytes that were kept for the plan of a run that held nothing */
     /* the most scratch of one call of attention's products, but for what one head of one sequence takes */
     int64_t attention_bytes;
+    int64_t square; /* columns of the largest part of a triangle that is made as a square */
     struct cuda_stage stage;
     void *scratch; /* for one slot's call */
     size_t scratch_bytes;

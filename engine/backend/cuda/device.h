@@ -76,9 +76,6 @@ struct device {
     int (*launch)(struct device *device, enum kernel kernel, int64_t blocks, const void *args);
     int (*gemm)(struct device *device, const struct device_gemm *args);
     int (*gemm_batched)(struct device *device, const struct device_gemm_batched *args);
-    /* Column-major, upper triangle of c [n, n] = alpha a aᵀ + beta c, a [n, k]. */
-    int (*syrk)(struct device *device, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, float beta,
-                float *c, int64_t ldc);
 };
 
 /* What the program and the plugin must have in common, in this order. A list: the sizes of all that one hands to the

@@ -302,7 +302,10 @@ void cuda_take(struct cuda *cuda, void *to, const void *from, size_t bytes)
     char *host = cuda->stage.host + stage_take(&cuda->stage, bytes);
     (void)cuda_good(cuda, "copying from the device",
                     cuda->device->download(cuda->device, host, bytes, from, bytes, bytes, 1));
-    if (cuda_wait(cuda)) memcpy(to, host, bytes);
+    if (cuda_wait(cuda))
+        memcpy(to, host, bytes);
+    else
+        memset(to, 0xff, bytes);
 }
 
 /* Rows of `m` that one half takes, and where its columns begin: a row longer than a half goes in several. */

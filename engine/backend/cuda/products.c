@@ -6,7 +6,7 @@
 #include <inttypes.h>
 #include <stdio.h>
 
-enum { SYRK_LARGEST = 256, PRODUCT_TEXT = 200 };
+enum { PRODUCT_TEXT = 200 };
 
 /* Row-major, as the slots have it: "the product [2048, 4096] = [2048, 11008] [11008, 4096]". */
 static void name_product(const struct device_gemm *g, int64_t batch, char *text, size_t size)
@@ -63,27 +63,19 @@ static struct matrix part(struct matrix m, int64_t row, int64_t rows, int64_t co
     return matrix_columns(matrix_rows(m, row, rows), column, columns);
 }
 
-/* The lower triangle in halves: what lies between them is a product like any other, at the rate of those. */
+/* The lower triangle in halves, down to squares on the diagonal that are made whole. All of it are products like any
+ * other: cublasSsyrk makes a triangle at a fraction of their rate, and never on the tensor cores. */
 static void lower_triangle(struct cuda *cuda, struct matrix c, struct matrix x, double alpha, double beta)
 {
-    const int64_t half = (c.rows / 2 + SYRK_LARGEST - 1) / SYRK_LARGEST * SYRK_LARGEST, rest = c.rows - half;
-    const struct matrix first = matrix_columns(x, 0, half), second = matrix_columns(x, half, rest);
-    if (cuda->status != STATUS_OK || c.rows == 0) return;
-    if (c.rows <= SYRK_LARGEST) {
-        const struct device_gemm shape = {.transpose_b = true, .m = c.rows, .n = c.rows, .k = x.rows, .exact = true};
-        cuda_product_done(cuda, &shape, 0,
-                          cuda->device->syrk(cuda->device, c.rows, x.rows, (float)alpha, x.data, x.stride, (float)beta,
-                                             c.data, c.stride));
-        return;
+    const int64_t square = cuda->square, half = (c.rows / 2 + square - 1) / square * square, rest = c.rows - half;
+    struct gemm_args product = {.a = x, .b = x, .c = c, .transpose_a = true, .alpha = alpha, .beta = beta};
+    if (c.rows > square) {
+        const struct matrix first = matrix_columns(x, 0, half), second = matrix_columns(x, half, rest);
+        lower_triangle(cuda, part(c, 0, half, 0, half), first, alpha, beta);
+        lower_triangle(cuda, part(c, half, rest, half, rest), second, alpha, beta);
+        product.a = second, product.b = first, product.c = part(c, half, rest, 0, half);
     }
-    lower_triangle(cuda, part(c, 0, half, 0, half), first, alpha, beta);
-    lower_triangle(cuda, part(c, half, rest, half, rest), second, alpha, beta);
-    cuda_multiply(cuda, &(struct gemm_args){.a = second,
-                                            .b = first,
-                                            .c = part(c, half, rest, 0, half),
-                                            .transpose_a = true,
-                                            .alpha = alpha,
-                                            .beta = beta});
+    cuda_multiply(cuda, &product);
 }
 
 void cuda_syrk(struct backend *backend, struct matrix c, struct matrix x, double alpha, double beta)

@@ -4,6 +4,7 @@
 #include "base/memory.h"
 #include "model/loader.h"
 #include "model/work.h"
+#include "quant/coded.h"
 #include "quant/cuts.h"
 #include "quant/overrides.h"
 
@@ -84,8 +85,8 @@ static bool idle(const struct planned_batch *batch, const struct program *progra
 
 /* ---- Memory ---- */
 
-/* Rows of an error while it is measured, columns of a block while it is quantized. */
-enum { SOLVER_SLAB_ROWS = 256 };
+/* Columns of a block while it is quantized, and rows of an error while it is measured, of the smallest layers too. */
+enum { SOLVER_COLUMNS = 256 };
 
 /* Whether outliers multiply the original weights: LLM.int8 as in the paper. */
 static bool is_exact(const struct quantize_method *method)
@@ -126,7 +127,8 @@ static int64_t solver_bytes(const struct planned_batch *batch, bool aside)
             for (int k = 0; k < cut->count; k++)
                 rows += program->parameters[program->steps[cut->step + k].parameter[0]].rows;
             const int64_t square = batch->needs != 0 ? weight->columns * weight->columns : 0;
-            const int64_t slabs = SOLVER_SLAB_ROWS * (2 * weight->columns + rows);
+            const int64_t slab = smaller(coded_slab_rows(batch->pass->backend), larger(rows, SOLVER_COLUMNS));
+            const int64_t slabs = 2 * slab * weight->columns + SOLVER_COLUMNS * rows;
             const int64_t floats = (int64_t)sizeof(float) * (copies * (square + rows * weight->columns) + slabs);
             most = larger(most, (aside ? kept * rows * weight->columns : floats) + 2 * rows * weight->columns);
         }

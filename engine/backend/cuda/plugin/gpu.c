@@ -52,6 +52,15 @@ enum device_failure gpu_failure(int code)
         cudaErrorInvalidPc,
         cudaErrorLaunchFailure,
         721, /* cudaErrorTensorMemoryLeak, too */
+        /* cudaErrorMps…, which older toolkits lack in part: the server of CUDA's multi-process service is not there,
+         * not ready, has no room, or has ended this process for what another one did */
+        805,
+        806,
+        807,
+        808,
+        809,
+        810,
+        911, /* cudaErrorExternalDevice */
         cudaErrorSystemNotReady,
         cudaErrorSystemDriverMismatch,
         cudaErrorInitializationError,
@@ -211,13 +220,6 @@ static int gpu_gemm_batched(struct device *device, const struct device_gemm_batc
     return code != 0 ? code : gpu_blas_gemm_batched(&gpu_of(device)->blas, args);
 }
 
-static int gpu_syrk(struct device *device, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, float beta,
-                    float *c, int64_t ldc)
-{
-    const int code = select_gpu(device);
-    return code != 0 ? code : gpu_blas_syrk(&gpu_of(device)->blas, n, k, alpha, a, lda, beta, c, ldc);
-}
-
 static void destroy_event(cudaEvent_t event)
 {
     if (event != NULL) (void)cudaEventDestroy(event);
@@ -266,6 +268,5 @@ void gpu_init(struct gpu *gpu, int ordinal)
         .launch = gpu_launch,
         .gemm = gpu_gemm,
         .gemm_batched = gpu_gemm_batched,
-        .syrk = gpu_syrk,
     };
 }

@@ -8,7 +8,6 @@
 
 enum {
     NOT_FOUND = GPU_BLAS_FAILED, /* no library: as if it were a status */
-    UPPER = 1,                   /* CUBLAS_FILL_MODE_UPPER */
     REAL_FLOAT = 0,              /* CUDA_R_32F */
     REAL_BF16 = 14,              /* CUDA_R_16BF */
     COMPUTE_FLOAT = 68,          /* CUBLAS_COMPUTE_32F: never TF32 behind the caller's back */
@@ -72,7 +71,6 @@ static const char *resolve_all(struct gpu_blas *blas, void *library)
         {"cublasCreate_v2", &blas->create},        {"cublasDestroy_v2", &blas->destroy},
         {"cublasSetStream_v2", &blas->set_stream}, {"cublasGetVersion_v2", &blas->get_version},
         {"cublasGemmEx", &blas->gemm_ex},          {"cublasGemmBatchedEx", &blas->gemm_batched_ex},
-        {"cublasSsyrk_v2", &blas->ssyrk},
     };
     for (size_t i = 0; i < sizeof wanted / sizeof wanted[0]; i++)
         if (!resolve(library, wanted[i].name, wanted[i].function)) return wanted[i].name;
@@ -257,11 +255,4 @@ int gpu_blas_gemm_batched(const struct gpu_blas *blas, const struct device_gemm_
                               (const void *const *)args->a, type, (int)g->lda, (const void *const *)args->b, type,
                               (int)g->ldb, &g->beta, (void *const *)args->c, REAL_FLOAT, (int)g->ldc, (int)args->count,
                               args->aligned && !g->bf16 ? blas->compute : COMPUTE_FLOAT, DEFAULT_ALGORITHM));
-}
-
-int gpu_blas_syrk(const struct gpu_blas *blas, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
-                  float beta, float *c, int64_t ldc)
-{
-    if (n > LARGEST_INT || k > LARGEST_INT || lda > LARGEST_INT || ldc > LARGEST_INT) return GPU_BLAS_TOO_LONG;
-    return failed_or_not(blas->ssyrk(blas->handle, UPPER, 0, (int)n, (int)k, &alpha, a, (int)lda, &beta, c, (int)ldc));
 }

@@ -10,7 +10,9 @@ struct CUstream_st;
 enum {
     GPU_BLAS_OLDEST = 11, /* versions that have what is called here */
     GPU_BLAS_NEWEST = 13,
-    GPU_BLAS_FAILED = 100000,   /* added to its statuses, which overlap CUDA's numbers */
+    GPU_BLAS_FAILED = 100000, /* added to its statuses, which overlap CUDA's numbers */
+    GPU_BLAS_NOT_STARTED = GPU_BLAS_FAILED + 1,
+    GPU_BLAS_FULL = GPU_BLAS_FAILED + 3,
     GPU_BLAS_TOO_LONG = 199999, /* a dimension that its ints do not hold: it was not asked */
     GPU_BLAS_PATH = 512,
 };
@@ -32,8 +34,6 @@ struct gpu_blas {
                            const void *const *a, int a_type, int lda, const void *const *b, int b_type, int ldb,
                            const void *beta, void *const *c, int c_type, int ldc, int count, int compute,
                            int algorithm);
-    int (*ssyrk)(void *handle, int uplo, int transpose, int n, int k, const float *alpha, const float *a, int lda,
-                 const float *beta, float *c, int ldc);
 };
 
 /* Looks in the directories of DELTAQ_CUDA_LIBRARIES first, then where the system does (LD_LIBRARY_PATH, ld.so.conf),
@@ -45,8 +45,6 @@ void gpu_blas_close(struct gpu_blas *blas);
 
 int gpu_blas_gemm(const struct gpu_blas *blas, const struct device_gemm *g);
 int gpu_blas_gemm_batched(const struct gpu_blas *blas, const struct device_gemm_batched *args);
-int gpu_blas_syrk(const struct gpu_blas *blas, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
-                  float beta, float *c, int64_t ldc);
 
 /* Of its numbers, from GPU_BLAS_FAILED on. */
 const char *gpu_blas_status(int code);

@@ -8,6 +8,8 @@
 #include <string.h>
 
 enum { OLDEST_COMPUTE = 80, VERSION_TEXT = 32 };
+/* A handle of cuBLAS takes a workspace of 32 MiB on newer devices, and its first kernels. */
+enum { BLAS_BYTES = 256 << 20 };
 
 /* The kernel's side of the driver says its own version here. */
 #ifndef PLUGIN_DRIVER_FILE
@@ -186,6 +188,19 @@ static int choose(int ordinal, char *text, size_t size)
     return 0;
 }
 
+/* On a device whose memory others have, cublasCreate says that CUDA could not be initialised: it is then as if it had
+ * said that memory is short, so that the run is tried again. */
+static int open_blas(struct gpu *gpu, const char *products, char *text, size_t size)
+{
+    size_t available = 0, total = 0;
+    const int code = gpu_blas_open(&gpu->blas, gpu->stream, products, text, size);
+    if (code != GPU_BLAS_NOT_STARTED || cudaMemGetInfo(&available, &total) != cudaSuccess || available >= BLAS_BYTES)
+        return code;
+    const size_t length = strlen(text);
+    (void)snprintf(text + length, size - length, "; the device has %zu MiB left", available >> 20);
+    return GPU_BLAS_FULL;
+}
+
 /* What was made is ended by who closes the device. */
 static int start(struct gpu *gpu, const char *products, char *text, size_t size)
 {
@@ -199,7 +214,7 @@ static int start(struct gpu *gpu, const char *products, char *text, size_t size)
         for (int point = 0; point < LANE_POINTS; point++)
             if ((code = make_event(&gpu->lanes[i].points[point], text, size)) != 0) return code;
     }
-    if ((code = gpu_blas_open(&gpu->blas, gpu->stream, products, text, size)) != 0) return code;
+    if ((code = open_blas(gpu, products, text, size)) != 0) return code;
     return describe(gpu, products, text, size);
 }
 

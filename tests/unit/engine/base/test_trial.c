@@ -4,6 +4,8 @@
 
 #include <signal.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -77,12 +79,45 @@ static void test_a_hang_ends_at_the_deadline_and_steps_put_it_off(void **state)
     assert_string_equal(failure, "");
 }
 
+/* The parent is killed while the body hangs. This process inherits the child, and so sees what became of it. */
+static void test_a_body_dies_with_its_parent(void **state)
+{
+    static const struct timespec rest = {.tv_nsec = 10 * 1000 * 1000};
+    const enum behaviour behaviour = HANGS;
+    struct told *told = NULL;
+    struct error error;
+    char failure[TRIAL_FAILURE];
+    int end = 0;
+    (void)state;
+    assert_int_equal(trial_memory_new(sizeof *told, "a test", &told, &error), STATUS_OK);
+    const struct trial trial = {behave, &behaviour, &told->progress, sizeof *told, 600, "the first step"};
+    assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1), 0);
+    const pid_t parent = fork();
+    assert_true(parent >= 0);
+    if (parent == 0) _exit(trial_run(&trial, failure, &error) == STATUS_OK ? 0 : 1);
+    const volatile struct told *seen = told;
+    while (seen->number == 0) (void)nanosleep(&rest, NULL); /* it hangs now */
+    const pid_t child = seen->pid;
+    assert_int_equal(kill(parent, SIGKILL), 0);
+    assert_int_equal(waitpid(parent, &end, 0), parent);
+    pid_t gone = 0;
+    for (int i = 0; i < 6000 && gone == 0; i++) {
+        gone = waitpid(child, &end, WNOHANG);
+        (void)nanosleep(&rest, NULL);
+    }
+    if (gone == 0) (void)kill(child, SIGKILL);
+    assert_int_equal(gone, child);
+    assert_true(WIFSIGNALED(end) && WTERMSIG(end) == SIGKILL);
+    trial_memory_free(told, sizeof *told);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_what_a_body_tells_is_there),
         cmocka_unit_test(test_a_crash_is_told_with_what_the_body_was_at),
         cmocka_unit_test(test_a_hang_ends_at_the_deadline_and_steps_put_it_off),
+        cmocka_unit_test(test_a_body_dies_with_its_parent),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
 }

@@ -4,6 +4,7 @@
 #include "engine/backend/cuda/stand_in.h"
 #undef backend_cpu_new
 
+#include "selftest/rates.h"
 #include "selftest/selftest.h"
 #include "unit.h"
 
@@ -12,6 +13,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 enum fault {
@@ -20,13 +22,14 @@ enum fault {
     FAULT_PRODUCT, /* products lose the last of their terms */
     FAULT_CUT,     /* exact products are made of factors of eight bits */
     FAULT_BATCHED, /* the last product of a batch is not made */
-    FAULT_SQUARE,  /* beta is taken for 0 */
+    FAULT_SQUARE,  /* what squares are added to is taken for 0 */
     FAULT_BITS,    /* every fifth product has another last bit */
     FAULT_STICKY,  /* from some launch on all fails */
     FAULT_CRASH,   /* a launch ends the process by a signal */
     FAULT_HANG,    /* a launch never returns */
     FAULT_COPY,    /* copies of rows to the host lose the last byte */
     FAULT_OUTSIDE, /* products write one element behind their last row */
+    FAULT_COLD,    /* the first product of a size takes long */
 };
 
 /* The tests' own device: one at a time. */
@@ -35,7 +38,7 @@ static struct wrong {
     enum kernel kernel;
     bool broken;
     uint64_t launched[KERNEL_COUNT]; /* bit i: by check i */
-    int64_t products;
+    int64_t products, asked[64];     /* asked: columns of the first ones, of which FAULT_COLD keeps account */
     struct device plain;
     struct trial_progress progress;
 } wrong;
@@ -92,15 +95,27 @@ static enum device_failure wrong_failure(int code)
     return code == 700 ? DEVICE_FAULT : wrong.plain.failure(code);
 }
 
+/* A library that loads a kernel when it is first wanted. */
+static void load_kernel(int64_t columns)
+{
+    static const struct timespec loading = {.tv_nsec = 15 * 1000 * 1000};
+    bool known = false;
+    for (int64_t i = 0; i < wrong.products && i < 64; i++) known = known || wrong.asked[i] == columns;
+    if (!known) (void)nanosleep(&loading, NULL);
+    if (wrong.products < 64) wrong.asked[wrong.products] = columns;
+}
+
 /* An element more or less by its last bit, when the stream is there. */
 static int wrong_gemm(struct device *device, const struct device_gemm *g)
 {
     struct device_gemm other = *g;
     int code;
+    if (wrong.fault == FAULT_COLD) load_kernel(g->m);
     wrong.products++;
     if (wrong.broken) return 700;
     if (wrong.fault == FAULT_PRODUCT && g->k > 1) other.k--;
     if (wrong.fault == FAULT_CUT && g->exact) other.exact = false;
+    if (wrong.fault == FAULT_SQUARE && g->a == g->b) other.beta = 0;
     code = wrong.plain.gemm(device, &other);
     if (code != 0 || (wrong.fault != FAULT_BITS && wrong.fault != FAULT_OUTSIDE)) return code;
     if (wrong.fault == FAULT_BITS && wrong.products % 5 != 0) return 0;
@@ -116,12 +131,6 @@ static int wrong_gemm_batched(struct device *device, const struct device_gemm_ba
     struct device_gemm_batched other = *args;
     if (wrong.fault == FAULT_BATCHED && other.count > 1) other.count--;
     return wrong.broken ? 700 : wrong.plain.gemm_batched(device, &other);
-}
-
-static int wrong_syrk(struct device *device, int64_t n, int64_t k, float alpha, const float *a, int64_t lda, float beta,
-                      float *c, int64_t ldc)
-{
-    return wrong.plain.syrk(device, n, k, alpha, a, lda, wrong.fault == FAULT_SQUARE ? 0 : beta, c, ldc);
 }
 
 static int wrong_download(struct device *device, void *to, size_t to_pitch, const void *from, size_t from_pitch,
@@ -146,7 +155,6 @@ static enum status wrong_open(void *context, const char *products, struct backen
     device->failure = wrong_failure;
     device->gemm = wrong_gemm;
     device->gemm_batched = wrong_gemm_batched;
-    device->syrk = wrong_syrk;
     device->download = wrong_download;
     return cuda_open_device(device, device->memory_free, NULL, out, error);
 }
@@ -293,6 +301,23 @@ static void test_wrong_products_copies_and_bits_are_found_and_named(void **state
     }
 }
 
+/* The time of a kernel's loading is nobody's rate: each size is asked for twice, however long the first one took. */
+static void test_rates_are_of_products_whose_kernels_are_loaded(void **state)
+{
+    struct selftest_report report = {.device = ""};
+    struct backend *backend = NULL;
+    struct error error;
+    (void)state;
+    memset(&wrong, 0, sizeof wrong);
+    wrong.fault = FAULT_COLD;
+    wrong.kernel = KERNEL_COUNT;
+    assert_int_equal(wrong_open(NULL, "f32", &backend, &error), STATUS_OK);
+    if (rates_measure(backend, "f32", &report, &error) != STATUS_OK) fail_msg("%s", error.detail);
+    assert_true(wrong.products >= 4 && wrong.products < 64 && wrong.products % 2 == 0);
+    for (int64_t i = 0; i < wrong.products; i += 2) assert_int_equal(wrong.asked[i], wrong.asked[i + 1]);
+    backend_free(backend);
+}
+
 static void test_a_crash_a_hang_and_a_fault_that_sticks_stay_in_the_child(void **state)
 {
     static const struct {
@@ -320,6 +345,7 @@ int main(void)
         cmocka_unit_test(test_a_right_device_passes_and_every_kernel_was_launched),
         cmocka_unit_test(test_a_kernel_that_does_nothing_is_found_whichever_it_is),
         cmocka_unit_test(test_wrong_products_copies_and_bits_are_found_and_named),
+        cmocka_unit_test(test_rates_are_of_products_whose_kernels_are_loaded),
         cmocka_unit_test(test_a_crash_a_hang_and_a_fault_that_sticks_stay_in_the_child),
     };
     return cmocka_run_group_tests_name("wrong devices", tests, NULL, NULL);

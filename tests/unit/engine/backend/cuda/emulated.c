@@ -372,34 +372,6 @@ static int emulated_gemm_batched(struct device *device, const struct device_gemm
     return emulated_ask(device, ORDERS_STREAM, emulated_do_gemm_batched, args, sizeof *args);
 }
 
-struct syrk_order {
-    int64_t n, k, lda, ldc;
-    float alpha, beta;
-    const float *a;
-    float *c;
-};
-
-static void emulated_do_syrk(void *context, const void *payload)
-{
-    const struct syrk_order *s = payload;
-    emulated_let(context);
-    for (int64_t j = 0; j < s->n; j++)
-        for (int64_t i = 0; i <= j; i++) {
-            float sum = 0;
-            for (int64_t l = 0; l < s->k; l++) sum += s->a[i + l * s->lda] * s->a[j + l * s->lda];
-            float *c = &s->c[i + j * s->ldc];
-            *c = s->beta == 0 ? s->alpha * sum : s->alpha * sum + s->beta * *c;
-        }
-    emulated_done(context);
-}
-
-static int emulated_syrk(struct device *device, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
-                         float beta, float *c, int64_t ldc)
-{
-    const struct syrk_order order = {n, k, lda, ldc, alpha, beta, a, c};
-    return emulated_ask(device, ORDERS_STREAM, emulated_do_syrk, &order, sizeof order);
-}
-
 static void emulated_close(struct device *device)
 {
     struct emulated *emulated = device->state;
@@ -449,7 +421,6 @@ struct device *emulated_device(bool reversed)
         .launch = emulated_launch,
         .gemm = emulated_gemm,
         .gemm_batched = emulated_gemm_batched,
-        .syrk = emulated_syrk,
     };
     emulated->device.memory_free = emulated->device.memory_total = (int64_t)1 << 33;
     return &emulated->device;

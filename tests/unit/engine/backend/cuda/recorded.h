@@ -13,6 +13,7 @@ struct recorded {
     /* What the machine has. */
     int devices, driver, runtime, major, minor;
     int counting; /* what cudaGetDeviceCount answers */
+    int free_mib; /* of 80 GiB */
     /* The call of this number (1: the first) fails with `code`, one of cuBLAS with `status`; sticky: and so do all
      * calls after it. 0: none fails. */
     int fails_at, code, status;

@@ -20,8 +20,6 @@ EXPORTED int cublasGemmBatchedEx(void *handle, int ta, int tb, int m, int n, int
                                  const void *const *a, int a_type, int lda, const void *const *b, int b_type, int ldb,
                                  const void *beta, void *const *c, int c_type, int ldc, int count, int compute,
                                  int algorithm);
-EXPORTED int cublasSsyrk_v2(void *handle, int uplo, int transpose, int n, int k, const float *alpha, const float *a,
-                            int lda, const float *beta, float *c, int ldc);
 
 /* Its own path, from the library's last folder on: "cu12/libcublas.so.12". */
 static const char *own_path(int *version)
@@ -76,6 +74,7 @@ int cublasGemmEx(void *handle, int ta, int tb, int m, int n, int k, const void *
                          a_type, b_type, c_type, compute, algorithm);
 }
 
+#ifndef WITHOUT_BATCHES
 int cublasGemmBatchedEx(void *handle, int ta, int tb, int m, int n, int k, const void *alpha, const void *const *a,
                         int a_type, int lda, const void *const *b, int b_type, int ldb, const void *beta,
                         void *const *c, int c_type, int ldc, int count, int compute, int algorithm)
@@ -85,14 +84,5 @@ int cublasGemmBatchedEx(void *handle, int ta, int tb, int m, int n, int k, const
         "cublasGemmBatchedEx %d %d, %d %d %d, %g %g, ld %d %d %d, types %d %d %d, count %d, compute %d", ta, tb, m, n,
         k, (double)*(const float *)alpha, (double)*(const float *)beta, lda, ldb, ldc, a_type, b_type, c_type, count,
         compute);
-}
-
-#ifndef WITHOUT_SYRK
-int cublasSsyrk_v2(void *handle, int uplo, int transpose, int n, int k, const float *alpha, const float *a, int lda,
-                   const float *beta, float *c, int ldc)
-{
-    (void)handle, (void)a, (void)c;
-    return recorded_blas("cublasSsyrk %d %d, %d %d, %g %g, ld %d %d", uplo, transpose, n, k, (double)*alpha,
-                         (double)*beta, lda, ldc);
 }
 #endif

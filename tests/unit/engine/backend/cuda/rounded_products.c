@@ -6,7 +6,7 @@
 #include "engine/jobs/tiny_fixture.h"
 #include "jobs/quantize/quantize.h"
 
-enum { SIZE = 300 }; /* more than one block of the factor, and of syrk */
+enum { SIZE = 300 }; /* more than one block of the factor */
 
 static struct backend *open_device(struct team *team, bool rounds)
 {

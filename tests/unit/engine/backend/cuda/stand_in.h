@@ -1,7 +1,8 @@
 /* stand_in.h: included before a test (-include), puts the CUDA backend where the test asks for the fast one: over the
  * emulated device, over the first real one with STAND_IN_DEVICE, or over the simulated one with STAND_IN_PTX. Without a
  * team the emulation runs its threads forwards, with one backwards: tests that want the same bits from one thread and
- * from several then want them from both orders, and from attention in calls of few heads. */
+ * from several then want them from both orders, from attention in calls of few heads, and from triangles of small
+ * squares. */
 #ifndef TESTS_CUDA_STAND_IN_H
 #define TESTS_CUDA_STAND_IN_H
 
@@ -18,7 +19,7 @@
 #define stand_in_device emulated_device
 #endif
 
-enum { STAND_IN_ATTENTION_BYTES = 50000 }; /* three heads of 63 tokens, one of 256 */
+enum { STAND_IN_ATTENTION_BYTES = 50000, STAND_IN_SQUARE = 64 }; /* three heads of 63 tokens, one of 256 */
 #endif
 
 static inline enum status stand_in_new(struct team *team, struct backend **out, struct error *error)
@@ -30,6 +31,7 @@ static inline enum status stand_in_new(struct team *team, struct backend **out, 
     if (device == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for the emulation");
     const enum status status = cuda_open_device(device, device->memory_free, team, out, error);
     if (status == STATUS_OK && team != NULL) cuda_of(*out)->attention_bytes = STAND_IN_ATTENTION_BYTES;
+    if (status == STATUS_OK && team != NULL) cuda_of(*out)->square = STAND_IN_SQUARE;
     return status;
 #endif
 }

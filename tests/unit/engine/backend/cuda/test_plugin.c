@@ -226,22 +226,11 @@ static void test_products_are_made_as_the_device_was_opened(void **state)
     check_batch("tf32", &batch, "cublasGemmBatchedEx 1 0, 3 4 5, 2 1, ld 6 7 8, types 14 14 0, count 9, compute 68");
 }
 
-static void test_the_upper_triangle_is_asked_for(void **state)
-{
-    (void)state;
-    float number = 0;
-    struct device *device = open_as("f32");
-    assert_int_equal(device->syrk(device, 3, 5, 2, &number, 4, 1, &number, 6), 0);
-    check_call(recorded.count, "cublasSsyrk 1 0, 3 5, 2 1, ld 4 6");
-    device->close(device);
-}
-
 static void test_dimensions_beyond_an_int_are_refused_by_name(void **state)
 {
     (void)state;
     const int64_t beyond = (int64_t)1 << 31;
     char text[DEVICE_TEXT];
-    float number = 0;
     struct device *device = open_as("f32");
     const int before = recorded_find("cublasGemm");
     struct device_gemm g = {.m = beyond, .n = 1, .k = 1, .lda = 1, .ldb = 1, .ldc = 1};
@@ -249,7 +238,6 @@ static void test_dimensions_beyond_an_int_are_refused_by_name(void **state)
     g.m = 1;
     const struct device_gemm_batched batch = {.each = g, .count = beyond};
     assert_int_equal(device->gemm_batched(device, &batch), code);
-    assert_int_equal(device->syrk(device, 1, 1, 1, &number, beyond, 1, &number, 1), code);
     assert_int_equal(device->failure(code), DEVICE_REFUSED);
     device->error_text(code, text, sizeof text);
     check_says(text, "a dimension is beyond 2147483647");
@@ -267,7 +255,6 @@ int main(void)
         cmocka_unit_test_setup(test_a_device_is_opened_in_one_order_and_closed_in_the_other, prepare),
         cmocka_unit_test_setup(test_copies_and_waits_go_to_their_streams, prepare),
         cmocka_unit_test_setup(test_products_are_made_as_the_device_was_opened, prepare),
-        cmocka_unit_test_setup(test_the_upper_triangle_is_asked_for, prepare),
         cmocka_unit_test_setup(test_dimensions_beyond_an_int_are_refused_by_name, prepare),
     };
     return cmocka_run_group_tests_name("plugin", tests, NULL, NULL);

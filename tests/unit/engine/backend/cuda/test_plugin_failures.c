@@ -25,6 +25,8 @@ static void test_every_failure_has_its_kind_and_its_name(void **state)
     check_text(2, DEVICE_FULL, "out of memory (cudaErrorMemoryAllocation, 2)");
     check_text(1, DEVICE_REFUSED, "another error (cudaErrorInvalidValue, 1)");
     check_text(226, DEVICE_FAULT, "226)");
+    for (int mps = 805; mps <= 810; mps++) check_text(mps, DEVICE_FAULT, "another error");
+    check_text(804, DEVICE_REFUSED, "804)");
     check_text(GEMM_FAILED + 3, DEVICE_FULL, "CUBLAS_STATUS_ALLOC_FAILED");
     check_text(GEMM_FAILED + 13, DEVICE_FAULT, "CUBLAS_STATUS_EXECUTION_FAILED");
     check_text(GEMM_FAILED + 7, DEVICE_REFUSED, "CUBLAS_STATUS_INVALID_VALUE");
@@ -47,7 +49,6 @@ static int one_of_each(char *text, size_t size, enum device_failure *failure)
     const int argument = 1;
     const struct device_gemm g = {.m = 1, .n = 1, .k = 1, .lda = 1, .ldb = 1, .ldc = 1};
     const struct device_gemm_batched batch = {.each = g, .count = 1};
-    float number = 0;
     int code = 0;
     struct device *device = deltaq_cuda_plugin.open(0, "bf16", text, size, failure);
     if (device == NULL) return -1;
@@ -61,7 +62,6 @@ static int one_of_each(char *text, size_t size, enum device_failure *failure)
     TRY(launch(device, KERNEL_fill, 1, &argument));
     TRY(gemm(device, &g));
     TRY(gemm_batched(device, &batch));
-    TRY(syrk(device, 1, 1, 1, &number, 1, 0, &number, 1));
     TRY(mark(device, 0));
     TRY(carry(device, 1, pinned, 8, block, 8, 8, 1, false));
     TRY(point(device, 1, 3));
@@ -229,8 +229,12 @@ static void test_what_was_tried_is_said(void **state)
     recorded.refusing = "libcublas";
     check_refused("f32", DEVICE_REFUSED, "cu13/libcublas.so.13: cublasCreate: CUBLAS_STATUS_NOT_INITIALIZED; ");
     reset();
+    recorded.refusing = "libcublas"; /* and so it says where memory is short */
+    recorded.free_mib = 100;
+    check_refused("f32", DEVICE_FULL, "CUBLAS_STATUS_NOT_INITIALIZED; the device has 100 MiB left");
+    reset();
     libraries(RECORDED "/lacks/libcublas.so.13", NULL);
-    check_refused("f32", DEVICE_REFUSED, "lacks/libcublas.so.13 lacks cublasSsyrk_v2");
+    check_refused("f32", DEVICE_REFUSED, "lacks/libcublas.so.13 lacks cublasGemmBatchedEx");
     libraries(RECORDED "/nothing.so", NULL);
     check_refused("f32", DEVICE_REFUSED, "DELTAQ_CUBLAS: " RECORDED "/nothing.so");
 }

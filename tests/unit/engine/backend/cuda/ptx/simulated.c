@@ -348,22 +348,22 @@ static int simulated_clear(struct device *device, void *to, size_t bytes)
     return simulated_leave(s, s->failed ? SIMULATED_FAULT : 0);
 }
 
-/* A column-major matrix of a product; upper: of a square one, that triangle alone. */
+/* A column-major matrix of a product. */
 static void touch_matrix(struct simulated *s, const float *at, int64_t rows, int64_t columns, int64_t leading,
-                         bool upper, bool write)
+                         bool write)
 {
     if (leading < 1 || leading < rows)
         complain(s, "a product: leading dimension %lld of %lld rows", (long long)leading, (long long)rows);
     for (int64_t i = 0; i < columns && !s->failed; i++)
-        touch_here(s, at + i * leading, (size_t)(upper ? i + 1 : rows) * sizeof *at, write, "a product");
+        touch_here(s, at + i * leading, (size_t)rows * sizeof *at, write, "a product");
 }
 
 static void touch_product(struct simulated *s, const struct device_gemm *g)
 {
-    touch_matrix(s, g->a, g->transpose_a ? g->k : g->m, g->transpose_a ? g->m : g->k, g->lda, false, false);
-    touch_matrix(s, g->b, g->transpose_b ? g->n : g->k, g->transpose_b ? g->k : g->n, g->ldb, false, false);
-    if (g->beta != 0) touch_matrix(s, g->c, g->m, g->n, g->ldc, false, false);
-    touch_matrix(s, g->c, g->m, g->n, g->ldc, false, true);
+    touch_matrix(s, g->a, g->transpose_a ? g->k : g->m, g->transpose_a ? g->m : g->k, g->lda, false);
+    touch_matrix(s, g->b, g->transpose_b ? g->n : g->k, g->transpose_b ? g->k : g->n, g->ldb, false);
+    if (g->beta != 0) touch_matrix(s, g->c, g->m, g->n, g->ldc, false);
+    touch_matrix(s, g->c, g->m, g->n, g->ldc, true);
 }
 
 /* After the emulation was asked for a product, which it makes no sooner than it must. */
@@ -391,16 +391,6 @@ static int simulated_gemm_batched(struct device *device, const struct device_gem
         touch_product(s, &each);
     }
     return multiplied(s, s->failed ? SIMULATED_FAULT : s->emulation->gemm_batched(device, args));
-}
-
-static int simulated_syrk(struct device *device, int64_t n, int64_t k, float alpha, const float *a, int64_t lda,
-                          float beta, float *c, int64_t ldc)
-{
-    struct simulated *s = simulated_enter(device);
-    touch_matrix(s, a, n, k, lda, false, false);
-    if (beta != 0) touch_matrix(s, c, n, n, ldc, true, false);
-    touch_matrix(s, c, n, n, ldc, true, true);
-    return multiplied(s, s->failed ? SIMULATED_FAULT : s->emulation->syrk(device, n, k, alpha, a, lda, beta, c, ldc));
 }
 
 static bool region_new(struct region *region, size_t bytes)
@@ -499,6 +489,5 @@ struct device *simulated_device(bool reversed)
     s->device.carry = simulated_carry;
     s->device.gemm = simulated_gemm;
     s->device.gemm_batched = simulated_gemm_batched;
-    s->device.syrk = simulated_syrk;
     return &s->device;
 }

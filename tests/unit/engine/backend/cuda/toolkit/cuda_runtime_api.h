@@ -1,5 +1,5 @@
 /* cuda_runtime_api.h: as much of CUDA's runtime as the plugin calls, declared again, so that its host code is compiled
- * and run where no toolkit is (recorded.c is the runtime then). tests/gpu/test_toolkit.py holds both lists to the real
+ * and run where no toolkit is (recorded.c is the runtime then). tests/gpu/test_machine.py holds both lists to the real
  * header where there is one. */
 #ifndef TESTS_CUDA_TOOLKIT_CUDA_RUNTIME_API_H
 #define TESTS_CUDA_TOOLKIT_CUDA_RUNTIME_API_H
