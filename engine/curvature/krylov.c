@@ -1,7 +1,7 @@
 #include "curvature/krylov.h"
 
+#include "base/eigen.h"
 #include "base/memory.h"
-#include "curvature/eigen.h"
 
 #include <assert.h>
 #include <math.h>

@@ -1,7 +1,7 @@
 #include "curvature/lanczos.h"
 
+#include "base/eigen.h"
 #include "base/memory.h"
-#include "curvature/eigen.h"
 #include "curvature/krylov.h"
 
 #include <math.h>

@@ -31,8 +31,10 @@ static int64_t side_of(struct matrix m)
     return m.rows < m.columns ? m.rows : m.columns;
 }
 
-static int64_t muon_scratch(const struct parameters_layout *layout)
+static void muon_room(const struct optimizer_settings *settings, const struct parameters_layout *layout,
+                      struct optimizer_room *room)
 {
+    (void)settings;
     int64_t largest = 0;
     for (int64_t i = 0; i < layout->tensor_count; i++) {
         const struct parameter *parameter = &layout->tensors[i].parameter;
@@ -40,7 +42,22 @@ static int64_t muon_scratch(const struct parameters_layout *layout)
         const int64_t side = side_of(matrix_of(NULL, parameter->rows, parameter->columns, 0));
         if (side > largest) largest = side;
     }
-    return 2 * largest * largest;
+    *room = (struct optimizer_room){.scratch = 2 * largest * largest};
+}
+
+static double muon_work(const struct optimizer_settings *settings, const struct parameters_layout *layout,
+                        int64_t steps)
+{
+    (void)settings;
+    double flops = 0;
+    for (int64_t i = 0; i < layout->tensor_count; i++) {
+        const struct matrix m =
+            matrix_of(NULL, layout->tensors[i].parameter.rows, layout->tensors[i].parameter.columns, 0);
+        const double side = (double)side_of(m);
+        if (is_orthogonalised(&layout->tensors[i]))
+            flops += 2 * side * (2 * (double)m.rows * (double)m.columns + side * side);
+    }
+    return (double)(steps * ROUNDS) * flops;
 }
 
 /* to = a x + b (x xᵀ) x + c (x xᵀ)² x, with xᵀ x on the right where that is the smaller one. `squares` has room for two
@@ -113,5 +130,10 @@ static void muon_update(struct optimizer *optimizer, struct parameters *paramete
     }
 }
 
-const struct optimizer_kind optimizer_muon = {
-    .name = "muon", .state = "muon", .buffers = 2, .gradients = 1, .scratch = muon_scratch, .update = muon_update};
+const struct optimizer_kind optimizer_muon = {.name = "muon",
+                                              .state = "muon",
+                                              .buffers = 2,
+                                              .gradients = 1,
+                                              .room = muon_room,
+                                              .work = muon_work,
+                                              .update = muon_update};

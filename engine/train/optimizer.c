@@ -1,5 +1,7 @@
 #include "train/optimizer.h"
 
+#include "base/memory.h"
+
 #include <math.h>
 
 const struct optimizer_kind *const optimizer_kinds[] = {
@@ -14,9 +16,36 @@ int optimizer_buffers(const struct optimizer_kind *kind)
     return kind->buffers + (kind->depart != NULL ? 1 : 0);
 }
 
-int64_t optimizer_scratch(const struct optimizer_kind *kind, const struct parameters_layout *layout)
+struct optimizer_room optimizer_room(const struct optimizer_kind *kind, const struct optimizer_settings *settings,
+                                     const struct parameters_layout *layout)
 {
-    return kind->scratch != NULL ? kind->scratch(layout) : 0;
+    struct optimizer_room room = {0};
+    if (kind->room != NULL) kind->room(settings, layout, &room);
+    return room;
+}
+
+double optimizer_work(const struct optimizer_kind *kind, const struct optimizer_settings *settings,
+                      const struct parameters_layout *layout, int64_t steps)
+{
+    return kind->work != NULL ? kind->work(settings, layout, steps) : 0;
+}
+
+static enum status room_take(struct optimizer *optimizer, const struct parameters_layout *layout,
+                             struct backend *backend, struct error *error)
+{
+    const struct optimizer_room room = optimizer_room(optimizer->kind, &optimizer->settings, layout);
+    const struct backend_ops *ops = backend->ops;
+    enum status status = STATUS_OK;
+    if (room.kept > 0) {
+        optimizer->kept = matrix_of(NULL, 1, room.kept, ops->element);
+        status = ops->allocate(backend, room.kept, "optimizer state", &optimizer->kept.data, error);
+        if (status == STATUS_OK) ops->fill(backend, optimizer->kept, 0);
+    }
+    if (status == STATUS_OK && room.scratch > 0)
+        status = ops->allocate(backend, room.scratch, "optimizer scratch", &optimizer->scratch, error);
+    if (status == STATUS_OK && room.host > 0)
+        status = memory_new(room.host, sizeof *optimizer->host, "optimizer scratch", &optimizer->host, error);
+    return status;
 }
 
 enum status optimizer_init(struct optimizer *optimizer, const struct optimizer_kind *kind,
@@ -27,9 +56,7 @@ enum status optimizer_init(struct optimizer *optimizer, const struct optimizer_k
     *optimizer = (struct optimizer){.kind = kind, .settings = *settings};
     for (int i = 0; i < kind->buffers && status == STATUS_OK; i++)
         status = parameters_init(&optimizer->state[i], layout, backend, "optimizer state", error);
-    if (status == STATUS_OK && kind->scratch != NULL)
-        status =
-            backend->ops->allocate(backend, kind->scratch(layout), "optimizer scratch", &optimizer->scratch, error);
+    if (status == STATUS_OK) status = room_take(optimizer, layout, backend, error);
     if (status == STATUS_OK && kind->depart != NULL)
         status = parameters_init(&optimizer->home, layout, backend, "optimizer state", error);
     if (status != STATUS_OK) optimizer_reset(optimizer);
@@ -38,10 +65,10 @@ enum status optimizer_init(struct optimizer *optimizer, const struct optimizer_k
 
 void optimizer_reset(struct optimizer *optimizer)
 {
-    if (optimizer->scratch != NULL) {
-        struct backend *backend = optimizer->state[0].backend;
-        backend->ops->release(backend, optimizer->scratch);
-    }
+    struct backend *backend = optimizer->state[0].backend;
+    if (optimizer->kept.data != NULL) backend->ops->release(backend, optimizer->kept.data);
+    if (optimizer->scratch != NULL) backend->ops->release(backend, optimizer->scratch);
+    memory_free(optimizer->host);
     for (int i = 0; i < OPTIMIZER_BUFFERS; i++) parameters_reset(&optimizer->state[i]);
     parameters_reset(&optimizer->home);
     *optimizer = (struct optimizer){0};

@@ -1,6 +1,6 @@
 /* optimizer.h: what turns gradients into updates. An optimizer is its file with a row, its parameters in
  * optimizer_params.c, and a line in OPTIMIZERS. What it keeps between steps is a number of buffers laid out like the
- * parameters and one number, so that saving a run knows nothing of the optimizer.
+ * parameters, one more of its own length and one number, so that saving a run knows nothing of the optimizer.
  *
  * A step: [gradient; optimizer_depart;] gradient; optimizer_step. What departs takes its gradient at another point than
  * the parameters: SAM where the loss is worst nearby, schedule-free AdamW between its two sequences. Until
@@ -18,15 +18,24 @@ enum muon_adjust { MUON_MATCH_RMS_ADAMW, MUON_ORIGINAL };
 
 struct optimizer_settings {
     double beta1, beta2, epsilon, weight_decay;
-    double clip;       /* largest L2 norm of the whole gradient; 0: not clipped */
-    double rho;        /* sam, asam: how far up */
-    double eta;        /* asam: added to the magnitudes */
-    double momentum;   /* muon */
-    double adamw_rate; /* muon: rate of what AdamW updates, over the schedule's */
-    int adjust;        /* muon: enum muon_adjust */
+    double clip;                    /* largest L2 norm of the whole gradient; 0: not clipped */
+    double rho;                     /* sam, asam: how far up */
+    double eta;                     /* asam: added to the magnitudes */
+    double momentum;                /* muon */
+    double adamw_rate;              /* muon: rate of what AdamW updates, over the schedule's */
+    int adjust;                     /* muon: enum muon_adjust */
+    int64_t precondition_frequency; /* soap: steps from one basis to the next */
+    int64_t max_precond_dim;        /* soap: longer sides are not rotated */
 };
 
 struct optimizer;
+
+/* What an optimizer takes beside its buffers. */
+struct optimizer_room {
+    int64_t kept;    /* elements of the backend that are state, too */
+    int64_t scratch; /* elements of the backend to work in */
+    int64_t host;    /* doubles in the host's memory to work in */
+};
 
 struct optimizer_update {
     double rate;
@@ -39,8 +48,11 @@ struct optimizer_kind {
     const char *state; /* what its buffers hold: kinds that agree in it go on from each other's states */
     int buffers;       /* of state, at most OPTIMIZER_BUFFERS */
     int gradients;     /* of a step: 2 when the point where the one that counts is taken depends on another one */
-    /* elements to work in beside the gradients; NULL: none */
-    int64_t (*scratch)(const struct parameters_layout *layout);
+    /* NULL: nothing */
+    void (*room)(const struct optimizer_settings *settings, const struct parameters_layout *layout,
+                 struct optimizer_room *room);
+    /* multiplications and additions of the first `steps` updates' matrix products; NULL: it has none */
+    double (*work)(const struct optimizer_settings *settings, const struct parameters_layout *layout, int64_t steps);
     bool keeps_rate; /* averages instead of lowering the rate: a schedule that falls is refused */
     /* NULL: the gradient is taken at the parameters. Otherwise moves `parameters`, which optimizer->home remembers;
      * `gradients` is the first of two, at home, and may be overwritten. False when it is not finite: then nothing has
@@ -58,7 +70,8 @@ struct optimizer_kind {
     X(SAM, sam)                     \
     X(ASAM, asam)                   \
     X(SCHEDULE_FREE, schedule_free) \
-    X(MUON, muon)
+    X(MUON, muon)                   \
+    X(SOAP, soap)
 
 enum optimizer_id {
 #define OPTIMIZER_ID(id, name) OPTIMIZER_##id,
@@ -83,12 +96,17 @@ struct optimizer {
     double weight;          /* saved with the state: schedule_free: the sum of the weights in its average */
     struct parameters home; /* owned; while away, the parameters; absent when the kind never departs */
     bool away;
-    void *scratch; /* owned, of the backend; NULL when the kind needs none */
+    struct matrix kept; /* owned, zeroed at first, saved with the state: [1, room.kept]; absent when that is none */
+    void *scratch;      /* owned, of the backend; NULL when the kind needs none */
+    double *host;       /* owned; NULL when the kind needs none */
 };
 
-/* Buffers like the parameters that an optimizer takes, and elements beside them. */
+/* Buffers like the parameters that an optimizer takes, what it takes beside them, and what its products cost. */
 int optimizer_buffers(const struct optimizer_kind *kind);
-int64_t optimizer_scratch(const struct optimizer_kind *kind, const struct parameters_layout *layout);
+struct optimizer_room optimizer_room(const struct optimizer_kind *kind, const struct optimizer_settings *settings,
+                                     const struct parameters_layout *layout);
+double optimizer_work(const struct optimizer_kind *kind, const struct optimizer_settings *settings,
+                      const struct parameters_layout *layout, int64_t steps);
 
 /* The caller owns it (optimizer_reset). STATUS_NO_MEMORY. */
 MUST_CHECK enum status optimizer_init(struct optimizer *optimizer, const struct optimizer_kind *kind,

@@ -6,41 +6,42 @@
 #define BELOW_ONE  0.9999999 /* a decay rate of 1 would never forget, and its bias correction divides by 0 */
 
 /* What all of them have. */
-#define COMMON(beta1_help)                                                                                        \
+#define COMMON(beta1_help) COMMON_FROM("0.9", "0.95", "0.1", beta1_help)
+#define COMMON_FROM(beta1_fallback, beta2_fallback, decay_fallback, beta1_help)                                   \
     {.name = "beta1",                                                                                             \
      .type = PARAM_NUMBER,                                                                                        \
      .offset = AT(beta1),                                                                                         \
-     .fallback = "0.9",                                                                                           \
+     .fallback = beta1_fallback,                                                                                  \
      .minimum = 0,                                                                                                \
      .maximum = BELOW_ONE,                                                                                        \
      .help = beta1_help},                                                                                         \
         {.name = "beta2",                                                                                         \
          .type = PARAM_NUMBER,                                                                                    \
          .offset = AT(beta2),                                                                                     \
-         .fallback = "0.95",                                                                                      \
+         .fallback = beta2_fallback,                                                                              \
          .minimum = 0,                                                                                            \
          .maximum = BELOW_ONE,                                                                                    \
-         .help = "decay rate of the mean of squared gradients"},                                                  \
+         .help = "decay of the mean square"},                                                                     \
         {.name = "epsilon",                                                                                       \
          .type = PARAM_NUMBER,                                                                                    \
          .offset = AT(epsilon),                                                                                   \
          .fallback = "1e-8",                                                                                      \
          .minimum = 1e-30,                                                                                        \
          .maximum = 1,                                                                                            \
-         .help = "added to the root of the second moment"},                                                       \
+         .help = "added to the square root"},                                                                     \
         {.name = "weight_decay",                                                                                  \
          .type = PARAM_NUMBER,                                                                                    \
          .offset = AT(weight_decay),                                                                              \
-         .fallback = "0.1",                                                                                       \
+         .fallback = decay_fallback,                                                                              \
          .minimum = 0,                                                                                            \
          .maximum = 100,                                                                                          \
          .help = "decoupled decay of all matrices, the embedding included; norms and biases do not decay"},       \
     {                                                                                                             \
         .name = "clip", .type = PARAM_NUMBER, .offset = AT(clip), .fallback = "1", .minimum = 0, .maximum = 1e30, \
-        .help = "largest L2 norm of the whole gradient; 0: not clipped"                                           \
+        .help = "largest L2 norm; 0: not clipped"                                                                 \
     }
 
-#define MEAN_HELP "decay rate of the mean of gradients"
+#define MEAN_HELP "decay of the mean gradient"
 
 const struct param optimizer_adamw_params[] = {COMMON(MEAN_HELP), {0}};
 
@@ -100,6 +101,26 @@ const struct param optimizer_muon_params[] = {
      .minimum = 0,
      .maximum = 1e3,
      .help = "learning rate of embeddings, output, norms and biases, as a multiple of the schedule's"},
+    {0},
+};
+
+/* The betas and the decay of the authors' own code. */
+const struct param optimizer_soap_params[] = {
+    COMMON_FROM("0.95", "0.95", "0.01", MEAN_HELP),
+    {.name = "precondition_frequency",
+     .type = PARAM_INTEGER,
+     .offset = AT(precondition_frequency),
+     .fallback = "10",
+     .minimum = 1,
+     .maximum = 1000000,
+     .help = "steps per basis"},
+    {.name = "max_precond_dim",
+     .type = PARAM_INTEGER,
+     .offset = AT(max_precond_dim),
+     .fallback = "10000",
+     .minimum = 1,
+     .maximum = 32768,
+     .help = "longest rotated side"},
     {0},
 };
 

@@ -8,8 +8,8 @@
 #include <string.h>
 
 /* The file, little endian: struct header; in version 2 struct extra; the checkpoints; the parameters; each buffer of
- * the optimizer, as many numbers as the layout has elements; the average, if there is one; the checksum of all before
- * it (8 bytes). Version 2 is written when there is something that version 1 cannot hold. */
+ * the optimizer, as many numbers as the layout has elements; what else it keeps; the average, if there is one; the
+ * checksum of all before it (8 bytes). Version 2 is written when there is something that version 1 cannot hold. */
 #define MAGIC "deltaqTS"
 enum { VERSION_PLAIN = 1, VERSION_EXTRA = 2, CHUNK = 1 << 18 /* numbers at a time */ };
 
@@ -33,7 +33,7 @@ struct extra {
     double optimizer_weight;
     double ema_decay;
     int64_t ema_updates; /* 0: no average in the file */
-    int64_t reserved;    /* 0 */
+    int64_t kept;        /* numbers of the optimizer beside its buffers */
 };
 _Static_assert(sizeof(struct extra) == 32, "no gaps");
 
@@ -48,7 +48,7 @@ static size_t checkpoint_size(const struct header *header)
 
 static struct extra extra_of(const struct optimizer *optimizer, const struct ema *ema)
 {
-    struct extra extra = {.optimizer_weight = optimizer->weight};
+    struct extra extra = {.optimizer_weight = optimizer->weight, .kept = optimizer->kept.columns};
     if (ema != NULL && ema->updates > 0) extra.ema_decay = ema->decay, extra.ema_updates = ema->updates;
     return extra;
 }
@@ -56,7 +56,7 @@ static struct extra extra_of(const struct optimizer *optimizer, const struct ema
 /* An average that was just begun has nothing yet, but its run may have told of averages before. */
 static bool needs_extra(const struct state *state, const struct extra *extra)
 {
-    bool needed = extra->optimizer_weight != 0 || extra->ema_updates > 0;
+    bool needed = extra->optimizer_weight != 0 || extra->ema_updates > 0 || extra->kept > 0;
     for (int64_t i = 0; i < state->checkpoint_count; i++) needed = needed || state->checkpoints[i].averaged != 0;
     return needed;
 }
@@ -85,8 +85,8 @@ static int64_t file_size(const struct header *header, const struct extra *extra)
 {
     const int64_t buffers = 1 + header->buffers + (extra->ema_updates > 0 ? 1 : 0);
     return (int64_t)sizeof *header + (header->version == VERSION_PLAIN ? 0 : (int64_t)sizeof *extra) +
-           header->checkpoint_count * (int64_t)checkpoint_size(header) + buffers * header->elements * header->element +
-           (int64_t)sizeof(uint64_t);
+           header->checkpoint_count * (int64_t)checkpoint_size(header) +
+           (buffers * header->elements + extra->kept) * header->element + (int64_t)sizeof(uint64_t);
 }
 
 struct output {
@@ -101,11 +101,9 @@ static enum status put(struct output *output, const void *bytes, size_t size, st
     return file_writer_append(output->writer, bytes, size, error);
 }
 
-static enum status put_numbers(struct output *output, const struct parameters *from, struct error *error)
+static enum status put_numbers(struct output *output, struct backend *backend, struct matrix all, struct error *error)
 {
-    struct backend *backend = from->backend;
     const size_t element = backend->ops->element;
-    const struct matrix all = parameters_all(from);
     for (int64_t first = 0; first < all.columns; first += CHUNK) {
         const int64_t count = all.columns - first < CHUNK ? all.columns - first : CHUNK;
         backend->ops->download(backend, matrix_columns(all, first, count), output->staging,
@@ -121,6 +119,7 @@ enum status state_write(const char *path, const struct state *state, const struc
 {
     const struct extra extra = extra_of(optimizer, ema);
     const struct header header = header_of(state, parameters, optimizer, &extra);
+    struct backend *backend = parameters->backend;
     struct output output = {0};
     enum status status;
     checksum_init(&output.sum);
@@ -130,10 +129,14 @@ enum status state_write(const char *path, const struct state *state, const struc
     if (header.version == VERSION_EXTRA && (status = put(&output, &extra, sizeof extra, error)) != STATUS_OK) goto done;
     for (int64_t i = 0; i < state->checkpoint_count; i++)
         if ((status = put(&output, &state->checkpoints[i], checkpoint_size(&header), error)) != STATUS_OK) goto done;
-    if ((status = put_numbers(&output, parameters, error)) != STATUS_OK) goto done;
+    if ((status = put_numbers(&output, backend, parameters_all(parameters), error)) != STATUS_OK) goto done;
     for (int i = 0; i < optimizer->kind->buffers; i++)
-        if ((status = put_numbers(&output, &optimizer->state[i], error)) != STATUS_OK) goto done;
-    if (extra.ema_updates > 0 && (status = put_numbers(&output, &ema->mean, error)) != STATUS_OK) goto done;
+        if ((status = put_numbers(&output, backend, parameters_all(&optimizer->state[i]), error)) != STATUS_OK)
+            goto done;
+    if ((status = put_numbers(&output, backend, optimizer->kept, error)) != STATUS_OK) goto done;
+    if (extra.ema_updates > 0 &&
+        (status = put_numbers(&output, backend, parameters_all(&ema->mean), error)) != STATUS_OK)
+        goto done;
     const uint64_t sum = checksum_value(&output.sum);
     if ((status = put(&output, &sum, sizeof sum, error)) != STATUS_OK) goto done;
     status = file_writer_commit(output.writer, error);
@@ -159,11 +162,9 @@ static enum status take(struct input *input, void *bytes, size_t size, struct er
     return STATUS_OK;
 }
 
-static enum status take_numbers(struct input *input, struct parameters *to, struct error *error)
+static enum status take_numbers(struct input *input, struct backend *backend, struct matrix all, struct error *error)
 {
-    struct backend *backend = to->backend;
     const size_t element = backend->ops->element;
-    const struct matrix all = parameters_all(to);
     for (int64_t first = 0; first < all.columns; first += CHUNK) {
         const int64_t count = all.columns - first < CHUNK ? all.columns - first : CHUNK;
         const enum status status = take(input, input->staging, (size_t)count * element, error);
@@ -197,6 +198,12 @@ static enum status header_check(const struct input *input, const struct header *
         header->buffers != optimizer->kind->buffers)
         return error_set(error, STATUS_INVALID, "%s: the state of another model: %lld numbers, not %lld", name,
                          (long long)header->elements, (long long)parameters->layout->elements);
+    if (extra->kept != optimizer->kept.columns)
+        return error_set(
+            error, STATUS_INVALID,
+            "%s: the state of optimizer \"%.31s\" with other settings: %lld numbers beside its buffers, not "
+            "%lld",
+            name, header->optimizer, (long long)extra->kept, (long long)optimizer->kept.columns);
     if (header->checkpoint_count < 0 || header->checkpoint_count > file_bytes(input->file) ||
         file_size(header, extra) != file_bytes(input->file) || header->step < 0 || extra->ema_updates < 0)
         return error_set(error, STATUS_CORRUPT, "%s: %lld bytes do not match its header", name,
@@ -221,20 +228,24 @@ static enum status ema_read(struct input *input, const struct header *header, co
     const bool wanted = ema != NULL && ema->decay > 0;
     if (wanted) ema->updates = extra->ema_updates;
     if (extra->ema_updates == 0) return STATUS_OK;
-    return wanted ? take_numbers(input, &ema->mean, error) : pass_numbers(input, header, error);
+    return wanted ? take_numbers(input, ema->mean.backend, parameters_all(&ema->mean), error)
+                  : pass_numbers(input, header, error);
 }
 
 static enum status contents_read(struct input *input, const struct header *header, const struct extra *extra,
                                  struct state *state, struct parameters *parameters, struct optimizer *optimizer,
                                  struct ema *ema, struct error *error)
 {
+    struct backend *backend = parameters->backend;
     enum status status;
     for (int64_t i = 0; i < state->checkpoint_count; i++)
         if ((status = take(input, &state->checkpoints[i], checkpoint_size(header), error)) != STATUS_OK) return status;
     optimizer->weight = extra->optimizer_weight;
-    if ((status = take_numbers(input, parameters, error)) != STATUS_OK) return status;
+    if ((status = take_numbers(input, backend, parameters_all(parameters), error)) != STATUS_OK) return status;
     for (int i = 0; i < optimizer->kind->buffers; i++)
-        if ((status = take_numbers(input, &optimizer->state[i], error)) != STATUS_OK) return status;
+        if ((status = take_numbers(input, backend, parameters_all(&optimizer->state[i]), error)) != STATUS_OK)
+            return status;
+    if ((status = take_numbers(input, backend, optimizer->kept, error)) != STATUS_OK) return status;
     if ((status = ema_read(input, header, extra, ema, error)) != STATUS_OK) return status;
     const uint64_t expected = checksum_value(&input->sum);
     uint64_t found = 0;

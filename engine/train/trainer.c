@@ -13,8 +13,15 @@ static int64_t fixed_bytes(const struct trainer *trainer, const struct parameter
 {
     const struct trainer_setup *setup = &trainer->setup;
     const int64_t buffers = 2 + optimizer_buffers(setup->optimizer) + (setup->ema_decay > 0 ? 1 : 0);
-    const int64_t elements = buffers * layout->elements + optimizer_scratch(setup->optimizer, layout);
+    const struct optimizer_room room = optimizer_room(setup->optimizer, &setup->settings, layout);
+    const int64_t elements = buffers * layout->elements + room.kept + room.scratch;
     return elements * (int64_t)trainer->backend->ops->element + 4 * setup->token_count;
+}
+
+/* Of the host's memory: what the optimizer works in there. */
+static int64_t host_bytes(const struct trainer *trainer, const struct parameters_layout *layout)
+{
+    return optimizer_room(trainer->setup.optimizer, &trainer->setup.settings, layout).host * (int64_t)sizeof(double);
 }
 
 /* Beside parameters, gradients, moments and activations: what the ends of the model and the data's order take. */
@@ -33,7 +40,8 @@ static enum status choose_mode(struct trainer *trainer, const struct parameters_
                                struct error *error)
 {
     const int64_t tokens = trainer->micro * trainer->setup.sequence_length, limit = trainer->setup.memory_limit;
-    const int64_t fixed = fixed_bytes(trainer, layout) + other_bytes(trainer, layout, tokens);
+    const int64_t fixed =
+        fixed_bytes(trainer, layout) + host_bytes(trainer, layout) + other_bytes(trainer, layout, tokens);
     const int64_t keep = fixed + gradient_bytes(layout, trainer->backend, GRADIENT_KEEP, tokens);
     const int64_t again = fixed + gradient_bytes(layout, trainer->backend, GRADIENT_RECOMPUTE, tokens);
     trainer->mode = keep <= limit ? GRADIENT_KEEP : GRADIENT_RECOMPUTE;
@@ -89,6 +97,7 @@ enum gradient_mode trainer_plan(const struct parameters_layout *layout, struct b
         trainer.mode = GRADIENT_RECOMPUTE; /* the smallest there is */
     plan_take(out, PLAN_HOST, PLAN_SMALL_BYTES + 4 * setup->token_count + tokens * (int64_t)sizeof(double));
     plan_take(out, PLAN_HOST, backend->ops->scratch(setup->sequence_length, config->vocabulary_size));
+    plan_take(out, PLAN_HOST, host_bytes(&trainer, layout));
     plan_take(out, room, fixed_bytes(&trainer, layout) - 4 * setup->token_count);
     plan_take(out, room, gradient_bytes(layout, backend, trainer.mode, tokens));
     plan_take(out, room,

@@ -100,7 +100,7 @@ class Made:
 
     def optimizers(self, seed, base):
         tokens = ends(CELLS["sam"].scale)[0]
-        for cell in ("sam", "asam", "muon"):
+        for cell in ("sam", "asam", "muon", "soap"):
             loss = loss_of(0.0, tokens, 0.0) + 0.01
             self.model(cell, seed, base, "decay", tokens, 0.0, loss, self.world["sharp"])
 

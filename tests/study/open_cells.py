@@ -42,6 +42,7 @@ SCHEDULES = (("wsd", 1), ("sgdr", 3), ("oscillating", 2.5))
 # Windows of equal weights; shapes of a decay as long as that of the base, whose merge (WSM) they are.
 WINDOWS = ((2, 5, 10, 20), ("linear", "1-sqrt", "cosine"))
 BITS = (8, 4, 3, 2)
+SOAP = {"name": "soap", "weight_decay": 0.1}  # the decay of AdamW, which its own default is a tenth of
 
 FIRST = 20
 SEEDS = {"seeds": range(FIRST, FIRST + 10), "more": range(FIRST + 10, FIRST + 16)}
@@ -62,6 +63,7 @@ CELLS = by_name(
     cell("sam", "optimizer", MIDDLE, {"name": "sam"}),
     cell("asam", "optimizer", MIDDLE, {"name": "asam"}),
     cell("muon", "optimizer", MIDDLE, {"name": "muon"}),
+    cell("soap", "optimizer", MIDDLE, SOAP),
     cell("windows", "windows", LAST, WINDOWS),
     cell("layers", "layers", LAST, BITS),
 )
@@ -76,6 +78,7 @@ TINY_CELLS = by_name(
     cell("sam", "optimizer", TINY._replace(branches=(4,)), {"name": "sam"}, "tiny", seeds=FEW),
     cell("asam", "optimizer", TINY._replace(branches=(4,)), {"name": "asam"}, "tiny", seeds=FEW),
     cell("muon", "optimizer", TINY._replace(branches=(4,)), {"name": "muon"}, "tiny", seeds=FEW),
+    cell("soap", "optimizer", TINY._replace(branches=(4,)), SOAP, "tiny", seeds=FEW),
     cell("windows", "windows", TINY._replace(branches=(8,)), ((2, 5), ("linear", "1-sqrt")), "tiny", seeds=FEW),
     cell("layers", "layers", TINY._replace(branches=(8,)), (4, 2), "tiny", seeds=FEW),
 )

@@ -82,7 +82,7 @@ def test_planted_sharpness_averages_and_markers_are_found_and_others_are_not():
         "marker": 1.0,
     }
     found = judge(world, parts=("trunk", "optimizers", "windows"))
-    planted = ["sam-delta", "asam-delta", "muon-delta", "windows-lawa-20", "windows-wsm-1-sqrt"]
+    planted = ["sam-delta", "asam-delta", "muon-delta", "soap-delta", "windows-lawa-20", "windows-wsm-1-sqrt"]
     assert verdicts(found, planted) == {findings.HELD}
     assert found["sam-delta"]["effect"] == pytest.approx(-0.01, abs=0.002)
     assert found["windows-lawa-2"]["verdict"] == findings.OPPOSITE

@@ -210,6 +210,9 @@ static uint64_t fingerprint_of(const struct training *t, uint64_t from)
     if (t->params->optimizer.name != OPTIMIZER_ADAMW || setup->ema_decay > 0) checksum_add(&sum, more, sizeof more);
     const double cycles[] = {(double)s->start, (double)s->period, s->growth};
     if (s->period > 0) checksum_add(&sum, cycles, sizeof cycles);
+    const double own[] = {o->momentum, o->adamw_rate, (double)o->adjust, (double)o->precondition_frequency,
+                          (double)o->max_precond_dim};
+    if (t->params->optimizer.name >= OPTIMIZER_MUON) checksum_add(&sum, own, sizeof own);
     checksum_add(&sum, t->config_text, t->config_size);
     checksum_add(&sum, t->tokens, (size_t)t->token_count * sizeof *t->tokens);
     return checksum_value(&sum);

@@ -106,14 +106,17 @@ static void work_fill(const struct train_params *params, const struct parameters
     double head = 0;
     const double blocks = sequence_work(layout, params->sequence_length, &head);
     out->tokens = steps * params->batch_sequences * optimizer->gradients * params->sequence_length;
-    out->flops = sequences * ((mode == GRADIENT_KEEP ? 3 : 4) * blocks + 3 * head);
+    out->flops = sequences * ((mode == GRADIENT_KEEP ? 3 : 4) * blocks + 3 * head) +
+                 optimizer_work(optimizer, &params->optimizer.settings, layout, steps);
     if (params->validation != NULL) {
         const int64_t measured = stops * (1 + averages) * params->validation_sequences;
         out->tokens += measured * params->sequence_length;
         out->flops += (double)measured * (blocks + head);
     }
     const int64_t weights = layout->numbers * (params->dtype == TRAIN_DTYPE_BF16 ? 2 : 4);
-    const int64_t state = (1 + optimizer_buffers(optimizer) + averages) * layout->elements * (int64_t)sizeof(float);
+    const int64_t kept = optimizer_room(optimizer, &params->optimizer.settings, layout).kept;
+    const int64_t state =
+        ((1 + optimizer_buffers(optimizer) + averages) * layout->elements + kept) * (int64_t)sizeof(float);
     out->written_bytes = stops * ((1 + averages) * weights + (params->keep_state ? state : 0)) + state;
     plan_take(out, PLAN_DISK, out->written_bytes);
     out->at_most = true; /* one that continues another has done some of the steps, and validation texts may be fewer */

@@ -172,7 +172,8 @@ static void test_sharpness_takes_what_its_plan_says(void **state)
     check_sharpness(deep, 1, 64, &rtn);
 }
 
-static void check_train(const char *config, int64_t length, int64_t memory_limit)
+static void check_train(const struct optimizer_kind *optimizer, const char *config, int64_t length,
+                        int64_t memory_limit)
 {
     struct fixture f;
     struct run_plan plan = {.flops = 0};
@@ -181,8 +182,8 @@ static void check_train(const char *config, int64_t length, int64_t memory_limit
     struct error error;
     open_ragged(&f, config, 100, 64);
     struct trainer_setup setup = {
-        .optimizer = optimizer_kinds[0],
-        .settings = {.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8},
+        .optimizer = optimizer,
+        .settings = {.beta1 = 0.9, .beta2 = 0.95, .epsilon = 1e-8, .precondition_frequency = 1, .max_precond_dim = 200},
         .schedule = {.kind = SCHEDULE_CONSTANT, .peak = 1e-3, .total = 2},
         .batch_sequences = 4,
         .sequence_length = length,
@@ -205,10 +206,12 @@ static void check_train(const char *config, int64_t length, int64_t memory_limit
 static void test_training_takes_what_its_plan_says(void **state)
 {
     (void)state;
-    check_train(deep, 96, INT64_MAX);
-    check_train(wide, 48, INT64_MAX);
-    check_train(mixture, 96, INT64_MAX);
-    check_train(wide, 48, 0); /* activations are made again */
+    check_train(&optimizer_adamw, deep, 96, INT64_MAX);
+    check_train(&optimizer_adamw, wide, 48, INT64_MAX);
+    check_train(&optimizer_adamw, mixture, 96, INT64_MAX);
+    check_train(&optimizer_adamw, wide, 48, 0); /* activations are made again */
+    check_train(&optimizer_soap, wide, 48, INT64_MAX);
+    check_train(&optimizer_soap, mixture, 96, 0);
 }
 
 /* Budgets from all that is wanted down to the least: the last token that must be spilled is. */

@@ -52,7 +52,7 @@ static inline struct train_params plain(void)
                                   .checkpoint_every = 10 * STEP,
                                   .keep_state = true,
                                   .seed = 7};
-    params.optimizer.settings = (struct optimizer_settings){0.9, 0.95, 1e-8, 0.1, 1, 0, 0, 0, 0, 0};
+    params.optimizer.settings = (struct optimizer_settings){0.9, 0.95, 1e-8, 0.1, 1, 0, 0, 0, 0, 0, 0, 0};
     params.schedule.peak = 1e-2;
     params.schedule.warmup = 5 * STEP;
     params.schedule.decay = 10 * STEP;

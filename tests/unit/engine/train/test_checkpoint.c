@@ -32,7 +32,7 @@ struct bench {
 
 static void bench_open_model(struct bench *bench, const char *text)
 {
-    const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0.1, 1, 0, 0, 0, 0, 0};
+    const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0.1, 1, 0, 0, 0, 0, 0, 0, 0};
     struct model_config config;
     *bench = (struct bench){.model = text};
     scratch_open(&bench->scratch);

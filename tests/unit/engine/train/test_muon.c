@@ -297,12 +297,24 @@ static void test_nothing_but_its_state_is_kept(void **state)
     bench_close(&bench);
 }
 
+/* A round's three products: 2 s (2 r c + s²) operations, s being the smaller side. */
+static void test_what_its_products_cost(void **state)
+{
+    (void)state;
+    struct bench bench;
+    bench_open(&bench, &optimizer_muon, &usual, doubles());
+    const double round = 2 * 4 * ((2 * 12 * 4 + 16) + (2 * 4 * 4 + 16) + 2 * (2 * 6 * 4 + 16));
+    assert_true(optimizer_work(&optimizer_muon, &usual, bench.layout, 3) == 3 * 5 * round);
+    assert_true(optimizer_work(&optimizer_adamw, &usual, bench.layout, 3) == 0);
+    bench_close(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_whole_model_agrees_with_plain_loops),   cmocka_unit_test(test_pytorchs_numbers),
         cmocka_unit_test(test_an_update_has_singular_values_about_one), cmocka_unit_test(test_the_fast_backend_agrees),
-        cmocka_unit_test(test_nothing_but_its_state_is_kept),
+        cmocka_unit_test(test_nothing_but_its_state_is_kept),           cmocka_unit_test(test_what_its_products_cost),
     };
     return cmocka_run_group_tests_name("muon", tests, NULL, NULL);
 }

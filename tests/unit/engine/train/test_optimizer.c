@@ -69,7 +69,7 @@ static void test_adamw_gives_pytorchs_numbers(void **state)
     static const double norms[3] = {0.55, 5.477225575051661, 0.3872983346207417};
     static const double expected[5] = {0.22669502837083513, -0.8136877736189716, 1.9279446034372667,
                                        -0.0078165836452420839, 1.5869915160032615};
-    const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0.1, 1, 0, 0, 0, 0, 0};
+    const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0.1, 1, 0, 0, 0, 0, 0, 0, 0};
     struct bench bench;
     bench_open(&bench, doubles(), &settings);
     double *matrix = parameters_view(&bench.parameters, bench.layout->embedding).data;
@@ -115,7 +115,7 @@ static double adamw_alone(const struct optimizer_settings *s, double p, bool dec
 static void test_adamw_on_a_whole_model(void **state)
 {
     (void)state;
-    const struct optimizer_settings settings = {0.8, 0.9, 1e-6, 0.3, 0, 0, 0, 0, 0, 0}; /* not clipped */
+    const struct optimizer_settings settings = {0.8, 0.9, 1e-6, 0.3, 0, 0, 0, 0, 0, 0, 0, 0}; /* not clipped */
     struct bench bench;
     bench_open(&bench, doubles(), &settings);
     double *parameters = bench.parameters.data, *gradients = bench.gradients.data;
@@ -149,7 +149,7 @@ static void test_adamw_on_a_whole_model(void **state)
 static void test_the_fast_backend_agrees(void **state)
 {
     (void)state;
-    const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0.1, 1, 0, 0, 0, 0, 0};
+    const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0.1, 1, 0, 0, 0, 0, 0, 0, 0};
     struct bench slow, fast;
     struct backend *backend = NULL;
     ok(backend_cpu_new(NULL, &backend, &error));
@@ -178,7 +178,7 @@ static void test_the_fast_backend_agrees(void **state)
 static void test_a_gradient_that_is_not_finite_changes_nothing(void **state)
 {
     (void)state;
-    const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0.1, 1, 0, 0, 0, 0, 0};
+    const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0.1, 1, 0, 0, 0, 0, 0, 0, 0};
     struct bench bench;
     double norm;
     bench_open(&bench, doubles(), &settings);
@@ -253,7 +253,7 @@ static void test_gradients_away_from_the_parameters_give_the_authors_numbers(voi
          {0.28526509088567575, -0.8474634855586517, 1.6462203211875472, 0.06714835324524833, 1.175163218041528}},
     };
     for (int c = 0; c < 3; c++) {
-        const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0.1, 0, cases[c].rho, cases[c].eta, 0, 0, 0};
+        const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0.1, 0, cases[c].rho, cases[c].eta, 0, 0, 0, 0, 0};
         struct bench bench;
         bench_open_with(&bench, cases[c].kind, doubles(), &settings);
         for (int i = 0; i < 5; i++) *quartic_at(&bench, &bench.parameters, i) = quartic_start[i];
@@ -271,7 +271,7 @@ static void test_gradients_away_from_the_parameters_give_the_authors_numbers(voi
 static void test_the_climb_has_the_length_asked_for_and_is_taken_back_to_the_bit(void **state)
 {
     (void)state;
-    const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0.1, 1, 0.3, 0.01, 0, 0, 0};
+    const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0.1, 1, 0.3, 0.01, 0, 0, 0, 0, 0};
     struct backend *backend = NULL;
     struct bench bench;
     ok(backend_cpu_new(NULL, &backend, &error));
@@ -305,7 +305,7 @@ static void test_a_vanishing_gradient_climbs_nowhere(void **state)
 {
     (void)state;
     const struct optimizer_kind *kinds[] = {&optimizer_sam, &optimizer_asam};
-    const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0.1, 1, 0.3, 0, 0, 0, 0};
+    const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0.1, 1, 0.3, 0, 0, 0, 0, 0, 0};
     for (int k = 0; k < 2; k++) {
         struct bench bench;
         bench_open_with(&bench, kinds[k], doubles(), &settings);
@@ -320,7 +320,7 @@ static void test_a_vanishing_gradient_climbs_nowhere(void **state)
 static void test_asam_climbs_the_same_way_in_rescaled_weights(void **state)
 {
     (void)state;
-    const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0, 0, 0.5, 0, 0, 0, 0};
+    const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0, 0, 0.5, 0, 0, 0, 0, 0, 0};
     const double scale[5] = {1, 8, 0.125, 1, 1};
     double away[2][5];
     for (int r = 0; r < 2; r++) {
@@ -342,7 +342,7 @@ static void test_asam_climbs_the_same_way_in_rescaled_weights(void **state)
 static void test_asam_leaves_biases_in_their_own_coordinates(void **state)
 {
     (void)state;
-    const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0, 0, 0.5, 0, 0, 0, 0};
+    const struct optimizer_settings settings = {0.9, 0.95, 1e-8, 0, 0, 0.5, 0, 0, 0, 0, 0, 0};
     struct bench bench;
     bench_open_with(&bench, &optimizer_asam, doubles(), &settings);
     double *weight = parameters_view(&bench.parameters, bench.layout->embedding).data;

@@ -32,7 +32,7 @@ static void open_trainer(struct trainer *trainer, const struct optimizer_kind *k
                          const struct parameters_layout *layout, struct backend *backend, const struct monitor *monitor)
 {
     const struct trainer_setup setup = {.optimizer = kind,
-                                        .settings = {0.9, 0.95, 1e-8, 0.1, 1, 0.05, 0.01},
+                                        .settings = {0.9, 0.95, 1e-8, 0.1, 1, 0.05, 0.01, 0, 0, 0, 2, 8},
                                         .ema_decay = 0.5,
                                         .schedule = {.kind = SCHEDULE_CONSTANT, .peak = 1e-2, .total = 10},
                                         .batch_sequences = SEQUENCES,

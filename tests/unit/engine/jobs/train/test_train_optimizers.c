@@ -5,7 +5,8 @@
 
 #include <stdlib.h>
 
-enum { HIDDEN = 16 }; /* of MODEL: the largest smaller side of its matrices */
+enum { HIDDEN = 16 };    /* of MODEL: the largest smaller side of its matrices */
+enum { SOAP_MOST = 24 }; /* its vocabulary of 31 is not rotated */
 /* One request for each optimizer and for averages. */
 enum { AVERAGED_ADAMW = OPTIMIZER_COUNT, AVERAGED_SAM, FLAVOURS };
 
@@ -17,6 +18,8 @@ static struct train_params flavoured(int i)
     params.optimizer.settings.eta = 0.01;
     params.optimizer.settings.momentum = 0.95;
     params.optimizer.settings.adamw_rate = 1;
+    params.optimizer.settings.precondition_frequency = 3;
+    params.optimizer.settings.max_precond_dim = SOAP_MOST;
     if (i == AVERAGED_ADAMW || i == OPTIMIZER_SCHEDULE_FREE) params.ema.decay = 0.9;
     if (i == AVERAGED_SAM) params.optimizer.name = OPTIMIZER_SAM, params.ema.decay = 0.99;
     if (params.optimizer.name == OPTIMIZER_SCHEDULE_FREE) params.schedule.decay = 0;
@@ -177,9 +180,48 @@ static void test_which_states_an_optimizer_goes_on_from(void **state)
     assert_non_null(strstr(error.detail, "\"adamw\", not \"schedule_free\""));
     assert_int_equal(branch_of(&free_of_schedule, flavoured(OPTIMIZER_SAM), backend), STATUS_INVALID);
     assert_int_equal(branch_of(&adamw, flavoured(OPTIMIZER_MUON), backend), STATUS_INVALID);
+    assert_int_equal(branch_of(&adamw, flavoured(OPTIMIZER_SOAP), backend), STATUS_INVALID);
+    struct train_params other_sides = flavoured(OPTIMIZER_SOAP);
+    other_sides.optimizer.settings.max_precond_dim = 31;
+    assert_int_equal(branch_of(&other_sides, flavoured(OPTIMIZER_SOAP), backend), STATUS_INVALID);
+    assert_non_null(strstr(error.detail, "with other settings"));
     on.ema.decay = 0.5;
     assert_int_equal(branch_of(&averaged, on, backend), STATUS_INVALID);
     assert_string_equal(error.pointer, "/params/ema/decay");
+    backend_free(backend);
+}
+
+/* Of a block of MODEL: four matrices of attention, [16, 16] and [8, 16] twice each, three of the MLP; grams and bases
+ * of both sides, of the embedding of the right one. What it works in: two of the largest matrix, two squares of the
+ * longest side and householder_basis's factors, [32, 32], and two stretches of 32; on the host a panel, its factor and
+ * a row. */
+static int64_t soaps_bytes(void)
+{
+    const int64_t hidden = 16 * 16, heads = 8 * 8, mlp = 24 * 24;
+    const int64_t block = 2 * (2 * hidden) + 2 * (heads + hidden) + 3 * (hidden + mlp);
+    const int64_t scratch = 2 * 31 * 16 + 2 * mlp + 32 * 32 + 2 * 32 * 24;
+    return (2 * (2 * block + hidden) + scratch) * (int64_t)sizeof(float) +
+           (24 * 32 + 32 * 32 + 32) * (int64_t)sizeof(double);
+}
+
+/* What an optimizer alone has decides the run, too. */
+static void test_other_settings_do_not_go_on_with_a_run(void **state)
+{
+    (void)state;
+    struct backend *backend = fast_backend(NULL);
+    for (int i = 0; i < 2; i++) {
+        struct train_params params = flavoured(i == 0 ? OPTIMIZER_MUON : OPTIMIZER_SOAP);
+        struct train_result result;
+        struct place place;
+        place_open(&place);
+        assert_int_equal(run(&place, &params, NULL, backend, 7, 1e-9, &result), STATUS_CANCELLED);
+        train_result_reset(&result);
+        params.optimizer.settings.momentum = 0.5;
+        params.optimizer.settings.precondition_frequency = 4;
+        assert_int_equal(run(&place, &params, NULL, backend, -1, 0, &result), STATUS_INPUT_CHANGED);
+        train_result_reset(&result);
+        place_close(&place);
+    }
     backend_free(backend);
 }
 
@@ -221,8 +263,12 @@ static void test_an_optimizers_buffers_count_as_memory(void **state)
                                           [AVERAGED_ADAMW] = 1,
                                           [AVERAGED_SAM] = 2};
     for (int i = 1; i < FLAVOURS; i++) {
-        const int64_t squares = i == OPTIMIZER_MUON ? 2 * HIDDEN * HIDDEN * (int64_t)sizeof(float) : 0;
-        assert_true(llabs(least[i] - least[0] - buffers[i] * buffer - squares) <= 1024);
+        const int64_t squares = i == OPTIMIZER_MUON   ? 2 * HIDDEN * HIDDEN * (int64_t)sizeof(float)
+                                : i == OPTIMIZER_SOAP ? soaps_bytes()
+                                                      : 0;
+        if (llabs(least[i] - least[0] - buffers[i] * buffer - squares) > 1024)
+            fail_msg("%d: %lld bytes beside the buffers, not %lld", i,
+                     (long long)(least[i] - least[0] - buffers[i] * buffer), (long long)squares);
     }
     backend_free(backend);
 }
@@ -235,6 +281,7 @@ int main(void)
         cmocka_unit_test(test_averages_are_checkpoints_beside_the_run),
         cmocka_unit_test(test_every_optimizer_branches_with_the_same_bits),
         cmocka_unit_test(test_which_states_an_optimizer_goes_on_from),
+        cmocka_unit_test(test_other_settings_do_not_go_on_with_a_run),
         cmocka_unit_test(test_an_optimizers_buffers_count_as_memory),
     };
     stream_fill();

@@ -1,4 +1,4 @@
-#include "curvature/eigen.h"
+#include "base/eigen.h"
 
 #include "base/memory.h"
 
@@ -7,20 +7,33 @@
 #include <stdbool.h>
 #include <string.h>
 
+/* Row r, column c of z lies at z[r * down + c * across]: all eigenvectors are kept with their columns in a stretch, as
+ * rotations and swaps go down them. */
 struct tridiagonal {
     int64_t n, rows;
     double *d, *e, *z;
+    int64_t down, across;
 };
+
+static void stretches_rotate(int64_t count, double *restrict left, double *restrict right, double c, double s)
+{
+    for (int64_t i = 0; i < count; i++) {
+        const double l = left[i], r = right[i];
+        left[i] = c * l + s * r;
+        right[i] = c * r - s * l;
+    }
+}
 
 /* Multiplies columns k and k + 1 of z by the rotation. */
 static void columns_rotate(const struct tridiagonal *t, int64_t k, double c, double s)
 {
-    for (int64_t row = 0; row < t->rows; row++) {
-        double *pair = t->z + row * t->n + k;
-        const double left = pair[0], right = pair[1];
-        pair[0] = c * left + s * right;
-        pair[1] = c * right - s * left;
+    double *at = t->z + k * t->across;
+    if (t->down == 1) {
+        stretches_rotate(t->rows, at, at + t->across, c, s);
+        return;
     }
+    for (int64_t row = 0; row < t->rows; row++)
+        stretches_rotate(1, at + row * t->down, at + row * t->down + t->across, c, s);
 }
 
 /* One implicit QR step on the unreduced block [low, high]: a bulge is made by the shifted first column and chased
@@ -55,18 +68,18 @@ static void sort(const struct tridiagonal *t)
             t->d[k] = t->d[k - 1];
             t->d[k - 1] = value;
             for (int64_t row = 0; row < t->rows; row++) {
-                double *pair = t->z + row * t->n + k - 1;
-                const double left = pair[0];
-                pair[0] = pair[1];
-                pair[1] = left;
+                double *left = t->z + row * t->down + (k - 1) * t->across, *right = left + t->across;
+                const double kept = *left;
+                *left = *right;
+                *right = kept;
             }
         }
 }
 
-enum status eigen_tridiagonal(int64_t n, double *diagonal, double *beside, int64_t rows, double *z, struct error *error)
+static enum status solve(const struct tridiagonal *t, struct error *error)
 {
-    const struct tridiagonal t = {n, rows, diagonal, beside, z};
-    double scale = 0;
+    const int64_t n = t->n;
+    double *diagonal = t->d, *beside = t->e, scale = 0;
     int64_t budget = 64 * n + 64; /* two or three steps an eigenvalue are usual */
     for (int64_t i = 0; i < n; i++) {
         const double size = fabs(diagonal[i]) + (i + 1 < n ? fabs(beside[i]) : 0);
@@ -85,14 +98,21 @@ enum status eigen_tridiagonal(int64_t n, double *diagonal, double *beside, int64
         }
         if (budget-- == 0)
             return error_set(error, STATUS_INTERNAL, "the eigenvalues of a projected matrix do not converge");
-        qr_step(&t, low, high);
+        qr_step(t, low, high);
     }
-    sort(&t);
+    sort(t);
     return STATUS_OK;
 }
 
+enum status eigen_tridiagonal(int64_t n, double *diagonal, double *beside, int64_t rows, double *z, struct error *error)
+{
+    const struct tridiagonal t = {n, rows, diagonal, beside, z, n, 1};
+    return solve(&t, error);
+}
+
 /* Reflects rows and columns below k so that column k keeps one entry under the diagonal. The reflector, v with beta = 2
- * / vᵀv, is left in `v` [n] (zero up to k) and applied to q's columns. p is scratch [n]. */
+ * / vᵀv, is left in `v` [n] (zero up to k) and applied to the columns of Q, which are the rows of q. p is scratch
+ * [n]. */
 static void reflect(int64_t n, int64_t k, double *a, double *q, double *v, double *p)
 {
     double norm = 0, size = 0, along = 0;
@@ -112,40 +132,42 @@ static void reflect(int64_t n, int64_t k, double *a, double *q, double *v, doubl
     for (int64_t i = k; i < n; i++) p[i] -= beta / 2 * along * v[i];
     for (int64_t i = k; i < n; i++)
         for (int64_t j = k; j < n; j++) a[i * n + j] -= v[i] * p[j] + p[i] * v[j];
-    for (int64_t i = 0; i < n; i++) {
-        double sum = 0;
-        for (int64_t j = k + 1; j < n; j++) sum += q[i * n + j] * v[j];
-        for (int64_t j = k + 1; j < n; j++) q[i * n + j] -= beta * sum * v[j];
-    }
+    memset(p, 0, (size_t)n * sizeof *p);
+    for (int64_t j = k + 1; j < n; j++)
+        for (int64_t i = 0; i < n; i++) p[i] += q[j * n + i] * v[j];
+    for (int64_t j = k + 1; j < n; j++)
+        for (int64_t i = 0; i < n; i++) q[j * n + i] -= beta * p[i] * v[j];
 }
 
-static void transpose(int64_t n, const double *from, double *to)
+int64_t eigen_room(int64_t n)
 {
-    for (int64_t i = 0; i < n; i++)
-        for (int64_t j = 0; j < n; j++) to[j * n + i] = from[i * n + j];
+    return n * n + 2 * n;
 }
 
-enum status eigen_symmetric(int64_t n, double *a, double *values, struct error *error)
+enum status eigen_symmetric_within(int64_t n, double *a, double *values, double *room, struct error *error)
 {
-    double *q = NULL, *beside = NULL;
+    double *const q = room, *const beside = room + n * n;
+    const struct tridiagonal t = {n, n, values, beside, q, 1, n};
     enum status status;
-    if ((status = memory_new(n * n, sizeof *q, "eigenvectors", &q, error)) != STATUS_OK) goto done;
-    if ((status = memory_new(2 * n, sizeof *beside, "eigenvectors", &beside, error)) != STATUS_OK) goto done;
-    for (int64_t i = 0; i < n * n; i++)
-        if (!isfinite(a[i])) {
-            status = error_set(error, STATUS_NOT_FINITE, "a projected matrix is not finite");
-            goto done;
-        }
-    for (int64_t i = 0; i < n; i++) q[i * n + i] = 1;
+    for (int64_t i = 0; i < n * n; i++) {
+        if (!isfinite(a[i])) return error_set(error, STATUS_NOT_FINITE, "a projected matrix is not finite");
+        q[i] = i / n == i % n;
+    }
     for (int64_t k = 0; k + 2 < n; k++) reflect(n, k, a, q, beside, beside + n);
     for (int64_t i = 0; i < n; i++) {
         values[i] = a[i * n + i];
         beside[i] = i + 1 < n ? a[(i + 1) * n + i] : 0;
     }
-    if ((status = eigen_tridiagonal(n, values, beside, n, q, error)) != STATUS_OK) goto done;
-    transpose(n, q, a);
-done:
-    memory_free(beside);
-    memory_free(q);
+    if ((status = solve(&t, error)) != STATUS_OK) return status;
+    memcpy(a, q, (size_t)(n * n) * sizeof *a);
+    return STATUS_OK;
+}
+
+enum status eigen_symmetric(int64_t n, double *a, double *values, struct error *error)
+{
+    double *room = NULL;
+    enum status status = memory_new(eigen_room(n), sizeof *room, "eigenvectors", &room, error);
+    if (status == STATUS_OK) status = eigen_symmetric_within(n, a, values, room, error);
+    memory_free(room);
     return status;
 }

@@ -1,6 +1,7 @@
-/* eigen.h: eigenvalues of small symmetric matrices, in double: what Krylov methods reduce a large operator to. */
-#ifndef CURVATURE_EIGEN_H
-#define CURVATURE_EIGEN_H
+/* eigen.h: eigenvalues of symmetric matrices, in double: what Krylov methods reduce a large operator to, and the first
+ * bases of the optimizer soap. */
+#ifndef BASE_EIGEN_H
+#define BASE_EIGEN_H
 
 #include "base/error.h"
 
@@ -17,5 +18,9 @@ MUST_CHECK enum status eigen_tridiagonal(int64_t n, double *diagonal, double *be
 /* A full symmetric matrix a [n, n] (both triangles): values [n] ascending, and row i of a becomes eigenvector i.
  * Householder reduction, then the above. STATUS_NOT_FINITE, STATUS_NO_MEMORY. */
 MUST_CHECK enum status eigen_symmetric(int64_t n, double *a, double *values, struct error *error);
+
+/* The same in `room`, eigen_room(n) doubles, without taking memory. STATUS_NOT_FINITE. */
+int64_t eigen_room(int64_t n);
+MUST_CHECK enum status eigen_symmetric_within(int64_t n, double *a, double *values, double *room, struct error *error);
 
 #endif

@@ -1,6 +1,6 @@
 /* Small symmetric eigenproblems against known spectra. Tolerances: a few hundred roundoffs of the norm. */
+#include "base/eigen.h"
 #include "base/random.h"
-#include "curvature/eigen.h"
 #include "unit.h"
 
 #include <math.h>
