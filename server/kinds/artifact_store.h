@@ -45,7 +45,8 @@ MUST_CHECK enum status artifact_store_get_as(const struct artifact_store *store,
                                              int *fd, struct error *error);
 
 /* Lists what lies below PREFIX/`name`, and removes PREFIX/`name`; that nothing is there is fine. `quick`: in one try of
- * some seconds, for who cannot wait longer. The caller resets *out in any case. Statuses of listing_make, bucket_ask. */
+ * some seconds, for who cannot wait longer. The caller resets *out in any case. Statuses of listing_make and
+ * bucket_ask. */
 MUST_CHECK enum status artifact_store_list(const struct artifact_store *store, const char *name, bool quick,
                                            const struct monitor *monitor, struct listing *out, struct error *error);
 MUST_CHECK enum status artifact_store_remove(const struct artifact_store *store, const char *name, bool quick,

@@ -1,5 +1,5 @@
-/* resume_store.h: what an interrupted run goes on from, in the bucket of --artifacts, so that another node goes on where
- * this one was. The files of the work directory that its kind names (kind.h, `resumes`) go there as they are:
+/* resume_store.h: what an interrupted run goes on from, in the bucket of --artifacts, so that another node goes on
+ * where this one was. The files of the work directory that its kind names (kind.h, `resumes`) go there as they are:
  *
  *     PREFIX/resume/RUN/LEASE/SHA256            the bytes of a file
  *     PREFIX/resume/RUN/LEASE/NUMBER-SHA256     a list of such files with their names, and its own hash

@@ -11,8 +11,8 @@ struct artifact_store;
 
 #define CLEANUP_WORK_PREFIX "run-" /* $DATA/tmp/run-ID is the work directory of run ID */
 
-/* Removes what run `run` left, if the run has ended for good (*ended). The run's row is locked meanwhile, so that nobody retries
- * a run whose files are being removed. */
+/* Removes what run `run` left, if the run has ended for good (*ended). The run's row is locked meanwhile, so that
+ * nobody retries a run whose files are being removed. */
 MUST_CHECK enum status cleanup_run(struct connection *connection, const char *data_directory, const char *run,
                                    bool *ended, struct error *error);
 
