@@ -18,9 +18,9 @@ MUST_CHECK enum status resume_new(size_t most, double every, struct resume **out
 
 /* Fetches what an earlier lease of the run left (resume_store_fetch), and uploads from here on; *number is the run's
  * for resume_end. `monitor` is the run's and, as all of `place`, lent until then. That a state is not there whole goes
- * into the run's log, and the run goes on with what the work directory has. A bucket that does not answer is a failure: the
- * run would begin again, and is worth waiting for it. Statuses of resume_store_fetch that are worth a retry, and those
- * of the monitor. */
+ * into the run's log, and the run goes on with what the work directory has. A bucket that does not answer is a
+ * failure: the run would begin again, and is worth waiting for it. Statuses of resume_store_fetch that are worth a
+ * retry, and those of the monitor. */
 MUST_CHECK enum status resume_add(struct resume *resume, const struct resume_place *place,
                                   const struct monitor *monitor, size_t *number, struct error *error);
 
