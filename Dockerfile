@@ -5,9 +5,10 @@
 #     docker run -d --name deltaq -p 8642:8642 -v deltaq:/data deltaq
 #     docker exec deltaq cat /data/first-token            what requests from elsewhere need
 #
-# docs/deploy.md goes on from there. BASE pins what the image stands on (debian:bookworm-slim@sha256:…, or a trixie);
-# COMMIT and SOURCE_DATE_EPOCH name what is built, and make two builds of it alike.
-ARG BASE=debian:bookworm-slim
+# docs/deploy.md goes on from there. BASE is what the image stands on, pinned by date and digest (of the index, so for
+# every architecture); another one, like debian:trixie-slim, is an argument. What Debian has mended since that date is
+# installed over it. COMMIT and SOURCE_DATE_EPOCH name what is built, and make two builds of it alike.
+ARG BASE=debian:bookworm-20260824-slim@sha256:88200866dfff7ea7f5cbcb6ec7c8a701889efe6fe859fe64d6990e4b07ea4171
 
 FROM ${BASE} AS toolchain
 WORKDIR /src
@@ -46,6 +47,7 @@ RUN --mount=type=bind,from=build,source=/out,target=/out \
     && mkdir -p /etc/postgresql-common \
     && echo 'create_main_cluster = false' >/etc/postgresql-common/createcluster.conf \
     && apt-get update -qq \
+    && DEBIAN_FRONTEND=noninteractive apt-get upgrade -y -qq --no-install-recommends \
     && DEBIAN_FRONTEND=noninteractive apt-get install -y -qq --no-install-recommends \
         /out/deltaq_*.deb postgresql ca-certificates systemd-standalone-sysusers \
     && apt-get clean && rm -rf /var/lib/apt/lists/* /var/log/* /var/cache/ldconfig /var/cache/debconf/*-old /tmp/*

@@ -35,7 +35,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-enum { MIGRATION_MILLISECONDS = 60000, DESCRIPTORS = 4096, LABELS_BYTES = 4096, WORKER_ARGUMENTS = PLACE_WORDS + 16 };
+enum { MIGRATION_MILLISECONDS = 60000, DESCRIPTORS = 4096, LABELS_BYTES = 4096, WORKER_ARGUMENTS = PLACE_WORDS + 20 };
 
 static const struct option_row serve_options[] = {
     {"--listen", "ADDRESS", "DELTAQ_LISTEN", "127.0.0.1:8642", OPTION_ONCE,
@@ -58,6 +58,7 @@ static const struct option_row serve_options[] = {
     PLACE_DEVICE_MEMORY,
     PLACE_LABEL,
     PLACE_AFFINITY_GRACE,
+    PLACE_SAVE_EVERY,
     {"--queue-per-token", "N", "DELTAQ_QUEUE_PER_TOKEN", "0", OPTION_ONCE,
      "Runs that may wait in the queue for one token; more are refused (429); 0: as many as places stay free"},
     {"--watch-quiet", "SECONDS", "DELTAQ_WATCH_QUIET", "10", OPTION_ONCE,
@@ -216,7 +217,8 @@ static bool is_https(const struct options *options)
 
 static enum status start_workers(const struct options *options, struct serving *serving, struct error *error)
 {
-    static const char *const passed_on[] = {"--device", "--memory", "--device-memory", "--threads", "--affinity-grace"};
+    static const char *const passed_on[] = {"--device",  "--memory",         "--device-memory",
+                                            "--threads", "--affinity-grace", "--save-every"};
     size_t count = 0;
     const char **words = serving->worker_arguments;
     words[count++] = "worker";
@@ -306,7 +308,7 @@ static enum status check(const struct options *options, struct serving *serving,
     const char *address = options_text(options, "--listen");
     struct application *application = &serving->application;
     int64_t threads, quiet;
-    double grace;
+    double grace, save;
     bool database = true;
     enum status status;
     if ((status = listen_check(address, &serving->loopback, error)) != STATUS_OK) return status;
@@ -323,6 +325,7 @@ static enum status check(const struct options *options, struct serving *serving,
     if ((status = place_device_memory(options, &application->device_memory_bytes, error)) != STATUS_OK) return status;
     if ((status = options_integer(options, "--threads", 0, 1024, &threads, error)) != STATUS_OK) return status;
     if ((status = place_affinity_grace(options, &grace, error)) != STATUS_OK) return status;
+    if ((status = place_save_every(options, &save, error)) != STATUS_OK) return status;
     status = options_integer(options, "--queue-per-token", 0, 1000000, &application->queue_per_token, error);
     if (status != STATUS_OK) return status;
     if ((status = place_check(options, error)) != STATUS_OK) return status;

@@ -25,6 +25,7 @@ static const struct option_row worker_options[] = {
     PLACE_DEVICE_MEMORY,
     PLACE_LABEL,
     PLACE_AFFINITY_GRACE,
+    PLACE_SAVE_EVERY,
     {"--time-limit", "SECONDS", "DELTAQ_TIME_LIMIT", "0", OPTION_ONCE,
      "End before so much time has passed; its run goes on elsewhere from the last saved block; 0: no limit"},
     {"--until", "TIME", "DELTAQ_UNTIL", NULL, OPTION_ONCE,
@@ -96,6 +97,7 @@ static enum status fill(const struct options *options, char data_directory[PLACE
     out->threads = (int)threads;
     if ((status = read_limits(options, out, error)) != STATUS_OK) return status;
     if ((status = place_affinity_grace(options, &out->grace_seconds, error)) != STATUS_OK) return status;
+    if ((status = place_save_every(options, &out->save_seconds, error)) != STATUS_OK) return status;
     if ((status = place_labels(options, labels, error)) != STATUS_OK) return status;
     out->labels = *labels;
     if ((status = place_memory(options, &out->memory_bytes, error)) != STATUS_OK) return status;

@@ -456,6 +456,14 @@ enum status place_device_memory(const struct options *options, int64_t *bytes, s
     return options_size(options, "--device-memory", bytes, error);
 }
 
+enum status place_save_every(const struct options *options, double *seconds, struct error *error)
+{
+    int64_t whole = 0;
+    const enum status status = options_integer(options, "--save-every", 0, 86400, &whole, error);
+    *seconds = (double)whole;
+    return status;
+}
+
 enum status place_affinity_grace(const struct options *options, double *seconds, struct error *error)
 {
     int64_t whole = 0;

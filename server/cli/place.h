@@ -95,6 +95,12 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
         "--affinity-grace", "SECONDS", "DELTAQ_AFFINITY_GRACE", "2", OPTION_ONCE,                                  \
             "A worker leaves a run so long to those that have its checkpoint's files; 0: it takes the run at once" \
     }
+#define PLACE_SAVE_EVERY                                                                                      \
+    {                                                                                                         \
+        "--save-every", "SECONDS", "DELTAQ_SAVE_EVERY", "0", OPTION_ONCE,                                     \
+            "Least time between two savings of what an interrupted run goes on from, and, with --artifacts, " \
+            "between uploads of it; 0: a minute, more where it takes long"                                    \
+    }
 #define PLACE_LABEL                                                             \
     {                                                                           \
         "--label", "LABELS", "DELTAQ_LABEL", NULL, OPTION_COLONS,               \
@@ -116,6 +122,7 @@ MUST_CHECK enum status place_log(const struct options *options, struct error *er
 /* The labels, each once: a new list, or NULL for none. STATUS_INVALID names the one that is none. */
 MUST_CHECK enum status place_labels(const struct options *options, json_t **out, struct error *error);
 MUST_CHECK enum status place_affinity_grace(const struct options *options, double *seconds, struct error *error);
+MUST_CHECK enum status place_save_every(const struct options *options, double *seconds, struct error *error);
 MUST_CHECK enum status place_memory(const struct options *options, int64_t *bytes, struct error *error);
 MUST_CHECK enum status place_device_memory(const struct options *options, int64_t *bytes, struct error *error);
 

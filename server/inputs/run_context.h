@@ -44,10 +44,11 @@ struct run_context {
     /* this run's own, below $DATA/tmp: kept between attempts, removed when the run is final */
     const char *work_directory;
     const struct roots *roots;
-    const char *node;                            /* of the data directory (store/nodes.h); NULL or "": not known */
-    const char *device;                          /* "cpu", "cuda:0" */
-    int threads;                                 /* for the engine; 0: one for each processor */
-    struct team *team;                           /* of `threads`, made once for the process */
+    const char *node;    /* of the data directory (store/nodes.h); NULL or "": not known */
+    const char *device;  /* "cpu", "cuda:0" */
+    double save_seconds; /* least time between two savings of what another attempt goes on from; 0: the engine's */
+    int threads;         /* for the engine; 0: one for each processor */
+    struct team *team;   /* of `threads`, made once for the process */
     struct artifacts *artifacts;                 /* kinds/artifacts.h */
     const struct artifact_place *artifact_place; /* kinds/artifact_file.h: where those of other runs lie */
     struct task_items *items;                    /* for the kind "tasks": committed with the result */

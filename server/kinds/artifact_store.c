@@ -14,7 +14,7 @@
 #include <unistd.h>
 
 /* Small tries, as for downloads: a run whose artifact cannot be uploaded goes back to the queue. */
-enum { REQUEST_SECONDS = 300, TRIES = 5, READ_BYTES = 16 << 20, SPARE_BYTES = 64 << 20 };
+enum { REQUEST_SECONDS = 300, TRIES = 5, QUICK_SECONDS = 5, READ_BYTES = 16 << 20, SPARE_BYTES = 64 << 20 };
 static const double LONGEST_WAIT_SECONDS = 10;
 
 struct artifact_store {
@@ -171,15 +171,16 @@ static enum status check_room(int fd, int64_t bytes, struct error *error)
                      (long long)bytes, (unsigned long long)room);
 }
 
-enum status artifact_store_get(const struct artifact_store *store, const char *sha256, int64_t bytes,
-                               const char *directory, const struct monitor *monitor, int *fd, struct error *error)
+enum status artifact_store_get_as(const struct artifact_store *store, const char *name, const char *sha256,
+                                  int64_t bytes, const char *directory, const struct monitor *monitor, int *fd,
+                                  struct error *error)
 {
     char key[OBJECTS_PLACE_KEY], found[HASH_TEXT];
     struct hash *hash = NULL;
     *fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     enum status status = *fd < 0 ? error_set_errno(error, "cannot make a file for an artifact") : STATUS_OK;
     if (status == STATUS_OK) status = check_room(*fd, bytes, error);
-    if (status == STATUS_OK) status = key_of(store, sha256, key, error);
+    if (status == STATUS_OK) status = key_of(store, name, key, error);
     if (status == STATUS_OK) status = hash_new(&hash, error);
     if (status == STATUS_OK) status = copy(store, key, bytes, *fd, hash, monitor, error);
     if (status == STATUS_OK) {
@@ -195,4 +196,43 @@ enum status artifact_store_get(const struct artifact_store *store, const char *s
         *fd = -1;
     }
     return status;
+}
+
+enum status artifact_store_get(const struct artifact_store *store, const char *sha256, int64_t bytes,
+                               const char *directory, const struct monitor *monitor, int *fd, struct error *error)
+{
+    return artifact_store_get_as(store, sha256, sha256, bytes, directory, monitor, fd, error);
+}
+
+/* ---- listing and removing ---- */
+
+static struct asking asking_for(bool quick, const struct monitor *monitor)
+{
+    struct asking asking = asking_of(monitor);
+    if (quick) asking.seconds = QUICK_SECONDS;
+    if (quick) asking.tries = 1;
+    return asking;
+}
+
+enum status artifact_store_list(const struct artifact_store *store, const char *name, bool quick,
+                                const struct monitor *monitor, struct listing *out, struct error *error)
+{
+    struct objects_place below = store->place;
+    const struct asking asking = asking_for(quick, monitor);
+    const enum status status = key_of(store, name, below.key, error);
+    return status == STATUS_OK ? listing_make(&store->bucket, &asking, &below, true, out, error) : status;
+}
+
+enum status artifact_store_remove(const struct artifact_store *store, const char *name, bool quick,
+                                  const struct monitor *monitor, struct error *error)
+{
+    char key[OBJECTS_PLACE_KEY];
+    const struct asking asking = asking_for(quick, monitor);
+    const struct bucket_request request = {.method = TRANSFER_DELETE, .key = key, .what = name};
+    struct transfer_head *head = malloc(sizeof *head);
+    enum status status = head == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a request") : STATUS_OK;
+    if (status == STATUS_OK) status = key_of(store, name, key, error);
+    if (status == STATUS_OK) status = bucket_ask(&store->bucket, &asking, &request, head, NULL, error);
+    free(head);
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }

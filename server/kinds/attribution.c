@@ -190,6 +190,8 @@ done:
     return status;
 }
 
+static const char *const attribution_resumes[] = {"attribution.table", NULL};
+
 const struct kind attribution_kind = {
     .name = "attribution",
     .help = "Measures what each part of a checkpoint adds to the cost of quantizing it",
@@ -199,4 +201,5 @@ const struct kind attribution_kind = {
     .check = attribution_kind_check,
     .execute = attribution_execute,
     .plan = attribution_run_plan,
+    .resumes = attribution_resumes,
 };

@@ -172,6 +172,8 @@ done:
     return status;
 }
 
+static const char *const interpolate_resumes[] = {"interpolate.table", NULL};
+
 const struct kind interpolate_kind = {
     .name = "interpolate",
     .help = "Losses on the line between two checkpoints, in full precision and quantized",
@@ -181,4 +183,5 @@ const struct kind interpolate_kind = {
     .check = interpolate_check,
     .execute = interpolate_execute,
     .plan = interpolate_run_plan,
+    .resumes = interpolate_resumes,
 };

@@ -53,6 +53,9 @@ struct kind {
      * STATUS_DISK_FULL *out may be filled all the same. NULL: nobody knows before. */
     enum status (*plan)(const struct run_context *context, const void *params, struct plan_budget *budget,
                         struct run_plan *out, struct error *error);
+    /* Patterns (fnmatch) of the names of files in its work directory from which another attempt goes on, and which are
+     * replaced as a whole: resume_store.h. Ends with NULL; NULL: its runs go on where they were, or begin again. */
+    const char *const *resumes;
     bool asks_hub; /* `plan` does: that the hub is away is the run's problem, as it would be */
     /* Runs whose parameters are equal but for those in `apart` (ends with NULL) may be a batch; each member ends, fails
      * and is stopped as if it were alone. NULL: every run is executed alone. */

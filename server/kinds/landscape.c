@@ -266,6 +266,8 @@ done:
     return status;
 }
 
+static const char *const landscape_resumes[] = {"landscape.table", NULL};
+
 const struct kind landscape_kind = {
     .name = "landscape",
     .help = "Losses over the plane of a path of checkpoints",
@@ -275,4 +277,5 @@ const struct kind landscape_kind = {
     .check = landscape_check,
     .execute = landscape_execute,
     .plan = landscape_run_plan,
+    .resumes = landscape_resumes,
 };

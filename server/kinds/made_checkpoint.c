@@ -13,6 +13,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 enum { REQUEST_SECONDS = 300, TRIES = 5, LONGEST_WAIT_SECONDS = 10, CONTENT_DIGITS = 12 };
 
@@ -35,9 +36,9 @@ enum status made_checkpoint_directory(const struct run_context *context, char *o
 
 /* ---- into the bucket ---- */
 
-/* Whether an attempt at this run has registered it with its place in a bucket. */
+/* Whether an attempt at this run has registered it with its place in a bucket, and as what. */
 static enum status is_there(const struct run_context *context, const struct checkpoint_new *row, bool *there,
-                            struct error *error)
+                            struct store_id *id, struct error *error)
 {
     char reference[600];
     json_t *document = NULL;
@@ -46,6 +47,7 @@ static enum status is_there(const struct run_context *context, const struct chec
     const char *run = json_string_value(json_object_get(json_object_get(document, "derived_from"), "run"));
     *there = json_object_get(json_object_get(document, "source"), "commit") != NULL && run != NULL &&
              strcmp(run, context->run) == 0;
+    if (*there) (void)snprintf(id->text, sizeof id->text, "%s", json_string_value(json_object_get(document, "id")));
     json_decref(document);
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
@@ -85,16 +87,28 @@ static enum status commit_of(const struct run_context *context, const char *plac
     return status;
 }
 
-/* *source: what it is registered with; NULL where that stands already. */
+/* The files lie on another node, whose attempt this one goes on from. *elsewhere: they were registered by it. */
+static enum status find_elsewhere(const struct checkpoint_new *row, bool there, bool *elsewhere, struct error *error)
+{
+    *elsewhere = access(row->path, F_OK) != 0 && errno == ENOENT;
+    if (!*elsewhere || there) return STATUS_OK;
+    return error_set(error, STATUS_INPUT_CHANGED,
+                     "checkpoint \"%.200s\", which an earlier attempt at this run made on another machine, was deleted;"
+                     " start a new run",
+                     row->name);
+}
+
+/* *source: what it is registered with; NULL where that stands already. *elsewhere: all is done, and *id is its own. */
 static enum status publish(const struct run_context *context, const struct checkpoint_new *row, json_t **source,
-                           struct error *error)
+                           bool *elsewhere, struct store_id *id, struct error *error)
 {
     char name[OBJECTS_PLACE_KEY], place[OBJECTS_PLACE_MOST + 1], commit[NAMES_COMMIT];
     bool there;
     *source = NULL;
     if (context->hub == NULL)
         return error_set(error, STATUS_UNSUPPORTED, "this worker has a bucket for artifacts and reads none");
-    enum status status = is_there(context, row, &there, error);
+    enum status status = is_there(context, row, &there, id, error);
+    if (status == STATUS_OK) status = find_elsewhere(row, there, elsewhere, error);
     if (status != STATUS_OK || there) return status;
     monitor_log(context->monitor, "uploading checkpoint \"%.200s\"", row->name);
     if ((status = name_of(context, row->path, name, sizeof name, error)) != STATUS_OK) return status;
@@ -113,7 +127,9 @@ enum status made_checkpoint_register(const struct run_context *context, const st
     enum store_outcome outcome;
     json_t *source = NULL, *document = NULL;
     enum status status = STATUS_OK;
-    if (context->artifact_place->store != NULL) status = publish(context, row, &source, error);
+    bool elsewhere = false;
+    if (context->artifact_place->store != NULL) status = publish(context, row, &source, &elsewhere, id, error);
+    if (elsewhere) return status;
     new.source = source;
     if (status == STATUS_OK)
         status =

@@ -12,8 +12,9 @@ MUST_CHECK enum status made_checkpoint_directory(const struct run_context *conte
 
 /* `row` has the directory as its path and derived_from with the run; what the files tell of it is filled in. One that
  * an earlier attempt at the run registered is found again (checkpoint_insert), and not uploaded again. An upload that
- * was interrupted goes on with the files that are missing. Statuses of artifact_store_put, bucket_ask and
- * checkpoint_files_register. */
+ * was interrupted goes on with the files that are missing. Where the directory is not here, because an attempt on
+ * another node made it, what that registered is found (STATUS_INPUT_CHANGED: it was deleted). Statuses of
+ * artifact_store_put, bucket_ask and checkpoint_files_register. */
 MUST_CHECK enum status made_checkpoint_register(const struct run_context *context, const struct checkpoint_new *row,
                                                 struct store_id *id, struct error *error);
 

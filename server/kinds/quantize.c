@@ -90,6 +90,8 @@ static enum status quantize_execute(const struct run_context *context, const voi
 
 static const char *const quantize_apart[] = {"method", "seed", "export", "per_token", NULL};
 
+static const char *const quantize_resumes[] = {"streams*.state", "streams*.fp", NULL};
+
 const struct kind quantize_kind = {
     .name = "quantize",
     .help = "Quantizes a checkpoint and measures what that costs",
@@ -99,6 +101,7 @@ const struct kind quantize_kind = {
     .check = quantize_check,
     .execute = quantize_execute,
     .plan = quantize_run_plan,
+    .resumes = quantize_resumes,
     .apart = quantize_apart,
     .execute_batch = quantize_run_batch,
 };

@@ -121,6 +121,7 @@ static enum status run_open(struct run_member *run, struct quantize_request *req
         .monitor = context->monitor,
         .content = content_of(&batch->inputs),
         .directory = context->work_directory,
+        .save_seconds = context->save_seconds,
     };
     run->found = (struct quantize_findings){.draws = {.count = 1, .deviation = NAN}, .overlap = batch->overlap};
     memcpy(run->identity.dataset, batch->dataset, sizeof batch->dataset);

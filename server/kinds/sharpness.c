@@ -205,6 +205,7 @@ static enum status open_all(const struct run_context *context, const struct shar
         .direction = has_direction(params) ? &o->method : NULL,
         .calibration = o->calibration.count > 0 ? &o->calibration : NULL,
         .work_directory = context->work_directory,
+        .save_seconds = context->save_seconds,
         .monitor = context->monitor,
     };
     return status;
@@ -275,6 +276,8 @@ done:
     return status;
 }
 
+static const char *const sharpness_resumes[] = {"sharpness.state", NULL};
+
 const struct kind sharpness_kind = {
     .name = "sharpness",
     .help = "Curvature of a checkpoint's loss, and what it predicts of quantization",
@@ -284,4 +287,5 @@ const struct kind sharpness_kind = {
     .check = sharpness_check_params,
     .execute = sharpness_execute,
     .plan = sharpness_run_plan,
+    .resumes = sharpness_resumes,
 };

@@ -222,6 +222,8 @@ done:
     return status;
 }
 
+static const char *const tasks_resumes[] = {"items.table", NULL};
+
 const struct kind tasks_kind = {
     .name = "tasks",
     .help =
@@ -233,4 +235,5 @@ const struct kind tasks_kind = {
     .check = tasks_check,
     .execute = tasks_execute,
     .plan = tasks_run_plan,
+    .resumes = tasks_resumes,
 };

@@ -314,6 +314,7 @@ static enum status train_execute(const struct run_context *context, const void *
         .validation = params->validation != NULL ? &places->validation.source : NULL,
         .directory = places->directory,
         .work_directory = context->work_directory,
+        .save_seconds = context->save_seconds,
         .backend = places->backend,
         .monitor = context->monitor,
         .written = note_written,
@@ -332,6 +333,8 @@ done:
     return status;
 }
 
+static const char *const train_resumes[] = {"training.state", "tokenizer.json", NULL};
+
 const struct kind train_kind = {
     .name = "train",
     .help = "Trains a model and registers its checkpoints as they appear",
@@ -343,4 +346,5 @@ const struct kind train_kind = {
     .check = train_check_params,
     .execute = train_execute,
     .plan = train_run_plan,
+    .resumes = train_resumes,
 };

@@ -5,6 +5,7 @@
 #include "kinds/artifacts.h"
 #include "pool/cleanup.h"
 #include "pool/gate.h"
+#include "pool/resume.h"
 #include "schema/schema.h"
 
 #include <errno.h>
@@ -40,6 +41,8 @@ struct leased_member {
     struct monitor monitor;
     struct artifact_place artifact_place;
     struct schema_filled filled;
+    bool resumes; /* what it saves is uploaded, by `resume_number` */
+    size_t resume_number;
 
     /* Written by the engine thread before `ended`, read after it. */
     enum status status;
@@ -50,7 +53,8 @@ struct leased_member {
     struct task_items items;
     struct artifacts *artifacts;
     struct queue_usage usage;
-    double work; /* by the run's plan */
+    double work;   /* by the run's plan */
+    bool uploaded; /* the bucket has something of what it goes on from */
 };
 
 struct leased_batch {
@@ -62,10 +66,12 @@ struct leased_batch {
     double began;
     int64_t device_bytes; /* as in struct run_context */
     struct error device_fault;
+    struct resume *resume; /* the engine thread's, owned; NULL: nothing is uploaded */
     pthread_t thread;
     pthread_mutex_t mutex;
     pthread_cond_t resumed; /* a member is no longer paused, or is stopped */
     uint64_t moves;         /* under the mutex */
+    bool draining;          /* likewise: all goes back, since the worker stops */
     size_t count;
     struct leased_member members[]; /* owns */
 };
@@ -169,12 +175,23 @@ static enum status blame(const struct leased_batch *batch, enum status status, c
     return STATUS_DEVICE;
 }
 
+/* Before its end is seen: its files are removed then, here and in the bucket. */
+static void end_uploads(struct leased_member *member)
+{
+    if (!member->resumes) return;
+    (void)pthread_mutex_lock(&member->batch->mutex);
+    const bool last = member->batch->draining && member->status == STATUS_LEASE_LOST;
+    (void)pthread_mutex_unlock(&member->batch->mutex);
+    member->uploaded = resume_end(member->batch->resume, member->resume_number, last);
+}
+
 /* The main thread sees the end of this run; the engine thread touches it no more. */
 static void member_end(struct leased_member *member, enum status status, const struct error *error)
 {
     const uint64_t one = 1;
     member->status = status = blame(member->batch, status, &error);
     if (status != STATUS_OK) member->error = *error;
+    end_uploads(member);
     member->usage = (struct queue_usage){.seconds = clock_seconds() - member->batch->began,
                                          .peak_host_bytes = peak_host_bytes(),
                                          .peak_device_bytes = member->batch->device_bytes,
@@ -189,8 +206,6 @@ static void member_end(struct leased_member *member, enum status status, const s
 static struct run_context context_of(struct leased_member *member)
 {
     struct leased_batch *batch = member->batch;
-    member->monitor =
-        (struct monitor){.owner = member, .progress = note_progress, .log = note_line, .check = check_stop};
     member->artifact_place = (struct artifact_place){.data_directory = batch->options.data_directory,
                                                      .store = batch->options.artifact_store,
                                                      .monitor = &member->monitor};
@@ -205,6 +220,7 @@ static struct run_context context_of(struct leased_member *member)
         .roots = batch->options.roots,
         .node = batch->options.node,
         .device = batch->options.device,
+        .save_seconds = batch->options.save_seconds,
         .threads = batch->options.threads,
         .team = batch->team,
         .artifacts = member->artifacts,
@@ -219,12 +235,33 @@ static struct run_context context_of(struct leased_member *member)
     };
 }
 
+/* What an earlier attempt left elsewhere is fetched, and what this one saves is uploaded. */
+static enum status begin_uploads(struct leased_member *member, const struct kind *kind, struct error *error)
+{
+    struct leased_batch *batch = member->batch;
+    const struct resume_place place = {.store = batch->options.artifact_store,
+                                       .run = member->run.lease.run.text,
+                                       .epoch = member->run.lease.epoch,
+                                       .directory = member->work_directory,
+                                       .resumes = kind->resumes};
+    enum status status = STATUS_OK;
+    if (place.store == NULL || place.resumes == NULL) return STATUS_OK;
+    if (batch->resume == NULL) status = resume_new(batch->count, batch->options.save_seconds, &batch->resume, error);
+    if (status == STATUS_OK)
+        status = resume_add(batch->resume, &place, &member->monitor, &member->resume_number, error);
+    member->resumes = status == STATUS_OK;
+    return status;
+}
+
 static enum status prepare(struct leased_member *member, const struct kind *kind, struct error *error)
 {
     enum status status;
+    member->monitor =
+        (struct monitor){.owner = member, .progress = note_progress, .log = note_line, .check = check_stop};
     if (kind == NULL)
         return error_set(error, STATUS_UNSUPPORTED, "this worker does not know runs of the kind %s", member->run.kind);
     if ((status = make_work_directory(member, error)) != STATUS_OK) return status;
+    if ((status = begin_uploads(member, kind, error)) != STATUS_OK) return status;
     if ((status = artifacts_new(member->batch->options.data_directory, member->run.lease.run.text,
                                 member->run.lease.epoch, member->batch->options.artifact_store, &member->monitor,
                                 &member->artifacts, error)) != STATUS_OK)
@@ -284,6 +321,7 @@ static void *engine_main(void *argument)
     }
     if (count == 1) execute(ready[0].owner, kind);
     if (count > 1) execute_batch(kind, ready, count);
+    resume_free(batch->resume);
     return NULL;
 }
 
@@ -369,6 +407,14 @@ void batch_stop(struct leased_batch *batch, size_t number, enum status status, c
     (void)pthread_mutex_unlock(&batch->mutex);
 }
 
+void batch_drain(struct leased_batch *batch)
+{
+    (void)pthread_mutex_lock(&batch->mutex);
+    batch->draining = true;
+    (void)pthread_mutex_unlock(&batch->mutex);
+    for (size_t i = 0; i < batch->count; i++) batch_stop(batch, i, STATUS_LEASE_LOST, "the worker is stopping");
+}
+
 void batch_pause(struct leased_batch *batch, size_t number, bool paused)
 {
     (void)pthread_mutex_lock(&batch->mutex);
@@ -415,7 +461,10 @@ void batch_put_back(struct leased_batch *batch, size_t number, json_t *lines)
 void batch_outcome(struct leased_batch *batch, size_t number, struct batch_outcome *out)
 {
     struct leased_member *member = &batch->members[number];
-    *out = (struct batch_outcome){.status = member->status, .error = member->error, .given_back = member->given_back};
+    *out = (struct batch_outcome){.status = member->status,
+                                  .error = member->error,
+                                  .given_back = member->given_back,
+                                  .uploaded = member->uploaded};
     out->result.result = member->result;
     out->result.measurements = &member->measurements;
     out->result.items = &member->items;

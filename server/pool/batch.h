@@ -26,6 +26,9 @@ const struct lease *batch_lease(const struct leased_batch *batch, size_t number)
  * order stands. */
 void batch_stop(struct leased_batch *batch, size_t number, enum status status, const char *detail);
 
+/* Does so for all with STATUS_LEASE_LOST: the worker stops, and its runs go back. */
+void batch_drain(struct leased_batch *batch);
+
 /* Makes the engine wait in its next monitor_check for that run, until `paused` is false or the run is stopped: the
  * database is away, and nobody knows whether the run is still ours. */
 void batch_pause(struct leased_batch *batch, size_t number, bool paused);
@@ -48,6 +51,7 @@ struct batch_outcome {
     enum status status;
     struct error error;
     bool given_back; /* the run was not begun: it goes back as it came */
+    bool uploaded;   /* the bucket has something of what it goes on from, to be removed when it has ended for good */
     struct queue_result result;
 };
 void batch_outcome(struct leased_batch *batch, size_t number, struct batch_outcome *out);

@@ -3,6 +3,7 @@
 #include "base/directory.h"
 #include "inputs/node_files.h"
 #include "kinds/artifacts.h"
+#include "kinds/resume_store.h"
 #include "postgres/archive.h"
 #include "store/leftovers.h"
 #include "store/nodes.h"
@@ -72,10 +73,13 @@ static enum status cleanup_one(struct connection *connection, struct leftover *l
     return connection_transaction(connection, cleanup_locked, leftover, &unknown, error);
 }
 
-enum status cleanup_run(struct connection *connection, const char *data_directory, const char *run, struct error *error)
+enum status cleanup_run(struct connection *connection, const char *data_directory, const char *run, bool *ended,
+                        struct error *error)
 {
     struct leftover leftover = {.data_directory = data_directory, .run = run};
-    return cleanup_one(connection, &leftover, error);
+    const enum status status = cleanup_one(connection, &leftover, error);
+    *ended = status == STATUS_OK && leftover.removed;
+    return status;
 }
 
 static enum status cleanup_runs(struct connection *connection, const char *data_directory, int *removed,
@@ -113,4 +117,33 @@ enum status cleanup_all(struct connection *connection, const char *node, const c
     const enum status told = artifacts_remove_unused(connection, data_directory, keep, &artifacts, error);
     *removed += artifacts;
     return told;
+}
+
+/* ---- in the bucket ---- */
+
+struct asked_run {
+    const char *run;
+    bool known, ended;
+};
+
+static enum status ask_locked(struct connection *connection, void *context, struct error *error)
+{
+    struct asked_run *asked = context;
+    return leftovers_lock_run(connection, asked->run, &asked->known, &asked->ended, error);
+}
+
+/* A run that is retried right after this begins with nothing: all that there is of it was listed before. */
+static enum status has_ended(void *owner, const char *run, double newest, bool *yes, struct error *error)
+{
+    struct asked_run asked = {.run = run};
+    bool unknown; /* does not matter: the transaction changed nothing */
+    const enum status status = connection_transaction(owner, ask_locked, &asked, &unknown, error);
+    *yes = asked.known ? asked.ended : (double)time(NULL) - newest > UNKNOWN_SECONDS;
+    return status;
+}
+
+enum status cleanup_bucket(struct connection *connection, const struct artifact_store *store, int *removed,
+                           struct error *error)
+{
+    return resume_store_sweep(store, has_ended, connection, removed, error);
 }

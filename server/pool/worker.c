@@ -174,8 +174,10 @@ static void clean_up(struct worker *worker)
     if (cleanup_all(worker->connection, worker->options.node, worker->options.data_directory, &removed, &error) !=
         STATUS_OK)
         worker_say("cannot clean up the data directory", &error);
-    else if (removed > 0)
-        log_info(LOG_COMPONENT_WORKER, "removed %d leftovers", removed);
+    if (worker->options.artifact_store != NULL &&
+        cleanup_bucket(worker->connection, worker->options.artifact_store, &removed, &error) != STATUS_OK)
+        worker_say("cannot remove from the bucket what runs that have ended went on from", &error);
+    if (removed > 0) log_info(LOG_COMPONENT_WORKER, "removed %d leftovers", removed);
 }
 
 /* ---- stopping ---- */
@@ -184,8 +186,7 @@ static void begin_stop(struct worker *worker)
 {
     if (!worker->stopping) worker->stop_at = worker_now();
     worker->stopping = true;
-    for (size_t i = 0; worker->batch != NULL && i < batch_count(worker->batch); i++)
-        batch_stop(worker->batch, i, STATUS_LEASE_LOST, "the worker is stopping");
+    if (worker->batch != NULL) batch_drain(worker->batch);
 }
 
 static void read_signals(struct worker *worker)

@@ -32,6 +32,7 @@ struct worker_options {
     double stall_seconds; /* 0: 600; longest time without a call of the monitor, or 8 MiB read of files */
     double limit_seconds; /* 0: none; the process is gone after so long (drain.h) */
     double idle_seconds;  /* 0: never; it ends after so long without a run */
+    double save_seconds;  /* as in struct run_context; what is saved is uploaded at most so often, too */
     double grace_seconds; /* worker_identity */
     const char *node;     /* the same; filled in by worker_run */
     struct worker_device device_state;

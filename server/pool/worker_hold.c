@@ -1,4 +1,5 @@
 #include "base/machine.h"
+#include "kinds/resume_store.h"
 #include "log/log.h"
 #include "pool/cleanup.h"
 #include "pool/worker_state.h"
@@ -197,6 +198,21 @@ static enum status send_end(struct worker *worker, const struct held_member *mem
     return queue_fail(worker->connection, lease, &outcome.error, &outcome.result.usage, error);
 }
 
+/* What is not removed now, because the database or the bucket is away, is removed within the hour. */
+static void clean_up(struct worker *worker, const struct held_member *member)
+{
+    struct error error;
+    struct batch_outcome outcome;
+    const struct lease *lease = worker_lease_of(worker, member);
+    bool ended = false;
+    batch_outcome(worker->batch, member->number, &outcome);
+    if (cleanup_run(worker->connection, worker->options.data_directory, lease->run.text, &ended, &error) != STATUS_OK)
+        worker_say("cannot clean up after a run", &error);
+    if (ended && outcome.uploaded &&
+        resume_store_remove(worker->options.artifact_store, lease->run.text, lease->epoch, &error) != STATUS_OK)
+        worker_say("cannot remove from the bucket what a run went on from", &error);
+}
+
 /* Tries to commit the end until it stands or the lease is lost. After a failure it is asked first whether it had been
  * committed. */
 static void end_run(struct worker *worker, struct held_member *member)
@@ -217,10 +233,7 @@ static void end_run(struct worker *worker, struct held_member *member)
         member->end_at = worker_now() + RETRY_SECONDS;
         return;
     }
-    /* What is not removed now, because the database went away, is removed within the hour. */
-    if (status == STATUS_OK && cleanup_run(worker->connection, worker->options.data_directory,
-                                           worker_lease_of(worker, member)->run.text, &error) != STATUS_OK)
-        worker_say("cannot clean up after a run", &error);
+    if (status == STATUS_OK) clean_up(worker, member);
     store_notify(worker->connection);
     member->done = true;
 }

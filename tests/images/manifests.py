@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 KUBERNETES = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
-PLACES = ("base", "overlays/gpu", "overlays/keda", "overlays/gpu-keda")
+PLACES = ("base", "overlays/gpu", "overlays/keda", "overlays/gpu-keda", "overlays/keda-jobs", "overlays/gpu-keda-jobs")
 
 
 @functools.cache
@@ -27,8 +27,16 @@ def find(place, kind, name):
     return found[0]
 
 
+def template(place, name):
+    """Of the pods of a Deployment, or of the jobs that an autoscaler makes."""
+    made = [item for item in rendered(place) if item["kind"] in ("Deployment", "ScaledJob")
+            and item["metadata"]["name"] == name]
+    assert len(made) == 1, f"{place}: {len(made)} of {name}"
+    return made[0]["spec"].get("jobTargetRef", made[0]["spec"])["template"]
+
+
 def pod(place, name):
-    return find(place, "Deployment", name)["spec"]["template"]["spec"]
+    return template(place, name)["spec"]
 
 
 def container(place, name):

@@ -3,12 +3,16 @@
 import json
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
 
 import oci
 import pytest
+
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+
 
 def healthy(container):
     kind, command = container.health
@@ -26,6 +30,16 @@ def started(image, network, tmp_path, data, **more):
         container.__exit__()
         raise
     return container
+
+
+def test_the_base_is_pinned_and_nothing_stands_on_another():
+    text = (ROOT / "Dockerfile").read_text()
+    (base,) = re.findall(r"^ARG BASE=(.*)$", text, re.M)
+    assert re.fullmatch(r"debian:[a-z]+-\d{8}-slim@sha256:[0-9a-f]{64}", base)
+    stages = re.findall(r"^FROM (\S+) AS (\S+)$", text, re.M)
+    assert len(stages) == len(re.findall(r"^FROM ", text, re.M)) and stages[-1][1] == "cpu"
+    for place, (base, _) in enumerate(stages):
+        assert base == "${BASE}" or base in {name for _, name in stages[:place]}, base
 
 
 def test_the_image_says_how_it_is_run(image):
@@ -100,7 +114,7 @@ def test_two_builds_are_alike(store, image, tmp_path):
     """The same files with the same bytes, whatever the time; layers' own times are the builder's (--timestamp)."""
     sums = []
     for turn in range(2):
-        root = store.build(pathlib.Path(__file__).resolve().parents[2], "cpu", "bookworm", "--no-cache", "--build-arg",
+        root = store.build(ROOT, "cpu", "bookworm", "--no-cache", "--build-arg",
                            "SOURCE_DATE_EPOCH=1790000000").unpacked()
         sums.append(subprocess.run(["bash", "-c", "find . -type f -print0 | sort -z | xargs -0 sha256sum"], cwd=root,
                                    capture_output=True, text=True, check=True).stdout.splitlines())
@@ -110,7 +124,7 @@ def test_two_builds_are_alike(store, image, tmp_path):
 @pytest.mark.skipif("DELTAQ_CUDA_IMAGE" not in os.environ,
                     reason="fetches CUDA's toolkit, gigabytes: DELTAQ_CUDA_IMAGE=1")
 def test_the_image_with_cuda_finds_everything_but_a_driver(store, image, network, tmp_path):
-    cuda = store.build(pathlib.Path(__file__).resolve().parents[2], "cuda")
+    cuda = store.build(ROOT, "cuda")
     assert "NVIDIA_VISIBLE_DEVICES=all" in cuda.config["Env"] and cuda.config["User"] == "10001:10001"
     root = cuda.unpacked()
     assert (root / "usr/lib/deltaq/libdeltaq-cuda.so").exists() and list((root / "usr/lib").rglob("libcublas.so.*"))

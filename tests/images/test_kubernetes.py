@@ -13,7 +13,9 @@ import oci
 import pytest
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
-KEDA = json.loads((pathlib.Path(__file__).parent / "keda_scaledobject.json").read_text())
+KEDA = {kind: json.loads((pathlib.Path(__file__).parent / f"keda_{kind.lower()}.json").read_text())
+        for kind in ("ScaledObject", "ScaledJob")}
+OBJECTS = {"base": 9, "gpu": 9, "keda": 10, "gpu-keda": 10, "keda-jobs": 8, "gpu-keda-jobs": 8}
 VERSIONS = 5  # Kubernetes' newest minor versions, of those that the validator has
 SERVER, WORKER = "deltaq-serve", "deltaq-worker"
 
@@ -30,11 +32,21 @@ def test_objects_hold_to_their_schemas(place):
     import kubernetes_validate
     for item in manifests.rendered(place):
         if item["apiVersion"].startswith("keda.sh/"):
-            jsonschema.Draft202012Validator(KEDA).validate(item)
-            continue
+            jsonschema.Draft202012Validator(KEDA[item["kind"]]).validate(item)
+            if item["kind"] == "ScaledObject":
+                continue
+            item = {"apiVersion": "batch/v1", "kind": "Job", "metadata": item["metadata"],
+                    "spec": item["spec"]["jobTargetRef"]}  # which it makes of it
         for version in checked:
             kubernetes_validate.validate(item, version, strict=True)
-    assert len(manifests.rendered(place)) == (10 if place.endswith("keda") else 9)
+    assert len(manifests.rendered(place)) == OBJECTS[place.rsplit("/", 1)[-1]]
+
+
+@pytest.mark.parametrize("place", manifests.PLACES)
+def test_every_object_is_in_the_namespace(place):
+    """Whatever namespace `kubectl` is set to."""
+    named = {item["kind"]: item["metadata"].get("namespace") for item in manifests.rendered(place)}
+    assert named.pop("Namespace") is None and set(named.values()) == {"deltaq"}, named
 
 
 def test_a_misspelt_field_is_noticed():
@@ -76,7 +88,7 @@ def test_names_lead_to_what_is_there(place):
             wanted = spec.get("selector") or spec["podSelector"]
             wanted = wanted.get("matchLabels", wanted)
             chosen = [name for name in (SERVER, WORKER) if wanted.items() <=
-                      manifests.find(place, "Deployment", name)["spec"]["template"]["metadata"]["labels"].items()]
+                      manifests.template(place, name)["metadata"]["labels"].items()]
             assert chosen, item["metadata"]["name"]
         if item["kind"] == "Service":
             ports = {port["name"]: port["containerPort"] for port in manifests.container(place, SERVER)["ports"]}
@@ -84,8 +96,9 @@ def test_names_lead_to_what_is_there(place):
         if item["kind"] == "Deployment":
             assert spec["selector"]["matchLabels"] == spec["template"]["metadata"]["labels"]
             assert ("replicas" in spec) == (item["metadata"]["name"] == SERVER or not place.endswith("keda"))
-        if item["kind"] == "ScaledObject":
-            manifests.find(place, "Deployment", spec["scaleTargetRef"]["name"])
+        if item["kind"] in ("ScaledObject", "ScaledJob"):
+            if item["kind"] == "ScaledObject":
+                manifests.find(place, "Deployment", spec["scaleTargetRef"]["name"])
             (trigger,) = spec["triggers"]
             host, port, path = re.fullmatch(r"http://([\w-]+)\.deltaq\.svc\.cluster\.local:(\d+)(/\w+)",
                                             trigger["metadata"]["url"]).groups()
@@ -94,13 +107,26 @@ def test_names_lead_to_what_is_there(place):
             assert f"| `{trigger['metadata']['valueLocation']}` | gauge |" in (ROOT / "docs/running.md").read_text()
 
 
-def test_the_overlay_for_gpus_changes_what_it_says():
-    pod, container = manifests.pod("overlays/gpu", WORKER), manifests.container("overlays/gpu", WORKER)
+@pytest.mark.parametrize("place", ["overlays/gpu", "overlays/gpu-keda", "overlays/gpu-keda-jobs"])
+def test_the_overlay_for_gpus_changes_what_it_says(place):
+    pod, container = manifests.pod(place, WORKER), manifests.container(place, WORKER)
     assert container["image"] == "deltaq:cuda"
-    assert manifests.container("overlays/gpu", SERVER)["image"] == "deltaq:latest"
+    assert manifests.container(place, SERVER)["image"] == "deltaq:latest"
     assert container["resources"]["limits"]["nvidia.com/gpu"] == "1"
     assert {"name": "DELTAQ_DEVICE", "value": "cuda:0"} in container["env"] and pod["tolerations"]
     assert pod["nodeSelector"] == {"nvidia.com/gpu.present": "true"}
+
+
+@pytest.mark.parametrize("place", ["overlays/keda-jobs", "overlays/gpu-keda-jobs"])
+def test_jobs_have_the_pods_of_the_workers_and_end_by_themselves(place):
+    """Nothing but what a job needs is other than in the Deployment, which is not there beside them, and no disruption
+    budget is left that would hold up every drain."""
+    before, pod = manifests.template(place.replace("keda-jobs", "keda"), WORKER), manifests.template(place, WORKER)
+    assert {item["kind"] for item in manifests.rendered(place)}.isdisjoint({"PodDisruptionBudget", "ScaledObject"})
+    wanted = json.loads(json.dumps(before))
+    wanted["spec"]["restartPolicy"] = "OnFailure"
+    wanted["spec"]["containers"][0]["env"].append({"name": "DELTAQ_IDLE_EXIT", "value": "60"})
+    assert pod == wanted
 
 
 def test_the_overlay_in_the_documentation_renders(tmp_path):

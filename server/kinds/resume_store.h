@@ -1,0 +1,69 @@
+/* resume_store.h: what an interrupted run goes on from, in the bucket of --artifacts, so that another node goes on
+ * where this one was. The files of the work directory that its kind names (kind.h, `resumes`) go there as they are:
+ *
+ *     PREFIX/resume/RUN/LEASE/SHA256            the bytes of a file
+ *     PREFIX/resume/RUN/LEASE/NUMBER-SHA256     a list of such files with their names, and its own hash
+ *
+ * LEASE is the epoch of the lease and NUMBER counts the uploads under it, both with leading zeros. A list goes last, so
+ * what it names is whole, and the last list of the last lease is the one to go on from. A worker that has lost its
+ * lease without knowing writes below its own LEASE alone. Nobody removes anything of a later lease than its own. */
+#ifndef KINDS_RESUME_STORE_H
+#define KINDS_RESUME_STORE_H
+
+#include "inputs/hash.h"
+#include "kinds/artifact_store.h"
+
+#include <stdbool.h>
+#include <sys/types.h>
+
+enum { RESUME_STORE_FILES = 160, RESUME_STORE_NAME = 64 };
+
+/* A run and where it is executed. All lent. */
+struct resume_place {
+    const struct artifact_store *store;
+    const char *run; /* id */
+    int64_t epoch;
+    const char *directory;      /* its work directory */
+    const char *const *resumes; /* as in its kind */
+};
+
+/* What the bucket has: what this lease fetched, then what it has uploaded last. {.place = …} at first. */
+struct resume_published {
+    struct resume_place place;
+    int64_t number, count;
+    struct resume_file {
+        char name[RESUME_STORE_NAME], sha256[HASH_TEXT]; /* "": not uploaded under this lease */
+        dev_t device;
+        ino_t inode;
+        int64_t bytes, changed; /* nanoseconds */
+    } files[RESUME_STORE_FILES];
+    bool untidy; /* what older lists name cannot be removed, which was said */
+};
+
+/* Fetches the newest state that an earlier lease left into the work directory, in place of what is there, unless what
+ * is there comes of the same lease or a later one; then notes that the directory is of this lease. *found: the bucket
+ * has something of the run. Statuses of artifact_store_get and of the monitor; after a failure the directory has what
+ * it had, or less. */
+MUST_CHECK enum status resume_store_fetch(struct resume_published *published, const struct monitor *monitor,
+                                          bool *found, struct error *error);
+
+/* Uploads the state if it is another than the last one (*done), and removes what no list needs any more. Files are
+ * replaced as a whole by who writes them, so they may be written meanwhile. A work directory that has directories in it
+ * (an export, branches) is not what those files alone can bring back: then nothing is uploaded. Statuses of
+ * artifact_store_put and of the monitor. */
+MUST_CHECK enum status resume_store_publish(struct resume_published *published, const struct monitor *monitor,
+                                            bool *done, struct error *error);
+
+/* Removes what leases up to `epoch` of a run that has ended left. In one try of some seconds: who calls it holds other
+ * runs. Statuses of bucket_ask. */
+MUST_CHECK enum status resume_store_remove(const struct artifact_store *store, const char *run, int64_t epoch,
+                                           struct error *error);
+
+/* Of every run of which the bucket had something when this was called: asks `ended`, and removes it if *yes. `newest`:
+ * when the last of it was written, in seconds since 1970. Statuses of bucket_ask and of `ended`. */
+MUST_CHECK enum status resume_store_sweep(const struct artifact_store *store,
+                                          enum status (*ended)(void *owner, const char *run, double newest, bool *yes,
+                                                               struct error *error),
+                                          void *owner, int *removed, struct error *error);
+
+#endif
