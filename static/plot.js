@@ -14,7 +14,7 @@ const CONFIG = {
 const MISSING = "Plotly.js is not there; `make static` fetches it. The tables below hold the same numbers.";
 
 export function plotly() {
-  return script("/plotly.js", "Plotly").catch(() => { throw new Error(MISSING); });
+  return script("plotly.js", "Plotly").catch(() => { throw new Error(MISSING); });
 }
 
 /* Keeps a figure drawn in `element`: figure({ink, dark, narrow}) -> {data, layout}, asked for again when the colour
