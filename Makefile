@@ -348,7 +348,7 @@ deps-build: ## Install what building and running need (Debian packages)
 
 deps: ## Install what building, running and testing need (Debian packages; packages for the tests in build/venv)
 	@sh tests/tools/packages.sh "building, running and testing deltaq" $(DEBIAN_BUILD) $(DEBIAN_TEST)
-	@$(MAKE) --no-print-directory venv static
+	@$(MAKE) --no-print-directory venv static axe
 
 venv:
 	@[ "$$(cat $(VENV)/.made 2>/dev/null)" = "$(PYPI_TEST)" ] || { echo "  venv $(VENV)"; python3 -m venv $(VENV) && \
@@ -391,6 +391,18 @@ $(BUILD)/static/swagger-ui.js: tests/tools/swagger_ui.txt
 	    cp swagger-ui.css *.js.LICENSE.txt $(abspath $(BUILD)/static) && \
 	    cp swagger-ui-bundle.js $(abspath $(BUILD)/static)/swagger-ui.js; fi
 	@rm -rf $(BUILD)/wheel
+# axe-core, which looks for what hinders people on the dashboard's pages, out of a package of PyPI whose bytes axe.txt
+# names; the tests that run it say where it is missing. It is not served.
+.PHONY: axe
+axe: $(BUILD)/axe/axe.min.js ## Fetch axe-core for the accessibility tests of the dashboard
+	@:
+$(BUILD)/axe/axe.min.js: tests/tools/axe.txt
+	@mkdir -p $(BUILD)/axe
+	@if python3 -m pip download -q --disable-pip-version-check --retries 1 --no-deps --require-hashes -r $< \
+	    -d $(BUILD)/axe && cd $(BUILD)/axe && python3 -m zipfile -e *.whl . && \
+	    mv axe_playwright_python/axe.min.js . && touch axe.min.js ; then :; else \
+	    echo "no axe-core: pip could not download it, for the reason above; the tests that run it will be skipped" >&2; fi
+	@rm -rf $(BUILD)/axe/*.whl $(BUILD)/axe/axe_playwright_python*
 $(BUILD)/static/plotly.js: tests/tools/plotly_part.py
 	@mkdir -p $(BUILD)/static && rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb
 	@cd $(BUILD)/deb && apt-get download -qq python3-plotly esbuild || { \

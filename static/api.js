@@ -33,7 +33,7 @@ async function problemOf(response) {
   return new Problem({ title: response.statusText, status: response.status, ...document }, response.status);
 }
 
-export function away() {
+function away() {
   return new Problem({ title: "No connection", detail: "the server cannot be reached; is deltaq serve running?" }, 0);
 }
 
@@ -156,9 +156,17 @@ export function dataset(id) {
   return shared(at("datasets", id));
 }
 
-/* PATCH or DELETE of one resource, or an action on it without a body; the new document, null after a deletion. */
-export async function change(method, path, signal, content) {
+/* A document and its entity tag, for a change of this version of it and of no other: {document, etag}. */
+export async function tagged(path, signal) {
+  const response = await send("GET", path, { signal });
+  return { document: await response.json(), etag: response.headers.get("ETag") };
+}
+
+/* PATCH or DELETE of one resource, or an action on it without a body; the new document, null after a deletion. `etag`:
+ * of the version that may be changed; of another one the server says 412. */
+export async function change(method, path, signal, content, etag = null) {
   const more = content === undefined ? {} : { "Content-Type": "application/json" };
+  if (etag) more["If-Match"] = etag;
   const body = content === undefined ? undefined : JSON.stringify(content);
   const response = await send(method, path, { signal, more, body });
   forgetAll();

@@ -2,7 +2,7 @@
  * the newest in words. */
 import { h, svg } from "./dom.js";
 import { decays } from "./figure_layout.js";
-import { branches, newestPoint, worstOf } from "./marks.js";
+import { averagesOf, branches, newestPoint, worstOf } from "./marks.js";
 import { formatOf, metric as metricOf } from "./metrics.js";
 import { hollow, marker, strokeDash } from "./palette.js";
 import { checkpointLink } from "./router.js";
@@ -64,19 +64,22 @@ function newestOf(shown, preferred) {
 }
 
 /* What the marks of the figure mean, of those that are in it. */
-export function marksKey(model, shown, flagged) {
-  if (!shown.some((series) => series.points.length)) return null;
+export function marksWords(model, shown, flagged) {
   const line = model.x !== "learning_rate";
-  const keys = [
+  return [
     line && metricOf(model.metric).better ? "▾ worst of a curve" : null,
     line ? "○ newest" : null,
     decays(model).length ? "upright line: the learning rate begins to fall" : null,
     line && branches(shown, model.parents, model.others).length
       ? "dotted: from the checkpoint that a branch continues"
       : null,
-    model.averages.some(({ points }) => points.length) ? "★ average of checkpoints of the run" : null,
+    averagesOf(shown, model.averages).length ? "★ average of checkpoints of the run" : null,
     flagged ? "red ring: marked by the integrity check" : null,
-    "press a point for its checkpoint",
   ].filter(Boolean);
+}
+
+export function marksKey(model, shown, flagged) {
+  if (!shown.some((series) => series.points.length)) return null;
+  const keys = [...marksWords(model, shown, flagged), "press a point for its checkpoint"];
   return h("p", { class: "muted marks" }, keys.join(" · "));
 }

@@ -6,10 +6,10 @@ import { BELOW, below, layout, logSpan, sides } from "./figure_layout.js";
 import { FLAGS } from "./integrity.js";
 import { compact, integer, isNumber } from "./format.js";
 import { legendOf, plain } from "./look.js";
-import { branches, newestPoint, worstPoint } from "./marks.js";
+import { averagesOf, branches, newestPoint, worstPoint } from "./marks.js";
 import { formatOf, metric as metricOf, scaleOf } from "./metrics.js";
 import { dash, hollow, symbol, translucent } from "./palette.js";
-import { columnOf, fullName } from "./series.js";
+import { fullName } from "./series.js";
 import { thin } from "./thin.js";
 
 const MARKED_POINTS = 40; /* a curve of more points is drawn without markers: they would hide its dash */
@@ -179,10 +179,9 @@ function markTraces(shown, model, options) {
 /* Averages of a run's checkpoints, in the colour of the curve that was measured likewise; hidden with it. */
 function averageTraces(shown, model, options, more) {
   const scale = scaleOf(options.metric), out = [];
-  for (const series of model.averages) {
-    const curve = shown.find((one) => one.trajectory === series.of && columnOf(one) === columnOf(series));
+  for (const { series, curve } of averagesOf(shown, model.averages)) {
     const points = drawable(series, options);
-    if (!curve || !points.length) continue;
+    if (!points.length) continue;
     const colour = options.colourOf(curve), fill = hollow(series.bits) ? options.ink.paper : colour;
     out.push({
       type: "scatter", mode: "markers", xaxis: "x", yaxis: "y", x: points.map((point) => point.x),

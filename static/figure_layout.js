@@ -3,7 +3,7 @@
 import { AXES } from "./curves.js";
 import { compact, percent, scientific } from "./format.js";
 import { FONT, hoverLabel, plain } from "./look.js";
-import { decayStart } from "./marks.js";
+import { averagesOf, decayStart } from "./marks.js";
 import { axisTitle, fromZero, scaleOf } from "./metrics.js";
 import { fullName } from "./series.js";
 import { zoomed } from "./view.js";
@@ -29,8 +29,9 @@ export function decays(model) {
  * units; null: nothing. */
 export function logSpan(model, options) {
   const scale = scaleOf(model.metric);
-  const points = model.curves.filter((series) => !options.hidden.has(fullName(series)))
-    .concat(model.averages).flatMap((series) => series.points).filter((point) => point.y > 0);
+  const shown = model.curves.filter((series) => !options.hidden.has(fullName(series)));
+  const drawn = [...shown, ...averagesOf(shown, model.averages).map(({ series }) => series)];
+  const points = drawn.flatMap((series) => series.points).filter((point) => point.y > 0);
   if (!points.length) return null;
   let low = Infinity, high = 0, lowest = Infinity;
   for (const point of points) {
@@ -106,11 +107,12 @@ function positiveEnds(model) {
   return high > 0 ? [low, high] : [];
 }
 
-/* A line through all panels where the rate of a trajectory begins to fall. */
+/* A line through all panels where the rate of a trajectory begins to fall; below them a line of the grid would hide
+ * it. */
 function decayShape({ trajectory, point }, options) {
   return {
     type: "line", xref: "x", yref: "paper", x0: point.x, x1: point.x, y0: 0, y1: 1,
-    layer: "below", line: { color: options.colour(trajectory), width: 1, dash: "dashdot" },
+    layer: "above", line: { color: options.colour(trajectory), width: 1, dash: "dashdot" },
   };
 }
 

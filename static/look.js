@@ -11,6 +11,11 @@ export function plain(text) {
   return String(text).replace(/&/g, "&amp;").replace(/</g, "&lt;").replace(/>/g, "&gt;");
 }
 
+/* What plain() was given. */
+export function unescaped(text) {
+  return text.replace(/&lt;/g, "<").replace(/&gt;/g, ">").replace(/&amp;/g, "&");
+}
+
 export function axisOf(ink, title = null) {
   const axis = {
     tickfont: { color: ink.muted, size: 11 }, linecolor: ink.line, gridcolor: ink.grid, tickcolor: ink.line,

@@ -1,6 +1,6 @@
 /* main.js: puts the pages behind their addresses; the colour scheme's button; what to do when the server wants a
  * token. */
-import { away, token } from "./api.js";
+import { Problem, token } from "./api.js";
 import { fill, h } from "./dom.js";
 import { loadMetrics } from "./metrics.js";
 import { askToken, failure, loading } from "./notice.js";
@@ -26,9 +26,11 @@ function themeButton() {
   show();
 }
 
-/* A module that could not be fetched is not fetched again by this document: trying again is loading it anew. */
+/* A module that could not be fetched is not fetched again by this document, and a server that was brought up to date
+ * has modules at other addresses: trying again is loading it anew. */
 function unreachable() {
-  throw Object.assign(away(), { reload: true });
+  const detail = "the server cannot be reached, or it has another version of this page by now";
+  throw Object.assign(new Problem({ title: "Not loaded", detail }, 0), { reload: true });
 }
 
 /* A page's module is fetched when it is first shown; every page but that of the API names numbers as the server

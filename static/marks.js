@@ -40,6 +40,14 @@ export function decayStart(rates) {
   return points.filter((point) => point.y >= PEAK * most).at(-1) ?? null;
 }
 
+/* Averages that are drawn beside the shown curves: [{series, curve}], each with the curve of its run that was measured
+ * likewise. */
+export function averagesOf(shown, averages) {
+  const twin = (series) => shown.find((one) => one.trajectory === series.of && columnOf(one) === columnOf(series));
+  return averages.map((series) => ({ series, curve: twin(series) }))
+    .filter(({ series, curve }) => curve && series.points.length);
+}
+
 /* Segments from the point that a branch was taken from to its own first: [{series, from, to}]. `parents`: Map
  * trajectory -> id of the checkpoint; `others`: series of trajectories that are not shown but were branched from. */
 export function branches(seriesList, parents, others) {

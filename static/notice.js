@@ -23,6 +23,21 @@ export function failure(error) {
   return problem(error.document ?? { title: "This page failed", detail: error.message });
 }
 
+/* A handler that does `work` once at a time. What goes wrong is shown in `place`, and what went wrong before goes. */
+export function attempt(place, signal, work) {
+  let busy = false;
+  return async (...given) => {
+    if (busy) return;
+    busy = true;
+    fill(place);
+    try {
+      await work(...given);
+    } catch (error) {
+      if (!signal.aborted) fill(place, failure(error));
+    } finally { busy = false; }
+  };
+}
+
 /* Asks for a bearer token; again() shows the page once more. */
 export function askToken(root, again, refused) {
   const input = h("input", { type: "password", id: "token", autocomplete: "off", spellcheck: "false", required: true });

@@ -3,7 +3,7 @@
 import { send, token } from "./api.js";
 import { fill, h } from "./dom.js";
 import { loading } from "./notice.js";
-import { script } from "./script.js";
+import { beside, script } from "./script.js";
 
 const DESCRIPTION = "/openapi.yaml";
 const SERVERS = /^servers:\n(?: +-.*\n)+/m; /* in the description: the default address, which need not be this one */
@@ -12,7 +12,7 @@ let styled = null;
 
 /* Once, and then for good: it styles nothing but what stands below .swagger-ui. */
 function style() {
-  styled ??= document.head.appendChild(h("link", { rel: "stylesheet", href: "/swagger-ui.css" }));
+  styled ??= document.head.appendChild(h("link", { rel: "stylesheet", href: beside("swagger-ui.css") }));
 }
 
 function authorized(request) {
@@ -43,7 +43,7 @@ export async function showApi({ root, signal }) {
     file, ". What is tried here is really done, with the token of this tab where one was given.")];
   fill(root, head, loading("the interface"));
   const text = await (await send("GET", DESCRIPTION, { accept: "application/yaml", signal })).text();
-  const bundle = await script("/swagger-ui.js", "SwaggerUIBundle").catch(() => null);
+  const bundle = await script("swagger-ui.js", "SwaggerUIBundle").catch(() => null);
   if (signal.aborted) return;
   if (bundle === null) {
     const missing = "Swagger UI is not there, so requests cannot be tried here; `make static` fetches it.";

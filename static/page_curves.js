@@ -4,19 +4,20 @@ import { csv, get, list, namedTrajectories, query } from "./api.js";
 import { advicePanel, loadPlans } from "./advice.js";
 import { changesPanel, loadChanges } from "./changepoints.js";
 import { dropdown, segmented } from "./controls.js";
-import { legend, marksKey, summary } from "./curve_legend.js";
+import { legend, marksKey, marksWords, summary } from "./curve_legend.js";
 import { addressOf, readView } from "./curve_state.js";
 import { areMany, averagedFrom, hiddenByLog, load, trajectory } from "./curves.js";
 import { checkpointTable } from "./checkpoint_table.js";
 import { command, curl, fill, h, save } from "./dom.js";
 import { exported, traces } from "./figure.js";
-import { figureHeight, layout } from "./figure_layout.js";
+import { figureHeight, layout, sides } from "./figure_layout.js";
 import { integer, isNumber, plural } from "./format.js";
 import { flagsOf, integrityPanel, loadIntegrity, notRead } from "./integrity.js";
 import { markOf, queued, running, watch } from "./live.js";
 import { inOrder, metric as metricOf } from "./metrics.js";
 import { failure, loading, sweepCommand } from "./notice.js";
 import { COLOURS, colourIndex } from "./palette.js";
+import { sentence } from "./paper.js";
 import { fileName, keepDrawn, plotly } from "./plot.js";
 import { bounded, provenance } from "./provenance.js";
 import { amend, checkpointLink, link } from "./router.js";
@@ -24,6 +25,7 @@ import { runningSection } from "./runs.js";
 import { saveGroup } from "./saving.js";
 import { fullName, seriesColours } from "./series.js";
 import { MOST_POINTS, pointsFor } from "./thin.js";
+import { turns } from "./turns.js";
 
 function heading(names, all, view, colours, averages) {
   const removable = names.length > 1;
@@ -92,19 +94,26 @@ function endsOf(shown) {
 /* The part of the x axis that is shown, and the whole, as the axis counts. */
 function spanOf(model, view) {
   const at = (x) => (view.xLog ? Math.log10(x) : x);
-  const ends = model.curves.flatMap(({ points }) => [points[0], points.at(-1)]).filter((point) => point?.x > 0)
+  const ends = model.curves.flatMap(({ points }) => [points[0], points.at(-1)]).filter(Boolean)
     .map((point) => at(point.x)).filter(isNumber);
   const whole = Math.max(...ends) - Math.min(...ends);
   return { whole, visible: view.zoom.x ? Math.abs(view.zoom.x[1] - view.zoom.x[0]) : whole };
 }
 
+/* What the intervals of the figure are drawn as: those of the measure as bands, of the panels below it as bars. */
+function boundsWords(model, visible) {
+  const bands = model.x !== "learning_rate" && bounded(visible);
+  const bars = sides(model).some(({ series }) => bounded(series)) || (!bands && bounded(visible));
+  const ways = [bands ? "shaded" : null, bars ? "bars" : null].filter(Boolean);
+  return ways.length ? `${sentence([ways.join(" and ")]).slice(0, -1)}: 95 % interval.` : "";
+}
+
 /* What stands below the figure in a file. */
-async function fileCaption(model, visible, signal) {
+async function fileCaption(model, visible, flagged, signal) {
   const { label } = metricOf(model.metric), said = await provenance(visible, signal);
   const along = model.x === "learning_rate" ? "against the learning rate" : "along training";
-  const bounds = bounded(visible) ? `${model.x === "learning_rate" ? "Bars" : "Shaded"}: 95 % interval.` : "";
-  const stars = model.averages.length ? "Stars: averages of checkpoints of the run." : "";
-  return [`${label} ${along}.`, said, bounds, stars].filter(Boolean).join(" ");
+  const marks = sentence(marksWords(model, visible, flagged));
+  return [`${label} ${along}.`, said, boundsWords(model, visible), marks].filter(Boolean).join(" ");
 }
 
 function noTrajectory(root) {
@@ -145,7 +154,7 @@ export async function showCurves({ root, query: search, signal }) {
   const drawn = keepDrawn(plot, figure, signal, {
     pick: (id) => { location.hash = checkpointLink(id); },
     zoom: (ranges) => {
-      view.zoom = ranges;
+      view.zoom = { ...view.zoom, ...ranges };
       remember();
       refine();
     },
@@ -185,7 +194,10 @@ export async function showCurves({ root, query: search, signal }) {
     redraw();
   };
   /* Large trajectories are shown step by step when the page opens; else all at once. */
+  const turn = turns(), looks = turns();
+  let current = turn();
   const reload = async (opening = false) => {
+    const own = current = turn();
     let last = null, read = null;
     const more = { ...asked, ends: endsOf(shown) };
     const many = areMany(names, more); /* their integrity is as long as their list */
@@ -197,13 +209,17 @@ export async function showCurves({ root, query: search, signal }) {
         loadPlans(names, signal),
       ]);
       read.catch(() => {}); /* awaited below */
-      if (opening && known.coarse) show(known);
+      if (opening && known.coarse && own()) show(known);
     }, more);
+    if (!own()) return;
     if (model !== last) show(last);
-    [integrities, changes, plans] = await read;
+    const found = await read;
+    if (!own()) return;
+    [integrities, changes, plans] = found;
     showFlags();
     showAdvice();
     if (flagsOf(integrities).size || changes.some(({ change }) => change)) show(last);
+    if (asked.points > more.points) await reload(); /* a closer look meanwhile */
   };
   const wrong = (error) => { if (!signal.aborted) fill(note, failure(error)).hidden = false; };
   const readAll = () => {
@@ -211,17 +227,20 @@ export async function showCurves({ root, query: search, signal }) {
     reload().catch(wrong);
   };
   /* A closer look at curves of which points were left out asks for more of them; of several looks the last counts. */
-  let closer = 0;
   const refine = () => {
     if (!model?.coarse) {
       if (visible().some((series) => series.points.length > MOST_POINTS)) drawn.redraw().catch(() => {});
       return;
     }
-    const { whole, visible: part } = spanOf(model, view), wanted = pointsFor(whole, part), number = ++closer;
+    const { whole, visible: part } = spanOf(model, view), wanted = pointsFor(whole, part);
     if (wanted <= asked.points) return;
+    const before = asked.points, all = current, look = looks();
     asked.points = wanted;
-    load(names, view.metric, view.x, signal, (known) => { if (known.whole && number === closer) show(known); },
-      { ...asked, ends: endsOf(shown) }).catch(wrong);
+    load(names, view.metric, view.x, signal, (known) => { if (known.whole && all() && look()) show(known); },
+      { ...asked, ends: endsOf(shown) }).catch((error) => {
+      if (look()) asked.points = before;
+      wrong(error);
+    });
   };
   const set = (field, value, fresh) => {
     view[field] = value;
@@ -236,7 +255,7 @@ export async function showCurves({ root, query: search, signal }) {
   };
   const saving = saveGroup({
     id: "save", name: () => fileName(...names, view.metric), picture: (look) => exported(model, paint(look)),
-    caption: () => fileCaption(model, visible(), signal), numbers: saveCsv,
+    caption: () => fileCaption(model, visible(), flagsOf(integrities).size > 0, signal), numbers: saveCsv,
   });
   const scale = [["linear", "linear"], ["log", "log"]];
   const measures = inOrder(["delta", view.metric, ...measured]).map((name) => [name, metricOf(name).label]);

@@ -14,6 +14,7 @@ import { leftOut, picker, selection } from "./picker.js";
 import { provenance } from "./provenance.js";
 import { amend, checkpointLink, link, runLink } from "./router.js";
 import { dataTable, numberColumn } from "./table.js";
+import { turns } from "./turns.js";
 import { commonFields, readCommon, sorting } from "./view.js";
 
 const MEASURES = ["loss_q", "delta", "kl", "mean_accuracy_q"], MOST_ROWS = 200;
@@ -47,7 +48,7 @@ async function read(names, y, signal) {
 async function fileCaption(series, shown, view, signal) {
   const runs = new Set(shown.map(({ run }) => run)), has = ({ points }) => points.some(({ run }) => runs.has(run));
   const said = await provenance(series.filter(has), signal);
-  const dots = `Each marker: ${metricOf(view.y).label} of a ${view.all ? "" : "newest "}checkpoint.`;
+  const dots = `Each marker: ${metricOf(view.y).label} of ${view.all ? "a" : "a trajectory's newest"} checkpoint.`;
   return `${dots} ${said} ${sentence(frontierKey(shown))}`;
 }
 
@@ -86,6 +87,7 @@ export async function showFrontier({ root, query: search, signal }) {
   const colours = colourIndex(trajectories), picks = h("div"), table = h("div");
   const note = h("div", { class: "notice remark", role: "status" });
   const chosen = () => selection(trajectories, view.names);
+  const turn = turns();
   let rows = [], series = [];
   const shown = () => unbeaten(view.all ? rows : rows.filter((row) => row.newest), view);
   const figure = ({ ink, narrow, paper }) => quantizedFrontier(shown(), {
@@ -94,7 +96,7 @@ export async function showFrontier({ root, query: search, signal }) {
   const words = "damage over bits per weight or size; the table below has the values";
   const plot = drawing("quantized-frontier-plot", words, figure, signal, {
     pick: (id) => { location.hash = checkpointLink(id); },
-    zoom: (ranges) => { view.zoom = ranges; amend(address(view)); },
+    zoom: (ranges) => { view.zoom = { ...view.zoom, ...ranges }; amend(address(view)); },
     caption: () => fileCaption(series, shown(), view, signal),
   });
   const key = h("p", { class: "muted marks" });
@@ -117,8 +119,11 @@ export async function showFrontier({ root, query: search, signal }) {
     plot.redraw();
   };
   const refresh = async () => {
+    const current = turn(), nothing = { rows: [], series: [] };
     try {
-      ({ rows, series } = trajectories.length ? await read(chosen().shown, view.y, signal) : { rows: [], series: [] });
+      const found = trajectories.length ? await read(chosen().shown, view.y, signal) : nothing;
+      if (!current()) return;
+      ({ rows, series } = found);
       show();
     } catch (error) { if (!signal.aborted) fill(note, failure(error)).hidden = false; }
   };

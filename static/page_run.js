@@ -4,7 +4,7 @@ import { presetsOf } from "./checkpoint_parts.js";
 import { command, curl, fill, h, save } from "./dom.js";
 import { followRun, isFinal } from "./events.js";
 import { bytes, duration, time } from "./format.js";
-import { loading, problem } from "./notice.js";
+import { attempt, loading, problem } from "./notice.js";
 import { link, runLink, sweepLink } from "./router.js";
 import { badge, methodOf, progressBar, subject, trajectoryName } from "./runs.js";
 import { runForm } from "./run_form.js";
@@ -72,9 +72,10 @@ function fileList(run, items, signal) {
     const answer = await send("GET", at("runs", run.id, "artifacts", item.name), { accept: "*/*", signal });
     save(item.name.replace(/[/\\]/g, "_"), await answer.blob());
   };
+  const wrong = h("div"), press = (item) => attempt(wrong, signal, () => fetchOne(item));
   return h("section", {}, h("h2", {}, "Files"), h("ul", { class: "plain" }, items.map((item) => h("li", {},
-    h("button", { type: "button", class: "small", events: { click: () => fetchOne(item) } }, "Save"), " ",
-    h("span", { class: "name" }, item.name), h("span", { class: "muted" }, ` ${bytes(item.bytes)}`)))));
+    h("button", { type: "button", class: "small", events: { click: press(item) } }, "Save"), " ",
+    h("span", { class: "name" }, item.name), h("span", { class: "muted" }, ` ${bytes(item.bytes)}`)))), wrong);
 }
 
 /* The same run again, and what this page reads. */
@@ -117,31 +118,20 @@ export async function showRun({ root, parameters, query: search, signal }) {
   const training = run.kind === "train" ? trainSection(run, signal) : null;
   let bar = progressBar(run), shownResult = null;
 
-  const act = async (verb) => {
-    fill(wrong);
-    try {
-      run = await post(`${at("runs", run.id)}/${verb}`, signal);
-      if (!isFinal(run.state)) follow();
-    } catch (error) {
-      if (!signal.aborted) fill(wrong, problem(error.document ?? { title: error.message }));
-    }
-    await show();
-  };
-  const wrongly = (work) => async () => {
-    fill(wrong);
-    try {
-      await work();
-    } catch (error) {
-      if (!signal.aborted) fill(wrong, problem(error.document ?? { title: error.message }));
-    }
-  };
   const does = {
-    act,
-    again: wrongly(async () => {
+    act: attempt(wrong, signal, async (verb) => {
+      try {
+        run = await post(`${at("runs", run.id)}/${verb}`, signal);
+        if (!isFinal(run.state)) follow();
+      } finally {
+        await show();
+      }
+    }),
+    again: attempt(wrong, signal, async () => {
       const made = await post(at("runs"), signal, { kind: run.kind, params: run.params, force: true });
       location.hash = runLink(made.id);
     }),
-    attribute: wrongly(async () => {
+    attribute: attempt(wrong, signal, async () => {
       const form = await attributionForm(run, signal);
       fill(formPlace, form);
       form.querySelector("select, input, button")?.focus();

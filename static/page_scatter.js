@@ -14,6 +14,7 @@ import { amend, checkpointLink, curvesLink, link } from "./router.js";
 import {
   captionOf, drawable, groupsOf, isLosses, scatterFigure, scatterKey, shortCaption,
 } from "./scatter.js";
+import { turns } from "./turns.js";
 import { commonFields, readCommon } from "./view.js";
 
 const ALONG = ["step", "tokens", "learning_rate"]; /* of the checkpoint itself; always there */
@@ -65,13 +66,17 @@ function remarks(points, chosen, options) {
   ].filter(Boolean);
 }
 
+/* On logarithmic axes the line is not the correlation's. */
+function scaleWords({ xLog, yLog, path }) {
+  return (xLog || yLog) && !path ? "The fit is of the logarithms as drawn, the correlation of the numbers." : "";
+}
+
 /* Each group's correlations, and how they are to be read. */
 function captions(groups, options) {
-  const scale = options.xLog || options.yLog ? " The fit is of the logarithms as drawn." : "";
   return [
     groups.map((group) => h("p", {}, captionOf(group))),
     h("p", { class: "muted" }, "Trajectories are what is independent, not their checkpoints: with fewer than five only "
-      + `the changes have an interval.${options.path ? "" : scale}`),
+      + `the changes have an interval. ${scaleWords(options)}`),
   ];
 }
 
@@ -81,7 +86,7 @@ function fileCaption(groups, options) {
   const data = words("dataset"), calibration = words("calibrated_on");
   return [
     `${groups.map(shortCaption).join("; ")}.`, data ? `Data: ${data}.` : null,
-    calibration ? `Calibrated on ${calibration}.` : null, sentence(scatterKey(groups, options)),
+    calibration ? `Calibrated on ${calibration}.` : null, sentence(scatterKey(groups, options)), scaleWords(options),
   ].filter(Boolean).join(" ");
 }
 
@@ -93,6 +98,7 @@ export async function showScatter({ root, query: search, signal }) {
     namedTrajectories(signal), get("/v1/curves/metrics", signal),
   ]);
   const colours = colourIndex(trajectories);
+  const turn = turns();
   let answer = await get(request(options), signal);
 
   const caption = h("div", { class: "caption" }), note = h("div", { class: "notice remark", role: "status" });
@@ -103,7 +109,7 @@ export async function showScatter({ root, query: search, signal }) {
   const words = "points of checkpoints and a least-squares fit; the text below has the correlations";
   const plot = drawing("scatter-plot", words, figure, signal, {
     pick: (id) => { location.hash = checkpointLink(id); },
-    zoom: (ranges) => { options.zoom = ranges; amend(address(options)); },
+    zoom: (ranges) => { options.zoom = { ...options.zoom, ...ranges }; amend(address(options)); },
     caption: () => fileCaption(groupsOf(answer, options.label), options),
   });
   const key = h("p", { class: "muted marks" });
@@ -127,8 +133,11 @@ export async function showScatter({ root, query: search, signal }) {
     plot.redraw();
   };
   const reload = async () => {
+    const current = turn();
     try {
-      answer = await get(request(options), signal);
+      const found = await get(request(options), signal);
+      if (!current()) return;
+      answer = found;
       show();
     } catch (error) { if (!signal.aborted) fill(note, failure(error)).hidden = false; }
   };

@@ -4,7 +4,7 @@ import { sureButton } from "./controls.js";
 import { command, curl, fill, h } from "./dom.js";
 import { ago, integer, plural, scalar, time } from "./format.js";
 import { keep } from "./live.js";
-import { loading, problem } from "./notice.js";
+import { attempt, loading } from "./notice.js";
 import { outcome, tellable } from "./outcome.js";
 import { checkpointLink, curvesLink, link, sweepLink } from "./router.js";
 import { STATES, badge, title } from "./runs.js";
@@ -86,13 +86,10 @@ export async function showSweeps({ root, signal }) {
   document.title = "Sweeps · deltaq";
   fill(root, h("h1", {}, "Sweeps"), loading("sweeps"));
   const wrong = h("div");
-  const retry = async (sweep) => {
-    try {
-      await post(`${at("sweeps", sweep.id)}/retry-failed`, signal);
-      fill(wrong);
-      show(await read());
-    } catch (error) { if (!signal.aborted) fill(wrong, problem(error.document ?? { title: error.message })); }
-  };
+  const retry = attempt(wrong, signal, async (sweep) => {
+    await post(`${at("sweeps", sweep.id)}/retry-failed`, signal);
+    show(await read());
+  });
   const columns = columnsOf(retry), board = { caption: "Sweeps", className: "boards", columns, sortable: true };
   const show = ({ items, more }) => fill(root, h("h1", {}, "Sweeps"), wrong,
     h("p", { class: "muted intro" }, "A sweep is a grid of runs posted at once. What is equal is measured once; "
@@ -163,18 +160,12 @@ export async function showSweep({ root, parameters, signal }) {
     return { sweep, runs: { items: await tellable(items, signal), more } };
   };
   let id = null;
-  const trying = (work) => async (...given) => {
-    try {
-      await work(...given);
-      fill(wrong);
-    } catch (error) { if (!signal.aborted) fill(wrong, problem(error.document ?? { title: error.message })); }
-  };
   const does = {
-    act: trying(async (verb) => {
+    act: attempt(wrong, signal, async (verb) => {
       await post(`${at("sweeps", id)}/${verb}`, signal);
       show(await read());
     }),
-    remove: trying(async () => {
+    remove: attempt(wrong, signal, async () => {
       await change("DELETE", at("sweeps", id), signal);
       location.hash = "#/sweeps";
     }),

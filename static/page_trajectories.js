@@ -6,14 +6,15 @@ import { ago, compact, integer, percent, plural } from "./format.js";
 import { markOf, queued, running, watch } from "./live.js";
 import { worstOf } from "./marks.js";
 import { metric } from "./metrics.js";
-import { failure, firstSteps, loading, problem } from "./notice.js";
+import { attempt, failure, firstSteps, loading, problem } from "./notice.js";
 import { colourIndex } from "./palette.js";
 import { checkpointLink, curvesLink, link } from "./router.js";
 import { runningSection, title } from "./runs.js";
 import { bitsOf } from "./series.js";
 import { sparkline } from "./sparkline.js";
 import { dataTable, numberColumn } from "./table.js";
-import { editPanel } from "./trajectory_edit.js";
+import { editPanel, readTrajectory } from "./trajectory_edit.js";
+import { turns } from "./turns.js";
 import { sortedBy } from "./view.js";
 
 const CURVES_AT_ONCE = 32, FAILURES = 5;
@@ -189,16 +190,24 @@ export async function showTrajectories({ root, query: search, signal }) {
     const hint = chosen.size ? "Tick another one to compare" : "Tick trajectories to compare them";
     fill(compare, chosen.size > 1 ? link() : h("span", { class: "muted" }, hint));
   };
-  const close = () => fill(editing);
-  const edit = (row) => {
-    const done = async () => {
-      chosen.delete(row.name);
-      close();
-      await refresh();
+  const back = (id) => (document.getElementById(`edit-${id}`) ?? root).focus();
+  const open = (shown) => {
+    const { id, name } = shown.document;
+    const close = () => {
+      fill(editing);
+      back(id);
     };
-    fill(editing, editPanel(row, { done, close }, signal));
+    const done = async () => {
+      chosen.delete(name);
+      fill(editing);
+      await refresh();
+      back(id);
+    };
+    fill(editing, editPanel(shown, { done, close, reload: open }, signal));
     editing.querySelector("input").focus();
   };
+  const edit = attempt(editing, signal, async ({ id }) => open(await readTrajectory(id, signal)));
+  const turn = turns();
   let health = new Map();
   const show = (items, known) => {
     const index = colourIndex(items);
@@ -210,8 +219,9 @@ export async function showTrajectories({ root, query: search, signal }) {
     }));
   };
   const refresh = async () => {
-    const { items, more } = await list(asked, signal, 500);
+    const current = turn(), { items, more } = await list(asked, signal, 500);
     const known = await details(items, signal);
+    if (!current()) return;
     intro.textContent = items.length ? summary(items) : "";
     if (!items.length) {
       fill(body, archived ? h("p", { class: "notice" }, "No trajectory is archived.") : firstSteps());
@@ -219,8 +229,9 @@ export async function showTrajectories({ root, query: search, signal }) {
       show(items, known);
       fill(body, compare, table, more ? h("p", { class: "muted" }, "Only the newest 500 are shown.") : null);
       healths(items, signal).then((read) => {
+        if (signal.aborted || !current()) return;
         health = read;
-        if (!signal.aborted) show(items, known);
+        show(items, known);
       }).catch(() => {}); /* the cells go on saying that it is not known */
     }
     changed();

@@ -4,9 +4,10 @@
 const LIGHT = ["#2457a6", "#b8450f", "#1f7a4d", "#7a3ea1", "#0f7288", "#b0235f", "#6b6a12", "#555b63"];
 const DARK = ["#7fb0ff", "#ff9d6b", "#6fd39b", "#cf9df2", "#5fcbe0", "#ff8ab5", "#cfcb5a", "#b4bcc5"];
 const DASHES = { 2: "dot", 3: "dash", 4: "solid", 8: "dashdot" };
+/* Stars are averages of checkpoints. */
 const SYMBOLS = {
   gptq: "circle", rtn: "square", awq: "diamond", nf4: "triangle-up", fp4: "triangle-down", llm_int8: "cross",
-  smoothquant: "x", mxfp4: "star", nvfp4: "hexagon", fp8: "pentagon", gptq_fp4: "hourglass",
+  smoothquant: "x", mxfp4: "bowtie", nvfp4: "hexagon", fp8: "pentagon", gptq_fp4: "hourglass",
 };
 
 /* Names of the quantizers that the server knows. */
@@ -79,7 +80,7 @@ const OUTLINES = {
   "triangle-down": "M0 4L4 -3H-4Z",
   cross: "M-1.3 -4H1.3V-1.3H4V1.3H1.3V4H-1.3V1.3H-4V-1.3H-1.3Z",
   x: "M-4 -2.3L-2.3 -4L0 -1.7L2.3 -4L4 -2.3L1.7 0L4 2.3L2.3 4L0 1.7L-2.3 4L-4 2.3L-1.7 0Z",
-  star: "M0 -4.5L1.1 -1.5L4.3 -1.4L1.7 0.6L2.6 3.6L0 1.8L-2.6 3.6L-1.7 0.6L-4.3 -1.4L-1.1 -1.5Z",
+  bowtie: "M-3.5 -3.5V3.5L3.5 -3.5V3.5Z",
   hexagon: "M-2 -3.5H2L4 0L2 3.5H-2L-4 0Z",
   pentagon: "M0 -4L3.8 -1.2L2.4 3.2H-2.4L-3.8 -1.2Z",
   hourglass: "M-3.5 -3.5H3.5L-3.5 3.5H3.5Z",

@@ -2,7 +2,7 @@
  * width needs, the legend below the axis, and below that a line that says what was measured on what. Pure but for the
  * function that measures texts. */
 import { isNumber } from "./format.js";
-import { plain } from "./look.js";
+import { plain, unescaped } from "./look.js";
 
 const INCH = 96; /* CSS pixels */
 
@@ -65,10 +65,21 @@ export function sentence(parts) {
   return text ? `${text[0].toUpperCase()}${text.slice(1)}.` : "";
 }
 
+/* The word in parts that are at most so wide: names may be longer than a line. */
+function broken(word, width, size, measure) {
+  if (measure(word, size) <= width) return [word];
+  const out = [""];
+  for (const letter of word) {
+    if (out.at(-1) && measure(out.at(-1) + letter, size) > width) out.push("");
+    out[out.length - 1] += letter;
+  }
+  return out;
+}
+
 /* Lines of words that are at most so wide. */
 export function wrapped(words, width, size, measure) {
   const out = [];
-  for (const word of words.split(" ")) {
+  for (const word of words.split(" ").flatMap((one) => broken(one, width, size, measure))) {
     const longer = out.length ? `${out.at(-1)} ${word}` : word;
     if (out.length && measure(longer, size) <= width) out[out.length - 1] = longer;
     else out.push(word);
@@ -80,7 +91,7 @@ export function wrapped(words, width, size, measure) {
 function legendRows(data, width, size, measure) {
   const names = data.filter((trace) => trace.showlegend !== false && trace.name).map(({ name }) => name);
   if (!names.length) return 0;
-  const wide = names.map((name) => measure(name.replace(/&lt;/g, "<").replace(/&gt;/g, ">"), size) + SYMBOL);
+  const wide = names.map((name) => measure(unescaped(name), size) + SYMBOL);
   if (wide.reduce((sum, one) => sum + one, 0) <= width) return 1;
   return Math.ceil(names.length / Math.max(1, Math.floor(width / Math.max(...wide))));
 }

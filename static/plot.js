@@ -6,35 +6,42 @@ import { printFigure } from "./print.js";
 import { script } from "./script.js";
 
 export const NARROW = 640;
+/* A double press is answered here: to Plotly the ranges of an address would be those to go back to. */
 const CONFIG = {
   displayModeBar: false, displaylogo: false, responsive: false, scrollZoom: false,
-  doubleClick: "reset", showTips: false,
+  doubleClick: false, showTips: false,
 };
 const MISSING = "Plotly.js is not there; `make static` fetches it. The tables below hold the same numbers.";
 
 export function plotly() {
-  return script("/plotly.js", "Plotly").catch(() => { throw new Error(MISSING); });
+  return script("plotly.js", "Plotly").catch(() => { throw new Error(MISSING); });
 }
 
 /* Keeps a figure drawn in `element`: figure({ink, dark, narrow}) -> {data, layout}, asked for again when the colour
  * scheme or the width class changes. `on`: {pick(customdata), zoom(ranges)} are told what the reader does to it. Gives
  * {redraw}; ends with `signal`. */
 export function keepDrawn(element, figure, signal, on = {}) {
-  let narrow = null, asked = false, listening = false, queue = Promise.resolve();
+  let narrow = null, asked = false, listening = false, resets = 0, queue = Promise.resolve();
   const draw = async () => {
     const Plotly = await plotly();
     if (signal.aborted || !element.clientWidth) return; /* not in the page yet: the observer draws it when it is */
     narrow = element.clientWidth < NARROW;
     const dark = isDark();
     const { data, layout } = figure({ ink: scheme(dark), dark, narrow });
+    if (layout.uirevision) layout.uirevision += `,${resets}`;
     await Plotly.react(element, data, layout, CONFIG);
-    if (!listening) listen(element, on);
+    if (!listening) listen(element, on, reset);
     listening = true;
   };
   const redraw = () => {
     asked = true;
     queue = queue.then(draw, draw);
     return queue;
+  };
+  const reset = () => {
+    resets++;
+    on.zoom?.({ x: null, y: null });
+    redraw().catch(() => {});
   };
   const observer = new ResizeObserver(() => {
     if (!asked || signal.aborted || !element.clientWidth) return;
@@ -53,16 +60,19 @@ export function keepDrawn(element, figure, signal, on = {}) {
   return { redraw };
 }
 
-/* Presses on points, and ranges of the axes x and y that the reader chose: null for one that is as it was drawn. */
-function listen(element, on) {
+/* Presses on points, and ranges of the axes x and y that the reader chose: null for one that is as it was drawn, none
+ * for one that was not touched. */
+function listen(element, on, reset) {
+  element.on("plotly_doubleclick", reset);
   element.on("plotly_click", ({ points }) => {
     const found = points.find(({ customdata }) => typeof customdata === "string");
     if (found) on.pick?.(found.customdata);
   });
   element.on("plotly_relayout", (change) => {
-    if (!on.zoom || !Object.keys(change).some((name) => /^[xy]axis\.(range|autorange)/.test(name))) return;
-    const { xaxis, yaxis } = element._fullLayout;
-    on.zoom({ x: xaxis.autorange ? null : [...xaxis.range], y: yaxis.autorange ? null : [...yaxis.range] });
+    const named = (axis) => Object.keys(change).some((name) => name.startsWith(`${axis}axis.`));
+    if (!on.zoom || !(named("x") || named("y"))) return;
+    const { xaxis, yaxis } = element._fullLayout, ends = ({ autorange, range }) => (autorange ? null : [...range]);
+    on.zoom({ ...(named("x") ? { x: ends(xaxis) } : {}), ...(named("y") ? { y: ends(yaxis) } : {}) });
   });
 }
 

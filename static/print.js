@@ -21,7 +21,12 @@ export async function printFigure(svg, width, height) {
     URL.revokeObjectURL(address);
     end = () => {};
   };
-  await image.decode();
+  try {
+    await image.decode();
+  } catch (error) {
+    end();
+    throw error;
+  }
   addEventListener("afterprint", () => end(), { once: true });
   print();
 }

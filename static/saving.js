@@ -1,7 +1,7 @@
 /* saving.js: the buttons that save a figure: as a picture as wide as a paper's column, both columns or the screen, as
  * PDF by way of the browser's print dialog, or its numbers as CSV. */
 import { fill, h, save } from "./dom.js";
-import { FONT } from "./look.js";
+import { FONT, unescaped } from "./look.js";
 import { failure } from "./notice.js";
 import { isDark, scheme } from "./palette.js";
 import { PAPERS, fitted } from "./paper.js";
@@ -15,12 +15,19 @@ function quoted(value) {
   return /[",\n\r]/.test(text) ? `"${text.replace(/"/g, '""')}"` : text;
 }
 
+/* Columns are called as the axes are; y of several panels is of each panel's own. */
+function heads({ xaxis, yaxis, yaxis2 }) {
+  const title = (axis, letter) => unescaped(axis?.title?.text ?? letter);
+  return ["series", title(xaxis, "x"), yaxis2 ? "y" : title(yaxis, "y"), "value"];
+}
+
 /* What the figure draws, a row a point; bands only repeat bounds of points. */
-export function csvOf({ data }) {
-  const rows = [["series", "x", "y", "value"]];
+export function csvOf({ data, layout }) {
+  const rows = [heads(layout)];
   for (const trace of data) {
     if (["band", "legend"].includes(trace.meta?.kind)) continue;
-    const name = trace.name ?? trace.meta?.kind ?? "";
+    const names = [trace.name ?? trace.meta?.kind ?? "", trace.meta?.label].filter(Boolean);
+    const name = unescaped(names.join(" · "));
     if (trace.z) {
       trace.z.forEach((line, row) => line.forEach((value, column) => {
         rows.push([name, trace.x[column], trace.y[row], value]);

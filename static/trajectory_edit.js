@@ -1,31 +1,80 @@
-/* trajectory_edit.js: a panel that renames, annotates, archives and deletes a trajectory. */
-import { at, change } from "./api.js";
+/* trajectory_edit.js: a panel that renames, annotates, archives and deletes a trajectory. Every change names the
+ * version that the panel shows (If-Match), so that what somebody else changed meanwhile is shown and not overwritten. */
+import { at, change, tagged } from "./api.js";
 import { sureButton } from "./controls.js";
 import { fill, h } from "./dom.js";
-import { plural } from "./format.js";
-import { failure } from "./notice.js";
+import { integer, plural } from "./format.js";
+import { attempt } from "./notice.js";
 
-/* `done()` is told when the trajectory was changed, `close()` when the panel is not wanted any more. */
-export function editPanel(trajectory, { done, close }, signal) {
-  const wrong = h("div"), path = at("trajectories", trajectory.name);
+/* What the panel shows. The entity tag also changes with the counts of runs, which nobody overwrites. */
+const SHOWN = {
+  name: ["Name", (value) => value],
+  notes: ["Notes", (value) => value || "none"],
+  archived: ["Archived", (value) => (value ? "yes" : "no")],
+  checkpoints: ["Checkpoints", integer],
+};
+const TRIES = 5; /* while runs of the trajectory go on */
+
+/* The trajectory as the server has it: {document, etag}. By its id: another one may have been given its name. */
+export function readTrajectory(id, signal) {
+  return tagged(at("trajectories", id), signal);
+}
+
+function differences(before, now) {
+  return Object.keys(SHOWN).filter((field) => (before[field] ?? null) !== (now[field] ?? null));
+}
+
+/* Sends a change of the version in `shown`. Gives null, or what the server has now where somebody else changed what
+ * the panel shows: then nothing was changed. */
+async function changeOf(shown, method, content, signal) {
+  const { id } = shown.document;
+  for (let left = TRIES, { etag } = shown; ; left--) {
+    try {
+      await change(method, at("trajectories", id), signal, content, etag);
+      return null;
+    } catch (error) {
+      if (error.status !== 412 || left <= 1) throw error;
+      const now = await readTrajectory(id, signal);
+      if (differences(shown.document, now.document).length) return now;
+      ({ etag } = now);
+    }
+  }
+}
+
+/* What somebody else changed, and the way to it. */
+function overtaken(before, now, reload) {
+  const line = (field) => {
+    const [label, words] = SHOWN[field];
+    return h("li", {}, `${label}: ${words(now[field])} (here: ${words(before[field])})`);
+  };
+  const button = h("button", { type: "button", id: "edit-reload", events: { click: reload } }, "Show it as it is now");
+  return h("div", { class: "notice problem", role: "alert" },
+    h("strong", {}, "Somebody else changed this trajectory meanwhile"),
+    h("p", {}, "Nothing was saved. It is now:"),
+    h("ul", {}, differences(before, now).map(line)),
+    h("p", {}, button, " What you typed goes then."));
+}
+
+/* `shown`: what readTrajectory() gave. `done()` is told when the trajectory was changed, `close()` when the panel is
+ * not wanted any more, `reload(shown)` when another version is to be edited. */
+export function editPanel(shown, { done, close, reload }, signal) {
+  const trajectory = shown.document, wrong = h("div");
   const name = h("input", {
     id: "edit-name", value: trajectory.name, required: true, maxlength: 200, autocomplete: "off", spellcheck: "false",
   });
   const notes = h("textarea", { id: "edit-notes", rows: 3, maxlength: 10000 });
   notes.value = trajectory.notes ?? "";
-  const trying = (work) => async () => {
-    try {
-      await work();
-      await done();
-    } catch (error) { if (!signal.aborted) fill(wrong, failure(error)); }
-  };
-  const keep = trying(() => {
-    const given = { notes: notes.value.trim() || null };
-    if (name.value !== trajectory.name) given.name = name.value;
-    return change("PATCH", path, signal, given);
+  const trying = (method, content) => attempt(wrong, signal, async () => {
+    const now = await changeOf(shown, method, content?.(), signal);
+    if (now) fill(wrong, overtaken(trajectory, now.document, () => reload(now)));
+    else await done();
   });
-  const archive = trying(() => change("PATCH", path, signal, { archived: !trajectory.archived }));
-  const remove = trying(() => change("DELETE", path, signal));
+  const keep = trying("PATCH", () => {
+    const given = { notes: notes.value.trim() || null };
+    return name.value === trajectory.name ? given : { ...given, name: name.value };
+  });
+  const archive = trying("PATCH", () => ({ archived: !trajectory.archived }));
+  const remove = trying("DELETE");
   const lost = `${plural(trajectory.checkpoints, "checkpoint")} and what was measured of them go; files and runs stay.`;
   const button = (id, label, press) => h("button", { type: "button", id, events: { click: press } }, label);
   return h("form", {

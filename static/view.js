@@ -2,8 +2,8 @@
 import { amend } from "./router.js";
 
 function range(text) {
-  const ends = (text ?? "").split(",").map(Number);
-  return ends.length === 2 && ends.every(Number.isFinite) && text !== "," ? ends : null;
+  const ends = (text ?? "").split(",");
+  return ends.length === 2 && ends.every((end) => end.trim() && Number.isFinite(Number(end))) ? ends.map(Number) : null;
 }
 
 /* A number with as many digits as a pixel needs. */

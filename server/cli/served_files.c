@@ -19,7 +19,7 @@ static const struct {
 static enum status add_file(struct static_files *files, const char *url, const char *name, struct error *error)
 {
     char path[PLACE_PATH];
-    if (static_files_find(files, url) != NULL || !place_find(name, 0, path, sizeof path)) return STATUS_OK;
+    if (static_files_find(files, url, NULL) != NULL || !place_find(name, 0, path, sizeof path)) return STATUS_OK;
     return place_name(static_files_add(files, url, path, error), path, error);
 }
 
@@ -37,5 +37,6 @@ enum status served_files_load(const struct options *options, struct static_files
     if (status != STATUS_OK && directory != NULL) return place_name(status, directory, error);
     for (size_t i = 0; status == STATUS_OK && i < sizeof beside / sizeof beside[0]; i++)
         status = add_file(*out, beside[i].url, beside[i].name, error);
+    if (status == STATUS_OK) status = static_files_seal(*out, error);
     return status;
 }

@@ -168,7 +168,7 @@ static enum problem_id check_body(struct exchange *exchange, const struct lint_b
     return lint_media_type(&exchange->request, error);
 }
 
-static enum MHD_Result answer_static(struct exchange *exchange, const struct static_file *file)
+static enum MHD_Result answer_static(struct exchange *exchange, const struct static_file *file, bool immutable)
 {
     struct response *response = &exchange->response;
     const char *accepted = request_header(&exchange->request, "Accept-Encoding");
@@ -176,7 +176,7 @@ static enum MHD_Result answer_static(struct exchange *exchange, const struct sta
     response->kind = RESPONSE_BYTES;
     response->lent = true;
     response->vary = file->packing != NULL;
-    response->immutable = file->immutable;
+    response->immutable = immutable;
     if (accept_coding_quality(accepted, "gzip") > 0) response->bytes = static_file_gzip(file, &response->length);
     response->gzip = response->bytes != NULL;
     if (response->bytes == NULL) {
@@ -193,13 +193,15 @@ static enum MHD_Result answer_static(struct exchange *exchange, const struct sta
 static enum MHD_Result begin_unrouted(struct exchange *exchange, const struct lint_body *body, struct error *error)
 {
     const struct static_files *files = exchange->server->options.files;
-    const struct static_file *file = files != NULL ? static_files_find(files, exchange->request.path) : NULL;
+    bool immutable = false;
+    const struct static_file *file =
+        files != NULL ? static_files_find(files, exchange->request.path, &immutable) : NULL;
     if (file == NULL) {
         (void)error_set(error, STATUS_NOT_FOUND, "there is nothing at this address");
         return refuse_row(exchange, body, PROBLEM_ROUTE_UNKNOWN, error);
     }
     exchange->metric = metrics_row_static(exchange->server->metrics);
-    if (strcmp(exchange->request.method, "GET") == 0 && !body->present) return answer_static(exchange, file);
+    if (strcmp(exchange->request.method, "GET") == 0 && !body->present) return answer_static(exchange, file, immutable);
     answer_header(exchange, "Allow", "GET, HEAD, OPTIONS");
     if (strcmp(exchange->request.method, "OPTIONS") == 0 && !body->present) {
         response_empty(&exchange->response, 204);

@@ -14,7 +14,7 @@ struct static_file {
     size_t length;
     struct static_packing *packing; /* NULL: of a type that is not worth compressing */
     char etag[33];                  /* hex */
-    bool immutable;                 /* its name holds a hash: app.3f9a1c22.js */
+    bool hashed;                    /* its name holds a hash: app.3f9a1c22.js */
 };
 
 /* Reads every regular file below `directory` (html css js svg json yaml yml ico png txt woff2; others are left out,
@@ -26,8 +26,15 @@ MUST_CHECK enum status static_files_load(const char *directory, struct static_fi
 MUST_CHECK enum status static_files_add(struct static_files *files, const char *path, const char *file_name,
                                         struct error *error);
 
-/* The file for a request path, compared byte by byte; NULL: none. Lent. */
-const struct static_file *static_files_find(const struct static_files *files, const char *path);
+/* Gives every file a second address, /HASH/PATH, whose hash is over all files: what it names never changes, so browsers
+ * may keep it and ask for nothing when a page is loaded again. The links of index.html (href="/PATH", src="/PATH") lead
+ * there; modules and stylesheets name others relative to themselves and stay there. Once, after the last file was
+ * added. STATUS_NO_MEMORY. */
+MUST_CHECK enum status static_files_seal(struct static_files *files, struct error *error);
+
+/* The file for a request path, compared byte by byte; NULL: none. Lent. *immutable (NULL: not asked): whether the path
+ * holds a hash of it, so that it will never be another file's. */
+const struct static_file *static_files_find(const struct static_files *files, const char *path, bool *immutable);
 
 /* The file in gzip's format, *length bytes, lent; NULL when that would not be smaller or memory is short. It is
  * compressed at its first request, because Plotly.js alone would delay the start of every server by a quarter of a

@@ -5,6 +5,7 @@ checkpoints: stand_in_geometry.py. Standard library only.
 
     stand_in.py [PORT]      serves the demonstration's trajectories, for looking at the dashboard without an engine"""
 
+import hashlib
 import http.server
 import json
 import math
@@ -334,7 +335,12 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
             return self.events(parts[1])
         if method == "GET" and parts == ["events"]:
             return self.changes()
+        wanted, tag = self.headers.get("If-Match"), None
         with world.lock:
+            if wanted or (method == "GET" and len(parts) == 2 and parts[0] == "trajectories"):
+                tag = self.tag(getattr(self, f"get_{parts[0]}")(parts[1:], {}))
+            if wanted and wanted != tag:
+                return self.problem(412, "Changed meanwhile", "it is not what If-Match names any more")
             found = getattr(self, f"{method.lower()}_{parts[0]}", lambda *_: None)(parts[1:], fields)
         if found is None:
             return self.problem(404, "Not found", f'no {parts[0].rstrip("s")} "{parts[1] if len(parts) > 1 else ""}"')
@@ -344,7 +350,11 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
             return self.problem(*found)
         if isinstance(found, bytes):
             return self.answer(200, found, "text/csv; charset=utf-8")
-        return self.answer(200, found)
+        return self.answer(200, found, more=[("ETag", tag)] if tag and method == "GET" else ())
+
+    @staticmethod
+    def tag(document):
+        return f'"{hashlib.sha256(json.dumps(document).encode()).hexdigest()[:32]}"'
 
     @staticmethod
     def listing(items, fields):
@@ -388,7 +398,7 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
 
     def patch_trajectories(self, parts, fields):
         world, body = self.world, self.body
-        found = next((item for item in world.trajectories if item["name"] == parts[0]), None)
+        found = next((item for item in world.trajectories if parts[0] in (item["name"], item["id"])), None)
         if found is None:
             return None
         name = body.get("name", found["name"])
@@ -402,14 +412,15 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
 
     def delete_trajectories(self, parts, fields):
         world = self.world
-        found = next((item for item in world.trajectories if item["name"] == parts[0]), None)
+        found = next((item for item in world.trajectories if parts[0] in (item["name"], item["id"])), None)
         if found is None:
             return None
-        if any(run["state"] in ("queued", "running") and world.belongs(run, parts[0]) for run in world.runs):
+        name = found["name"]
+        if any(run["state"] in ("queued", "running") and world.belongs(run, name) for run in world.runs):
             return 409, "Conflict", "a run that has not ended needs it"
         world.trajectories.remove(found)
-        world.points = [point for point in world.points if point[1]["trajectory"] != parts[0]]
-        world.checkpoints = [item for item in world.checkpoints if item["trajectory"] != parts[0]]
+        world.points = [point for point in world.points if point[1]["trajectory"] != name]
+        world.checkpoints = [item for item in world.checkpoints if item["trajectory"] != name]
         return GONE
 
     def get_checkpoints(self, parts, fields):

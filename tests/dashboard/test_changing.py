@@ -1,10 +1,12 @@
 """What the dashboard changes: trajectories are renamed, annotated, archived and deleted, sweeps retried and deleted,
 runs made again and attributed; and that names which others change are shown as they are."""
 
+import threading
+
 import pytest
 import stand_in
 import stand_in_service
-from looks import check_looks
+from looks import DRAWN, check_looks
 
 NAMES = "[...document.querySelectorAll('main tbody th .name')].map(name => name.innerText)"
 
@@ -71,13 +73,70 @@ def test_a_trajectory_is_deleted_after_a_question(world, visit):
     page.click("#edit-delete")
     page.click("#edit-delete-yes")
     page.wait(f"{NAMES}.length === 2 && document.querySelector('.edit') === null")
-    assert ("DELETE", "/v1/trajectories/decay-3M") in world.requests
+    assert ("DELETE", "/v1/trajectories/t2") in world.requests
     running, *_ = stand_in.busy(world)
     edit(page, "constant")
     page.click("#edit-delete")
     page.click("#edit-delete-yes")
     page.wait("document.querySelector('.edit .problem')?.innerText.includes('has not ended')")
     page.expected = ["409"]
+
+
+def changes(world):
+    return [method for method, path in world.requests if method in ("PATCH", "DELETE")]
+
+
+def test_what_somebody_else_changed_is_shown_and_not_overwritten(world, visit):
+    page = visit()
+    edit(page, "decay-1M")
+    put(page, "#edit-notes", "mine")
+    world.trajectories[1].update(notes=f"theirs {stand_in.HOSTILE}")
+    page.click("#edit-save")
+    said = page.wait("document.querySelector('.edit .problem')?.innerText")
+    page.expected = ["412"]
+    assert f"Notes: theirs {stand_in.HOSTILE} (here: none)" in said and "Name" not in said
+    assert "theirs" in world.trajectories[1]["notes"] and changes(world) == ["PATCH"]
+    check_looks(page, "overtaken")
+    page.click("#edit-reload")
+    page.wait("document.querySelector('#edit-notes').value.startsWith('theirs') "
+              "&& document.activeElement.id === 'edit-name'")
+    put(page, "#edit-notes", "both")
+    page.click("#edit-save")
+    page.wait("document.querySelector('.edit') === null")
+    assert world.trajectories[1]["notes"] == "both" and page.run("window.hurt") is None
+
+
+def test_a_checkpoint_that_came_meanwhile_is_not_deleted_unseen(world, visit):
+    page = visit()
+    edit(page, "decay-3M")
+    page.click("#edit-delete")
+    world.add_checkpoint("decay-3M", 9, 1e-5)
+    page.click("#edit-delete-yes")
+    page.expected = ["412"]
+    assert "Checkpoints: 3 (here: 2)" in page.wait("document.querySelector('.edit .problem')?.innerText")
+    assert len(world.trajectories) == 3
+
+
+def test_runs_that_go_on_do_not_hinder_a_change(world, visit):
+    page = visit()
+    page.expected = ["412"]
+    edit(page, "decay-1M")
+    stand_in.busy(world)
+    world.add_run("quantize", {"checkpoint": "c8"}, "running")
+    put(page, "#edit-notes", "while it trains")
+    page.click("#edit-save")
+    page.wait("document.querySelector('.edit') === null")
+    assert world.trajectories[1]["notes"] == "while it trains" and changes(world) == ["PATCH", "PATCH"]
+
+
+def test_the_keyboard_goes_back_to_where_the_panel_came_from(world, visit):
+    page = visit()
+    edit(page, "decay-1M")
+    page.click("#edit-close")
+    assert page.run("document.activeElement.id") == "edit-t1"
+    edit(page, "decay-1M")
+    page.click("#edit-save")
+    page.wait("document.querySelector('.edit') === null && document.activeElement.id === 'edit-t1'")
 
 
 def test_trajectories_say_how_sound_and_how_bad_they_are(world, visit):
@@ -115,7 +174,8 @@ def test_a_name_that_another_one_changed_is_shown_as_it_is(world, visit):
     page.wait("document.querySelector('h1').innerText.includes('constant/step-244')")
     world.checkpoints[0]["name"] = "warm-up"
     world.trajectories[0]["name"] = world.checkpoints[0]["trajectory"] = "stable"
-    page.run("new Promise(done => setTimeout(done, 5100))")  # as long as a document is shared by the parts of a page
+    # Until then parts of a page share a document.
+    page.run("(now => { performance.now = () => now() + 5100; })(performance.now.bind(performance))")
     page.run("location.hash = '#/runs/r0'")
     page.wait("document.querySelector('h1').innerText.includes('stable/warm-up')")
 
@@ -144,6 +204,7 @@ def test_a_sweep_is_deleted_once_it_has_ended(world, visit):
     page = visit("#/sweeps/constant-bits")
     assert page.run("document.querySelector('#delete') === null")  # it goes on
     page = visit("#/sweeps/decays")
+    page.expected = ["404"]  # of a reading that had begun when it was deleted
     page.click("#delete")
     assert "its runs and measurements stay" in page.run("document.querySelector('.sure').innerText")
     check_looks(page, "sweep-deletion")
@@ -163,7 +224,7 @@ def test_sweeps_keep_their_order_in_the_address(world, visit):
 # --- Runs -------------------------------------------------------------------------------------------------------------
 def test_a_run_that_succeeded_is_made_again(world, visit):
     page = visit("#/runs/r1")
-    page.click("#again")
+    page.run("document.querySelector('#again').click(); document.querySelector('#again').click()")  # once counts
     page.wait("location.hash === '#/runs/r24'")
     assert world.posted == [{"kind": "quantize", "params": world.runs[1]["params"], "force": True}]
 
@@ -223,3 +284,56 @@ def test_the_zoom_of_a_figure_stands_in_the_address(visit, address, plot):
     page.call("Page.reload")
     page.wait(drawn)
     assert page.run(f"document.querySelector('#{plot}')._fullLayout.yaxis.range") == [2.5, 3]
+    page.run(f"document.querySelector('#{plot}').emit('plotly_doubleclick')")
+    page.wait(f"!location.hash.includes('zoom') && document.querySelector('#{plot}')._fullLayout.yaxis.autorange")
+
+
+def test_only_the_axis_that_was_zoomed_stands_in_the_address(visit):
+    """Of a logarithmic axis the page knows a range of its own, which is no zoom, and goes back to it."""
+    page = visit("#/curves?trajectory=constant&yscale=log")
+    page.wait(DRAWN)
+    usual = page.run("[...document.querySelector('#plot')._fullLayout.yaxis.range]")
+    page.run("void Plotly.relayout('plot', {'xaxis.range': [1e6, 2e6]})")
+    page.wait("location.hash.includes('zoomx=1000000%2C2000000')")
+    assert "zoomy" not in page.run("location.hash")
+    page.run("void Plotly.relayout('plot', {'yaxis.range': [0, 0.5]})")
+    page.wait("location.hash.includes('zoomy=0%2C0.5')")
+    page.call("Page.reload")
+    page.wait(DRAWN)
+    page.run("document.querySelector('#plot').emit('plotly_doubleclick')")
+    page.wait("!location.hash.includes('zoom') && document.querySelector('#plot')._fullLayout.xaxis.autorange")
+    assert page.run("[...document.querySelector('#plot')._fullLayout.yaxis.range]") == pytest.approx(usual)
+
+
+@pytest.mark.parametrize("text", ["1%2C", "%2C", "1", "a%2C2", "1%2C2%2C3"])
+def test_half_a_range_is_none(visit, text):
+    page = visit(f"#/curves?trajectory=constant&zoomx={text}")
+    page.wait(DRAWN)
+    assert page.run("document.querySelector('#plot')._fullLayout.xaxis.autorange")
+
+
+# --- Answers that come late -------------------------------------------------------------------------------------------
+def test_an_answer_that_comes_late_does_not_replace_a_newer_one(world, visit, monkeypatch):
+    answered, original = threading.Event(), stand_in.Handler.resource
+
+    def resource(handler, method, url):
+        if url.path == "/v1/curves" and "metric=kl" in url.query:
+            answered.wait(60)
+        original(handler, method, url)
+        if url.path == "/v1/checkpoints" and "limit=1000" in url.query and choice:
+            answered.set()
+
+    choice = []
+    monkeypatch.setattr(stand_in.Handler, "resource", resource)
+    page = visit("#/curves?trajectory=constant")
+    page.wait(DRAWN)
+    listed = "performance.getEntriesByType('resource').filter(one => one.name.includes('limit=1000')).length"
+    page.wait(f"{listed} === 1")
+    choice.append("loss_q")
+    for metric in ("kl", "loss_q"):
+        page.run(f"(select => {{ select.value = '{metric}'; select.dispatchEvent(new Event('change')); }})"
+                 "(document.querySelector('select[aria-label=Measure]'))")
+    page.wait(f"{listed} === 3")
+    page.run("new Promise(done => requestAnimationFrame(() => requestAnimationFrame(done)))")
+    assert page.run("document.querySelector('#plot').layout.annotations[0].text") == "quantized loss (nats)"
+    assert "Quantized loss" in page.run("document.querySelector('.summary').innerText")

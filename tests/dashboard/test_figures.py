@@ -154,11 +154,22 @@ def test_a_run_without_losses_of_tokens_says_how_they_are_had(world, visit):
 
 
 # --- Saving -----------------------------------------------------------------------------------------------------------
+def test_the_numbers_of_a_figure_name_their_axes_and_series_as_they_are(world, visit):
+    """Not as Plotly's markup has them."""
+    for item in world.trajectories[:1] + world.checkpoints[:8]:
+        item["name" if item in world.trajectories else "trajectory"] = "a<b & \"c\""
+    page = visit("#/scatter?x=loss_fp&y=delta", ready=ready("scatter-plot"))
+    page.click("#scatter-plot-csv")
+    rows = list(csv.reader(io.StringIO(page.downloaded(".csv").read_text())))
+    assert rows[0] == ["series", "full-precision loss (nats)", "ΔQL (%)"]
+    assert {row[0] for row in rows[1:]} >= {"a<b & \"c\" · gptq 3-bit g128", "fit · gptq 4-bit g128"}
+
+
 def test_every_figure_is_saved_as_picture_and_numbers(world, visit):
     page = visit("#/runs/r1", ready=ready("layers-plot"))
     page.click("#layers-plot-csv")
     rows = list(csv.reader(io.StringIO(page.downloaded(".csv").read_text())))
-    assert rows[0] == ["series", "x", "y", "value"] and len(rows) == 1 + 42
+    assert rows[0] == ["series", "block", "y", "value"] and len(rows) == 1 + 42
     layers = {layer["name"]: layer["relative_error"]
               for layer in next(run for run in world.runs if run["id"] == "r1")["result"]["layers"]}
     assert float(next(row for row in rows if row[1:3] == ["3", "mlp.up_proj"])[3]) == pytest.approx(

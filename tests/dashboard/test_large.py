@@ -20,7 +20,7 @@ def large():
     """Made once: 50,000 measurements, one of them a spike that a sample of every n-th point would miss."""
     world = stand_in.World()
     world.add_trajectory("long", [])
-    for index in range(1, CHECKPOINTS + 1):
+    for index in range(CHECKPOINTS):  # from step 0 on
         checkpoint = world.add_checkpoint("long", index, 1e-3)
         for bits, scale in ((4, 0.004), (3, 0.03)):
             delta = scale * (1 + index / CHECKPOINTS) * (1 + 0.05 * ((index * 7919) % 101) / 101) * (

@@ -88,7 +88,8 @@ def test_a_saved_figure_says_what_was_measured_on_what(world, visit):
     svg = page.downloaded(".svg").read_text()
     said = " ".join(texts(svg))
     for expected in ("ΔQL along training.", "perl-manual-validation, 192 sequences of 128 tokens.",
-                     "Calibrated on perl-manual, 64 sequences of 128 tokens.", "Shaded: 95 % interval.",
+                     "Calibrated on perl-manual, 64 sequences of 128 tokens.", "Shaded and bars: 95 % interval.",
+                     "▾ worst of a curve; ○ newest",
                      "constant · gptq 3-bit g128"):
         assert all(word in said for word in expected.split()), expected
         assert expected.replace(" ", "") in said.replace(" ", ""), expected
@@ -133,6 +134,27 @@ def test_a_figure_is_printed_alone_on_a_page_of_its_size(visit):
     page.wait("document.querySelector('.on-paper') === null && document.adoptedStyleSheets.length === 0")
 
 
+def test_a_figure_that_cannot_be_printed_leaves_the_page_as_it_was(visit):
+    page = visit("#/frontier", ready=ready(FRONTIER))
+    page.run("HTMLImageElement.prototype.decode = () => Promise.reject(new Error('no such picture'))")
+    page.click(f"#{FRONTIER}-pdf")
+    page.wait("document.querySelector('.saving .problem')?.innerText.includes('no such picture')")
+    assert page.run("document.querySelector('.on-paper') === null && document.adoptedStyleSheets.length === 0")
+
+
+def test_a_name_that_is_longer_than_a_line_is_broken(visit):
+    lines = visit().run("import('/paper.js').then(({wrapped}) => wrapped(`on ${'x'.repeat(100)} and more`, 30, 1, "
+                        "(text) => text.length))")
+    assert lines == ["on", "x" * 30, "x" * 30, "x" * 30, "x" * 10 + " and more"]
+
+
+def test_the_line_of_a_logarithmic_axis_is_not_taken_for_the_correlation(visit):
+    page = visit("#/scatter?x=loss_fp&y=delta&xscale=log", ready=ready(LOSS))
+    page.click(f"#{LOSS}-svg")
+    said = "".join(texts(page.downloaded(".svg").read_text())).replace(" ", "")
+    assert "Thefitisofthelogarithmsasdrawn,thecorrelationofthenumbers." in said
+
+
 # --- Averages, losses, shares -----------------------------------------------------------------------------------------
 def test_averages_are_stars_on_their_runs(world, visit):
     page = visit("#/curves?trajectory=constant")
@@ -150,6 +172,25 @@ def test_averages_are_stars_on_their_runs(world, visit):
     page.click(".legend .key")  # hidden with its curve
     page.wait("document.querySelector('#plot').data.filter(trace => trace.meta.kind === 'average').length === 1")
     check_looks(page, "averages")
+    page.run("[...document.querySelectorAll('.legend .key')][1].click()")
+    page.run("location.hash += '&trajectory=decay-1M'")  # another one is shown, whose checkpoints are not averaged
+    page.wait("document.querySelectorAll('.legend .key').length === 4")
+    page.wait(DRAWN)
+    page.wait("document.querySelector('.marks')?.innerText.includes('worst')")
+    assert traces(page, "average") == [] and "★" not in page.run("document.querySelector('.marks').innerText")
+    page.click("#save-svg")
+    assert "★" not in page.downloaded(".svg").read_text()
+
+
+def test_no_quantizer_has_the_mark_of_an_average(visit):
+    symbols = visit().run("import('/palette.js').then(({QUANTIZERS, symbol}) => QUANTIZERS.map(symbol))")
+    assert "star" not in symbols and len(symbols) == len(set(symbols))
+
+
+def test_the_line_where_the_rate_begins_to_fall_is_on_top_of_the_grid(visit):
+    page = visit("#/curves?trajectory=decay-1M")
+    page.wait(DRAWN + " && document.querySelector('#plot').layout.shapes.length === 1")
+    assert page.run("document.querySelector('#plot').layout.shapes[0].layer") == "above"
 
 
 def test_curves_against_the_share_of_training(world, visit):

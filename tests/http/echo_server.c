@@ -394,6 +394,7 @@ int main(int argc, char **argv)
     (void)pthread_sigmask(SIG_BLOCK, &signals, NULL);
     if (!read_arguments(argc, argv, &options, &directory, tls)) return 2;
     enum status status = directory != NULL ? static_files_load(directory, &files, &error) : STATUS_OK;
+    if (status == STATUS_OK && files != NULL) status = static_files_seal(files, &error);
     if (status == STATUS_OK) status = tls_identity_read(tls[0], tls[1], &identity, &error);
     options.files = files;
     options.tls = &identity;

@@ -20,7 +20,9 @@ from echo import BINARY, Events, Server, problem, read_all
 @pytest.fixture(scope="module")
 def static(tmp_path_factory):
     directory = tmp_path_factory.mktemp("static")
-    (directory / "index.html").write_text("<!doctype html><title>deltaq</title>" + "<p>curves</p>" * 300)
+    (directory / "index.html").write_text(
+        "<!doctype html><title>deltaq</title><link href=\"/deep/style.css\"><a href=\"#/\">all</a>"
+        "<script src=\"/large.js\"></script>" + "<p>curves</p>" * 300)
     (directory / "app.0123abcd.js").write_text("'use strict';\n" * 400)
     (directory / "openapi.yaml").write_text("openapi: 3.1.0\n")
     (directory / "deep").mkdir()
@@ -191,14 +193,48 @@ def test_head_has_the_headers_of_get(server):
 
 def test_static_files(server, static):
     status, headers, body = server.request("GET", "/")
-    assert (status == 200 and headers["Content-Type"] == "text/html; charset=utf-8"
-            and body == (static / "index.html").read_bytes())
+    assert status == 200 and headers["Content-Type"] == "text/html; charset=utf-8"
+    (seal,) = set(re.findall(rb'"(/[0-9a-f]{16})/', body))
+    assert body.replace(seal, b"") == (static / "index.html").read_bytes()
     status, headers, body = server.request("GET", "/app.0123abcd.js", headers={"Accept-Encoding": "gzip"})
     assert headers["Content-Encoding"] == "gzip" and gzip.decompress(body) == (static / "app.0123abcd.js").read_bytes()
     assert "immutable" in headers["Cache-Control"] and headers["Content-Type"].startswith("text/javascript")
     assert server.request("GET", "/app.0123abcd.js", headers={"If-None-Match": headers["ETag"]})[0] == 304
     assert server.request("GET", "/openapi.yaml")[1]["Content-Type"] == "application/yaml"
     assert server.request("GET", "/deep/style.css")[0] == 200
+
+
+def sealed(server):
+    """The addresses that index.html names."""
+    return re.findall(r'(?:href|src)="(/[^"]+)"', server.request("GET", "/")[2].decode())
+
+
+def test_what_a_page_names_is_kept_by_browsers_and_the_page_is_asked_for_again(server, static):
+    assert server.request("GET", "/")[1]["Cache-Control"] == "no-cache"
+    for path, name in zip(sealed(server), ("deep/style.css", "large.js")):
+        assert path.endswith(f"/{name}") and path != f"/{name}"
+        status, headers, body = server.request("GET", path)
+        assert status == 200 and body == (static / name).read_bytes()
+        assert headers["Cache-Control"] == "public, max-age=31536000, immutable"
+        assert server.request("GET", f"/{name}")[1]["Cache-Control"] == "no-cache"
+        digit = "0" if path[1] != "0" else "1"
+        problem(server.request("GET", f"/{digit}{path[2:]}"), 404, "not_found")  # of another version
+        problem(server.request("GET", path.rpartition("/")[0] + "/nothing.js"), 404, "not_found")
+    problem(server.request("GET", sealed(server)[0][:17] + "/"), 404, "not_found")
+
+
+def test_other_files_have_other_addresses(server, static, tmp_path):
+    first = sealed(server)[0]
+    for name, content in (("index.html", (static / "index.html").read_text()), ("theme.js", "dark();")):
+        (tmp_path / name).write_text(content)
+    running = Server("--static", str(tmp_path))
+    second = sealed(running)[0]
+    running.stop()
+    (tmp_path / "theme.js").write_text("light();")
+    running = Server("--static", str(tmp_path))
+    third = sealed(running)[0]
+    running.stop()
+    assert len({first, second, third}) == 3
 
 
 def test_a_file_that_many_ask_for_first_is_compressed_for_all(server, static):

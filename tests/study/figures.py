@@ -111,11 +111,11 @@ def schedule(cell):
     return found
 
 
-def caption(cell, means):
+def caption(cell, means, bits="3 bits"):
     scale = cell.scale
     return (
         f'Cell {cell.name}: {parameters(scale) / 1e6:.2f} million parameters, {means.seeds(cell.name)} seeds, '
-        f'text "{cell.text}"; GPTQ at 3 bits in '
+        f'text "{cell.text}"; GPTQ at {bits} in '
         f"groups of {min(64, scale.hidden)}; calibration {scale.calibration} sequences of {scale.length} training "
         f"tokens, {scale.draws} samples at end points and one along "
         f"the way; evaluation {scale.evaluation} held-out sequences; "
@@ -189,7 +189,8 @@ def losses(cell, means, others):
         f"Quantized over full-precision loss (cell {cell.name}{' with ' + names if names else ''})",
         "full-precision loss, nats",
         [{"y": "quantized loss, nats", "height": 320, "series": series}],
-        caption(cell, means) + " Training goes from right to left.",
+        caption(cell, means) + "".join(f" Cell {other.name}: {means.seeds(other.name)} seeds." for other in others)
+        + " Training goes from right to left.",
     )
 
 

@@ -105,15 +105,17 @@ def windows(table, cell, base, means):
         f"Averages in place of the decay (cell {cell.name})",
         "checkpoints averaged (logarithmic)",
         panels,
-        figures.caption(cell, means) + f" The decay took as long as {decay} checkpoints; the merges are of so many.",
+        figures.caption(cell, means, "3 and 4 bits")
+        + f" The decay took as long as {decay} checkpoints; the merges are of so many.",
         x_log=True,
     )
 
 
 # --- by layer ---------------------------------------------------------------------------------------------------------
 def layers(table, cell, group):
-    """Predicted and measured ΔQL of each linear, means over seeds; what is not above zero has no place here."""
-    end, series, everything = ends(cell.scale)[-1], [], []
+    """Predicted and measured ΔQL of each linear, means over seeds; what is not above zero has no place here, and is
+    counted."""
+    end, series, everything, left = ends(cell.scale)[-1], [], [], 0
     for method, colour in BITS.items():
         seeds = table.seeds(cell.name)
         names = {name for seed in seeds for name in table.metrics(cell.name, seed, group, "predicted.")}
@@ -125,6 +127,8 @@ def layers(table, cell, group):
             ]
             if None not in pair and min(pair[0][0], pair[1][0]) > 0:
                 points.append((pair[0][0], pair[1][0], None))
+            elif None not in pair:
+                left += 1
         everything += [value for x, y, _ in points for value in (x, y)]
         series.append({"label": f"{method[-1]} bits", "colour": colour, "line": False, "points": points})
     if everything:
@@ -136,7 +140,8 @@ def layers(table, cell, group):
         [{"y": "measured ΔQL in % (logarithmic)", "height": 320, "series": series, "logarithmic": True}],
         "Rounded to nearest in groups of 64; a point is a linear, its mean over "
         f"{len(table.seeds(cell.name))} seeds. Predicted: gᵀδ + ½ δᵀHδ over the loss; measured: half of the sum of its "
-        "effect alone and of what the whole gains without it.",
+        "effect alone and of what the whole gains without it."
+        + (f" Points left out because they are not above zero: {left}." if left else ""),
         x_log=True,
     )
 
@@ -159,9 +164,11 @@ def of_cell(cell, base, means, table):
 
 
 def draw(rows, cells):
-    """{file name: SVG}"""
-    means, table, found = figures.Means(rows), Table(rows, cells), {}
+    """{file name: SVG}. Beside the models of a cell stand those of its base of the same seeds, and of no others."""
+    table, found = Table(rows, cells), {}
     for cell in cells.values():
-        if table.seeds(cell.name):
-            found.update(of_cell(cell, cells.get(cell.base, cell), means, table))
+        seeds = set(table.seeds(cell.name))
+        own = [row for row in rows if row["seed"] in seeds]
+        if seeds:
+            found.update(of_cell(cell, cells.get(cell.base, cell), figures.Means(own), Table(own, cells)))
     return {name: text for name, text in found.items() if text is not None}

@@ -48,14 +48,15 @@ NUMBERED = "id"
 
 # --- publishing -------------------------------------------------------------------------------------------------------
 def units(source):
-    """{"engine_revision", "by": [version and machine], "seconds", "units": {label: {"digest", "seconds" or null}}} of
-    the study in `source`."""
+    """{"engine_revision", "by": [version and machine], "commands", "seconds",
+    "units": {label: {"digest", "seconds" or null}}} of the study in `source`."""
     kept = json.loads((source / "time.json").read_text())
     facts = json.loads((source / "findings.json").read_text())["facts"]
     names = [file.stem.rpartition("-") for file in sorted((source / "units").glob("*.json"))]
     return {
         "engine_revision": facts["engine_revision"],
         "by": [*kept["by"], f"{facts['words']['version']} on {facts['words']['machine']}"],
+        "commands": kept.get("commands", []),
         "seconds": kept["seconds"],
         "units": {label: {"digest": digest, "seconds": kept["units"].get(label)} for label, _, digest in names},
     }
@@ -108,7 +109,7 @@ def adopt(source, directory, all_cells, revision):
         file.write_text(json.dumps(rows[label]))
     seconds = {label: kept["units"][label]["seconds"] for label in fit if kept["units"][label]["seconds"] is not None}
     spent = kept["seconds"] * len(fit) / len(kept["units"])
-    clock = {"seconds": spent, "units": seconds, "begun": {}, "by": kept["by"]}
+    clock = {"seconds": spent, "units": seconds, "begun": {}, "by": kept["by"], "commands": kept.get("commands", [])}
     (directory / "time.json").write_text(json.dumps(clock) + "\n")
     return fit
 

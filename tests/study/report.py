@@ -133,9 +133,19 @@ def claim(finding, cells):
     return f"{finding['claim'][0].upper()}{finding['claim'][1:]} ({where(finding, cells)})"
 
 
-def sentence(finding, cells):
+def presumed(finding, cells, found):
+    """What became of the premise of a claim; empty where it has none."""
+    premise = next((other for other in found if other["id"] == finding.get("premise")), None)
+    if premise is None:
+        return ""
+    said = claim(premise, cells)
+    return f" It presumes that {said[0].lower()}{said[1:]}: {SAYS[premise['verdict']]} [{premise['number']}]."
+
+
+def sentence(finding, cells, found):
     """A primary endpoint in words."""
-    return f"{claim(finding, cells)}: {SAYS[finding['verdict']]}; {effect(finding)}"
+    said = f"{claim(finding, cells)}: {SAYS[finding['verdict']]}; {effect(finding)}"
+    return said + presumed(finding, cells, found)
 
 
 def description(finding, cells, words):
@@ -164,7 +174,7 @@ def families(document, found, cells, words):
             if measured else f"None of its {len(members)} primary endpoints was measured.",
             "",
         ]
-        lines += [f"- {sentence(finding, cells)}" for finding in measured]
+        lines += [f"- {sentence(finding, cells, found)}" for finding in measured]
         lines += [f"- Not measured: {', '.join(missing)}."] if missing else []
         lines.append("")
     return lines

@@ -9,7 +9,7 @@ replication of arXiv 2510.06213, or of `open`, what that paper leaves open.
     endpoints.toml  what is decided, fixed beforehand   findings.py         effects and verdicts
     cells.py        what is trained, in which order     unit.py             one seed of one cell
     student.py      t, Holm, Pearson, least squares     comparisons.py      further comparisons
-    report.py       tables and REPORT.md                svg.py, figures.py  the figures
+    report.py       tables and REPORT.md                svg.py, figures.py  the figures; pdf.py: as PDF, too
     published.py    what the tree keeps of a study, and how another begins with it
     open.toml, open_cells.py, open_unit.py, open_figures.py                 the same of the plan `open`
 
@@ -35,6 +35,7 @@ import cells  # noqa: E402
 import corpus  # noqa: E402
 import findings  # noqa: E402
 import generated  # noqa: E402
+import pdf  # noqa: E402
 import plans  # noqa: E402
 import published  # noqa: E402
 import report  # noqa: E402
@@ -52,16 +53,22 @@ def say(text):
 # --- time -------------------------------------------------------------------------------------------------------------
 class Clock:
     """Seconds spent in a directory, over interruptions,
-    and the lanes' seconds of each unit, of cut off ones in `begun`. `by`: who measured the units that were adopted."""
+    and the lanes' seconds of each unit, of cut off ones in `begun`. `by`: who measured the units that were adopted.
+    `commands`: that spent the seconds, those of adopted units too."""
 
     def __init__(self, file, now=time.monotonic):
         self.file, self.now = file, now
-        self.before, self.units, self.begun, self.by = 0.0, {}, {}, []
+        self.before, self.units, self.begun, self.by, self.commands = 0.0, {}, {}, [], []
         if file.exists():
             kept = json.loads(file.read_text())
             self.before, self.units, self.begun = kept["seconds"], kept["units"], kept["begun"]
-            self.by = kept.get("by", [])
+            self.by, self.commands = kept.get("by", []), kept.get("commands", [])
         self.began = now()
+
+    def told(self, command):
+        """The same command again goes on with what it began."""
+        if self.commands[-1:] != [command]:
+            self.commands.append(command)
 
     def spent(self):
         return self.before + self.now() - self.began
@@ -69,6 +76,7 @@ class Clock:
     def save(self):
         part = self.file.with_suffix(".part")
         kept = {"seconds": self.spent(), "units": self.units, "begun": self.begun, "by": self.by}
+        kept["commands"] = self.commands
         part.write_text(json.dumps(kept) + "\n")
         part.rename(self.file)
 
@@ -263,7 +271,13 @@ def engine_revision(client, seconds=60):
     return workers[0]["engine_revision"]
 
 
-def facts(study, plan, binary, budget, texts, revision):
+def command(plan, budget):
+    """As it was given, with all that changes what a report says."""
+    more = [f" {name}={os.environ[name]}" for name in ("STUDY_CELLS", "STUDY_FROM") if os.environ.get(name)]
+    return f"make study {plan.command}STUDY_BUDGET={budget}{''.join(more)}"
+
+
+def facts(study, binary, budget, texts, revision):
     packages = json.loads((texts / "corpus.json").read_text())["packages"] if (texts / "corpus.json").exists() else []
     version = subprocess.run([binary, "--version"], capture_output=True, text=True, check=True).stdout.strip()
     return {
@@ -271,7 +285,7 @@ def facts(study, plan, binary, budget, texts, revision):
         "engine_revision": revision,
         "left_out": study.left_out(),
         "words": {
-            "command": f"make study {plan.command}STUDY_BUDGET={budget}",
+            "command": ", then ".join(study.clock.commands),
             "version": version,
             "machine": f"{processor()}, {os.cpu_count()} processors, {len(study.lanes)} workers of one thread",
             "hours": f"{study.clock.spent() / 3600:.2f}",
@@ -330,21 +344,23 @@ def work(binary, directory, server, interrupts):
     revision = engine_revision(Client(server))
     adopt(os.environ.get("STUDY_FROM", ""), directory, all_cells, revision)
     study = Study(server, directory, all_cells, plan, limit, workers, chosen.unit)
+    study.clock.told(command(chosen, budget))
+    study.save()
     if study.left:
         say(
             f"{len(plan) - len(study.left)} of {len(plan)} units are done; "
             f"up to {study.limit / 60:.0f} minutes in all, {study.clock.spent() / 60:.0f} spent"
         )
     study.run()
-    told = facts(study, chosen, binary, budget, directory / "corpus", revision)
+    told = facts(study, binary, budget, directory / "corpus", revision)
     found = report.write(directory, told, chosen, study.rows(), all_cells)
     say("")
     for finding in found:
         if "family" in finding and finding["verdict"] != findings.NOT_MEASURED:
-            say(f"  {report.sentence(finding, all_cells)}")
+            say(f"  {report.sentence(finding, all_cells, found)}")
     if study.left_out():
         say(f"\n  Left out for time: {', '.join(study.left_out())}")
-    say(f"\nThe report: {directory / 'REPORT.md'}")
+    say(f"\nThe report: {directory / 'REPORT.md'}\n{pdf.write(directory)}")
 
 
 def main():

@@ -228,6 +228,10 @@ def test_a_report_says_of_its_rows_what_they_say(tmp_path):
     assert "this held; " in lines["cause-sgdr-rate"] and "(the decay)" in lines["cause-sgdr-rate"]
     assert "(logarithm of the ratio)" in lines["curvature-short-3"] and "(R²)" in lines["curvature-fit-4-decay"]
     assert "tests/study/open.toml" in text and "that the paper reports" not in text
+    level, premise = found["cause-level"], found["cause-level-loss"]
+    line = next(line for line in text.splitlines() if f"[{level['number']}]." in line)
+    assert line.endswith(f"{report.SAYS[premise['verdict']]} [{premise['number']}].") and "It presumes that" in line
+    assert text.count("It presumes that") == 1
     kept = {row["id"]: row for row in csv.DictReader((tmp_path / "measurements.csv").open())}
     assert {kept[name]["metric"] for name in rate["rows"]} == {"delta", "rate"}
     drawn = sorted(tmp_path.glob("*.svg"))
@@ -244,6 +248,28 @@ def test_a_report_says_of_its_rows_what_they_say(tmp_path):
     for file in drawn:
         xml.etree.ElementTree.parse(file)
         assert "nan" not in file.read_text() and f"]({file.name})" in text
+
+
+def test_a_cell_is_drawn_beside_its_base_of_the_same_seeds():
+    """A mean over other seeds would show the difference of seeds as one of schedules or averages."""
+    rows = made_up_open.rows(random.Random(4), made_up_open.DECAY, 4)
+    few = [row for row in rows if row["cell"] == "cause" or row["seed"] < open_cells.FIRST + 3]
+    same = [row for row in rows if row["seed"] < open_cells.FIRST + 3]
+    drawn, wanted = (PLAN.draw(some, PLAN.cells) for some in (few, same))
+    for name in ("cycles-sgdr.svg", "cycles-oscillating.svg", "windows.svg"):
+        assert drawn[name] == wanted[name] and "3 seeds" in drawn[name], name
+    assert drawn["cause-training.svg"] != wanted["cause-training.svg"]
+    assert "GPTQ at 3 and 4 bits" in drawn["windows.svg"]
+
+
+def test_a_figure_says_how_many_points_it_has_no_place_for():
+    rows = made_up_open.rows(random.Random(4), made_up_open.NOTHING, 3, ("layers",))
+    assert "left out" not in PLAN.draw(rows, PLAN.cells)["layers-decay.svg"]
+    name = next(row["metric"] for row in rows if row["metric"].startswith("measured."))
+    for row in rows:
+        if (row["metric"], row["method"], row["group"]) == (name, "rtn-4", "decay"):
+            row["value"] = -1.0
+    assert "not above zero: 1." in PLAN.draw(rows, PLAN.cells)["layers-decay.svg"]
 
 
 # --- the whole, at its smallest scale ---------------------------------------------------------------------------------

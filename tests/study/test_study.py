@@ -13,6 +13,7 @@ import socket
 import subprocess
 import sys
 import time
+import types
 import xml.etree.ElementTree
 
 import pytest
@@ -25,6 +26,7 @@ import cells  # noqa: E402
 import findings  # noqa: E402
 import launch  # noqa: E402
 import made_up  # noqa: E402
+import pdf  # noqa: E402
 import plans  # noqa: E402
 import published  # noqa: E402
 import report  # noqa: E402
@@ -275,7 +277,11 @@ def made_up_study(directory, revision):
         file = directory / "units" / f"{cell}-s{seed}-{cells.digest(cells.CELLS[cell])}.json"
         file.write_text(json.dumps([row for row in rows if (row["cell"], row["seed"]) == (cell, seed)]))
     seconds = {f"{cell}-s{seed}": 60.0 for cell, seed in labels}
-    (directory / "time.json").write_text(json.dumps({"seconds": 7200, "units": seconds, "begun": {}, "by": ["w"]}))
+    clock = program.Clock(directory / "time.json")
+    clock.before, clock.units, clock.by, clock.now = 7200.0, seconds, ["w"], lambda: clock.began
+    for budget in ("20m", "20m", "2h"):
+        clock.told(program.command(plans.PLANS["paper"], budget))
+    clock.save()
     report.write(directory, facts, plans.PLANS["paper"], rows, cells.CELLS)
     return seconds
 
@@ -293,7 +299,8 @@ def test_a_study_begins_with_the_published_units_of_its_revision(tmp_path):
 
     assert ordered(kept) == ordered(made)
     clock = json.loads((tmp_path / "new" / "time.json").read_text())
-    assert clock == {"seconds": 7200, "units": seconds, "begun": {}, "by": ["w", "v on m"]}
+    commands = ["make study STUDY_BUDGET=20m", "make study STUDY_BUDGET=2h"]
+    assert clock == {"seconds": 7200, "units": seconds, "begun": {}, "by": ["w", "v on m"], "commands": commands}
     assert published.adopt(tmp_path / "tree", tmp_path / "new", cells.CELLS, 3) == []  # it has begun
 
 
@@ -307,6 +314,47 @@ def test_a_study_is_measured_here_unless_another_one_is_named(tmp_path):
         program.adopt(str(tmp_path), tmp_path / "new", cells.CELLS, 3)
     program.adopt(str(tmp_path / "tree"), tmp_path / "new", cells.CELLS, 3)
     assert list((tmp_path / "new" / "units").iterdir())
+
+
+def test_a_report_names_all_commands_that_spent_its_time(tmp_path, monkeypatch):
+    plan = plans.PLANS["open"]
+    for budget, chosen in (("20m", ""), ("1h", ""), ("1h", "cause"), ("1h", "cause"), ("20m", "")):
+        monkeypatch.setenv("STUDY_CELLS", chosen)
+        clock = program.Clock(tmp_path / "time.json")
+        clock.told(program.command(plan, budget))
+        clock.save()
+    begun = "make study STUDY_PLAN=open STUDY_BUDGET="
+    study = types.SimpleNamespace(clock=clock, plan=[], lanes=[], left_out=list)
+    told = program.facts(study, "/bin/true", "20m", tmp_path, 3)
+    assert told["words"]["command"] == (
+        f"{begun}20m, then {begun}1h, then {begun}1h STUDY_CELLS=cause, then {begun}20m")
+
+
+# --- PDF --------------------------------------------------------------------------------------------------------------
+def test_figures_are_printed_as_pdf_of_their_size(tmp_path):
+    if pdf.chromium.executable() is None:
+        pytest.skip("chromium-headless-shell is not installed")
+    panel = {"y": "ΔQL in %", "height": 100, "series": [{"label": "one", "colour": "#222", "points": [(1, 2, None),
+                                                                                                   (2, 3, 0.5)]}]}
+    (tmp_path / "one.svg").write_text(svg.figure("A figure", "tokens", [panel], "Said of it. " * 20))
+    (tmp_path / "gone.pdf").write_text("of an earlier report")
+    assert pdf.write(tmp_path) == "Its 1 figures are there as SVG and as PDF."
+    assert [file.name for file in tmp_path.glob("*.pdf")] == ["one.pdf"]
+    made = (tmp_path / "one.pdf").read_bytes()
+    (box,) = re.findall(rb"/MediaBox \[([\d.]+) ([\d.]+) ([\d.]+) ([\d.]+)\]", made)
+    root = xml.etree.ElementTree.parse(tmp_path / "one.svg").getroot()
+    assert made.startswith(b"%PDF") and len(re.findall(rb"/Type /Page\b", made)) == 1
+    assert float(box[2]) == pytest.approx(0.75 * float(root.get("width")), abs=1)
+    assert float(box[3]) == pytest.approx(0.75 * float(root.get("height")), abs=2)
+
+
+def test_without_a_browser_the_report_is_whole_and_says_why_there_is_no_pdf(tmp_path, monkeypatch):
+    (tmp_path / "one.svg").write_text("<svg/>")
+    monkeypatch.setattr(pdf.chromium, "executable", lambda: None)
+    assert "there is no chromium-headless-shell" in pdf.write(tmp_path)
+    monkeypatch.setattr(pdf.chromium, "executable", lambda: "/no/such/browser")
+    assert "only in part" in pdf.write(tmp_path)
+    assert not list(tmp_path.glob("*.pdf"))
 
 
 def test_publishing_is_a_program_of_its_own(tmp_path):
