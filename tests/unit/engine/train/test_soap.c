@@ -1,5 +1,6 @@
 /* SOAP against the numbers of an independent float64 implementation (tests/tools/reference_soap.py), at settings that
  * are none of the defaults; the first bases; what is kept. */
+#include "base/memory.h"
 #include "base/random.h"
 #include "engine/files/scratch.h"
 #include "train/optimizer.h"
@@ -300,6 +301,7 @@ static void test_a_saved_state_goes_on_with_the_same_bits(void **state)
     ok(state_write(path, &saved, &whole.parameters, &whole.optimizer, NULL, &error));
     ok(state_read(path, &found, &again.parameters, &again.optimizer, NULL, &error));
     assert_int_equal(found.step, 3);
+    memory_free(found.checkpoints);
     for (int step = 3; step < 8; step++) {
         bench_step(&whole, step, 0.01);
         bench_step(&again, step, 0.01);
