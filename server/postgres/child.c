@@ -45,29 +45,40 @@ static void reset_signals(void)
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+static bool place_streams(const struct child *child)
+{
+    const int null = open("/dev/null", O_RDWR);
+    return null >= 0 && place_descriptor(child->input >= 0 ? child->input : null, 0) &&
+           place_descriptor(child->output >= 0 ? child->output : null, 1) && dup2(1, 2) == 2;
+}
+
+/* The directory and what is beside it, if they are wanted; every other descriptor is closed by execve. */
+static bool place_others(const struct child *child)
+{
+    const bool wanted = child->directory >= 0, beside = child->beside > 0;
+    const unsigned first = (unsigned)CHILD_DIRECTORY_FD;
+    if (!wanted) {
+        (void)syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
+        return true;
+    }
+    /* Out of the way first: its number may be that of the directory's place. */
+    const int aside = beside ? fcntl(child->beside, F_DUPFD, CHILD_DIRECTORY_FD + 2) : -1;
+    if (beside && aside < 0) return false;
+    if (!place_descriptor(child->directory, CHILD_DIRECTORY_FD)) return false;
+    if (beside && !place_descriptor(aside, CHILD_DIRECTORY_FD + 1)) return false;
+    (void)syscall(SYS_close_range, 3U, first - 1, CLOSE_RANGE_CLOEXEC);
+    (void)syscall(SYS_close_range, first + 1 + beside, ~0U, CLOSE_RANGE_CLOEXEC);
+    return true;
+}
+
 static _Noreturn void become(const struct child *child, pid_t parent)
 {
     static const char *const environment[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "TZ=UTC", "HOME=/",
                                               NULL};
-    const int null = open("/dev/null", O_RDWR);
     reset_signals();
     (void)setpgid(0, 0); /* Ctrl-C in a terminal goes to us, and we stop it when its clients are done */
     (void)umask(077);
-    if (null < 0 || chdir("/") != 0) _exit(EXIT_NOT_STARTED);
-    if (!place_descriptor(child->input >= 0 ? child->input : null, 0)) _exit(EXIT_NOT_STARTED);
-    if (!place_descriptor(child->output >= 0 ? child->output : null, 1) || dup2(1, 2) != 2) _exit(EXIT_NOT_STARTED);
-    /* Out of the way first: its number may be that of the directory's place. */
-    const int beside = child->beside > 0 ? fcntl(child->beside, F_DUPFD, CHILD_DIRECTORY_FD + 2) : -1;
-    if (child->beside > 0 && beside < 0) _exit(EXIT_NOT_STARTED);
-    if (child->directory >= 0 && !place_descriptor(child->directory, CHILD_DIRECTORY_FD)) _exit(EXIT_NOT_STARTED);
-    if (beside >= 0 && !place_descriptor(beside, CHILD_DIRECTORY_FD + 1)) _exit(EXIT_NOT_STARTED);
-    if (child->directory >= 0) {
-        const unsigned last = (unsigned)CHILD_DIRECTORY_FD + (beside >= 0);
-        (void)syscall(SYS_close_range, 3U, (unsigned)CHILD_DIRECTORY_FD - 1, CLOSE_RANGE_CLOEXEC);
-        (void)syscall(SYS_close_range, last + 1, ~0U, CLOSE_RANGE_CLOEXEC);
-    } else {
-        (void)syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
-    }
+    if (chdir("/") != 0 || !place_streams(child) || !place_others(child)) _exit(EXIT_NOT_STARTED);
     if (!drop_ids(child->uid, child->gid)) _exit(EXIT_NOT_STARTED);
     /* Set after the ids, because a change of ids clears it. If the parent has died meanwhile, getppid() gives another
      * process. */
