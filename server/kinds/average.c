@@ -100,15 +100,9 @@ static enum status no_memory(struct error *error)
     return error_set(error, STATUS_NO_MEMORY, "no memory for a run");
 }
 
-/* Which of the ways to ask this is; what is left out is written into the document. */
-static enum status complete_way(const struct run_request *request, struct average_params *params, struct error *error)
+/* What goes with a search over windows, and what does not go without one. */
+static enum status check_search(const struct average_params *params, bool search, struct error *error)
 {
-    const bool listed = params->checkpoints.count > 0, search = params->windows.count > 0;
-    const bool whole = params->trajectory != NULL || params->trajectories.count > 0;
-    if (params->trajectory != NULL && params->trajectories.count > 0)
-        return error_set_at(error, STATUS_INVALID, "/params/trajectories", "exclude trajectory: give one of the two");
-    if (!listed && !whole)
-        return error_set_at(error, STATUS_INVALID, "/params/checkpoints", "is missing: give a list, or a trajectory");
     if (search && (params->window > 0 || params->weights.count > 0))
         return error_set_at(error, STATUS_INVALID, params->window > 0 ? "/params/window" : "/params/weights",
                             "must be null in a search over windows, whose averages are uniform");
@@ -118,6 +112,20 @@ static enum status complete_way(const struct run_request *request, struct averag
                                    : "is of no use without windows to search");
     if (!search && point_method_given(&params->method))
         return error_set_at(error, STATUS_INVALID, "/params/method", "is of no use without windows to search");
+    return STATUS_OK;
+}
+
+/* Which of the ways to ask this is; what is left out is written into the document. */
+static enum status complete_way(const struct run_request *request, struct average_params *params, struct error *error)
+{
+    const bool listed = params->checkpoints.count > 0, search = params->windows.count > 0;
+    const bool whole = params->trajectory != NULL || params->trajectories.count > 0;
+    if (params->trajectory != NULL && params->trajectories.count > 0)
+        return error_set_at(error, STATUS_INVALID, "/params/trajectories", "exclude trajectory: give one of the two");
+    if (!listed && !whole)
+        return error_set_at(error, STATUS_INVALID, "/params/checkpoints", "is missing: give a list, or a trajectory");
+    const enum status status = check_search(params, search, error);
+    if (status != STATUS_OK) return status;
     if (whole && !search && params->window == 0) {
         params->window = LAWA_WINDOW;
         if (json_object_set_new(request->params, "window", json_integer(LAWA_WINDOW)) != 0) return no_memory(error);
