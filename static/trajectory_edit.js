@@ -1,5 +1,5 @@
 /* trajectory_edit.js: a panel that renames, annotates, archives and deletes a trajectory. Every change names the
- * version that the panel shows (If-Match), so that what somebody else changed meanwhile is shown and not overwritten. */
+ * version that the panel shows (If-Match): what somebody else changed meanwhile is shown and not overwritten. */
 import { at, change, tagged } from "./api.js";
 import { sureButton } from "./controls.js";
 import { fill, h } from "./dom.js";
@@ -45,7 +45,7 @@ async function changeOf(shown, method, content, signal) {
 function overtaken(before, now, reload) {
   const line = (field) => {
     const [label, words] = SHOWN[field];
-    return h("li", {}, `${label}: ${words(now[field])} (here: ${words(before[field])})`);
+    return h("li", {}, `${label}: ${words(now[field])} (before: ${words(before[field])})`);
   };
   const button = h("button", { type: "button", id: "edit-reload", events: { click: reload } }, "Show it as it is now");
   return h("div", { class: "notice problem", role: "alert" },

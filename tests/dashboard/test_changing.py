@@ -94,7 +94,7 @@ def test_what_somebody_else_changed_is_shown_and_not_overwritten(world, visit):
     page.click("#edit-save")
     said = page.wait("document.querySelector('.edit .problem')?.innerText")
     page.expected = ["412"]
-    assert f"Notes: theirs {stand_in.HOSTILE} (here: none)" in said and "Name" not in said
+    assert f"Notes: theirs {stand_in.HOSTILE} (before: none)" in said and "Name" not in said
     assert "theirs" in world.trajectories[1]["notes"] and changes(world) == ["PATCH"]
     check_looks(page, "overtaken")
     page.click("#edit-reload")
@@ -113,7 +113,7 @@ def test_a_checkpoint_that_came_meanwhile_is_not_deleted_unseen(world, visit):
     world.add_checkpoint("decay-3M", 9, 1e-5)
     page.click("#edit-delete-yes")
     page.expected = ["412"]
-    assert "Checkpoints: 3 (here: 2)" in page.wait("document.querySelector('.edit .problem')?.innerText")
+    assert "Checkpoints: 3 (before: 2)" in page.wait("document.querySelector('.edit .problem')?.innerText")
     assert len(world.trajectories) == 3
 
 

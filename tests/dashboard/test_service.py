@@ -241,7 +241,7 @@ def test_a_trajectory_is_renamed_archived_and_deleted_by_the_service(service, vi
     assert service.request("PATCH", "/v1/trajectories/kept", {"notes": "the second seed"}).status == 200
     typed(page, "#edit-name", "renamed")
     page.click("#edit-save")  # somebody else was there before: nothing is overwritten
-    page.wait("document.querySelector('.edit .problem')?.innerText.includes('Notes: the second seed (here: none)')")
+    page.wait("document.querySelector('.edit .problem')?.innerText.includes('Notes: the second seed (before: none)')")
     page.expected = ["412"]
     page.click("#edit-reload")
     page.wait("document.querySelector('#edit-notes').value === 'the second seed'")
