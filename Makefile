@@ -405,7 +405,7 @@ $(BUILD)/axe/axe.min.js: tests/tools/axe.txt
 	@rm -rf $(BUILD)/axe/*.whl $(BUILD)/axe/axe_playwright_python*
 $(BUILD)/static/plotly.js: tests/tools/plotly_part.py
 	@mkdir -p $(BUILD)/static && rm -rf $(BUILD)/deb && mkdir -p $(BUILD)/deb
-	@cd $(BUILD)/deb && apt-get download -qq python3-plotly esbuild || { \
+	@cd $(BUILD)/deb && apt-get -o APT::Sandbox::User=$$(id -un) download -qq python3-plotly esbuild || { \
 	    echo "the dashboard's plots need Plotly.js out of Debian's package python3-plotly, and esbuild," \
 	         "and apt-get could not download them (its reason is above): is there a network?" \
 	         "Try \`apt-get update\` as root." >&2; exit 1; }
