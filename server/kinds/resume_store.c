@@ -1,5 +1,6 @@
 #include "kinds/resume_store.h"
 
+#include "files/file_writer.h"
 #include "kinds/resume_object.h"
 #include "json/written.h"
 
@@ -17,8 +18,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define RESUME_OBJECT_FOLDER "resume"
-#define LEASE_FILE           "lease" /* in the work directory: the last lease whose state it has */
+#define LEASE_FILE "lease" /* in the work directory: the last lease whose state it has */
 enum { LIST_MOST = 1 << 16, CHUNK = 1 << 20 };
 
 static bool is_resumed(const struct resume_place *place, const char *name)
@@ -93,15 +93,10 @@ static int64_t lease_here(const char *directory)
 
 static enum status note_lease(const struct resume_place *place, struct error *error)
 {
-    char path[PATH_MAX], beside[PATH_MAX], text[32];
+    char path[PATH_MAX], text[32];
     (void)snprintf(path, sizeof path, "%s/" LEASE_FILE, place->directory);
-    (void)snprintf(beside, sizeof beside, "%s/" LEASE_FILE ".new", place->directory);
     const int length = snprintf(text, sizeof text, "%" PRId64 "\n", place->epoch);
-    const int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
-    const bool good = fd >= 0 && write(fd, text, (size_t)length) == length && fsync(fd) == 0;
-    if (fd >= 0) (void)close(fd);
-    if (good && rename(beside, path) == 0) return STATUS_OK;
-    return error_set_errno(error, "cannot note which lease a work directory is of");
+    return file_writer_put(path, text, (size_t)length, error);
 }
 
 /* The last list of an earlier lease than this one. */
@@ -339,16 +334,11 @@ static json_t *describe(const struct resume_published *state)
 static enum status put_list(const struct resume_published *state, const struct monitor *monitor, struct error *error)
 {
     char sha256[HASH_TEXT], rest[RESUME_OBJECT_DIGITS + 1 + HASH_TEXT];
-    struct hash *hash = NULL;
     json_t *list = describe(state);
     char *text = list != NULL ? written_json(list, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     const size_t length = text != NULL ? strlen(text) : 0;
     const int fd = memfd_create("the list of a run's state", MFD_CLOEXEC);
-    enum status status = text == NULL ? no_memory(error) : hash_new(&hash, error);
-    if (status == STATUS_OK) {
-        hash_add(hash, text, length);
-        status = hash_finish(hash, sha256, error);
-    }
+    enum status status = text == NULL ? no_memory(error) : hash_json(list, sha256, error);
     if (status == STATUS_OK && (fd < 0 || write(fd, text, length) != (ssize_t)length))
         status = error_set_errno(error, "cannot make the list of a run's state");
     if (status == STATUS_OK) {
