@@ -1,6 +1,5 @@
 #include "kinds/resume_store.h"
 
-#include "files/file_writer.h"
 #include "kinds/resume_object.h"
 #include "json/written.h"
 
@@ -93,10 +92,15 @@ static int64_t lease_here(const char *directory)
 
 static enum status note_lease(const struct resume_place *place, struct error *error)
 {
-    char path[PATH_MAX], text[32];
+    char path[PATH_MAX], beside[PATH_MAX], text[32];
     (void)snprintf(path, sizeof path, "%s/" LEASE_FILE, place->directory);
+    (void)snprintf(beside, sizeof beside, "%s/" LEASE_FILE ".new", place->directory);
     const int length = snprintf(text, sizeof text, "%" PRId64 "\n", place->epoch);
-    return file_writer_put(path, text, (size_t)length, error);
+    const int fd = open(beside, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC | O_NOFOLLOW, 0600);
+    const bool good = fd >= 0 && write(fd, text, (size_t)length) == length && fsync(fd) == 0;
+    if (fd >= 0) (void)close(fd);
+    if (good && rename(beside, path) == 0) return STATUS_OK;
+    return error_set_errno(error, "cannot note which lease a work directory is of");
 }
 
 /* The last list of an earlier lease than this one. */
