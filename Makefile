@@ -456,7 +456,7 @@ check: deps ## Install what is missing, build everything, run the tests; ends wi
 	$(AGAIN) run-check
 
 check-all: deps trackers objects ## Run the long sweeps that `make check` leaves out: all sanitized and emulated \
-    suites, PTX, chaos, the demo's finding
+    suites, PTX, chaos, the demo's finding (UNTIL=seconds since 1970: what has not ended by then is skipped)
 	$(AGAIN) run-check-all
 
 .PHONY: run-check run-check-all builds
@@ -473,7 +473,7 @@ run-check-all:
 	$(WITHIN) CONFIG=asan unit-binaries $(EMULATED_TESTS:%=$(BUILD)/asan/tests/emulated/%) $(TORTURE)
 	$(WITHIN) CONFIG=tsan $(TSAN_CHECKED) $(BUILD)/tsan/deltaq
 	@$(ASAN_AS_GCC12) DELTAQ_LONG=1 DELTAQ_CHAOS_JOBS=600 DELTAQ_EXAMPLES=3 \
-	    $(PYTHON) tests/run.py \
+	    $(PYTHON) tests/run.py --seconds 3000 $(UNTIL:%=--until %) \
 	    $(if $(NVCC),ptx="$(MAKE) --no-print-directory run-ptx") torture="$(TORTURE) --most 8" \
 	    tsan-server="$(TSAN_SERVER)" \
 	    $(foreach suite,$(basename $(notdir $(ASAN_LONG))),\

@@ -1,9 +1,10 @@
 #!/usr/bin/env python3
 """Runs test suites side by side and counts them: the last line reads `N passed, N failed, N skipped`.
 
-    run.py [--jobs N] [--junit DIR] [--seconds N] [--under COMMAND] SUITE...
+    run.py [--jobs N] [--junit DIR] [--seconds N] [--until TIME] [--under COMMAND] SUITE...
 
 A SUITE is a test program, a pytest path, or `name=command line`. COMMAND starts the test programs (an emulator).
+With --until the short suites come first; what has not ended by then is stopped, named, and counted as one skipped.
 
 A test program is a cmocka binary; its groups are counted from what it prints. A directory is as many suites as it has
 files test_*.py. A command line counts as one test, passed when it exits with 0. What a failed suite printed is shown.
@@ -12,11 +13,13 @@ disk. Standard library only."""
 
 import argparse
 import concurrent.futures
+import math
 import os
 import pathlib
 import re
 import shlex
 import shutil
+import signal
 import subprocess
 import sys
 import tempfile
@@ -25,10 +28,13 @@ import time
 import xml.etree.ElementTree as xml
 
 MEMORY, MEMORY_BYTES = "/dev/shm", 4 << 30
+GRACE = 20  # seconds to stop in
 
 
 # The long ones, begun first, so that none is left alone at the end: those that compute beside those that wait.
 LONG = (
+    "demo/test_demo",
+    "ptx",
     "cluster/test_sweep",
     "slurm/test_slurm",
     "http/test_track",
@@ -46,7 +52,6 @@ LONG = (
     "dashboard/test_geometry",
     "http/test_hub",
     "faults/test_memory",
-    "demo/test_demo",
     "golden/test_golden",
     "dashboard/test_marks",
     "http/test_watch",
@@ -57,16 +62,41 @@ LONG = (
 )
 
 
-def execute(command, limit, extra_environment=None):
+class OutOfTime(Exception):
+    """A suite that had not ended by --until."""
+
+
+def interrupt(process):
+    """As Ctrl-C does it, so that suites stop the servers that they started; who does not listen is killed."""
+    try:
+        os.killpg(process.pid, signal.SIGINT)
+        for _ in range(GRACE * 10):
+            time.sleep(0.1)
+            os.killpg(process.pid, 0)
+        os.killpg(process.pid, signal.SIGKILL)
+    except ProcessLookupError:  # all of them are gone
+        pass
+
+
+def execute(command, options, extra_environment=None):
     """(exit status, what it printed, (seconds, seconds of processor time of it and
     of all its children that were waited for))"""
     environment = dict(os.environ, **(extra_environment or {}))
-    began = time.monotonic()
+    began, left = time.monotonic(), options.until - time.time()
+    if left <= 0:
+        raise OutOfTime
     with tempfile.TemporaryFile() as output:  # a pipe would wait for what the suite may have left running
         process = subprocess.Popen(
-            command, stdin=subprocess.DEVNULL, stdout=output, stderr=subprocess.STDOUT, env=environment
+            command,
+            stdin=subprocess.DEVNULL,
+            stdout=output,
+            stderr=subprocess.STDOUT,
+            env=environment,
+            start_new_session=math.isfinite(left),
         )
-        late = threading.Timer(limit, process.kill)
+        late = threading.Timer(options.seconds, process.kill)
+        if left < options.seconds:
+            late = threading.Timer(left, interrupt, [process])
         late.start()
         _, status, usage = os.wait4(process.pid, 0)
         late.cancel()
@@ -74,13 +104,15 @@ def execute(command, limit, extra_environment=None):
         seconds = time.monotonic() - began
         output.seek(0)
         text = output.read().decode("utf-8", "replace")
-    if code != 0 and seconds >= limit:
-        text += f"\nstopped after {limit} s\n"
+    if code != 0 and seconds >= left:
+        raise OutOfTime
+    if code != 0 and seconds >= options.seconds:
+        text += f"\nstopped after {options.seconds} s\n"
     return code, text, (seconds, usage.ru_utime + usage.ru_stime)
 
 
 def run_program(path, options):
-    code, text, seconds = execute([*shlex.split(options.under), path], options.seconds)
+    code, text, seconds = execute([*shlex.split(options.under), path], options)
     count = {
         word: sum(map(int, re.findall(rf"\[\s+{word}\s+\] (?:[^\n]*: )?(\d+) test\(s\)", text)))
         for word in ("PASSED", "FAILED", "SKIPPED")
@@ -116,7 +148,7 @@ def run_pytest_in(path, options, junit, own):
     ]
     # No suite wants the plugins that come with what is installed; to load schemathesis costs each two seconds.
     extra = {"TMPDIR": own, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
-    code, text, seconds = execute(command, options.seconds, extra)
+    code, text, seconds = execute(command, options, extra)
     passed = failed = skipped = 0
     if report.exists():
         for suite in xml.parse(report).getroot().iter("testsuite"):
@@ -129,25 +161,34 @@ def run_pytest_in(path, options, junit, own):
 
 
 def run_command(command, options):
-    code, text, seconds = execute(shlex.split(command), options.seconds)
+    code, text, seconds = execute(shlex.split(command), options)
     return int(code == 0), int(code != 0), 0, text, seconds
 
 
 def run_suite(suite, options, junit, scratch):
-    if "=" in suite:
-        return run_command(suite.split("=", 1)[1], options)
-    if suite.endswith(".py"):
-        return run_pytest(suite, options, junit, scratch)
-    return run_program(suite, options)
+    try:
+        if "=" in suite:
+            return run_command(suite.split("=", 1)[1], options)
+        if suite.endswith(".py"):
+            return run_pytest(suite, options, junit, scratch)
+        return run_program(suite, options)
+    except OutOfTime:
+        return 0, 0, 1, "skipped: not ended by --until", (0.0, 0.0)
 
 
-def expand(suites):
-    """The long ones first, then the other pytest files, then the rest."""
+def name_of(suite):
+    """As LONG has it."""
+    return suite.split("=", 1)[0].removeprefix("tests/").removesuffix(".py")
+
+
+def expand(suites, short_first):
+    """The long ones first, then the other pytest files, then the rest; or the other way round."""
     files = [str(f) for s in suites if pathlib.Path(s).is_dir() for f in sorted(pathlib.Path(s).glob("test_*.py"))]
-    place = {f"tests/{name}.py": number for number, name in enumerate(LONG)}
+    place = {name: number for number, name in enumerate(LONG)}
     return sorted(
         files + [s for s in suites if not pathlib.Path(s).is_dir()],
-        key=lambda s: (place.get(s, len(LONG)), not s.endswith(".py")),
+        key=lambda s: (place.get(name_of(s), len(LONG)), not s.endswith(".py")),
+        reverse=short_first,
     )
 
 
@@ -164,6 +205,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=jobs)
     parser.add_argument("--junit", default=None, help="directory for pytest's reports (default: a temporary one)")
     parser.add_argument("--seconds", type=float, default=1500, help="what a suite may take (default: 1500)")
+    parser.add_argument("--until", type=float, default=math.inf, metavar="TIME", help="seconds since 1970 (see above)")
     parser.add_argument("--under", default="", metavar="COMMAND", help="command that starts each test program")
     parser.add_argument("suites", nargs="+", metavar="SUITE")
     options = parser.parse_args()
@@ -177,7 +219,8 @@ def main():
         database = pathlib.Path(scratch) / "database"
         database.mkdir()
         os.environ["DELTAQ_TEST_DATABASE"] = str(database)  # tests/http/database.py
-        futures = {pool.submit(run_suite, suite, options, junit, scratch): suite for suite in expand(options.suites)}
+        suites = expand(options.suites, math.isfinite(options.until))
+        futures = {pool.submit(run_suite, suite, options, junit, scratch): suite for suite in suites}
         for future in concurrent.futures.as_completed(futures):
             passed, failed, skipped, text, (seconds, used) = future.result()
             processor += used
@@ -195,7 +238,7 @@ def main():
                     print("       " + line.strip()[:160], flush=True)
     print(f"{(time.monotonic() - began) / 60:.1f} minutes, {processor / 60:.1f} minutes of processor")
     print(f"{totals[0]} passed, {totals[1]} failed, {totals[2]} skipped")
-    return 1 if totals[1] or not totals[0] else 0
+    return 1 if totals[1] or not (totals[0] or math.isfinite(options.until)) else 0
 
 
 if __name__ == "__main__":
