@@ -16,9 +16,9 @@ from test_backup import earlier_schema
 QUICK = {**os.environ, "DELTAQ_OPENBLAS": "none"}
 
 
-def doctor(*options, environment=None, prefix=(), **more):
+def doctor(*options, environment=None, prefix=(), program=BINARY, **more):
     """Its exit status and its lines: what they are on -> (good, text)."""
-    done = subprocess.run([*prefix, BINARY, "doctor", *options], capture_output=True, text=True, timeout=300,
+    done = subprocess.run([*prefix, program, "doctor", *options], capture_output=True, text=True, timeout=300,
                           env={**QUICK, **(environment or {})}, **more)
     lines = {line[7:23].strip(): (line.startswith("ok "), line[24:]) for line in done.stdout.splitlines()}
     assert (done.returncode == 0) == all(good for good, _ in lines.values()), (done.returncode, lines)
@@ -278,10 +278,12 @@ def test_little_space_is_told_though_writing_goes(mounted):
 def test_a_directory_of_somebody_else_s():
     if os.geteuid() != 0:
         pytest.skip("only root can ask as somebody else")
-    with tempfile.TemporaryDirectory() as name:
+    # The program is opened by us: the way to it may be closed to others, as it is below /root.
+    with tempfile.TemporaryDirectory() as name, BINARY.open("rb") as program:
         directory = pathlib.Path(name)
         directory.chmod(0o755)
-        code, lines = doctor("--data-dir", directory, *NOWHERE, user=65534, group=65534, extra_groups=[])
+        code, lines = doctor("--data-dir", directory, *NOWHERE, program=f"/proc/self/fd/{program.fileno()}",
+                             pass_fds=[program.fileno()], user=65534, group=65534, extra_groups=[])
         good, told = lines["data directory"]
         assert code == 1 and not good and "directory" in told and "Permission denied" in told, lines
         assert list(directory.iterdir()) == []
