@@ -11,8 +11,8 @@
 #include <math.h>
 #include <stdio.h>
 
-enum estimator { ESTIMATOR_TOP_EIGENVALUE, ESTIMATOR_TRACE, ESTIMATOR_SPECTRUM };
-static const char *const estimators[] = {"top_eigenvalue", "trace", "spectrum", NULL};
+enum estimator { ESTIMATOR_TOP_EIGENVALUE, ESTIMATOR_TRACE, ESTIMATOR_SPECTRUM, ESTIMATOR_CRITICAL };
+static const char *const estimators[] = {"top_eigenvalue", "trace", "spectrum", "critical_sharpness", NULL};
 
 /* Of a quantization whose error is the direction. */
 struct direction_params {
@@ -64,7 +64,7 @@ static const struct param sharpness_params[] = {
      .item = &estimator_item,
      .fallback = "[\"top_eigenvalue\", \"trace\", \"spectrum\"]",
      .minimum = 0,
-     .maximum = 3,
+     .maximum = 4,
      .help = "What is estimated beside the loss and the norms of gradient and weights"},
     {.name = "groups",
      .type = PARAM_BOOLEAN,
@@ -169,6 +169,7 @@ static struct sharpness_settings settings_of(const struct sharpness_params *para
     for (int64_t i = 0; i < params->estimators.count; i++) {
         settings.top_eigenvalue |= params->estimators.choices[i] == ESTIMATOR_TOP_EIGENVALUE;
         settings.trace |= params->estimators.choices[i] == ESTIMATOR_TRACE;
+        settings.critical |= params->estimators.choices[i] == ESTIMATOR_CRITICAL;
         settings.spectrum |= params->estimators.choices[i] == ESTIMATOR_SPECTRUM;
     }
     return settings;

@@ -52,6 +52,14 @@ const struct result_metric sharpness_metric_relative_trace = {
         "tr(H) ‖θ‖² / parameters: half of it times ε² is the mean rise of the loss under random changes of the weights "
         "of norm ε‖θ‖",
 };
+const struct result_metric sharpness_metric_critical = {
+    .name = "critical_sharpness",
+    .label = "Critical sharpness",
+    .axis = "critical sharpness along the gradient",
+    .help =
+        "2 / η, η the smallest step at which the loss of θ − ηg, g the gradient at θ, exceeds that of θ: from about 20 "
+        "losses, without products; null: there is no such step",
+};
 const struct result_metric sharpness_metric_trace_per_parameter = {
     .name = "trace_per_parameter",
     .label = "Trace per parameter",

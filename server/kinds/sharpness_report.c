@@ -31,6 +31,8 @@ struct report {
     double trace_per_parameter, trace_per_parameter_error;
     bool in_range;
     int method; /* enum sharpness_method */
+    double critical, critical_low, critical_high;
+    bool has_critical; /* and found */
     bool has_ends, has_trace, has_spectrum, has_groups, has_direction;
     int64_t group_count;
     struct group_report groups[GROUPS]; /* those that the model has */
@@ -43,7 +45,6 @@ struct report {
 
 #define ENDS(field)   offsetof(struct ends_report, found.field)
 #define BOUNDS(field) offsetof(struct ends_report, field)
-#define BOUNDS_HELP   "An eigenvalue lies between: the value less and plus its vector's residual (Weinstein's bound)"
 
 static const struct result_field ends_fields[] = {
     {.name = "top_eigenvalue", .type = RESULT_NUMBER, .offset = ENDS(top), .metric = &sharpness_metric_top_eigenvalue},
@@ -65,19 +66,20 @@ static const struct result_field ends_fields[] = {
      .offset = BOUNDS(top_low),
      .high = BOUNDS(top_high),
      .later = true,
-     .help = BOUNDS_HELP "; of the sequences given, without their sampling error"},
+     .help = "An eigenvalue lies between: the value less and plus its vector's residual (Weinstein's bound); of the "
+             "sequences given, without their sampling error"},
     {.name = "largest_algebraic_interval",
      .type = RESULT_INTERVAL,
      .offset = BOUNDS(largest_low),
      .high = BOUNDS(largest_high),
      .later = true,
-     .help = BOUNDS_HELP},
+     .help = "The same of largest_algebraic"},
     {.name = "smallest_algebraic_interval",
      .type = RESULT_INTERVAL,
      .offset = BOUNDS(smallest_low),
      .high = BOUNDS(smallest_high),
      .later = true,
-     .help = BOUNDS_HELP},
+     .help = "The same of smallest_algebraic"},
     {.name = "iterations",
      .type = RESULT_INTEGER,
      .offset = ENDS(products),
@@ -348,6 +350,23 @@ static const struct result_field report_fields[] = {
      .spread = RESULT_STDERR,
      .spread_low = REPORT(trace_per_parameter_error),
      .spread_count = REPORT(found.trace.samples)},
+    {.name = "critical_sharpness",
+     .type = RESULT_NUMBER,
+     .offset = REPORT(critical),
+     .absence = RESULT_NULL,
+     .has_when = true,
+     .when = REPORT(has_critical),
+     .later = true,
+     .metric = &sharpness_metric_critical},
+    {.name = "critical_sharpness_interval",
+     .type = RESULT_INTERVAL,
+     .offset = REPORT(critical_low),
+     .high = REPORT(critical_high),
+     .absence = RESULT_NULL,
+     .has_when = true,
+     .when = REPORT(has_critical),
+     .later = true,
+     .help = "2 / η of the steps between which the loss begins to exceed, from losses of the sequences given"},
     {.name = "spectrum",
      .type = RESULT_OBJECT,
      .offset = REPORT(found.spectrum),
@@ -426,6 +445,9 @@ static void fill_relative(struct report *report)
     report->trace_per_parameter_error = found->trace.standard_error * each;
     report->relative_trace = report->trace_per_parameter * squares;
     report->relative_trace_error = report->trace_per_parameter_error * squares;
+    report->critical = critical_sharpness(&found->critical);
+    report->critical_low = 2 / found->critical.high;
+    report->critical_high = 2 / found->critical.low;
     report->in_range = fabs(found->direction.predicted_delta) <= prediction_range;
 }
 
@@ -437,6 +459,7 @@ enum status sharpness_report(const struct sharpness_settings *settings, const st
         .found = *found,
         .ends = ends_of(&found->ends),
         .method = settings->method,
+        .has_critical = settings->critical && found->critical.found,
         .has_ends = settings->top_eigenvalue,
         .has_trace = settings->trace,
         .has_spectrum = settings->spectrum,

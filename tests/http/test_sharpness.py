@@ -54,6 +54,23 @@ def test_what_is_not_asked_for_is_null_and_curves_show_the_rest(service, ready):
         assert any(point["y"] == result[metric] for one in series for point in one["points"])
 
 
+def test_critical_sharpness_is_found_from_losses_alone(service, ready):
+    run = service.run("sharpness", **ready, estimators=["critical_sharpness"])
+    result = run["result"]
+    assert run["state"] == "succeeded", run["error"]
+    low, high = result["critical_sharpness_interval"]
+    assert 0 < low < result["critical_sharpness"] < high < low * 1.0101 and result["products"] == 0
+    assert result["top_eigenvalue"] is None and result["trace"] is None and result["spectrum"] is None
+    series = service.get("/v1/curves?trajectory=sharpness&metric=critical_sharpness&x=step").json["series"]
+    assert [point["y"] for one in series for point in one["points"]] == [result["critical_sharpness"]]
+    other = service.run("sharpness", **ready, estimators=["trace", "critical_sharpness"], probes=4)["result"]
+    assert other["critical_sharpness"] == result["critical_sharpness"] and other["trace_stderr"] > 0
+    plan = service.post("/v1/runs", {"kind": "sharpness", "dry_run": True, "params": {
+        **ready, "estimators": ["critical_sharpness"]}}).json
+    none = service.post("/v1/runs", {"kind": "sharpness", "dry_run": True, "params": {**ready, "estimators": []}})
+    assert plan["flops"] > none.json["flops"] and plan["memory"] == none.json["memory"]
+
+
 def test_direction_predicts_the_damage(service, ready):
     run = service.run("sharpness", **ready, estimators=[],
                       direction={"method": {"name": "rtn", "bits": 8, "group_size": 16}})

@@ -9,7 +9,7 @@
 #include <math.h>
 #include <stdio.h>
 
-enum { SAVE_SECONDS = 60, STATE_VERSION = 2 };
+enum { SAVE_SECONDS = 60, STATE_VERSION = 3 };
 #define SAVE_SHARE 20 /* between two savings at least so many times what the last one took */
 
 const char *const sharpness_methods[SHARPNESS_METHODS + 1] = {"lanczos", "power", NULL};
@@ -92,6 +92,7 @@ static uint64_t fingerprint(const struct sharpness *s)
                                g->top_eigenvalue,
                                g->trace,
                                g->spectrum,
+                               g->critical,
                                g->groups,
                                g->method,
                                g->max_iterations,
@@ -168,7 +169,7 @@ static enum status first_order(struct sharpness *s, struct error *error)
     s->out->parameters = s->layout->numbers;
     s->out->sequences = s->chunks.sequences;
     s->out->tokens = s->chunks.tokens;
-    if (s->request->direction == NULL) matrix_release(backend, &s->gradient);
+    if (s->request->direction == NULL && !s->request->settings.critical) matrix_release(backend, &s->gradient);
     return STATUS_OK;
 }
 

@@ -1,14 +1,15 @@
 /* sharpness.h: the curvature of a checkpoint's mean next-token loss: both ends of the Hessian's spectrum, its trace,
- * its spectral density, and the second-order prediction of what a quantization costs. The whole model lies in memory:
- * its parameters, a few vectors of the same size, those of a Krylov basis (SHARPNESS_BASIS_BYTES at most: fewer are
- * kept, and Lanczos restarts), and the activations of a chunk of tokens, or of all where memory allows, which changes
- * the time and not the bits.
+ * its spectral density, the step along the gradient from which on the loss rises, and the second-order prediction of
+ * what a quantization costs. The whole model lies in memory: its parameters, a few vectors of the same size, those of a
+ * Krylov basis (SHARPNESS_BASIS_BYTES at most: fewer are kept, and Lanczos restarts), and the activations of a chunk of
+ * tokens, or of all where memory allows, which changes the time and not the bits.
  *
  * A run that was killed goes on from the state in its work directory and ends with the bits it would have had. */
 #ifndef SHARPNESS_SHARPNESS_H
 #define SHARPNESS_SHARPNESS_H
 
 #include "base/monitor.h"
+#include "curvature/critical.h"
 #include "curvature/groups.h"
 #include "curvature/lanczos.h"
 #include "curvature/spectrum.h"
@@ -21,13 +22,13 @@ enum sharpness_method { SHARPNESS_LANCZOS, SHARPNESS_POWER, SHARPNESS_METHODS };
 extern const char *const sharpness_methods[SHARPNESS_METHODS + 1]; /* ends with NULL */
 
 struct sharpness_settings {
-    bool top_eigenvalue, trace, spectrum; /* what is estimated beside loss and norms */
-    bool groups;                          /* also the ends of each kind of parameters alone (curvature/groups.h) */
-    int method;                           /* enum sharpness_method, of eigenvalues */
-    int64_t max_iterations;               /* products for one pair of ends */
-    double tolerance;                     /* relative residual (Lanczos), relative change (power) */
-    int64_t probes;                       /* products for the trace */
-    int trace_method;                     /* enum trace_method */
+    bool top_eigenvalue, trace, spectrum, critical; /* what is estimated beside loss and norms */
+    bool groups;            /* also the ends of each kind of parameters alone (curvature/groups.h) */
+    int method;             /* enum sharpness_method, of eigenvalues */
+    int64_t max_iterations; /* products for one pair of ends */
+    double tolerance;       /* relative residual (Lanczos), relative change (power) */
+    int64_t probes;         /* products for the trace */
+    int trace_method;       /* enum trace_method */
     int64_t spectrum_probes, spectrum_steps;
     int64_t seed;
 };
@@ -43,7 +44,7 @@ struct sharpness_request {
     const char *work_directory;    /* existing, the run's own, kept between its attempts; NULL: nothing is saved */
     int64_t memory_limit;          /* bytes; 0: what the backend has for a run */
     double save_seconds;           /* the state is saved this often; 0: every 60 s, less often when that takes long */
-    const struct monitor *monitor; /* progress by "product"; may be NULL */
+    const struct monitor *monitor; /* progress by "loss" of the critical sharpness, then by "product"; may be NULL */
 };
 
 /* Of a part of the parameters: g'd and d'Hd / 2 with d the quantization error there, H d that of all. */
@@ -74,6 +75,7 @@ struct sharpness_result {
     double largest_error;
     int64_t largest_units; /* sequences, or groups of them: curvature/sampling.h */
     struct trace_estimate trace;
+    struct critical critical; /* along the gradient */
     struct spectrum spectrum; /* owned */
     struct sharpness_group {
         int64_t parameters; /* 0: the model has none of this kind */

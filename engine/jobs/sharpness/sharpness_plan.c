@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "eval/evaluate.h"
 #include "jobs/quantize/quantize.h"
+#include "jobs/sharpness/sharpness_critical.h"
 #include "model/gradient.h"
 #include "model/work.h"
 
@@ -74,6 +75,10 @@ static void fill_work(const struct sharpness *s, struct run_plan *out)
     out->read_bytes = weights_bytes(s->request->model->weights);
     out->tokens = (1 + products) * s->chunks.tokens;
     out->flops = 4 * blocks + 3 * head + (double)products * (units[s->mode] * blocks + 7 * head);
+    if (s->request->settings.critical) {
+        out->tokens += SHARPNESS_CRITICAL_LOSSES * s->chunks.tokens;
+        out->flops += SHARPNESS_CRITICAL_LOSSES * (blocks + head);
+    }
     const double sample = units[sharpness_plan_sample_mode(s)] * blocks + 7 * head;
     if (sharpness_plan_samples_ends(s->request)) {
         out->tokens += s->chunks.tokens;

@@ -3,14 +3,21 @@
 #include "base/memory.h"
 #include "curvature/power.h"
 #include "curvature/sampling.h"
+#include "jobs/sharpness/sharpness_critical.h"
 #include "jobs/sharpness/sharpness_plan.h"
 
 #include <math.h>
 
-enum { ENDS_NUMBERS = 8, SAMPLE_NUMBERS = 2, TRACE_NUMBERS = 5 };
+enum { CRITICAL_NUMBERS = 4, ENDS_NUMBERS = 8, SAMPLE_NUMBERS = 2, TRACE_NUMBERS = 5 };
 
 /* Streams of random numbers, apart from each other: probe i of an estimator takes stream + i. */
 enum { STREAM_ENDS = 1, STREAM_GROUPS = 16, STREAM_TRACE = 1 << 20, STREAM_SPECTRUM = 1 << 28 };
+
+static bool critical_wanted(const struct sharpness *s, int number)
+{
+    (void)number;
+    return s->request->settings.critical;
+}
 
 static bool top_wanted(const struct sharpness *s, int number)
 {
@@ -33,6 +40,12 @@ static bool spectrum_wanted(const struct sharpness *s, int number)
 static bool group_wanted(const struct sharpness *s, int number)
 {
     return s->request->settings.groups && s->out->groups[number].parameters > 0;
+}
+
+static int64_t no_products(const struct sharpness *s)
+{
+    (void)s;
+    return 0;
 }
 
 static int64_t top_products(const struct sharpness *s)
@@ -100,6 +113,29 @@ static enum status ends_read(struct sharpness *s, struct spectrum_ends *ends, st
                                    .converged = from[5] != 0,
                                    .largest_bound = from[6],
                                    .smallest_bound = from[7]};
+    return STATUS_OK;
+}
+
+/* Losses take the memory of the products, which are set up again behind them. */
+static enum status critical_run(struct sharpness *s, int number, struct error *error)
+{
+    const struct critical *critical = &s->out->critical;
+    enum status status;
+    (void)number;
+    hvp_free(s->hvp);
+    s->hvp = NULL;
+    if ((status = sharpness_critical_run(s, error)) != STATUS_OK) return status;
+    const double record[CRITICAL_NUMBERS] = {critical->found, critical->low, critical->high, (double)critical->losses};
+    if ((status = sharpness_state_record(&s->state, record, CRITICAL_NUMBERS, error)) != STATUS_OK) return status;
+    return hvp_new(&s->parameters, &s->chunks, s->mode, s->request->monitor, &s->hvp, error);
+}
+
+static enum status critical_read(struct sharpness *s, int number, struct error *error)
+{
+    const double *from = records_take(s, CRITICAL_NUMBERS);
+    (void)number;
+    if (from == NULL) return records_damaged(error);
+    s->out->critical = (struct critical){from[0] != 0, from[1], from[2], (int64_t)from[3]};
     return STATUS_OK;
 }
 
@@ -230,6 +266,7 @@ static enum status read_spectrum(struct sharpness *s, int number, struct error *
 }
 
 const struct sharpness_task sharpness_tasks[SHARPNESS_TASKS] = {
+    {critical_wanted, critical_run, critical_read, no_products, 0},
     {top_wanted, top_run, top_read, top_products, 0},
     {trace_wanted, run_trace, read_trace, trace_products, 0},
     {spectrum_wanted, run_spectrum, read_spectrum, spectrum_products, 0},

@@ -37,8 +37,9 @@ struct sharpness_task {
     int number;
 };
 
-/* The top eigenvalue, the trace, the spectrum, and the top eigenvalue of each group, in this order. */
-enum { SHARPNESS_TASKS = 8 };
+/* The critical sharpness, the top eigenvalue, the trace, the spectrum, and the top eigenvalue of each group, in this
+ * order. */
+enum { SHARPNESS_TASKS = 9 };
 extern const struct sharpness_task sharpness_tasks[SHARPNESS_TASKS];
 
 /* Products of the tasks after `task` (-1: of all), at most. */

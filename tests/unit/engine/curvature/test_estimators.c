@@ -1,5 +1,6 @@
 /* Lanczos, power iteration, traces and spectral densities of operators whose spectrum is known, and that each of them
  * stopped after any product and taken up again ends with the same bits. */
+#include "curvature/critical.h"
 #include "curvature/lanczos.h"
 #include "curvature/power.h"
 #include "curvature/spectrum.h"
@@ -421,6 +422,85 @@ static void test_failures_of_a_product_come_through(void **state)
     explicit_close(&e);
 }
 
+/* L(η) = 3 − slope η + curvature η² / 2, which exceeds 3 beyond η = 2 slope / curvature. */
+struct parabola {
+    double slope, curvature, wall; /* beyond `wall` the loss is not a number */
+    int64_t losses, fail_at;
+};
+
+static enum status parabola_loss(void *owner, double step, double *loss, struct error *out)
+{
+    struct parabola *p = owner;
+    if (++p->losses == p->fail_at) return error_set(out, STATUS_CANCELLED, "stopped");
+    *loss = step > p->wall ? (double)NAN : 3 - p->slope * step + p->curvature * step * step / 2;
+    return STATUS_OK;
+}
+
+static void test_critical_sharpness_of_a_parabola_is_its_curvature(void **state)
+{
+    (void)state;
+    static const double firsts[] = {1e-9, 1e-4, 0.3, 1, 1e5, 1e9}, tolerances[] = {0.5, 0.01, 1e-6};
+    for (size_t i = 0; i < sizeof firsts / sizeof firsts[0]; i++)
+        for (size_t k = 0; k < sizeof tolerances / sizeof tolerances[0]; k++) {
+            struct parabola p = {.slope = 2, .curvature = 5, .wall = INFINITY};
+            const struct critical_line line = {&p, parabola_loss};
+            struct critical found;
+            assert_int_equal(critical_find(&line, firsts[i], tolerances[k], &found, &error), STATUS_OK);
+            assert_true(found.found && found.low < 0.8 && 0.8 < found.high);
+            assert_true(found.high <= found.low * (1 + tolerances[k]));
+            assert_true(fabs(critical_sharpness(&found) - 2.5) < 2.5 * tolerances[k]); /* 5 / 2: gᵀHg over gᵀg */
+            assert_int_equal(found.losses, p.losses);
+        }
+}
+
+static void test_critical_step_ends_where_the_loss_is_no_number(void **state)
+{
+    (void)state;
+    struct parabola p = {.slope = 2, .curvature = 0, .wall = 7};
+    const struct critical_line line = {&p, parabola_loss};
+    struct critical found;
+    assert_int_equal(critical_find(&line, 0.1, 0.01, &found, &error), STATUS_OK);
+    assert_true(found.found && found.low <= 7 && 7 < found.high && found.high <= found.low * 1.01);
+}
+
+static void test_no_critical_step_is_found_where_there_is_none(void **state)
+{
+    (void)state;
+    const struct parabola falling = {.slope = 2, .wall = INFINITY}, rising = {.slope = -2, .wall = INFINITY};
+    static const double none[] = {0, -1, NAN, INFINITY};
+    for (int i = 0; i < 2; i++) {
+        struct parabola p = i == 0 ? falling : rising;
+        const struct critical_line line = {&p, parabola_loss};
+        struct critical found;
+        assert_int_equal(critical_find(&line, 1, 0.01, &found, &error), STATUS_OK);
+        assert_true(!found.found && found.losses == p.losses && p.losses == 42);
+    }
+    for (size_t i = 0; i < sizeof none / sizeof none[0]; i++) {
+        struct parabola p = falling;
+        const struct critical_line line = {&p, parabola_loss};
+        struct critical found;
+        assert_int_equal(critical_find(&line, none[i], 0.01, &found, &error), STATUS_OK);
+        assert_true(!found.found && found.losses == 0 && p.losses == 0);
+    }
+}
+
+static void test_failures_of_a_loss_come_through(void **state)
+{
+    (void)state;
+    struct parabola p = {.slope = 2, .curvature = 5, .wall = INFINITY};
+    const struct critical_line line = {&p, parabola_loss};
+    struct critical found;
+    assert_int_equal(critical_find(&line, 0.1, 0.01, &found, &error), STATUS_OK);
+    const int64_t losses = p.losses;
+    assert_true(losses > 8 && losses < 20);
+    for (int64_t at = 1; at <= losses; at++) {
+        p.losses = 0;
+        p.fail_at = at;
+        assert_int_equal(critical_find(&line, 0.1, 0.01, &found, &error), STATUS_CANCELLED);
+        assert_int_equal(p.losses, at);
+    }
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -439,6 +519,10 @@ int main(void)
         cmocka_unit_test(test_spectrum_has_the_moments_of_the_operator),
         cmocka_unit_test(test_what_was_stopped_ends_with_the_same_bits),
         cmocka_unit_test(test_failures_of_a_product_come_through),
+        cmocka_unit_test(test_critical_sharpness_of_a_parabola_is_its_curvature),
+        cmocka_unit_test(test_critical_step_ends_where_the_loss_is_no_number),
+        cmocka_unit_test(test_no_critical_step_is_found_where_there_is_none),
+        cmocka_unit_test(test_failures_of_a_loss_come_through),
     };
     return cmocka_run_group_tests_name("estimators", tests, NULL, NULL);
 }

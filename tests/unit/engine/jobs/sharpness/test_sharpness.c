@@ -4,6 +4,7 @@
 #include "engine/files/scratch.h"
 #include "jobs/sharpness/sharpness.h"
 #include "jobs/sharpness/sharpness_state.h"
+#include "model/gradient.h"
 
 static struct error error;
 
@@ -17,6 +18,10 @@ struct watch {
 static void watch_progress(void *owner, int64_t done, int64_t total, const char *unit)
 {
     struct watch *watch = owner;
+    if (strcmp(unit, "loss") == 0) {
+        assert_true(done > 0 && total >= done);
+        return;
+    }
     assert_string_equal(unit, "product");
     assert_true(done >= watch->done && total >= done);
     watch->done = done;
@@ -46,6 +51,7 @@ static struct sharpness_settings everything(void)
     return (struct sharpness_settings){.top_eigenvalue = true,
                                        .trace = true,
                                        .spectrum = true,
+                                       .critical = true,
                                        .groups = true,
                                        .max_iterations = 60,
                                        .tolerance = 1e-4,
@@ -75,6 +81,9 @@ static void assert_same(const struct sharpness_result *a, const struct sharpness
     assert_memory_equal(&a->loss, &b->loss, 3 * sizeof(double));
     assert_memory_equal(&a->ends, &b->ends, offsetof(struct spectrum_ends, converged));
     assert_memory_equal(&a->trace.trace, &b->trace.trace, 2 * sizeof(double));
+    assert_int_equal(a->critical.found, b->critical.found);
+    assert_memory_equal(&a->critical.low, &b->critical.low, 2 * sizeof(double));
+    assert_int_equal(a->critical.losses, b->critical.losses);
     assert_int_equal(a->spectrum.count, b->spectrum.count);
     assert_memory_equal(a->spectrum.nodes, b->spectrum.nodes, (size_t)a->spectrum.count * sizeof(double));
     assert_memory_equal(a->spectrum.weights, b->spectrum.weights, (size_t)a->spectrum.count * sizeof(double));
@@ -110,6 +119,76 @@ static void test_run_finds_what_the_reference_says(void **state)
     assert_int_equal(watch.done, found.products);
     sharpness_result_reset(&found);
     reference_close(&r);
+}
+
+static double mean_loss(const struct reference *r, struct gradient *gradient, struct parameters *into)
+{
+    double *losses = calloc((size_t)r->chunks.tokens, sizeof *losses), sum = 0;
+    for (int64_t i = 0; i < r->chunks.count; i++) {
+        const struct chunk *chunk = &r->chunks.chunks[i];
+        if (into != NULL)
+            gradient_add(gradient, &chunk->batch, 1 / (double)r->chunks.predictions, losses + chunk->first_token, into);
+        else
+            gradient_losses(gradient, &chunk->batch, losses + chunk->first_token);
+    }
+    for (int64_t t = 0; t < r->chunks.tokens; t++) sum += losses[t];
+    free(losses);
+    return sum / (double)r->chunks.predictions;
+}
+
+/* Over parameters of their own, stepped from one end of the bracket to the other: the loss exceeds at the upper one
+ * alone. And along the gradient the loss of these models is nearly a parabola: the sharpness lies near gᵀHg / gᵀg. */
+static void test_critical_sharpness_is_where_the_loss_begins_to_exceed(void **state)
+{
+    (void)state;
+    static const char *const models[] = {"llama", "gpt_neox", "gpt2", "olmoe"};
+    for (size_t i = 0; i < sizeof models / sizeof models[0]; i++) {
+        struct reference r;
+        struct sharpness_result found;
+        struct gradient *gradient = NULL;
+        struct hvp *hvp = NULL;
+        struct parameters slope;
+        struct matrix g, product;
+        char relative[64];
+        (void)snprintf(relative, sizeof relative, "reference/models/%s", models[i]);
+        reference_open(&r, relative, false, 2048);
+        struct backend *backend = r.backend;
+        struct sharpness_request request = request_of(&r);
+        request.settings = (struct sharpness_settings){.critical = true,
+                                                       .max_iterations = 1,
+                                                       .tolerance = 0.1,
+                                                       .probes = 1,
+                                                       .spectrum_probes = 1,
+                                                       .spectrum_steps = 1};
+        ok(sharpness_run(&request, &found, &error));
+        assert_true(found.critical.found && found.critical.high <= 1.01 * found.critical.low && found.products == 0);
+        assert_true(found.critical.losses <= 40);
+        ok(hvp_new(&r.parameters, &r.chunks, HVP_RECOMPUTE, NULL, &hvp, &error));
+        ok(vector_new(&hvp_operator(hvp)->space, "g", &g, &error));
+        ok(vector_new(&hvp_operator(hvp)->space, "Hg", &product, &error));
+        slope = (struct parameters){r.layout, backend, g.data};
+        ok(gradient_new(&r.parameters, GRADIENT_KEEP, r.chunks.largest, r.chunks.longest, &gradient, &error));
+        (void)mean_loss(&r, gradient, &slope);
+        ok(operator_apply(hvp_operator(hvp), g, product, &error));
+        const double along = backend->ops->dot(backend, g, product) / backend->ops->dot(backend, g, g);
+        if (getenv("DELTAQ_SHOW_ERRORS") != NULL)
+            print_message("%s: critical sharpness %.4g, gᵀHg / gᵀg %.4g, %lld losses\n", relative,
+                          critical_sharpness(&found.critical), along, (long long)found.critical.losses);
+        assert_true(critical_sharpness(&found.critical) > 0.2 * along &&
+                    critical_sharpness(&found.critical) < 5 * along);
+        hvp_free(hvp); /* it lends the parameters, which are moved now */
+        const struct matrix all = parameters_all(&r.parameters), flat = vector_part(g, 0, r.layout->elements);
+        const double still = mean_loss(&r, gradient, NULL);
+        backend->ops->add(backend, all, flat, -found.critical.low * 0.999, 1);
+        assert_true(mean_loss(&r, gradient, NULL) <= still);
+        backend->ops->add(backend, all, flat, found.critical.low * 0.999 - found.critical.high * 1.001, 1);
+        assert_true(mean_loss(&r, gradient, NULL) > still);
+        gradient_free(gradient);
+        matrix_release(backend, &g);
+        matrix_release(backend, &product);
+        sharpness_result_reset(&found);
+        reference_close(&r);
+    }
 }
 
 static void test_stopped_run_goes_on_with_the_same_bits(void **state)
@@ -306,6 +385,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_run_finds_what_the_reference_says),
+        cmocka_unit_test(test_critical_sharpness_is_where_the_loss_begins_to_exceed),
         cmocka_unit_test(test_stopped_run_goes_on_with_the_same_bits),
         cmocka_unit_test(test_finished_state_is_read_and_damaged_or_foreign_ones_begin_anew),
         cmocka_unit_test(test_little_memory_gives_the_same_ends_or_says_how_much_is_needed),

@@ -1,0 +1,57 @@
+#include "jobs/sharpness/sharpness_critical.h"
+
+#include "base/memory.h"
+#include "model/gradient.h"
+
+/* The first step moves the weights by this share of their norm, and the bracket ends so narrow. */
+static const double first_share = 1.0 / 1024, tolerance = 0.01;
+
+struct line {
+    const struct sharpness *s;
+    struct parameters moved;
+    struct gradient *gradient; /* for its forward pass over `moved` */
+    double *losses;            /* of each token */
+    int64_t made;
+};
+
+static enum status loss_after(void *owner, double step, double *loss, struct error *error)
+{
+    struct line *line = owner;
+    const struct sharpness *s = line->s;
+    const struct backend_ops *ops = s->parameters.backend->ops;
+    const struct matrix moved = parameters_all(&line->moved);
+    double sum = 0;
+    enum status status;
+    ops->add(s->parameters.backend, moved, parameters_all(&s->parameters), 1, 0);
+    ops->add(s->parameters.backend, moved, vector_part(s->gradient, 0, s->layout->elements), -step, 1);
+    for (int64_t i = 0; i < s->chunks.count; i++) {
+        const struct chunk *chunk = &s->chunks.chunks[i];
+        if ((status = monitor_check(s->request->monitor, error)) != STATUS_OK) return status;
+        gradient_losses(line->gradient, &chunk->batch, line->losses + chunk->first_token);
+    }
+    if ((status = ops->sync(s->parameters.backend, error)) != STATUS_OK) return status;
+    for (int64_t t = 0; t < s->chunks.tokens; t++) sum += line->losses[t];
+    *loss = sum / (double)s->chunks.predictions;
+    line->made++;
+    monitor_progress(s->request->monitor, line->made,
+                     line->made > SHARPNESS_CRITICAL_LOSSES ? line->made : SHARPNESS_CRITICAL_LOSSES, "loss");
+    return STATUS_OK;
+}
+
+enum status sharpness_critical_run(struct sharpness *s, struct error *error)
+{
+    struct line line = {.s = s};
+    const struct critical_line along = {&line, loss_after};
+    const double first = first_share * s->out->weight_norm / s->out->gradient_norm;
+    enum status status = memory_new(s->chunks.tokens, sizeof *line.losses, "losses", &line.losses, error);
+    if (status == STATUS_OK)
+        status = parameters_init(&line.moved, s->layout, s->parameters.backend, "moved parameters", error);
+    if (status == STATUS_OK)
+        status =
+            gradient_new(&line.moved, GRADIENT_RECOMPUTE, s->chunks.largest, s->chunks.longest, &line.gradient, error);
+    if (status == STATUS_OK) status = critical_find(&along, first, tolerance, &s->out->critical, error);
+    gradient_free(line.gradient);
+    if (line.moved.backend != NULL) parameters_reset(&line.moved);
+    memory_free(line.losses);
+    return status;
+}
