@@ -142,11 +142,14 @@ int archive_segments_waiting(int data)
 {
     const int fd = openat(data, "pg_wal/archive_status", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     DIR *directory = fd >= 0 ? fdopendir(fd) : NULL;
-    int count = 0;
+    int count = directory != NULL ? 0 : -1;
     for (const struct dirent *entry; directory != NULL && (entry = readdir(directory)) != NULL;) {
         const char *dot = strrchr(entry->d_name, '.');
         count += dot != NULL && strcmp(dot, ".ready") == 0;
     }
-    if (directory != NULL) (void)closedir(directory);
+    if (directory != NULL)
+        (void)closedir(directory);
+    else if (fd >= 0)
+        (void)close(fd);
     return count;
 }

@@ -30,7 +30,7 @@ MUST_CHECK enum status archive_segments_count(const struct archive *archive, str
 MUST_CHECK enum status archive_segments_before(const struct archive *archive, const char *first, bool remove,
                                                struct archive_amount *out, struct error *error);
 
-/* How many segments wait to be archived; `data`: descriptor of the cluster's data. */
+/* How many segments wait to be archived; `data`: descriptor of the cluster's data. -1: it cannot be read. */
 int archive_segments_waiting(int data);
 
 #endif

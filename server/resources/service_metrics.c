@@ -3,9 +3,12 @@
 #include "base/clock.h"
 #include "http/prometheus.h"
 #include "kinds/kind.h"
+#include "postgres/archive_segments.h"
 #include "resources/disk_usage.h"
 #include "store/statistics.h"
 
+#include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -42,6 +45,7 @@ static const struct prometheus_row rows[] = {
     {"deltaq_database_size_bytes", "gauge", "Size of the database", {NULL}},
     {"deltaq_database_connections", "gauge", "Sessions with the database", {NULL}},
     {"deltaq_database_connections_max", "gauge", "Sessions that its server takes", {NULL}},
+    {"deltaq_archive_waiting_segments", "gauge", "Segments of the database's log that wait to be archived", {NULL}},
     {"deltaq_data_directory_free_bytes", "gauge", "Free on the data directory's file system", {NULL}},
     {"deltaq_data_directory_size_bytes", "gauge", "Size of that file system", {NULL}},
     {"deltaq_stored_bytes", "gauge", "On the disk in a part of the data directory", {"directory"}},
@@ -100,6 +104,20 @@ static int64_t resident_bytes(void)
     return pages < 0 ? -1 : (int64_t)pages * sysconf(_SC_PAGESIZE);
 }
 
+/* -1: nothing is archived, or it is not known. */
+static int64_t waiting_segments(const char *data_directory)
+{
+    char archive[ARCHIVE_PATH], path[PATH_MAX];
+    struct error error;
+    if (archive_recorded(data_directory, archive, &error) != STATUS_OK || archive[0] == '\0') return -1;
+    const int length = snprintf(path, sizeof path, "%s/pg/data", data_directory);
+    if (length < 0 || (size_t)length >= sizeof path) return -1;
+    const int data = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+    const int64_t waiting = data >= 0 ? archive_segments_waiting(data) : -1;
+    if (data >= 0) (void)close(data);
+    return waiting;
+}
+
 static void put_number(json_t *document, const char *name, int64_t value)
 {
     if (value >= 0) (void)json_object_set_new(document, name, json_integer((json_int_t)value));
@@ -113,6 +131,7 @@ static void look_around(const struct service_metrics *metrics, json_t *document)
         put_number(document, "data_directory_free_bytes", (int64_t)((uint64_t)disk.f_bavail * disk.f_frsize));
         put_number(document, "data_directory_size_bytes", (int64_t)((uint64_t)disk.f_blocks * disk.f_frsize));
     }
+    put_number(document, "archive_waiting_segments", waiting_segments(metrics->data_directory));
     put_number(document, "server_resident_memory_bytes", resident_bytes());
     for (size_t i = 0; disk_usage_names[i] != NULL; i++) {
         const int64_t bytes = disk_usage_bytes(metrics->usage, i);

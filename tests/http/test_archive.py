@@ -12,6 +12,7 @@ import pytest
 from service import Service
 from small_disk import small_disk
 from test_backup import documents, done, flip, items, post, psql, tool
+from test_service_metrics import eventually, numbers
 
 long = pytest.mark.skipif("DELTAQ_LONG" not in os.environ, reason="minutes in all: make check-all")
 NAME = "the lab's \"$archive\" \\ %p;"  # no part of it is read by a shell
@@ -429,6 +430,10 @@ def test_a_full_archive_is_told_and_goes_on_when_there_is_room(small_archive, tm
             assert time.monotonic() < end, service.log.read_text()
             time.sleep(0.5)
         assert f"into {archive}: it is full" in service.log.read_text()
+        end = time.monotonic() + 60
+        while numbers(service)["deltaq_archive_waiting_segments",] < 4:
+            assert time.monotonic() < end
+            time.sleep(0.5)
         put(service, "last")  # the server goes on
         failed = tool("backup", tmp_path / "copy", "--data-dir", service.data)
         assert failed.returncode == 1 and str(archive) in failed.stderr and "No space left" in failed.stderr
@@ -436,6 +441,7 @@ def test_a_full_archive_is_told_and_goes_on_when_there_is_room(small_archive, tm
         assert len(bases(archive)) == 1
         (archive / "filler").unlink()
         archived(service.data, archive)
+        eventually(service, ("deltaq_archive_waiting_segments",), 0)
         assert not list((archive / "wal").glob("*.part"))
         service.stop()
         done("restore", "--archive", archive, "--data-dir", tmp_path / "other" / "data")

@@ -110,6 +110,19 @@ def test_the_machine_and_the_database_are_told_of(service):
     assert used / 2 < found["deltaq_stored_bytes", "pg"] < 2 * used
 
 
+def test_what_waits_to_be_archived_is_told_of_an_archive_alone(service, tmp_path):
+    assert ("deltaq_archive_waiting_segments",) not in numbers(service)
+    archiving = Service(tmp_path, "--workers", "0", "--archive", str(tmp_path / "archive"))
+    try:
+        eventually(archiving, ("deltaq_archive_waiting_segments",), 0)
+        # As PostgreSQL marks a segment, of a name that its archiver does not know and leaves alone.
+        waiting = archiving.data / "pg" / "data" / "pg_wal" / "archive_status" / "not-a-segment.ready"
+        waiting.touch()
+        eventually(archiving, ("deltaq_archive_waiting_segments",), 1)
+    finally:
+        archiving.stop()
+
+
 def test_how_long_runs_took_and_what_they_read_is_added_up(own):
     bounds = ["1", "10", "60", "300", "1800", "7200", "28800", "86400", "+Inf"]
 
