@@ -11,7 +11,6 @@
 #include <stdio.h>
 
 static const char *const no_query[] = {NULL};
-static const char *const page_query[] = {"limit", "cursor", NULL};
 static const char *const trajectories_query[] = {"archived", "name", "created_from", "created_to", "sort",
                                                  "fields",   "view", "limit",        "cursor",     NULL};
 static const char *const checkpoints_query[] = {"trajectory",   "name",       "tag",  "step_from", "step_to",
@@ -22,7 +21,7 @@ static const char *const runs_query[] = {"kind",   "state",     "checkpoint", "t
                                          "fields", "view",      "limit",      "cursor",       NULL};
 static const char *const named_query[] = {"name", "fields", "view", "limit", "cursor", NULL};
 static const char *const viewed_query[] = {"fields", "view", "limit", "cursor", NULL};
-static const char *const workers_query[] = {"fields", "view", NULL};
+static const char *const whole_query[] = {"fields", "view", NULL};
 static const char *const created_query[] = {"name", "created_from", "created_to", "sort", "fields",
                                             "view", "limit",        "cursor",     NULL};
 static const char *const wait_query[] = {"wait", NULL};
@@ -83,7 +82,7 @@ static const struct route routes[] = {
     {"POST", "/v1/runs/{run}/cancel", runs_cancel, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, NULL, 0, no_query},
     {"POST", "/v1/runs/{run}/retry", runs_retry, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, NULL, 0, no_query},
     {"GET", "/v1/runs/{run}/events", run_events_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"GET", "/v1/runs/{run}/artifacts", run_artifacts_list, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, no_query},
+    {"GET", "/v1/runs/{run}/artifacts", run_artifacts_list, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, whole_query},
     {"GET", "/v1/runs/{run}/artifacts/{artifact}", run_artifacts_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, no_query},
     {"GET", "/v1/runs/{run}/worst-tokens", worst_tokens_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, ROUTE_WORK,
      worst_tokens_query},
@@ -110,14 +109,15 @@ static const struct route routes[] = {
     {"POST", "/v1/webhooks", webhooks_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, NULL, 0, no_query},
     {"GET", "/v1/webhooks/{webhook}", webhooks_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, no_query},
     {"DELETE", "/v1/webhooks/{webhook}", webhooks_delete, SCOPE_WRITE, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"GET", "/v1/webhooks/{webhook}/deliveries", webhooks_deliveries, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, page_query},
+    {"GET", "/v1/webhooks/{webhook}/deliveries", webhooks_deliveries, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0,
+     viewed_query},
     {"GET", "/v1/tokens", tokens_list, SCOPE_ADMIN, ROUTE_BODY_NONE, NULL, 0, named_query},
     {"POST", "/v1/tokens", tokens_post, SCOPE_ADMIN, ROUTE_BODY_REQUIRED, NULL, 0, no_query},
     {"DELETE", "/v1/tokens/{token}", tokens_delete, SCOPE_ADMIN, ROUTE_BODY_NONE, NULL, 0, no_query},
     {"GET", "/v1/recipes", recipes_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, no_query},
     {"GET", "/v1/metrics", metrics_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, no_query},
     {"GET", "/v1/curves/metrics", curves_metrics, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"GET", "/v1/workers", system_workers, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, workers_query},
+    {"GET", "/v1/workers", system_workers, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, whole_query},
 };
 
 const struct route *routes_all(size_t *count)

@@ -6,13 +6,19 @@
 
 #include <fcntl.h>
 
+static const struct list_field fields[] = {
+    {"name", true}, {"bytes", true}, {"sha256", false}, {"media_type", false}, {0},
+};
+
 enum status run_artifacts_list(struct http_context *context, const struct request *request, struct response *response,
                                struct error *error)
 {
+    struct list_view view;
     json_t *document = NULL;
-    const enum status status =
-        run_artifacts(application_connection(context), request_parameter(request, "run"), &document, error);
-    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+    enum status status = list_view_read(request, fields, &view, error);
+    if (status == STATUS_OK)
+        status = run_artifacts(application_connection(context), request_parameter(request, "run"), &document, error);
+    return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
 }
 
 /* Of an answer whose bytes nobody is sent nothing is read: its file is an empty one. */

@@ -68,16 +68,23 @@ enum status webhooks_delete(struct http_context *context, const struct request *
     return status;
 }
 
+static const struct list_field delivery_fields[] = {
+    {"event", true},        {"kind", true},    {"try", true},    {"at", true}, {"seconds", false},
+    {"http_status", false}, {"outcome", true}, {"error", false}, {0},
+};
+
 enum status webhooks_deliveries(struct http_context *context, const struct request *request, struct response *response,
                                 struct error *error)
 {
     struct page page;
+    struct list_view view;
     json_t *document = NULL;
     enum status status = answer_page(request, &page, error);
+    if (status == STATUS_OK) status = list_view_read(request, delivery_fields, &view, error);
     if (status == STATUS_OK)
         status = webhook_deliveries(application_connection(context), request_parameter(request, "webhook"), &page,
                                     &document, error);
-    return status == STATUS_OK ? answer_list(response, request, document, error) : status;
+    return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
 }
 
 enum status webhooks_post(struct http_context *context, const struct request *request, struct response *response,

@@ -182,6 +182,19 @@ def test_short_lists_have_fields_and_views_too(service, small, what):
         assert answer.status == 422 and answer.pointers == [pointer], answer.body
 
 
+def test_what_a_run_left_has_fields_and_views_too(service, lab):
+    run = service.run("evaluate", checkpoint="lists/step5", dataset="lists", sequence_length=None)
+    address = f"/v1/runs/{run['id']}/artifacts"
+    whole = items(service, address)
+    assert whole and all(set(item) == {"name", "bytes", "sha256", "media_type"} for item in whole)
+    assert items(service, address + "?view=summary") == [{key: one[key] for key in ("name", "bytes")} for one in whole]
+    assert items(service, address + "?fields=sha256,name") == [{key: one[key] for key in ("sha256", "name")}
+                                                              for one in whole]
+    for query, pointer in (("fields=colour", "/fields"), ("view=short", "/view"), ("limit=1", "/limit")):
+        answer = service.get(f"{address}?{query}")
+        assert answer.status == 422 and answer.pointers == [pointer], answer.body
+
+
 def test_gates_are_found_by_their_names(service, small):
     assert [gate["name"] for gate in items(service, "/v1/gates?name=lists-*")] == ["lists-gate"]
     assert items(service, "/v1/gates?name=lists") == []

@@ -149,6 +149,15 @@ def test_what_is_not_taken_comes_again_and_holds_up_what_follows(open_service, r
     assert [(t["try"], t["http_status"], t["outcome"]) for t in tries] == [
         (1, 500, "retry"), (2, 302, "retry"), (3, 404, "retry"), (4, 204, "delivered"), (1, 204, "delivered")]
     assert "redirects are not followed" in tries[1]["error"]
+    address = f"/v1/webhooks/{made['id']}/deliveries"
+    newest = tries[::-1]
+    page = open_service.get(f"{address}?fields=outcome,try&limit=2").json
+    assert page["items"] == [{key: one[key] for key in ("outcome", "try")} for one in newest[:2]]
+    assert open_service.get(page["next"]).json["items"] == [
+        {key: one[key] for key in ("outcome", "try")} for one in newest[2:4]]
+    assert open_service.get(f"{address}?view=summary").json["items"] == [
+        {key: one[key] for key in ("event", "kind", "try", "at", "outcome")} for one in newest]
+    assert open_service.get(f"{address}?fields=secret").pointers == ["/fields"]
 
 
 def test_delays_grow_and_after_enough_tries_the_next_event_comes(open_service, receiver, name):
