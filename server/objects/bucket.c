@@ -55,10 +55,9 @@ static bool payload_header(const struct transfer_request *request, char *out, si
 }
 
 /* libcurl signs; versions from 7.88 on must give the same. What 7.88 does not do is done here: the hash of the payload
- * is a header of ours, the address is in its canonical form already (bucket_url, and the path is left as it is), the
- * session is a header, which is signed like all. Every header in the list is signed, one without a value as if it were
- * sent, and they are sorted with their values: so none is there but those that are sent, and no name is the beginning
- * of another. */
+ * is a header of ours, the address is in its canonical form already (bucket_url), the session is a header, which is
+ * signed like all. Every header in the list is signed, one without a value as if it were sent, and they are sorted with
+ * their values: so none is there but those that are sent, and no name is the beginning of another. */
 static enum status sign(const struct transfer_server *server, const struct transfer_request *request,
                         struct transfer *transfer, struct error *error)
 {
@@ -72,6 +71,7 @@ static enum status sign(const struct transfer_server *server, const struct trans
     (void)snprintf(scheme, sizeof scheme, "aws:amz:%s:s3", bucket->objects->region);
     bool good = payload_header(request, payload, sizeof payload) && transfer_header(transfer, payload) &&
                 curl_easy_setopt(easy, CURLOPT_AWS_SIGV4, scheme) == CURLE_OK &&
+                curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 0L) == CURLE_OK && /* 8.14.1-2+deb13u7 refuses both */
                 curl_easy_setopt(easy, CURLOPT_USERNAME, keys->access) == CURLE_OK &&
                 curl_easy_setopt(easy, CURLOPT_PASSWORD, keys->secret) == CURLE_OK;
     if (good && keys->session[0] != '\0')
@@ -126,10 +126,24 @@ enum status bucket_init_service(const struct objects *objects, struct bucket *ou
     return init(objects, "", out, error);
 }
 
+/* libcurl would take "." and ".." out of the path before it signs, and ask for another object. */
+static bool has_dots(const char *key)
+{
+    for (const char *at = key; at != NULL; at = strchr(at, '/')) {
+        at += *at == '/';
+        const size_t length = strcspn(at, "/");
+        if ((length == 1 || length == 2) && strncmp(at, "..", length) == 0) return true;
+    }
+    return false;
+}
+
 enum status bucket_url(const struct bucket *bucket, const char *key, const char *query, char out[BUCKET_URL],
                        struct error *error)
 {
     char path[3 * OBJECTS_PLACE_KEY];
+    if (has_dots(key))
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "the key \"%.200s\" has a part \".\" or \"..\", which signed requests cannot name", key);
     const bool fits = escape_text(key, true, path, sizeof path);
     if (fits &&
         snprintf(out, BUCKET_URL, "%s/%s%s%s", bucket->base, path, query[0] != '\0' ? "?" : "", query) < BUCKET_URL)

@@ -25,7 +25,7 @@ MUST_CHECK enum status bucket_init_service(const struct objects *objects, struct
 
 /* The address of `key` ("": the bucket itself) with `query` ("": none), whose parts are escaped and in the order of
  * their names: older versions of libcurl sign path and query as they are written. STATUS_INVALID for one that is too
- * long. */
+ * long, STATUS_UNSUPPORTED for a key with a part "." or "..". */
 MUST_CHECK enum status bucket_url(const struct bucket *bucket, const char *key, const char *query, char out[BUCKET_URL],
                                   struct error *error);
 
