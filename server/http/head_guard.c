@@ -29,8 +29,8 @@ enum state {
 };
 
 /* Names that mean something to the library; the numbers are those of the bits. */
-enum { NAME_LENGTH, NAME_CODING, NAME_COOKIE, NAME_COUNT };
-static const char *const names[NAME_COUNT] = {"content-length", "transfer-encoding", "cookie"};
+enum { NAME_LENGTH, NAME_CODING, NAME_COOKIE, NAME_HOST, NAME_COUNT };
+static const char *const names[NAME_COUNT] = {"content-length", "transfer-encoding", "cookie", "host"};
 
 static const char bare_cr[] = "a carriage return without a line feed";
 static const char bad_name[] = "a header name holds a character that is not allowed";
@@ -70,7 +70,7 @@ static const char *read_start(struct head_guard *guard, char *c)
     }
     guard->messages++;
     guard->left = 0;
-    guard->has_length = guard->chunked = guard->trailer = false;
+    guard->has_length = guard->chunked = guard->trailer = guard->has_host = false;
     if (!token(*c)) return "a method is a word of letters";
     enter(guard, STATE_METHOD);
     return NULL;
@@ -83,6 +83,7 @@ static const char *read_start_lf(struct head_guard *guard, char *c)
         return NULL;
     }
     guard->messages++;
+    guard->has_host = false;
     return bare_cr;
 }
 
@@ -150,6 +151,7 @@ static const char *name_ends(struct head_guard *guard)
         return "Content-Length and Transfer-Encoding may not come together";
     guard->has_length = guard->has_length || length;
     guard->chunked = guard->chunked || coding;
+    guard->has_host = guard->has_host || (guard->names & 1U << NAME_HOST && names[NAME_HOST][guard->at] == '\0');
     enter(guard, length ? STATE_LENGTH : coding ? STATE_CODING : STATE_VALUE);
     return NULL;
 }
@@ -282,31 +284,34 @@ static const char *read_data_lf(struct head_guard *guard, char *c)
     return NULL;
 }
 
+#define HOST "Host: -\r\n\r\n"
+
 /* Each state: what reads its bytes, and what ends the message from there, so that the library calls us once more with
  * it: with its head, with a byte of its body, or with its end. No end leaves a Content-Length or a Transfer-Encoding
- * without a value, which the library would answer by itself. `last`: where the chunk is the last one. Bodies are
- * counted in head_guard_pass. */
+ * without a value, which the library would answer by itself, and none a head without a Host, which 1.0.1 would:
+ * `hostless` ends a head whose Host has not come. `last`: where the chunk is the last one. Bodies are counted in
+ * head_guard_pass. */
 static const struct {
     const char *(*read)(struct head_guard *guard, char *c);
-    const char *end, *last;
+    const char *end, *hostless, *last;
 } rows[STATE_COUNT] = {
-    [STATE_START] = {read_start, "GET / HTTP/1.1\r\n\r\n", NULL},
-    [STATE_START_LF] = {read_start_lf, "\nGET / HTTP/1.1\r\n\r\n", NULL},
-    [STATE_METHOD] = {read_method, " / HTTP/1.1\r\n\r\n", NULL},
-    [STATE_TARGET] = {read_target, "/ HTTP/1.1\r\n\r\n", NULL},
-    [STATE_VERSION] = {read_version, "HTTP/1.1\r\n\r\n", NULL},
-    [STATE_FIELD] = {read_field, "\r\n", NULL},
-    [STATE_NAME] = {read_name, "-:\r\n\r\n", NULL},
-    [STATE_VALUE] = {read_value, "\r\n\r\n", NULL},
-    [STATE_LENGTH] = {read_length, "0\r\n\r\n", NULL},
-    [STATE_CODING] = {read_coding, "chunked\r\n\r\n", NULL},
-    [STATE_FIELD_LF] = {read_field_lf, "\n\r\n", NULL},
-    [STATE_END_LF] = {read_end_lf, "\n", NULL},
-    [STATE_SIZE] = {read_size, "1\r\nx", "\r\n\r\n"},
-    [STATE_EXTENSION] = {read_extension, "\r\nx", "\r\n\r\n"},
-    [STATE_SIZE_LF] = {read_size_lf, "\nx", "\n\r\n"},
-    [STATE_DATA_CR] = {read_data_cr, "\r\n1\r\nx", NULL},
-    [STATE_DATA_LF] = {read_data_lf, "\n1\r\nx", NULL},
+    [STATE_START] = {read_start, NULL, "GET / HTTP/1.1\r\n" HOST, NULL},
+    [STATE_START_LF] = {read_start_lf, NULL, "\nGET / HTTP/1.1\r\n" HOST, NULL},
+    [STATE_METHOD] = {read_method, NULL, " / HTTP/1.1\r\n" HOST, NULL},
+    [STATE_TARGET] = {read_target, NULL, "/ HTTP/1.1\r\n" HOST, NULL},
+    [STATE_VERSION] = {read_version, NULL, "HTTP/1.1\r\n" HOST, NULL},
+    [STATE_FIELD] = {read_field, "\r\n", HOST, NULL},
+    [STATE_NAME] = {read_name, "-:\r\n\r\n", "-:\r\n" HOST, NULL},
+    [STATE_VALUE] = {read_value, "\r\n\r\n", "\r\n" HOST, NULL},
+    [STATE_LENGTH] = {read_length, "0\r\n\r\n", "0\r\n" HOST, NULL},
+    [STATE_CODING] = {read_coding, "chunked\r\n\r\n", "chunked\r\n" HOST, NULL},
+    [STATE_FIELD_LF] = {read_field_lf, "\n\r\n", "\n" HOST, NULL},
+    [STATE_END_LF] = {read_end_lf, "\n", "\n", NULL},
+    [STATE_SIZE] = {read_size, "1\r\nx", "1\r\nx", "\r\n\r\n"},
+    [STATE_EXTENSION] = {read_extension, "\r\nx", "\r\nx", "\r\n\r\n"},
+    [STATE_SIZE_LF] = {read_size_lf, "\nx", "\nx", "\n\r\n"},
+    [STATE_DATA_CR] = {read_data_cr, "\r\n1\r\nx", "\r\n1\r\nx", NULL},
+    [STATE_DATA_LF] = {read_data_lf, "\n1\r\nx", "\n1\r\nx", NULL},
 };
 
 /* Of a word that was begun only the rest is missing. */
@@ -322,7 +327,8 @@ static void refuse(struct head_guard *guard, const char *fault)
     const bool sized = guard->state != STATE_SIZE || guard->at > 0;
     const bool last = sized && guard->left == 0 && rows[guard->state].last != NULL;
     guard->fault = fault;
-    guard->end = last ? rows[guard->state].last : rows[guard->state].end + begun(guard);
+    const char *whole = guard->has_host || guard->trailer ? rows[guard->state].end : rows[guard->state].hostless;
+    guard->end = last ? rows[guard->state].last : whole + begun(guard);
 }
 
 /* Bytes of a body, of which at most `size` are here. */

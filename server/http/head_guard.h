@@ -24,7 +24,7 @@ struct head_guard {    /* {0} for a new connection */
     size_t at;         /* characters read of a name, a number, a version */
     uint64_t left;     /* bytes of the body, or of the chunk, that are still to come */
     unsigned names;    /* those of the names looked for that the name may still become, a bit each */
-    bool has_length, chunked, trailer;
+    bool has_length, chunked, trailer, has_host;
 };
 
 /* Checks `size` bytes as they came. The first so many of them, which is what it returns, are to be passed on; fewer
