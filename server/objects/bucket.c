@@ -71,7 +71,6 @@ static enum status sign(const struct transfer_server *server, const struct trans
     (void)snprintf(scheme, sizeof scheme, "aws:amz:%s:s3", bucket->objects->region);
     bool good = payload_header(request, payload, sizeof payload) && transfer_header(transfer, payload) &&
                 curl_easy_setopt(easy, CURLOPT_AWS_SIGV4, scheme) == CURLE_OK &&
-                curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 0L) == CURLE_OK && /* 8.14.1-2+deb13u7 refuses both */
                 curl_easy_setopt(easy, CURLOPT_USERNAME, keys->access) == CURLE_OK &&
                 curl_easy_setopt(easy, CURLOPT_PASSWORD, keys->secret) == CURLE_OK;
     if (good && keys->session[0] != '\0')
@@ -98,7 +97,7 @@ static void read_refusal(const struct transfer_server *server, const char *body,
 static enum status init(const struct objects *objects, const char *name, struct bucket *out, struct error *error)
 {
     out->server = (struct transfer_server){
-        .name = "object storage", .meanings = meanings, .stays = true, .authorize = sign, .read_refusal = read_refusal};
+        .name = "object storage", .meanings = meanings, .stays = true, .signs = true, .authorize = sign, .read_refusal = read_refusal};
     out->objects = objects;
     if (origin_read(out->base, &out->server.origin)) return STATUS_OK;
     return error_set(error, STATUS_INVALID, "\"%.64s\" is no name for a bucket", name);

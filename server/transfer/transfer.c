@@ -141,7 +141,8 @@ static bool set_up(struct transfer *transfer, const struct transfer_request *req
     if (plain) good = good && curl_easy_setopt(easy, CURLOPT_NOPROXY, "*") == CURLE_OK;
     /* HTTP/1.1 gives parallel requests a connection each; a single congested connection would slow all of them. */
     (void)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    (void)curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, 1L); /* a signature is of the path as it is written */
+    /* libcurl refuses to sign a path that is left as it is (8.14.1-2+deb13u7). */
+    (void)curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, transfer->server->signs ? 0L : 1L);
     (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     (void)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);
     (void)curl_easy_setopt(easy, CURLOPT_CONNECTTIMEOUT, (long)CONNECT_SECONDS);

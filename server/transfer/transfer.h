@@ -40,6 +40,7 @@ struct transfer_server {
     const struct transfer_meaning *meanings; /* the last row fits everything */
     bool allow_private;                      /* redirects may lead to private addresses */
     bool stays;                              /* a redirect is a refusal like others */
+    bool signs;                              /* libcurl signs the path: no part of it may be "." or ".." */
     /* Adds what proves who asks, by transfer_header or by options of transfer->easy. NULL: nothing. */
     enum status (*authorize)(const struct transfer_server *server, const struct transfer_request *request,
                              struct transfer *transfer, struct error *error);
