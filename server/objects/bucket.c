@@ -96,8 +96,12 @@ static void read_refusal(const struct transfer_server *server, const char *body,
 
 static enum status init(const struct objects *objects, const char *name, struct bucket *out, struct error *error)
 {
-    out->server = (struct transfer_server){
-        .name = "object storage", .meanings = meanings, .stays = true, .signs = true, .authorize = sign, .read_refusal = read_refusal};
+    out->server = (struct transfer_server){.name = "object storage",
+                                           .meanings = meanings,
+                                           .stays = true,
+                                           .signs = true,
+                                           .authorize = sign,
+                                           .read_refusal = read_refusal};
     out->objects = objects;
     if (origin_read(out->base, &out->server.origin)) return STATUS_OK;
     return error_set(error, STATUS_INVALID, "\"%.64s\" is no name for a bucket", name);
