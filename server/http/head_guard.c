@@ -83,7 +83,6 @@ static const char *read_start_lf(struct head_guard *guard, char *c)
         return NULL;
     }
     guard->messages++;
-    guard->has_host = false;
     return bare_cr;
 }
 
@@ -289,29 +288,29 @@ static const char *read_data_lf(struct head_guard *guard, char *c)
 /* Each state: what reads its bytes, and what ends the message from there, so that the library calls us once more with
  * it: with its head, with a byte of its body, or with its end. No end leaves a Content-Length or a Transfer-Encoding
  * without a value, which the library would answer by itself, and none a head without a Host, which 1.0.1 would:
- * `hostless` ends a head whose Host has not come. `last`: where the chunk is the last one. Bodies are counted in
- * head_guard_pass. */
+ * `hostless`, where there is one, ends a head whose Host has not come. `last`: where the chunk is the last one. Bodies
+ * are counted in head_guard_pass. */
 static const struct {
     const char *(*read)(struct head_guard *guard, char *c);
     const char *end, *hostless, *last;
 } rows[STATE_COUNT] = {
-    [STATE_START] = {read_start, NULL, "GET / HTTP/1.1\r\n" HOST, NULL},
-    [STATE_START_LF] = {read_start_lf, NULL, "\nGET / HTTP/1.1\r\n" HOST, NULL},
-    [STATE_METHOD] = {read_method, NULL, " / HTTP/1.1\r\n" HOST, NULL},
-    [STATE_TARGET] = {read_target, NULL, "/ HTTP/1.1\r\n" HOST, NULL},
-    [STATE_VERSION] = {read_version, NULL, "HTTP/1.1\r\n" HOST, NULL},
+    [STATE_START] = {read_start, "GET / HTTP/1.1\r\n" HOST, NULL, NULL},
+    [STATE_START_LF] = {read_start_lf, "\nGET / HTTP/1.1\r\n" HOST, NULL, NULL},
+    [STATE_METHOD] = {read_method, " / HTTP/1.1\r\n" HOST, NULL, NULL},
+    [STATE_TARGET] = {read_target, "/ HTTP/1.1\r\n" HOST, NULL, NULL},
+    [STATE_VERSION] = {read_version, "HTTP/1.1\r\n" HOST, NULL, NULL},
     [STATE_FIELD] = {read_field, "\r\n", HOST, NULL},
     [STATE_NAME] = {read_name, "-:\r\n\r\n", "-:\r\n" HOST, NULL},
     [STATE_VALUE] = {read_value, "\r\n\r\n", "\r\n" HOST, NULL},
     [STATE_LENGTH] = {read_length, "0\r\n\r\n", "0\r\n" HOST, NULL},
     [STATE_CODING] = {read_coding, "chunked\r\n\r\n", "chunked\r\n" HOST, NULL},
     [STATE_FIELD_LF] = {read_field_lf, "\n\r\n", "\n" HOST, NULL},
-    [STATE_END_LF] = {read_end_lf, "\n", "\n", NULL},
-    [STATE_SIZE] = {read_size, "1\r\nx", "1\r\nx", "\r\n\r\n"},
-    [STATE_EXTENSION] = {read_extension, "\r\nx", "\r\nx", "\r\n\r\n"},
-    [STATE_SIZE_LF] = {read_size_lf, "\nx", "\nx", "\n\r\n"},
-    [STATE_DATA_CR] = {read_data_cr, "\r\n1\r\nx", "\r\n1\r\nx", NULL},
-    [STATE_DATA_LF] = {read_data_lf, "\n1\r\nx", "\n1\r\nx", NULL},
+    [STATE_END_LF] = {read_end_lf, "\n", NULL, NULL},
+    [STATE_SIZE] = {read_size, "1\r\nx", NULL, "\r\n\r\n"},
+    [STATE_EXTENSION] = {read_extension, "\r\nx", NULL, "\r\n\r\n"},
+    [STATE_SIZE_LF] = {read_size_lf, "\nx", NULL, "\n\r\n"},
+    [STATE_DATA_CR] = {read_data_cr, "\r\n1\r\nx", NULL, NULL},
+    [STATE_DATA_LF] = {read_data_lf, "\n1\r\nx", NULL, NULL},
 };
 
 /* Of a word that was begun only the rest is missing. */
@@ -327,7 +326,8 @@ static void refuse(struct head_guard *guard, const char *fault)
     const bool sized = guard->state != STATE_SIZE || guard->at > 0;
     const bool last = sized && guard->left == 0 && rows[guard->state].last != NULL;
     guard->fault = fault;
-    const char *whole = guard->has_host || guard->trailer ? rows[guard->state].end : rows[guard->state].hostless;
+    const bool hostless = !guard->has_host && !guard->trailer && rows[guard->state].hostless != NULL;
+    const char *whole = hostless ? rows[guard->state].hostless : rows[guard->state].end;
     guard->end = last ? rows[guard->state].last : whole + begun(guard);
 }
 

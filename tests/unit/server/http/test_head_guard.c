@@ -153,6 +153,9 @@ static void test_only_the_last_message_is_refused_and_nothing_follows(void **sta
     static const char after[] = LINE "Host: a\r\n\r\n\rX";
     seen = seen_of(after, sizeof after - 1, 1);
     assert_string_equal(seen.bytes, LINE "Host: a\r\n\r\n\r\nGET / HTTP/1.1\r\n" END);
+    static const char trailed[] = CHUNKED "0\r\n\r\n\rX";
+    seen = seen_of(trailed, sizeof trailed - 1, 1);
+    assert_string_equal(seen.bytes, CHUNKED "0\r\n\r\n\r\nGET / HTTP/1.1\r\n" END);
     char more[] = LINE "\r\n";
     assert_int_equal(head_guard_pass(&seen.guard, more, sizeof more - 1), 0);
     assert_int_equal(head_guard_end(&seen.guard, more, sizeof more), 0);
