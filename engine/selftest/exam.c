@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { GUARD = 16 };
+enum { GUARD = 16, UNCOPIED = 0xa5 }; /* UNCOPIED: a byte that the device shall overwrite */
 static const float SENTINEL = 12345.5F;
 
 enum status exam_init(struct exam *exam, struct backend *backend, struct error *error)
@@ -151,6 +151,7 @@ void exam_record(struct exam *exam, const char *name, struct matrix m, double gr
     const int64_t region = m.rows * m.stride + GUARD;
     double *values = output(exam, name, m.rows * m.columns, 0), largest = norm;
     if (values == NULL) return;
+    memset(exam->staging, UNCOPIED, (size_t)region * sizeof *exam->staging);
     exam->backend->ops->download(exam->backend, matrix_of(m.data, 1, region, m.element), exam->staging, DTYPE_F32);
     for (int64_t r = 0; r < m.rows; r++)
         for (int64_t c = 0; c < m.columns; c++) {
@@ -166,6 +167,7 @@ void exam_record_bytes(struct exam *exam, const char *name, const void *bytes, i
 {
     double *values = output(exam, name, count, 0);
     if (values == NULL) return;
+    memset(exam->staging, UNCOPIED, (size_t)count);
     exam->backend->ops->read_bytes(exam->backend, bytes, exam->staging, (size_t)count);
     exam_sync(exam);
     const unsigned char *found = (const unsigned char *)exam->staging;

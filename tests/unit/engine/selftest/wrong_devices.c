@@ -286,10 +286,10 @@ static void test_wrong_products_copies_and_bits_are_found_and_named(void **state
         {FAULT_CUT, NULL, "products, shape "},
         {FAULT_CUT, "factors", "factors, shape "},
         {FAULT_BATCHED, "attention", "attention, shape "},
-        {FAULT_SQUARE, NULL, "squares, shape 1: "},
+        {FAULT_SQUARE, NULL, "squares, shape 1: xT x ["},
         {FAULT_OUTSIDE, NULL, "products, shape 1: a b: wrote outside of it"},
         {FAULT_BITS, "products", "products, shape 1: run 2 has other bits than the first"},
-        {FAULT_COPY, NULL, "products, shape "},
+        {FAULT_COPY, NULL, "products, shape 1: a b: wrote outside of it"},
     };
     (void)state;
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
