@@ -94,9 +94,8 @@ def execute(command, options, extra_environment=None):
             env=environment,
             start_new_session=math.isfinite(left),
         )
-        late = threading.Timer(options.seconds, process.kill)
-        if left < options.seconds:
-            late = threading.Timer(left, interrupt, [process])
+        stop = (left, interrupt, [process]) if left < options.seconds else (options.seconds, process.kill)
+        late = threading.Timer(*stop)
         late.start()
         _, status, usage = os.wait4(process.pid, 0)
         late.cancel()

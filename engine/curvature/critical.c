@@ -2,7 +2,7 @@
 
 #include <math.h>
 
-enum { MOST_DOUBLINGS = 40 };
+enum { MOST_DOUBLINGS = 40, MOST_LOSSES = 100 };
 
 struct search {
     const struct critical_line *line;
@@ -47,8 +47,7 @@ enum status critical_find(const struct critical_line *line, double first, double
     if ((status = line->loss(line->owner, 0, &search.still, error)) != STATUS_OK) return status;
     out->losses++;
     status = bracket(&search, first, error);
-    while (status == STATUS_OK && out->found && out->high > out->low * (1 + tolerance) &&
-           out->losses < CRITICAL_MOST_LOSSES) {
+    while (status == STATUS_OK && out->found && out->high > out->low * (1 + tolerance) && out->losses < MOST_LOSSES) {
         const double middle = sqrt(out->low * out->high);
         bool above;
         if ((status = exceeds(&search, middle, &above, error)) != STATUS_OK) break;

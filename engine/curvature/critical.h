@@ -24,8 +24,6 @@ struct critical {
     int64_t losses;   /* computed */
 };
 
-enum { CRITICAL_MOST_LOSSES = 100 };
-
 /* From the step `first` on, until high <= low (1 + tolerance); nothing is tried, or found, unless `first` is positive
  * and finite. Statuses of the line. */
 MUST_CHECK enum status critical_find(const struct critical_line *line, double first, double tolerance,

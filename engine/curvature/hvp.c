@@ -326,17 +326,9 @@ static enum status gradient_sum(struct hvp *hvp, struct gradient *gradient, stru
                                 struct error *error)
 {
     struct parameters into = {hvp->parameters->layout, hvp->backend, out.data};
-    double sum = 0;
     hvp->backend->ops->fill(hvp->backend, out, 0);
-    for (int64_t i = 0; i < hvp->chunks->count; i++) {
-        const struct chunk *chunk = &hvp->chunks->chunks[i];
-        const enum status status = monitor_check(hvp->monitor, error);
-        if (status != STATUS_OK) return status;
-        gradient_add(gradient, &chunk->batch, 1 / (double)hvp->chunks->predictions, hvp->losses + chunk->first_token,
-                     &into);
-    }
-    for (int64_t t = 0; t < hvp->chunks->tokens; t++) sum += hvp->losses[t];
-    *loss = sum / (double)hvp->chunks->predictions;
+    const enum status status = gradient_over(gradient, hvp->chunks, hvp->monitor, &into, hvp->losses, loss, error);
+    if (status != STATUS_OK) return status;
     if (!isfinite(*loss))
         return error_set(error, STATUS_NOT_FINITE,
                          "the loss is %s: a checkpoint whose outputs overflow or are not numbers has no curvature",

@@ -27,21 +27,15 @@ static enum status slope_find(const struct parameters *parameters, const struct 
     struct backend *backend = parameters->backend;
     struct parameters into = {parameters->layout, backend, scratch.data};
     struct gradient *gradient = NULL;
-    double *losses = NULL, sum = 0;
+    double *losses = NULL;
     enum status status;
     if ((status = memory_new(chunks->tokens, sizeof *losses, "losses", &losses, error)) != STATUS_OK) goto done;
     status = gradient_new(parameters, GRADIENT_RECOMPUTE, chunks->largest, chunks->longest, &gradient, error);
     if (status != STATUS_OK) goto done;
     backend->ops->fill(backend, scratch, 0);
-    for (int64_t i = 0; i < chunks->count; i++) {
-        const struct chunk *chunk = &chunks->chunks[i];
-        if ((status = monitor_check(monitor, error)) != STATUS_OK) goto done;
-        gradient_add(gradient, &chunk->batch, 1 / (double)chunks->predictions, losses + chunk->first_token, &into);
-    }
+    if ((status = gradient_over(gradient, chunks, monitor, &into, losses, loss, error)) != STATUS_OK) goto done;
     *slope = backend->ops->dot(backend, scratch, v);
-    if ((status = backend->ops->sync(backend, error)) != STATUS_OK) goto done;
-    for (int64_t t = 0; t < chunks->tokens; t++) sum += losses[t];
-    *loss = sum / (double)chunks->predictions;
+    status = backend->ops->sync(backend, error);
 done:
     gradient_free(gradient);
     memory_free(losses);

@@ -249,3 +249,23 @@ void gradient_add(struct gradient *gradient, const struct batch *batch, double w
         add_recomputing(gradient, batch, weight, losses, into);
     embed_backward(&gradient->embed, batch, hidden_view(gradient, gradient->dhidden, batch), &gradients);
 }
+
+enum status gradient_over(struct gradient *gradient, const struct chunks *chunks, const struct monitor *monitor,
+                          struct parameters *into, double *losses, double *mean, struct error *error)
+{
+    struct backend *backend = gradient->backend;
+    double sum = 0;
+    enum status status;
+    for (int64_t i = 0; i < chunks->count; i++) {
+        const struct chunk *chunk = &chunks->chunks[i];
+        if ((status = monitor_check(monitor, error)) != STATUS_OK) return status;
+        if (into != NULL)
+            gradient_add(gradient, &chunk->batch, 1 / (double)chunks->predictions, losses + chunk->first_token, into);
+        else
+            gradient_losses(gradient, &chunk->batch, losses + chunk->first_token);
+    }
+    if ((status = backend->ops->sync(backend, error)) != STATUS_OK) return status;
+    for (int64_t t = 0; t < chunks->tokens; t++) sum += losses[t];
+    *mean = sum / (double)chunks->predictions;
+    return STATUS_OK;
+}

@@ -7,6 +7,8 @@
 #ifndef MODEL_GRADIENT_H
 #define MODEL_GRADIENT_H
 
+#include "base/monitor.h"
+#include "model/chunks.h"
 #include "model/parameters.h"
 
 struct gradient;
@@ -32,5 +34,12 @@ void gradient_losses(struct gradient *gradient, const struct batch *batch, doubl
  * late are reported by its sync. */
 void gradient_add(struct gradient *gradient, const struct batch *batch, double weight, double *losses,
                   struct parameters *into);
+
+/* Over all chunks, in order: the losses of their tokens into losses[chunks->tokens], their mean over predictions into
+ * *mean and, unless `into` is NULL, the mean's gradient added to it. Syncs. STATUS_CANCELLED, STATUS_LEASE_LOST,
+ * statuses of the backend's sync. */
+MUST_CHECK enum status gradient_over(struct gradient *gradient, const struct chunks *chunks,
+                                     const struct monitor *monitor, struct parameters *into, double *losses,
+                                     double *mean, struct error *error);
 
 #endif

@@ -11,31 +11,23 @@ struct line {
     struct parameters moved;
     struct gradient *gradient; /* for its forward pass over `moved` */
     double *losses;            /* of each token */
-    int64_t made;
 };
 
 static enum status loss_after(void *owner, double step, double *loss, struct error *error)
 {
-    struct line *line = owner;
+    const struct line *line = owner;
     const struct sharpness *s = line->s;
     const struct backend_ops *ops = s->parameters.backend->ops;
     const struct matrix moved = parameters_all(&line->moved);
-    double sum = 0;
-    enum status status;
+    const int64_t made = s->out->critical.losses + 1;
     ops->add(s->parameters.backend, moved, parameters_all(&s->parameters), 1, 0);
     ops->add(s->parameters.backend, moved, vector_part(s->gradient, 0, s->layout->elements), -step, 1);
-    for (int64_t i = 0; i < s->chunks.count; i++) {
-        const struct chunk *chunk = &s->chunks.chunks[i];
-        if ((status = monitor_check(s->request->monitor, error)) != STATUS_OK) return status;
-        gradient_losses(line->gradient, &chunk->batch, line->losses + chunk->first_token);
-    }
-    if ((status = ops->sync(s->parameters.backend, error)) != STATUS_OK) return status;
-    for (int64_t t = 0; t < s->chunks.tokens; t++) sum += line->losses[t];
-    *loss = sum / (double)s->chunks.predictions;
-    line->made++;
-    monitor_progress(s->request->monitor, line->made,
-                     line->made > SHARPNESS_CRITICAL_LOSSES ? line->made : SHARPNESS_CRITICAL_LOSSES, "loss");
-    return STATUS_OK;
+    const enum status status =
+        gradient_over(line->gradient, &s->chunks, s->request->monitor, NULL, line->losses, loss, error);
+    if (status == STATUS_OK)
+        monitor_progress(s->request->monitor, made, made > SHARPNESS_CRITICAL_LOSSES ? made : SHARPNESS_CRITICAL_LOSSES,
+                         "loss");
+    return status;
 }
 
 enum status sharpness_critical_run(struct sharpness *s, struct error *error)
