@@ -71,7 +71,7 @@ class Clock:
             self.commands.append(command)
 
     def spent(self):
-        return self.before + self.now() - self.began
+        return self.before + (self.now() - self.began)
 
     def save(self):
         part = self.file.with_suffix(".part")
