@@ -164,6 +164,7 @@ export async function showRun({ root, parameters, query: search, signal }) {
     signal.addEventListener("abort", () => following.abort(), { once: true });
     followRun(run.id, (type, data) => {
       if (type === "progress") {
+        run = { ...run, progress: data }; /* a bar that is being made anew begins with it */
         bar.update(data, "running");
         training?.refresh();
       }
