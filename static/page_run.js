@@ -179,6 +179,7 @@ export async function showRun({ root, parameters, query: search, signal }) {
     }, following.signal);
   };
   await show();
+  if (signal.aborted) return;
   training?.refresh();
   fill(root, head, wrong, formPlace, state, training?.node, outcome, files, log.node,
     h("section", {}, h("h2", {}, "Parameters"), params(run)), copies(run));

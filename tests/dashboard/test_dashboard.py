@@ -288,6 +288,27 @@ def test_a_running_run_is_followed_to_its_end(world, visit):
     assert not page.run("document.querySelector('progress')")
 
 
+def test_a_run_that_was_left_while_it_was_read_does_not_come_back(world, visit):
+    _, run, _ = stand_in.busy(world)
+    page = visit("#/api")
+    page.run("""(() => {
+        const plain = window.fetch;
+        window.checkpoints = 0;
+        const held = new Promise((resolve) => { window.release = resolve; });
+        window.fetch = async (address, ...rest) => {
+            if (String(address).includes("/checkpoints/")) { window.checkpoints++; await held; }
+            return plain(address, ...rest);
+        };
+    })()""")
+    page.run(f"location.hash = '#/runs/{run['id']}'")
+    page.wait("window.checkpoints > 0")
+    page.run("location.hash = '#/system'")
+    page.wait("document.querySelector('main h1').innerText === 'System' && !document.querySelector('.loading')")
+    page.run("(async () => { window.release(); await new Promise((resolve) => setTimeout(resolve, 300)); })()")
+    assert page.run("document.querySelector('main h1').innerText") == "System"
+    assert ("GET", f"/v1/runs/{run['id']}/events") not in world.requests
+
+
 def test_cancel_and_retry(world, visit):
     _, run, failed = stand_in.busy(world)
     page = visit(f"#/runs/{run['id']}")
