@@ -116,7 +116,8 @@ export async function showRun({ root, parameters, query: search, signal }) {
   const head = h("div"), state = h("div"), wrong = h("div"), outcome = h("div"), files = h("div"), log = logView();
   const formPlace = h("div", { class: "form-place" });
   const training = run.kind === "train" ? trainSection(run, signal) : null;
-  let bar = progressBar(run), shownResult = null;
+  const bar = progressBar(run);
+  let shownResult = null, told = null; /* told: the progress that the stream told last */
 
   const does = {
     act: attempt(wrong, signal, async (verb) => {
@@ -144,7 +145,7 @@ export async function showRun({ root, parameters, query: search, signal }) {
     const trajectory = home?.trajectory ?? (named ? await trajectoryName(given.trajectory) : null);
     document.title = `${run.kind} ${name} · deltaq`;
     fill(head, headings(run, name, trajectory, does));
-    bar = progressBar(run);
+    bar.update(run);
     fill(state, isFinal(run.state) ? null : bar.node,
       run.state === "failed" ? problem(run.error ?? {}, run.error?.title ?? "The run failed") : null, times(run));
     const text = JSON.stringify(run.result);
@@ -153,7 +154,8 @@ export async function showRun({ root, parameters, query: search, signal }) {
     if (isFinal(run.state)) fill(files, await artifacts(run, search.get("against"), signal).catch(() => null));
   };
   const refresh = async () => {
-    run = await get(at("runs", run.id), signal);
+    const found = await get(at("runs", run.id), signal);
+    run = { ...found, progress: told ?? found.progress }; /* the document may be older than what the stream told */
     await show();
   };
   let following = null;
@@ -161,11 +163,13 @@ export async function showRun({ root, parameters, query: search, signal }) {
     following?.abort();
     following = new AbortController();
     log.clear(); /* a stream begins with all that was said before */
+    told = null;
     signal.addEventListener("abort", () => following.abort(), { once: true });
     followRun(run.id, (type, data) => {
       if (type === "progress") {
-        run = { ...run, progress: data }; /* a bar that is being made anew begins with it */
-        bar.update(data, "running");
+        told = data;
+        run = { ...run, progress: told };
+        bar.update({ ...run, state: "running" });
         training?.refresh();
       }
       if (type === "log") {

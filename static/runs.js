@@ -66,13 +66,13 @@ export function progressText({ done, total, unit, eta_seconds: eta }, state = "r
   return `${amount}${left}`;
 }
 
-/* A bar and its words; update(progress, state) moves both. */
+/* A bar and its words; update(run) moves both. */
 export function progressBar(run) {
   const bar = h("progress", { max: 1, "aria-label": `progress of ${run.kind}` });
   const words = h("span", { class: "progress-words" });
-  const update = (progress, state = run.state) => {
-    const waits = state === "queued" && run.waiting;
-    words.textContent = waits ? `waits: ${run.waiting}` : progressText(progress ?? {}, state);
+  const update = ({ progress, state, waiting }) => {
+    const waits = state === "queued" && waiting;
+    words.textContent = waits ? `waits: ${waiting}` : progressText(progress ?? {}, state);
     if (progress?.total) {
       bar.max = progress.total;
       bar.value = Math.min(progress.done, progress.total);
@@ -80,7 +80,7 @@ export function progressBar(run) {
       bar.removeAttribute("value");
     }
   };
-  update(run.progress);
+  update(run);
   return { node: h("div", { class: "progress" }, bar, words), update };
 }
 
@@ -104,9 +104,9 @@ export function runningSection() {
         rows.set(run.id, { node: h("li", {}, title(run), bar.node), update: bar.update });
         items.append(rows.get(run.id).node);
       }
-      rows.get(run.id).update(run.progress, run.state);
+      rows.get(run.id).update(run);
     }
     fill(note, waiting ? `${plural(waiting, "run")} queued` : null);
   };
-  return { node, show, progress: (run) => rows.get(run.id)?.update(run.progress, "running") };
+  return { node, show, progress: (run) => rows.get(run.id)?.update({ ...run, state: "running" }) };
 }

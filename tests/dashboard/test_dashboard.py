@@ -288,6 +288,28 @@ def test_a_running_run_is_followed_to_its_end(world, visit):
     assert not page.run("document.querySelector('progress')")
 
 
+def test_a_document_that_comes_late_does_not_undo_the_progress(world, visit):
+    """A stream's first states make the page read the run again; progress may be told before that answer is there."""
+    _, run, _ = stand_in.busy(world)
+    page = visit("#/api")
+    page.run(f"""(() => {{
+        const plain = window.fetch;
+        window.documents = 0;
+        const held = new Promise((resolve) => {{ window.release = resolve; }});
+        window.fetch = async (address, ...rest) => {{
+            const answer = await plain(address, ...rest);
+            if (String(address).endsWith("/v1/runs/{run['id']}") && ++window.documents > 1) await held;
+            return answer;
+        }};
+        location.hash = '#/runs/{run['id']}';
+    }})()""")
+    page.wait("window.documents === 2")
+    world.advance(run, done=5, eta=1.2)
+    page.wait("document.querySelector('progress')?.value === 5")
+    page.run("(async () => { window.release(); await new Promise((resolve) => setTimeout(resolve, 300)); })()")
+    assert page.run("document.querySelector('progress').value") == 5
+
+
 def test_a_run_that_was_left_while_it_was_read_does_not_come_back(world, visit):
     _, run, _ = stand_in.busy(world)
     page = visit("#/api")
