@@ -72,10 +72,8 @@ export async function followRun(id, handle, signal) {
     failures = seen.events > before ? 0 : failures + 1;
     try {
       const run = await get(at("runs", id), signal);
-      if (isFinal(run.state)) {
-        handle("state", { to: run.state });
-        return;
-      }
+      handle("state", { to: run.state }); /* who missed it in the stream that broke hears it here */
+      if (isFinal(run.state)) return;
       if (failures > 0) handle("progress", run.progress);
     } catch {
       if (signal.aborted) return;

@@ -169,7 +169,7 @@ export async function showRun({ root, parameters, query: search, signal }) {
       if (type === "progress") {
         told = data;
         run = { ...run, progress: told };
-        bar.update({ ...run, state: "running" });
+        bar.update(run);
         training?.refresh();
       }
       if (type === "log") {

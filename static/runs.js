@@ -108,5 +108,5 @@ export function runningSection() {
     }
     fill(note, waiting ? `${plural(waiting, "run")} queued` : null);
   };
-  return { node, show, progress: (run) => rows.get(run.id)?.update({ ...run, state: "running" }) };
+  return { node, show, progress: (run) => rows.get(run.id)?.update(run) };
 }

@@ -288,6 +288,18 @@ def test_a_running_run_is_followed_to_its_end(world, visit):
     assert not page.run("document.querySelector('progress')")
 
 
+def test_a_queued_run_says_what_it_waits_for(world, visit):
+    """Also when its stream, which begins with the progress so far, has told that there is none."""
+    run = world.add_run("health", {"checkpoint": "c3"}, "queued", waiting="for a worker with 2 GB")
+    page = visit(f"#/runs/{run['id']}")
+    world.advance(run, line="heard")
+    page.wait("document.querySelector('.log').innerText.includes('heard')")
+    assert page.run("document.querySelector('.progress').innerText") == "waits: for a worker with 2 GB"
+    world.advance(run, done=1, total=4, state="running")
+    page.wait("document.querySelector('.badge.running') && "
+              "document.querySelector('.progress').innerText.includes('1 of 4 blocks')")
+
+
 def test_a_document_that_comes_late_does_not_undo_the_progress(world, visit):
     """A stream's first states make the page read the run again; progress may be told before that answer is there."""
     _, run, _ = stand_in.busy(world)
