@@ -74,12 +74,14 @@ METHODS = [
 
 
 def test_every_quantizer_is_among_them():
-    """And has a marker of its own in the dashboard."""
+    """And has a marker of its own in the dashboard, which a legend can draw; the star is that of averages."""
     quantizers = set(OPENAPI["components"]["schemas"]["MethodNamed"]["discriminator"]["mapping"])
     assert {method["name"] for method in METHODS} == quantizers
-    symbols = re.search(r"SYMBOLS = \{(.*?)\}", (ROOT / "static" / "palette.js").read_text(), re.S)[1]
+    palette = (ROOT / "static" / "palette.js").read_text()
+    symbols, outlines = (re.search(rf"{name} = \{{(.*?)\}}", palette, re.S)[1] for name in ("SYMBOLS", "OUTLINES"))
     markers = dict(re.findall(r"(\w+): \"([\w-]+)\"", symbols))
-    assert set(markers) == quantizers and len(set(markers.values())) == len(markers)
+    assert set(markers) == quantizers and len(set(markers.values())) == len(markers) and "star" not in markers.values()
+    assert set(markers.values()) <= set(re.findall(r"\"?([\w-]+)\"?: \"M", outlines))
 
 
 @pytest.mark.parametrize("method", METHODS)
