@@ -11,6 +11,7 @@ import { runForm } from "./run_form.js";
 import { params, result } from "./run_parts.js";
 import { facts } from "./table.js";
 import { trainSection } from "./train_live.js";
+import { turns } from "./turns.js";
 import { tokensSection } from "./worst_tokens.js";
 
 const LOG_LINES = 2000;
@@ -117,7 +118,8 @@ export async function showRun({ root, parameters, query: search, signal }) {
   const formPlace = h("div", { class: "form-place" });
   const training = run.kind === "train" ? trainSection(run, signal) : null;
   const bar = progressBar(run);
-  let shownResult = null, told = null; /* told: the progress that the stream told last */
+  const turn = turns();
+  let shownResult = null;
 
   const does = {
     act: attempt(wrong, signal, async (verb) => {
@@ -154,8 +156,9 @@ export async function showRun({ root, parameters, query: search, signal }) {
     if (isFinal(run.state)) fill(files, await artifacts(run, search.get("against"), signal).catch(() => null));
   };
   const refresh = async () => {
-    const found = await get(at("runs", run.id), signal);
-    run = { ...found, progress: told ?? found.progress }; /* the document may be older than what the stream told */
+    const last = turn(), found = await get(at("runs", run.id), signal);
+    if (!last()) return;
+    run = { ...found, progress: run.progress }; /* the stream tells it before any state, and later than the document */
     await show();
   };
   let following = null;
@@ -163,12 +166,10 @@ export async function showRun({ root, parameters, query: search, signal }) {
     following?.abort();
     following = new AbortController();
     log.clear(); /* a stream begins with all that was said before */
-    told = null;
     signal.addEventListener("abort", () => following.abort(), { once: true });
     followRun(run.id, (type, data) => {
       if (type === "progress") {
-        told = data;
-        run = { ...run, progress: told };
+        run = { ...run, progress: data };
         bar.update(run);
         training?.refresh();
       }

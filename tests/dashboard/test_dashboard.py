@@ -322,6 +322,29 @@ def test_a_document_that_comes_late_does_not_undo_the_progress(world, visit):
     assert page.run("document.querySelector('progress').value") == 5
 
 
+def test_a_document_that_comes_late_does_not_undo_the_end(world, visit):
+    run = world.add_run("health", {"checkpoint": "c3"}, "queued")
+    page = visit("#/api")
+    page.run(f"""(() => {{
+        const plain = window.fetch;
+        window.documents = 0;
+        const held = new Promise((resolve) => {{ window.release = resolve; }});
+        window.fetch = async (address, ...rest) => {{
+            const answer = await plain(address, ...rest);
+            if (String(address).endsWith("/v1/runs/{run['id']}") && ++window.documents === 2) await held;
+            return answer;
+        }};
+        location.hash = '#/runs/{run['id']}';
+    }})()""")
+    page.wait("document.querySelector('.badge.queued') !== null")
+    world.advance(run, state="running")
+    page.wait("window.documents === 2")
+    world.advance(run, state="succeeded")
+    page.wait("document.querySelector('.badge.succeeded') && window.documents >= 4")
+    page.run("(async () => { window.release(); await new Promise((resolve) => setTimeout(resolve, 300)); })()")
+    assert page.run("document.querySelector('.badge').innerText") == "succeeded"
+
+
 def test_a_run_that_was_left_while_it_was_read_does_not_come_back(world, visit):
     _, run, _ = stand_in.busy(world)
     page = visit("#/api")
