@@ -439,7 +439,12 @@ ASAN_AS_GCC14 := ASAN_OPTIONS=detect_stack_use_after_return=1
 ASAN_AS_GCC12 := ASAN_OPTIONS=detect_stack_use_after_return=0
 FUZZERS       := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 BENCH_BINARIES := $(patsubst %.c,$(OBJ)/%,$(wildcard tests/bench/*.c))
-CHECKED       = $(wildcard $(addprefix tests/,pool faults http docs dashboard study demo golden gpu lint mutants))
+# Suites that cost minutes of processor in all and seldom see what no other suite sees: for check-all alone.
+LONG_SUITES   := $(addprefix tests/,faults/test_memory.py http/test_cuda_device.py http/test_products.py \
+                 http/test_renewal.py http/test_server_memory.py dashboard/test_accessibility.py \
+                 dashboard/test_large.py)
+CHECKED       = $(filter-out $(LONG_SUITES),$(wildcard $(patsubst %,tests/%/test_*.py,\
+                pool faults http docs dashboard study demo golden gpu lint mutants)))
 AGAIN         = +@$(MAKE) --no-print-directory -s -j$(JOBS)
 WITHIN        = +@$(MAKE) --no-print-directory
 
@@ -469,7 +474,8 @@ run-check:
 	    $(CHECKED) $(UNIT_BINARIES) $(EMULATED_BINARIES) $(ASAN_CHECKED) $(ASAN_EMULATED)
 
 run-check-all:
-	$(WITHIN) all unit-binaries pool-tools $(EMULATED_TESTS:%=$(BUILD)/release/tests/emulated/%) $(if $(NVCC),$(PTX_TESTS))
+	$(WITHIN) all unit-binaries pool-tools emulated-plugin $(EMULATED_TESTS:%=$(BUILD)/release/tests/emulated/%) \
+	    $(if $(NVCC),$(PTX_TESTS))
 	$(WITHIN) CONFIG=asan unit-binaries $(EMULATED_TESTS:%=$(BUILD)/asan/tests/emulated/%) $(TORTURE)
 	$(WITHIN) CONFIG=tsan $(TSAN_CHECKED) $(BUILD)/tsan/deltaq
 	@$(ASAN_AS_GCC12) DELTAQ_LONG=1 DELTAQ_CHAOS_JOBS=600 DELTAQ_EXAMPLES=3 \
@@ -478,10 +484,9 @@ run-check-all:
 	    tsan-server="$(TSAN_SERVER)" \
 	    $(foreach suite,$(basename $(notdir $(ASAN_LONG))),\
 	    gcc14-$(suite)="env $(ASAN_AS_GCC14) $(BUILD)/asan/tests/unit/engine/backend/$(suite)") \
-	    $(wildcard $(addprefix tests/,pool/test_chaos.py demo/test_demo.py http/test_track.py http/test_generated.py \
-	        http/test_server_memory.py http/test_objects.py http/test_object_artifacts.py http/test_archive.py \
-	        slurm/test_slurm.py \
-	        cluster/test_sweep.py)) \
+	    $(LONG_SUITES) $(wildcard $(addprefix tests/,pool/test_chaos.py demo/test_demo.py http/test_track.py \
+	        http/test_generated.py http/test_objects.py http/test_object_artifacts.py http/test_archive.py \
+	        slurm/test_slurm.py cluster/test_sweep.py)) \
 	    $(ASAN_UNIT) $(TSAN_CHECKED) \
 	    $(foreach config,release asan,$(EMULATED_TESTS:%=$(BUILD)/$(config)/tests/emulated/%))
 

@@ -36,6 +36,8 @@ LONG = (
     "demo/test_demo",
     "ptx",
     "cluster/test_sweep",
+    "http/test_cuda_device",
+    "http/test_server_memory",
     "slurm/test_slurm",
     "http/test_track",
     "pool/test_outages",
