@@ -37,7 +37,7 @@ static int check_products(void)
     if (blas_choice_make(BLAS_CHOICE_SECONDS, &choice, &error) != STATUS_OK)
         return doctor_say(false, "products", error.detail);
     blas_choice_describe(&choice, text, sizeof text);
-    return doctor_say(choice.verdict == BLAS_PASSED || choice.absent, "products", text);
+    return doctor_say((choice.verdict == BLAS_PASSED || choice.absent) && choice.units[0] == '\0', "products", text);
 }
 
 static int check_engine(void)

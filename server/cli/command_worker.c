@@ -122,7 +122,9 @@ static enum status choose_products(struct worker_blas *out, struct error *error)
     (void)snprintf(out->verdict, sizeof out->verdict, "%s", blas_choice_verdict(&choice));
     (void)snprintf(out->library, sizeof out->library, "%s", choice.library);
     (void)snprintf(out->core, sizeof out->core, "%s", choice.core);
-    (void)snprintf(out->reason, sizeof out->reason, "%s", choice.reason);
+    (void)snprintf(out->reason, sizeof out->reason, "%s%s%s%s", choice.reason,
+                   choice.reason[0] != '\0' && choice.units[0] != '\0' ? "; " : "",
+                   choice.units[0] != '\0' ? "bf16 units are not used: " : "", choice.units);
     blas_choice_describe(&choice, text, sizeof text);
     log_info(LOG_COMPONENT_WORKER, "products: %s", text);
     return STATUS_OK;

@@ -9,7 +9,7 @@
 
 /* Which matrix products it makes, and why not the first choice; "" in verdict: it does not say. */
 struct worker_blas {
-    char verdict[16], library[200], core[32], reason[1200];
+    char verdict[16], library[200], core[32], reason[1800];
 };
 
 /* Of a device that is not the CPU; "" in state: there is none. Aside: it broke down again and again, or failed its

@@ -1,6 +1,7 @@
 #include "backend/cpu/blas_check.h"
 
 #include "backend/cpu/cpu.h"
+#include "backend/cpu/tile_product.h"
 #include "base/memory.h"
 
 #include <float.h>
@@ -38,9 +39,24 @@ static const struct scales {
 } scales[] = {{1, 0}, {1, 1}, {-0.5F, 0.75F}};
 enum { SCALES = sizeof scales / sizeof scales[0], SMALL = 20000 }; /* multiply-adds: with all scales */
 
+struct check;
+
+/* Who makes the products. */
+struct maker {
+    const char *name;
+    void (*multiply)(const struct check *check, const struct gemm_args *args);
+    void (*square)(const struct check *check, const struct gemm_args *args); /* the lower triangle of xᵀ x, or NULL */
+    bool rounds;                                                             /* both factors, to bfloat16 */
+    bool some_depth;                                                         /* is never asked for sums of nothing */
+    int more;                                                                /* of u, beyond the header's k + 4 */
+};
+
 struct check {
-    const struct openblas *blas; /* NULL: our own kernel */
+    const struct maker *maker;
+    const struct openblas *blas;
     const struct kernels *kernels;
+    const struct bf16_unit *unit;
+    struct tile_scratch *tiles; /* owns */
     struct trial_progress *progress;
     struct error *error;
     float *a, *b, *c, *before;   /* own: LARGEST each, as lay() fills them */
@@ -93,6 +109,18 @@ static void spread(struct laid m, bool transposed, bool upper, double *to)
             to[transposed ? i * columns + r : r * columns + i] = upper && i < r ? 0 : (double)m.data[r * m.stride + i];
 }
 
+/* To bfloat16's 8 significant bits, to nearest, ties to even: adding and taking away 2^16 last places of x does that in
+ * a double. None of number()'s values is as small as bfloat16's subnormal numbers. */
+static void round_all(double *values, int64_t count)
+{
+    for (int64_t i = 0; i < count; i++) {
+        int exponent;
+        (void)frexp(values[i], &exponent);
+        const double large = ldexp(1.5, exponent + 52 - 8);
+        values[i] = (values[i] + large) - large;
+    }
+}
+
 /* What is to be: alpha left right + beta before = after, of the lower triangle alone where `lower`. */
 struct equation {
     int64_t k;
@@ -123,7 +151,7 @@ static void add_row(double *restrict sums, const double *restrict left, const do
 
 static enum status hold(struct check *check, int64_t m, int64_t n, struct equation equation)
 {
-    const double unit = (double)(equation.k + 4) * (double)FLT_EPSILON / 2;
+    const double unit = (double)(equation.k + 4 + check->maker->more) * (double)FLT_EPSILON / 2;
     const double alpha = (double)equation.alpha, beta = (double)equation.beta;
     double *norms = check->right_norms;
     for (int64_t j = 0; j < n; j++) norms[j] = 0;
@@ -175,6 +203,11 @@ static void begin(struct check *check, const char *format, ...)
     va_end(list);
 }
 
+static struct matrix laid_matrix(struct laid m)
+{
+    return (struct matrix){m.data, m.rows, m.columns, m.stride, sizeof(float)};
+}
+
 static enum status check_product(struct check *check, struct shape shape, bool transpose_a, bool transpose_b,
                                  struct scales scale, int64_t pad)
 {
@@ -185,22 +218,23 @@ static enum status check_product(struct check *check, struct shape shape, bool t
     for (int64_t i = 0; i < m * c.stride && scale.beta == 0; i++)
         if (i % c.stride < n) c.data[i] = NAN;
     memcpy(check->before, check->c, (size_t)(m * c.stride + 2 * (int64_t)GUARD) * sizeof(float));
-    begin(check, "%s of %d x %d x %d%s%s, alpha %g, beta %g",
-          check->blas != NULL ? "cblas_sgemm" : "the product kernel", shape.m, shape.n, shape.k,
+    begin(check, "%s of %d x %d x %d%s%s, alpha %g, beta %g", check->maker->name, shape.m, shape.n, shape.k,
           transpose_a ? ", a transposed" : "", transpose_b ? ", b transposed" : "", (double)scale.alpha,
           (double)scale.beta);
-    if (check->blas != NULL) {
-        const int op_a = transpose_a ? BLAS_TRANSPOSED : BLAS_PLAIN, op_b = transpose_b ? BLAS_TRANSPOSED : BLAS_PLAIN;
-        check->blas->sgemm(BLAS_ROW_MAJOR, op_a, op_b, shape.m, shape.n, shape.k, scale.alpha, a.data,
-                           (int)larger(a.stride, 1), b.data, (int)larger(b.stride, 1), scale.beta, c.data,
-                           (int)c.stride);
-    } else {
-        const struct cpu own = {.kernels = check->kernels};
-        cpu_multiply(&own, transpose_a, transpose_b, m, n, k, scale.alpha, a.data, a.stride, b.data, b.stride,
-                     scale.beta, c.data, c.stride);
-    }
+    const struct gemm_args args = {.a = laid_matrix(a),
+                                   .b = laid_matrix(b),
+                                   .c = laid_matrix(c),
+                                   .transpose_a = transpose_a,
+                                   .transpose_b = transpose_b,
+                                   .alpha = (double)scale.alpha,
+                                   .beta = (double)scale.beta};
+    check->maker->multiply(check, &args);
     spread(a, transpose_a, false, check->left);
     spread(b, transpose_b, false, check->right);
+    if (check->maker->rounds) {
+        round_all(check->left, m * k);
+        round_all(check->right, k * n);
+    }
     const struct equation equation = {k, scale.alpha, scale.beta, check->before + GUARD, c.data, c.stride, false};
     const enum status status = hold(check, m, n, equation);
     return status != STATUS_OK ? status : hold_around(check, c, false);
@@ -213,6 +247,7 @@ static enum status check_products(struct check *check)
     for (size_t i = 0; i < sizeof products / sizeof products[0]; i++) {
         const struct shape shape = products[i];
         const bool all = shape.m * shape.n * shape.k <= SMALL;
+        if (shape.k == 0 && check->maker->some_depth) continue;
         for (size_t ops = 0; ops < 4; ops++)
             for (size_t s = 0; s < (all ? SCALES : 1); s++) {
                 const size_t turn = i + ops + s;
@@ -232,10 +267,16 @@ static enum status check_square(struct check *check, struct shape shape, struct 
         for (int64_t i = 0; i < n; i++)
             if (i > r || scale.beta == 0) c.data[r * c.stride + i] = i > r ? SENTINEL : 0;
     memcpy(check->before, check->c, (size_t)(n * c.stride + 2 * (int64_t)GUARD) * sizeof(float));
-    begin(check, "cblas_ssyrk of %d from %d rows, alpha %g, beta %g", shape.n, shape.k, (double)scale.alpha,
+    begin(check, "%s of %d from %d rows, alpha %g, beta %g",
+          check->blas != NULL ? "cblas_ssyrk" : "the square by tile units", shape.n, shape.k, (double)scale.alpha,
           (double)scale.beta);
-    check->blas->ssyrk(BLAS_ROW_MAJOR, BLAS_LOWER, BLAS_TRANSPOSED, shape.n, shape.k, scale.alpha, x.data,
-                       (int)x.stride, scale.beta, c.data, (int)c.stride);
+    const struct gemm_args args = {.a = laid_matrix(x),
+                                   .b = laid_matrix(x),
+                                   .c = laid_matrix(c),
+                                   .transpose_a = true,
+                                   .alpha = (double)scale.alpha,
+                                   .beta = (double)scale.beta};
+    check->maker->square(check, &args);
     spread(x, true, false, check->left);
     spread(x, false, false, check->right);
     const struct equation equation = {k, scale.alpha, scale.beta, check->before + GUARD, c.data, c.stride, true};
@@ -270,37 +311,134 @@ static enum status check_triangular(struct check *check, struct shape shape, enu
     return status != STATUS_OK ? status : hold_around(check, x, false);
 }
 
-static enum status check_library(struct check *check)
+static enum status check_squares(struct check *check)
 {
-    enum status status = check_products(check);
+    enum status status = STATUS_OK;
     for (size_t i = 0; status == STATUS_OK && i < SCALES * sizeof squares / sizeof squares[0]; i++)
         status = check_square(check, squares[i / SCALES], scales[i % SCALES], i % 2 == 0 ? PAD : 0);
+    return status;
+}
+
+static enum status check_triangles(struct check *check)
+{
+    enum status status = STATUS_OK;
     for (size_t i = 0; status == STATUS_OK && i < TRIANGULAR_COUNT * sizeof triangles / sizeof triangles[0]; i++)
         status = check_triangular(check, triangles[i / TRIANGULAR_COUNT], (enum triangular)(i % TRIANGULAR_COUNT),
                                   i % 2 == 0 ? PAD : 0);
     return status;
 }
 
+/* ---- Who makes them ---- */
+
+static void library_multiply(const struct check *check, const struct gemm_args *args)
+{
+    const int64_t depth = args->transpose_a ? args->a.rows : args->a.columns;
+    check->blas->sgemm(BLAS_ROW_MAJOR, args->transpose_a ? BLAS_TRANSPOSED : BLAS_PLAIN,
+                       args->transpose_b ? BLAS_TRANSPOSED : BLAS_PLAIN, (int)args->c.rows, (int)args->c.columns,
+                       (int)depth, (float)args->alpha, args->a.data, (int)larger(args->a.stride, 1), args->b.data,
+                       (int)larger(args->b.stride, 1), (float)args->beta, args->c.data, (int)args->c.stride);
+}
+
+static void library_square(const struct check *check, const struct gemm_args *args)
+{
+    check->blas->ssyrk(BLAS_ROW_MAJOR, BLAS_LOWER, BLAS_TRANSPOSED, (int)args->c.rows, (int)args->a.rows,
+                       (float)args->alpha, args->a.data, (int)args->a.stride, (float)args->beta, args->c.data,
+                       (int)args->c.stride);
+}
+
+static void own_multiply(const struct check *check, const struct gemm_args *args)
+{
+    check->kernels->multiply(args);
+}
+
+static void tiles_product(const struct check *check, const struct gemm_args *args)
+{
+    tile_product(check->tiles, NULL, args, false);
+}
+
+static void tiles_square(const struct check *check, const struct gemm_args *args)
+{
+    tile_product(check->tiles, NULL, args, true);
+}
+
+static void unit_multiply(const struct check *check, const struct gemm_args *args)
+{
+    bf16_multiply(check->unit, args);
+}
+
+static enum status check_new(struct check *check, float **floats, double **doubles)
+{
+    enum status status;
+    *floats = NULL;
+    *doubles = NULL;
+    if ((status = memory_new(4 * (int64_t)LARGEST, sizeof **floats, "a check of products", floats, check->error)) !=
+            STATUS_OK ||
+        (status = memory_new(4 * (int64_t)LARGEST, sizeof **doubles, "a check of products", doubles, check->error)) !=
+            STATUS_OK)
+        return status;
+    float **const blocks[] = {&check->a, &check->b, &check->c, &check->before};
+    double **const sums[] = {&check->left, &check->right, &check->sums, &check->right_norms};
+    for (int i = 0; i < 4; i++) {
+        *blocks[i] = *floats + (int64_t)i * LARGEST;
+        *sums[i] = *doubles + (int64_t)i * LARGEST;
+    }
+    return STATUS_OK;
+}
+
 enum status blas_check(const struct openblas *blas, const struct kernels *kernels, struct trial_progress *progress,
                        struct error *error)
 {
-    enum status status;
-    float *floats = NULL;
-    double *doubles = NULL;
-    if ((status = memory_new(4 * (int64_t)LARGEST, sizeof *floats, "a check of products", &floats, error)) !=
-            STATUS_OK ||
-        (status = memory_new(4 * (int64_t)LARGEST, sizeof *doubles, "a check of products", &doubles, error)) !=
-            STATUS_OK)
-        goto done;
-    struct check check = {.blas = blas, .kernels = kernels, .progress = progress, .error = error};
-    float **const blocks[] = {&check.a, &check.b, &check.c, &check.before};
-    double **const sums[] = {&check.left, &check.right, &check.sums, &check.right_norms};
-    for (int i = 0; i < 4; i++) {
-        *blocks[i] = floats + (int64_t)i * LARGEST;
-        *sums[i] = doubles + (int64_t)i * LARGEST;
+    static const struct maker library = {.name = "cblas_sgemm", .multiply = library_multiply, .square = library_square},
+                              own = {.name = "the product kernel", .multiply = own_multiply};
+    struct check check = {.maker = blas != NULL ? &library : &own,
+                          .blas = blas,
+                          .kernels = kernels,
+                          .progress = progress,
+                          .error = error};
+    float *floats;
+    double *doubles;
+    enum status status = check_new(&check, &floats, &doubles);
+    if (status == STATUS_OK) status = check_products(&check);
+    if (status == STATUS_OK && blas != NULL) status = check_squares(&check);
+    if (status == STATUS_OK && blas != NULL) status = check_triangles(&check);
+    memory_free(doubles);
+    memory_free(floats);
+    return status;
+}
+
+/* Tile units leave out middle times low twice and low times low, of factors whose middle part is under 2^-7 and low
+ * part under 2^-15 of the whole: 2^-21 of each product, 8 u (tiles.h). */
+static enum status check_tiles(struct check *check)
+{
+    static const struct maker tiles = {.name = "the product by tile units",
+                                       .multiply = tiles_product,
+                                       .square = tiles_square,
+                                       .some_depth = true,
+                                       .more = 9};
+    enum status status = tile_scratch_new(1, &check->tiles, check->error);
+    if (status != STATUS_OK || check->tiles == NULL) return status;
+    check->maker = &tiles;
+    if ((status = check_products(check)) == STATUS_OK) status = check_squares(check);
+    tile_scratch_free(check->tiles);
+    return status;
+}
+
+enum status blas_check_units(struct trial_progress *progress, struct error *error)
+{
+    struct check check = {.progress = progress, .error = error};
+    float *floats;
+    double *doubles;
+    enum status status = check_new(&check, &floats, &doubles);
+    if (status == STATUS_OK) status = check_tiles(&check);
+    for (int i = 0; status == STATUS_OK && bf16_units[i] != NULL; i++) {
+        char name[80];
+        const struct maker unit = {.name = name, .multiply = unit_multiply, .rounds = true};
+        if (!bf16_units[i]->available()) continue;
+        (void)snprintf(name, sizeof name, "the product in bf16 by %s", bf16_units[i]->name);
+        check.maker = &unit;
+        check.unit = bf16_units[i];
+        status = check_products(&check);
     }
-    status = blas != NULL ? check_library(&check) : check_products(&check);
-done:
     memory_free(doubles);
     memory_free(floats);
     return status;

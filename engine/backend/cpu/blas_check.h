@@ -26,4 +26,10 @@ struct openblas;
 MUST_CHECK enum status blas_check(const struct openblas *blas, const struct kernels *kernels,
                                   struct trial_progress *progress, struct error *error);
 
+/* Holds the products of the processor's units for bfloat16: those in single precision on tile units (tile_product.h),
+ * to which leaving out three parts in nine adds 9 u, and, on factors that are rounded beforehand, those of each of
+ * bf16_units. The progress counts products that were right; it counts none where there are no units.
+ * STATUS_INTERNAL and STATUS_NO_MEMORY, as above. */
+MUST_CHECK enum status blas_check_units(struct trial_progress *progress, struct error *error);
+
 #endif

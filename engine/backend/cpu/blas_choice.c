@@ -47,10 +47,12 @@ struct choosing {
     char failure[480]; /* of the last child; "": it was right */
 };
 
+enum subject { SUBJECT_KERNELS, SUBJECT_UNITS, SUBJECT_LIBRARY };
+
 /* What a child is asked. core: NULL for the first one. */
 struct question {
+    enum subject subject;
     const char *core;
-    bool own;
 };
 
 static void answer(void *memory, const void *context)
@@ -60,7 +62,7 @@ static void answer(void *memory, const void *context)
     struct openblas blas = {0};
     struct error error = {0};
     if (question->core != NULL && setenv(OPENBLAS_CORE_VARIABLE, question->core, 1) != 0) _exit(1);
-    if (!question->own) {
+    if (question->subject == SUBJECT_LIBRARY) {
         openblas_open(&blas);
         (void)snprintf(report->library, sizeof report->library, "%s", blas.library != NULL ? blas.config : "");
         (void)snprintf(report->core, sizeof report->core, "%s", blas.core);
@@ -68,22 +70,23 @@ static void answer(void *memory, const void *context)
         report->loaded = blas.library != NULL;
     }
     report->status = STATUS_OK;
-    if (question->own || report->loaded) {
-        report->status = blas_check(question->own ? NULL : &blas, cpu_kernels(), &report->progress, &error);
-        (void)snprintf(report->detail, sizeof report->detail, "%s", error.detail);
-    }
+    if (question->subject == SUBJECT_LIBRARY && !report->loaded) return;
+    report->status = question->subject == SUBJECT_UNITS
+                         ? blas_check_units(&report->progress, &error)
+                         : blas_check(report->loaded ? &blas : NULL, cpu_kernels(), &report->progress, &error);
+    (void)snprintf(report->detail, sizeof report->detail, "%s", error.detail);
 }
 
 /* Holds one choice to the plain loops; what it came to lies in the report and in choosing->failure. */
-static enum status try_one(struct choosing *choosing, const char *core, bool own, struct error *error)
+static enum status try_one(struct choosing *choosing, enum subject subject, const char *core, struct error *error)
 {
-    const struct question question = {core, own};
+    const struct question question = {subject, core};
     const struct trial trial = {.body = answer,
                                 .context = &question,
                                 .progress = &choosing->report->progress,
                                 .bytes = sizeof *choosing->report,
                                 .deadline_seconds = choosing->deadline_seconds,
-                                .first = "loading the library"};
+                                .first = subject == SUBJECT_LIBRARY ? "loading the library" : "the first product"};
     char failure[TRIAL_FAILURE];
     const enum status status = trial_run(&trial, failure, error);
     if (status != STATUS_OK) return status;
@@ -114,7 +117,7 @@ static enum status try_other_cores(struct choosing *choosing, const char *first,
     enum status status;
     for (int i = 0; i < CORES; i++) {
         if (!cores[i].supported() || strcasecmp(cores[i].name, first) == 0) continue;
-        if ((status = try_one(choosing, cores[i].name, false, error)) != STATUS_OK) return status;
+        if ((status = try_one(choosing, SUBJECT_LIBRARY, cores[i].name, error)) != STATUS_OK) return status;
         if (choosing->failure[0] == '\0') {
             take_library(choice, choosing->report, BLAS_OTHER_CORE);
             if (setenv(OPENBLAS_CORE_VARIABLE, cores[i].name, 1) == 0) return STATUS_OK;
@@ -127,18 +130,34 @@ static enum status try_other_cores(struct choosing *choosing, const char *first,
     return error_set(error, STATUS_NO_MEMORY, "no memory for the environment");
 }
 
+/* The units are left out where one of them is wrong, and where DELTAQ_KERNELS has left them out already. */
+static enum status try_units(struct choosing *choosing, struct blas_choice *choice, struct error *error)
+{
+    if (getenv(CPU_KERNELS_VARIABLE) != NULL) return STATUS_OK;
+    const enum status status = try_one(choosing, SUBJECT_UNITS, NULL, error);
+    if (status != STATUS_OK) return status;
+    if (choosing->failure[0] == '\0') {
+        choice->products += choosing->report->progress.steps;
+        return STATUS_OK;
+    }
+    (void)snprintf(choice->units, sizeof choice->units, "%s", choosing->failure);
+    if (setenv(CPU_KERNELS_VARIABLE, cpu_kernels()->name, 1) == 0) return STATUS_OK;
+    return error_set(error, STATUS_NO_MEMORY, "no memory for the environment");
+}
+
 static enum status choose(struct choosing *choosing, struct blas_choice *choice, struct error *error)
 {
     enum status status;
     char first[32];
-    if ((status = try_one(choosing, NULL, true, error)) != STATUS_OK) return status;
+    if ((status = try_one(choosing, SUBJECT_KERNELS, NULL, error)) != STATUS_OK) return status;
     if (choosing->failure[0] != '\0')
         return error_set(error, STATUS_UNSUPPORTED,
                          "deltaq's own kernels (%s) are wrong on this processor: %s; DELTAQ_KERNELS takes others of "
                          "these:" KERNEL_LEVELS(NAMED),
                          cpu_kernels()->name, choosing->failure);
     choice->products = choosing->report->progress.steps;
-    if ((status = try_one(choosing, NULL, false, error)) != STATUS_OK) return status;
+    if ((status = try_units(choosing, choice, error)) != STATUS_OK) return status;
+    if ((status = try_one(choosing, SUBJECT_LIBRARY, NULL, error)) != STATUS_OK) return status;
     if (choosing->failure[0] == '\0' && choosing->report->loaded) {
         take_library(choice, choosing->report, BLAS_PASSED);
         return STATUS_OK;
@@ -183,16 +202,20 @@ const char *blas_choice_verdict(const struct blas_choice *choice)
 void blas_choice_describe(const struct blas_choice *choice, char *text, size_t size)
 {
     const char *library = choice->library[0] != '\0' ? choice->library : "OpenBLAS";
+    int used = 0;
     if (choice->verdict == BLAS_PASSED)
-        (void)snprintf(text, size, "%s, core %s: %lld products are as plain loops give them (%.2f s)", library,
-                       choice->core, (long long)choice->products, choice->seconds);
+        used = snprintf(text, size, "%s, core %s: %lld products are as plain loops give them (%.2f s)", library,
+                        choice->core, (long long)choice->products, choice->seconds);
     else if (choice->verdict == BLAS_OTHER_CORE)
-        (void)snprintf(text, size, "%s: fell back to core %s, which passed, because of %s", library, choice->core,
-                       choice->reason);
+        used = snprintf(text, size, "%s: fell back to core %s, which passed, because of %s", library, choice->core,
+                        choice->reason);
     else if (choice->absent)
-        (void)snprintf(text, size, "no OpenBLAS, so our own kernels, slower when large, which passed (%s)",
-                       choice->reason);
+        used = snprintf(text, size, "no OpenBLAS, so our own kernels, slower when large, which passed (%s)",
+                        choice->reason);
     else
-        (void)snprintf(text, size, "%s: fell back to our own kernels, slower when large, which passed, because of %s",
-                       library, choice->reason);
+        used = snprintf(text, size, "%s: fell back to our own kernels, slower when large, which passed, because of %s",
+                        library, choice->reason);
+    if (choice->units[0] != '\0' && used >= 0 && (size_t)used < size)
+        (void)snprintf(text + used, size - (size_t)used, "; without the processor's bf16 units, because of %s",
+                       choice->units);
 }

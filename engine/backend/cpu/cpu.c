@@ -8,8 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define KERNELS_VARIABLE "DELTAQ_KERNELS"
-
 const struct kernels *cpu_kernels(void)
 {
     static const struct {
@@ -20,7 +18,7 @@ const struct kernels *cpu_kernels(void)
         KERNEL_LEVELS(X)
 #undef X
     };
-    const char *wanted = getenv(KERNELS_VARIABLE);
+    const char *wanted = getenv(CPU_KERNELS_VARIABLE);
     const struct kernels *best = NULL;
     for (size_t i = 0; i < sizeof levels / sizeof levels[0]; i++) {
         if (!levels[i].supported()) continue;
@@ -34,7 +32,7 @@ void cpu_round_products(struct backend *backend)
 {
     struct cpu *cpu = backend->state;
     cpu->rounds = true;
-    for (int i = 0; getenv(KERNELS_VARIABLE) == NULL && cpu->bf16 == NULL && bf16_units[i] != NULL; i++)
+    for (int i = 0; getenv(CPU_KERNELS_VARIABLE) == NULL && cpu->bf16 == NULL && bf16_units[i] != NULL; i++)
         if (bf16_units[i]->available()) cpu->bf16 = bf16_units[i];
 }
 
@@ -137,7 +135,7 @@ enum status backend_cpu_new(struct team *team, struct backend **out, struct erro
         goto failed;
     }
     openblas_open(&cpu->blas);
-    if (getenv(KERNELS_VARIABLE) == NULL &&
+    if (getenv(CPU_KERNELS_VARIABLE) == NULL &&
         (status = tile_scratch_new(team_size(team), &cpu->tiles, error)) != STATUS_OK)
         goto failed;
     status = memory_new(team_size(team), CPU_ATTENTION_SCRATCH * sizeof(float), "scratch for attention",

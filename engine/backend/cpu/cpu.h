@@ -35,6 +35,7 @@ static inline const struct cpu *cpu_of(const struct backend *backend)
     return backend->state;
 }
 
+#define CPU_KERNELS_VARIABLE "DELTAQ_KERNELS"
 /* The best level of kernels that the processor has, or the one that DELTAQ_KERNELS names, if the processor has it
  * (without tile units then). NULL: a processor below KERNEL_LEAST. */
 const struct kernels *cpu_kernels(void);
