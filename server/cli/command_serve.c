@@ -406,6 +406,7 @@ static enum status start(const struct options *options, struct serving *serving,
         if (status != STATUS_OK) return status;
         tokens = true;
     }
+    place_guard(&serving->roots); /* the archive and a backup before a migration lie where they were told to */
     if ((status = start_http(options, serving, tokens, error)) != STATUS_OK) return status;
     if ((status = start_watcher(serving, error)) != STATUS_OK) return status;
     if ((status = follower_start(application->conninfo, &serving->follower, error)) != STATUS_OK) return status;

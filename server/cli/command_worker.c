@@ -151,6 +151,7 @@ static int worker_command_run(const struct options *options)
     if (status == STATUS_OK) status = place_artifacts(options, hub, &artifact_store, &error);
     how.hub = hub;
     how.artifact_store = artifact_store;
+    if (status == STATUS_OK) place_guard(&roots);
     if (status != STATUS_OK) log_error(LOG_COMPONENT_WORKER_START, "%s", error.detail);
     exit_status = status == STATUS_OK ? worker_run(&how) : status == STATUS_DEVICE ? WORKER_EXIT_DEVICE : 1;
     artifact_store_free(artifact_store);
