@@ -34,6 +34,8 @@ static const struct option_row worker_options[] = {
      "End after so long without a run; 0: wait for ever"},
     /* from `serve`: of its workers so many work on the CPU when the devices that `auto` found fail */
     {"--on-cpu", "N", NULL, "1", OPTION_ONCE, NULL},
+    /* from `serve`, whose key may lie below a root: it is no input (secret_files.h) */
+    {"--tls-key", "FILE", "DELTAQ_TLS_KEY", NULL, OPTION_ONCE, NULL},
     PLACE_LOG_FORMAT,
     PLACE_LOG_LEVEL,
     {0},
