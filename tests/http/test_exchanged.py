@@ -107,13 +107,13 @@ def exchange_directory(directory, name, outside):
 @pytest.mark.parametrize("file, format", [("text.txt", "text"), ("texts.jsonl", "jsonl"), ("tokens.npy", "tokens")])
 def test_a_dataset_exchanged_when_checked(service, outside, name, file, format, exchange):
     """Held where the run has compared the file with the registered one, and has yet to read it."""
-    directory = service.files / name
-    directory.mkdir()
+    directory = service.files / name / "inner"
+    directory.mkdir(parents=True)
     (directory / "text.txt").write_text(SECRET + name)
     (directory / "texts.jsonl").write_text("".join(json.dumps({"text": SECRET + name}) + "\n" for _ in range(4)))
     numpy.save(directory / "tokens.npy", numpy.frombuffer((SECRET + name).encode(), numpy.uint8).astype(numpy.uint16))
     checkpoint = service.checkpoint(models.write_llama(service.files / f"{name}-model"), name, "a")["id"]
-    body = {"name": name, "path": f"{name}/{file}", "format": format}
+    body = {"name": name, "path": f"{name}/inner/{file}", "format": format}
     assert service.post("/v1/datasets", body).status == 201
     service.gate.hold("evaluate", (directory / file).stat().st_size, "byte")
     try:
