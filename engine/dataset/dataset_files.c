@@ -1,8 +1,8 @@
 #include "dataset/dataset.h"
 
 #include "base/array.h"
+#include "files/file.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -64,11 +64,12 @@ enum status dataset_files_list(const struct dataset_source *source, struct datas
     int64_t capacity = 0;
     *out = (struct dataset_files){0};
     if (source->format == DATASET_INLINE) return STATUS_OK;
-    if (stat(source->path, &info) != 0) return error_set_errno(error, "open the dataset");
-    if (!S_ISDIR(info.st_mode)) return add(out, &capacity, strdup(source->path), error);
-    DIR *directory = opendir(source->path);
-    if (directory == NULL) return error_set_errno(error, "read the dataset's directory");
-    enum status status = list_directory(source, directory, out, error);
+    if (stat(source->path, &info) == 0 && !S_ISDIR(info.st_mode))
+        return add(out, &capacity, strdup(source->path), error);
+    DIR *directory = NULL;
+    enum status status = file_directory_list(source->path, &directory, error);
+    if (status != STATUS_OK) return status;
+    status = list_directory(source, directory, out, error);
     closedir(directory);
     if (status != STATUS_OK) dataset_files_free(out);
     return status;

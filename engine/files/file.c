@@ -1,6 +1,7 @@
 #include "files/file.h"
 
 #include "base/memory.h"
+#include "files/file_guard.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -37,13 +38,25 @@ static enum status refuse(const char *what, const char *shown, struct error *err
     return error_set_errno(error, action);
 }
 
+/* Opens `path` with `flags`, and asks the guard whether that was allowed. The guard is first to speak, also of what
+ * cannot be opened: of a file elsewhere nothing else is told. -1 in *descriptor with errno: it cannot be opened. */
+static enum status open_guarded(int directory, const char *path, int flags, const char *shown, int *descriptor,
+                                struct error *error)
+{
+    do *descriptor = openat(directory, path, flags | O_RDONLY | O_CLOEXEC);
+    while (*descriptor < 0 && errno == EINTR);
+    const int reason = errno;
+    const enum status status = file_guard_check(directory, path, *descriptor, shown, error);
+    errno = reason;
+    return status;
+}
+
 static enum status open_checked(struct file *file, int64_t limit, struct error *error)
 {
     /* O_NONBLOCK: opening a FIFO waits for nobody. */
-    const int flags =
-        O_RDONLY | O_NONBLOCK | O_CLOEXEC | O_NOCTTY | (file->links == FILE_REFUSE_LINKS ? O_NOFOLLOW : 0);
-    do file->descriptor = openat(file->directory, file->path, flags);
-    while (file->descriptor < 0 && errno == EINTR);
+    const int flags = O_NONBLOCK | O_NOCTTY | (file->links == FILE_REFUSE_LINKS ? O_NOFOLLOW : 0);
+    const enum status status = open_guarded(file->directory, file->path, flags, file->shown, &file->descriptor, error);
+    if (status != STATUS_OK) return status;
     if (file->descriptor < 0 && (errno == ENXIO || errno == ELOOP))
         return error_set(error, STATUS_INVALID, "%s is not a regular file", file->shown);
     if (file->descriptor < 0) return refuse("cannot open", file->shown, error);
@@ -76,6 +89,31 @@ enum status file_open(int directory, const char *path, enum file_links links, in
     }
     *out = file;
     return STATUS_OK;
+}
+
+enum status file_directory(int directory, const char *path, int *out, struct error *error)
+{
+    char shown[SHOWN_MAX];
+    show(path, shown);
+    const enum status status = open_guarded(directory, path, O_DIRECTORY, shown, out, error);
+    if (status == STATUS_OK && *out < 0) return refuse("cannot open", shown, error);
+    if (status == STATUS_OK) return status;
+    if (*out >= 0) (void)close(*out);
+    *out = -1;
+    return status;
+}
+
+enum status file_directory_list(const char *path, DIR **out, struct error *error)
+{
+    int descriptor;
+    char shown[SHOWN_MAX];
+    const enum status status = file_directory(AT_FDCWD, path, &descriptor, error);
+    *out = status == STATUS_OK ? fdopendir(descriptor) : NULL;
+    if (status != STATUS_OK || *out != NULL) return status;
+    show(path, shown);
+    const enum status refused = refuse("cannot list", shown, error);
+    (void)close(descriptor);
+    return refused;
 }
 
 void file_close(struct file *file)

@@ -1,9 +1,9 @@
 #include "tokenizer/tokenizer_place.h"
 
+#include "files/file.h"
 #include "tokenizer/tokenizer_gguf.h"
 #include "weights/weights.h"
 
-#include <dirent.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -22,15 +22,17 @@ static bool only_gguf(const char *directory, char *out, size_t size)
 {
     static const char *const others[] = {".safetensors", ".bin", ".pt", ".pth"};
     int found = 0;
-    DIR *stream = opendir(directory);
-    for (const struct dirent *entry; stream != NULL && (entry = readdir(stream)) != NULL;) {
+    struct error ignored;
+    DIR *stream = NULL;
+    if (file_directory_list(directory, &stream, &ignored) != STATUS_OK) return false;
+    for (const struct dirent *entry; (entry = readdir(stream)) != NULL;) {
         if (entry->d_name[0] == '.') continue;
         for (size_t i = 0; i < sizeof others / sizeof others[0]; i++)
             if (ends_with(entry->d_name, others[i])) found += 2;
         if (!tokenizer_gguf_is(entry->d_name) || !weights_file_is_whole(entry->d_name)) continue;
         if ((size_t)snprintf(out, size, "%s/%s", directory, entry->d_name) < size) found++;
     }
-    if (stream != NULL) (void)closedir(stream);
+    (void)closedir(stream);
     return found == 1;
 }
 

@@ -8,7 +8,6 @@
 
 #include <assert.h>
 #include <dirent.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -211,7 +210,7 @@ static enum status scan(const struct weights *weights, const struct weights_cont
                         struct error *error)
 {
     *found = 0;
-    const int descriptor = openat(weights->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+    const int descriptor = openat(weights->directory, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC); /* guarded already */
     DIR *directory = descriptor < 0 ? NULL : fdopendir(descriptor);
     if (directory == NULL) {
         const enum status status = error_set_errno(error, "cannot list the directory");
@@ -283,8 +282,8 @@ static enum status open_file(struct weights *weights, const char *path, struct e
     free(weights->path);
     weights->path = slash == path ? strdup("/") : slash != NULL ? strndup(path, (size_t)(slash - path)) : strdup(".");
     if (weights->path == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate a path");
-    weights->directory = open(weights->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (weights->directory < 0) return error_set_errno(error, "cannot open the directory of the checkpoint");
+    const enum status status = file_directory(AT_FDCWD, weights->path, &weights->directory, error);
+    if (status != STATUS_OK) return status;
     for (int i = 0; i < CONTAINERS; i++) {
         if (!has_suffix(name, containers[i]->suffix)) continue;
         weights->row = containers[i];
@@ -305,13 +304,11 @@ enum status weights_open(const char *path, struct weights **out, struct error *e
         status = error_set(error, STATUS_NO_MEMORY, "cannot allocate a path");
         goto done;
     }
-    weights->directory = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-    if (weights->directory >= 0)
-        status = open_directory(weights, error);
-    else if (errno == ENOTDIR)
+    struct stat found;
+    if (stat(path, &found) == 0 && !S_ISDIR(found.st_mode))
         status = open_file(weights, path, error);
-    else
-        status = error_set_errno(error, "cannot open the checkpoint");
+    else if ((status = file_directory(AT_FDCWD, path, &weights->directory, error)) == STATUS_OK)
+        status = open_directory(weights, error);
     if (status != STATUS_OK) goto done;
     *out = weights;
     weights = NULL;

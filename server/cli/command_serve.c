@@ -35,7 +35,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-enum { MIGRATION_MILLISECONDS = 60000, DESCRIPTORS = 4096, LABELS_BYTES = 4096, WORKER_ARGUMENTS = PLACE_WORDS + 20 };
+enum { MIGRATION_MILLISECONDS = 60000, DESCRIPTORS = 4096, LABELS_BYTES = 4096, WORKER_ARGUMENTS = PLACE_WORDS + 24 };
 
 static const struct option_row serve_options[] = {
     {"--listen", "ADDRESS", "DELTAQ_LISTEN", "127.0.0.1:8642", OPTION_ONCE,
@@ -229,6 +229,10 @@ static enum status start_workers(const struct options *options, struct serving *
     (void)snprintf(serving->on_cpu, sizeof serving->on_cpu, "%d", (int)serving->workers);
     words[count++] = "--on-cpu";
     words[count++] = serving->on_cpu;
+    if (is_https(options)) { /* only to be kept from clients */
+        words[count++] = "--tls-key";
+        words[count++] = options_text(options, "--tls-key");
+    }
     if (serving->labels[0] != '\0') words[count++] = "--label";
     if (serving->labels[0] != '\0') words[count++] = serving->labels;
     (void)place_words(options, serving->data_directory, &serving->roots, words, count);
@@ -406,6 +410,7 @@ static enum status start(const struct options *options, struct serving *serving,
         if (status != STATUS_OK) return status;
         tokens = true;
     }
+    place_guard(&serving->roots); /* the archive and a backup before a migration lie where they were told to */
     if ((status = start_http(options, serving, tokens, error)) != STATUS_OK) return status;
     if ((status = start_watcher(serving, error)) != STATUS_OK) return status;
     if ((status = follower_start(application->conninfo, &serving->follower, error)) != STATUS_OK) return status;

@@ -34,6 +34,8 @@ static const struct option_row worker_options[] = {
      "End after so long without a run; 0: wait for ever"},
     /* from `serve`: of its workers so many work on the CPU when the devices that `auto` found fail */
     {"--on-cpu", "N", NULL, "1", OPTION_ONCE, NULL},
+    /* from `serve`, whose key may lie below a root: it is no input (secret_files.h) */
+    {"--tls-key", "FILE", "DELTAQ_TLS_KEY", NULL, OPTION_ONCE, NULL},
     PLACE_LOG_FORMAT,
     PLACE_LOG_LEVEL,
     {0},
@@ -153,6 +155,7 @@ static int worker_command_run(const struct options *options)
     if (status == STATUS_OK) status = place_artifacts(options, hub, &artifact_store, &error);
     how.hub = hub;
     how.artifact_store = artifact_store;
+    if (status == STATUS_OK) place_guard(&roots);
     if (status != STATUS_OK) log_error(LOG_COMPONENT_WORKER_START, "%s", error.detail);
     exit_status = status == STATUS_OK ? worker_run(&how) : status == STATUS_DEVICE ? WORKER_EXIT_DEVICE : 1;
     artifact_store_free(artifact_store);

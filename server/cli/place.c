@@ -181,8 +181,20 @@ enum status place_roots(const struct options *options, const char *data_director
     return status;
 }
 
+static enum status check_open(const void *context, int directory, const char *path, int descriptor, struct error *error)
+{
+    return roots_check_open(context, directory, path, descriptor, error);
+}
+
+void place_guard(struct place_roots *roots)
+{
+    roots->guard = (struct file_guard){.context = &roots->roots, .check = check_open};
+    file_guard_set(&roots->guard);
+}
+
 void place_roots_reset(struct place_roots *roots)
 {
+    if (roots->guard.check != NULL) file_guard_set(NULL);
     for (size_t i = 0; i < PLACE_ROOTS + 2; i++) free(roots->paths[i]);
     for (size_t i = 0; i < SECRET_FILES_MOST; i++) free(roots->secrets[i]);
     *roots = (struct place_roots){0};

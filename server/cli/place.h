@@ -5,6 +5,7 @@
 #include "base/error.h"
 #include "cli/options.h"
 #include "cli/secret_files.h"
+#include "files/file_guard.h"
 #include "inputs/roots.h"
 #include "postgres/connection.h"
 
@@ -152,10 +153,15 @@ struct place_roots {
     char *paths[PLACE_ROOTS + 2];         /* owned (place_roots_reset); ends with NULL */
     char *secrets[SECRET_FILES_MOST + 1]; /* likewise */
     struct roots roots;                   /* these; lent, also from `data_directory` */
+    struct file_guard guard;              /* of place_guard */
 };
 MUST_CHECK enum status place_roots(const struct options *options, const char *data_directory, struct place_roots *out,
                                    struct error *error);
 void place_roots_reset(struct place_roots *roots);
+
+/* From now on until place_roots_reset this process opens no file by its name but below the roots and in the data
+ * directory (roots_check_open). For what reads files that requests name, before it takes the first one. */
+void place_guard(struct place_roots *roots);
 
 /* Adds to words[0 … count) what another process of ours is told to find the same files: the data directory, the roots,
  * the hub and object storage. The new count; lent words, at most PLACE_WORDS of them. */

@@ -1,6 +1,7 @@
 #include "inputs/roots.h"
 
-#include <dirent.h>
+#include "files/file.h"
+
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -73,21 +74,54 @@ static const struct {
     const char *name, *open;
 } closed[] = {{"pg", NULL},          {"backups", NULL},    {"tmp", NULL}, {"devices", NULL},
               {"first-token", NULL}, {"hub", "snapshots"}, {"log", NULL}};
-enum { CLOSED = sizeof closed / sizeof closed[0], SECRETS_MOST = 16 };
+enum { CLOSED = sizeof closed / sizeof closed[0] };
 
-static bool is_same(const struct stat *left, const struct stat *right)
+/* Where runs leave what is to be read. */
+static const char *const left_by_runs[] = {"artifacts", "checkpoints"};
+enum { LEFT_BY_RUNS = sizeof left_by_runs / sizeof left_by_runs[0] };
+
+/* A file or directory, whatever it is called. */
+struct identity {
+    dev_t device;
+    ino_t inode; /* 0: none */
+};
+
+static struct identity identity_of(const struct stat *found)
 {
-    return left->st_dev == right->st_dev && left->st_ino == right->st_ino;
+    return (struct identity){found->st_dev, found->st_ino};
 }
 
-/* Those of `closed` that are there, by number; the others have inode 0. */
-static void look_at_closed(const char *data_directory, struct stat out[CLOSED])
+static bool is_same(struct identity left, struct identity right)
+{
+    return left.inode != 0 && left.device == right.device && left.inode == right.inode;
+}
+
+/* What is closed, looked up anew for each question: a renewed key is another file. */
+struct closures {
+    struct identity own[CLOSED]; /* those of `closed` that are there */
+    struct identity secrets[ROOTS_SECRETS_MOST];
+    int secret_count;
+};
+
+static void look_up(const struct roots *roots, struct closures *out)
 {
     char path[PATH_MAX];
-    for (int i = 0; i < CLOSED; i++)
-        if ((size_t)snprintf(path, sizeof path, "%s/%s", data_directory, closed[i].name) >= sizeof path ||
-            stat(path, &out[i]) != 0)
-            out[i] = (struct stat){0};
+    struct stat found;
+    *out = (struct closures){.secret_count = 0};
+    for (int i = 0; i < CLOSED && roots->data_directory != NULL; i++)
+        if ((size_t)snprintf(path, sizeof path, "%s/%s", roots->data_directory, closed[i].name) < sizeof path &&
+            stat(path, &found) == 0)
+            out->own[i] = identity_of(&found);
+    for (const char *const *secret = roots->secrets;
+         secret != NULL && *secret != NULL && out->secret_count < ROOTS_SECRETS_MOST; secret++)
+        if (stat(*secret, &found) == 0) out->secrets[out->secret_count++] = identity_of(&found);
+}
+
+static bool is_secret(const struct closures *closures, const struct stat *found)
+{
+    for (int i = 0; i < closures->secret_count; i++)
+        if (is_same(closures->secrets[i], identity_of(found))) return true;
+    return false;
 }
 
 /* Whether what lies in directory number `i` below the name at `rest` ("" for the directory itself) is closed. */
@@ -97,44 +131,21 @@ static bool closes(int i, const char *rest)
     return closed[i].open == NULL || strlen(closed[i].open) != length || strncmp(rest, closed[i].open, length) != 0;
 }
 
-struct secrets {
-    struct stat found[SECRETS_MOST];
-    int count;
-};
-
-/* Anew for each request: a renewed key is another file. */
-static void look_at_secrets(const struct roots *roots, struct secrets *out)
-{
-    out->count = 0;
-    for (const char *const *path = roots->secrets; path != NULL && *path != NULL && out->count < SECRETS_MOST; path++)
-        out->count += stat(*path, &out->found[out->count]) == 0;
-}
-
-static bool is_secret(const struct secrets *secrets, const struct stat *found)
-{
-    for (int i = 0; i < secrets->count; i++)
-        if (is_same(&secrets->found[i], found)) return true;
-    return false;
-}
-
 bool roots_closed(const struct roots *roots, const char *path)
 {
     char part[PATH_MAX];
-    struct stat own[CLOSED], found;
-    struct secrets secrets;
-    look_at_secrets(roots, &secrets);
-    if (secrets.count > 0 && stat(path, &found) == 0 && is_secret(&secrets, &found)) return true;
-    if (roots->data_directory == NULL) return false;
+    struct closures closures;
+    struct stat found;
     const size_t length = strlen(path);
     if (length >= sizeof part) return true;
-    look_at_closed(roots->data_directory, own);
+    look_up(roots, &closures);
     memcpy(part, path, length + 1);
     for (size_t end = length; end > 0; end--) { /* the path, and all directories above it */
         if (part[end] != '\0' && part[end] != '/') continue;
         part[end] = '\0';
-        if (stat(part, &found) != 0) return true;
+        if (stat(part, &found) != 0 || is_secret(&closures, &found)) return true;
         for (int i = 0; i < CLOSED; i++)
-            if (own[i].st_ino != 0 && is_same(&own[i], &found) && closes(i, end < length ? path + end + 1 : ""))
+            if (is_same(closures.own[i], identity_of(&found)) && closes(i, end < length ? path + end + 1 : ""))
                 return true;
     }
     return false;
@@ -151,12 +162,14 @@ static bool resolve(const struct roots *roots, const char *path, char *canonical
 /* Where what is there of a path, from the left, ends. */
 enum end { END_OUTSIDE, END_INSIDE, END_CLOSED };
 
-/* Of a path that leads out, or into what is closed, it says the same whether there is something or not. */
+/* Of a path that leads out, or into what is closed, it says the same whether there is something or not; of a link to
+ * nothing as well, since glibc's realpath leaves what it could not find or enter in `canonical`. */
 static enum end leads_to(const struct roots *roots, const char *path)
 {
     char part[PATH_MAX], canonical[PATH_MAX], top[PATH_MAX];
     if ((size_t)snprintf(part, sizeof part, "%s", path) >= sizeof part) return END_OUTSIDE;
     while (realpath(part, canonical) == NULL) {
+        if (errno == ENOENT || errno == EACCES) memcpy(part, canonical, sizeof part);
         char *slash = strrchr(part, '/');
         if (slash == NULL) return END_OUTSIDE;
         slash[slash == part ? 1 : 0] = '\0'; /* "/" is there at last */
@@ -202,15 +215,15 @@ enum status roots_check_links(const struct roots *roots, const char *directory, 
 {
     char path[PATH_MAX], canonical[PATH_MAX];
     struct stat entry_status;
-    struct secrets secrets;
-    enum status status = STATUS_OK;
-    look_at_secrets(roots, &secrets);
-    DIR *stream = opendir(directory);
-    if (stream == NULL)
-        return error_set_at(error, STATUS_INVALID, pointer, "cannot list the directory: %s", strerror(errno));
+    struct closures closures;
+    struct error cause;
+    DIR *stream = NULL;
+    enum status status = file_directory_list(directory, &stream, &cause);
+    if (status != STATUS_OK) return error_set_at(error, STATUS_INVALID, pointer, "%s", cause.detail);
+    look_up(roots, &closures);
     for (const struct dirent *entry; status == STATUS_OK && (entry = readdir(stream)) != NULL;) {
         if (fstatat(dirfd(stream), entry->d_name, &entry_status, AT_SYMLINK_NOFOLLOW) != 0) continue;
-        if (is_secret(&secrets, &entry_status))
+        if (S_ISREG(entry_status.st_mode) && is_secret(&closures, &entry_status))
             status = error_set_at(error, STATUS_INVALID, pointer,
                                   "a file in the directory has keys or passwords of the server: move it elsewhere");
         if (!S_ISLNK(entry_status.st_mode)) continue;
@@ -223,4 +236,98 @@ enum status roots_check_links(const struct roots *roots, const char *directory, 
     }
     (void)closedir(stream);
     return status;
+}
+
+/* ---- what is open ---- */
+
+/* The path that a symbolic link of /proc stands for. */
+static bool read_proc(const char *link, char out[PATH_MAX])
+{
+    const ssize_t length = readlink(link, out, PATH_MAX);
+    if (length <= 0 || length >= PATH_MAX) return false;
+    out[length] = '\0';
+    return out[0] == '/';
+}
+
+static bool path_of(int descriptor, char out[PATH_MAX])
+{
+    char link[40];
+    (void)snprintf(link, sizeof link, "/proc/self/fd/%d", descriptor);
+    return read_proc(link, out);
+}
+
+/* The absolute path that `path` is from the descriptor `directory`, as it is written. */
+static bool path_from(int directory, const char *path, char out[PATH_MAX])
+{
+    char from[PATH_MAX] = "";
+    if (path[0] != '/' && !(directory == AT_FDCWD ? read_proc("/proc/self/cwd", from) : path_of(directory, from)))
+        return false;
+    return snprintf(out, PATH_MAX, "%s%s%s", from, path[0] != '/' ? "/" : "", path) < PATH_MAX;
+}
+
+/* What is opened: `asked` as it is written, `real` as the kernel has it ("": nothing is open). */
+struct opened {
+    char asked[PATH_MAX], real[PATH_MAX];
+    bool inner; /* from the descriptor of a directory, which was judged when it was opened */
+};
+
+/* Whether it was asked for in the place `name` of the data directory, which may be a link, and lies in there. */
+static bool is_in_place(const char *data_directory, const char *name, const struct opened *opened)
+{
+    char place[PATH_MAX], canonical[PATH_MAX];
+    if (snprintf(place, sizeof place, "%s/%s", data_directory, name) >= PATH_MAX || realpath(place, canonical) == NULL)
+        return false;
+    const bool asked =
+        below(place, opened->asked) != NULL || (opened->inner && below(canonical, opened->asked) != NULL);
+    return asked && (opened->real[0] == '\0' || below(canonical, opened->real) != NULL);
+}
+
+/* What the server and its runs made in the data directory, which nobody else writes into, is read by them at the paths
+ * that they made up. No path of a request is such a one: it was resolved and found open. */
+static bool is_own(const struct roots *roots, const struct opened *opened)
+{
+    const char *data = roots->data_directory;
+    bool own = false;
+    if (data == NULL) return false;
+    for (int i = 0; i < CLOSED && !own; i++) own = is_in_place(data, closed[i].name, opened);
+    for (int i = 0; i < LEFT_BY_RUNS && !own; i++) own = is_in_place(data, left_by_runs[i], opened);
+    return own;
+}
+
+/* Where the open file or directory at `real` lies. */
+static enum end lies_in(const struct roots *roots, int descriptor, const char *real)
+{
+    char top[PATH_MAX];
+    struct closures closures;
+    struct stat found;
+    for (const char *const *root = roots->paths; *root != NULL; root++) {
+        if (realpath(*root, top) == NULL || below(top, real) == NULL) continue;
+        look_up(roots, &closures); /* the file itself by its descriptor, since its name may be another's by now */
+        const bool kept = fstat(descriptor, &found) != 0 || is_secret(&closures, &found) || roots_closed(roots, real);
+        return kept ? END_CLOSED : END_INSIDE;
+    }
+    return END_OUTSIDE;
+}
+
+/* Whether `real` is what the kernel calls a file that has lost that name since it was opened. */
+static bool is_gone(const char *real)
+{
+    static const char mark[] = " (deleted)";
+    struct stat found;
+    const size_t length = strlen(real), ending = sizeof mark - 1;
+    return length > ending && strcmp(real + length - ending, mark) == 0 && stat(real, &found) != 0;
+}
+
+enum status roots_check_open(const struct roots *roots, int directory, const char *path, int descriptor,
+                             struct error *error)
+{
+    struct opened opened = {.inner = path[0] != '/' && directory != AT_FDCWD};
+    if (!path_from(directory, path, opened.asked) || (descriptor >= 0 && !path_of(descriptor, opened.real)))
+        return error_set(error, STATUS_INVALID,
+                         "cannot be read: where it lies is asked of /proc, which does not tell (mount it)");
+    if (is_own(roots, &opened)) return STATUS_OK;
+    if (descriptor >= 0 && is_gone(opened.real))
+        return error_set(error, STATUS_INPUT_CHANGED, "was replaced or removed while it was opened: try again");
+    const enum end end = descriptor >= 0 ? lies_in(roots, descriptor, opened.real) : leads_to(roots, opened.asked);
+    return end == END_INSIDE ? STATUS_OK : not_found(end, "", error);
 }

@@ -1,7 +1,9 @@
 #include "watch/scan.h"
 
 #include "base/checksum.h"
+#include "base/memory.h"
 #include "base/utf8.h"
+#include "files/file.h"
 #include "formats/gguf/gguf_split.h"
 #include "inputs/checkpoint_files.h"
 #include "inputs/roots.h"
@@ -9,7 +11,6 @@
 #include "json/written.h"
 
 #include <ctype.h>
-#include <dirent.h>
 #include <errno.h>
 #include <limits.h>
 #include <math.h>
@@ -19,6 +20,8 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+enum { CONFIG_READ = 4 << 20 };
 
 /* The number behind `word` and up to one separator, not directly behind another letter. */
 static bool number_after(const char *name, const char *word, double *out, const char **end)
@@ -76,11 +79,13 @@ static bool ends_with(const char *name, const char *ending)
 static bool looks_like_checkpoint(const char *directory, bool configured)
 {
     bool weights = false;
-    DIR *stream = opendir(directory);
-    for (const struct dirent *entry; stream != NULL && !weights && (entry = readdir(stream)) != NULL;)
+    struct error ignored;
+    DIR *stream = NULL;
+    if (file_directory_list(directory, &stream, &ignored) != STATUS_OK) return false;
+    for (const struct dirent *entry; !weights && (entry = readdir(stream)) != NULL;)
         weights = ends_with(entry->d_name, ".distcp") ||
                   (configured && (ends_with(entry->d_name, ".safetensors") || ends_with(entry->d_name, ".bin")));
-    if (stream != NULL) (void)closedir(stream);
+    (void)closedir(stream);
     return weights;
 }
 
@@ -161,7 +166,9 @@ static enum status walk_entry(const struct level *level, const char *path, const
 static enum status walk(const struct level *outer, const char *directory, struct error *error)
 {
     struct dirent **entries = NULL;
+    struct error ignored;
     char config[PATH_MAX];
+    int descriptor;
     const struct scan_visitor *visitor = outer->visitor;
     enum status status = monitor_check(visitor->monitor, error);
     if (status != STATUS_OK || roots_closed(outer->roots, directory)) return status;
@@ -179,7 +186,9 @@ static enum status walk(const struct level *outer, const char *directory, struct
     if (visitor->directory != NULL) visitor->directory(visitor->context, directory);
     if (whole) status = visitor->found(visitor->context, directory, error);
     if (status != STATUS_OK) return status;
-    const int count = scandir(directory, &entries, NULL, versionsort);
+    if (file_directory(AT_FDCWD, directory, &descriptor, &ignored) != STATUS_OK) return STATUS_OK; /* exchanged, away */
+    const int count = scandirat(descriptor, ".", &entries, NULL, versionsort);
+    (void)close(descriptor);
     for (int i = 0; i < count; i++) {
         char path[PATH_MAX];
         const int length = snprintf(path, sizeof path, "%s/%s", directory, entries[i]->d_name);
@@ -255,10 +264,14 @@ static enum status inherited_source(const struct scan_place *place, const char *
         *slash = '\0';
     }
     if (strcmp(at, directory) == 0) return STATUS_OK;
-    const enum status status = roots_check_links(place->roots, at, "/path", error);
+    char *text = NULL;
+    size_t size = 0;
+    enum status status = roots_check_links(place->roots, at, "/path", error);
+    if (status == STATUS_OK) status = file_read_all(AT_FDCWD, config, CONFIG_READ, &text, &size, error);
     if (status != STATUS_OK) return status;
-    json_t *read = json_load_file(config, 0, NULL);
-    char *text = written_json(read, JSON_COMPACT);
+    json_t *read = json_loadb(text, size, 0, NULL);
+    memory_free(text);
+    text = written_json(read, JSON_COMPACT);
     const bool large = text != NULL && strlen(text) >= CHECKPOINT_CONFIG_SIZE / 2;
     free(text);
     if (large) {

@@ -117,6 +117,9 @@ def test_keys_and_passwords_below_a_root_are_no_input(certificates, tmp_path):  
     home = service_files / "home"
     (home / ".aws").mkdir(parents=True)
     (home / ".aws" / "credentials").write_text("[default]\naws_access_key_id = a\naws_secret_access_key = b\n")
+    (service_files / "folder").mkdir()
+    os.link(home / ".aws" / "credentials", service_files / "folder" / "text.txt")
+    os.link(service_files / "key.pem", service_files / "folder" / "key.pem")
     (home / ".pgpass").write_text("*:*:*:*:open-sesame")
     (service_files / "link").symlink_to("key.pem")
     os.link(home / ".pgpass", service_files / "another.txt")
@@ -127,7 +130,10 @@ def test_keys_and_passwords_below_a_root_are_no_input(certificates, tmp_path):  
                   home / ".aws" / "credentials"]
         for path in closed:
             refused(over_tls(service, "/v1/datasets", {"name": "taken", "path": str(path), "format": "text"}), "/path")
-        answer = over_tls(service, "/v1/datasets", {"name": "taken", "path": str(home / ".aws"), "format": "text"})
+        refused(over_tls(service, "/v1/datasets", {"name": "taken", "path": str(home / ".aws"), "format": "text"}),
+                "/path")
+        answer = over_tls(service, "/v1/datasets",
+                          {"name": "taken", "path": str(service_files / "folder"), "format": "text"})
         assert answer.status == 422 and "keys or passwords" in answer.body.decode(), answer.body
         (home / ".pgpass").unlink()
         (home / ".pgpass").write_text("*:*:*:*:renewed")
@@ -136,6 +142,44 @@ def test_keys_and_passwords_below_a_root_are_no_input(certificates, tmp_path):  
         certificate = {"name": "taken", "path": str(service_files / "cert.pem"), "format": "text"}
         answer = over_tls(service, "/v1/datasets", certificate)
         assert answer.status == 201, "a certificate is no secret"
+    finally:
+        service.stop()
+
+
+AT_HOME = (".ssh/id_ed25519", ".gnupg/private-keys-v1.d/key", ".netrc", ".git-credentials", ".config/git/credentials",
+           ".config/gh/hosts.yml", ".kube/config", ".docker/config.json", ".aws/sso/cache/token.json",
+           ".azure/msal.json", ".config/gcloud/credentials.db", ".config/gcloud/legacy/a/adc.json", ".pgpass",
+           ".postgresql/postgresql.key", ".huggingface/token", ".cache/huggingface/token",
+           ".cache/huggingface/stored_tokens", ".kaggle/kaggle.json", ".config/deltaq/client.json", ".pypirc", ".npmrc",
+           ".vault-token")
+ELSEWHERE = {"NETRC": "netrc", "GNUPGHOME": "keys", "KUBECONFIG": "first:second", "DOCKER_CONFIG": "docker",
+             "CLOUDSDK_CONFIG": "cloud", "GOOGLE_APPLICATION_CREDENTIALS": "application.json", "HF_HOME": "hub"}
+NAMED = ("netrc", "keys/key", "first", "second", "docker/config.json", "cloud/credentials.db", "application.json",
+         "hub/token")
+
+
+def test_a_server_started_at_home_gives_nobody_the_keys_there(tmp_path):
+    """Without --root the working directory is one."""
+    home, at = tmp_path / "home", tmp_path / "home" / "elsewhere"
+    for path in [*(home / name for name in AT_HOME), *(at / name for name in NAMED)]:
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text("open-sesame and more words")
+    (home / "texts").mkdir()
+    (home / "texts" / "own.txt").write_text("words of the user's own")
+    (home / ".cache/huggingface/hub").mkdir()
+    (home / ".cache/huggingface/hub/text.txt").write_text("words of the hub's")
+    environment = {"HOME": str(home)}
+    for variable, names in ELSEWHERE.items():
+        environment[variable] = ":".join(str(at / name) for name in names.split(":"))
+    service = Service(tmp_path, "--workers", "0", "--root", home, environment=environment)
+    try:
+        for path in [*(home / name for name in AT_HOME), *(at / name for name in NAMED), home / ".ssh"]:
+            refused(dataset(service, path), "/path")
+        (home / "texts" / "link.txt").symlink_to(home / ".ssh" / "id_ed25519")
+        refused(dataset(service, home / "texts" / "link.txt"), "/path")
+        assert dataset(service, home / "texts").status == 422
+        for name in ("texts/own.txt", ".cache/huggingface/hub/text.txt"):
+            assert dataset(service, home / name, name.split("/")[-1]).status == 201
     finally:
         service.stop()
 

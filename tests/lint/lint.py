@@ -62,7 +62,7 @@ SERVER = {
     "launch": BASE | DATABASE | {"kinds", "log", "runs", "schema"},
     "resources": BASE | DATABASE | {"files", "tokenizer", "eval", "http", "schema", "inputs", "kinds", "runs", "hub",
                                     "watch", "follow", "objects"},
-    "watch": BASE | DATABASE | {"formats", "weights", "tokenizer", "inputs", "runs", "hub", "objects"},
+    "watch": BASE | DATABASE | {"files", "formats", "weights", "tokenizer", "inputs", "runs", "hub", "objects"},
     "follow": BASE | DATABASE | {"quant", "log", "net", "schema", "inputs", "kinds"},
     "backup": BASE | DATABASE | {"files", "inputs", "kinds", "log"},
     "client": BASE,
@@ -304,6 +304,49 @@ def rule_null():
             if last in (pointers if last == name else members):
                 line = text[: found.start()].count("\n") + 1
                 yield f"{path.relative_to(ROOT)}:{line}: {name} is a pointer: compare it with NULL"
+
+
+# Files that open by name without the guard of engine/files/file.h, and why: no request says what is there.
+OPENS = re.compile(r"(?<![\w>.])(?:fopen|open|openat|opendir|scandir|json_load_file)\(")
+OPENS_ITSELF = {
+    "engine/backend/cuda/plugin/plugin.c": "what the driver says of itself",
+    "engine/backend/cuda/promises.c": "the devices of the data directory",
+    "engine/base/directory.c": "removes and makes",
+    "engine/base/machine.c": "what the kernel says of itself",
+    "engine/files/file.c": "the guard's own caller",
+    "engine/files/file_writer.c": "writes",
+    "engine/files/spill.c": "a file without a name",
+    "engine/jobs/average.c": "what it writes",
+    "engine/jobs/export/export.c": "what it writes",
+    "engine/jobs/train/train.c": "its work directory",
+    "engine/train/checkpoint.c": "what it writes",
+    "engine/weights/weights.c": "its own directory, by a descriptor that was judged",
+    "server/inputs/roots.c": "what the guard asks",
+    "server/kinds/artifact_file.c": "artifacts",
+    "server/kinds/artifact_store.c": "artifacts",
+    "server/kinds/artifacts.c": "artifacts",
+    "server/kinds/baselines.c": "its work directory",
+    "server/kinds/quantize_export.c": "what it writes",
+    "server/kinds/resume_store.c": "its work directory",
+    "server/resources/disk_usage.c": "sizes of the data directory",
+    "server/resources/run_artifacts.c": "/dev/null",
+    "server/resources/service_metrics.c": "what the kernel says of the server",
+    "server/watch/scan.c": "names that become a checksum",
+}
+GUARDED = {"inputs", "kinds", "resources", "runs", "watch"}  # rooms that paths of requests come to
+
+
+def rule_opens():
+    """What requests name is opened by file_open and file_directory, which ask the guard where it lies."""
+    for path in sources(".c"):
+        side, room = room_of(path)
+        if side != "engine" and (side != "server" or room not in GUARDED):
+            continue
+        if str(path.relative_to(ROOT)) in OPENS_ITSELF:
+            continue
+        for number, line in enumerate(without_comments(path.read_text()).splitlines(), 1):
+            if OPENS.search(line):
+                yield f"{path.relative_to(ROOT)}:{number}: opened by name: use file_open or file_directory (file.h)"
 
 
 # Where a retired word is the field's own, or history: migrations are not edited once they are released.

@@ -33,6 +33,12 @@ CLEAN = {
     "engine/quant/item.c": "int item(const int *values, int flag)\n{\n    return values == NULL || !flag;\n}\n",
 }
 PLANTED = {
+    "a file that is opened without the guard": (
+        "engine/quant/item.c",
+        None,
+        'int item(void)\n{\n    return fopen("a", "re") != NULL;\n}\n',
+        "opened by name",
+    ),
     "a pointer in place of a truth value": ("engine/quant/item.c", "values == NULL", "!values", "values is a pointer"),
     "a pointer as a condition": (
         "engine/quant/item.c",
