@@ -341,7 +341,8 @@ PYTHON       := $(VENV)/bin/python
 
 .PHONY: bench-backend bench-tangent deps deps-build venv static serve demo study study-text study-publish install \
                       uninstall lint check check-all check-unit check-asan check-tsan check-emulated check-http \
-                      check-fresh check-upgrade check-deb check-images check-slurm check-cluster bench chaos fuzz
+                      check-fresh check-upgrade check-deb check-images check-kubernetes check-slurm check-cluster \
+                      bench chaos fuzz
 
 deps-build: ## Install what building and running need (Debian packages)
 	@sh tests/tools/packages.sh "building and running deltaq" $(DEBIAN_BUILD)
@@ -439,6 +440,9 @@ ASAN_AS_GCC14 := ASAN_OPTIONS=detect_stack_use_after_return=1
 ASAN_AS_GCC12 := ASAN_OPTIONS=detect_stack_use_after_return=0
 FUZZERS       := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
 BENCH_BINARIES := $(patsubst %.c,$(OBJ)/%,$(wildcard tests/bench/*.c))
+# What needs no container of tests/images.
+KUBERNETES    = $(BUILD)/images/venv/bin/python -m pytest -q -rs -p no:cacheprovider tests/images/test_kubernetes.py \
+                -k 'not run_as_they_are_written'
 # Suites that cost minutes of processor in all and seldom see what no other suite sees: for check-all alone.
 LONG_SUITES   := $(addprefix tests/,faults/test_memory.py http/test_cuda_device.py http/test_products.py \
                  http/test_renewal.py http/test_server_memory.py dashboard/test_accessibility.py \
@@ -460,8 +464,8 @@ JOBS ?= $(shell nproc)
 check: deps ## Install what is missing, build everything, run the tests; ends with "N passed, N failed, N skipped"
 	$(AGAIN) run-check
 
-check-all: deps trackers objects ## Run the long sweeps that `make check` leaves out: all sanitized and emulated \
-    suites, PTX, chaos, the demo's finding (UNTIL=seconds since 1970: what has not ended by then is skipped)
+check-all: deps trackers objects images-venv ## Run the long sweeps that `make check` leaves out: all sanitized and \
+    emulated suites, PTX, chaos, the demo's finding (UNTIL=seconds since 1970: what has not ended by then is skipped)
 	$(AGAIN) run-check-all
 
 .PHONY: run-check run-check-all builds
@@ -481,6 +485,7 @@ run-check-all:
 	@$(ASAN_AS_GCC12) DELTAQ_LONG=1 DELTAQ_CHAOS_JOBS=600 DELTAQ_EXAMPLES=3 \
 	    $(PYTHON) tests/run.py --seconds 3000 $(UNTIL:%=--until %) \
 	    $(if $(NVCC),ptx="$(MAKE) --no-print-directory run-ptx") torture="$(TORTURE) --most 8" \
+	    kubernetes="$(KUBERNETES)" \
 	    tsan-server="$(TSAN_SERVER)" \
 	    $(foreach suite,$(basename $(notdir $(ASAN_LONG))),\
 	    gcc14-$(suite)="env $(ASAN_AS_GCC14) $(BUILD)/asan/tests/unit/engine/backend/$(suite)") \
@@ -655,10 +660,17 @@ check-deb: ## Make the Debian package on a bare Debian and install, use, remove 
 
 check-images: all venv ## Build the image without Docker (buildah), run it, and run the objects of deploy/kubernetes \
     in it (as root)
+	$(WITHIN) images-venv
+	@$(BUILD)/images/venv/bin/python -m pytest -q -rs -p no:cacheprovider tests/images
+
+check-kubernetes: all images-venv ## Hold the objects of deploy/kubernetes to the schemas of Kubernetes' versions
+	@$(KUBERNETES)
+
+.PHONY: images-venv
+images-venv:
 	@cmp -s tests/images/requirements.txt $(BUILD)/images/.made || { echo "  venv $(BUILD)/images/venv"; \
 	    python3 -m venv $(BUILD)/images/venv && $(BUILD)/images/venv/bin/pip install -q --disable-pip-version-check \
 	    -r tests/images/requirements.txt && cp tests/images/requirements.txt $(BUILD)/images/.made; }
-	@$(BUILD)/images/venv/bin/python -m pytest -q -rs -p no:cacheprovider tests/images
 
 # --- Running --------------------------------------------------------------------------------------------------------
 serve: all static ## Run the server on http://127.0.0.1:8642

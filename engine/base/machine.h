@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 /* Bytes of memory that new work may take without anything being pushed out: what the kernel calls available, and no
- * more than the control group of this process (v2 or v1) has left. */
+ * more than the control groups of this process have left (control_group.h). */
 int64_t machine_free_memory(void);
 
 /* Bytes of memory that there are, in use or not: of the machine, and no more than the control groups of this process

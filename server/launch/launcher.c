@@ -27,7 +27,7 @@ struct launcher {
     int in_vain;      /* looks in a row at which all that was submitted had gone without a run */
     int skip;         /* looks that pass without a submission */
     double looked_at; /* by the database's clock, at the look that the next rescue goes by; 0: none */
-    char unserved[256];
+    char unserved[256], refused[sizeof((struct error *)0)->detail]; /* that it has said */
 };
 
 /* A look: jobs, and which of them are spoken for. */
@@ -124,7 +124,7 @@ static void worker_words(const struct launcher *launcher, const struct slurm_sub
     json_array_foreach(job->template->labels, i, label) length += /* which fit: check_labels */
         (size_t)snprintf(texts->labels + length, sizeof texts->labels - length, ",%s", json_string_value(label));
     for (; options->worker[count] != NULL && count < WORDS_MOST - 16; count++) words[count] = options->worker[count];
-    const char *const more[] = {"--device",     strcmp(job->template->device, "cuda") == 0 ? "cuda:0" : "cpu",
+    const char *const more[] = {"--device",     template_device(job->template),
                                 "--label",      texts->labels,
                                 "--memory",     texts->memory,
                                 "--threads",    texts->threads,
@@ -201,6 +201,14 @@ static void note_unserved(struct launcher *launcher, const json_t *group)
     free(text);
 }
 
+/* Says once what Slurm does not take, as a job with more memory than a node has; other runs get their jobs. */
+static void note_refused(struct launcher *launcher, const char *detail)
+{
+    if (detail[0] != '\0' && strcmp(detail, launcher->refused) != 0)
+        log_error(LOG_COMPONENT_LAUNCHER, "cannot submit: %s", detail);
+    (void)snprintf(launcher->refused, sizeof launcher->refused, "%s", detail);
+}
+
 static enum status serve_group(struct launcher *launcher, struct look *look, const json_t *group, int64_t *room,
                                struct error *error)
 {
@@ -209,10 +217,8 @@ static enum status serve_group(struct launcher *launcher, struct look *look, con
     const int64_t memory = job_memory(options, json_integer_value(json_object_get(group, "memory_bytes")));
     const int64_t runs = json_integer_value(json_object_get(group, "runs"));
     int64_t wanted = (runs + options->runs_each - 1) / options->runs_each;
-    const struct template *template = NULL;
-    for (size_t i = 0; i < options->template_count && template == NULL; i++)
-        if (template_meets(&options->templates[i], device, json_object_get(group, "labels")))
-            template = &options->templates[i];
+    const struct template *template =
+        template_find(options->templates, options->template_count, device, json_object_get(group, "labels"));
     if (template == NULL || memory < 0) {
         note_unserved(launcher, group);
         return STATUS_OK;
@@ -233,6 +239,42 @@ static bool has_job(const struct look *look, const char *id)
     return false;
 }
 
+/* The most that a run may have of a job; 0: no bound. */
+static int64_t most_bytes(const struct launcher_options *options)
+{
+    return (options->most_memory_mib > options->memory_mib ? options->most_memory_mib : options->memory_mib) * MIB;
+}
+
+static enum status note_out_of_memory(const struct launcher *launcher, const char *job, struct error *error)
+{
+    struct demand_out_of_memory found;
+    const enum status status = demand_out_of_memory(launcher->options.place.connection, launcher->label, job,
+                                                    most_bytes(&launcher->options), &found, error);
+    if (status == STATUS_OK)
+        log_warning(LOG_COMPONENT_LAUNCHER,
+                    "job %s was killed, out of memory with %" PRId64 " MiB: %d run%s back in the queue for a job with"
+                    " more, %d failed",
+                    job, found.memory_bytes / MIB, found.raised, found.raised == 1 ? "" : "s", found.failed);
+    return status;
+}
+
+/* A job that is no longer in the list. What Slurm killed for its memory says so at once; of anything else it is the
+ * worker's silence that tells that the job is not just ending in order. */
+static enum status meet_gone(const struct launcher *launcher, const char *job, double silent, struct error *error)
+{
+    char end[32];
+    int released = 0;
+    slurm_end(job, end, sizeof end);
+    if (strcmp(end, "OUT_OF_MEMORY") == 0) return note_out_of_memory(launcher, job, error);
+    if (silent < SILENT_SECONDS) return STATUS_OK;
+    const enum status status =
+        demand_job_gone(launcher->options.place.connection, launcher->label, job, SILENT_SECONDS, &released, error);
+    if (status == STATUS_OK)
+        log_warning(LOG_COMPONENT_LAUNCHER, "job %s is gone%s%s: %d run%s back in the queue", job,
+                    end[0] != '\0' ? ", " : "", end, released, released == 1 ? "" : "s");
+    return status;
+}
+
 /* Busy ones are spoken for; what a job held that is gone goes back. */
 static enum status meet_workers(struct launcher *launcher, struct look *look, const json_t *workers,
                                 struct error *error)
@@ -248,15 +290,8 @@ static enum status meet_workers(struct launcher *launcher, struct look *look, co
         for (size_t j = 0; j < look->count && busy; j++)
             look->taken[j] = look->taken[j] || strcmp(look->jobs[j].id, job) == 0;
         look->busy += busy;
-        if (has_job(look, job) || silent < SILENT_SECONDS || launcher->options.dry_run) continue;
-        char end[32];
-        int released = 0;
-        status =
-            demand_job_gone(launcher->options.place.connection, launcher->label, job, SILENT_SECONDS, &released, error);
-        if (status != STATUS_OK) return status;
-        slurm_end(job, end, sizeof end);
-        log_warning(LOG_COMPONENT_LAUNCHER, "job %s is gone%s%s: %d run%s back in the queue", job,
-                    end[0] != '\0' ? ", " : "", end, released, released == 1 ? "" : "s");
+        if (has_job(look, job) || launcher->options.dry_run) continue;
+        if ((status = meet_gone(launcher, job, silent, error)) != STATUS_OK) return status;
     }
     return status;
 }
@@ -316,15 +351,17 @@ static enum status look_around(struct launcher *launcher, const json_t *demand, 
     size_t i;
     const json_t *group, *groups = json_object_get(demand, "groups");
     int64_t room = launcher->options.most_jobs;
+    struct error refused = {.detail = ""};
     enum status status = meet_workers(launcher, look, json_object_get(demand, "workers"), error);
     for (size_t j = 0; j < look->count; j++) room -= !look->jobs[j].delayed;
     if (status != STATUS_OK) return status;
     count_failures(launcher, look, json_array_size(groups) > 0);
     json_array_foreach(groups, i, group)
     {
-        if (status == STATUS_OK) status = serve_group(launcher, look, group, &room, error);
+        if (serve_group(launcher, look, group, &room, error) != STATUS_OK) refused = *error;
     }
-    return status == STATUS_OK ? cancel_spare(launcher, look, error) : status;
+    note_refused(launcher, refused.detail);
+    return cancel_spare(launcher, look, error);
 }
 
 /* Whether this one submits under its name. */
@@ -334,10 +371,8 @@ static enum status claim(struct launcher *launcher, bool *ours, struct error *er
     const double seconds = 3 * (double)options->interval_seconds + 10;
     *ours = true;
     if (options->dry_run) return STATUS_OK;
-    const int64_t most =
-        options->most_memory_mib > options->memory_mib ? options->most_memory_mib : options->memory_mib;
-    const enum status status =
-        demand_claim(options->place.connection, options->name, &launcher->owner, seconds, most * MIB, ours, error);
+    const enum status status = demand_claim(options->place.connection, options->name, &launcher->owner, seconds,
+                                            most_bytes(options), ours, error);
     if (status == STATUS_OK && !*ours && !launcher->waited)
         log_info(LOG_COMPONENT_LAUNCHER, "waits: another launcher called \"%s\" submits workers", options->name);
     launcher->waited = status == STATUS_OK && !*ours;
@@ -352,7 +387,9 @@ enum status launcher_look(struct launcher *launcher, struct error *error)
     int planned = 0;
     enum status status = claim(launcher, &ours, error);
     if (status != STATUS_OK || !ours) return status;
-    if (!launcher->options.dry_run) status = estimate_some(&launcher->options.place, &planned, error);
+    if (!launcher->options.dry_run)
+        status = estimate_some(&launcher->options.place, launcher->options.templates, launcher->options.template_count,
+                               &planned, error);
     if (status == STATUS_OK) status = demand_read(launcher->options.place.connection, launcher->label, &demand, error);
     /* Behind the queue: a job that appears meanwhile is seen, one that is not yet counted is not submitted twice. */
     if (status == STATUS_OK) status = slurm_jobs(launcher->options.name, &look.jobs, &look.count, error);

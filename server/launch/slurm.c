@@ -144,14 +144,24 @@ enum status slurm_cancel_pending(const char *handle, struct error *error)
     return status;
 }
 
-void slurm_end(const char *job, char *out, size_t size)
+/* What a program says on the line of the job, "JOB|STATE": accounting has more lines for its steps. */
+static void find_state(const char *const *words, const char *job, char *out, size_t size)
 {
-    const char *const words[] = {"sacct",          "--noheader", "--parsable2", "--allocations",
-                                 "--format=State", "--jobs",     job,           NULL};
     struct error ignored;
-    char *text = NULL;
+    char *text = NULL, *kept = NULL;
+    const size_t length = strlen(job);
     out[0] = '\0';
     if (command_output(words, NULL, &text, &ignored) != STATUS_OK) return;
-    (void)snprintf(out, size, "%.*s", (int)strcspn(text, "\n"), text);
+    for (const char *line = strtok_r(text, "\n", &kept); line != NULL; line = strtok_r(NULL, "\n", &kept))
+        if (strncmp(line, job, length) == 0 && line[length] == '|') (void)snprintf(out, size, "%s", line + length + 1);
     free(text);
+}
+
+void slurm_end(const char *job, char *out, size_t size)
+{
+    const char *const controller[] = {"squeue", "--noheader", "--states=all", "--format=%A|%T", "--jobs", job, NULL};
+    const char *const accounting[] = {
+        "sacct", "--noheader", "--parsable2", "--jobs", job, "--allocations", "--format=JobIDRaw,State", NULL};
+    find_state(controller, job, out, size);
+    if (out[0] == '\0') find_state(accounting, job, out, size);
 }

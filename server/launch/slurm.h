@@ -35,7 +35,8 @@ MUST_CHECK enum status slurm_command(const struct slurm_submission *submission, 
 /* *job: its number, the caller's (free). */
 MUST_CHECK enum status slurm_submit(const struct slurm_submission *submission, char **job, struct error *error);
 MUST_CHECK enum status slurm_cancel_pending(const char *handle, struct error *error);
-/* How the job ended as accounting has it ("NODE_FAIL"), in `out`; "" where there is no accounting. */
+/* The job's state ("NODE_FAIL", "OUT_OF_MEMORY"), in `out`: as the controller has it, which forgets a job some minutes
+ * after its end, or accounting. "" where neither knows the job. */
 void slurm_end(const char *job, char *out, size_t size);
 
 #endif

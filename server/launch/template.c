@@ -80,3 +80,16 @@ bool template_meets(const struct template *template, const char *device, const j
     json_array_foreach(labels, i, label) if (!holds(template->labels, label)) return false;
     return true;
 }
+
+const struct template *template_find(const struct template *templates, size_t count, const char *device,
+                                     const json_t *labels)
+{
+    for (size_t i = 0; i < count; i++)
+        if (template_meets(&templates[i], device, labels)) return &templates[i];
+    return NULL;
+}
+
+const char *template_device(const struct template *template)
+{
+    return strcmp(template->device, "cuda") == 0 ? "cuda:0" : "cpu";
+}

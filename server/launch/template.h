@@ -26,5 +26,10 @@ void template_reset(struct template *template);
 
 /* Whether its workers are on that kind of device (NULL: any) and have all of the labels (a list; NULL: none). */
 bool template_meets(const struct template *template, const char *device, const json_t *labels);
+/* The first that does, NULL: none. */
+const struct template *template_find(const struct template *templates, size_t count, const char *device,
+                                     const json_t *labels);
+/* Its worker's --device: a job has one device of its own, and the first that it sees is that. */
+const char *template_device(const struct template *template);
 
 #endif

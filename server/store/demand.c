@@ -2,9 +2,10 @@
 
 #include "store/queue.h"
 
+#include <inttypes.h>
 #include <stdio.h>
 
-enum { GONE_MOST = 64 };
+enum { GONE_MOST = 64, MIB = 1 << 20 };
 
 enum status demand_claim(struct connection *connection, const char *name, const struct store_id *owner, double seconds,
                          int64_t memory_bytes, bool *ours, struct error *error)
@@ -55,8 +56,10 @@ enum status demand_unplanned(struct connection *connection, int most, json_t **d
 {
     return connection_query_json(
         connection,
-        "select coalesce(json_agg(json_build_object('id', q.id, 'kind', q.kind, 'params', s.params)), '[]') from"
-        " (select id, kind from runs where state = 'queued' and planned_at is null"
+        "select coalesce(json_agg(json_build_object('id', q.id, 'kind', q.kind, 'params', s.params,"
+        " 'wanted', q.device_wanted, 'device', coalesce(q.requires ->> 'device', q.device_wanted),"
+        " 'labels', coalesce(q.requires -> 'labels', '[]'))), '[]') from"
+        " (select id, kind, device_wanted, requires from runs where state = 'queued' and planned_at is null"
         " order by priority desc, run_at, number limit $1) q join run_specs s on s.run = q.id",
         VALUES(value_integer(most)), document, error);
 }
@@ -94,5 +97,82 @@ enum status demand_job_gone(struct connection *connection, const char *label, co
         *released += count;
     }
     rows_free(rows);
+    return status;
+}
+
+/* What worker $1 held, and what it held when its lease ended before the launcher looked. $2: more memory helps, and $3
+ * is how much; $4 and $5 are the budgets, $6 why a run has failed, $7 the evidence. */
+#define EXPIRED_HERE                                                                                                  \
+    " exists (select from run_events e where e.run = r.id and e.epoch = r.epoch and e.data ->> 'reason' = 'expired')" \
+    " and exists (select from run_events e where e.run = r.id and e.epoch = r.epoch and e.data ->> 'owner' = $1) "
+#define OUT_OF_MEMORY                                                                                         \
+    "with lost as materialized (select r.id, r.state as was, case when $2 then r.expiries + 1 >= $4"          \
+    " else r.crashes + 1 >= $5 end as last from runs r where (r.state = 'running' and r.owner = $1)"          \
+    " or (r.state = 'queued' and r.worker = (select host || '/' || pid from workers where id = $1)"           \
+    " and" EXPIRED_HERE ") order by r.id for update skip locked),"                                            \
+    " ends as (select id, was, last or (not $2 and (select count(*) from lost) = 1) as over from lost),"      \
+    " changed as (update runs r set memory_wanted = case when $2 then greatest(r.memory_wanted, $3::bigint)"  \
+    " else r.memory_wanted end, attempts = r.attempts + (was = 'running')::int,"                              \
+    " expiries = r.expiries + ($2 and was = 'running')::int, crashes = r.crashes + (not $2)::int,"            \
+    " state = case when r.cancel_requested_at is not null then 'cancelled' when over then 'failed'"           \
+    " else 'queued' end,"                                                                                     \
+    " finished_at = case when over or r.cancel_requested_at is not null then clock_timestamp() end,"          \
+    " error = case when over and r.cancel_requested_at is null then $6::json end, owner = null,"              \
+    " lease_until = null from ends where r.id = ends.id returning r.id, r.epoch, r.state, was),"              \
+    " event as (insert into run_events (run, epoch, type, data) select id, epoch, 'state',"                   \
+    " json_build_object('from', was, 'to', state, 'lease', epoch, 'reason',"                                  \
+    " case when $2 then 'expired' else 'crashed' end, 'evidence', $7::text) from changed where was <> state)" \
+    " select count(*) filter (where state = 'queued' and $2), count(*) filter (where state = 'failed') from changed"
+
+/* Of one worker; it had `memory_bytes`. */
+static enum status take_back(struct connection *connection, const struct store_id *owner, const char *job,
+                             int64_t most_bytes, struct demand_out_of_memory *out, struct error *error)
+{
+    struct rows *rows;
+    char evidence[160], detail[400];
+    const int64_t had = out->memory_bytes, twice = had <= INT64_MAX / 2 ? 2 * had : INT64_MAX;
+    const bool grows = most_bytes == 0 || had < most_bytes;
+    (void)snprintf(evidence, sizeof evidence,
+                   "the batch system killed job %.40s, which had %" PRId64 " MiB: out of memory", job, had / MIB);
+    (void)snprintf(detail, sizeof detail,
+                   "%s. %s: give the run fewer or shorter sequences, or start the launcher with a larger --most-memory",
+                   evidence, grows ? "More has not helped" : "No job of this launcher may have more");
+    json_t *document = queue_problem(STATUS_TOO_LARGE, "", detail);
+    if (document == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to record why a run failed");
+    const enum status status =
+        connection_query_one(connection, OUT_OF_MEMORY,
+                             VALUES(value_text(owner->text), value_boolean(grows),
+                                    value_integer(most_bytes > 0 && twice > most_bytes ? most_bytes : twice),
+                                    value_integer(QUEUE_EXPIRY_BUDGET), value_integer(QUEUE_CRASH_BUDGET),
+                                    value_json(document), value_text(evidence)),
+                             &rows, error);
+    json_decref(document);
+    if (status != STATUS_OK) return status;
+    out->raised += (int)rows_integer(rows, 0, 0);
+    out->failed += (int)rows_integer(rows, 0, 1);
+    rows_free(rows);
+    return STATUS_OK;
+}
+
+enum status demand_out_of_memory(struct connection *connection, const char *label, const char *job, int64_t most_bytes,
+                                 struct demand_out_of_memory *out, struct error *error)
+{
+    struct rows *rows;
+    *out = (struct demand_out_of_memory){0};
+    enum status status =
+        connection_query(connection,
+                         "select id, coalesce(memory_bytes, 0) from workers"
+                         " where slurm_job = $2 and labels @> jsonb_build_array($1::text) limit $3",
+                         VALUES(value_text(label), value_text(job), value_integer(GONE_MOST)), &rows, error);
+    if (status != STATUS_OK) return status;
+    for (int i = 0; i < rows_count(rows) && status == STATUS_OK; i++) {
+        struct store_id owner;
+        (void)snprintf(owner.text, sizeof owner.text, "%s", rows_text(rows, i, 0));
+        out->memory_bytes = rows_integer(rows, i, 1);
+        status = take_back(connection, &owner, job, most_bytes, out, error);
+        if (status == STATUS_OK) status = worker_gone(connection, &owner, error);
+    }
+    rows_free(rows);
+    if (status == STATUS_OK && out->raised + out->failed > 0) store_notify(connection);
     return status;
 }

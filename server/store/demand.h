@@ -18,7 +18,9 @@ MUST_CHECK enum status demand_disclaim(struct connection *connection, const char
 MUST_CHECK enum status demand_read(struct connection *connection, const char *label, json_t **document,
                                    struct error *error);
 
-/* Queued runs that nobody has planned, the first in the queue first: [{"id", "kind", "params"}], at most `most`. */
+/* Queued runs that nobody has planned, the first in the queue first, at most `most`: [{"id", "kind", "params",
+ * "wanted", "device", "labels"}]. `wanted` is the kind of device that the run needs itself, `device` that or the
+ * required one; null: any. */
 MUST_CHECK enum status demand_unplanned(struct connection *connection, int most, json_t **document,
                                         struct error *error);
 /* `memory_bytes`: more than the usual worker has, which the run needs; 0: it fits there. `seconds` NAN: not known. */
@@ -29,5 +31,16 @@ MUST_CHECK enum status demand_planned(struct connection *connection, const char 
  * `silent_seconds` are gone, and what they held goes back to the queue. *released counts. */
 MUST_CHECK enum status demand_job_gone(struct connection *connection, const char *label, const char *job,
                                        double silent_seconds, int *released, struct error *error);
+
+/* The batch system killed the job of this number because its worker with the label took more memory than the job had.
+ * What the worker held goes back to the queue and asks for twice the memory, at most for `most_bytes` (0: any number).
+ * With `most_bytes` already, a run that was executed alone has failed; of several, each is executed again until it
+ * would be the last time, and then alone. So is a run that another process put back into the queue meanwhile. */
+struct demand_out_of_memory {
+    int64_t memory_bytes; /* that the worker had; 0: there is no such worker any more */
+    int raised, failed;   /* runs */
+};
+MUST_CHECK enum status demand_out_of_memory(struct connection *connection, const char *label, const char *job,
+                                            int64_t most_bytes, struct demand_out_of_memory *out, struct error *error);
 
 #endif

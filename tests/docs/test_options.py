@@ -24,7 +24,7 @@ OTHERS = {"server/postgres/cluster.c": {"--locale", "--encoding", "--data-checks
           "server/launch/template.h": {"--partition", "--gres"}, "server/launch/template.c": {"--name"},
           "server/launch/slurm.c": {"--me", "--noheader", "--array", "--format", "--parsable", "--job-name",
                                     "--requeue", "--open-mode", "--output", "--time", "--mem", "--cpus-per-task",
-                                    "--state", "--allocations", "--jobs", "--parsable2"},
+                                    "--state", "--states", "--allocations", "--jobs", "--parsable2"},
           # between serve and its workers
           "server/cli/command_serve.c": {"--on-cpu"}, "server/cli/command_worker.c": {"--on-cpu"},
           "server/cli/fields.c": {"--no"}, "openapi.yaml": {"--write"}, "static/curve_legend.js": {"--surface"}}

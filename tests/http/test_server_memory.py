@@ -6,6 +6,7 @@ import os
 import pathlib
 import random
 import tempfile
+import time
 import uuid
 
 import models
@@ -91,6 +92,17 @@ def test_large_datasets_two_at_once_in_256_mib(confined):
     assert group.killed() == "0" and service.process.poll() is None
     assert memory(service, "VmHWM") < PEAK, memory(service, "VmHWM") >> 20
     assert memory(service, "VmRSS") < 48 << 20, memory(service, "VmRSS") >> 20
+
+
+def test_a_worker_in_a_group_takes_no_more_than_its_group_may(confined):
+    """As one in a job of Slurm or a service of systemd, whose group is not the root of what is mounted."""
+    service, group = confined
+    if not group.path:
+        pytest.skip("needs the right to make a control group with a limit of memory")
+    end = time.monotonic() + 60
+    while not (workers := service.get("/v1/workers").json["items"]) and time.monotonic() < end:
+        time.sleep(0.05)  # the service listens before its workers do
+    assert [worker["memory_bytes"] for worker in workers] == [LIMIT]
 
 
 def test_what_was_sent_is_what_a_run_reads(confined):

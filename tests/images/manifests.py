@@ -9,7 +9,8 @@ import pytest
 import yaml
 
 KUBERNETES = pathlib.Path(__file__).resolve().parents[2] / "deploy" / "kubernetes"
-PLACES = ("base", "overlays/gpu", "overlays/keda", "overlays/gpu-keda", "overlays/keda-jobs", "overlays/gpu-keda-jobs")
+PLACES = ("base", "overlays/gpu", "overlays/keda", "overlays/gpu-keda", "overlays/keda-jobs", "overlays/gpu-keda-jobs",
+          "overlays/objects")
 
 
 @functools.cache

@@ -15,7 +15,8 @@ import pytest
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 KEDA = {kind: json.loads((pathlib.Path(__file__).parent / f"keda_{kind.lower()}.json").read_text())
         for kind in ("ScaledObject", "ScaledJob")}
-OBJECTS = {"base": 9, "gpu": 9, "keda": 10, "gpu-keda": 10, "keda-jobs": 8, "gpu-keda-jobs": 8}
+OBJECTS = {"base": 9, "gpu": 9, "keda": 10, "gpu-keda": 10, "keda-jobs": 8, "gpu-keda-jobs": 8,
+           "objects": 10}
 VERSIONS = 5  # Kubernetes' newest minor versions, of those that the validator has
 SERVER, WORKER = "deltaq-serve", "deltaq-worker"
 
@@ -107,6 +108,28 @@ def test_names_lead_to_what_is_there(place):
             assert f"| `{trigger['metadata']['valueLocation']}` | gauge |" in (ROOT / "docs/running.md").read_text()
 
 
+@pytest.mark.parametrize("place", manifests.PLACES)
+def test_workers_and_server_have_secrets_of_their_own(place):
+    secrets = {name: [entry["valueFrom"]["secretKeyRef"]["name"] for entry in manifests.container(place, name)["env"]
+                      if "valueFrom" in entry] for name in (SERVER, WORKER)}
+    assert secrets == {SERVER: ["deltaq-database"], WORKER: ["deltaq-database-worker"]}
+    made = re.findall(r"create secret generic (\S+)", (ROOT / "docs/deploy.md").read_text())
+    assert made == ["deltaq-database", "deltaq-database-worker"]
+
+
+def ways_out(place):
+    """The TCP ports that pods of the server and the workers reach."""
+    policies = [item["spec"] for item in manifests.rendered(place) if item["kind"] == "NetworkPolicy"
+                and item["spec"]["podSelector"]["matchLabels"] == {"app.kubernetes.io/name": "deltaq"}]
+    return {port["port"] for spec in policies for rule in spec["egress"] for port in rule["ports"]
+            if port["protocol"] == "TCP"}
+
+
+def test_the_overlay_for_objects_opens_their_ports_and_the_base_does_not():
+    assert ways_out("base") == {53, 5432, 443}
+    assert ways_out("overlays/objects") == ways_out("base") | {9000, 7480, 80}
+
+
 @pytest.mark.parametrize("place", ["overlays/gpu", "overlays/gpu-keda", "overlays/gpu-keda-jobs"])
 def test_the_overlay_for_gpus_changes_what_it_says(place):
     pod, container = manifests.pod(place, WORKER), manifests.container(place, WORKER)
@@ -188,9 +211,14 @@ def unfinished(network):
 def test_the_objects_run_as_they_are_written(image, network, database, tmp_path):
     data = oci.volume(tmp_path / "data")
     volumes, secrets = {"deltaq-data": data}, {("deltaq-database", "url"): database}
+    secrets["deltaq-database-worker", "url"] = database.replace("deltaq:secret", "pods:other")
     with begin(image, network, tmp_path, SERVER, volumes, secrets) as server:
         for kind in ("startupProbe", "readinessProbe", "livenessProbe"):
             server.wait_for(lambda kind=kind: probe(network, SERVER, kind), kind)
+        for made in (f"deltaq migrate --roles --database-url {database}",
+                     f"psql -d {database} -c \"create role pods login password 'other' in role deltaq_worker\""):
+            done = server.execute("sh", "-c", f"PATH=$PATH:$(echo /usr/lib/postgresql/*/bin); {made}")
+            assert done.returncode == 0, done.stderr
         token = (data / "first-token").read_text().strip()
         status, _ = network.curl("-H", "Host: deltaq.deltaq.svc.cluster.local:8642", "http://127.0.0.1:8642/v1/runs",
                                  token=token)

@@ -1,6 +1,7 @@
 """The launcher on a real Slurm of three nodes: what it submits, and that nothing is lost when nodes, jobs and the
 launcher itself go away."""
 
+import re
 import subprocess
 import time
 
@@ -37,6 +38,12 @@ class Lab(Launchers):
             "trajectory": name, "dataset": "text", "tokens": 16384, "batch_sequences": 2, "sequence_length": 32,
             "model": MODEL, "tokenizer": {"name": "bytes"}, "checkpoint_every": 2048, "seed": 3,
             "schedule": {"name": "constant", "peak": 0.001}})
+
+    def resumed_at(self, run):
+        """The step from which the second worker of a training run went on; a run that began again says nothing."""
+        lines = self.sql("select data ->> 'line' from run_events where type = 'log' and epoch = 2"
+                         f" and run = '{run}'")
+        return [int(step) for step in re.findall(r"going on from step (\d+)", lines)]
 
     def ended(self, run):
         document = self.service.wait(run)
@@ -125,7 +132,7 @@ def test_a_preempted_run_goes_on_at_its_last_block_and_ends_the_same(lab):
         assert document["attempt"] == 0 and lab.sql(f"select epoch from runs where id = '{run}'") == "2"
         lab.ended(again := lab.train("undisturbed"))
         losses = [lab.service.get(f"/v1/runs/{one}").json["result"]["final_loss"] for one in (run, again)]
-        assert losses[0] == losses[1]
+        assert losses[0] == losses[1] and lab.resumed_at(run) == [128]  # a checkpoint each 32 steps
 
 
 def test_a_lost_node_a_drained_one_and_a_cancelled_job_lose_no_run(lab):
@@ -173,7 +180,7 @@ def test_a_job_at_its_time_limit_hands_its_run_to_the_next(lab):
         lab.slurm.until(lambda: "its time limit is near" in lab.said(), "it does not drain", 90)
         assert lab.counts(run) == "0|0|0|0"
         lab.service.gate.open()
-        assert lab.ended(run)["attempt"] == 0
+        assert lab.ended(run)["attempt"] == 0 and lab.resumed_at(run) == [128]  # a checkpoint each 32 steps
 
 
 def test_jobs_that_end_without_a_run_are_not_submitted_for_ever(lab):

@@ -1,0 +1,208 @@
+"""What the launcher makes of what Slurm says, without a Slurm: programs of its names stand in for it, and the test is
+the cluster. tests/slurm has the real one."""
+
+import contextlib
+import subprocess
+import time
+
+import models
+import pytest
+from service import BINARY, Service
+
+EVALUATION = {"checkpoint": "t/c0", "dataset": "rows", "sequence_length": None}
+
+# A job runs as soon as it is submitted; `jobs`, `ended` and `accounted` are what the programs answer.
+PROGRAMS = {
+    "sbatch": """cat > /dev/null
+number=$(($(cat number) + 1))
+echo $number > number
+for word; do case $word in --job-name=*) name=${word#--job-name=};; esac; done
+echo "$number $*" >> submitted
+echo "$number|$number|$name|RUNNING|None" >> jobs
+echo $number""",
+    "squeue": 'case "$*" in *--states=all*) exec cat ended;; *) exec cat jobs;; esac',
+    "sacct": "exec cat accounted",  # which fails without the file, as sacct does without accounting
+    "scancel": "exit 0",
+}
+
+
+class Lab:
+    def __init__(self, directory, tmp):
+        self.directory, self.log = directory, tmp / "launcher.log"
+        directory.mkdir()
+        for name, text in PROGRAMS.items():
+            (directory / name).write_text(f"#!/bin/sh\ncd {directory}\n{text}\n")
+            (directory / name).chmod(0o755)
+        for name, text in {"number": "0\n", "submitted": "", "jobs": "", "ended": ""}.items():
+            (directory / name).write_text(text)
+        self.service = Service(tmp, "--workers", "0", environment={"HF_ENDPOINT": "http://127.0.0.1:9"})
+        self.service.environment["PATH"] = f"{directory}:{self.service.environment['PATH']}"
+        self.url = f"host={self.service.data}/pg/socket user=deltaq dbname=deltaq"
+        models.write_llama(self.service.files / "model")
+        self.service.checkpoint(self.service.files / "model", "t", "c0", step=0)
+        self.service.sequences("rows", models.rows(2, 12))
+
+    def words(self, *command):
+        return [BINARY, *command, "--database-url", self.url, "--data-dir", self.service.data, "--root",
+                self.service.files, "--threads", "1"]
+
+    @contextlib.contextmanager
+    def launcher(self, *options):
+        with open(self.log, "ab") as log:
+            process = subprocess.Popen([*self.words("launcher", "slurm"), "--interval", "1", *options],
+                                       env=self.service.environment, stderr=log)
+        try:
+            yield
+        finally:
+            process.terminate()
+            assert process.wait(30) == 0, self.log.read_text()
+
+    def worker(self, job, memory, device="cpu"):
+        """As the job would start it."""
+        return subprocess.Popen([*self.words("worker"), "--label", "launcher=deltaq", "--memory", str(memory),
+                                 "--device", device],
+                                env={**self.service.environment, "SLURM_JOB_ID": str(job)}, stderr=subprocess.DEVNULL)
+
+    def post(self, **more):
+        answer = self.service.post("/v1/runs", {"kind": "evaluate", "params": EVALUATION, "force": True, **more})
+        assert answer.status == 202, answer.body
+        return answer.json["id"]
+
+    def submitted(self, count):
+        """The words of the job of that number, once it was submitted."""
+        self.until(lambda: len((self.directory / "submitted").read_text().splitlines()) >= count)
+        words = (self.directory / "submitted").read_text().splitlines()[count - 1].split(" ")
+        assert words[0] == str(count)
+        return words[1:]
+
+    def until(self, condition):
+        end = time.monotonic() + 120
+        while not condition():
+            assert time.monotonic() < end, self.log.read_text()
+            time.sleep(0.05)
+
+    def looked(self, times=2):
+        """Until the launcher has looked so often again."""
+        for _ in range(times):
+            seen = self.sql("select seen_at from launchers")
+            self.until(lambda: self.sql("select seen_at from launchers") != seen)
+
+    def sql(self, text):
+        done = subprocess.run(["psql", "-XAtq", "-d", self.url, "-c", text], capture_output=True, text=True)
+        assert done.returncode == 0, done.stderr
+        return done.stdout.strip()
+
+    def kill(self, worker, job, file):
+        """Slurm kills it for its memory; `file` of the stand-ins has it."""
+        worker.kill()
+        worker.wait()
+        (self.directory / file).write_text(f"{job}|OUT_OF_MEMORY\n")
+        (self.directory / "jobs").write_text("")
+
+
+@pytest.fixture
+def lab(tmp_path):
+    lab = Lab(tmp_path / "slurm", tmp_path)
+    yield lab
+    assert lab.service.stop() == 0
+
+
+def test_a_job_out_of_memory_gets_its_run_more_and_then_a_plain_error(lab):
+    with lab.service.gate.holding("evaluate", 0, lease="*"):
+        run = lab.post()
+        with lab.launcher("--memory", "600", "--most-memory", "1000"):
+            assert "--mem=600M" in lab.submitted(1)
+            worker = lab.worker(1, 600)
+            lab.service.held(run)
+            lab.kill(worker, 1, "ended")
+            assert "--mem=1000M" in lab.submitted(2)  # twice as much, and no more than the most
+            told = lab.sql(f"select state, memory_wanted >> 20, expiries from runs where id = '{run}'")
+            assert told == "queued|1000|1"
+            worker = lab.worker(2, 1000)
+            lab.service.held(run, lease=2)
+            (lab.directory / "ended").write_text("")  # the controller has forgotten it, accounting has not
+            lab.kill(worker, 2, "accounted")
+            document = lab.service.wait(run)
+    assert document["state"] == "failed" and document["error"]["code"] == "too_large"
+    assert "killed job 2, which had 1000 MiB: out of memory" in document["error"]["detail"]
+    assert "start the launcher with a larger --most-memory" in document["error"]["detail"]
+    assert (lab.directory / "number").read_text() == "2\n" and lab.sql("select count(*) from workers") == "0"
+    log = lab.log.read_text()
+    assert "job 1 was killed, out of memory with 600 MiB: 1 run back in the queue for a job with more" in log
+
+
+def test_a_job_that_ended_otherwise_is_given_the_time_to_end(lab):
+    """Of the same silence nothing follows while Slurm says no more than that the job has ended."""
+    with lab.service.gate.holding("evaluate", 0, lease="*"):
+        run = lab.post()
+        with lab.launcher("--memory", "600"):
+            lab.submitted(1)
+            worker = lab.worker(1, 600)
+            lab.service.held(run)
+            worker.kill()
+            worker.wait()
+            (lab.directory / "ended").write_text("10|OUT_OF_MEMORY\n1|NODE_FAIL\n")  # of another job, and of ours
+            (lab.directory / "jobs").write_text("")
+            lab.looked()
+            assert lab.sql(f"select state from runs where id = '{run}'") == "running"
+            lab.sql("update workers set seen_at = seen_at - interval '1 minute'")
+            lab.until(lambda: "job 1 is gone, NODE_FAIL: 1 run back in the queue" in lab.log.read_text())
+            lab.submitted(2)
+    assert lab.sql(f"select state, memory_wanted, expiries from runs where id = '{run}'") == "queued||1"
+
+
+def test_what_slurm_refuses_keeps_no_other_run_waiting(lab):
+    sbatch = lab.directory / "sbatch"
+    sbatch.write_text(sbatch.read_text().replace("#!/bin/sh\n", """#!/bin/sh
+case "$*" in *--mem=4096M*) echo "sbatch: error: Memory specification can not be satisfied" >&2; exit 1;; esac
+"""))
+    lab.post(requires={"memory_bytes": 4 << 30})
+    lab.post()
+    with lab.launcher("--memory", "600", "--most-memory", "9000"):
+        assert "--mem=600M" in lab.submitted(1)
+        lab.looked()
+    assert lab.log.read_text().count("cannot submit: ") == 1
+    assert "Memory specification can not be satisfied" in lab.log.read_text()
+
+
+def test_a_run_that_needs_more_than_the_usual_job_has_gets_it_by_its_plan(lab):
+    """What the smallest plan says, in steps of a GiB."""
+    lab.service.stop()
+    lab.service.options += ["--memory", "1"]
+    lab.service.start()
+    body = {"kind": "evaluate", "params": EVALUATION}
+    needed = lab.service.post("/v1/runs", {**body, "dry_run": True}).json["memory"]["host"]["peak_bytes"]
+    assert needed > 1 << 20
+    run = lab.post()
+    with lab.launcher("--memory", "1", "--most-memory", "3000"):
+        assert "--mem=1024M" in lab.submitted(1)
+    planned = lab.sql(f"select memory_wanted, planned_at, planned_seconds from runs where id = '{run}'").split("|")
+    assert planned[0] == str(needed) and planned[1] != "" and planned[2] == ""  # of no run before it
+
+
+def test_a_job_has_twice_the_time_that_its_device_is_known_to_take(lab):
+    """By runs on the device that the template gives, among those that needed it themselves and those that did not."""
+    known = {"cpu": 1200, "cuda:0": 7200, "cuda:0 itself": 14400}
+    worker = lab.worker(0, 900)
+    for device, seconds in known.items():
+        run = lab.post()
+        assert lab.service.wait(run)["state"] == "succeeded"
+        wanted = "'cuda'" if "itself" in device else "null"
+        lab.sql(f"update runs set device = '{device.split()[0]}', device_wanted = {wanted}, usage_seconds = {seconds}"
+                f" where id = '{run}'")
+    worker.terminate()
+    assert worker.wait(30) == 0
+    runs = [lab.post(requires={"device": "cpu"}), lab.post(requires={"device": "cuda"}), lab.post(),
+            lab.post(requires={"labels": ["big"]})]
+    lab.sql(f"update runs set device_wanted = 'cuda' where id = '{runs[2]}'")
+    with lab.launcher("--time-limit", "60", "--runs-each", "9", "--template", ": --partition=plain", "--template",
+                      "device=cuda,big: --partition=gpu"):
+        lab.until(lambda: lab.sql("select count(*) from runs where state = 'queued' and planned_at is null") == "0")
+        lab.submitted(3)
+    planned = [lab.sql(f"select round(planned_seconds) from runs where id = '{run}'") for run in runs]
+    assert planned == ["1200", "7200", "14400", "7200"]
+    jobs = [line.split(" ") for line in (lab.directory / "submitted").read_text().splitlines()]
+    times = {(word, option) for words in jobs for word in words for option in words
+             if word.startswith("--time=") and option.startswith("--partition=")}
+    assert times == {("--time=45", "--partition=plain"), ("--time=485", "--partition=gpu"),
+                     ("--time=245", "--partition=gpu")}
