@@ -368,6 +368,14 @@ static void run_inline(struct exchange *exchange)
     answer_prepare(exchange);
 }
 
+/* Whose threads run the handler. The listener for probes shares no queue with the other fronts. */
+static struct handler_pool *pool_of(const struct exchange *exchange)
+{
+    const unsigned flags = exchange->route->flags;
+    const enum pool_kind probes = exchange->front->kind == FRONT_PROBES ? POOL_OWN_PROBES : POOL_PROBES;
+    return exchange->server->pools[flags & ROUTE_PROBE ? probes : flags & ROUTE_WORK ? POOL_WORK : POOL_PLAIN];
+}
+
 /* The request is complete. */
 static enum MHD_Result dispatch(struct exchange *exchange)
 {
@@ -387,9 +395,7 @@ static enum MHD_Result dispatch(struct exchange *exchange)
     reaper_deadline(server->reaper, exchange->entry, -1);
     exchange->stage = EXCHANGE_HANDLING;
     MHD_suspend_connection(exchange->connection);
-    const unsigned flags = exchange->route->flags;
-    const enum pool_kind kind = flags & ROUTE_PROBE ? POOL_PROBES : flags & ROUTE_WORK ? POOL_WORK : POOL_PLAIN;
-    exchange->pool = server->pools[kind];
+    exchange->pool = pool_of(exchange);
     if (handler_pool_push(exchange->pool, exchange)) return MHD_YES;
     const struct problem problem = problem_row(PROBLEM_BUSY);
     (void)error_set(&error, STATUS_UNAVAILABLE, "%s",

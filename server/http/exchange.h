@@ -93,8 +93,9 @@ struct front {
     bool wildcard; /* bound to all addresses: Host may be the literal address that the client connected to */
 };
 
-/* Who runs handlers: each with threads and a queue of its own. */
-enum pool_kind { POOL_PLAIN, POOL_PROBES, POOL_WORK, POOL_COUNT };
+/* Who runs handlers: each with threads and a queue of its own. POOL_PROBES is of those places that others may flood,
+ * POOL_OWN_PROBES of the address for probes alone. */
+enum pool_kind { POOL_PLAIN, POOL_PROBES, POOL_OWN_PROBES, POOL_WORK, POOL_COUNT };
 
 struct exchange {
     struct exchange *next; /* in the pool's queue or the waiters' list */
@@ -147,7 +148,7 @@ struct exchange {
 struct http_server {
     struct http_options options; /* limits filled in */
     struct front fronts[FRONT_COUNT];
-    struct handler_pool *pools[POOL_COUNT];
+    struct handler_pool *pools[POOL_COUNT]; /* NULL: there is no such front */
     struct waiters *waiters;
     struct streams *streams;
     struct reaper *reaper;

@@ -185,6 +185,8 @@ static enum status pools_start(struct http_server *server, struct error *error)
     const unsigned queue = options->limits.queue;
     enum status status = handler_pool_start(server, options->handler_threads, queue, &server->pools[POOL_PLAIN], error);
     if (status == STATUS_OK) status = handler_pool_start(server, 1, PROBE_QUEUE, &server->pools[POOL_PROBES], error);
+    if (status == STATUS_OK && options->probes != NULL)
+        status = handler_pool_start(server, 1, PROBE_QUEUE, &server->pools[POOL_OWN_PROBES], error);
     if (status == STATUS_OK)
         status = handler_pool_start(server, WORK_THREADS, WORK_QUEUE, &server->pools[POOL_WORK], error);
     return status;
@@ -264,7 +266,8 @@ void http_server_wake(struct http_server *server, const char *topic)
 static unsigned pools_depth(const struct http_server *server)
 {
     unsigned depth = 0;
-    for (int i = 0; i < POOL_COUNT; i++) depth += handler_pool_depth(server->pools[i]);
+    for (int i = 0; i < POOL_COUNT; i++)
+        if (server->pools[i] != NULL) depth += handler_pool_depth(server->pools[i]);
     return depth;
 }
 
