@@ -1,9 +1,10 @@
 /* exchange.h: one request and its answer, from request line to last byte. Private to server/http.
  *
- * Life: made when the request line is read (network thread), linted when the head is complete, fed with the body,
- * suspended and handed to the handler pool, perhaps parked with the waiters, prepared (MHD_Response) on the handler
- * thread, resumed, queued on the network thread, freed by the completed callback. It belongs to one thread at a time:
- * the connection stays suspended while the pool or the waiters have it, so libmicrohttpd does not touch it then. */
+ * Life: made when the request line is read (network thread), linted when the head is complete, suspended until a
+ * handler thread has checked the token if there is a body to come, fed with the body, suspended and handed to the
+ * handler pool, perhaps parked with the waiters, prepared (MHD_Response) on the handler thread, resumed, queued on the
+ * network thread, freed by the completed callback. It belongs to one thread at a time: the connection stays suspended
+ * while the pool or the waiters have it, so libmicrohttpd does not touch it then. */
 #ifndef HTTP_EXCHANGE_H
 #define HTTP_EXCHANGE_H
 
@@ -76,6 +77,7 @@ void response_drop_headers(struct response *response);
 
 enum exchange_stage {
     EXCHANGE_HEAD,     /* nothing seen but the request line */
+    EXCHANGE_CHECKING, /* suspended before its body is read: a handler thread asks whether the token may do this */
     EXCHANGE_BODY,     /* linted; the body is collected, or thrown away when `refused` */
     EXCHANGE_HANDLING, /* suspended: with the pool or the waiters */
     EXCHANGE_ANSWERED
@@ -118,6 +120,7 @@ struct exchange {
     const struct route *route;
     size_t metric; /* row in the metrics */
     bool refused;  /* the answer is prepared; the rest of the body is thrown away */
+    bool swallow;  /* the body is small enough for that, else the connection is closed behind a refusal */
     bool close;
     bool started;  /* counted among the active */
     bool reserved; /* its Idempotency-Key is reserved */

@@ -232,8 +232,27 @@ static void park(struct exchange *exchange)
     waiters_park(waiters, exchange);
 }
 
+/* Before the body is received. */
+static void check(struct exchange *exchange, void *thread)
+{
+    struct error error = {0};
+    const enum status status = authorize(exchange, thread, &error);
+    exchange->authorized = status == STATUS_OK;
+    if (status == STATUS_OK) {
+        MHD_resume_connection(exchange->connection);
+        return;
+    }
+    if (!exchange->swallow) exchange->close = true;
+    fail(exchange, status, &error);
+    give_answer(exchange);
+}
+
 static void serve(struct handler_pool *pool, struct exchange *exchange, void *thread)
 {
+    if (exchange->stage == EXCHANGE_CHECKING) {
+        check(exchange, thread);
+        return;
+    }
     struct error error = {0};
     enum idempotent_step step = IDEMPOTENT_ANSWERED;
     bool later;

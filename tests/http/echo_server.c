@@ -1,8 +1,9 @@
 /* A small server over server/http for the tests beside it: no database, no engine. It prints its address and runs until
  * SIGTERM.
  *     echo_server [--token] [--listen ADDRESS] [--short] [--threads N] [--queue N] [--static DIRECTORY] [--log]
- *                 [--tls CERTIFICATE KEY] [--allow-origin ORIGIN]
- * --token: the tokens "reader", "writer", "admin" are asked for. --short: deadlines of a second or less. */
+ *                 [--tls CERTIFICATE KEY] [--patient] [--connections N] [--allow-origin ORIGIN]
+ * --token: the tokens "reader", "writer", "admin" are asked for. --short: deadlines of a second or less. --patient: ten
+ * minutes for a body and for the reading of an answer. */
 #include "base/buffer.h"
 #include "http/server.h"
 #include "http/static_files.h"
@@ -345,6 +346,11 @@ static bool read_arguments(int argc, char **argv, struct http_options *options, 
                                                    .write_milliseconds = 1500,
                                                    .ping_milliseconds = 300,
                                                    .stream_milliseconds = 2000};
+        } else if (strcmp(argv[i], "--patient") == 0) {
+            options->limits.body_milliseconds = options->limits.write_milliseconds = 600000;
+        } else if (strcmp(argv[i], "--connections") == 0) {
+            options->limits.connections = (unsigned)strtoul(value, NULL, 10);
+            i++;
         } else if (strcmp(argv[i], "--listen") == 0) {
             options->listen = value;
             i++;

@@ -5,6 +5,7 @@ import http.client
 import json
 import re
 import socket
+import subprocess
 import threading
 import time
 
@@ -454,3 +455,62 @@ def test_metrics_count(server):
     assert re.search(r'deltaq_http_requests_total\{route="GET /v1/echo/\{name\}",status="2xx"\} \d+', text)
     assert re.search(r'deltaq_http_request_seconds_bucket\{route="GET /v1/echo/\{name\}",le="\+Inf"\} \d+', text)
     assert re.search(r"^deltaq_http_connections \d+$", text, re.M)
+
+
+# --- tokens before bodies ---------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def guarded():
+    running = Server("--token", "--patient")
+    yield running
+    running.stop()
+
+
+BEARER = b"Authorization: Bearer %s\r\n"
+
+
+@pytest.mark.parametrize("size", [b"Content-Length: 1000000", b"Transfer-Encoding: chunked",
+                                  b"Content-Length: 1000\r\nExpect: 100-continue"], ids=["large", "chunked", "expect"])
+@pytest.mark.parametrize("who,status,code", [(b"", 401, b"unauthorized"), (BEARER % b"wrong", 401, b"unauthorized"),
+                                             (BEARER % b"reader", 403, b"forbidden")], ids=["none", "wrong", "reader"])
+def test_who_may_not_is_told_before_the_body(guarded, size, who, status, code):
+    """No byte of the body is sent: without the check the server would wait for it, and then close without a word."""
+    data, closed = guarded.raw(b"POST /v1/echo HTTP/1.1\r\n" + H + J + who + size + b"\r\n\r\n")
+    assert heads(data) == [status] and b'"code":"%s"' % code in data and closed
+    assert b"Connection: close\r\n" in data and b"\r\nWWW-Authenticate: Bearer" in data and b"100 Continue" not in data
+
+
+def test_a_small_body_behind_a_wrong_token_keeps_the_connection(guarded):
+    with guarded.connect() as client:
+        for part in (b"POST /v1/echo HTTP/1.1\r\n" + H + J + BEARER % b"wrong" + b"Content-Length: 2\r\n\r\n", b"{}",
+                     b"GET /healthz HTTP/1.1\r\n" + H + b"Connection: close\r\n\r\n"):
+            client.sendall(part.replace(b"@HOST@", guarded.host.encode()))
+        data, closed = read_all(client)
+    assert heads(data) == [401, 200] and closed
+
+
+def test_a_small_body_behind_a_refusal_is_not_waited_for_long(guarded):
+    """With the time of a body (10 s, here ten minutes) 103 such requests a second would hold all connections."""
+    for path in (b"/v1/echo", b"/v1/nothing"):
+        data, closed = guarded.raw(b"POST " + path + b" HTTP/1.1\r\n" + H + J + b"Content-Length: 1000\r\n\r\n{")
+        assert data == b"" and closed
+
+
+def test_a_right_token_sends_its_body_in_every_way(guarded):
+    head = b"POST /v1/echo HTTP/1.1\r\n" + H + J + BEARER % b"writer" + b"Connection: close\r\n"
+    for body in (b"Content-Length: 7\r\n\r\n{\"a\":1}",
+                 b"Transfer-Encoding: chunked\r\n\r\n7\r\n{\"a\":1}\r\n0\r\n\r\n",
+                 b"Content-Length: 7\r\nExpect: 100-continue\r\n\r\n{\"a\":1}"):
+        data, closed = guarded.raw(head + body)
+        assert heads(data)[-1] == 201 and b'"body":{"a":1}' in data and closed
+
+
+def test_curl_sees_the_refusal_of_a_large_upload(guarded, tmp_path):
+    (tmp_path / "body").write_bytes(b" " * (10 << 20))
+    for more in ([], ["-H", "Expect:"]):  # curl expects "100 Continue" by itself before so large a body
+        done = subprocess.run(["curl", "-s", "-o", tmp_path / "answer", "-w", "%{http_code} %{size_upload}", *more,
+                               "-H", "Content-Type: application/json", "-H", "Authorization: Bearer wrong",
+                               "--data-binary", f"@{tmp_path / 'body'}", f"{guarded.url}/v1/large"],
+                              capture_output=True, text=True)
+        status, sent = map(int, done.stdout.split())
+        assert status == 401 and b"unauthorized" in (tmp_path / "answer").read_bytes()
+        assert more or sent == 0, f"{sent} bytes were sent"
