@@ -348,6 +348,7 @@ static bool read_arguments(int argc, char **argv, struct http_options *options, 
                                                    .stream_milliseconds = 2000};
         } else if (strcmp(argv[i], "--patient") == 0) {
             options->limits.body_milliseconds = options->limits.write_milliseconds = 600000;
+            options->limits.idle_seconds = 600;
         } else if (strcmp(argv[i], "--connections") == 0) {
             options->limits.connections = (unsigned)strtoul(value, NULL, 10);
             i++;

@@ -10,7 +10,7 @@ import threading
 import time
 
 import pytest
-from echo import Server, heads, problem, read_all
+from echo import Events, Server, heads, problem, read_all
 
 H = b"Host: @HOST@\r\n"
 J = b"Content-Type: application/json\r\n"
@@ -514,3 +514,73 @@ def test_curl_sees_the_refusal_of_a_large_upload(guarded, tmp_path):
         status, sent = map(int, done.stdout.split())
         assert status == 401 and b"unauthorized" in (tmp_path / "answer").read_bytes()
         assert more or sent == 0, f"{sent} bytes were sent"
+
+
+# --- a crowd ----------------------------------------------------------------------------------------------------------
+def wait_until_closed(clients):
+    """Fails by the clients' timeout of a minute: their deadlines are ten times as far away."""
+    for client in clients:
+        try:
+            while client.recv(1 << 20):
+                pass
+        except ConnectionResetError:
+            pass
+        client.close()
+
+
+@pytest.fixture
+def small_room():
+    """20 connections, of which 10 are not a crowd."""
+    running = Server("--patient", "--connections", "20")
+    yield running
+    running.stop()
+
+
+def test_bodies_that_do_not_move_give_way_to_a_crowd(small_room):
+    head = (b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 1000\r\n\r\n{").replace(
+        b"@HOST@", small_room.host.encode())
+    clients = [small_room.connect() for _ in range(18)]
+    for client in clients:
+        client.sendall(head)
+    wait_until_closed(clients)
+    assert small_room.request("GET", "/v1/big")[0] == 200
+
+
+def test_answers_that_are_not_read_give_way_to_a_crowd(small_room):
+    clients = []
+    for _ in range(12):
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 14)
+        client.settimeout(60)
+        client.connect(("127.0.0.1", small_room.port))
+        client.sendall(b"GET /v1/big?items=300000 HTTP/1.1\r\n" + H.replace(b"@HOST@", small_room.host.encode())
+                       + b"\r\n")
+        clients.append(client)
+    for client in clients:
+        assert client.recv(1) == b"H"
+    end = time.monotonic() + 60
+    while b"deltaq_http_connections 1\n" not in small_room.request("GET", "/metrics")[2]:
+        assert time.monotonic() < end, "they hold their connections"
+        time.sleep(0.1)
+    for client in clients:
+        client.close()
+
+
+def test_waits_and_streams_do_not_give_way_to_a_crowd(small_room):
+    value = small_room.request("GET", "/v1/wait/crowd-k")[2]["value"]
+    ask = f"GET /v1/wait/crowd-k?wait=60&above={value} HTTP/1.1\r\nHost: {small_room.host}\r\n\r\n".encode()
+    waiting, streams = [small_room.connect() for _ in range(2)], [Events(small_room, "crowd-k") for _ in range(2)]
+    for client in waiting:
+        client.sendall(ask)
+    assert all(events.until(b"retry:") for events in streams)
+    head = (b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 1000\r\n\r\n{").replace(
+        b"@HOST@", small_room.host.encode())
+    clients = [small_room.connect() for _ in range(14)]
+    for client in clients:
+        client.sendall(head)
+    wait_until_closed(clients)
+    small_room.request("POST", "/v1/wake/crowd-k")
+    assert all(b"200 OK" in client.recv(8192) for client in waiting)
+    assert all(events.until(b"event: count") for events in streams)
+    for held in waiting + streams:
+        held.close()
