@@ -11,6 +11,7 @@
 #include "http/body.h"
 #include "http/client_address.h"
 #include "http/lint.h"
+#include "http/places.h"
 #include "http/problem.h"
 #include "http/server.h"
 
@@ -67,11 +68,12 @@ struct response {
     double wait_seconds;
     char memo[64];           /* for request.remembered */
     struct stream *stream;   /* owned until the MHD_Response has it */
-    struct streams *streams; /* lent */
+    struct streams *streams; /* lent, like the next */
+    const char *client;      /* whom a stream counts for */
 };
 
 void response_init(struct response *response, struct streams *streams);
-void response_reset(struct response *response); /* frees all and makes it unset; `streams` stays */
+void response_reset(struct response *response); /* frees all and makes it unset; what is lent stays */
 
 void response_drop_headers(struct response *response);
 
@@ -126,6 +128,7 @@ struct exchange {
     bool reserved; /* its Idempotency-Key is reserved */
     bool replayed; /* the answer is that of an earlier request with its Idempotency-Key */
     bool left;     /* the client has left while it was parked */
+    bool waits;    /* it has one of the places for waits */
     struct body body;
     size_t body_limit;
     uint64_t body_declared; /* 0: the client did not say */
@@ -142,6 +145,7 @@ struct exchange {
     uid_t user;                 /* of `local`, where that is known; else (uid_t)-1 */
     bool authorized, admitted;  /* admitted: and parsed */
     bool refused_who;           /* for want of a token, for a wrong one, or for one that may not do this */
+    char client[PLACES_CLIENT]; /* once it is authorized: client_name */
     char key_hash[65];
     struct MHD_Response *answer; /* owned */
     int http_status;
@@ -153,6 +157,7 @@ struct http_server {
     struct front fronts[FRONT_COUNT];
     struct handler_pool *pools[POOL_COUNT]; /* NULL: there is no such front */
     struct waiters *waiters;
+    struct places *waits;
     struct streams *streams;
     struct reaper *reaper;
     struct metrics *metrics;

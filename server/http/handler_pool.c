@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WAITING_MAX = 512, TURN_MILLISECONDS = 10000, LOOK_MILLISECONDS = 50, BUSY_SECONDS = 5 };
+enum { TURN_MILLISECONDS = 10000, LOOK_MILLISECONDS = 50, BUSY_SECONDS = 5 };
 
 struct handler_thread {
     pthread_t thread;
@@ -93,6 +93,7 @@ static enum status admit(struct exchange *exchange, void *thread, bool *later, s
     if (status == STATUS_OK) status = request_body_parse(exchange, later, error);
     if (status == STATUS_OK && *later) status = wait_for_memory(exchange, error);
     exchange->admitted = status == STATUS_OK && !*later;
+    if (exchange->admitted) client_name(exchange, exchange->client);
     if (exchange->admitted) exchange->retry_ms = exchange->retry_deadline_ms = 0;
     return status;
 }
@@ -103,12 +104,16 @@ static void fail(struct exchange *exchange, enum status status, const struct err
     answer_problem(exchange, &problem, error);
 }
 
-/* Whether the handler's wait can be granted; sets its deadline. */
-static bool may_park(struct exchange *exchange, int64_t now)
+/* Whether the handler's wait is granted; the first time it takes a place and sets the deadline. Of a GET without a
+ * place the error says why; what a POST has made is answered in its present state, for it is made. */
+static enum status may_park(struct exchange *exchange, int64_t now, bool *may, struct error *error)
 {
-    if (exchange->request.wait_over || waiters_count(exchange->server->waiters) >= WAITING_MAX) return false;
-    if (!exchange->deadline_ms) exchange->deadline_ms = now + (int64_t)(exchange->response.wait_seconds * 1000);
-    return true;
+    *may = !exchange->request.wait_over;
+    if (!*may || exchange->waits) return STATUS_OK;
+    const enum status status = places_take(exchange->server->waits, exchange->client, error);
+    *may = exchange->waits = status == STATUS_OK;
+    exchange->deadline_ms = now + (int64_t)(exchange->response.wait_seconds * 1000);
+    return strcmp(exchange->request.method, "GET") == 0 ? status : STATUS_OK;
 }
 
 /* The handler, under its condition if it makes one. *refused: the condition does not hold, and `error` says so. */
@@ -194,15 +199,18 @@ static bool call_handler(struct exchange *exchange, void *thread)
             status = error_set(&error, STATUS_INTERNAL, "the handler gave no answer");
         if (status == STATUS_OK && exchange->response.kind == RESPONSE_WAIT) {
             memcpy(exchange->request.remembered, exchange->response.memo, sizeof exchange->request.remembered);
-            if (may_park(exchange, now)) {
+            bool may;
+            status = may_park(exchange, now, &may, &error);
+            if (may) {
                 waiters_park(server->waiters, exchange);
                 return false;
             }
-            if (!exchange->request.wait_over) { /* too many wait: it is answered with the present state */
+            if (status == STATUS_OK && !exchange->request.wait_over) {
                 exchange->request.wait_over = true;
                 continue;
             }
-            status = error_set(&error, STATUS_INTERNAL, "the handler waits although its wait is over");
+            if (status == STATUS_OK)
+                status = error_set(&error, STATUS_INTERNAL, "the handler waits although its wait is over");
         }
         if (status == STATUS_OK && exchange->response.kind == RESPONSE_TO_WORK) {
             if (move_to_work(exchange, thread, &error)) return false;

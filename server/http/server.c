@@ -69,6 +69,7 @@ static void limits_fill(struct http_options *options)
     fill_unsigned(&limits->connections, 1024);
     limits->connections = connections_that_fit(options);
     fill_unsigned(&limits->streams, 64);
+    fill_unsigned(&limits->waits, 512);
     fill_unsigned(&limits->queue, 256);
     if (limits->body_bytes == 0) limits->body_bytes = (size_t)256 << 20;
     if (limits->body_memory == 0) limits->body_memory = (size_t)48 << 20;
@@ -170,6 +171,7 @@ static enum status limits_start(struct http_server *server, struct error *error)
 {
     const struct http_options *options = &server->options;
     enum status status = token_backoff_new(&server->backoff, error);
+    if (status == STATUS_OK) status = places_new(options->limits.waits, "waiting requests", &server->waits, error);
     if (status == STATUS_OK) status = rate_limit_new(AUDIT_REFUSALS, &server->refusals, error);
     if (status == STATUS_OK) status = rate_limit_new_rare(AUDIT_RATE_SECONDS, &server->rate_lines, error);
     if (status == STATUS_OK && options->address_rate > 0)
@@ -198,6 +200,7 @@ static void server_free(struct http_server *server)
     streams_free(server->streams);
     reaper_free(server->reaper);
     waiters_free(server->waiters);
+    places_free(server->waits);
     metrics_free(server->metrics);
     tls_current_free(server->tls);
     token_backoff_free(server->backoff);

@@ -48,7 +48,8 @@ struct http_limits {         /* 0: the default */
     int work_milliseconds;   /* 30000: how long a handler may compute */
     int stop_milliseconds;   /* 5000: how long http_server_stop lets handlers finish */
     unsigned connections;    /* 1024, or what two thirds of the descriptors of the process allow */
-    unsigned streams;        /* 64 */
+    unsigned streams;        /* 64; one client may have half of them, and of the next */
+    unsigned waits;          /* 512 requests that wait until something changes */
     unsigned queue;          /* 256 requests waiting for a handler thread */
     size_t body_bytes;       /* 256 MiB: all bodies being received together, most of it in files; beyond it 503 */
     size_t body_memory;      /* 48 MiB: what all bodies that were parsed may take; others wait 10 s, then 503 */
