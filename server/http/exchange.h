@@ -10,6 +10,7 @@
 
 #include "http/body.h"
 #include "http/client_address.h"
+#include "http/encoding.h"
 #include "http/lint.h"
 #include "http/places.h"
 #include "http/problem.h"
@@ -147,6 +148,7 @@ struct exchange {
     bool refused_who;           /* for want of a token, for a wrong one, or for one that may not do this */
     char client[PLACES_CLIENT]; /* once it is authorized: client_name */
     char key_hash[65];
+    char condition[ETAG_SIZE];   /* the entity tag whose lock it holds; "": none */
     struct MHD_Response *answer; /* owned */
     int http_status;
     int64_t answer_bytes; /* 0 for a stream */
@@ -168,7 +170,6 @@ struct http_server {
     atomic_uint refusals_left_out;            /* since the last such line */
     struct rate_limit *rate_lines;            /* lines about who asks too often */
     atomic_uint rate_left_out;
-    pthread_mutex_t conditional; /* held from the check of an If-Match to the end of its handler */
     char url[128];
     atomic_bool stopping;
     atomic_uint active; /* exchanges begun and not completed */

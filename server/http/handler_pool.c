@@ -69,8 +69,8 @@ static enum status authorize(struct exchange *exchange, void *thread, struct err
     return status;
 }
 
-/* The body belongs to others just now: when to look again, and for how long. No thread waits for it. */
-static enum status wait_for_memory(struct exchange *exchange, struct error *error)
+/* Others have what it needs just now: when to look again, and for how long. No thread waits for it. */
+static enum status wait_for_turn(struct exchange *exchange, const char *what, struct error *error)
 {
     const int64_t now = clock_milliseconds();
     if (exchange->retry_deadline_ms == 0) exchange->retry_deadline_ms = now + TURN_MILLISECONDS;
@@ -78,8 +78,7 @@ static enum status wait_for_memory(struct exchange *exchange, struct error *erro
     if (now < exchange->retry_deadline_ms && !exchange->left && !atomic_load(&exchange->server->stopping))
         return STATUS_OK;
     exchange->retry_seconds = BUSY_SECONDS;
-    return error_set(error, STATUS_UNAVAILABLE,
-                     "the memory for bodies of requests is in use by others: try again in %d s", BUSY_SECONDS);
+    return error_set(error, STATUS_UNAVAILABLE, "%s: try again in %d s", what, BUSY_SECONDS);
 }
 
 /* Checks the token and parses the body, once for each request. *later: its turn has not come. */
@@ -91,7 +90,8 @@ static enum status admit(struct exchange *exchange, void *thread, bool *later, s
     if (!exchange->authorized) status = authorize(exchange, thread, error);
     exchange->authorized = status == STATUS_OK;
     if (status == STATUS_OK) status = request_body_parse(exchange, later, error);
-    if (status == STATUS_OK && *later) status = wait_for_memory(exchange, error);
+    if (status == STATUS_OK && *later)
+        status = wait_for_turn(exchange, "the memory for bodies of requests is in use by others", error);
     exchange->admitted = status == STATUS_OK && !*later;
     if (exchange->admitted) client_name(exchange, exchange->client);
     if (exchange->admitted) exchange->retry_ms = exchange->retry_deadline_ms = 0;
@@ -116,22 +116,17 @@ static enum status may_park(struct exchange *exchange, int64_t now, bool *may, s
     return strcmp(exchange->request.method, "GET") == 0 ? status : STATUS_OK;
 }
 
-/* The handler, under its condition if it makes one. *refused: the condition does not hold, and `error` says so. */
-static enum status call_conditional(struct exchange *exchange, struct http_context *context, bool *refused,
+/* The handler, under its condition if it makes one. *out: whether that holds; the handler ran only if it does. */
+static enum status call_conditional(struct exchange *exchange, struct http_context *context, enum precondition *out,
                                     struct error *error)
 {
     enum status status = STATUS_OK;
-    bool holds = true;
-    const bool conditional = precondition_given(exchange) && exchange->request.remembered[0] == '\0';
-    pthread_mutex_t *lock = &exchange->server->conditional;
-    if (conditional) {
-        pthread_mutex_lock(lock);
-        status = precondition_check(exchange, context->thread, &holds, error);
-    }
-    if (status == STATUS_OK && holds)
+    *out = PRECONDITION_HOLDS;
+    if (precondition_given(exchange) && exchange->request.remembered[0] == '\0')
+        status = precondition_begin(exchange, context->thread, out, error);
+    if (status == STATUS_OK && *out == PRECONDITION_HOLDS)
         status = exchange->route->handler(context, &exchange->request, &exchange->response, error);
-    if (conditional) pthread_mutex_unlock(lock);
-    *refused = !holds && status == STATUS_OK;
+    precondition_end(exchange, context->thread);
     return status;
 }
 
@@ -169,6 +164,13 @@ static bool move_to_work(struct exchange *exchange, void *thread, struct error *
     return false;
 }
 
+static void park(struct exchange *exchange)
+{
+    struct waiters *waiters = exchange->server->waiters;
+    exchange->wakes_seen = waiters_sequence(waiters);
+    waiters_park(waiters, exchange);
+}
+
 /* Runs the handler; false when the exchange is parked or moved and must not be touched any more. */
 static bool call_handler(struct exchange *exchange, void *thread)
 {
@@ -187,9 +189,17 @@ static bool call_handler(struct exchange *exchange, void *thread)
         exchange->request.presence = &exchange->presence;
         exchange->request.working = exchange->pool == server->pools[POOL_WORK];
         response_reset(&exchange->response);
-        bool refused;
-        enum status status = call_conditional(exchange, &context, &refused, &error);
-        if (refused) {
+        enum precondition condition;
+        enum status status = call_conditional(exchange, &context, &condition, &error);
+        if (status == STATUS_OK && condition == PRECONDITION_BUSY) {
+            status = wait_for_turn(exchange, "another conditional change of this is being made", &error);
+            if (status == STATUS_OK) {
+                idempotent_finish(exchange, thread, false); /* as in move_to_work */
+                park(exchange);
+                return false;
+            }
+        }
+        if (status == STATUS_OK && condition == PRECONDITION_FAILED) {
             const struct problem problem = problem_row(PROBLEM_PRECONDITION);
             answer_problem(exchange, &problem, &error);
             idempotent_finish(exchange, thread, false);
@@ -231,13 +241,6 @@ static void give_answer(struct exchange *exchange)
     audit_answer(exchange);
     answer_prepare(exchange);
     MHD_resume_connection(exchange->connection);
-}
-
-static void park(struct exchange *exchange)
-{
-    struct waiters *waiters = exchange->server->waiters;
-    exchange->wakes_seen = waiters_sequence(waiters);
-    waiters_park(waiters, exchange);
 }
 
 /* Before the body is received. */

@@ -208,7 +208,6 @@ static void server_free(struct http_server *server)
     rate_limit_free(server->by_token);
     rate_limit_free(server->refusals);
     rate_limit_free(server->rate_lines);
-    (void)pthread_mutex_destroy(&server->conditional);
     for (int i = 0; i < FRONT_COUNT; i++) listen_hosts_free(server->fronts[i].hosts);
     if (server->fronts[FRONT_SOCKET].server != NULL) (void)unlink(server->options.socket);
     free(server);
@@ -228,7 +227,6 @@ enum status http_server_start(const struct http_options *options, struct http_se
                                      .received_limit = server->options.limits.body_bytes,
                                      .parsed_limit = server->options.limits.body_memory};
     atomic_init(&server->stopping, false);
-    (void)pthread_mutex_init(&server->conditional, NULL);
     if ((status = listeners_open(options, listeners, error)) != STATUS_OK) goto done;
     (void)snprintf(server->url, sizeof server->url, "%s", listeners[FRONT_MAIN].url);
     if ((status = metrics_new(options->routes, options->route_count, &server->metrics, error)) != STATUS_OK) goto done;
