@@ -162,6 +162,7 @@ static enum status start_http(const struct options *options, struct serving *ser
         .thread_close = application_thread_close,
         .authorize = application_authorize,
         .idempotency = &application_idempotency,
+        .conditions = &application_conditions,
     };
     http.routes = routes_all(&http.route_count);
     enum status status = service_metrics_new(serving->data_directory, &serving->application.metrics, error);

@@ -21,7 +21,7 @@
 #include <sys/socket.h>
 
 /* The rest of a small refused body is read, so that its connection can be used again. */
-enum { SWALLOW_MAX = 64 << 10 };
+enum { SWALLOW_MAX = 64 << 10, SWALLOW_MILLISECONDS = 2000 };
 
 /* Gives the prepared answer to libmicrohttpd. */
 static enum MHD_Result queue_answer(struct exchange *exchange)
@@ -40,19 +40,33 @@ static enum MHD_Result queue_answer(struct exchange *exchange)
     return MHD_queue_response(exchange->connection, (unsigned)exchange->http_status, exchange->answer);
 }
 
-/* Answers with a problem: at once, or after reading the rest of a small body. */
+static bool may_swallow(const struct exchange *exchange, const struct lint_body *body)
+{
+    return body->present && !body->chunked && body->length <= SWALLOW_MAX &&
+           request_header(&exchange->request, "Expect") == NULL;
+}
+
+/* Gives the prepared refusal at once, or after reading the rest of a small body. Who does not send that is given no
+ * more time than who does not send a head. */
+static enum MHD_Result give_refusal(struct exchange *exchange)
+{
+    struct reaper *reaper = exchange->server->reaper;
+    if (exchange->close || !exchange->swallow) return queue_answer(exchange);
+    exchange->refused = true;
+    exchange->stage = EXCHANGE_BODY;
+    reaper_waits(reaper, exchange->entry, true);
+    reaper_deadline(reaper, exchange->entry, SWALLOW_MILLISECONDS);
+    return MHD_YES;
+}
+
 static enum MHD_Result refuse(struct exchange *exchange, const struct lint_body *body, const struct problem *problem,
                               const struct error *error)
 {
     answer_problem(exchange, problem, error);
-    const bool swallow = body->present && !body->chunked && body->length <= SWALLOW_MAX && !exchange->close &&
-                         request_header(&exchange->request, "Expect") == NULL;
-    if (body->present && !swallow) exchange->close = true;
+    exchange->swallow = may_swallow(exchange, body);
+    if (body->present && !exchange->swallow) exchange->close = true;
     answer_prepare(exchange);
-    if (!swallow) return queue_answer(exchange);
-    exchange->refused = true;
-    exchange->stage = EXCHANGE_BODY;
-    return MHD_YES;
+    return give_refusal(exchange);
 }
 
 static enum MHD_Result refuse_row(struct exchange *exchange, const struct lint_body *body, enum problem_id id,
@@ -240,6 +254,52 @@ static bool limit_rate(struct exchange *exchange, const struct lint_body *body, 
     return true;
 }
 
+/* To the handler threads. False: they are busy, and the response says so. */
+static bool hand_over(struct exchange *exchange, struct handler_pool *pool, enum exchange_stage stage)
+{
+    struct http_server *server = exchange->server;
+    struct error error;
+    reaper_deadline(server->reaper, exchange->entry, -1);
+    exchange->stage = stage;
+    exchange->pool = pool;
+    MHD_suspend_connection(exchange->connection);
+    if (handler_pool_push(pool, exchange)) return true;
+    const struct problem problem = problem_row(PROBLEM_BUSY);
+    (void)error_set(&error, STATUS_UNAVAILABLE, "%s",
+                    atomic_load(&server->stopping) ? "the server is stopping"
+                                                   : "too many requests are waiting; try again in a second");
+    answer_problem(exchange, &problem, &error);
+    return false;
+}
+
+static void resume(struct exchange *exchange)
+{
+    answer_prepare(exchange);
+    MHD_resume_connection(exchange->connection);
+}
+
+/* Asks whether the token may do this before anything of the body is received, and before "100 Continue": who may not
+ * could otherwise hold connections with bodies that never come to an end. The library calls again for the head once the
+ * connection is resumed. */
+static enum MHD_Result check_token(struct exchange *exchange)
+{
+    const struct http_server *server = exchange->server;
+    if (hand_over(exchange, server->pools[POOL_PLAIN], EXCHANGE_CHECKING)) return MHD_YES;
+    if (!exchange->swallow) exchange->close = true;
+    resume(exchange);
+    return MHD_YES;
+}
+
+/* The token was looked at. */
+static enum MHD_Result after_check(struct exchange *exchange)
+{
+    struct http_server *server = exchange->server;
+    if (exchange->http_status != 0) return give_refusal(exchange);
+    reaper_deadline(server->reaper, exchange->entry, server->options.limits.body_milliseconds);
+    exchange->stage = EXCHANGE_BODY;
+    return MHD_YES;
+}
+
 /* The first call has the head alone. Everything that can be refused by the head is refused here, before the body is
  * received. */
 static enum MHD_Result begin(struct exchange *exchange, const char *method, const char *version)
@@ -284,6 +344,9 @@ static enum MHD_Result begin(struct exchange *exchange, const char *method, cons
     }
     problem = check_body(exchange, &body, &error);
     if (problem != PROBLEM_NONE) return refuse_row(exchange, &body, problem, &error);
+    exchange->swallow = may_swallow(exchange, &body);
+    if (body.present && server->options.authorize != NULL && exchange->route->scope != SCOPE_NONE)
+        return check_token(exchange);
     exchange->stage = EXCHANGE_BODY;
     return MHD_YES;
 }
@@ -368,10 +431,17 @@ static void run_inline(struct exchange *exchange)
     answer_prepare(exchange);
 }
 
+/* Whose threads run the handler. The listener for probes shares no queue with the other fronts. */
+static struct handler_pool *pool_of(const struct exchange *exchange)
+{
+    const unsigned flags = exchange->route->flags;
+    const enum pool_kind probes = exchange->front->kind == FRONT_PROBES ? POOL_OWN_PROBES : POOL_PROBES;
+    return exchange->server->pools[flags & ROUTE_PROBE ? probes : flags & ROUTE_WORK ? POOL_WORK : POOL_PLAIN];
+}
+
 /* The request is complete. */
 static enum MHD_Result dispatch(struct exchange *exchange)
 {
-    struct http_server *server = exchange->server;
     struct error error;
     if (exchange->refused) return queue_answer(exchange);
     if (check_bytes(exchange, &error) != PROBLEM_NONE) { /* in what follows the last chunk */
@@ -384,20 +454,7 @@ static enum MHD_Result dispatch(struct exchange *exchange)
         run_inline(exchange);
         return queue_answer(exchange);
     }
-    reaper_deadline(server->reaper, exchange->entry, -1);
-    exchange->stage = EXCHANGE_HANDLING;
-    MHD_suspend_connection(exchange->connection);
-    const unsigned flags = exchange->route->flags;
-    const enum pool_kind kind = flags & ROUTE_PROBE ? POOL_PROBES : flags & ROUTE_WORK ? POOL_WORK : POOL_PLAIN;
-    exchange->pool = server->pools[kind];
-    if (handler_pool_push(exchange->pool, exchange)) return MHD_YES;
-    const struct problem problem = problem_row(PROBLEM_BUSY);
-    (void)error_set(&error, STATUS_UNAVAILABLE, "%s",
-                    atomic_load(&server->stopping) ? "the server is stopping"
-                                                   : "too many requests are waiting; try again in a second");
-    answer_problem(exchange, &problem, &error);
-    answer_prepare(exchange);
-    MHD_resume_connection(exchange->connection);
+    if (!hand_over(exchange, pool_of(exchange), EXCHANGE_HANDLING)) resume(exchange);
     return MHD_YES;
 }
 
@@ -412,6 +469,8 @@ enum MHD_Result connection_access(void *front, struct MHD_Connection *connection
     switch (exchange->stage) {
     case EXCHANGE_HEAD:
         return begin(exchange, method, version);
+    case EXCHANGE_CHECKING:
+        return after_check(exchange);
     case EXCHANGE_BODY:
         if (*upload_size == 0) return dispatch(exchange);
         enum MHD_Result result = body_add(exchange, upload, *upload_size);

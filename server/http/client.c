@@ -9,6 +9,7 @@
 #include "http/token_backoff.h"
 
 #include <assert.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -37,6 +38,16 @@ void client_identify(struct exchange *exchange)
         return;
     exchange->local = client_address_is_here(&exchange->from) &&
                       (peer_is_ours(descriptor, &exchange->user) || options->trust_loopback);
+}
+
+void client_name(const struct exchange *exchange, char out[PLACES_CLIENT])
+{
+    const struct client_address network = client_address_network(&exchange->from);
+    char address[INET6_ADDRSTRLEN];
+    static_assert((int)PLACES_CLIENT >= (int)TOKEN_ID && (int)PLACES_CLIENT >= (int)INET6_ADDRSTRLEN, "it fits");
+    client_address_text(&network, address);
+    const char *token = exchange->request.principal.name;
+    (void)snprintf(out, PLACES_CLIENT, "%s", token[0] != '\0' ? token : address);
 }
 
 int client_wait(struct exchange *exchange, const char **what)

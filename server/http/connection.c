@@ -91,6 +91,7 @@ void *connection_request_line(void *closure, const char *target, struct MHD_Conn
     exchange->metric = metrics_row(server->metrics, NULL);
     exchange->method = "";
     response_init(&exchange->response, server->streams);
+    exchange->response.client = exchange->client;
     reaper_deadline(server->reaper, exchange->entry, server->options.limits.header_milliseconds);
     if ((exchange->target = strdup(target)) == NULL) {
         exchange_free(exchange);
@@ -112,6 +113,7 @@ void exchange_free(struct exchange *exchange)
     if (exchange == NULL) return;
     request_body_drop(exchange);
     body_reset(&exchange->server->bodies, &exchange->body);
+    if (exchange->waits) places_give(exchange->server->waits, exchange->client);
     if (exchange->started) (void)atomic_fetch_sub(&exchange->server->active, 1);
     if (exchange->answer != NULL) MHD_destroy_response(exchange->answer);
     response_reset(&exchange->response);

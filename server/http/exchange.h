@@ -1,15 +1,18 @@
 /* exchange.h: one request and its answer, from request line to last byte. Private to server/http.
  *
- * Life: made when the request line is read (network thread), linted when the head is complete, fed with the body,
- * suspended and handed to the handler pool, perhaps parked with the waiters, prepared (MHD_Response) on the handler
- * thread, resumed, queued on the network thread, freed by the completed callback. It belongs to one thread at a time:
- * the connection stays suspended while the pool or the waiters have it, so libmicrohttpd does not touch it then. */
+ * Life: made when the request line is read (network thread), linted when the head is complete, suspended until a
+ * handler thread has checked the token if there is a body to come, fed with the body, suspended and handed to the
+ * handler pool, perhaps parked with the waiters, prepared (MHD_Response) on the handler thread, resumed, queued on the
+ * network thread, freed by the completed callback. It belongs to one thread at a time: the connection stays suspended
+ * while the pool or the waiters have it, so libmicrohttpd does not touch it then. */
 #ifndef HTTP_EXCHANGE_H
 #define HTTP_EXCHANGE_H
 
 #include "http/body.h"
 #include "http/client_address.h"
+#include "http/encoding.h"
 #include "http/lint.h"
+#include "http/places.h"
 #include "http/problem.h"
 #include "http/server.h"
 
@@ -66,16 +69,18 @@ struct response {
     double wait_seconds;
     char memo[64];           /* for request.remembered */
     struct stream *stream;   /* owned until the MHD_Response has it */
-    struct streams *streams; /* lent */
+    struct streams *streams; /* lent, like the next */
+    const char *client;      /* whom a stream counts for */
 };
 
 void response_init(struct response *response, struct streams *streams);
-void response_reset(struct response *response); /* frees all and makes it unset; `streams` stays */
+void response_reset(struct response *response); /* frees all and makes it unset; what is lent stays */
 
 void response_drop_headers(struct response *response);
 
 enum exchange_stage {
     EXCHANGE_HEAD,     /* nothing seen but the request line */
+    EXCHANGE_CHECKING, /* suspended before its body is read: a handler thread asks whether the token may do this */
     EXCHANGE_BODY,     /* linted; the body is collected, or thrown away when `refused` */
     EXCHANGE_HANDLING, /* suspended: with the pool or the waiters */
     EXCHANGE_ANSWERED
@@ -93,8 +98,9 @@ struct front {
     bool wildcard; /* bound to all addresses: Host may be the literal address that the client connected to */
 };
 
-/* Who runs handlers: each with threads and a queue of its own. */
-enum pool_kind { POOL_PLAIN, POOL_PROBES, POOL_WORK, POOL_COUNT };
+/* Who runs handlers: each with threads and a queue of its own. POOL_PROBES is of those places that others may flood,
+ * POOL_OWN_PROBES of the address for probes alone. */
+enum pool_kind { POOL_PLAIN, POOL_PROBES, POOL_OWN_PROBES, POOL_WORK, POOL_COUNT };
 
 struct exchange {
     struct exchange *next; /* in the pool's queue or the waiters' list */
@@ -117,11 +123,13 @@ struct exchange {
     const struct route *route;
     size_t metric; /* row in the metrics */
     bool refused;  /* the answer is prepared; the rest of the body is thrown away */
+    bool swallow;  /* the body is small enough for that, else the connection is closed behind a refusal */
     bool close;
     bool started;  /* counted among the active */
     bool reserved; /* its Idempotency-Key is reserved */
     bool replayed; /* the answer is that of an earlier request with its Idempotency-Key */
     bool left;     /* the client has left while it was parked */
+    bool waits;    /* it has one of the places for waits */
     struct body body;
     size_t body_limit;
     uint64_t body_declared; /* 0: the client did not say */
@@ -138,7 +146,9 @@ struct exchange {
     uid_t user;                 /* of `local`, where that is known; else (uid_t)-1 */
     bool authorized, admitted;  /* admitted: and parsed */
     bool refused_who;           /* for want of a token, for a wrong one, or for one that may not do this */
+    char client[PLACES_CLIENT]; /* once it is authorized: client_name */
     char key_hash[65];
+    char condition[ETAG_SIZE];   /* the entity tag whose lock it holds; "": none */
     struct MHD_Response *answer; /* owned */
     int http_status;
     int64_t answer_bytes; /* 0 for a stream */
@@ -147,8 +157,9 @@ struct exchange {
 struct http_server {
     struct http_options options; /* limits filled in */
     struct front fronts[FRONT_COUNT];
-    struct handler_pool *pools[POOL_COUNT];
+    struct handler_pool *pools[POOL_COUNT]; /* NULL: there is no such front */
     struct waiters *waiters;
+    struct places *waits;
     struct streams *streams;
     struct reaper *reaper;
     struct metrics *metrics;
@@ -159,7 +170,6 @@ struct http_server {
     atomic_uint refusals_left_out;            /* since the last such line */
     struct rate_limit *rate_lines;            /* lines about who asks too often */
     atomic_uint rate_left_out;
-    pthread_mutex_t conditional; /* held from the check of an If-Match to the end of its handler */
     char url[128];
     atomic_bool stopping;
     atomic_uint active; /* exchanges begun and not completed */

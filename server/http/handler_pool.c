@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { WAITING_MAX = 512, TURN_MILLISECONDS = 10000, LOOK_MILLISECONDS = 50, BUSY_SECONDS = 5 };
+enum { TURN_MILLISECONDS = 10000, LOOK_MILLISECONDS = 50, BUSY_SECONDS = 5 };
 
 struct handler_thread {
     pthread_t thread;
@@ -69,8 +69,8 @@ static enum status authorize(struct exchange *exchange, void *thread, struct err
     return status;
 }
 
-/* The body belongs to others just now: when to look again, and for how long. No thread waits for it. */
-static enum status wait_for_memory(struct exchange *exchange, struct error *error)
+/* Others have what it needs just now: when to look again, and for how long. No thread waits for it. */
+static enum status wait_for_turn(struct exchange *exchange, const char *what, struct error *error)
 {
     const int64_t now = clock_milliseconds();
     if (exchange->retry_deadline_ms == 0) exchange->retry_deadline_ms = now + TURN_MILLISECONDS;
@@ -78,8 +78,7 @@ static enum status wait_for_memory(struct exchange *exchange, struct error *erro
     if (now < exchange->retry_deadline_ms && !exchange->left && !atomic_load(&exchange->server->stopping))
         return STATUS_OK;
     exchange->retry_seconds = BUSY_SECONDS;
-    return error_set(error, STATUS_UNAVAILABLE,
-                     "the memory for bodies of requests is in use by others: try again in %d s", BUSY_SECONDS);
+    return error_set(error, STATUS_UNAVAILABLE, "%s: try again in %d s", what, BUSY_SECONDS);
 }
 
 /* Checks the token and parses the body, once for each request. *later: its turn has not come. */
@@ -91,8 +90,10 @@ static enum status admit(struct exchange *exchange, void *thread, bool *later, s
     if (!exchange->authorized) status = authorize(exchange, thread, error);
     exchange->authorized = status == STATUS_OK;
     if (status == STATUS_OK) status = request_body_parse(exchange, later, error);
-    if (status == STATUS_OK && *later) status = wait_for_memory(exchange, error);
+    if (status == STATUS_OK && *later)
+        status = wait_for_turn(exchange, "the memory for bodies of requests is in use by others", error);
     exchange->admitted = status == STATUS_OK && !*later;
+    if (exchange->admitted) client_name(exchange, exchange->client);
     if (exchange->admitted) exchange->retry_ms = exchange->retry_deadline_ms = 0;
     return status;
 }
@@ -103,30 +104,29 @@ static void fail(struct exchange *exchange, enum status status, const struct err
     answer_problem(exchange, &problem, error);
 }
 
-/* Whether the handler's wait can be granted; sets its deadline. */
-static bool may_park(struct exchange *exchange, int64_t now)
+/* Whether the handler's wait is granted; the first time it takes a place and sets the deadline. Of a GET without a
+ * place the error says why; what a POST has made is answered in its present state, for it is made. */
+static enum status may_park(struct exchange *exchange, int64_t now, bool *may, struct error *error)
 {
-    if (exchange->request.wait_over || waiters_count(exchange->server->waiters) >= WAITING_MAX) return false;
-    if (!exchange->deadline_ms) exchange->deadline_ms = now + (int64_t)(exchange->response.wait_seconds * 1000);
-    return true;
+    *may = !exchange->request.wait_over;
+    if (!*may || exchange->waits) return STATUS_OK;
+    const enum status status = places_take(exchange->server->waits, exchange->client, error);
+    *may = exchange->waits = status == STATUS_OK;
+    exchange->deadline_ms = now + (int64_t)(exchange->response.wait_seconds * 1000);
+    return strcmp(exchange->request.method, "GET") == 0 ? status : STATUS_OK;
 }
 
-/* The handler, under its condition if it makes one. *refused: the condition does not hold, and `error` says so. */
-static enum status call_conditional(struct exchange *exchange, struct http_context *context, bool *refused,
+/* The handler, under its condition if it makes one. *out: whether that holds; the handler ran only if it does. */
+static enum status call_conditional(struct exchange *exchange, struct http_context *context, enum precondition *out,
                                     struct error *error)
 {
     enum status status = STATUS_OK;
-    bool holds = true;
-    const bool conditional = precondition_given(exchange) && exchange->request.remembered[0] == '\0';
-    pthread_mutex_t *lock = &exchange->server->conditional;
-    if (conditional) {
-        pthread_mutex_lock(lock);
-        status = precondition_check(exchange, context->thread, &holds, error);
-    }
-    if (status == STATUS_OK && holds)
+    *out = PRECONDITION_HOLDS;
+    if (precondition_given(exchange) && exchange->request.remembered[0] == '\0')
+        status = precondition_begin(exchange, context->thread, out, error);
+    if (status == STATUS_OK && *out == PRECONDITION_HOLDS)
         status = exchange->route->handler(context, &exchange->request, &exchange->response, error);
-    if (conditional) pthread_mutex_unlock(lock);
-    *refused = !holds && status == STATUS_OK;
+    precondition_end(exchange, context->thread);
     return status;
 }
 
@@ -164,6 +164,13 @@ static bool move_to_work(struct exchange *exchange, void *thread, struct error *
     return false;
 }
 
+static void park(struct exchange *exchange)
+{
+    struct waiters *waiters = exchange->server->waiters;
+    exchange->wakes_seen = waiters_sequence(waiters);
+    waiters_park(waiters, exchange);
+}
+
 /* Runs the handler; false when the exchange is parked or moved and must not be touched any more. */
 static bool call_handler(struct exchange *exchange, void *thread)
 {
@@ -182,9 +189,17 @@ static bool call_handler(struct exchange *exchange, void *thread)
         exchange->request.presence = &exchange->presence;
         exchange->request.working = exchange->pool == server->pools[POOL_WORK];
         response_reset(&exchange->response);
-        bool refused;
-        enum status status = call_conditional(exchange, &context, &refused, &error);
-        if (refused) {
+        enum precondition condition;
+        enum status status = call_conditional(exchange, &context, &condition, &error);
+        if (status == STATUS_OK && condition == PRECONDITION_BUSY) {
+            status = wait_for_turn(exchange, "another conditional change of this is being made", &error);
+            if (status == STATUS_OK) {
+                idempotent_finish(exchange, thread, false); /* as in move_to_work */
+                park(exchange);
+                return false;
+            }
+        }
+        if (status == STATUS_OK && condition == PRECONDITION_FAILED) {
             const struct problem problem = problem_row(PROBLEM_PRECONDITION);
             answer_problem(exchange, &problem, &error);
             idempotent_finish(exchange, thread, false);
@@ -194,15 +209,18 @@ static bool call_handler(struct exchange *exchange, void *thread)
             status = error_set(&error, STATUS_INTERNAL, "the handler gave no answer");
         if (status == STATUS_OK && exchange->response.kind == RESPONSE_WAIT) {
             memcpy(exchange->request.remembered, exchange->response.memo, sizeof exchange->request.remembered);
-            if (may_park(exchange, now)) {
+            bool may;
+            status = may_park(exchange, now, &may, &error);
+            if (may) {
                 waiters_park(server->waiters, exchange);
                 return false;
             }
-            if (!exchange->request.wait_over) { /* too many wait: it is answered with the present state */
+            if (status == STATUS_OK && !exchange->request.wait_over) {
                 exchange->request.wait_over = true;
                 continue;
             }
-            status = error_set(&error, STATUS_INTERNAL, "the handler waits although its wait is over");
+            if (status == STATUS_OK)
+                status = error_set(&error, STATUS_INTERNAL, "the handler waits although its wait is over");
         }
         if (status == STATUS_OK && exchange->response.kind == RESPONSE_TO_WORK) {
             if (move_to_work(exchange, thread, &error)) return false;
@@ -225,15 +243,27 @@ static void give_answer(struct exchange *exchange)
     MHD_resume_connection(exchange->connection);
 }
 
-static void park(struct exchange *exchange)
+/* Before the body is received. */
+static void check(struct exchange *exchange, void *thread)
 {
-    struct waiters *waiters = exchange->server->waiters;
-    exchange->wakes_seen = waiters_sequence(waiters);
-    waiters_park(waiters, exchange);
+    struct error error = {0};
+    const enum status status = authorize(exchange, thread, &error);
+    exchange->authorized = status == STATUS_OK;
+    if (status == STATUS_OK) {
+        MHD_resume_connection(exchange->connection);
+        return;
+    }
+    if (!exchange->swallow) exchange->close = true;
+    fail(exchange, status, &error);
+    give_answer(exchange);
 }
 
 static void serve(struct handler_pool *pool, struct exchange *exchange, void *thread)
 {
+    if (exchange->stage == EXCHANGE_CHECKING) {
+        check(exchange, thread);
+        return;
+    }
     struct error error = {0};
     enum idempotent_step step = IDEMPOTENT_ANSWERED;
     bool later;

@@ -37,20 +37,51 @@ static enum status read_etag(struct exchange *exchange, const struct route *rout
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
-enum status precondition_check(struct exchange *exchange, void *thread, bool *holds, struct error *error)
+/* Reads the tag and compares it. */
+static enum status compare(struct exchange *exchange, const struct route *route, void *thread, char etag[ETAG_SIZE],
+                           enum precondition *out, struct error *error)
 {
     const char *wanted = request_header(&exchange->request, "If-Match");
+    const enum status status = read_etag(exchange, route, thread, etag, error);
+    if (status != STATUS_OK) return status;
+    *out = etag[0] == '\0' || encoding_etag_matches(wanted, etag, false) ? PRECONDITION_HOLDS : PRECONDITION_FAILED;
+    if (*out == PRECONDITION_FAILED)
+        (void)error_set(error, STATUS_INVALID, "it has changed since: its entity tag is \"%s\" now", etag);
+    return STATUS_OK;
+}
+
+enum status precondition_begin(struct exchange *exchange, void *thread, enum precondition *out, struct error *error)
+{
+    const struct condition_hooks *hooks = exchange->server->options.conditions;
     const struct route *route = reading_route(exchange);
     char etag[ETAG_SIZE];
-    *holds = false;
+    bool held;
+    *out = PRECONDITION_FAILED;
     if (route == NULL) {
         (void)error_set(error, STATUS_INVALID,
                         "this address has no entity tag: If-Match is understood where a GET of the same address is");
         return STATUS_OK;
     }
-    const enum status status = read_etag(exchange, route, thread, etag, error);
-    if (status != STATUS_OK) return status;
-    *holds = etag[0] == '\0' || encoding_etag_matches(wanted, etag, false);
-    if (!*holds) (void)error_set(error, STATUS_INVALID, "it has changed since: its entity tag is \"%s\" now", etag);
-    return STATUS_OK;
+    enum status status = compare(exchange, route, thread, etag, out, error);
+    if (status != STATUS_OK || *out != PRECONDITION_HOLDS || etag[0] == '\0' || hooks == NULL) return status;
+    if (strchr(request_header(&exchange->request, "If-Match"), '*') != NULL) return STATUS_OK;
+    if ((status = hooks->hold(thread, etag, &held, error)) != STATUS_OK) return status;
+    if (!held) {
+        *out = PRECONDITION_BUSY;
+        return STATUS_OK;
+    }
+    memcpy(exchange->condition, etag, sizeof exchange->condition);
+    status = compare(exchange, route, thread, etag, out, error);
+    if (status == STATUS_OK && *out == PRECONDITION_HOLDS && strcmp(etag, exchange->condition) == 0) return STATUS_OK;
+    precondition_end(exchange, thread);
+    if (status == STATUS_OK && *out == PRECONDITION_HOLDS && etag[0] != '\0')
+        *out = PRECONDITION_BUSY; /* it is in another of the states that the client names: look again */
+    return status;
+}
+
+void precondition_end(struct exchange *exchange, void *thread)
+{
+    if (exchange->condition[0] == '\0') return;
+    exchange->server->options.conditions->let_go(thread, exchange->condition);
+    exchange->condition[0] = '\0';
 }

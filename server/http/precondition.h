@@ -7,10 +7,18 @@
 /* Whether the request makes a condition of what it changes. */
 bool precondition_given(const struct exchange *exchange);
 
-/* Compares If-Match with the entity tag that a GET of the same address has now. *holds is true also when there is no
- * such thing, which the handler says; when it is false, `error` says why. Any other status is the GET's: whether the
- * condition holds is not known then. Two conditional requests at once must not overlap from here to the end of the
- * handler: the caller holds a lock. */
-MUST_CHECK enum status precondition_check(struct exchange *exchange, void *thread, bool *holds, struct error *error);
+enum precondition { PRECONDITION_HOLDS, PRECONDITION_FAILED, PRECONDITION_BUSY };
+
+/* Compares If-Match with the entity tag that a GET of the same address has now. HOLDS also when there is no such thing,
+ * which the handler says; FAILED: `error` says why. Any other status is the GET's: whether the condition holds is not
+ * known then.
+ *
+ * Two conditional changes of one thing must not overlap from here to the end of the handler, so HOLDS has its lock, until
+ * precondition_end; BUSY: another request has it. The lock is that of the entity tag, and the tag is compared once
+ * more under it: whoever names the same tag means the same state of the same thing, by whatever address and server,
+ * and changes of different things do not wait for each other. "*" names no state and takes no lock. */
+MUST_CHECK enum status precondition_begin(struct exchange *exchange, void *thread, enum precondition *out,
+                                          struct error *error);
+void precondition_end(struct exchange *exchange, void *thread);
 
 #endif

@@ -1,6 +1,7 @@
 #include "http/reaper.h"
 
 #include "base/clock.h"
+#include "http/transfer.h"
 
 #include <pthread.h>
 #include <stdlib.h>
@@ -14,6 +15,7 @@ struct reaper_entry {
     int descriptor;
     int64_t deadline_ms; /* 0: none */
     int64_t waits_ms;    /* since when it waits for a head; 0: it does not */
+    struct transfer transfer;
 };
 
 struct reaper {
@@ -62,6 +64,7 @@ void reaper_deadline(struct reaper *reaper, struct reaper_entry *entry, int64_t 
     if (entry == NULL) return;
     pthread_mutex_lock(&reaper->mutex);
     entry->deadline_ms = milliseconds < 0 ? 0 : clock_milliseconds() + milliseconds;
+    entry->transfer = (struct transfer){0};
     pthread_mutex_unlock(&reaper->mutex);
 }
 
@@ -81,6 +84,16 @@ void reaper_extend(struct reaper *reaper, struct reaper_entry *entry, int64_t mi
     pthread_mutex_unlock(&reaper->mutex);
 }
 
+/* Whether a crowd has no room for it: it asks nothing, or its body or answer hardly moves. What has no deadline is with
+ * a handler, or an event stream, and waits for us. */
+static bool is_idle(struct reaper_entry *entry, int64_t now)
+{
+    uint64_t bytes;
+    if (entry->waits_ms != 0) return now - entry->waits_ms > CROWDED_MILLISECONDS;
+    return entry->deadline_ms != 0 && transfer_bytes(entry->descriptor, &bytes) &&
+           transfer_is_slow(&entry->transfer, bytes, now);
+}
+
 /* Shuts overdue connections down; the mutex is held, so no entry's descriptor can be closed and reused meanwhile. */
 static void reap(struct reaper *reaper)
 {
@@ -88,7 +101,8 @@ static void reap(struct reaper *reaper)
     const bool crowded = reaper->count > reaper->crowded;
     for (struct reaper_entry *entry = reaper->first; entry != NULL; entry = entry->next) {
         const bool late = entry->deadline_ms != 0 && entry->deadline_ms <= now;
-        if (!late && !(crowded && entry->waits_ms != 0 && now - entry->waits_ms > CROWDED_MILLISECONDS)) continue;
+        if (!crowded) entry->transfer = (struct transfer){0};
+        if (!late && !(crowded && is_idle(entry, now))) continue;
         (void)shutdown(entry->descriptor, SHUT_RDWR);
         entry->deadline_ms = entry->waits_ms = 0;
     }

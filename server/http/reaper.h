@@ -26,7 +26,8 @@ void reaper_deadline(struct reaper *reaper, struct reaper_entry *entry, int64_t 
 
 /* Whether the connection waits for its client's next head, as a new entry does. Such connections are shut down after
  * half a second while there are more than the `crowded` of reaper_start, so that a flood of them leaves room for
- * clients that ask something. NULL is fine. */
+ * clients that ask something. So are, after a second, those that have a deadline and move less than 16 KiB/s
+ * (transfer.h). NULL is fine. */
 void reaper_waits(struct reaper *reaper, struct reaper_entry *entry, bool waits);
 
 /* Moves a deadline that is set further away. */

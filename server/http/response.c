@@ -23,12 +23,14 @@ void response_drop_headers(struct response *response)
 void response_reset(struct response *response)
 {
     struct streams *streams = response->streams;
+    const char *client = response->client;
     if (!response->lent) free(response->bytes);
     if (response->file >= 0) (void)close(response->file);
     response_drop_headers(response);
     json_decref(response->errors);
     streams_discard(response->stream);
     response_init(response, streams);
+    response->client = client;
 }
 
 /* Drops an earlier body, keeps headers and errors. */
@@ -150,7 +152,7 @@ enum status response_stream(struct response *response, const char *topic, const 
                             struct error *error)
 {
     response_clear(response);
-    enum status status = streams_new(response->streams, topic, ops, state, &response->stream, error);
+    enum status status = streams_new(response->streams, response->client, topic, ops, state, &response->stream, error);
     if (status != STATUS_OK) return status;
     response->kind = RESPONSE_STREAM;
     response->http_status = 200;

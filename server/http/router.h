@@ -24,7 +24,8 @@ enum route_body { ROUTE_BODY_NONE, ROUTE_BODY_OPTIONAL, ROUTE_BODY_REQUIRED };
 enum {
     /* The handler runs on a network thread, so it may not block or compute (healthz, metrics); scope is SCOPE_NONE. */
     ROUTE_INLINE = 1,
-    /* Answered on the listener for probes too, and on a handler thread of their own. */
+    /* Answered on the listener for probes too, and on handler threads of their own: one of that listener, one of the
+     * other fronts. */
     ROUTE_PROBE = 2,
     /* The handler computes: it runs on handler threads of its own, so that others need not wait for it. */
     ROUTE_WORK = 4,

@@ -69,6 +69,7 @@ static void limits_fill(struct http_options *options)
     fill_unsigned(&limits->connections, 1024);
     limits->connections = connections_that_fit(options);
     fill_unsigned(&limits->streams, 64);
+    fill_unsigned(&limits->waits, 512);
     fill_unsigned(&limits->queue, 256);
     if (limits->body_bytes == 0) limits->body_bytes = (size_t)256 << 20;
     if (limits->body_memory == 0) limits->body_memory = (size_t)48 << 20;
@@ -170,6 +171,7 @@ static enum status limits_start(struct http_server *server, struct error *error)
 {
     const struct http_options *options = &server->options;
     enum status status = token_backoff_new(&server->backoff, error);
+    if (status == STATUS_OK) status = places_new(options->limits.waits, "waiting requests", &server->waits, error);
     if (status == STATUS_OK) status = rate_limit_new(AUDIT_REFUSALS, &server->refusals, error);
     if (status == STATUS_OK) status = rate_limit_new_rare(AUDIT_RATE_SECONDS, &server->rate_lines, error);
     if (status == STATUS_OK && options->address_rate > 0)
@@ -185,6 +187,8 @@ static enum status pools_start(struct http_server *server, struct error *error)
     const unsigned queue = options->limits.queue;
     enum status status = handler_pool_start(server, options->handler_threads, queue, &server->pools[POOL_PLAIN], error);
     if (status == STATUS_OK) status = handler_pool_start(server, 1, PROBE_QUEUE, &server->pools[POOL_PROBES], error);
+    if (status == STATUS_OK && options->probes != NULL)
+        status = handler_pool_start(server, 1, PROBE_QUEUE, &server->pools[POOL_OWN_PROBES], error);
     if (status == STATUS_OK)
         status = handler_pool_start(server, WORK_THREADS, WORK_QUEUE, &server->pools[POOL_WORK], error);
     return status;
@@ -196,6 +200,7 @@ static void server_free(struct http_server *server)
     streams_free(server->streams);
     reaper_free(server->reaper);
     waiters_free(server->waiters);
+    places_free(server->waits);
     metrics_free(server->metrics);
     tls_current_free(server->tls);
     token_backoff_free(server->backoff);
@@ -203,7 +208,6 @@ static void server_free(struct http_server *server)
     rate_limit_free(server->by_token);
     rate_limit_free(server->refusals);
     rate_limit_free(server->rate_lines);
-    (void)pthread_mutex_destroy(&server->conditional);
     for (int i = 0; i < FRONT_COUNT; i++) listen_hosts_free(server->fronts[i].hosts);
     if (server->fronts[FRONT_SOCKET].server != NULL) (void)unlink(server->options.socket);
     free(server);
@@ -223,7 +227,6 @@ enum status http_server_start(const struct http_options *options, struct http_se
                                      .received_limit = server->options.limits.body_bytes,
                                      .parsed_limit = server->options.limits.body_memory};
     atomic_init(&server->stopping, false);
-    (void)pthread_mutex_init(&server->conditional, NULL);
     if ((status = listeners_open(options, listeners, error)) != STATUS_OK) goto done;
     (void)snprintf(server->url, sizeof server->url, "%s", listeners[FRONT_MAIN].url);
     if ((status = metrics_new(options->routes, options->route_count, &server->metrics, error)) != STATUS_OK) goto done;
@@ -264,7 +267,8 @@ void http_server_wake(struct http_server *server, const char *topic)
 static unsigned pools_depth(const struct http_server *server)
 {
     unsigned depth = 0;
-    for (int i = 0; i < POOL_COUNT; i++) depth += handler_pool_depth(server->pools[i]);
+    for (int i = 0; i < POOL_COUNT; i++)
+        if (server->pools[i] != NULL) depth += handler_pool_depth(server->pools[i]);
     return depth;
 }
 

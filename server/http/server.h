@@ -38,6 +38,13 @@ struct idempotency_hooks {
                           struct error *error);
 };
 
+/* Locks of conditional changes. Both run on a handler thread with its context. */
+struct condition_hooks {
+    /* Takes the lock of what has the entity tag `tag`, without waiting; *held: nobody else had it. */
+    enum status (*hold)(void *thread, const char *tag, bool *held, struct error *error);
+    void (*let_go)(void *thread, const char *tag);
+};
+
 struct http_limits {         /* 0: the default */
     int header_milliseconds; /* 5000: from connecting, or from the request line, to the last header */
     int body_milliseconds;   /* 10000, and a second more for each 256 KiB received */
@@ -48,7 +55,8 @@ struct http_limits {         /* 0: the default */
     int work_milliseconds;   /* 30000: how long a handler may compute */
     int stop_milliseconds;   /* 5000: how long http_server_stop lets handlers finish */
     unsigned connections;    /* 1024, or what two thirds of the descriptors of the process allow */
-    unsigned streams;        /* 64 */
+    unsigned streams;        /* 64; one client may have half of them, and of the next */
+    unsigned waits;          /* 512 requests that wait until something changes */
     unsigned queue;          /* 256 requests waiting for a handler thread */
     size_t body_bytes;       /* 256 MiB: all bodies being received together, most of it in files; beyond it 503 */
     size_t body_memory;      /* 48 MiB: what all bodies that were parsed may take; others wait 10 s, then 503 */
@@ -84,6 +92,7 @@ struct http_options {   /* lent for the life of the server */
     enum status (*authorize)(void *thread, const char *token, enum scope scope, struct principal *principal,
                              struct error *error);
     const struct idempotency_hooks *idempotency; /* NULL: the header is ignored */
+    const struct condition_hooks *conditions;    /* NULL: of two conditional changes at once, both may be made */
     struct http_limits limits;
 };
 

@@ -21,7 +21,7 @@ struct stream {
     int descriptor;                    /* its socket, for a look whether the client is still there */
     const struct stream_ops *ops;
     void *state;
-    char topic[TOPIC_SIZE];
+    char topic[TOPIC_SIZE], client[PLACES_CLIENT];
     struct buffer pending; /* bytes not yet read, from `offset` on */
     size_t offset;
     int64_t born_ms, written_ms, next_ms; /* next: when to produce or ping at the latest */
@@ -43,7 +43,8 @@ struct streams {
     pthread_cond_t changed;
     pthread_t thread;
     struct stream *first;
-    unsigned count, limit;
+    unsigned count;
+    struct places *places;
     int64_t ping_ms, life_ms, look_ms;
     bool stopping;
     const struct http_options *options; /* lent */
@@ -90,11 +91,12 @@ static void stream_unlink(struct stream *stream)
     if (*link != NULL) {
         *link = stream->next;
         streams->count--;
+        places_give(streams->places, stream->client);
     }
 }
 
-enum status streams_new(struct streams *streams, const char *topic, const struct stream_ops *ops, void *state,
-                        struct stream **out, struct error *error)
+enum status streams_new(struct streams *streams, const char *client, const char *topic, const struct stream_ops *ops,
+                        void *state, struct stream **out, struct error *error)
 {
     struct stream *stream = calloc(1, sizeof *stream);
     *out = NULL;
@@ -106,21 +108,21 @@ enum status streams_new(struct streams *streams, const char *topic, const struct
     stream->written_ms = stream->born_ms;
     buffer_init(&stream->pending, PENDING_MAX);
     (void)snprintf(stream->topic, sizeof stream->topic, "%s", topic);
+    (void)snprintf(stream->client, sizeof stream->client, "%s", client);
     pthread_mutex_lock(&streams->mutex);
-    const bool room = streams->count < streams->limit && !streams->stopping;
-    if (room) {
+    const enum status status = streams->stopping ? error_set(error, STATUS_UNAVAILABLE, "the server is stopping")
+                                                 : places_take(streams->places, stream->client, error);
+    if (status == STATUS_OK) {
         stream->next = streams->first;
         streams->first = stream;
         streams->count++;
     }
     pthread_mutex_unlock(&streams->mutex);
-    if (!room) {
+    if (status == STATUS_OK)
+        *out = stream;
+    else
         stream_destroy(stream);
-        return error_set(error, STATUS_UNAVAILABLE, "%u event streams are open, which is the most; try again later",
-                         streams->limit);
-    }
-    *out = stream;
-    return STATUS_OK;
+    return status;
 }
 
 void streams_discard(struct stream *stream)
@@ -303,11 +305,13 @@ enum status streams_start(const struct http_options *options, struct streams **o
     *out = NULL;
     if (streams == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for the streams");
     streams->options = options;
-    streams->limit = options->limits.streams;
     streams->ping_ms = options->limits.ping_milliseconds;
     streams->life_ms = options->limits.stream_milliseconds;
-    if (options->thread_open != NULL &&
-        (status = options->thread_open(options->application, &streams->context, error)) != STATUS_OK) {
+    status = places_new(options->limits.streams, "event streams", &streams->places, error);
+    if (status == STATUS_OK && options->thread_open != NULL)
+        status = options->thread_open(options->application, &streams->context, error);
+    if (status != STATUS_OK) {
+        places_free(streams->places);
         free(streams);
         return status;
     }
@@ -365,5 +369,6 @@ void streams_free(struct streams *streams)
         streams->options->thread_close(streams->options->application, streams->context);
     (void)pthread_cond_destroy(&streams->changed);
     (void)pthread_mutex_destroy(&streams->mutex);
+    places_free(streams->places);
     free(streams);
 }

@@ -1,7 +1,7 @@
 /* streams.h: server-sent events. A handler opens a stream on a topic with response_stream and is done. One broadcaster
  * thread calls `produce` soon after the opening, on every http_server_wake of the topic, and at the ping interval (a
- * comment `: ping` goes out when there was nothing). At most 64 streams; each lives at most 10 minutes (the client
- * reconnects with Last-Event-ID). */
+ * comment `: ping` goes out when there was nothing). At most 64 streams, half of them of one client; each lives at most
+ * 10 minutes (the client reconnects with Last-Event-ID). */
 #ifndef HTTP_STREAMS_H
 #define HTTP_STREAMS_H
 

@@ -1,6 +1,7 @@
 #include "resources/application.h"
 
 #include "http/json_answer.h"
+#include "store/conditions.h"
 #include "store/tokens.h"
 #include "store/workers.h"
 
@@ -95,6 +96,21 @@ enum status application_authorize(void *thread, const char *token, enum scope sc
     return error_set(error, STATUS_FORBIDDEN, "the token's scope is \"%s\", this needs \"%s\"", names[principal->scope],
                      names[scope]);
 }
+
+static enum status hold(void *thread, const char *tag, bool *held, struct error *error)
+{
+    return condition_hold(thread, tag, held, error);
+}
+
+/* If that fails the session is lost, and the lock with it. */
+static void let_go(void *thread, const char *tag)
+{
+    struct error error;
+    const enum status status = condition_let_go(thread, tag, &error);
+    (void)status;
+}
+
+const struct condition_hooks application_conditions = {hold, let_go};
 
 static enum status idempotency_begin(void *thread, const char *principal, const char *key, const char *sha256,
                                      enum idempotency *out, struct idempotent_answer *answer, struct error *error)

@@ -38,12 +38,13 @@ MUST_CHECK enum status application_dry_run_place(struct http_context *context, c
 /* Where inputs of runs are read, which no device has a part in. */
 struct dry_run_place application_reading_place(struct http_context *context, const struct monitor *monitor);
 
-/* For http_options: a connection for each thread; tokens; answers kept for Idempotency-Key. */
+/* For http_options: a connection for each thread; tokens; answers kept for Idempotency-Key; locks for If-Match. */
 enum status application_thread_open(void *application, void **thread, struct error *error);
 void application_thread_close(void *application, void *thread);
 enum status application_authorize(void *thread, const char *token, enum scope scope, struct principal *principal,
                                   struct error *error);
 extern const struct idempotency_hooks application_idempotency;
+extern const struct condition_hooks application_conditions;
 
 /* *out filled for a request with an Idempotency-Key, and its address; NULL without one. Lent by the request. */
 const struct idempotency_record *application_record(const struct request *request, const char *prefix, int created,

@@ -92,11 +92,19 @@ def problem(answer, status, code):
     return document
 
 
+def wait_for_metric(server, line, limit=50):
+    end = time.monotonic() + limit
+    while line not in server.request("GET", "/metrics")[2]:
+        assert time.monotonic() < end, line
+        time.sleep(0.05)
+
+
 class Events:
-    def __init__(self, server, topic, last=None):
+    def __init__(self, server, topic, last=None, token=None):
         self.client = server.connect()
         head = (f"GET /v1/events/{topic} HTTP/1.1\r\nHost: {server.host}\r\n"
-                + (f"Last-Event-ID: {last}\r\n" if last else "") + "\r\n")
+                + (f"Last-Event-ID: {last}\r\n" if last else "")
+                + (f"Authorization: Bearer {token}\r\n" if token else "") + "\r\n")
         self.client.sendall(head.encode())
         self.data = b""
 

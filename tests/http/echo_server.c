@@ -1,8 +1,10 @@
 /* A small server over server/http for the tests beside it: no database, no engine. It prints its address and runs until
  * SIGTERM.
  *     echo_server [--token] [--listen ADDRESS] [--short] [--threads N] [--queue N] [--static DIRECTORY] [--log]
- *                 [--tls CERTIFICATE KEY] [--allow-origin ORIGIN]
- * --token: the tokens "reader", "writer", "admin" are asked for. --short: deadlines of a second or less. */
+ *                 [--tls CERTIFICATE KEY] [--patient] [--connections N] [--places N] [--allow-origin ORIGIN]
+ * --token: the tokens "reader", "writer", "admin" are asked for. --short: deadlines of a second or less. --patient: ten
+ * minutes for a body and for the reading of an answer. --places: event
+ * streams and waits. */
 #include "base/buffer.h"
 #include "http/server.h"
 #include "http/static_files.h"
@@ -324,6 +326,7 @@ static const struct route routes[] = {
     {"GET", "/v1/big", get_big, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, NULL},
     {"GET", "/v1/slow", get_slow, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, NULL},
     {"GET", "/v1/wait/{topic}", get_wait, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, NULL},
+    {"POST", "/v1/wait/{topic}", get_wait, SCOPE_READ, ROUTE_BODY_OPTIONAL, NULL, 0, NULL},
     {"POST", "/v1/wake/{topic}", post_wake, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, NULL, 0, NULL},
     {"GET", "/v1/events/{topic}", get_events, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, NULL},
 };
@@ -345,6 +348,15 @@ static bool read_arguments(int argc, char **argv, struct http_options *options, 
                                                    .write_milliseconds = 1500,
                                                    .ping_milliseconds = 300,
                                                    .stream_milliseconds = 2000};
+        } else if (strcmp(argv[i], "--patient") == 0) {
+            options->limits.body_milliseconds = options->limits.write_milliseconds = 600000;
+            options->limits.idle_seconds = 600;
+        } else if (strcmp(argv[i], "--connections") == 0) {
+            options->limits.connections = (unsigned)strtoul(value, NULL, 10);
+            i++;
+        } else if (strcmp(argv[i], "--places") == 0) {
+            options->limits.streams = options->limits.waits = (unsigned)strtoul(value, NULL, 10);
+            i++;
         } else if (strcmp(argv[i], "--listen") == 0) {
             options->listen = value;
             i++;

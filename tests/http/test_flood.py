@@ -1,6 +1,7 @@
 """Many connections that ask nothing leave room for those that ask something."""
 
 import contextlib
+import http.client
 import pathlib
 import socket
 import threading
@@ -74,4 +75,44 @@ def test_no_thread_spins_when_descriptors_run_out(tmp_path):
         stop.set()
         for thread in floods:
             thread.join()
+        service.stop()
+
+
+def ask_probes(port, path):
+    connection = http.client.HTTPConnection("127.0.0.1", port, timeout=30)
+    with contextlib.closing(connection):
+        connection.request("GET", path)
+        return connection.getresponse().status
+
+
+def flood_of_probes(port, stop, codes):
+    """200 kept connections that ask the main address for /readyz at once, again and again."""
+    request = b"GET /readyz HTTP/1.1\r\nHost: 127.0.0.1:%d\r\n\r\n" % port
+    clients = [socket.create_connection(("127.0.0.1", port), timeout=60) for _ in range(200)]
+    while not stop.is_set():
+        for client in clients:
+            client.sendall(request)
+        for client in clients:
+            codes.add(int(client.recv(8192).split()[1]))
+    for client in clients:
+        client.close()
+
+
+def test_the_listener_for_probes_answers_while_others_flood_probes_of_the_main_address(tmp_path):
+    """Both had one thread and one queue of 32, so the listener for probes said that it was too busy."""
+    with socket.socket() as free:
+        free.bind(("127.0.0.1", 0))
+        probes = free.getsockname()[1]
+    service = Service(tmp_path, "--workers", "0", "--probes", f"127.0.0.1:{probes}")
+    stop, codes = threading.Event(), set()
+    flood = threading.Thread(target=flood_of_probes, args=(service.port, stop, codes))
+    try:
+        flood.start()
+        while 503 not in codes:  # their queue is full
+            assert flood.is_alive()
+            time.sleep(0.01)
+        assert [ask_probes(probes, path) for path in ("/readyz", "/metrics") * 30] == [200] * 60
+    finally:
+        stop.set()
+        flood.join()
         service.stop()

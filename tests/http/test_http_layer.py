@@ -14,7 +14,7 @@ import threading
 import time
 
 import pytest
-from echo import BINARY, Events, Server, problem, read_all
+from echo import BINARY, Events, Server, problem, read_all, wait_for_metric
 
 
 @pytest.fixture(scope="module")
@@ -361,13 +361,6 @@ def test_concurrent_requests_with_one_key_do_the_work_once(server):
 
 
 # --- waiting ----------------------------------------------------------------------------------------------------------
-def wait_for_metric(server, line, limit=50):
-    end = time.monotonic() + limit
-    while line not in server.request("GET", "/metrics")[2]:
-        assert time.monotonic() < end, line
-        time.sleep(0.05)
-
-
 def test_waits_hold_no_thread_and_wake(server):
     topic = "wake-a"
     start = server.request("GET", f"/v1/wait/{topic}")[2]["value"]
@@ -487,10 +480,11 @@ def test_silent_stream_pings_and_ends(short):
 
 def test_streams_are_limited(server):
     wait_for_metric(server, b"deltaq_http_streams 0")  # the streams of the tests before this one end
-    opened = [Events(server, "many-f") for _ in range(64)]
+    opened = [Events(server, "many-f") for _ in range(32)]
     assert all(events.until(b"retry:") for events in opened)
     status, headers, document = server.request("GET", "/v1/events/many-f")
-    assert status == 503 and document["code"] == "unavailable" and headers["Retry-After"]
+    assert status == 429 and document["code"] == "too_many" and headers["Retry-After"]
+    assert "32 event streams, half of all 64" in document["detail"]
     assert server.request("GET", "/v1/big")[0] == 200
     server.request("POST", "/v1/wake/many-f")
     for events in opened:
@@ -501,7 +495,7 @@ def test_streams_are_limited(server):
 def test_streams_of_clients_that_left_make_room(server):
     """The broadcaster looks every second; by its pings alone it would take 15 s."""
     wait_for_metric(server, b"deltaq_http_streams 0")
-    streams = [Events(server, "left-j") for _ in range(40)]
+    streams = [Events(server, "left-j") for _ in range(30)]
     for k, events in enumerate(streams):
         assert events.until(b"retry:")
         leave(events.client, WAYS_TO_LEAVE[k % 4])

@@ -5,11 +5,12 @@ import http.client
 import json
 import re
 import socket
+import subprocess
 import threading
 import time
 
 import pytest
-from echo import Server, heads, problem, read_all
+from echo import Events, Server, heads, problem, read_all
 
 H = b"Host: @HOST@\r\n"
 J = b"Content-Type: application/json\r\n"
@@ -454,3 +455,132 @@ def test_metrics_count(server):
     assert re.search(r'deltaq_http_requests_total\{route="GET /v1/echo/\{name\}",status="2xx"\} \d+', text)
     assert re.search(r'deltaq_http_request_seconds_bucket\{route="GET /v1/echo/\{name\}",le="\+Inf"\} \d+', text)
     assert re.search(r"^deltaq_http_connections \d+$", text, re.M)
+
+
+# --- tokens before bodies ---------------------------------------------------------------------------------------------
+@pytest.fixture(scope="module")
+def guarded():
+    running = Server("--token", "--patient")
+    yield running
+    running.stop()
+
+
+BEARER = b"Authorization: Bearer %s\r\n"
+
+
+@pytest.mark.parametrize("size", [b"Content-Length: 1000000", b"Transfer-Encoding: chunked",
+                                  b"Content-Length: 1000\r\nExpect: 100-continue"], ids=["large", "chunked", "expect"])
+@pytest.mark.parametrize("who,status,code", [(b"", 401, b"unauthorized"), (BEARER % b"wrong", 401, b"unauthorized"),
+                                             (BEARER % b"reader", 403, b"forbidden")], ids=["none", "wrong", "reader"])
+def test_who_may_not_is_told_before_the_body(guarded, size, who, status, code):
+    """No byte of the body is sent: without the check the server would wait for it, and then close without a word."""
+    data, closed = guarded.raw(b"POST /v1/echo HTTP/1.1\r\n" + H + J + who + size + b"\r\n\r\n")
+    assert heads(data) == [status] and b'"code":"%s"' % code in data and closed
+    assert b"Connection: close\r\n" in data and b"\r\nWWW-Authenticate: Bearer" in data and b"100 Continue" not in data
+
+
+def test_a_small_body_behind_a_wrong_token_keeps_the_connection(guarded):
+    with guarded.connect() as client:
+        for part in (b"POST /v1/echo HTTP/1.1\r\n" + H + J + BEARER % b"wrong" + b"Content-Length: 2\r\n\r\n", b"{}",
+                     b"GET /healthz HTTP/1.1\r\n" + H + b"Connection: close\r\n\r\n"):
+            client.sendall(part.replace(b"@HOST@", guarded.host.encode()))
+        data, closed = read_all(client)
+    assert heads(data) == [401, 200] and closed
+
+
+def test_a_small_body_behind_a_refusal_is_not_waited_for_long(guarded):
+    """With the time of a body (10 s, here ten minutes) 103 such requests a second would hold all connections."""
+    for path in (b"/v1/echo", b"/v1/nothing"):
+        data, closed = guarded.raw(b"POST " + path + b" HTTP/1.1\r\n" + H + J + b"Content-Length: 1000\r\n\r\n{")
+        assert data == b"" and closed
+
+
+def test_a_right_token_sends_its_body_in_every_way(guarded):
+    head = b"POST /v1/echo HTTP/1.1\r\n" + H + J + BEARER % b"writer" + b"Connection: close\r\n"
+    for body in (b"Content-Length: 7\r\n\r\n{\"a\":1}",
+                 b"Transfer-Encoding: chunked\r\n\r\n7\r\n{\"a\":1}\r\n0\r\n\r\n",
+                 b"Content-Length: 7\r\nExpect: 100-continue\r\n\r\n{\"a\":1}"):
+        data, closed = guarded.raw(head + body)
+        assert heads(data)[-1] == 201 and b'"body":{"a":1}' in data and closed
+
+
+def test_curl_sees_the_refusal_of_a_large_upload(guarded, tmp_path):
+    (tmp_path / "body").write_bytes(b" " * (10 << 20))
+    for more in ([], ["-H", "Expect:"]):  # curl expects "100 Continue" by itself before so large a body
+        done = subprocess.run(["curl", "-s", "-o", tmp_path / "answer", "-w", "%{http_code} %{size_upload}", *more,
+                               "-H", "Content-Type: application/json", "-H", "Authorization: Bearer wrong",
+                               "--data-binary", f"@{tmp_path / 'body'}", f"{guarded.url}/v1/large"],
+                              capture_output=True, text=True)
+        status, sent = map(int, done.stdout.split())
+        assert status == 401 and b"unauthorized" in (tmp_path / "answer").read_bytes()
+        assert more or sent == 0, f"{sent} bytes were sent"
+
+
+# --- a crowd ----------------------------------------------------------------------------------------------------------
+def wait_until_closed(clients):
+    """Fails by the clients' timeout of a minute: their deadlines are ten times as far away."""
+    for client in clients:
+        try:
+            while client.recv(1 << 20):
+                pass
+        except ConnectionResetError:
+            pass
+        client.close()
+
+
+@pytest.fixture
+def small_room():
+    """20 connections, of which 10 are not a crowd."""
+    running = Server("--patient", "--connections", "20")
+    yield running
+    running.stop()
+
+
+def test_bodies_that_do_not_move_give_way_to_a_crowd(small_room):
+    head = (b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 1000\r\n\r\n{").replace(
+        b"@HOST@", small_room.host.encode())
+    clients = [small_room.connect() for _ in range(18)]
+    for client in clients:
+        client.sendall(head)
+    wait_until_closed(clients)
+    assert small_room.request("GET", "/v1/big")[0] == 200
+
+
+def test_answers_that_are_not_read_give_way_to_a_crowd(small_room):
+    clients = []
+    for _ in range(12):
+        client = socket.socket()
+        client.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, 1 << 14)
+        client.settimeout(60)
+        client.connect(("127.0.0.1", small_room.port))
+        client.sendall(b"GET /v1/big?items=300000 HTTP/1.1\r\n" + H.replace(b"@HOST@", small_room.host.encode())
+                       + b"\r\n")
+        clients.append(client)
+    for client in clients:
+        assert client.recv(1) == b"H"
+    end = time.monotonic() + 60
+    while b"deltaq_http_connections 1\n" not in small_room.request("GET", "/metrics")[2]:
+        assert time.monotonic() < end, "they hold their connections"
+        time.sleep(0.1)
+    for client in clients:
+        client.close()
+
+
+def test_waits_and_streams_do_not_give_way_to_a_crowd(small_room):
+    value = small_room.request("GET", "/v1/wait/crowd-k")[2]["value"]
+    ask = f"GET /v1/wait/crowd-k?wait=60&above={value} HTTP/1.1\r\nHost: {small_room.host}\r\n\r\n".encode()
+    waiting, streams = [small_room.connect() for _ in range(2)], [Events(small_room, "crowd-k") for _ in range(2)]
+    for client in waiting:
+        client.sendall(ask)
+    assert all(events.until(b"retry:") for events in streams)
+    head = (b"POST /v1/echo HTTP/1.1\r\n" + H + J + b"Content-Length: 1000\r\n\r\n{").replace(
+        b"@HOST@", small_room.host.encode())
+    clients = [small_room.connect() for _ in range(14)]
+    for client in clients:
+        client.sendall(head)
+    wait_until_closed(clients)
+    small_room.request("POST", "/v1/wake/crowd-k")
+    assert all(b"200 OK" in client.recv(8192) for client in waiting)
+    assert all(events.until(b"event: count") for events in streams)
+    for held in waiting + streams:
+        held.close()

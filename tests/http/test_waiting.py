@@ -1,6 +1,9 @@
 """Answers that are held until a run or a sweep is final, and changes under a condition."""
 
+import re
+import subprocess
 import threading
+import time
 
 import models
 import numpy
@@ -95,6 +98,66 @@ def test_of_two_conditional_changes_one_wins(service, name):
         for thread in threads:
             thread.join()
         assert sorted(found) == [200, 412, 412, 412]
+
+
+class Locked:
+    """Another session of the database that holds the lock of a conditional change (server/store/conditions.c), as one
+    of another server would during a long deletion."""
+
+    def __init__(self, service, tag):
+        self.process = subprocess.Popen(["psql", "-XAtq", "-h", "/proc/self/cwd", "-U", "deltaq", "deltaq"], text=True,
+                                        stdin=subprocess.PIPE, stdout=subprocess.PIPE,
+                                        cwd=service.data / "pg" / "socket")
+        self.process.stdin.write(f"select pg_try_advisory_lock(1668247140, hashtext('{tag}'));\n")
+        self.process.stdin.flush()
+        assert self.process.stdout.readline() == "t\n"
+
+    def let_go(self):
+        self.process.communicate()
+
+
+def waits(service):
+    text = service.get("/metrics").body.decode()
+    return int(re.search(r"^deltaq_http_waiting (\d+)$", text, re.M).group(1))
+
+
+def test_a_long_conditional_change_holds_up_nothing_else(service, name):
+    """One lock for all of them was held by a thread: eight on one checkpoint took the four threads from everybody."""
+    path = models.write_llama(service.files / name)
+    one, other = (f"/v1/checkpoints/{service.checkpoint(path, name, k, step='ab'.index(k))['id']}" for k in "ab")
+    tag, answers = service.get(one).headers["ETag"], []
+
+    def change(step):
+        answers.append(service.request("PATCH", one, {"step": step}, {"If-Match": tag}).status)
+
+    locked = Locked(service, tag.strip('"'))
+    threads = [threading.Thread(target=change, args=(step,)) for step in range(10, 18)]
+    try:
+        for thread in threads:
+            thread.start()
+        end = time.monotonic() + 8
+        while waits(service) < 4:
+            assert time.monotonic() < end, "they do not wait for the lock"
+            time.sleep(0.02)
+        changed = service.request("PATCH", other, {"step": 20}, {"If-Match": service.get(other).headers["ETag"]})
+        assert changed.status == 200 and answers == [], "another checkpoint's change waits for nobody"
+        assert service.request("PATCH", one, {"step": 9}, {"If-Match": '"older"'}).status == 412, "known without a lock"
+    finally:
+        locked.let_go()
+        for thread in threads:
+            thread.join()
+    assert sorted(answers) == [200] + [412] * 7
+
+
+def test_a_conditional_change_does_not_wait_for_ever(service, name):
+    address = f"/v1/checkpoints/{service.checkpoint(models.write_llama(service.files / name), name, 'a')['id']}"
+    tag = service.get(address).headers["ETag"]
+    locked = Locked(service, tag.strip('"'))
+    refused = service.request("PATCH", address, {"step": 2}, {"If-Match": tag})
+    locked.let_go()
+    assert refused.status == 503 and refused.headers["Retry-After"] == "5"
+    assert "another conditional change of this is being made" in refused.json["detail"]
+    assert service.request("PATCH", address, {"step": 2}, {"If-Match": tag}).status == 200
 
 
 def test_a_condition_where_there_is_no_tag_is_refused(service, ready):
