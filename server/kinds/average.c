@@ -17,7 +17,7 @@ struct average_params {
     struct param_list checkpoints, trajectories, weights, windows;
     const char *trajectory, *name, *into;
     int64_t window, seed;
-    int dtype;
+    int dtype, shape; /* enum average_shape */
     struct data_use evaluation, calibration;
     struct quantize_method method;
 };
@@ -66,6 +66,14 @@ static const struct param average_params[] = {
      .minimum = 1,
      .maximum = CHECKPOINT_SET_MOST,
      .help = "Of the checkpoints, or of the places in the window, oldest first; divided by their sum; null: all equal"},
+    {.name = "shape",
+     .type = PARAM_CHOICE,
+     .offset = AT(shape),
+     .fallback = "null",
+     .choices = average_shapes,
+     .help =
+         "In place of weights: those of a decay that falls in this shape, over the checkpoints or the window by step"
+         " (WSM, arXiv 2507.17634); left out: uniform, all equal"},
     INPUTS_NAME_PARAM(
         "name", AT(name),
         "Name of the one average; null: made from its content. Averages of windows are called like the newest"
@@ -106,12 +114,26 @@ static enum status check_search(const struct average_params *params, bool search
     if (search && (params->window > 0 || params->weights.count > 0))
         return error_set_at(error, STATUS_INVALID, params->window > 0 ? "/params/window" : "/params/weights",
                             "must be null in a search over windows, whose averages are uniform");
+    if (search && params->shape != AVERAGE_UNIFORM)
+        return error_set_at(error, STATUS_INVALID, "/params/shape",
+                            "must be uniform in a search over windows: give the window, or checkpoints");
     if (search != (params->evaluation.dataset != NULL))
         return error_set_at(error, STATUS_INVALID, "/params/evaluation",
                             search ? "is missing: what the search measures losses on"
                                    : "is of no use without windows to search");
     if (!search && point_method_given(&params->method))
         return error_set_at(error, STATUS_INVALID, "/params/method", "is of no use without windows to search");
+    return STATUS_OK;
+}
+
+/* The shape that stands for no shape is left out: requests with it and without are equal, and so are made names. */
+static enum status complete_shape(const struct run_request *request, const struct average_params *params,
+                                  struct error *error)
+{
+    if (json_object_get(request->params, "shape") == NULL) return STATUS_OK;
+    if (params->weights.count > 0)
+        return error_set_at(error, STATUS_INVALID, "/params/shape", "excludes weights: give one of the two");
+    if (params->shape == AVERAGE_UNIFORM) (void)json_object_del(request->params, "shape");
     return STATUS_OK;
 }
 
@@ -124,7 +146,8 @@ static enum status complete_way(const struct run_request *request, struct averag
         return error_set_at(error, STATUS_INVALID, "/params/trajectories", "exclude trajectory: give one of the two");
     if (!listed && !whole)
         return error_set_at(error, STATUS_INVALID, "/params/checkpoints", "is missing: give a list, or a trajectory");
-    const enum status status = check_search(params, search, error);
+    enum status status = check_search(params, search, error);
+    if (status == STATUS_OK) status = complete_shape(request, params, error);
     if (status != STATUS_OK) return status;
     if (whole && !search && params->window == 0) {
         params->window = LAWA_WINDOW;
@@ -191,6 +214,7 @@ static enum status plan_of(struct connection *connection, const struct average_p
         .count = count,
         .weights = params->weights.count > 0 ? params->weights.numbers : NULL,
         .weight_count = params->weights.count,
+        .shape = (enum average_shape)params->shape,
         .window = params->window,
         .name = params->name,
     };

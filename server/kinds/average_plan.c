@@ -141,6 +141,50 @@ static enum status plan_all(struct average_plan *plan, const struct average_plan
     return status;
 }
 
+static int compare_steps(const void *a, const void *b)
+{
+    const int64_t one = (*(const struct checkpoint *const *)a)->step,
+                  other = (*(const struct checkpoint *const *)b)->step;
+    return (one > other) - (one < other);
+}
+
+/* Lays the shape over `count` members from the first one on, which it sorts by step. */
+static enum status shape_part(struct average_group *group, int64_t first, int64_t count, enum average_shape shape,
+                              struct error *error)
+{
+    const struct checkpoint **members = group->members + first;
+    qsort(members, (size_t)count, sizeof *members, compare_steps);
+    for (int64_t k = 0; k < count; k++) {
+        if (members[k]->step < 0)
+            return error_set_at(
+                error, STATUS_INVALID, "/params/shape",
+                "is laid over checkpoints in order of their steps, and \"%.200s\" has none: give weights",
+                members[k]->name);
+        if (k > 0 && members[k]->step == members[k - 1]->step)
+            return error_set_at(error, STATUS_INVALID, "/params/shape",
+                                "is laid over checkpoints in order of their steps, and \"%.100s\" and \"%.100s\" are"
+                                " both of step %lld: give weights, or trajectories with a window",
+                                members[k - 1]->name, members[k]->name, (long long)members[k]->step);
+    }
+    average_shape_weights(shape, count, group->weights + first);
+    return STATUS_OK;
+}
+
+/* In a window each lane has the shape, else all together have it. */
+static enum status plan_shape(struct average_plan *plan, const struct average_plan_request *request,
+                              struct error *error)
+{
+    enum status status = STATUS_OK;
+    if (request->shape == AVERAGE_UNIFORM) return STATUS_OK;
+    for (int64_t i = 0; i < plan->count; i++) {
+        struct average_group *group = &plan->groups[i];
+        const int64_t part = request->window > 0 ? request->window : group->count;
+        for (int64_t first = 0; first < group->count && status == STATUS_OK; first += part)
+            status = shape_part(group, first, part, request->shape, error);
+    }
+    return status;
+}
+
 static enum status check_weights(const struct average_plan_request *request, struct error *error)
 {
     const int64_t expected = request->window > 0 ? request->window : request->count;
@@ -166,6 +210,7 @@ enum status average_plan_make(struct connection *connection, const struct averag
     if (status == STATUS_OK) status = rows_read(connection, request, out, error);
     if (status == STATUS_OK)
         status = request->window > 0 ? plan_windows(out, request, error) : plan_all(out, request, error);
+    if (status == STATUS_OK) status = plan_shape(out, request, error);
     if (status != STATUS_OK) average_plan_reset(out);
     return status;
 }

@@ -3,6 +3,7 @@
 #ifndef KINDS_AVERAGE_PLAN_H
 #define KINDS_AVERAGE_PLAN_H
 
+#include "kinds/average_shape.h"
 #include "store/checkpoints.h"
 
 struct average_group {
@@ -26,6 +27,7 @@ struct average_plan_request {
     /* [weight_count]: of the checkpoints, or of the places in a window, oldest first; NULL: all 1 */
     const double *weights;
     int64_t weight_count;
+    enum average_shape shape; /* without weights: theirs over the members of a lane's window, or over all, by step */
     /* 0: one average of all. Else one for each place in the first lane with a full window behind it in every lane;
      * lanes are matched by step. */
     int64_t window;
@@ -33,7 +35,7 @@ struct average_plan_request {
 };
 
 /* Reads the checkpoints and groups them. STATUS_INVALID with a pointer when there is no full window, weights do not
- * fit, or steps are missing that lanes are to be matched by. The caller resets *out. */
+ * fit, or steps are missing that lanes are to be matched by or a shape to be laid over. The caller resets *out. */
 MUST_CHECK enum status average_plan_make(struct connection *connection, const struct average_plan_request *request,
                                          struct average_plan *out, struct error *error);
 void average_plan_reset(struct average_plan *plan); /* {0} is fine */

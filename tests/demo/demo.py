@@ -82,7 +82,7 @@ def fetch_text(corpus, given, interrupts):
 def show_table(experiment, measured, sharp):
     peak, half = experiment.scale.peaks[0], student.quantile(experiment.scale.probes - 1)
     print(f"\n  GPTQ, {experiment.scale.bits} bits, means over {experiment.scale.draws} calibration samples "
-          f"(the pages show the first of them); peak learning rate {peak:g}\n"
+          f"(the pages show these, too); peak learning rate {peak:g}\n"
           "  ΔQL = quantized loss / full-precision loss − 1, with 95 % intervals\n")
     print(f"  {'M tokens':>8}  {'run':<10} {'ΔQL':<24} {'loss, nats':>10} {'quantized':>10}   trace of the Hessian")
     for tokens in experiment.counts:

@@ -11,6 +11,7 @@ import socket
 import subprocess
 import sys
 import time
+import urllib.request
 
 import pytest
 
@@ -102,6 +103,11 @@ def test_the_demo_finishes_runs_again_over_its_server_and_then_over_its_data(dir
     assert note["url"] == f"http://127.0.0.1:{port}" and f"kill {note['pid']}" in first and "pkill" not in first
     assert len(re.findall(rf"{note['url']}/#/curves\?\S*x=tokens", first)) == 2
 
+    assert "the pages show these, too" in first
+    for point in said["points"]:
+        if (point["group"], point["peak"]) == ("constant", 8e-3):
+            assert shown(note["url"], "constant-0.008")[point["tokens"]] == point["delta"]
+
     code, second = finished(tiny(directory, text), 60)  # on the default port, were it not for the server that runs
     assert code == 0 and f"runs already: {note['url']}/" in second, second
     assert figures(second) == figures(first)
@@ -110,6 +116,13 @@ def test_the_demo_finishes_runs_again_over_its_server_and_then_over_its_data(dir
     assert "no server" in stop(directory)
     code, third = finished(tiny(directory, text, "--port", str(free_port())))
     assert code == 0 and figures(third) == figures(first), third
+
+
+def shown(url, trajectory):
+    """{tokens: ΔQL} as the page of a curve has it."""
+    with urllib.request.urlopen(f"{url}/v1/curves?trajectory={trajectory}&metric=delta&x=tokens", timeout=60) as answer:
+        (series,) = json.load(answer)["series"]
+    return {point["x"]: point["y"] for point in series["points"]}
 
 
 def figures(output):

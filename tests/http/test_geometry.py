@@ -1,6 +1,7 @@
 """Averages, lines and planes of checkpoints, and correlations between what was measured."""
 
 import json
+import math
 import os
 import pathlib
 import signal
@@ -124,6 +125,58 @@ def test_weighted_average_and_its_default_name(service, path):
     ), "the same average is one checkpoint"
 
 
+SHAPES = {
+    "linear": lambda x: 1 - x,
+    "cosine": lambda x: 0.5 * (1 + math.cos(math.pi * x)),
+    "sqrt": lambda x: 1 - math.sqrt(x),
+}
+
+
+def decay_weights(shape, count):
+    """Of the checkpoints, oldest first: what the rate falls by from one to the next."""
+    return list(-numpy.diff([SHAPES[shape](place / count) for place in range(count)] + [0.0]))
+
+
+@pytest.mark.parametrize("shape", SHAPES)
+def test_the_shape_of_a_decay_weighs_checkpoints_by_their_steps(service, path, name, shape):
+    """Listed in any order; the oldest of a sqrt decay weighs most, all of a linear one the same."""
+    order = [3, 0, 5, 1, 4, 2]
+    run = service.run("average", checkpoints=[path["ids"][i] for i in order], shape=shape, into=name)
+    assert run["state"] == "succeeded" and run["params"]["shape"] == shape, run["error"]
+    weights = decay_weights(shape, 6)
+    assert_same(weights_of(service, run["result"]["checkpoint"]), mean(path["tensors"], weights))
+    origin = service.get(f"/v1/checkpoints/{run['result']['checkpoint']}").json["derived_from"]
+    assert origin["checkpoints"] == path["ids"]
+    assert origin["weights"] == pytest.approx(weights, rel=1e-12) and sum(weights) == pytest.approx(1)
+    first, last = origin["weights"][0], origin["weights"][-1]
+    assert {"linear": abs(first - last) < 1e-12, "sqrt": first > 4 * last, "cosine": abs(first - last) < 1e-12}[shape]
+    assert shape != "cosine" or origin["weights"][2] > 3 * first
+
+
+def test_a_shape_over_windows_is_that_of_each_trajectory(service, path, name):
+    _, other = write_path(service, name, seed=5, steps=3)
+    run = service.run("average", trajectories=["geometry", name], window=3, shape="sqrt", into=name + "-both")
+    assert run["state"] == "succeeded", run["error"]
+    (made,) = run["result"]["checkpoints"]
+    assert_same(weights_of(service, made), mean(path["tensors"][:3] + other, 2 * decay_weights("sqrt", 3)))
+
+
+def test_the_uniform_shape_asks_for_the_average_without_one(service, path):
+    plain = service.run("average", checkpoints=path["ids"][:3])
+    same = service.post("/v1/runs", {"kind": "average", "params": {"checkpoints": path["ids"][:3], "shape": "uniform"}})
+    assert same.status == 200 and same.json["id"] == plain["id"] and "shape" not in plain["params"]
+
+
+def test_a_shape_needs_steps_that_differ(service, path, name):
+    for i, step in enumerate((10, None)):
+        file = models.write_llama(service.files / name / str(i), seed=i)
+        service.checkpoint(file, name, f"made{i}", **({} if step is None else {"step": step}))
+    for odd, words in (("made0", "both of step 10"), ("made1", "has none")):
+        params = {"checkpoints": [*path["ids"][:2], f"{name}/{odd}"], "shape": "cosine"}
+        answer = service.post("/v1/runs", {"kind": "average", "params": params})
+        assert answer.status == 422 and answer.pointers == ["/params/shape"] and words in answer.json["detail"]
+
+
 def test_windows_along_a_trajectory(service, path):
     run = service.run("average", trajectory="geometry", window=3)
     assert run["state"] == "succeeded", run["error"]
@@ -194,6 +247,11 @@ def test_search_over_windows_keeps_the_best(service, path):
         ({"trajectory": "geometry", "trajectories": ["geometry", "geometry"]}, "/params/trajectories"),
         ({"trajectory": "geometry", "windows": [1, 2]}, "/params/evaluation"),
         ({"trajectory": "nothing"}, "/params/trajectory"),
+        ({"checkpoints": ["geometry/step1"], "shape": "exponential"}, "/params/shape"),
+        ({"checkpoints": ["geometry/step1"], "shape": None}, "/params/shape"),
+        ({"checkpoints": ["geometry/step1"], "shape": "sqrt", "weights": [1]}, "/params/shape"),
+        ({"checkpoints": ["geometry/step1"], "shape": "uniform", "weights": [1]}, "/params/shape"),
+        ({"trajectory": "geometry", "windows": [1, 2], "shape": "sqrt"}, "/params/shape"),
     ],
 )
 def test_bad_averages_are_pointed_at(service, path, params, pointer):

@@ -79,6 +79,10 @@ def label(unit):
     return f"{unit.cell}-s{unit.seed}"
 
 
+def cell_of(label):
+    return label.rpartition("-s")[0]
+
+
 def digest(cell):
     """Names trajectories and files: a cell that is defined otherwise shares none with what was computed before."""
     return hashlib.sha256(json.dumps(cell._replace(seeds=0, more=0)).encode()).hexdigest()[:6]

@@ -9,6 +9,7 @@ PEAK = 4e-3
 EVERY = CELLS["cause"].scale.every * step(CELLS["cause"].scale)
 LAST = ends(CELLS["cause"].scale)[-1]
 LEVEL = 6e6  # tokens from which the loss of a constant run is level
+MARKERS = ("lambda_max", "gradient_norm", "relative_trace", "line_curvature", "critical_sharpness")
 LAYERS = [f"model.layers.{block}.{name}" for block in (0, 1) for name in ("q", "k", "v", "o", "gate", "up", "down")]
 
 # In ΔQL: `rate` is what a rate of zero adds, `tokens` what a factor e of tokens adds beyond LEVEL, `loss` what a nat
@@ -73,7 +74,7 @@ class Made:
         delta = self.delta(base, rate, tokens, loss) - less
         own = self.world["marker"] * delta / 0.02 + self.source.gauss(0, 0.3)
         numbers = {"loss_fp": loss, "rate": rate, "trace": 700 + 100 * own}
-        numbers |= {name: 10 + own for name in ("lambda_max", "gradient_norm", "relative_trace", "line_curvature")}
+        numbers |= {name: 10 + own for name in MARKERS}
         self.add(cell, seed, group, tokens, numbers, end=end)
         for method in ("gptq-3", "gptq-4"):
             quantized = {"delta": delta, "loss_q": loss * (1 + delta)}

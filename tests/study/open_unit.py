@@ -15,6 +15,7 @@ SHAPES = {
     "cosine": lambda x: 0.5 * (1 + math.cos(math.pi * x)),
 }
 FREE = ("gradient_norm", "relative_trace", "trace_per_parameter")  # what a measurement of the trace gives besides
+CRITICAL = "critical_sharpness"  # from losses along the gradient, no product
 TRAINED = ("constant", "decay", "sgdr", "oscillating")  # groups of runs, the others are averages
 LINE = (0.5, 1.5)  # around a model, in units of its distance from the checkpoint before
 
@@ -124,8 +125,13 @@ class OpenUnit(UnitOfStudy):
         rows = super().measure(models) + self.rate_rows(models)
         return rows + self.line_rows(models) if self.cell.does == "trunk" else rows
 
+    def estimators(self, key):
+        return super().estimators(key) + ([CRITICAL] if key.end else [])
+
     def sharpness_rows(self, key, result, run):
-        return super().sharpness_rows(key, result, run) + [self.row(key, run, name, result[name]) for name in FREE]
+        """A loss that never exceeds has no critical sharpness, and no row of it."""
+        names = FREE if result[CRITICAL] is None else (*FREE, CRITICAL)
+        return super().sharpness_rows(key, result, run) + [self.row(key, run, name, result[name]) for name in names]
 
     def rate_rows(self, models):
         """Learning rates as a share of the peak; an average has none. What they name as their run is the checkpoint."""

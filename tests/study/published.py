@@ -99,7 +99,7 @@ def adopt(source, directory, all_cells, revision):
     if kept["engine_revision"] != revision:
         return []
     defined = {name: cells.digest(cell) for name, cell in all_cells.items()}
-    fit = [label for label, unit in kept["units"].items() if defined.get(label.rpartition("-s")[0]) == unit["digest"]]
+    fit = [label for label, unit in kept["units"].items() if defined.get(cells.cell_of(label)) == unit["digest"]]
     if not fit:
         return []
     rows = rows_of(source)

@@ -82,27 +82,30 @@ class Clock:
 
 
 class Estimate:
-    """Seconds that a unit takes in its lane: as units of its cell took,
-    or the guess times how far guesses were off so far."""
+    """Seconds that a unit takes in its lane: as units of its cell took, or its guess times how far the guesses for
+    models of like size were off. Small models say nothing of larger ones: measuring, starting and waiting are most of
+    their time, and how far that exceeds the guess does not grow with the model."""
+
+    LIKE = 2  # sizes whose ratio is smaller are alike
 
     def __init__(self, all_cells, measured):
         self.cells, self.measured = all_cells, measured
 
     def seconds(self, unit):
-        same = [seconds for name, seconds in self.measured.items() if name.rsplit("-s", 1)[0] == unit.cell]
+        same = [seconds for name, seconds in self.measured.items() if cells.cell_of(name) == unit.cell]
         if same:
             return sum(same) / len(same)
-        guessed = sum(
-            cells.guess(self.cells[name.rsplit("-s", 1)[0]])
-            for name in self.measured
-            if name.rsplit("-s", 1)[0] in self.cells
-        )
-        pace = (
-            sum(seconds for name, seconds in self.measured.items() if name.rsplit("-s", 1)[0] in self.cells) / guessed
-            if guessed
-            else 1.0
-        )
+        like = {name: seconds for name, seconds in self.measured.items() if self.alike(cells.cell_of(name), unit.cell)}
+        guessed = sum(cells.guess(self.cells[cells.cell_of(name)]) for name in like)
+        pace = sum(like.values()) / guessed if guessed else 1.0
         return pace * cells.guess(self.cells[unit.cell])
+
+    def alike(self, measured, asked):
+        """Whether the models of two cells are of like size. A measured unit may be of a cell that is no more."""
+        if measured not in self.cells:
+            return False
+        one, other = (cells.parameters(self.cells[name].scale) for name in (measured, asked))
+        return max(one, other) < self.LIKE * min(one, other)
 
 
 # --- lanes ------------------------------------------------------------------------------------------------------------

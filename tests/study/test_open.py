@@ -22,6 +22,7 @@ import made_up_open  # noqa: E402
 import open_cells  # noqa: E402
 import open_unit  # noqa: E402
 import plans  # noqa: E402
+import published  # noqa: E402
 import report  # noqa: E402
 import student  # noqa: E402
 import test_study  # noqa: E402
@@ -87,9 +88,10 @@ def test_planted_sharpness_averages_and_markers_are_found_and_others_are_not():
     assert found["sam-delta"]["effect"] == pytest.approx(-0.01, abs=0.002)
     assert found["windows-lawa-2"]["verdict"] == findings.OPPOSITE
     assert found["windows-lawa-5"]["verdict"] == findings.NOT_DECIDED
-    assert found["marker-trace"]["verdict"] == findings.HELD and found["marker-trace"]["effect"] > 0.8
-    same = found["marker-line-curvature-trace"]  # both are made of one number
-    assert same["effect"] == pytest.approx(0, abs=1e-9)
+    for name in ("marker-trace", "marker-critical-sharpness"):
+        assert found[name]["verdict"] == findings.HELD and found[name]["effect"] > 0.8
+    for name in ("marker-line-curvature-trace", "marker-critical-sharpness-trace"):  # both are made of one number
+        assert found[name]["effect"] == pytest.approx(0, abs=1e-9)
 
 
 def test_where_the_second_order_is_short_is_told_by_bits():
@@ -121,6 +123,37 @@ def test_a_seed_without_a_logarithm_leaves_its_endpoint_without_an_effect():
     found = {finding["id"]: finding for finding in findings.judge(rows, PLAN.cells, PLAN.endpoints)}
     assert found["curvature-short-3"]["verdict"] == findings.NOT_MEASURED
     assert found["curvature-short-2"]["seeds"] == 4
+
+
+def test_a_marker_that_was_added_later_is_judged_by_the_seeds_that_have_it():
+    rows = made_up_open.rows(random.Random(0), {**made_up_open.DECAY, "marker": 1.0}, 6, ("trunk",))
+    later = [row for row in rows if row["metric"] != "critical_sharpness" or row["seed"] >= open_cells.FIRST + 3]
+    whole, part = (
+        {finding["id"]: finding for finding in findings.judge(some, PLAN.cells, PLAN.endpoints)}
+        for some in (rows, later)
+    )
+    for name in ("marker-critical-sharpness", "marker-critical-sharpness-trace"):
+        assert sorted(part[name]["by_seed"]) == [open_cells.FIRST + more for more in (3, 4, 5)]
+        assert all(part[name]["by_seed"][seed] == whole[name]["by_seed"][seed] for seed in part[name]["by_seed"])
+    assert part["marker-trace"]["by_seed"] == whole["marker-trace"]["by_seed"]
+
+
+def test_what_is_published_is_adopted_whole_and_lacks_only_what_was_added_since(tmp_path):
+    source = published.PUBLISHED.parent / "study-open"
+    kept = json.loads((source / "units.json").read_text())
+    fit = published.adopt(source, tmp_path, PLAN.cells, kept["engine_revision"])
+    assert sorted(fit) == sorted(kept["units"])
+    rows = [row for file in sorted((tmp_path / "units").iterdir()) for row in json.loads(file.read_text())]
+    rows = [{"id": f"m{number}", **row} for number, row in enumerate(rows, 1)]
+    found = {finding["id"]: finding for finding in findings.judge(rows, PLAN.cells, PLAN.endpoints)}
+    told = json.loads((source / "findings.json").read_text())["findings"]
+    for finding in told:
+        now = found.pop(finding["id"])
+        assert (now["number"], now["verdict"], now["seeds"]) == tuple(finding[name] for name in
+                                                                      ("number", "verdict", "seeds"))
+        assert now["p_holm"] == pytest.approx(finding["p_holm"], rel=1e-9)
+    added = {"marker-critical-sharpness", "marker-critical-sharpness-trace"}
+    assert added <= set(found) and verdicts(found, found) == {findings.NOT_MEASURED}
 
 
 # --- pieces -----------------------------------------------------------------------------------------------------------
@@ -291,5 +324,12 @@ def test_the_smallest_study_measures_what_every_cell_is_for(tmp_path):
         if metric.startswith("predicted.")
     ]
     assert len(pairs) == 14 and student.pearson(*zip(*pairs)) > 0.95
+    ended, critical = (
+        [row for row in rows if row["cell"] == "cause" and row["metric"] == metric]
+        for metric in ("lambda_max", "critical_sharpness")
+    )
+    places = [{(row["group"], row["tokens"]) for row in found} for found in (ended, critical)]
+    assert places[0] == places[1] and len(places[0]) == 6
+    assert all(float(row["value"]) > 0 for row in critical)
     shares = {float(row["value"]) for row in rows if row["metric"] == "rate" and row["group"] == "sgdr"}
     assert max(shares) > 0.7 > 0.3 > min(shares)

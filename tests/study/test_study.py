@@ -197,11 +197,33 @@ def test_other_budgets_are_refused(text):
         cells.seconds_of(text)
 
 
-def test_estimates_follow_what_was_measured():
-    guess = {name: cells.guess(cells.CELLS[name]) for name in ("C", "A")}
-    estimate = program.Estimate(cells.CELLS, {"C-s0": 2 * guess["C"], "C-s1": 4 * guess["C"]})
+def guesses():
+    return {name: cells.guess(cell) for name, cell in cells.CELLS.items()}
+
+
+def test_estimates_follow_units_of_like_size_and_no_others():
+    guess = guesses()
+    estimate = program.Estimate(cells.CELLS, {"C-s0": 2 * guess["C"], "C-s1": 4 * guess["C"], "gone-s0": 1.0})
     assert estimate.seconds(cells.Unit("C", 2)) == pytest.approx(3 * guess["C"])
-    assert estimate.seconds(cells.Unit("A", 0)) == pytest.approx(3 * guess["A"])
+    assert estimate.seconds(cells.Unit("C-decay", 0)) == pytest.approx(3 * guess["C-decay"])
+    for name in ("A", "B", "D"):
+        assert estimate.seconds(cells.Unit(name, 0)) == guess[name]
+    estimate.measured["A-s0"] = 1.5 * guess["A"]
+    assert estimate.seconds(cells.Unit("B", 0)) == pytest.approx(1.5 * guess["B"])
+    assert estimate.seconds(cells.Unit("D", 0)) == guess["D"]
+    assert estimate.seconds(cells.Unit("C-peak", 0)) == pytest.approx(3 * guess["C-peak"])
+
+
+def test_slow_small_units_do_not_keep_the_larger_cells_from_beginning(tmp_path):
+    """At four times their guess, as the published ones took, the small family leaves room for A in four hours."""
+    study = program.Study(None, tmp_path, cells.CELLS, cells.plan(cells.ORDER), 4 * 3600, 2, None)
+    small = [unit for unit in study.plan if cells.CELLS[unit.cell].scale == cells.SMALL]
+    study.clock.units = {cells.label(unit): 4 * guesses()[unit.cell] for unit in small if unit.seed < 5}
+    study.clock.before = 2.25 * 3600
+    study.left = [unit for unit in study.left if unit.cell not in ("C", "C-peak", "C-decay")]
+    assert [study.take(lane) for lane in study.lanes] == [cells.Unit("A", 0), cells.Unit("A", 1)]
+    study.clock.before = 3 * 3600
+    assert study.take(study.lanes[0]) is None
 
 
 # --- figures and report -----------------------------------------------------------------------------------------------

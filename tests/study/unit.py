@@ -222,6 +222,9 @@ class UnitOfStudy(Experiment):
         """Whether the sharpness of a model is measured."""
         return key.end or key.group == "constant"
 
+    def estimators(self, key):
+        return ["trace", "top_eigenvalue"] if key.end else ["trace"]
+
     def measure(self, models):
         """Rows of the results: every number of one run with one model shares its "run"."""
         quantized, sharp = {}, {}
@@ -234,8 +237,8 @@ class UnitOfStudy(Experiment):
                     self.client.post("quantize", params), f"quantizing {key.group}, {name}", draws
                 )
             if self.sharpened(key):
-                estimators = ["trace", "top_eigenvalue"] if key.end else ["trace"]
-                sharp[key] = Run(self.client.post("sharpness", self.sharpness(checkpoint, estimators)), "sharpness")
+                asked = self.sharpness(checkpoint, self.estimators(key))
+                sharp[key] = Run(self.client.post("sharpness", asked), "sharpness")
         rows = []
         for (key, name, text), result in self.client.finish("quantizing", quantized).items():
             rows += self.quantize_rows(key, name, text, result, quantized[key, name, text].id)
