@@ -49,6 +49,7 @@ class World:
         self.worst_tokens = {}  # run -> {decode: document, or what problem() takes}
         self.healths, self.posted, self.sweeps, self.workers = set(), [], [], []
         self.changes = {}
+        self.most_pairs = 5000  # of two metrics, in one answer
         self.requests, self.missing = [], set()  # `missing`: files that are not served
 
     def add_trajectory(self, name, rates, first=1):
@@ -473,7 +474,10 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
         return self.visible(run)
 
     def get_correlations(self, parts, fields):
-        return stand_in_geometry.correlations(self.world, fields.get("trajectory"), fields["x"][0], fields["y"][0])
+        found = stand_in_geometry.correlations(self.world, fields.get("trajectory"), fields["x"][0], fields["y"][0])
+        if len(found["points"]) > self.world.most_pairs:
+            return 422, "Invalid", f"more than {self.world.most_pairs} pairs: name trajectories, method or bits"
+        return found
 
     def get_curves(self, parts, fields):
         if parts == ["metrics"]:

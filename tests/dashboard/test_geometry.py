@@ -152,6 +152,40 @@ def test_scatter_says_which_trajectories_are_left_out_and_saves_what_it_shows(wo
     page.wait("document.querySelector('.remark').hidden || !document.querySelector('.remark').innerText.includes('32')")
 
 
+PRESSED = "[...document.querySelectorAll('.legend .key[aria-pressed=true]')].map(key => key.innerText)"
+
+
+def test_scatter_of_more_than_the_server_takes_shows_the_newest_trajectories(world, figure):
+    """32 pairs: 16 of `constant`, 4 of each decay, 8 of the averages, which are the newest."""
+    world.most_pairs = 12
+    page = figure("#/scatter", "scatter-plot")
+    page.expected = ["422"]
+    note = page.run("document.querySelector('.remark').innerText")
+    assert "more than 12 pairs: name trajectories, method or bits" in note and "The newest 2 are shown" in note
+    newest = [item["name"] for item in world.trajectories][:-3:-1]
+    assert page.run(PRESSED) == newest and page.run("location.hash") == "#/scatter?" + "&".join(
+        f"trajectory={name}" for name in newest)
+    assert {trace["meta"]["trajectory"] for trace in data(page, "scatter-plot", "points")} == set(newest)
+    # A choice that is too large keeps the buttons; the one before is a press away.
+    key = "[...document.querySelectorAll('.legend .key')].find(key => key.innerText === 'constant')"
+    page.run(f"{key}.click()")
+    page.wait("document.querySelector('.remark .problem') !== null")
+    assert "more than 12 pairs" in page.run("document.querySelector('.remark').innerText")
+    assert page.run(f"{PRESSED}.length") == 3 and data(page, "scatter-plot", "points") == []
+    page.run(f"{key}.click()")
+    page.wait("document.querySelector('.remark').hidden")
+    assert page.run(PRESSED) == newest
+
+
+def test_scatter_that_the_server_refuses_keeps_its_controls(world, figure):
+    world.most_pairs = 1
+    page = figure("#/scatter?label=gptq+3-bit+g128", "scatter-plot")
+    page.expected = ["422"]
+    assert "more than 1 pairs" in page.run("document.querySelector('.remark').innerText")
+    assert page.run("document.querySelectorAll('.legend .key').length") == len(world.trajectories)
+    assert "label=gptq" in page.run("location.hash")
+
+
 def test_scatter_without_pairs_says_where_they_come_from(world, figure):
     world.points[:] = [point for point in world.points if point[0] != "largest_algebraic"]
     page = figure("#/scatter", "scatter-plot")
