@@ -385,11 +385,12 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
 
     @staticmethod
     def summary(item):
-        """Of a run's result what is no list and no object, and intervals."""
+        """Of a run's result what is no list and no object, and intervals: lists of two numbers."""
         if not item.get("result"):
             return item
         short = {name: value for name, value in item["result"].items()
-                 if not isinstance(value, (list, dict)) or name.endswith("_interval")}
+                 if not isinstance(value, (list, dict)) or isinstance(value, list) and len(value) == 2
+                 and isinstance(value[0], (int, float))}
         return {**item, "result": short}
 
     def get_trajectories(self, parts, fields):

@@ -213,6 +213,22 @@ def test_a_sharpness_run_shows_spectrum_and_the_terms_of_the_prediction(world, f
         assert expected in text
 
 
+def test_a_prediction_beyond_its_range_is_marked(world, figure):
+    run = next(run for run in world.runs if run["id"] == "sharpness-c7")
+    run["result"].update(predicted_delta=0.45, prediction_in_range=True)
+    page = figure("#/runs/sharpness-c7", "terms-plot")
+    assert "out of range" not in page.run("document.querySelector('main').innerText").lower()
+    run["result"].update(prediction_in_range=False)
+    page.call("Page.reload")
+    page.wait("document.querySelector('.tiles') !== null && document.querySelector('#terms-plot') !== null")
+    words = "Out of range: beyond 20 % the second order was found 1.8 to 3.3 times too small."
+    assert words in page.run("document.querySelector('.tiles').innerText")
+    assert words in page.run("document.querySelector('#terms-plot').closest('section').innerText")
+    page.run("location.hash = '#/checkpoints/c7'")
+    page.wait("document.querySelector('table.measured') !== null")
+    assert "45.0 %\nout of range" in page.run("document.querySelector('table.measured').innerText")
+
+
 def test_estimators_that_were_not_asked_for_have_no_tiles(world, figure):
     run = next(run for run in world.runs if run["id"] == "sharpness-c7")
     run["result"].update(trace=None, trace_stderr=None, spectrum=None)
@@ -265,6 +281,18 @@ def test_a_comparison_tells_differences_by_sequence_and_by_token(world, visit):
     page.call("Page.reload")
     page.wait("document.querySelector('main').innerText.includes('different samples')")
     assert page.run("document.querySelectorAll('main table').length") == 1
+
+
+def test_a_comparison_calls_its_numbers_as_the_server_does(world, visit, monkeypatch):
+    figure = next(one for one in stand_in.stand_in_metrics.FIGURES
+                  if (one["kind"], one["name"]) == ("quantize", "kl"))
+    for field, value in (("label", "Divergence of tokens"), ("unit", "bits"), ("format", "percent")):
+        monkeypatch.setitem(figure, field, value)
+    page = visit("#/runs/compare")
+    page.wait("document.querySelectorAll('main table').length === 2")
+    cells = "[...document.querySelectorAll('main tbody tr')].map(row => [...row.cells].map(cell => cell.innerText))"
+    found = [row for row in page.run(cells) if row[0] == "Divergence of tokens"]
+    assert len(found) == 2 and found[0][1:3] == ["6.10 %", "6.11 %"]
 
 
 def test_an_average_leads_to_what_it_made(world, visit):
