@@ -140,7 +140,11 @@ export async function measuredSection(runs) {
     },
     {
       label: "Value", numeric: true,
-      value: (row) => row.value, cell: (row) => measuredBy(row.run, row.figure.show(row.value)),
+      value: (row) => row.value,
+      cell: (row) => [
+        measuredBy(row.run, row.figure.show(row.value)),
+        row.beyond ? h("span", { class: "interval under", title: row.beyond.long }, row.beyond.short) : null,
+      ],
     },
     { label: "95 %", cell: (row) => h("span", { class: "muted" }, spread(row)) },
     { label: "Method", value: (row) => row.method, cell: (row) => row.method || row.run.kind },

@@ -1,26 +1,19 @@
 /* compare.js: the result of a run of the kind compare: two measurements of the same sequences, number by number. */
 import { checkpoint } from "./api.js";
 import { h } from "./dom.js";
-import { integer, loss, percent, percentInterval, plural, scientific } from "./format.js";
+import { integer, percent, percentInterval, plural, scientific } from "./format.js";
+import { figuresOf } from "./metrics.js";
 import { curvesLink, runLink } from "./router.js";
 import { dataTable, facts, numberColumn } from "./table.js";
 
-const nats = (low, high) => `${loss(low)} to ${loss(high)}`;
-/* By the names of the result. */
-const NUMBERS = [
-  { name: "loss", label: "Loss (nats)", show: loss, span: nats },
-  { name: "loss_fp", label: "Full-precision loss (nats)", show: loss, span: nats },
-  { name: "loss_q", label: "Quantized loss (nats)", show: loss, span: nats },
-  { name: "delta", label: "ΔQL", show: percent, span: percentInterval },
-  { name: "kl", label: "KL divergence (nats)", show: loss, span: nats },
-];
-
-function rowsOf(found) {
-  return NUMBERS.filter(({ name }) => found[name]).map((number) => ({ ...number, ...found[number.name] }));
+/* Of the numbers that runs of the compared kind measure those that were compared, as the server calls them. */
+function rowsOf(found, kind) {
+  const compared = figuresOf(kind).filter(({ name }) => found[name] !== null && typeof found[name] === "object");
+  return compared.map((figure) => ({ ...figure, ...found[figure.name] }));
 }
 
-function interval({ interval: ends, interval_method: how, span }) {
-  return Array.isArray(ends) ? h("span", { title: how ?? "" }, span(...ends)) : "–";
+function interval({ interval: ends, interval_method: how, between }) {
+  return Array.isArray(ends) ? h("span", { title: how ?? "" }, between(...ends)) : "–";
 }
 
 /* A difference whose interval leaves out 0 stands out. */
@@ -31,7 +24,7 @@ function difference(row) {
 
 function sequencesTable(found) {
   return dataTable({
-    caption: "Differences by sequence", className: "cards", rows: rowsOf(found),
+    caption: "Differences by sequence", className: "cards", rows: rowsOf(found, found.kind),
     columns: [
       { label: "Number", cell: (row) => row.label },
       { label: "a", numeric: true, cell: (row) => row.show(row.a) },
@@ -45,10 +38,10 @@ function sequencesTable(found) {
   });
 }
 
-function tokensSection(found) {
+function tokensSection(found, kind) {
   return h("section", {}, h("h2", {}, "Differences by token"),
     dataTable({
-      caption: "Differences by token", className: "cards", rows: rowsOf(found),
+      caption: "Differences by token", className: "cards", rows: rowsOf(found, kind),
       columns: [
         { label: "Number", cell: (row) => row.label },
         { label: "95 %", numeric: true, cell: interval },
@@ -81,6 +74,6 @@ export function compareSection(found) {
       h("p", { class: "muted caption" },
         "Intervals are of pairs: what makes a sequence hard is in both and drops out. ",
         "Worse and better count sequences. Bold: the interval leaves out 0.")),
-    found.by_token ? tokensSection(found.by_token) : null,
+    found.by_token ? tokensSection(found.by_token, found.kind) : null,
   ];
 }

@@ -27,13 +27,22 @@ export function byQuestion(runs) {
   return found;
 }
 
-/* The numbers of a run that the server names: [{figure, value, low, high}]. */
+/* That a number of a result holds only within a range which it left, in words: {short, long}; null for all others. */
+export function beyondRange(name, result) {
+  if (name !== "predicted_delta" || result.prediction_in_range !== false) return null;
+  return {
+    short: "out of range",
+    long: "Out of range: beyond 20 % the second order was found 1.8 to 3.3 times too small.",
+  };
+}
+
+/* The numbers of a run that the server names: [{figure, value, beyond, stderr, low, high}]. */
 export function numbersOf(run) {
   return figuresOf(run.kind).filter((figure) => isNumber(run.result[figure.name])).map((figure) => {
     const value = run.result[figure.name], bounds = figure.interval ? run.result[figure.interval] : null;
     const reach = figure.stderr ? run.result[figure.stderr] : null;
     return {
-      figure, value, stderr: isNumber(reach) ? reach : null,
+      figure, value, beyond: beyondRange(figure.name, run.result), stderr: isNumber(reach) ? reach : null,
       low: Array.isArray(bounds) ? bounds[0] : null, high: Array.isArray(bounds) ? bounds[1] : null,
     };
   });

@@ -1,6 +1,7 @@
 /* outcome.js: what a run found, in a line of words, as figures of its kind are told by the server. */
 import { at, get } from "./api.js";
 import { duration, integer, isNumber, plural, scientific } from "./format.js";
+import { beyondRange } from "./measurements.js";
 import { figuresOf } from "./metrics.js";
 import { progressText } from "./runs.js";
 
@@ -18,9 +19,10 @@ const FIRST = {
 const MOST = 2;
 
 function number(figure, result) {
+  const beyond = beyondRange(figure.name, result);
   const value = result[figure.name], bounds = result[figure.interval];
   const interval = Array.isArray(bounds) ? ` (${figure.between(...bounds)})` : "";
-  return `${figure.label} ${figure.show(value)}${interval}`;
+  return `${figure.label} ${figure.show(value)}${interval}${beyond ? ` (${beyond.short})` : ""}`;
 }
 
 /* Of kinds whose result is more than numbers. */
@@ -35,28 +37,31 @@ const SPOKEN = {
     const barrier = Math.max(0, Math.max(...known) - ends);
     return `barrier ${scientific(barrier)} nats over ${integer(losses.length)} points`;
   },
-  landscape: ({ x, y, explained_variance: shares }) => {
-    if (!x || !y) return null;
+  landscape: ({ explained_variance: shares }, { grid }) => {
+    if (!grid) return null;
     const variance = shares?.length > 1 ? `, ${Math.round(100 * (shares[0] + shares[1]))} % of the variance` : "";
-    return `${integer(x.length)} × ${integer(y.length)} grid${variance}`;
+    return `${integer(grid[0])} × ${integer(grid[1])} grid${variance}`;
   },
-  train: ({ checkpoints }) => (checkpoints?.length ? plural(checkpoints.length, "checkpoint") : null),
   health: ({ nan, infinite }) => (nan + infinite > 0
     ? `${integer(nan + infinite)} numbers that are not finite`
     : "all numbers finite"),
 };
 
-/* Kinds whose words need the lists of a result, which summaries leave out. */
-const WHOLE = new Set(["average", "interpolate", "landscape", "train"]);
+/* Of kinds whose words need a list of the result, whether a summary, which leaves long lists out, lacks it. */
+const LACKS = {
+  average: ({ checkpoint, checkpoints }) => !checkpoint && !checkpoints,
+  interpolate: ({ losses }) => !losses,
+};
 const whole = new Map();
 
 /* Runs of a list of summaries with what outcome() needs. The result of a run that succeeded does not change. */
 export async function tellable(runs, signal) {
-  const needed = ({ id, kind, state }) => WHOLE.has(kind) && state === "succeeded" && !whole.has(id);
+  const needed = ({ id, kind, state, result }) =>
+    state === "succeeded" && !whole.has(id) && LACKS[kind]?.(result ?? {});
   await Promise.all(runs.filter(needed).map(async ({ id }) => {
     const found = await get(at("runs", id), signal).catch(() => null); /* gone meanwhile: without these words */
-    const { checkpoints, losses, x, y, explained_variance } = found?.result ?? {};
-    if (found) whole.set(id, { checkpoints, losses, x, y, explained_variance });
+    const { checkpoints, losses } = found?.result ?? {};
+    if (found) whole.set(id, { checkpoints, losses });
   }));
   return runs.map((run) => (whole.has(run.id) ? { ...run, result: { ...run.result, ...whole.get(run.id) } } : run));
 }
@@ -68,7 +73,8 @@ export function finding(run) {
   const numbers = named.map((name) => figures.find((figure) => figure.name === name))
     .filter((figure) => figure && isNumber(result[figure.name]))
     .slice(0, MOST);
-  return [...numbers.map((figure) => number(figure, result)), SPOKEN[run.kind]?.(result)].filter(Boolean).join(", ");
+  const spoken = SPOKEN[run.kind]?.(result, run.params ?? {});
+  return [...numbers.map((figure) => number(figure, result)), spoken].filter(Boolean).join(", ");
 }
 
 export function outcome(run) {

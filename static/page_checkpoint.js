@@ -16,6 +16,7 @@ import { evaluationIn } from "./words.js";
 import { bestOf, cheaper, placeOf, reasons } from "./verdict.js";
 
 const MOST_RUNS = 400; /* of one checkpoint */
+const MOST_POINTS = 300; /* of a curve, of which the extremes and this checkpoint's place are needed */
 const PAIRS = 12; /* comparisons in pairs that are asked for at once */
 
 export async function runsOf(id, signal) {
@@ -26,7 +27,8 @@ export async function runsOf(id, signal) {
 /* The checkpoints next to this one in the order of training, with their runs: {before, after, flags, read}; `read`: a
  * run of the kind health has read its weights. */
 async function neighbours(own, signal) {
-  const { points } = await get(at("trajectories", own.trajectory, "integrity"), signal);
+  const integrity = query(at("trajectories", own.trajectory, "integrity"), { checkpoint: own.id });
+  const { points } = await get(integrity, signal);
   const place = points.findIndex((point) => point.checkpoint === own.id);
   const full = async (point) => {
     if (!point) return null;
@@ -95,8 +97,9 @@ function copies(checkpoint) {
   return h("details", {}, h("summary", {}, "This page as curl"), paths.map((path) => command(curl(path))));
 }
 
-async function curveOf(checkpoint, metric, signal) {
-  return (await curvesOf({ trajectory: checkpoint.trajectory, metric, x: "step" }, signal)).series;
+/* Its series with the extremes and this checkpoint, however long the trajectory is. */
+async function curveOf({ id, trajectory }, metric, signal) {
+  return (await curvesOf({ trajectory, metric, x: "step", points: MOST_POINTS, checkpoint: id }, signal)).series;
 }
 
 /* What the page knows, asked for at once as far as one answer does not need another. */

@@ -8,8 +8,11 @@ import { failure, loading } from "./notice.js";
 import { amend, checkpointLink } from "./router.js";
 import { withTexts } from "./series.js";
 import { accuracyFigure, accuracyTable, flipsLink, flipsTable } from "./tasks.js";
+import { turns } from "./turns.js";
+import { commonFields, keptFields, readCommon } from "./view.js";
 
 const NONE = "none"; /* no ΔQL beside the accuracies */
+const ORDERS = ["answers", "questions"]; /* of the tables, as tasks.js names them in the address */
 
 /* Series of ΔQL along the trajectory, each with its name in words. */
 async function deltasOf(trajectory, signal) {
@@ -50,34 +53,59 @@ export async function showFlips({ root, query: search, signal }) {
   fill(root, h("h1", {}, "Tasks"), loading("answers"));
   const { items: trajectories } = await namedTrajectories(signal);
   const options = {
-    delta: search.get("delta"), trajectory: search.get("trajectory") ?? trajectories[0]?.name ?? "",
+    ...readCommon(search), delta: search.get("delta"),
+    trajectory: search.get("trajectory") ?? trajectories[0]?.name ?? "",
     task: search.get("task"), label: search.get("label"),
   };
   const controls = h("div", { class: "controls" }), body = h("div");
   let tasks = [""], labels = [], series = [];
+  const turn = turns();
+  const address = () => {
+    const { trajectory, task, label, delta, zoom } = options;
+    return flipsLink(trajectory, { task, label, delta, ...commonFields({ zoom }), ...keptFields(...ORDERS) });
+  };
 
-  const show = async () => {
-    labels = options.trajectory ? await labelsOf(options.trajectory, signal) : [];
-    if (!options.label) options.label = labels[0] ?? null;
-    series = options.trajectory ? await deltasOf(options.trajectory, signal) : [];
-    amend(flipsLink(options.trajectory, { task: options.task, label: options.label, delta: options.delta }));
-    const chosen = deltaOf(series, options);
-    const { items, points } = options.trajectory ? await read(options, chosen, signal) : { items: [], points: [] };
+  /* All that a view needs, read before anything of the page changes. */
+  const readAll = async (wanted) => {
+    if (!wanted.trajectory) return { labels: [], series: [], options: wanted, chosen: null, items: [], points: [] };
+    const [known, deltas] = await Promise.all([
+      labelsOf(wanted.trajectory, signal), deltasOf(wanted.trajectory, signal),
+    ]);
+    const complete = { ...wanted, label: wanted.label ?? known[0] ?? null }, chosen = deltaOf(deltas, complete);
+    return { labels: known, series: deltas, options: complete, chosen, ...await read(complete, chosen, signal) };
+  };
+  const show = async (current) => {
+    const found = await readAll({ ...options });
+    if (!current()) return null;
+    const { chosen, items, points } = found;
+    ({ labels, series } = found);
+    Object.assign(options, found.options);
+    amend(address());
     if (!options.task) tasks = ["", ...new Set(items.map((item) => item.task.replace(/^mmlu_.*/, "mmlu")))].sort();
     choose();
     if (!points.length) return fill(body, nothing(options.trajectory));
-    const of = chosen?.text ?? null, figure = (look) => accuracyFigure(points, of, look);
+    const of = chosen?.text ?? null, figure = (look) => accuracyFigure(points, of, look, options.zoom);
     const words = "accuracy in full precision and quantized, and ΔQL below; the table has the values";
     const pick = (id) => { location.hash = checkpointLink(id); };
-    const plot = drawing("accuracy-plot", words, figure, signal, { pick });
-    fill(body,
+    const zoom = (ranges) => {
+      options.zoom = { ...options.zoom, ...ranges };
+      amend(address());
+    };
+    const plot = drawing("accuracy-plot", words, figure, signal, { pick, zoom });
+    return fill(body,
       h("section", {}, h("h2", {}, "Accuracy beside ΔQL"), plot.node, accuracyTable(points, of)),
       h("section", {}, h("h2", {}, "Questions that flip most"),
         items.length ? flipsTable(items) : h("p", {}, "No answer changed."),
         h("p", { class: "muted caption" }, `Over ${plural(points.length, "checkpoint")}, in the order of training: `
           + "above full precision, below the quantized model.")));
   };
-  const refresh = () => show().catch((error) => { if (!signal.aborted) fill(body, failure(error)); });
+  /* Of a choice that another one has followed neither the answer nor its failure is shown. */
+  const refresh = async () => {
+    const current = turn();
+    try {
+      await show(current);
+    } catch (error) { if (!signal.aborted && current()) fill(body, failure(error)); }
+  };
   const set = (given) => {
     Object.assign(options, given);
     refresh();
@@ -86,7 +114,8 @@ export async function showFlips({ root, query: search, signal }) {
     const names = trajectories.map(({ name }) => [name, name]), methods = labels.map((label) => [label, label]);
     const deltas = [[NONE, "none"], ...series.map(({ text }) => [text, text])];
     const now = deltaOf(series, options)?.text ?? NONE;
-    const afresh = (trajectory) => set({ trajectory, task: null, label: null, delta: null });
+    const zoom = { x: null, y: null };
+    const afresh = (trajectory) => set({ trajectory, task: null, label: null, delta: null, zoom });
     fill(controls,
       dropdown("Trajectory", names, options.trajectory, afresh),
       labels.length ? dropdown("Method", methods, options.label ?? "", (label) => set({ label })) : null,
@@ -95,5 +124,5 @@ export async function showFlips({ root, query: search, signal }) {
         (value) => set({ task: value || null })));
   };
   fill(root, h("h1", {}, "Tasks"), controls, body);
-  await show();
+  await show(turn());
 }

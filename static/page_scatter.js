@@ -2,7 +2,7 @@
 import { csv, get, namedTrajectories, query } from "./api.js";
 import { dropdown, segmented } from "./controls.js";
 import { fill, h, save } from "./dom.js";
-import { plural } from "./format.js";
+import { integer, plural } from "./format.js";
 import { drawing } from "./look.js";
 import { inOrder, metric as metricOf } from "./metrics.js";
 import { failure, loading } from "./notice.js";
@@ -37,6 +37,9 @@ function address(options) {
   });
 }
 
+/* What there is to draw before the first answer, and after one that the server refused. */
+const NOTHING = { points: [], series: [] };
+
 /* All are one request without names, however many there are. */
 function chosenOf(trajectories, { names }) {
   return selection(trajectories, names, names.size ? MOST : Infinity);
@@ -45,6 +48,36 @@ function chosenOf(trajectories, { names }) {
 /* What the figure shows and what is saved: the same request. */
 function request({ x, y, names }) {
   return query("/v1/correlations", { x, y, trajectory: names.size ? selection([], names).shown : [] });
+}
+
+/* Whether the server refused a question for its size: it blames no field of the question. */
+function tooMuch(error) {
+  return error.status === 422 && !error.document.errors?.length;
+}
+
+/* The answer for what is chosen: {answer, names, refused}. Where all trajectories together are more than the server
+ * takes, `names` are the newest that it takes at once and `refused` is what it said of all; else both are as asked and
+ * null. */
+async function readPairs(trajectories, options, signal) {
+  let names = options.names, refused = null;
+  for (;;) {
+    try {
+      return { answer: await get(request({ ...options, names }), signal), names, refused };
+    } catch (error) {
+      if (!tooMuch(error) || options.names.size || names.size === 1 || trajectories.length < 2) throw error;
+      refused ??= error;
+    }
+    const fewer = names.size ? Math.ceil(names.size / 2) : Math.min(MOST, trajectories.length - 1);
+    names = new Set(trajectories.slice(0, fewer).map(({ name }) => name));
+  }
+}
+
+/* That not all are shown, and why. */
+function refusal(refused, names) {
+  if (!refused) return null;
+  return h("p", {}, `The server refused all trajectories at once (${refused.message}). `,
+    names.size === 1 ? "The newest one is shown; " : `The newest ${integer(names.size)} are shown; `,
+    "the buttons choose others.");
 }
 
 function nothing(options) {
@@ -56,10 +89,11 @@ function nothing(options) {
 }
 
 /* What keeps points from being seen, in words; empty when nothing does. */
-function remarks(points, chosen, options) {
+function remarks(points, chosen, options, refused) {
   const hidden = points.length - drawable(points, options).length;
   return [
     leftOut(chosen),
+    refusal(refused, options.names),
     points.length ? null : nothing(options),
     hidden ? h("p", {}, `${plural(hidden, "value")} at or below zero cannot be drawn on a logarithmic axis; `
       + "the correlation counts them.") : null,
@@ -99,7 +133,23 @@ export async function showScatter({ root, query: search, signal }) {
   ]);
   const colours = colourIndex(trajectories);
   const turn = turns();
-  let answer = await get(request(options), signal);
+  let answer = NOTHING, refused = null, failed = null;
+  const read = async () => {
+    const current = turn();
+    try {
+      const found = await readPairs(trajectories, options, signal);
+      if (!current()) return false;
+      failed = null;
+      ({ answer, refused, names: options.names } = found);
+    } catch (error) {
+      if (signal.aborted || !current()) return false;
+      failed = error;
+      answer = NOTHING;
+    }
+    return true;
+  };
+  await read();
+  if (signal.aborted) return;
 
   const caption = h("div", { class: "caption" }), note = h("div", { class: "notice remark", role: "status" });
   const picks = h("div"), labels = h("div", { class: "control" });
@@ -119,9 +169,10 @@ export async function showScatter({ root, query: search, signal }) {
   const show = () => {
     amend(address(options));
     const ways = [...new Set(answer.points.map((point) => point.label ?? ""))].sort();
-    if (options.label !== null && !ways.includes(options.label)) options.label = null;
+    if (!failed && options.label !== null && !ways.includes(options.label)) options.label = null;
     const groups = groupsOf(answer, options.label), points = groups.flatMap((group) => group.points);
-    const chosen = chosenOf(trajectories, options), words = remarks(points, chosen, options);
+    const chosen = chosenOf(trajectories, options);
+    const words = failed ? [failure(failed)] : remarks(points, chosen, options, refused);
     note.hidden = words.length === 0;
     fill(note, words);
     fill(picks, picker(trajectories, chosen, colours, (names) => { options.names = names; reload(); }));
@@ -132,15 +183,7 @@ export async function showScatter({ root, query: search, signal }) {
     fill(key, scatterKey(groups, options).join(" · "));
     plot.redraw();
   };
-  const reload = async () => {
-    const current = turn();
-    try {
-      const found = await get(request(options), signal);
-      if (!current()) return;
-      answer = found;
-      show();
-    } catch (error) { if (!signal.aborted) fill(note, failure(error)).hidden = false; }
-  };
+  const reload = async () => { if (await read()) show(); };
   const saveCsv = async () => {
     try {
       save(`${fileName(options.x, options.y)}.csv`, await csv(request(options), signal), "text/csv");

@@ -9,6 +9,7 @@ import { averageSection, landscapeSection, lineSection } from "./geometry.js";
 import { BLOCK_COLUMNS } from "./integrity.js";
 import { layersFigure, layersTable } from "./layers.js";
 import { drawing } from "./look.js";
+import { beyondRange } from "./measurements.js";
 import { figuresOf } from "./metrics.js";
 import { curvesLink, runLink } from "./router.js";
 import { trajectoryName } from "./runs.js";
@@ -19,7 +20,7 @@ import { tasksSection } from "./tasks.js";
 const IN_TABLE = /^(mean_accuracy_|flips|mcnemar)/; /* the tasks' table has them */
 const QUIET = new Set([
   "layers", "checkpoint", "checkpoints", "sequence_losses", "note", "artifact", "losses_q", "deltas", "delta_intervals",
-  "spectrum",
+  "spectrum", "prediction_in_range",
 ]);
 
 function spread(found, { interval, stderr, between }) {
@@ -34,8 +35,12 @@ function tiles(found, figures) {
   const entries = figures.filter(shows);
   if (!entries.length) return null;
   const number = ({ name, show }) => (isNumber(found[name]) ? show(found[name]) : "not finite");
+  const beyond = ({ name }) => {
+    const words = beyondRange(name, found);
+    return words ? h("span", { class: "interval" }, words.long) : null;
+  };
   return h("dl", { class: "tiles" }, entries.map((figure) => h("div", { title: figure.title },
-    h("dt", {}, figure.label), h("dd", {}, number(figure), spread(found, figure)))));
+    h("dt", {}, figure.label), h("dd", {}, number(figure), spread(found, figure), beyond(figure)))));
 }
 
 /* The others are shown as they are called. */

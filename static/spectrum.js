@@ -3,6 +3,7 @@ import { h } from "./dom.js";
 import { integer, isNumber, scientific } from "./format.js";
 import { heatFigure } from "./layers.js";
 import { axisOf, drawing, legendOf, paperOf } from "./look.js";
+import { beyondRange } from "./measurements.js";
 import { translucent } from "./palette.js";
 import { dataTable, numberColumn } from "./table.js";
 
@@ -111,7 +112,10 @@ export function termsSection(found, signal) {
   const bars = (look) => blocksFigure(found.by_block, look);
   const blocks = found.by_block?.length
     ? drawing("blocks-plot", "gradient and curvature terms by block", bars, signal).node : null;
-  return h("section", {}, h("h2", {}, "Where the predicted damage comes from"), blocks, heat,
+  const beyond = beyondRange("predicted_delta", found);
+  return h("section", {}, h("h2", {}, "Where the predicted damage comes from"),
+    beyond ? h("p", { class: "notice remark" }, `${beyond.long} The terms below add up to that prediction.`) : null,
+    blocks, heat,
     termsTable("Terms by layer", found.by_layer, "Layer"));
 }
 

@@ -4,6 +4,7 @@ import { integer, isNumber, percent, percentNumber, scientific } from "./format.
 import { axisOf, legendOf, paperOf, plain } from "./look.js";
 import { checkpointLink, link } from "./router.js";
 import { dataTable, numberColumn } from "./table.js";
+import { orderKept, zoomed } from "./view.js";
 
 const FEW_STEPS = 8; /* ticks that fit beside each other */
 
@@ -52,7 +53,7 @@ export function tasksSection(run) {
   const rows = found.tasks.length > 1 ? [mean, ...found.tasks] : found.tasks;
   const columns = paired ? [...PLAIN, ...PAIRED] : PLAIN;
   return h("section", {}, h("h2", {}, "Tasks"),
-    dataTable({ caption: "Tasks", className: "cards", columns, rows, sortable: true }),
+    dataTable(orderKept("tasks", { caption: "Tasks", className: "cards", columns, rows })),
     h("p", { class: "muted caption" }, "95 % intervals (Wilson). ",
       paired ? "A flip is an item that one of the two models alone gets right; "
         + "p is the exact probability of a split as uneven by chance. " : "",
@@ -61,8 +62,8 @@ export function tasksSection(run) {
 }
 
 /* Accuracy above, ΔQL below, over the same axis. `points` [{x, full, quantized, delta}]; `quantizer`: in words, whose
- * ΔQL it is. */
-export function accuracyFigure(points, quantizer, { ink, narrow }) {
+ * ΔQL it is; `zoom` as view.js reads it. */
+export function accuracyFigure(points, quantizer, { ink, narrow }, zoom = null) {
   const series = (key, name, axis, colour, dash) => ({
     type: "scatter", mode: "lines+markers", name, x: points.map((point) => point.x),
     y: points.map((point) => (isNumber(point[key]) ? 100 * point[key] : null)), yaxis: axis,
@@ -83,8 +84,8 @@ export function accuracyFigure(points, quantizer, { ink, narrow }) {
     layout: {
       ...paperOf(ink, narrow ? 380 : 440), margin: { l: narrow ? 44 : 60, r: 12, t: 30, b: 44 },
       showlegend: true, legend: legendOf(ink),
-      xaxis: { ...axisOf(ink, "step"), ...ticks, anchor: both ? "y2" : "y" },
-      yaxis: axis("accuracy (%)", both ? [0.52, 1] : [0, 1]),
+      xaxis: { ...axisOf(ink, "step"), ...ticks, anchor: both ? "y2" : "y", ...zoomed(zoom?.x) },
+      yaxis: { ...axis("accuracy (%)", both ? [0.52, 1] : [0, 1]), ...zoomed(zoom?.y) },
       ...(both ? { yaxis2: axis("ΔQL (%)", [0, 0.42]) } : {}),
     },
   };
@@ -110,8 +111,8 @@ function course(item) {
 }
 
 export function flipsTable(items) {
-  return dataTable({
-    caption: "Questions that flip most", className: "cards", sortable: true, rows: items,
+  return dataTable(orderKept("questions", {
+    caption: "Questions that flip most", className: "cards", rows: items,
     columns: [
       {
         label: "Question", value: (item) => `${item.task} ${item.doc}`,
@@ -124,7 +125,7 @@ export function flipsTable(items) {
       numberColumn("Flips down", (item) => item.down, integer),
       numberColumn("Changes in training", (item) => item.changes, integer),
     ],
-  });
+  }));
 }
 
 export function accuracyTable(points, quantizer) {
@@ -133,8 +134,8 @@ export function accuracyTable(points, quantizer) {
     label: `ΔQL of ${quantizer}`, numeric: true, value: (point) => point.delta,
     cell: (point) => (isNumber(point.delta) ? percent(point.delta) : "–"),
   };
-  return dataTable({
-    caption: "Accuracy and ΔQL by checkpoint", className: "cards", sortable: true, rows: points,
+  return dataTable(orderKept("answers", {
+    caption: "Accuracy and ΔQL by checkpoint", className: "cards", rows: points,
     columns: [
       {
         label: "Checkpoint", value: (point) => point.x,
@@ -147,7 +148,7 @@ export function accuracyTable(points, quantizer) {
       { label: "Flips down", numeric: true, value: (point) => point.down, cell: flips("down") },
       ...(quantizer ? [delta] : []),
     ],
-  });
+  }));
 }
 
 export function flipsLink(trajectory, fields = {}) {

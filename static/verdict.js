@@ -17,13 +17,12 @@ function signed(share) {
   return `${share >= 0 ? "+" : "−"}${percent(Math.abs(share))}`;
 }
 
-/* The series of a curve that holds this run's point, and the place of its value among all of them, the greatest
- * first. */
+/* The series of a curve that holds this run's point, and the place of its value among all of them, the greatest first:
+ * as the server tells, which was asked for the curve with this checkpoint. */
 export function placeOf(run, series) {
   for (const one of series) {
-    if (!one.points.some((point) => point.run === run.id)) continue;
-    const values = one.points.map((point) => point.y).filter(isNumber), own = run.result.delta;
-    return { series: one, place: 1 + values.filter((value) => value > own).length, of: values.length };
+    if (!isNumber(one.rank) || !one.points.some((point) => point.run === run.id)) continue;
+    return { series: one, place: one.rank, of: one.total };
   }
   return null;
 }

@@ -53,11 +53,25 @@ function keepField(name, value) {
   amend(`${path || "#/"}${search ? `?${search}` : ""}`);
 }
 
+function presentField(name) {
+  return new URLSearchParams(location.hash.split(/\?(.*)/s)[1] ?? "").get(name);
+}
+
+/* {name: value} of fields of the present address, for an address that is made anew: of those that are there. */
+export function keptFields(...names) {
+  return Object.fromEntries(names.map((name) => [name, presentField(name)]));
+}
+
 /* For dataTable: an order that stands in the address as `key`, of one table among others of a page. */
 export function sortedBy(key, columns, usual = null) {
-  const found = new URLSearchParams(location.hash.split(/\?(.*)/s)[1] ?? "").get(key);
+  const found = presentField(key);
   const order = found ? { label: found.replace(/^-/, ""), descending: found.startsWith("-") } : null;
   const keep = ({ label, descending }) => keepField(key, `${descending ? "-" : ""}${label}`);
   const given = sorting(columns, order, keep);
   return { ...given, sort: given.sort ?? usual };
+}
+
+/* A table, as dataTable takes it, whose order stands in the address as `key`. */
+export function orderKept(key, table) {
+  return { sortable: true, ...table, ...sortedBy(key, table.columns, table.sort ?? null) };
 }

@@ -151,10 +151,12 @@ static json_t *reference(const struct finding *finding, int64_t point)
     return json_pack("{ss ss so}", "checkpoint", row->id.text, "name", row->name, "step", number_or_null(row->step));
 }
 
-static bool render_points(const struct finding *finding, json_t *out)
+/* Of one checkpoint, or of all (-1), those that are told: it and its neighbours. */
+static bool render_points(const struct finding *finding, int64_t own, json_t *out)
 {
     bool good = true;
     for (int64_t i = 0; i < finding->rows.count && good; i++) {
+        if (own >= 0 && (i < own - 1 || i > own + 1)) continue;
         const struct health_row *row = &finding->rows.items[i];
         const int64_t group = finding->found.groups[i];
         json_t *point = reference(finding, i);
@@ -265,9 +267,57 @@ static int64_t measured(const struct finding *finding, json_t **clean)
     return count;
 }
 
-enum status integrity_document(struct connection *connection, const char *trajectory, json_t **document,
-                               struct error *error)
+/* The place of the checkpoint that is named; -1: of none, for all are meant. */
+static enum status find_own(const struct finding *finding, const char *trajectory, const char *reference, int64_t *out,
+                            struct error *error)
 {
+    const size_t length = strlen(trajectory);
+    *out = -1;
+    if (reference == NULL) return STATUS_OK;
+    const char *name =
+        strncmp(reference, trajectory, length) == 0 && reference[length] == '/' ? reference + length + 1 : reference;
+    for (int64_t i = 0; i < finding->rows.count; i++) {
+        const struct health_row *row = &finding->rows.items[i];
+        if (strcmp(row->id.text, reference) == 0) { /* an id has precedence over a name that looks like one */
+            *out = i;
+            return STATUS_OK;
+        }
+        if (strcmp(row->name, reference) == 0 || (*out < 0 && strcmp(row->name, name) == 0)) *out = i;
+    }
+    return *out >= 0 ? STATUS_OK
+                     : error_set(error, STATUS_NOT_FOUND, "trajectory \"%.100s\" has no checkpoint \"%.200s\"",
+                                 trajectory, reference);
+}
+
+/* Whether a finding names the checkpoint: itself, as the other one, among several, or beside a gap. */
+static bool concerns(json_t *value, const char *id)
+{
+    const char *key;
+    json_t *field;
+    size_t i;
+    if (json_is_array(value)) {
+        json_array_foreach(value, i, field) if (concerns(field, id)) return true;
+        return false;
+    }
+    json_object_foreach(value, key, field)
+    {
+        if (strcmp(key, "checkpoint") == 0 && strcmp(json_string_value(field), id) == 0) return true;
+        if ((json_is_object(field) || json_is_array(field)) && concerns(field, id)) return true;
+    }
+    return false;
+}
+
+/* Leaves of a list of findings those that concern one checkpoint; NULL: all. */
+static void keep(json_t *list, const char *id)
+{
+    for (size_t i = json_array_size(list); id != NULL && i-- > 0;)
+        if (!concerns(json_array_get(list, i), id)) (void)json_array_remove(list, i);
+}
+
+enum status integrity_document(struct connection *connection, const char *trajectory, const char *checkpoint,
+                               json_t **document, struct error *error)
+{
+    int64_t own = -1;
     struct finding finding;
     json_t *points = json_array(), *identical = json_array(), *mixed = json_array(), *jumps = json_array(),
            *gaps = json_array();
@@ -277,13 +327,20 @@ enum status integrity_document(struct connection *connection, const char *trajec
     *document = NULL;
     if (status != STATUS_OK) goto done;
     if ((status = trajectory_get(connection, trajectory, &row, error)) != STATUS_OK) goto done;
+    if ((status = find_own(&finding, json_string_value(json_object_get(row, "name")), checkpoint, &own, error)) !=
+        STATUS_OK)
+        goto done;
+    const char *only = own >= 0 ? finding.rows.items[own].id.text : NULL;
     if ((status = render_shares(connection, &finding, mixed, error)) != STATUS_OK) goto done;
-    if ((status = health_not_finite(connection, trajectory, NOT_FINITE_MOST, &broken, error)) != STATUS_OK) goto done;
-    if (!render_points(&finding, points) || !render_groups(&finding, identical) || !render_jumps(&finding, jumps) ||
-        !render_gaps(&finding, gaps)) {
+    if ((status = health_not_finite(connection, trajectory, only, NOT_FINITE_MOST, &broken, error)) != STATUS_OK)
+        goto done;
+    if (!render_points(&finding, own, points) || !render_groups(&finding, identical) ||
+        !render_jumps(&finding, jumps) || !render_gaps(&finding, gaps)) {
         status = no_memory(error);
         goto done;
     }
+    json_t *const findings[] = {identical, mixed, jumps, gaps};
+    for (size_t i = 0; i < sizeof findings / sizeof findings[0]; i++) keep(findings[i], only);
     const int64_t known = measured(&finding, &clean);
     *document = json_pack("{sO sI sI so sI sO sO sO sO sO sO}", "trajectory", json_object_get(row, "name"),
                           "checkpoints", (json_int_t)finding.rows.count, "measured", (json_int_t)known, "clean", clean,

@@ -6,10 +6,11 @@
 
 #include <jansson.h>
 
-/* {"trajectory", "checkpoints", "measured", "clean", "constant_matrices", "points", "identical", "mixed", "jumps",
- * "not_finite", "gaps"}; the caller owns it. STATUS_NOT_FOUND. */
-MUST_CHECK enum status integrity_document(struct connection *connection, const char *trajectory, json_t **document,
-                                          struct error *error);
+/* Of all checkpoints (`checkpoint` NULL), or of one: its point between those before and after, and what was found of
+ * it. {"trajectory", "checkpoints", "measured", "clean", "constant_matrices", "points", "identical", "mixed", "jumps",
+ * "not_finite", "gaps"}; the caller owns it. `checkpoint`: its id, its name, or TRAJECTORY/NAME. STATUS_NOT_FOUND. */
+MUST_CHECK enum status integrity_document(struct connection *connection, const char *trajectory, const char *checkpoint,
+                                          json_t **document, struct error *error);
 
 /* {id of a checkpoint: ["identical", ...]} of those that have any flag. Cheap where nothing was read. */
 MUST_CHECK enum status integrity_flags(struct connection *connection, const char *trajectory, json_t **out,

@@ -6,7 +6,9 @@
 #include "resources/csv.h"
 #include "resources/curve_text.h"
 #include "resources/handlers.h"
+#include "store/checkpoints.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { TRAJECTORIES_MAX = 32, POINTS_LEAST = 4, POINTS_MAX = 100000 };
@@ -94,6 +96,23 @@ static enum status read_query(const struct request *request, struct curve_query 
     return answer_check_metric(query->metric, "metric", error);
 }
 
+/* `id` is written where one is named, and lent to the query. */
+static enum status read_checkpoint(struct connection *connection, const struct request *request, struct store_id *id,
+                                   struct curve_query *query, struct error *error)
+{
+    const char *reference = request_query(request, "checkpoint");
+    if (reference == NULL) return STATUS_OK;
+    struct checkpoint *found = malloc(sizeof *found);
+    enum status status = found == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint")
+                                       : checkpoint_find(connection, reference, found, error);
+    if (status == STATUS_OK) {
+        *id = found->id;
+        query->checkpoint = id->text;
+    }
+    free(found);
+    return status;
+}
+
 /* {CHECKPOINT: [FLAG]} of the checkpoints with which something is wrong. */
 static enum status read_flags(struct connection *connection, const struct curve_query *query, json_t **out,
                               struct error *error)
@@ -117,6 +136,7 @@ enum status curves_get(struct http_context *context, const struct request *reque
     static const char *const types[] = {"application/json", "text/csv", NULL};
     const char *trajectories[TRAJECTORIES_MAX];
     struct curve_query query = {0};
+    struct store_id checkpoint;
     struct curve_points points = {0};
     json_t *document = NULL, *flags = NULL;
     const int type = request_prefer(request, types);
@@ -124,6 +144,7 @@ enum status curves_get(struct http_context *context, const struct request *reque
     enum status status = read_query(request, &query, trajectories, error);
     if (status == STATUS_OK && type < 0)
         status = error_set(error, STATUS_NOT_ACCEPTABLE, "no such representation: Accept application/json or text/csv");
+    if (status == STATUS_OK) status = read_checkpoint(connection, request, &checkpoint, &query, error);
     if (status == STATUS_OK) status = curve_open(connection, &query, &points, &document, error);
     if (status == STATUS_OK && points.count > 0) status = read_flags(connection, &query, &flags, error);
     if (status == STATUS_OK) status = response_header(response, "Vary", "Accept", error);

@@ -26,8 +26,9 @@ static const char *const created_query[] = {"name", "created_from", "created_to"
                                             "view", "limit",        "cursor",     NULL};
 static const char *const wait_query[] = {"wait", NULL};
 static const char *const discover_query[] = {"repo", "match", NULL};
-static const char *const curves_query[] = {"trajectory", "metric",   "x",           "method", "bits",
-                                           "dataset",    "protocol", "calibration", "points", NULL};
+static const char *const curves_query[] = {"trajectory", "metric",      "x",      "method",     "bits", "dataset",
+                                           "protocol",   "calibration", "points", "checkpoint", NULL};
+static const char *const integrity_query[] = {"checkpoint", NULL};
 static const char *const measurements_query[] = {
     "trajectory", "checkpoint",  "fields", "metric",        "method",        "bits",        "dataset",
     "protocol",   "calibration", "tag",    "name",          "measured_from", "measured_to", "sort",
@@ -54,7 +55,7 @@ static const struct route routes[] = {
     {"POST", "/v1/trajectories/{trajectory}/scan", trajectories_scan, SCOPE_WRITE, ROUTE_BODY_REQUIRED, NULL,
      ROUTE_WORK, no_query},
     {"GET", "/v1/trajectories/{trajectory}/integrity", trajectories_integrity, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0,
-     no_query},
+     integrity_query},
     {"GET", "/v1/trajectories/{trajectory}/changepoints", changepoints_get, SCOPE_READ, ROUTE_BODY_NONE, NULL,
      ROUTE_WORK, changepoints_query},
     {"GET", "/v1/schedules", schedules_list, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, no_query},

@@ -120,7 +120,8 @@ enum status trajectories_integrity(struct http_context *context, const struct re
 {
     json_t *document = NULL;
     const enum status status =
-        integrity_document(application_connection(context), request_parameter(request, "trajectory"), &document, error);
+        integrity_document(application_connection(context), request_parameter(request, "trajectory"),
+                           request_query(request, "checkpoint"), &document, error);
     return status == STATUS_OK ? response_json(response, 200, document, error) : status;
 }
 

@@ -117,18 +117,40 @@ static bool same_series(const struct rows *rows, int a, int b)
            rows_integer(rows, a, SERIES) == rows_integer(rows, b, SERIES);
 }
 
-static enum status append_span(struct curve_points *points, struct curve_span span, int64_t most, struct error *error)
+/* The row of a checkpoint in a span; -1 where it has none. */
+static int find_checkpoint(const struct curve_points *points, const struct curve_span *span, const char *checkpoint)
 {
+    for (int i = 0; checkpoint != NULL && i < span->count; i++)
+        if (strcmp(rows_text(points->rows, span->first + i, POINT + CURVE_CHECKPOINT), checkpoint) == 0) return i;
+    return -1;
+}
+
+/* Its place among all of the span, the greatest first; equal ones share the best. */
+static json_t *rank_of(const struct curve_points *points, const struct curve_span *span, int place)
+{
+    int greater = 0;
+    if (place < 0) return json_null();
+    for (int i = 0; i < span->count; i++)
+        if (value_at(points->rows, span->first + i) > value_at(points->rows, span->first + place)) greater++;
+    return json_integer(1 + greater);
+}
+
+static enum status append_span(struct curve_points *points, struct curve_span span, const struct curve_query *query,
+                               struct error *error)
+{
+    const int place = find_checkpoint(points, &span, query->checkpoint);
     struct curve_span *spans = realloc(points->spans, (points->count + 1) * sizeof *spans);
     if (spans == NULL) return no_memory(error);
     points->spans = spans;
-    if (most != 0 && span.count > most) {
+    if (query->points != 0 && span.count > query->points) {
         if ((span.kept = calloc((size_t)span.count, sizeof *span.kept)) == NULL) return no_memory(error);
-        thin(points->rows, &span, most);
+        thin(points->rows, &span, query->points);
+        if (place >= 0) span.kept[place] = true;
     }
     spans[points->count++] = span;
-    json_t *series = json_pack("[III]", (json_int_t)rows_integer(points->rows, span.first, PLACE),
-                               (json_int_t)rows_integer(points->rows, span.first, SERIES), (json_int_t)span.count);
+    json_t *series = json_pack("[IIIo]", (json_int_t)rows_integer(points->rows, span.first, PLACE),
+                               (json_int_t)rows_integer(points->rows, span.first, SERIES), (json_int_t)span.count,
+                               rank_of(points, &span, place));
     return json_array_append_new(points->series, series) == 0 ? STATUS_OK : no_memory(error);
 }
 
@@ -147,7 +169,7 @@ enum status curve_points_read(struct connection *connection, const json_t *traje
     const int count = status == STATUS_OK ? rows_count(out->rows) : 0;
     for (int first = 0, next; first < count && status == STATUS_OK; first = next) {
         for (next = first + 1; next < count && same_series(out->rows, first, next);) next++;
-        status = append_span(out, (struct curve_span){first, next - first, NULL}, query->points, error);
+        status = append_span(out, (struct curve_span){first, next - first, NULL}, query, error);
     }
     if (status != STATUS_OK) curve_points_reset(out);
     return status;

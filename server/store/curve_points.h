@@ -36,14 +36,16 @@ struct curve_span {
 };
 
 struct curve_points {
-    json_t *series; /* [[place of the trajectory among those that were named, id of the series, number of points]] */
+    json_t *series; /* [[place of the trajectory among those that were named, id of the series, number of points,
+                     * rank of query->checkpoint or null]] */
     struct curve_span *spans; /* of each, by x */
     size_t count;             /* of spans */
     struct rows *rows;
 };
 
-/* Of `trajectories`, ids. Of a series with more points than query->points there are the first, the last, and of each
- * part of the curve the lowest and the highest. On STATUS_OK the caller owns what is in *out (curve_points_reset). */
+/* Of `trajectories`, ids. Of a series with more points than query->points there are the first, the last, of each part
+ * of the curve the lowest and the highest, and that of query->checkpoint. On STATUS_OK the caller owns what is in *out
+ * (curve_points_reset). */
 MUST_CHECK enum status curve_points_read(struct connection *connection, const json_t *trajectories,
                                          const struct curve_query *query, struct curve_points *out,
                                          struct error *error);

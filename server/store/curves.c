@@ -38,7 +38,8 @@ static enum status describe(struct connection *connection, const json_t *traject
     return connection_query_json(
         connection,
         "with grouped as (select g.place, (f ->> 0)::bigint as trajectory, t.name as trajectory_name,"
-        " (f ->> 2)::bigint as total, coalesce(label, '') as label, coalesce(dataset, '') as dataset,"
+        " (f ->> 2)::bigint as total, (f ->> 3)::bigint as rank, coalesce(label, '') as label,"
+        " coalesce(dataset, '') as dataset,"
         " coalesce(protocol, '') as protocol, coalesce(calibration, '') as calibration, coalesce(method, '') as method,"
         " coalesce(bits, 0) as bits, coalesce(calibrated_on, '') as calibrated_on,"
         " coalesce(evaluated_on, '') as evaluated_on from json_array_elements($4::json) with ordinality as g (f, place)"
@@ -50,7 +51,7 @@ static enum status describe(struct connection *connection, const json_t *traject
         " else told end || measured_on, 'method_label', told, 'method', nullif(method, ''), 'bits', nullif(bits, 0),"
         " 'dataset', nullif(dataset, ''), 'protocol_id', nullif(protocol, ''), 'calibration_id', nullif(calibration,"
         " ''), 'calibrated_on', nullif(calibrated_on, ''), 'evaluated_on', nullif(evaluated_on, ''),"
-        " 'total', total, 'points', place - 1)"
+        " 'total', total, 'rank', rank, 'points', place - 1)"
         " order by trajectory, dataset, method, bits desc, told, protocol) from series), '[]'))",
         VALUES(value_json(trajectories), value_text(query->metric), value_text(curve_points_axes[query->axis]),
                value_json(series)),

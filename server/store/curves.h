@@ -13,13 +13,15 @@ struct curve_query {
     enum curve_axis axis;
     const char *method, *dataset, *protocol, *calibration; /* NULL: all */
     int bits;                                              /* 0: all */
-    int64_t points; /* most of a series: the first, the last, the lowest and highest of each part; 0: all */
+    int64_t points;         /* most of a series: the first, the last, the lowest and highest of each part; 0: all */
+    const char *checkpoint; /* id of one whose point is kept besides and has a rank; NULL: none */
 };
 
 /* {"metric", "x", "series": [{"trajectory", "label", "method_label", "method", "bits", "dataset", "protocol_id",
- * "calibration_id", "calibrated_on", "evaluated_on", "total", "points": [{"x", "y", "low", "high", "checkpoint",
- * "checkpoint_name", "step", "run"}]}]}, points by x. Where a checkpoint was measured more than once, the newest run
- * counts. A label names the calibration or the evaluation where it would otherwise equal that of another series.
+ * "calibration_id", "calibrated_on", "evaluated_on", "total", "rank", "points": [{"x", "y", "low", "high",
+ * "checkpoint", "checkpoint_name", "step", "run"}]}]}, points by x. Where a checkpoint was measured more than once, the
+ * newest run counts. "rank": the place of query->checkpoint among all points, the greatest first; null without. A label
+ * names the calibration or the evaluation where it would otherwise equal that of another series.
  * STATUS_NOT_FOUND for an unknown trajectory. */
 MUST_CHECK enum status curve_read(struct connection *connection, const struct curve_query *query, json_t **document,
                                   struct error *error);

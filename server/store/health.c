@@ -179,8 +179,8 @@ enum status health_matrix_names(struct connection *connection, const json_t *wan
         VALUES(value_json(wanted)), out, error);
 }
 
-enum status health_not_finite(struct connection *connection, const char *trajectory, int64_t most, json_t **out,
-                              struct error *error)
+enum status health_not_finite(struct connection *connection, const char *trajectory, const char *checkpoint,
+                              int64_t most, json_t **out, struct error *error)
 {
     return connection_query_json(
         connection,
@@ -190,7 +190,7 @@ enum status health_not_finite(struct connection *connection, const char *traject
         " from (select c.id, c.name, c.step, c.number,"
         " x.place, x.name as tensor, x.nan, x.infinite from trajectories t join checkpoints c on c.trajectory = t.id"
         " join checkpoint_health h on h.checkpoint = c.id and h.nan + h.infinite > 0"
-        " join tensor_health x on x.checkpoint = c.id and x.nan + x.infinite > 0 where t.id = $1 or t.name = $1"
-        " order by c.step nulls last, c.number, x.place limit $2) f",
-        VALUES(value_text(trajectory), value_integer(most)), out, error);
+        " join tensor_health x on x.checkpoint = c.id and x.nan + x.infinite > 0 where (t.id = $1 or t.name = $1)"
+        " and ($3::text is null or c.id = $3) order by c.step nulls last, c.number, x.place limit $2) f",
+        VALUES(value_text(trajectory), value_integer(most), value_text(checkpoint)), out, error);
 }

@@ -53,9 +53,9 @@ MUST_CHECK enum status health_any(struct connection *connection, const char *tra
  * unknown). */
 MUST_CHECK enum status health_matrix_names(struct connection *connection, const json_t *wanted, json_t **out,
                                            struct error *error);
-/* Tensors with numbers that are not finite, of a trajectory: [{"checkpoint", "name", "tensor", "nan", "infinite"}], at
- * most `most`. */
-MUST_CHECK enum status health_not_finite(struct connection *connection, const char *trajectory, int64_t most,
-                                         json_t **out, struct error *error);
+/* Tensors with numbers that are not finite, of a trajectory, or of one checkpoint of it (an id; NULL: all):
+ * [{"checkpoint", "name", "tensor", "nan", "infinite"}], at most `most`. */
+MUST_CHECK enum status health_not_finite(struct connection *connection, const char *trajectory, const char *checkpoint,
+                                         int64_t most, json_t **out, struct error *error);
 
 #endif

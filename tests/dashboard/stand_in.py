@@ -49,6 +49,7 @@ class World:
         self.worst_tokens = {}  # run -> {decode: document, or what problem() takes}
         self.healths, self.posted, self.sweeps, self.workers = set(), [], [], []
         self.changes = {}
+        self.most_pairs = 5000  # of two metrics, in one answer
         self.requests, self.missing = [], set()  # `missing`: files that are not served
 
     def add_trajectory(self, name, rates, first=1):
@@ -149,7 +150,7 @@ class World:
         place = [one["checkpoint"] for one in self.references(checkpoint["trajectory"])].index(checkpoint["id"])
         return flags.get(place, [])
 
-    def integrity_document(self, trajectory):
+    def integrity_document(self, trajectory, checkpoint=None):
         if not any(item["name"] == trajectory for item in self.trajectories):
             return None
         known = trajectory in self.integrities
@@ -159,6 +160,9 @@ class World:
                    "flags": flags.get(place, []), "identical_to": None, "previous": None, "relative_l2": None,
                    "cosine": None, "not_finite": 0 if known or one["checkpoint"] in self.healths else None}
                   for place, one in enumerate(own)]
+        if checkpoint:
+            place = [one["checkpoint"] for one in points].index(checkpoint)
+            points = points[max(0, place - 1):place + 2]
         return {"trajectory": trajectory, "checkpoints": len(own), "measured": len(own) if known else 0,
                 "clean": False if flags else True if known else None, "constant_matrices": 0, "points": points,
                 "identical": [], "mixed": [], "jumps": [], "not_finite": [], "gaps": [], **findings}
@@ -179,18 +183,20 @@ class World:
                    for item in self.checkpoints)
 
     @staticmethod
-    def thinned(points, most):
-        """The first and the last point, and of each part of the curve the lowest and the highest, as the server's."""
+    def thinned(points, most, checkpoint=None):
+        """The first and the last point, and of each part of the curve the lowest and the highest, as the server's; and
+        that of the checkpoint."""
         if not most or len(points) <= most:
             return points
         parts, kept = max(1, (most - 2) // 2), {0, len(points) - 1}
         for part in range(parts):
             places = range(-(-part * len(points) // parts), -(-(part + 1) * len(points) // parts))
             if places:
+                kept |= {place for place in places if points[place]["checkpoint"] == checkpoint}
                 kept |= {min(places, key=lambda at: points[at]["y"]), max(places, key=lambda at: points[at]["y"])}
         return [points[place] for place in sorted(kept)]
 
-    def curves(self, names, metric, axis, most=0):
+    def curves(self, names, metric, axis, most=0, kept=None):
         points = list(self.points)
         if metric == "learning_rate":
             points = [("learning_rate", item, None, None, "", item["learning_rate"], None, None, None)
@@ -211,7 +217,9 @@ class World:
         for entry in series.values():
             entry["points"].sort(key=lambda point: point["x"])
             entry["total"] = len(entry["points"])
-            entry["points"] = self.thinned(entry["points"], most)
+            own = [point["y"] for point in entry["points"] if point["checkpoint"] == kept]
+            entry["rank"] = 1 + sum(point["y"] > own[0] for point in entry["points"]) if own else None
+            entry["points"] = self.thinned(entry["points"], most, kept)
         return {"metric": metric, "x": axis, "series": [series[key] for key in sorted(series)]}
 
 
@@ -377,11 +385,12 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
 
     @staticmethod
     def summary(item):
-        """Of a run's result what is no list and no object, and intervals."""
+        """Of a run's result what is no list and no object, and intervals: lists of two numbers."""
         if not item.get("result"):
             return item
         short = {name: value for name, value in item["result"].items()
-                 if not isinstance(value, (list, dict)) or name.endswith("_interval")}
+                 if not isinstance(value, (list, dict)) or isinstance(value, list) and len(value) == 2
+                 and isinstance(value[0], (int, float))}
         return {**item, "result": short}
 
     def get_trajectories(self, parts, fields):
@@ -390,7 +399,7 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
             archived = fields.get("archived") == ["true"]
             return self.page("trajectories", [item for item in documents if item["archived"] == archived], fields)
         if parts[1:] == ["integrity"]:
-            return self.world.integrity_document(parts[0])
+            return self.world.integrity_document(parts[0], *fields.get("checkpoint", []))
         if parts[1:] == ["changepoints"]:
             known = any(item["name"] == parts[0] for item in self.world.trajectories)
             return self.world.changepoints(parts[0], fields["metric"][0], fields["x"][0]) if known else None
@@ -473,7 +482,10 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
         return self.visible(run)
 
     def get_correlations(self, parts, fields):
-        return stand_in_geometry.correlations(self.world, fields.get("trajectory"), fields["x"][0], fields["y"][0])
+        found = stand_in_geometry.correlations(self.world, fields.get("trajectory"), fields["x"][0], fields["y"][0])
+        if len(found["points"]) > self.world.most_pairs:
+            return 422, "Invalid", f"more than {self.world.most_pairs} pairs: name trajectories, method or bits"
+        return found
 
     def get_curves(self, parts, fields):
         if parts == ["metrics"]:
@@ -482,7 +494,7 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
         if any(not any(item["name"] == name for item in self.world.trajectories) for name in names):
             return None
         found = self.world.curves(names, fields.get("metric", ["delta"])[0], fields.get("x", ["tokens"])[0],
-                                  int(fields.get("points", ["0"])[0]))
+                                  int(fields.get("points", ["0"])[0]), *fields.get("checkpoint", []))
         if self.headers.get("Accept") != "text/csv":
             return found
         lines = ["trajectory,label,method,bits,dataset,x,y,low,high,checkpoint,run"]

@@ -60,6 +60,7 @@ FIGURES = [
     ),
     figure("quantize", "made_up", optional=True),
     figure("evaluate", "loss"),
+    figure("train", "validation_loss", optional=True),
     figure("sharpness", "loss"),
     figure("sharpness", "gradient_norm"),
     *(

@@ -136,8 +136,23 @@ def test_runs_say_what_they_found(world, visit):
     made["result"] = {"trajectory": "constant-lawa3", "checkpoints": ["c1", "c2"]}
     line = world.add_run("interpolate", {"from": "c1", "to": "c2"}, "succeeded")
     line["result"] = {"alphas": [0, 0.5, 1], "losses": [2.5, 2.75, 2.25]}
+    one = world.add_run("average", {"checkpoints": ["c1", "c2"], "window": None}, "succeeded")
+    one["result"] = {"trajectory": "constant-mean", "checkpoints": ["c3"], "checkpoint": "c3"}
+    plane = world.add_run("landscape", {"trajectory": "constant", "grid": [20, 15]}, "succeeded")
+    plane["result"] = {"x": [0] * 20, "y": [0] * 15, "losses": [], "explained_variance": [0.613, 0.184]}
+    trained = world.add_run("train", {"trajectory": "constant", "dataset": "perl-manual"}, "succeeded")
+    trained["result"] = {"checkpoints": ["c1", "c2"], "validation_loss": 2.25, "final_loss": 2.5}
+    sharp = world.add_run("sharpness", {"checkpoint": "c1"}, "succeeded")
+    sharp["result"] = {"predicted_delta": 0.45, "prediction_in_range": False}
+    world.requests.clear()
     page = visit("#/runs?state=succeeded")
     found = [row[2] for row in rows(page)]
+    # The summaries have the words of the other kinds.
+    assert {path for _, path in world.requests if path.startswith("/v1/runs/")} == {
+        f"/v1/runs/{run['id']}" for run in (made, line)}
+    assert [found.pop(0) for _ in range(4)] == [
+        "Predicted ΔQL 45.0 % (out of range); 7.3 s", "Validation loss (nats) 2.2500; 7.3 s",
+        "20 × 15 grid, 80 % of the variance; 7.3 s", "1 average made; 7.3 s"]
     assert found[:3] == ["barrier 0.25 nats over 3 points; 7.3 s", "2 averages made; 7.3 s",
                          "Loss (nats) 2.5000; 7.3 s"]
     assert all(text.startswith("ΔQL ") and "bits per weight" in text.lower() for text in found[3:])

@@ -152,6 +152,40 @@ def test_scatter_says_which_trajectories_are_left_out_and_saves_what_it_shows(wo
     page.wait("document.querySelector('.remark').hidden || !document.querySelector('.remark').innerText.includes('32')")
 
 
+PRESSED = "[...document.querySelectorAll('.legend .key[aria-pressed=true]')].map(key => key.innerText)"
+
+
+def test_scatter_of_more_than_the_server_takes_shows_the_newest_trajectories(world, figure):
+    """32 pairs: 16 of `constant`, 4 of each decay, 8 of the averages, which are the newest."""
+    world.most_pairs = 12
+    page = figure("#/scatter", "scatter-plot")
+    page.expected = ["422"]
+    note = page.run("document.querySelector('.remark').innerText")
+    assert "more than 12 pairs: name trajectories, method or bits" in note and "The newest 2 are shown" in note
+    newest = [item["name"] for item in world.trajectories][:-3:-1]
+    assert page.run(PRESSED) == newest and page.run("location.hash") == "#/scatter?" + "&".join(
+        f"trajectory={name}" for name in newest)
+    assert {trace["meta"]["trajectory"] for trace in data(page, "scatter-plot", "points")} == set(newest)
+    # A choice that is too large keeps the buttons; the one before is a press away.
+    key = "[...document.querySelectorAll('.legend .key')].find(key => key.innerText === 'constant')"
+    page.run(f"{key}.click()")
+    page.wait("document.querySelector('.remark .problem') !== null")
+    assert "more than 12 pairs" in page.run("document.querySelector('.remark').innerText")
+    assert page.run(f"{PRESSED}.length") == 3 and data(page, "scatter-plot", "points") == []
+    page.run(f"{key}.click()")
+    page.wait("document.querySelector('.remark').hidden")
+    assert page.run(PRESSED) == newest
+
+
+def test_scatter_that_the_server_refuses_keeps_its_controls(world, figure):
+    world.most_pairs = 1
+    page = figure("#/scatter?label=gptq+3-bit+g128", "scatter-plot")
+    page.expected = ["422"]
+    assert "more than 1 pairs" in page.run("document.querySelector('.remark').innerText")
+    assert page.run("document.querySelectorAll('.legend .key').length") == len(world.trajectories)
+    assert "label=gptq" in page.run("location.hash")
+
+
 def test_scatter_without_pairs_says_where_they_come_from(world, figure):
     world.points[:] = [point for point in world.points if point[0] != "largest_algebraic"]
     page = figure("#/scatter", "scatter-plot")
@@ -177,6 +211,22 @@ def test_a_sharpness_run_shows_spectrum_and_the_terms_of_the_prediction(world, f
     for expected in ("Top eigenvalue", "Predicted ΔQL", "± 69.7", "Smallest eigenvalue", "embeddings",
                      "constant/step-1953"):
         assert expected in text
+
+
+def test_a_prediction_beyond_its_range_is_marked(world, figure):
+    run = next(run for run in world.runs if run["id"] == "sharpness-c7")
+    run["result"].update(predicted_delta=0.45, prediction_in_range=True)
+    page = figure("#/runs/sharpness-c7", "terms-plot")
+    assert "out of range" not in page.run("document.querySelector('main').innerText").lower()
+    run["result"].update(prediction_in_range=False)
+    page.call("Page.reload")
+    page.wait("document.querySelector('.tiles') !== null && document.querySelector('#terms-plot') !== null")
+    words = "Out of range: beyond 20 % the second order was found 1.8 to 3.3 times too small."
+    assert words in page.run("document.querySelector('.tiles').innerText")
+    assert words in page.run("document.querySelector('#terms-plot').closest('section').innerText")
+    page.run("location.hash = '#/checkpoints/c7'")
+    page.wait("document.querySelector('table.measured') !== null")
+    assert "45.0 %\nout of range" in page.run("document.querySelector('table.measured').innerText")
 
 
 def test_estimators_that_were_not_asked_for_have_no_tiles(world, figure):
@@ -231,6 +281,18 @@ def test_a_comparison_tells_differences_by_sequence_and_by_token(world, visit):
     page.call("Page.reload")
     page.wait("document.querySelector('main').innerText.includes('different samples')")
     assert page.run("document.querySelectorAll('main table').length") == 1
+
+
+def test_a_comparison_calls_its_numbers_as_the_server_does(world, visit, monkeypatch):
+    figure = next(one for one in stand_in.stand_in_metrics.FIGURES
+                  if (one["kind"], one["name"]) == ("quantize", "kl"))
+    for field, value in (("label", "Divergence of tokens"), ("unit", "bits"), ("format", "percent")):
+        monkeypatch.setitem(figure, field, value)
+    page = visit("#/runs/compare")
+    page.wait("document.querySelectorAll('main table').length === 2")
+    cells = "[...document.querySelectorAll('main tbody tr')].map(row => [...row.cells].map(cell => cell.innerText))"
+    found = [row for row in page.run(cells) if row[0] == "Divergence of tokens"]
+    assert len(found) == 2 and found[0][1:3] == ["6.10 %", "6.11 %"]
 
 
 def test_an_average_leads_to_what_it_made(world, visit):

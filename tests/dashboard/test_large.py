@@ -37,10 +37,10 @@ def world(large, monkeypatch):
     kept, original = {}, large.curves
     monkeypatch.setattr(large, "flags_of", lambda checkpoint: [])
 
-    def curves(names, metric, axis, most=0):
-        asked = (*names, metric, axis, most)
+    def curves(names, metric, axis, most=0, checkpoint=None):
+        asked = (*names, metric, axis, most, checkpoint)
         if asked not in kept:
-            kept[asked] = original(names, metric, axis, most)
+            kept[asked] = original(names, metric, axis, most, checkpoint)
         return kept[asked]
 
     monkeypatch.setattr(large, "curves", curves)
@@ -150,6 +150,31 @@ def test_the_table_knows_the_worst_and_reads_the_rest_on_request(world, visit):
     assert page.run("document.querySelector('table.checkpoints tbody th').innerText") == worst  # the order stays
     page.run("[...document.querySelectorAll('.more button')].find(button => button.innerText.includes('more')).click()")
     page.wait(f"{ROWS} === 1200")
+
+
+def test_a_checkpoints_page_is_not_as_long_as_its_trajectory(world, visit):
+    """Its neighbours, its place among all and the best one, of a few hundred points."""
+    before, middle, after = world.checkpoints[11_999:12_002]
+    run = world.add_run("quantize", {"checkpoint": middle["id"], "method": {"name": "gptq", "bits": 4},
+                                     "evaluation": {"dataset": "text", "sequence_length": 128}}, "succeeded")
+    point = next(row for row in world.points if row[1] is middle and row[0] == "delta" and row[3] == 4)
+    run["result"], place = {"delta": point[5], "bits_per_weight": 4.15}, world.points.index(point)
+    world.points[place] = (*point[:-1], run["id"] + "-middle")
+    run["id"] += "-middle"  # all others are of one run
+    try:
+        page = visit("#/nowhere")
+        page.run("performance.setResourceTimingBufferSize(2000)")
+        page.run(f"location.hash = '#/checkpoints/{middle['id']}'")
+        page.wait("document.querySelector('#why') !== null", seconds=120)
+        values = [row[5] for row in world.points if row[0] == "delta" and row[3] == 4]
+        rank = 1 + sum(value > point[5] for value in values)
+        assert f"place {rank:,} of 25,000 checkpoints" in page.run("document.querySelector('#why').innerText")
+        around = page.run("[...document.querySelectorAll('.heading a[title]')].map(link => link.title)")
+        assert around == [before["name"], after["name"]]
+        assert page.run(BYTES) < 300_000, page.run(BYTES)
+    finally:
+        world.runs.remove(run)
+        world.points[place] = point
 
 
 def test_the_plots_bundle_is_small():

@@ -39,3 +39,57 @@ def test_no_quantizer_is_made_up_and_one_can_be_chosen(world, answered, visit):
         [100 * point["y"] for point in curve["points"]])
     assert "delta=gptq+3-bit+g128" in page.run("location.hash")
     assert page.run("document.querySelector('#accuracy-plot').layout.xaxis.ticktext").count("1,953") == 1
+
+
+# Requests of which the address contains a word wait for release(); late(n) is true once the page has n answers of them
+# and has done what follows.
+HOLD = """(word => { const own = window.fetch; let come = 0;
+  const gate = new Promise(done => { window.release = done; });
+  window.fetch = async (path, given) => {
+    if (!String(path).includes(word)) return own(path, given);
+    await gate;
+    const answer = await own(path, given);
+    await answer.clone().text();
+    come++;
+    return answer; };
+  window.late = async count => { if (come < count) return false;
+    for (let turn = 0; turn < 20; turn++) await new Promise(done => setTimeout(done));
+    return true; };
+  })"""
+
+
+def choose(page, name, value):
+    page.run(f"(select => {{ select.value = '{value}'; select.dispatchEvent(new Event('change')); }})"
+             f"(document.querySelector('[aria-label=\"{name}\"]'))")
+
+
+def test_an_answer_that_comes_late_does_not_replace_a_newer_one(world, answered, visit):
+    page = visit("#/flips?trajectory=constant", ready=DRAWN)
+    page.run(f"void {HOLD}('trajectory=decay-1M')")
+    choose(page, "Trajectory", "decay-1M")
+    choose(page, "Trajectory", "decay-3M")
+    page.wait("location.hash.includes('decay-3M')")
+    page.run("void release()")
+    page.wait("late(3)")  # its quantizers, its ΔQL, its answers
+    assert "trajectory=decay-3M" in page.run("location.hash")
+    assert page.run("document.querySelector('[aria-label=Trajectory]').value") == "decay-3M"
+
+
+def test_a_view_of_tasks_stands_in_its_address(world, answered, visit):
+    page = visit("#/flips?trajectory=constant&zoomx=500%2C1500&answers=-Accuracy", ready=DRAWN)
+    span = "[...document.querySelector('#accuracy-plot')._fullLayout.xaxis.range]"
+    first = "document.querySelector('main tbody tr').innerText"
+    assert page.run(span) == [500, 1500] and "step-1953" in page.run(first)
+    page.run("void Plotly.relayout('accuracy-plot', {'xaxis.range': [600, 1200]})")
+    page.wait("location.hash.includes('zoomx=600%2C1200')")
+    page.run("[...document.querySelectorAll('main .sort')].find(one => one.innerText.startsWith('Checkpoint')).click()")
+    choose(page, "ΔQL of", "gptq 3-bit g128")
+    page.wait("location.hash.includes('delta=gptq')")
+    kept = page.run("location.hash")
+    assert "answers=Checkpoint" in kept and "zoomx=600%2C1200" in kept
+    page.call("Page.reload")
+    page.wait(DRAWN)
+    assert page.run(span) == [600, 1200] and "step-244" in page.run(first)
+    choose(page, "Trajectory", "decay-1M")
+    page.wait("location.hash.includes('decay-1M')")
+    assert "zoomx" not in page.run("location.hash")

@@ -5,6 +5,7 @@ import json
 import random
 import re
 import struct
+import urllib.parse
 
 import pytest
 from test_counts import sql
@@ -59,6 +60,22 @@ def test_a_curve_is_written_as_it_would_be_rendered(service, written):
     given = tokens(curve, "step", "checkpoint_name", "checkpoint", "run", "y", "low", "high")
     assert given == tokens(table, "step", "checkpoint_name", "checkpoint", "run", "delta", "delta_low", "delta_high")
     assert b" " not in re.sub(rb'"(?:[^"\\]|\\.)*"', b"", curve)
+
+
+def test_a_checkpoint_is_kept_whatever_is_left_out_and_has_its_rank(service, written):
+    names, values = written
+    address = "/v1/curves?trajectory=curve-text&x=step"
+    whole = service.get(address).json["series"][0]
+    assert whole["rank"] is None
+    few = service.get(f"{address}&points=4").json["series"][0]
+    left = next(i for i in range(len(values)) if i not in [point["x"] for point in few["points"]])
+    kept = service.get(f"{address}&points=4&checkpoint=curve-text-{left}").json["series"][0]
+    assert [point["x"] for point in kept["points"]] == sorted([left, *(point["x"] for point in few["points"])])
+    assert kept["total"] == len(values)
+    assert kept["rank"] == 1 + sum(value > values[left] for value in values)
+    named = service.get(f"{address}&checkpoint=curve-text%2F{urllib.parse.quote(names[left])}").json["series"][0]
+    assert (named["rank"], named["points"]) == (kept["rank"], whole["points"])
+    assert service.get(f"{address}&checkpoint=nobody").status == 404
 
 
 def test_flags_of_a_checkpoint_stand_at_its_points(service, written):

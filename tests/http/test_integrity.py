@@ -136,12 +136,22 @@ def test_a_wrong_first_shard(service, name):
 
     steps = [*range(0, 16), 30]
     rows = [(f"step{s}", s, write(service.files / name / str(s), spoiled(s, drift(5, s)), shards=2)) for s in steps]
-    _, found = measured(service, name, rows)
+    ids, found = measured(service, name, rows)
     assert [(m["name"], m["with"]["name"], m["file"]) for m in found["mixed"]] == [
         ("step6", "step30", "model-00001-of-00002.safetensors")]
     assert found["mixed"][0]["matrices"] < found["mixed"][0]["of"] and found["mixed"][0]["example"] in drift(5, 0)
     assert names(found["jumps"]) == ["step6", "step11"]
     assert flags(found) == {"step6": ["mixed", "jump"], "step11": ["jump"]}
+    # Of one checkpoint: it and its neighbours, and what was found of it.
+    address = f"/v1/trajectories/{name}/integrity?checkpoint="
+    own = service.get(address + "step6").json
+    assert own["points"] == found["points"][5:8] and own["clean"] is False
+    assert own["checkpoints"] == found["checkpoints"] and own["mixed"] == found["mixed"]
+    assert names(own["jumps"]) == ["step6"] and own["identical"] == own["not_finite"] == own["gaps"] == []
+    assert service.get(address + ids["step6"]).json == service.get(f"{address}{name}%2Fstep6").json == own
+    assert names(service.get(address + "step30").json["mixed"]) == ["step6"]  # the other one
+    assert service.get(address + "step0").json["points"] == found["points"][:2]
+    assert service.get(address + "step99").status == 404
     curve = service.get(f"/v1/curves?trajectory={name}&metric=weight_change&x=step").json
     assert {p["checkpoint_name"]: p["flags"] for p in curve["series"][0]["points"] if p["flags"]} == flags(found)
     text = service.get(f"/v1/curves?trajectory={name}&metric=weight_change&x=step",
@@ -162,6 +172,10 @@ def test_broken_numbers_and_missing_steps(service, name):
     assert [(r["name"], r["tensor"], r["nan"], r["infinite"]) for r in found["not_finite"]] == [
         ("step3", "lm_head.weight", 0, 2), ("step3", "model.layers.1.mlp.up_proj.weight", 1, 0)]
     assert flags(found) == {"step3": ["not_finite"]}
+    own = service.get(f"/v1/trajectories/{name}/integrity?checkpoint=step3").json
+    other = service.get(f"/v1/trajectories/{name}/integrity?checkpoint=step4").json
+    assert own["not_finite"] == found["not_finite"] and own["gaps"] == []
+    assert other["not_finite"] == [] and other["gaps"] == found["gaps"]
     assert [(g["after"]["name"], g["before"]["name"], g["missing"]) for g in found["gaps"]] == [("step4", "step7", 2)]
 
 
