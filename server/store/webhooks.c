@@ -121,21 +121,28 @@ enum status webhook_deliveries(struct connection *connection, const char *id, co
 
 /* ---- delivering ---- */
 
-enum status webhook_take(struct connection *connection, double lease_seconds, bool *found, struct webhook_job *out,
-                         struct error *error)
+/* "lost" says nothing of the address. */
+#define LAST_OUTCOME                                                                             \
+    "(select d.outcome from webhook_deliveries d where d.webhook = w.id and d.outcome <> 'lost'" \
+    " order by d.number desc limit 1)"
+
+enum status webhook_take(struct connection *connection, enum webhook_share share, double lease_seconds, bool *found,
+                         struct webhook_job *out, struct error *error)
 {
     struct rows *rows;
     *found = false;
     memset(out, 0, sizeof *out);
     enum status status = connection_query(
         connection,
-        "with candidate as materialized (select id from webhooks where due_at <= clock_timestamp()"
-        " and (leased_until is null or leased_until < clock_timestamp()) and after < (select last from change_log)"
-        " order by due_at, number limit 1 for update skip locked)"
+        "with candidate as materialized (select w.id from webhooks w, lateral (select " LAST_OUTCOME
+        " as outcome) tried"
+        " where w.due_at <= clock_timestamp() and (w.leased_until is null or w.leased_until < clock_timestamp())"
+        " and w.after < (select last from change_log) and not ($2 and coalesce(tried.outcome <> 'delivered', false))"
+        " order by $2 and tried.outcome is null, w.due_at, w.number limit 1 for update of w skip locked)"
         " update webhooks w set lease = w.lease + 1, leased_until = clock_timestamp() + $1 * interval '1 second'"
         " from candidate c where w.id = c.id returning w.id, w.lease, w.after, w.tries, w.url, w.secret, w.events,"
         " json_array_length(w.events)",
-        VALUES(value_double(lease_seconds)), &rows, error);
+        VALUES(value_double(lease_seconds), value_boolean(share == WEBHOOKS_HEALTHY)), &rows, error);
     if (status != STATUS_OK) return status;
     *found = rows_count(rows) == 1;
     if (*found) {

@@ -49,9 +49,15 @@ MUST_CHECK enum status webhook_delete(struct connection *connection, const char 
 MUST_CHECK enum status webhook_deliveries(struct connection *connection, const char *id, const struct page *page,
                                           json_t **document, struct error *error);
 
-/* Leases the webhook that has waited longest, of those that are due and behind the log. */
-MUST_CHECK enum status webhook_take(struct connection *connection, double lease_seconds, bool *found,
-                                    struct webhook_job *out, struct error *error);
+/* Which webhooks a sender takes. Those whose last try failed may use up its time, so some senders leave them alone. */
+enum webhook_share {
+    WEBHOOKS_ALL,
+    WEBHOOKS_HEALTHY /* not those whose last try failed; those that have never been tried come last */
+};
+
+/* Leases the webhook of that share that has waited longest, of those that are due and behind the log. */
+MUST_CHECK enum status webhook_take(struct connection *connection, enum webhook_share share, double lease_seconds,
+                                    bool *found, struct webhook_job *out, struct error *error);
 /* Nothing for it up to `until`; gives the lease back. `lost`: changes up to there were removed before it got them. */
 MUST_CHECK enum status webhook_pass(struct connection *connection, const struct webhook_job *job, int64_t until,
                                     bool lost, struct error *error);

@@ -42,6 +42,61 @@ static void test_there_is_a_most_of_them(void **state)
     clear(connection);
 }
 
+/* The webhook that is taken, and "" for none. */
+static struct store_id taken(struct connection *connection, enum webhook_share share)
+{
+    struct error error;
+    struct webhook_job job;
+    bool found;
+    OK(webhook_take(connection, share, 60, &found, &job, &error));
+    const struct store_id id = job.id;
+    webhook_job_reset(&job);
+    return found ? id : (struct store_id){""};
+}
+
+static void let_go(struct connection *connection)
+{
+    struct error error;
+    OK(connection_execute(connection, "update webhooks set leased_until = null", NO_VALUES, NULL, &error));
+}
+
+static void outcome(struct connection *connection, const char *sql_outcome, const struct store_id *webhook)
+{
+    struct error error;
+    OK(connection_execute(connection,
+                          "insert into webhook_deliveries (webhook, event, kind, try, outcome)"
+                          " values ($1, 1, 'run', 1, $2)",
+                          VALUES(value_text(webhook->text), value_text(sql_outcome)), NULL, &error));
+}
+
+/* Of four that are due in the order of their making. A failure counts until a try is taken, also when its event was
+ * given up. */
+static void test_who_failed_last_time_is_left_to_one_sender(void **state)
+{
+    struct connection *connection = connection_of(state);
+    struct error error;
+    clear(connection);
+    const struct store_id fresh = make(connection), retried = make(connection), given_up = make(connection),
+                          good = make(connection);
+    OK(connection_execute(connection, "update change_log set last = last + 1", NO_VALUES, NULL, &error));
+    outcome(connection, "delivered", &retried);
+    outcome(connection, "retry", &retried);
+    outcome(connection, "given_up", &given_up);
+    outcome(connection, "lost", &given_up);
+    outcome(connection, "retry", &good);
+    outcome(connection, "delivered", &good);
+    outcome(connection, "lost", &good);
+    assert_string_equal(taken(connection, WEBHOOKS_HEALTHY).text, good.text);
+    assert_string_equal(taken(connection, WEBHOOKS_HEALTHY).text, fresh.text);
+    assert_string_equal(taken(connection, WEBHOOKS_HEALTHY).text, "");
+    let_go(connection);
+    assert_string_equal(taken(connection, WEBHOOKS_ALL).text, fresh.text);
+    assert_string_equal(taken(connection, WEBHOOKS_ALL).text, retried.text);
+    assert_string_equal(taken(connection, WEBHOOKS_ALL).text, given_up.text);
+    assert_string_equal(taken(connection, WEBHOOKS_ALL).text, good.text);
+    clear(connection);
+}
+
 static char *rendered(const json_t *answer)
 {
     return json_dumps(answer, JSON_COMPACT);
@@ -100,6 +155,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_there_is_a_most_of_them),
+        cmocka_unit_test(test_who_failed_last_time_is_left_to_one_sender),
         cmocka_unit_test(test_the_answer_of_a_key_is_kept_with_the_webhook),
         cmocka_unit_test(test_old_tries_are_removed_ten_thousand_at_a_time),
     };
