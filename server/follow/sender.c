@@ -6,14 +6,19 @@
 
 #include <stdlib.h>
 
+/* A row a thread. The first one never waits for a webhook that failed, so those that answer are told at once however
+ * many there are that do not. */
+static const enum webhook_share shares[] = {WEBHOOKS_HEALTHY, WEBHOOKS_ALL};
+
 /* The lease outlasts a delivery; after a kill the webhook waits for its end. */
-enum { THREADS = 2, LEASE_SECONDS = 2 * DELIVERY_SECONDS };
+enum { THREADS = sizeof shares / sizeof shares[0], LEASE_SECONDS = 2 * DELIVERY_SECONDS };
 
 struct sender_thread {
     struct sender *sender;         /* lent */
     struct listener *listener;     /* owned */
     struct connection *connection; /* the listener's */
-    bool said;                     /* that it failed */
+    enum webhook_share share;
+    bool said; /* that it failed */
 };
 
 struct sender {
@@ -63,7 +68,7 @@ static enum status serve_all(struct sender_thread *self, struct error *error)
     enum status status = changes_number(self->connection, error);
     while (status == STATUS_OK && found && !atomic_load(&self->sender->stopping)) {
         struct webhook_job job;
-        status = webhook_take(self->connection, LEASE_SECONDS, &found, &job, error);
+        status = webhook_take(self->connection, self->share, LEASE_SECONDS, &found, &job, error);
         if (status == STATUS_OK && found) status = serve_job(self, &job, error);
         webhook_job_reset(&job);
     }
@@ -95,6 +100,7 @@ enum status sender_start(const char *conninfo, bool allow_private, struct sender
         const struct listener_options options = {
             .conninfo = conninfo, .application = "deltaq send", .turn = serve, .context = &sender->threads[i]};
         sender->threads[i].sender = sender;
+        sender->threads[i].share = shares[i];
         status = listener_start(&options, &sender->threads[i].listener, error);
     }
     if (status == STATUS_OK)

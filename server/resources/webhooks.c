@@ -91,15 +91,18 @@ enum status webhooks_post(struct http_context *context, const struct request *re
                           struct error *error)
 {
     struct schema_filled filled = {0};
+    struct idempotency_record record;
     json_t *document = NULL;
     enum status status =
         answer_body(request, response, webhooks_post_body, sizeof(struct webhook_body), &filled, error);
     if (status != STATUS_OK) return status;
     const struct webhook_body *body = filled.params;
     status = delivery_check_url(body->url, application_of(context)->allow_private_webhooks, error);
-    if (status == STATUS_OK)
-        status = webhook_insert(application_connection(context), body->url, json_object_get(request->body, "events"),
-                                body->secret, &document, error);
+    const struct webhook_new new = {.url = body->url,
+                                    .secret = body->secret,
+                                    .events = json_object_get(request->body, "events"),
+                                    .record = application_record(request, "/v1/webhooks/", 201, 201, &record)};
+    if (status == STATUS_OK) status = webhook_insert(application_connection(context), &new, &document, error);
     schema_filled_reset(&filled);
     return status == STATUS_OK ? answer_made(response, 201, "/v1/webhooks/", document, error) : status;
 }

@@ -8,6 +8,7 @@
 #define DOCUMENT                                                                                                \
     "json_build_object('id', w.id, 'url', w.url, 'events', w.events, 'after', w.after::text, 'tries', w.tries," \
     " 'created_at', rfc3339(w.created_at))"
+#define LOCK  "select pg_advisory_xact_lock(2003132011, 0)"
 #define MINE  " id = $1 and lease = $2 "
 #define FREED " leased_until = null "
 
@@ -26,16 +27,54 @@ void webhook_job_reset(struct webhook_job *job)
 
 /* ---- the resource ---- */
 
-enum status webhook_insert(struct connection *connection, const char *url, const json_t *events, const char *secret,
-                           json_t **document, struct error *error)
+struct insertion {
+    const struct webhook_new *new;
+    json_t *document; /* out, owned by whoever made the insertion */
+};
+
+/* Whether there is room for one more. The lock lasts as long as the transaction, so that two do not take one place. */
+static enum status check_room(struct connection *connection, struct error *error)
 {
-    *document = NULL;
-    const enum status status = changes_number(connection, error);
+    struct rows *rows;
+    enum status status = connection_execute(connection, LOCK, NO_VALUES, NULL, error);
+    if (status == STATUS_OK)
+        status = connection_query_one(connection, "select count(*) from webhooks", NO_VALUES, &rows, error);
     if (status != STATUS_OK) return status;
-    return connection_query_json(connection,
-                                 "with w as (insert into webhooks (url, events, secret, after) select $1, $2, $3, last"
-                                 " from change_log returning *) select " DOCUMENT " from w",
-                                 VALUES(value_text(url), value_json(events), value_text(secret)), document, error);
+    const bool room = rows_integer(rows, 0, 0) < WEBHOOKS_MOST;
+    rows_free(rows);
+    if (room) return STATUS_OK;
+    return error_set(error, STATUS_CONFLICT,
+                     "there are %d webhooks, the most that are kept: delete one that is not needed any more",
+                     WEBHOOKS_MOST);
+}
+
+static enum status insert_body(struct connection *connection, void *context, struct error *error)
+{
+    struct insertion *insertion = context;
+    const struct webhook_new *new = insertion->new;
+    json_decref(insertion->document); /* of a try that was rolled back */
+    insertion->document = NULL;
+    enum status status = check_room(connection, error);
+    if (status == STATUS_OK)
+        status =
+            connection_query_json(connection,
+                                  "with w as (insert into webhooks (url, events, secret, after) select $1, $2, $3, last"
+                                  " from change_log returning *) select " DOCUMENT " from w",
+                                  VALUES(value_text(new->url), value_json(new->events), value_text(new->secret)),
+                                  &insertion->document, error);
+    if (status != STATUS_OK) return status;
+    return idempotency_record_within(connection, new->record, STORE_CREATED, insertion->document, error);
+}
+
+enum status webhook_insert(struct connection *connection, const struct webhook_new *new, json_t **document,
+                           struct error *error)
+{
+    struct insertion insertion = {.new = new};
+    enum status status = changes_number(connection, error);
+    if (status == STATUS_OK) status = connection_transaction(connection, insert_body, &insertion, NULL, error);
+    *document = status == STATUS_OK ? insertion.document : NULL;
+    if (status != STATUS_OK) json_decref(insertion.document);
+    return status;
 }
 
 enum status webhook_get(struct connection *connection, const char *id, json_t **document, struct error *error)
@@ -82,21 +121,28 @@ enum status webhook_deliveries(struct connection *connection, const char *id, co
 
 /* ---- delivering ---- */
 
-enum status webhook_take(struct connection *connection, double lease_seconds, bool *found, struct webhook_job *out,
-                         struct error *error)
+/* "lost" says nothing of the address. */
+#define LAST_OUTCOME                                                                             \
+    "(select d.outcome from webhook_deliveries d where d.webhook = w.id and d.outcome <> 'lost'" \
+    " order by d.number desc limit 1)"
+
+enum status webhook_take(struct connection *connection, enum webhook_share share, double lease_seconds, bool *found,
+                         struct webhook_job *out, struct error *error)
 {
     struct rows *rows;
     *found = false;
     memset(out, 0, sizeof *out);
     enum status status = connection_query(
         connection,
-        "with candidate as materialized (select id from webhooks where due_at <= clock_timestamp()"
-        " and (leased_until is null or leased_until < clock_timestamp()) and after < (select last from change_log)"
-        " order by due_at, number limit 1 for update skip locked)"
+        "with candidate as materialized (select w.id from webhooks w, lateral (select " LAST_OUTCOME
+        " as outcome) tried"
+        " where w.due_at <= clock_timestamp() and (w.leased_until is null or w.leased_until < clock_timestamp())"
+        " and w.after < (select last from change_log) and not ($2 and coalesce(tried.outcome <> 'delivered', false))"
+        " order by $2 and tried.outcome is null, w.due_at, w.number limit 1 for update of w skip locked)"
         " update webhooks w set lease = w.lease + 1, leased_until = clock_timestamp() + $1 * interval '1 second'"
         " from candidate c where w.id = c.id returning w.id, w.lease, w.after, w.tries, w.url, w.secret, w.events,"
         " json_array_length(w.events)",
-        VALUES(value_double(lease_seconds)), &rows, error);
+        VALUES(value_double(lease_seconds), value_boolean(share == WEBHOOKS_HEALTHY)), &rows, error);
     if (status != STATUS_OK) return status;
     *found = rows_count(rows) == 1;
     if (*found) {

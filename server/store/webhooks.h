@@ -6,8 +6,16 @@
 #define STORE_WEBHOOKS_H
 
 #include "store/changes.h"
+#include "store/idempotency.h"
 
-enum { WEBHOOK_URL_SIZE = 2048, WEBHOOK_SECRET_SIZE = 256, WEBHOOK_TRIES_MOST = 16 };
+enum { WEBHOOK_URL_SIZE = 2048, WEBHOOK_SECRET_SIZE = 256, WEBHOOK_TRIES_MOST = 16, WEBHOOKS_MOST = 100 };
+
+/* All lent. */
+struct webhook_new {
+    const char *url, *secret;
+    const json_t *events;                    /* kinds; empty: all */
+    const struct idempotency_record *record; /* NULL: the request has no key */
+};
 
 /* A leased webhook. */
 struct webhook_job {
@@ -28,9 +36,10 @@ struct webhook_try {
     const char *error; /* NULL: it was taken */
 };
 
-/* `events`: kinds; empty: all. It is told what happens from now on. */
-MUST_CHECK enum status webhook_insert(struct connection *connection, const char *url, const json_t *events,
-                                      const char *secret, json_t **document, struct error *error);
+/* It is told what happens from now on. One transaction, with the answer of the request's key. STATUS_CONFLICT: there
+ * are WEBHOOKS_MOST. */
+MUST_CHECK enum status webhook_insert(struct connection *connection, const struct webhook_new *new, json_t **document,
+                                      struct error *error);
 MUST_CHECK enum status webhook_get(struct connection *connection, const char *id, json_t **document,
                                    struct error *error);
 MUST_CHECK enum status webhook_list(struct connection *connection, const struct page *page, json_t **document,
@@ -40,9 +49,15 @@ MUST_CHECK enum status webhook_delete(struct connection *connection, const char 
 MUST_CHECK enum status webhook_deliveries(struct connection *connection, const char *id, const struct page *page,
                                           json_t **document, struct error *error);
 
-/* Leases the webhook that has waited longest, of those that are due and behind the log. */
-MUST_CHECK enum status webhook_take(struct connection *connection, double lease_seconds, bool *found,
-                                    struct webhook_job *out, struct error *error);
+/* Which webhooks a sender takes. Those whose last try failed may use up its time, so some senders leave them alone. */
+enum webhook_share {
+    WEBHOOKS_ALL,
+    WEBHOOKS_HEALTHY /* not those whose last try failed; those that have never been tried come last */
+};
+
+/* Leases the webhook of that share that has waited longest, of those that are due and behind the log. */
+MUST_CHECK enum status webhook_take(struct connection *connection, enum webhook_share share, double lease_seconds,
+                                    bool *found, struct webhook_job *out, struct error *error);
 /* Nothing for it up to `until`; gives the lease back. `lost`: changes up to there were removed before it got them. */
 MUST_CHECK enum status webhook_pass(struct connection *connection, const struct webhook_job *job, int64_t until,
                                     bool lost, struct error *error);

@@ -1,9 +1,10 @@
 """A server that is killed while it answers POSTs with an Idempotency-Key:
-whoever asks again gets one run, and gets it at once."""
+whoever asks again gets one run, or one webhook, and gets it at once."""
 
 import http.client
 import json
 import os
+import subprocess
 import threading
 import time
 import uuid
@@ -74,3 +75,50 @@ def test_no_key_makes_two_runs(own):
     # A claim used to be kept for 60 s after its server's end.
     assert max(asker.worst for asker in askers) < 30
     print(json.dumps({"kills": KILLS, "keys": len(asked), "worst_seconds": max(asker.worst for asker in askers)}))
+
+
+def test_no_key_makes_two_webhooks(own):
+    """Killed at the one moment that counts: the webhook is made, its answer is about to be kept. A lock that this test
+    holds stops the server there."""
+    def sql(text):
+        conninfo = f"host={own.data}/pg/socket port=5432 user=deltaq dbname=deltaq"
+        return subprocess.run(["psql", "-XAtqd", conninfo, "-c", text], capture_output=True, text=True, check=True,
+                              timeout=120).stdout.strip()
+
+    def wait_for(what):
+        end = time.monotonic() + 120
+        while sql(f"select exists ({what})") != "t":
+            assert time.monotonic() < end, what
+            time.sleep(0.02)
+
+    def post():
+        try:
+            return own.post("/v1/webhooks", {"url": "https://example.com/", "secret": "x"}, {"Idempotency-Key": "one"})
+        except (OSError, http.client.HTTPException):
+            return None  # killed
+
+    sql("create function stop() returns trigger language plpgsql as $$ begin perform pg_advisory_xact_lock_shared(17);"
+        " return new; end $$; create trigger stop before update on idempotency_keys for each row execute function"
+        " stop()")
+    holder = subprocess.Popen(["psql", "-XAtqd", f"host={own.data}/pg/socket port=5432 user=deltaq dbname=deltaq"],
+                              stdin=subprocess.PIPE, text=True)
+    holder.stdin.write("select pg_advisory_lock(17);\n")
+    holder.stdin.flush()
+    wait_for("select from pg_locks where locktype = 'advisory' and objid = 17 and granted")
+    asker = threading.Thread(target=post)
+    asker.start()
+    wait_for("select from pg_locks where locktype = 'advisory' and objid = 17 and not granted")
+    own.process.kill()
+    own.process.wait()
+    own.process.stdout.close()
+    holder.stdin.close()
+    holder.wait(120)
+    asker.join(120)
+    own.start()
+    end = time.monotonic() + 120
+    while (answer := post()) is None or answer.status in (409, 503):
+        assert time.monotonic() < end, answer and answer.body
+        time.sleep(0.02)
+    assert answer.status == 201
+    assert [webhook["id"] for webhook in own.get("/v1/webhooks").json["items"]] == [answer.json["id"]]
+    assert post().json == answer.json

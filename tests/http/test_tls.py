@@ -23,12 +23,13 @@ def openssl(*arguments, **more):
 
 @pytest.fixture(scope="module")
 def certificates(tmp_path_factory):
-    """Two self-signed certificates of this machine with their keys, and the first key with a password."""
+    """Three self-signed certificates of this machine with their keys, and the first key with a password."""
     directory = tmp_path_factory.mktemp("certificates")
-    for name in ("one", "two"):
-        done = openssl("req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:prime256v1", "-nodes", "-days",
-                       "2", "-subj", "/CN=deltaq", "-addext", "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout",
-                       directory / f"{name}.key", "-out", directory / f"{name}.pem")
+    elliptic = ("ec", "-pkeyopt", "ec_paramgen_curve:prime256v1")
+    for name, algorithm in (("one", elliptic), ("two", elliptic), ("rsa", ("rsa:2048",))):
+        done = openssl("req", "-x509", "-newkey", *algorithm, "-nodes", "-days", "2", "-subj", "/CN=deltaq", "-addext",
+                       "subjectAltName=DNS:localhost,IP:127.0.0.1", "-keyout", directory / f"{name}.key", "-out",
+                       directory / f"{name}.pem")
         assert done.returncode == 0, done.stderr
     done = openssl("pkcs8", "-topk8", "-in", directory / "one.key", "-passout", "pass:x", "-out",
                    directory / "locked.key")
@@ -131,6 +132,30 @@ def test_no_version_before_1_2(server):
         assert done.returncode != 0
         assert re.search(r"written [1-9]\d+ bytes", done.stdout), "openssl itself would speak it"
         assert "New, (NONE)" in done.stdout, done.stdout
+
+
+def test_every_connection_has_forward_secrecy_and_no_cbc(certificates):
+    """With a certificate of RSA, which alone can be spoken to without a key exchange of its own."""
+    rsa = echo.Server("--tls", certificates / "rsa.pem", certificates / "rsa.key")
+    try:
+        for cipher in ("AES128-SHA", "AES256-SHA256", "AES128-GCM-SHA256", "AES256-GCM-SHA384", "AES128-CCM",
+                       "ECDHE-RSA-AES128-SHA", "ECDHE-RSA-AES256-SHA", "ECDHE-RSA-AES128-SHA256"):
+            done = openssl("s_client", "-connect", f"localhost:{rsa.port}", "-tls1_2", "-cipher",
+                           f"{cipher}:@SECLEVEL=0", input="")
+            assert done.returncode != 0 and "New, (NONE)" in done.stdout, (cipher, done.stdout)
+            assert re.search(r"written [1-9]\d+ bytes", done.stdout), f"openssl itself would speak {cipher}"
+        for version, cipher in ((ssl.TLSVersion.TLSv1_2, "ECDHE-RSA-AES128-GCM-SHA256"),
+                                (ssl.TLSVersion.TLSv1_2, "ECDHE-RSA-CHACHA20-POLY1305"),
+                                (ssl.TLSVersion.TLSv1_3, None)):
+            trust = ssl.create_default_context(cafile=certificates / "rsa.pem")
+            trust.minimum_version = trust.maximum_version = version
+            if cipher is not None:
+                trust.set_ciphers(cipher)
+            with rsa.connect() as plain, trust.wrap_socket(plain, server_hostname="localhost") as client:
+                assert cipher is None or client.cipher()[0] == cipher
+                assert client.version() == ("TLSv1.2" if cipher else "TLSv1.3")
+    finally:
+        rsa.stop()
 
 
 def test_what_is_no_tls_is_closed(server):

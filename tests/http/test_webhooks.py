@@ -1,5 +1,6 @@
 """Webhooks: events posted to an address, signed, in order, until they are taken, and never to a private address."""
 
+import contextlib
 import hashlib
 import hmac
 import http.server
@@ -193,6 +194,33 @@ def test_one_that_fails_holds_up_no_other(open_service, receiver, name):
     slow.set()
     other.wait(3)
     other.close()
+
+
+def test_those_that_fail_and_then_say_nothing_hold_up_no_other(open_service, receiver, name):
+    """Three addresses whose first answer is 500 and who are silent from then on; the fourth is told all the while, for
+    never are two of the three asked at once, though all are due."""
+    slow = threading.Event()
+    silent = [Receiver() for _ in range(3)]
+    made = []
+    for one in silent:
+        one.answers = [500] + [lambda: (slow.wait(LIMIT), 204)[1]] * 8
+        made.append(hook(open_service, one.url, events=["checkpoint"]))
+    hook(open_service, receiver.url, events=["checkpoint"])
+    happen(open_service, name)
+    for one in made:
+        settled(open_service, one, lambda found: len(found) >= 1)
+    receiver.wait(1)
+    ids = ", ".join(f"'{one['id']}'" for one in made)
+    sql(open_service, f"update webhooks set due_at = clock_timestamp() where id in ({ids}) and tries = 1")
+    with contextlib.ExitStack() as stack:
+        stack.callback(lambda: [one.close() for one in silent])
+        stack.callback(slow.set)
+        end, asked = time.monotonic() + LIMIT, 0
+        happen(open_service, name, 3, start=1)
+        while asked < 4 or len(receiver.posts) < 4:
+            assert time.monotonic() < end
+            asked = sum(len(one.posts) for one in silent)  # before the tries that have ended since
+            assert asked - sum(len(deliveries(open_service, one)) for one in made) <= 1
 
 
 def test_a_killed_server_loses_nothing_and_repeats_under_the_same_id(receiver, name):
