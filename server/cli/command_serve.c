@@ -85,7 +85,7 @@ static const struct option_row serve_options[] = {
     {"--token-rate", "N", "DELTAQ_TOKEN_RATE", "500", OPTION_ONCE,
      "Requests a second of one token in the mean, 20 times as many at once; more get 429; 0: no limit"},
     {"--address-rate", "N", "DELTAQ_ADDRESS_RATE", "200", OPTION_ONCE,
-     "The same of one address, for requests without a token that was right lately; not of the server's own user"},
+     "The same of one address, for requests without a token known to be right; not of the server's own user"},
     {"--trust-proxy", "ADDRESS", "DELTAQ_TRUST_PROXY", NULL, OPTION_SPACES,
      "A proxy (10.0.0.7, 10.0.0.0/8, unix) whose X-Forwarded-For tells whose request it is, for limits and the log"},
     {"--access-log", NULL, "DELTAQ_ACCESS_LOG", NULL, OPTION_ONCE, "A line on stderr for each request"},

@@ -33,11 +33,13 @@ void client_identify(struct exchange *exchange)
     exchange->from = client_address_of((const struct sockaddr *)&peer);
     exchange->from = client_address_forwarded(&exchange->from, options->trusted_proxies, request, &proxied);
     exchange->user = (uid_t)-1;
-    if (options->authorize == NULL || client_token(request) != NULL || proxied ||
-        cors_allowed(options->allowed_origins, request) != NULL)
-        return;
-    exchange->local = client_address_is_here(&exchange->from) &&
-                      (peer_is_ours(descriptor, &exchange->user) || options->trust_loopback);
+    if (options->authorize == NULL || proxied || !client_address_is_here(&exchange->from)) return;
+    const uid_t user = peer_user(descriptor);
+    exchange->from.user = (uint32_t)user + 1;
+    if (client_token(request) != NULL || cors_allowed(options->allowed_origins, request) != NULL) return;
+    const bool ours = peer_is_ours(user);
+    if (ours) exchange->user = user;
+    exchange->local = ours || options->trust_loopback;
 }
 
 void client_name(const struct exchange *exchange, char out[PLACES_CLIENT])

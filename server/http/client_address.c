@@ -160,14 +160,15 @@ bool client_address_is_here(const struct client_address *address)
 
 bool client_address_same(const struct client_address *a, const struct client_address *b)
 {
-    return a->family == b->family && memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
+    return a->family == b->family && a->user == b->user && memcmp(a->bytes, b->bytes, sizeof a->bytes) == 0;
 }
 
-/* No network has anything in the last byte, so the family fits there. */
+/* No network has anything in the last eight bytes, so family and user fit there. */
 void client_address_key(const struct client_address *address, unsigned char out[16])
 {
     const struct client_address network = client_address_network(address);
     memcpy(out, network.bytes, sizeof network.bytes);
+    memcpy(out + 8, &network.user, sizeof network.user);
     out[sizeof network.bytes - 1] = (unsigned char)network.family;
 }
 

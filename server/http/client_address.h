@@ -9,10 +9,12 @@
 #include <netinet/in.h>
 #include <sys/socket.h>
 
-/* AF_INET (4 bytes, also of an IPv4 client of an IPv6 socket), AF_INET6 (16) or AF_UNIX (none: all are one). */
+/* AF_INET (4 bytes, also of an IPv4 client of an IPv6 socket), AF_INET6 (16) or AF_UNIX (none). The users of this
+ * machine have one address together, but each is a client. */
 struct client_address {
     sa_family_t family;
     unsigned char bytes[16];
+    uint32_t user; /* the user's number + 1; 0: of another machine, or not known */
 };
 
 enum { CLIENT_NETWORKS_MOST = 32 };
@@ -44,7 +46,7 @@ struct client_address client_address_network(const struct client_address *addres
 bool client_address_is_here(const struct client_address *address); /* of the loopback, or of the unix socket */
 bool client_address_same(const struct client_address *a, const struct client_address *b);
 
-/* Bytes that tell networks apart. */
+/* Bytes that tell networks and users apart. */
 void client_address_key(const struct client_address *address, unsigned char out[16]);
 
 /* "192.0.2.7", "2001:db8::1", "unix". */

@@ -134,14 +134,17 @@ static bool is_anybody(uid_t user)
            last_number("/proc/self/uid_map", 0) != UINT32_MAX;
 }
 
-bool peer_is_ours(int descriptor, uid_t *user)
+uid_t peer_user(int descriptor)
 {
     int domain = 0;
     socklen_t length = sizeof domain;
-    *user = (uid_t)-1;
-    if (getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &length) != 0) return false;
-    const bool known = domain == AF_UNIX ? user_of_unix(descriptor, user) : user_of_tcp(descriptor, user);
-    const bool ours = known && (*user == 0 || (*user == geteuid() && !is_anybody(*user)));
-    if (!ours) *user = (uid_t)-1;
-    return ours;
+    uid_t user = (uid_t)-1;
+    if (getsockopt(descriptor, SOL_SOCKET, SO_DOMAIN, &domain, &length) != 0) return (uid_t)-1;
+    const bool known = domain == AF_UNIX ? user_of_unix(descriptor, &user) : user_of_tcp(descriptor, &user);
+    return known ? user : (uid_t)-1;
+}
+
+bool peer_is_ours(uid_t user)
+{
+    return user != (uid_t)-1 && (user == 0 || (user == geteuid() && !is_anybody(user)));
 }

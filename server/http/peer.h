@@ -6,10 +6,12 @@
 #include <stdbool.h>
 #include <sys/types.h>
 
-/* Whether the other end of the connection `descriptor` is a socket of our own user or of root, on this machine. A unix
- * socket tells by its peer's credentials, a TCP socket of a loopback address by the kernel's sock_diag. False whenever
- * that cannot be known: another machine, another network namespace, a socket whose process has closed it already. *user
- * is that user then, and else (uid_t)-1. */
-bool peer_is_ours(int descriptor, uid_t *user);
+/* Whose socket the other end of the connection `descriptor` is. A unix socket tells by its peer's credentials, a TCP
+ * socket of a loopback address by the kernel's sock_diag. (uid_t)-1 whenever that cannot be known: another machine,
+ * another network namespace, a socket whose process has closed it already. */
+uid_t peer_user(int descriptor);
+
+/* Whether that is our own user or root, on this machine. */
+bool peer_is_ours(uid_t user);
 
 #endif

@@ -264,6 +264,16 @@ void http_server_wake(struct http_server *server, const char *topic)
     streams_wake(server->streams, topic);
 }
 
+bool http_server_wants_tokens(struct http_server *server)
+{
+    return token_backoff_wants(server->backoff);
+}
+
+void http_server_tokens(struct http_server *server, struct http_token *tokens, size_t count)
+{
+    token_backoff_valid(server->backoff, tokens, count);
+}
+
 static unsigned pools_depth(const struct http_server *server)
 {
     unsigned depth = 0;

@@ -114,6 +114,20 @@ MUST_CHECK enum status http_server_renew(struct http_server *server, const struc
  * any thread may call it. A caller that may miss notifications wakes NULL every second or two. */
 void http_server_wake(struct http_server *server, const char *topic);
 
+enum { HTTP_TOKEN_SHA256 = 32, HTTP_TOKEN_ID = 64 };
+
+/* A token that is valid, and the name that `authorize` gives the principal who sends it. */
+struct http_token {
+    unsigned char sha256[HTTP_TOKEN_SHA256];
+    char id[HTTP_TOKEN_ID];
+};
+
+/* Whether, since this was last asked, a token came that http_server_tokens did not name and that was not right lately:
+ * then whoever can should call that with all that are valid now. They are let through however many wrong tokens come.
+ * Any thread. */
+bool http_server_wants_tokens(struct http_server *server);
+void http_server_tokens(struct http_server *server, struct http_token *tokens, size_t count); /* takes `tokens` over */
+
 /* Appends Prometheus text: requests by route and status class, latency histograms, queue depth, connections,
  * streams. */
 void http_server_metrics(const struct http_server *server, struct buffer *out);

@@ -1,12 +1,14 @@
 #include "http/token_backoff.h"
 
+#include "http/valid_tokens.h"
+
 #include <openssl/evp.h>
 #include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ADDRESSES = 1024, TOKENS = 256, FREE_FAILURES = 20, MEMORY_MS = 10 * 60 * 1000, WAIT_MOST_MS = 60000 };
+enum { ADDRESSES = 1024, TOKENS = 256, FREE_FAILURES = 20, MEMORY_MS = 10 * 60 * 1000, WAIT_MS = 1000 };
 
 struct address {
     struct client_address network; /* family 0: the row is free */
@@ -24,6 +26,7 @@ struct token_backoff {
     pthread_mutex_t mutex;
     struct address addresses[ADDRESSES];
     struct right_token tokens[TOKENS];
+    struct valid_tokens valid;
 };
 
 enum status token_backoff_new(struct token_backoff **out, struct error *error)
@@ -39,6 +42,7 @@ void token_backoff_free(struct token_backoff *backoff)
     if (backoff == NULL) return;
     (void)pthread_mutex_destroy(&backoff->mutex);
     explicit_bzero(backoff->tokens, sizeof backoff->tokens);
+    valid_tokens_reset(&backoff->valid);
     free(backoff);
 }
 
@@ -106,10 +110,16 @@ static void note_wrong(struct token_backoff *backoff, const struct client_addres
     struct address *row = find_address(backoff, wanted, now);
     if (row == NULL) row = take_address(backoff, wanted);
     row->failed_at = now;
-    if (++row->failures <= FREE_FAILURES) return;
-    int64_t wait = 1000;
-    for (int i = FREE_FAILURES + 1; i < row->failures && wait < WAIT_MOST_MS; i++) wait *= 2;
-    row->wait_until = now + (wait < WAIT_MOST_MS ? wait : WAIT_MOST_MS);
+    if (++row->failures > FREE_FAILURES) row->wait_until = now + WAIT_MS;
+}
+
+/* The id of a token that is known to be right, lent; else NULL. */
+static const char *known_id(struct token_backoff *backoff, const unsigned char sha256[TOKEN_SHA256], int64_t now)
+{
+    const struct right_token *right = find_token(backoff, sha256);
+    if (right != NULL && !is_past(right->used_at, now)) return right->id;
+    const struct http_token *valid = valid_tokens_find(&backoff->valid, sha256);
+    return valid != NULL ? valid->id : NULL;
 }
 
 int token_backoff_wait(struct token_backoff *backoff, const struct client_address *from, const char *token, int64_t now)
@@ -120,10 +130,7 @@ int token_backoff_wait(struct token_backoff *backoff, const struct client_addres
     (void)pthread_mutex_lock(&backoff->mutex);
     const struct address *row = find_address(backoff, &wanted, now);
     if (row != NULL && row->wait_until > now) left = row->wait_until - now;
-    if (left > 0 && hash(token, sha256)) {
-        const struct right_token *right = find_token(backoff, sha256);
-        if (right != NULL && !is_past(right->used_at, now)) left = 0;
-    }
+    if (left > 0 && hash(token, sha256) && known_id(backoff, sha256, now) != NULL) left = 0;
     (void)pthread_mutex_unlock(&backoff->mutex);
     return (int)((left + 999) / 1000);
 }
@@ -141,6 +148,7 @@ void token_backoff_note(struct token_backoff *backoff, const struct client_addre
     else
         note_wrong(backoff, &wanted, now);
     if (id == NULL && known != NULL) *known = (struct right_token){0}; /* it has ended or was revoked */
+    if (id == NULL) valid_tokens_drop(&backoff->valid, sha256);
     (void)pthread_mutex_unlock(&backoff->mutex);
 }
 
@@ -149,9 +157,24 @@ bool token_backoff_knows(struct token_backoff *backoff, const char *token, int64
 {
     if (!hash(token, sha256)) return false;
     (void)pthread_mutex_lock(&backoff->mutex);
-    const struct right_token *right = find_token(backoff, sha256);
-    const bool known = right != NULL && !is_past(right->used_at, now);
-    if (known) memcpy(id, right->id, TOKEN_ID);
+    const char *known = known_id(backoff, sha256, now);
+    if (known != NULL) memcpy(id, known, TOKEN_ID);
     (void)pthread_mutex_unlock(&backoff->mutex);
-    return known;
+    return known != NULL;
+}
+
+void token_backoff_valid(struct token_backoff *backoff, struct http_token *tokens, size_t count)
+{
+    (void)pthread_mutex_lock(&backoff->mutex);
+    valid_tokens_replace(&backoff->valid, tokens, count);
+    (void)pthread_mutex_unlock(&backoff->mutex);
+}
+
+bool token_backoff_wants(struct token_backoff *backoff)
+{
+    (void)pthread_mutex_lock(&backoff->mutex);
+    const bool wanted = backoff->valid.wanted;
+    backoff->valid.wanted = false;
+    (void)pthread_mutex_unlock(&backoff->mutex);
+    return wanted;
 }

@@ -1,5 +1,6 @@
 /* notifier.h: one thread that hears from the database that something changed, gives the changes their ids, and wakes
- * waiting requests and event streams. Once an hour it removes what has outlived its use. */
+ * waiting requests and event streams. It reads which tokens are valid when the HTTP server wants that. Once an hour it
+ * removes what has outlived its use. */
 #ifndef RESOURCES_NOTIFIER_H
 #define RESOURCES_NOTIFIER_H
 

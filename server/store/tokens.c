@@ -4,6 +4,7 @@
 
 #include <openssl/evp.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/random.h>
 
@@ -128,6 +129,29 @@ enum status token_check(struct connection *connection, const char *text, struct 
     (void)snprintf(out->id.text, sizeof out->id.text, "%s", rows_text(rows, 0, 1));
     (void)snprintf(out->name, sizeof out->name, "%s", rows_text(rows, 0, 5));
     if (status == STATUS_OK && rows_boolean(rows, 0, 4)) note_use(connection, &out->id);
+    rows_free(rows);
+    return status;
+}
+
+enum status token_valid(struct connection *connection, struct token_hash **out, size_t *count, struct error *error)
+{
+    struct rows *rows;
+    *out = NULL;
+    *count = 0;
+    enum status status = connection_query(
+        connection,
+        "select id, sha256 from tokens where revoked_at is null and (expires_at is null or expires_at >"
+        " clock_timestamp())",
+        NO_VALUES, &rows, error);
+    if (status != STATUS_OK) return status;
+    const int found = rows_count(rows);
+    *out = calloc((size_t)found + 1, sizeof **out);
+    if (*out == NULL) status = error_set(error, STATUS_NO_MEMORY, "no memory for %d tokens", found);
+    for (int i = 0; status == STATUS_OK && i < found; i++) {
+        struct token_hash *row = &(*out)[(*count)++];
+        (void)snprintf(row->id.text, sizeof row->id.text, "%s", rows_text(rows, i, 0));
+        (void)snprintf(row->sha256, sizeof row->sha256, "%s", rows_text(rows, i, 1));
+    }
     rows_free(rows);
     return status;
 }

@@ -31,6 +31,15 @@ MUST_CHECK enum status token_revoke(struct connection *connection, const char *r
 /* STATUS_UNAUTHORIZED for one that is unknown, has ended or was taken back. Notes when it was used. */
 MUST_CHECK enum status token_check(struct connection *connection, const char *text, struct token_known *out,
                                    struct error *error);
+/* What a valid token is known by. */
+struct token_hash {
+    char sha256[65]; /* of its text, in hex */
+    struct store_id id;
+};
+
+/* Those that are neither revoked nor expired. The caller owns *out (free). */
+MUST_CHECK enum status token_valid(struct connection *connection, struct token_hash **out, size_t *count,
+                                   struct error *error);
 /* Whether any token was ever made, ended and revoked ones too: then loopback clients need one. Taking the last one back
  * must not open the server to everybody. */
 MUST_CHECK enum status token_any(struct connection *connection, bool *any, struct error *error);

@@ -171,6 +171,30 @@ def test_a_token_lets_another_user_in(tmp_path):
         service.stop()
 
 
+GUESS = """
+import http.client, sys
+c = http.client.HTTPConnection(sys.argv[1])
+for _ in range(2000):
+    c.request("GET", "/v1/runs", headers={"Authorization": "Bearer dq_wrong"})
+    answer = c.getresponse()
+    if b"this address" in answer.read() and answer.status == 429:
+        break
+print(answer.status)
+"""
+
+
+def test_another_user_does_not_empty_the_bucket_of_this_one(tmp_path):
+    """All have the address 127.0.0.1; the kernel tells them apart."""
+    service = Service(tmp_path, "--workers", "0", "--address-rate", "1")
+    try:
+        assert as_nobody(GUESS, f"127.0.0.1:{service.port}") == ["429"]
+        service.token = "dq_mistyped"
+        assert service.get("/v1/runs").status == 401
+    finally:
+        service.token = None
+        service.stop()
+
+
 def test_every_user_of_the_machine_can_be_trusted(tmp_path):
     service = Service(tmp_path, "--workers", "0", "--trust-loopback")
     try:

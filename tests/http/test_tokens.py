@@ -111,21 +111,36 @@ def test_the_life_of_a_token_over_the_api(tmp_path):
 def test_wrong_tokens_wait_and_right_ones_pass(tmp_path):
     service = Service(tmp_path, "--workers", "0")
     try:
-        right, unused = (tool(service, "create", "--scope", "read", "--name", name) for name in ("right", "unused"))
+        right, *unused = (tool(service, "create", "--scope", "read", "--name", f"token{i}") for i in range(13))
         service.token = right
         assert service.get("/v1/runs").status == 200
-        service.token = "dq_wrong"
-        answers = [service.get("/v1/runs") for _ in range(30)]
+
+        def guess(count):
+            service.token = "dq_wrong"
+            return [service.get("/v1/runs") for _ in range(count)]
+
+        answers = guess(60)
         assert [answer.status for answer in answers[:21]] == [401] * 21
         refused = [answer for answer in answers[21:] if answer.status == 429]
-        assert len(refused) >= 7 and all(1 <= int(answer.headers["Retry-After"]) <= 4 for answer in refused)
-        service.token = unused
-        assert service.get("/v1/runs").status == 429, "a guess that is right says nothing either"
+        assert refused and {answer.headers["Retry-After"] for answer in refused} == {"1"}
         service.token = right
         assert service.get("/v1/runs").status == 200, "who was right lately does not wait for others"
-        service.token = unused
-        time.sleep(int(refused[-1].headers["Retry-After"]) + 0.2)
-        assert service.get("/v1/runs").status == 200
+        # A right token that nobody has used used to wait here, like a guess. But nobody guesses 256 bits, and whoever
+        # sends wrong tokens all the time locked out all others at the address. It is let in once the server has read
+        # which tokens are valid, which the wrong ones have it do: within a second. Twelve of them, for some may be
+        # lucky and get the one look-up of a second.
+        end = time.monotonic() + 60
+        for token in unused:
+            answer = None
+            while answer is None or answer.status != 200:
+                guess(30)
+                service.token = token
+                answer = service.get("/v1/runs")
+                assert answer.status == 200 or (answer.status, answer.headers["Retry-After"]) == (429, "1")
+                assert time.monotonic() < end
+        tool(service, "revoke", "--name", "token1")
+        service.token = unused[0]
+        assert service.get("/v1/runs").status == 401, "it is still asked of the database"
         service.token = None
         assert service.get("/v1/runs").status == 401 and service.get("/healthz").status == 200
     finally:

@@ -311,6 +311,7 @@ OPENS = re.compile(r"(?<![\w>.])(?:fopen|open|openat|opendir|scandir|json_load_f
 OPENS_ITSELF = {
     "engine/backend/cuda/plugin/plugin.c": "what the driver says of itself",
     "engine/backend/cuda/promises.c": "the devices of the data directory",
+    "engine/base/control_group.c": "what the kernel says of the process",
     "engine/base/directory.c": "removes and makes",
     "engine/base/machine.c": "what the kernel says of itself",
     "engine/files/file.c": "the guard's own caller",
