@@ -1,5 +1,5 @@
 /* page_trajectories.js: the first page. What there is, what is going on, what went wrong of late. */
-import { at, curvesOf, get, list, newestCheckpoint, query } from "./api.js";
+import { at, curvesOf, get, list, query } from "./api.js";
 import { segmented } from "./controls.js";
 import { fill, h } from "./dom.js";
 import { ago, compact, integer, percent, plural } from "./format.js";
@@ -17,14 +17,13 @@ import { editPanel, readTrajectory } from "./trajectory_edit.js";
 import { turns } from "./turns.js";
 import { sortedBy } from "./view.js";
 
-const CURVES_AT_ONCE = 32, FAILURES = 5;
+const CURVES_AT_ONCE = 32, FAILURES = 5, HEALTH = "Health";
 const TREND_POINTS = 60; /* of a curve: a cell shows no more; the worst and the newest are among them */
-const HEALTHS = 50, MOST_CHECKED = 3000; /* trajectories, and checkpoints of one, whose integrity is read here */
+const MOST_CHECKED = 3000; /* checkpoints of a trajectory whose integrity is read here: the server compares them all */
 
-/* Newest checkpoint (architecture, size) and ΔQL curves by trajectory. */
-async function details(trajectories, signal) {
+/* ΔQL curves by trajectory. */
+async function trends(trajectories, signal) {
   const names = trajectories.map((trajectory) => trajectory.name);
-  const newest = Promise.all(names.map((name) => newestCheckpoint(name, signal)));
   const curves = new Map();
   for (let start = 0; start < names.length; start += CURVES_AT_ONCE) {
     const asked = names.slice(start, start + CURVES_AT_ONCE);
@@ -34,21 +33,64 @@ async function details(trajectories, signal) {
       curves.set(series.trajectory, [...known, { ...series, bits: bitsOf(series) }]);
     }
   }
-  const checkpoints = await newest;
-  const known = (name, index) => [name, { checkpoint: checkpoints[index], curves: curves.get(name) ?? [] }];
-  return new Map(names.map(known));
+  return curves;
 }
 
-/* Whether the weights of each trajectory are sound: Map name -> {read, of, marked}. Of the first ones, for this is as
- * long as the list of their checkpoints. */
-async function healths(trajectories, signal) {
-  const fits = ({ checkpoints }) => checkpoints > 0 && checkpoints <= MOST_CHECKED;
-  const few = trajectories.filter(fits).slice(0, HEALTHS);
-  const read = async ({ name }) => {
-    const { measured, checkpoints, points } = await get(at("trajectories", name, "integrity"), signal);
-    return [name, { read: measured, of: checkpoints, marked: points.filter(({ flags }) => flags.length).length }];
+/* Whether the weights of each trajectory are sound: {of(row), show(row, cell), askAll(rows)}. `of` gives {read, of,
+ * marked} of what was read, `show` keeps a cell filled with words(row, health). A trajectory is asked for when its row
+ * comes into view, and again only when it has other checkpoints or more runs that succeeded; `askAll` does not wait for
+ * the view, and says whether there is news. */
+function healthReader(words, signal) {
+  const known = new Map(), cells = new Map(), lines = new WeakMap(), of = (row) => known.get(row.id)?.health ?? null;
+  const tell = (id) => {
+    const { row, cell } = cells.get(id);
+    fill(cell, words(row, of(row)));
   };
-  return new Map(await Promise.all(few.map(read)));
+  const ask = async (row) => {
+    const { id, checkpoints, newest, runs } = row, mark = `${checkpoints} ${newest?.id} ${runs.succeeded}`;
+    if (!newest || checkpoints > MOST_CHECKED) return false;
+    if (known.get(id)?.mark === mark) return known.get(id).answer;
+    const entry = { mark, health: of(row) };
+    known.set(id, entry);
+    entry.answer = read(id, newest, entry);
+    return entry.answer;
+  };
+  const read = async (id, newest, entry) => {
+    try {
+      /* Of the newest one alone, for the answer for all is as long as the list of checkpoints. */
+      const found = await get(query(at("trajectories", id, "integrity"), { checkpoint: newest.id }), signal);
+      entry.health = { read: found.measured, of: found.checkpoints, marked: found.marked };
+    } catch { /* the cell goes on saying that it is not known */
+      if (known.get(id) === entry) known.delete(id);
+      return false;
+    }
+    if (!signal.aborted) tell(id);
+    return true;
+  };
+  const seen = new IntersectionObserver((entries) => {
+    for (const { isIntersecting, target } of entries) {
+      if (!isIntersecting) continue;
+      seen.unobserve(target);
+      ask(lines.get(target));
+    }
+  });
+  signal.addEventListener("abort", () => seen.disconnect(), { once: true });
+  const show = (row, cell) => {
+    cells.set(row.id, { row, cell });
+    tell(row.id);
+    queueMicrotask(() => { /* it stands in its row by now */
+      const line = cell.closest("tr");
+      if (!line) return;
+      lines.set(line, row);
+      seen.observe(line);
+    });
+    return cell;
+  };
+  const askAll = async (rows) => {
+    const news = rows.filter((row) => !of(row));
+    return (await Promise.all(news.map(ask))).some(Boolean);
+  };
+  return { of, show, askAll };
 }
 
 function widthWords(series) {
@@ -127,28 +169,28 @@ function editButton(row, { edit }) {
   }, "Edit");
 }
 
-/* `does`: {chosen, changed(), edit(row)}; `health`: Map name -> what healths() found. */
-function columns(more, colours, health, does) {
-  const of = (trajectory) => more.get(trajectory.name) ?? { checkpoint: null, curves: [] };
-  const trend = (row) => sparkline(of(row).curves, "currentColor", `trend of ΔQL of ${row.name}`)
+/* `curves`: Map name -> series; `does`: {chosen, changed(), edit(row)}; `health`: a healthReader. */
+function columns(curves, colours, health, does) {
+  const of = (trajectory) => curves.get(trajectory.name) ?? [];
+  const trend = (row) => sparkline(of(row), "currentColor", `trend of ΔQL of ${row.name}`)
     ?? h("span", { class: "muted" }, "–");
-  const worst = (row) => worstOf(of(row).curves, "delta"), { label } = metric("delta");
+  const worst = (row) => worstOf(of(row), "delta"), { label } = metric("delta");
   return [
     { label: "Trajectory", value: (row) => row.name, cell: (row) => nameCell(row, colours, does) },
     numberColumn("Checkpoints", (row) => row.checkpoints, integer),
     {
-      label: "Model", value: (row) => of(row).checkpoint?.parameters,
-      cell: (row) => modelCell(of(row).checkpoint),
+      label: "Model", value: (row) => row.newest?.parameters,
+      cell: (row) => modelCell(row.newest),
     },
     numberColumn("Last step", (row) => row.last_step, integer),
     numberColumn("Tokens", (row) => row.last_tokens, compact),
     {
-      label: "Health", numeric: true, value: (row) => healthRank(health.get(row.name)),
-      cell: (row) => healthCell(row, health.get(row.name)),
+      label: HEALTH, numeric: true, value: (row) => healthRank(health.of(row)),
+      cell: (row) => health.show(row, h("span")),
     },
     {
-      label: `Newest ${label}`, numeric: true, value: (row) => largestNewest(of(row).curves),
-      cell: (row) => newestDelta(of(row).curves),
+      label: `Newest ${label}`, numeric: true, value: (row) => largestNewest(of(row)),
+      cell: (row) => newestDelta(of(row)),
     },
     {
       label: `Worst ${label}`, numeric: true, value: (row) => worst(row)?.point.y, cell: (row) => worstCell(worst(row)),
@@ -208,19 +250,33 @@ export async function showTrajectories({ root, query: search, signal }) {
   };
   const edit = attempt(editing, signal, async ({ id }) => open(await readTrajectory(id, signal)));
   const turn = turns();
-  let health = new Map();
+  const health = healthReader(healthCell, signal);
+  let last = null; /* the rows that are shown */
   const show = (items, known) => {
     const index = colourIndex(items);
     const colours = { index, order: new Map([...index.keys()].map((name, place) => [name, place])) };
     const found = columns(known, colours, health, { chosen, changed, edit });
+    const order = sortedBy("sort", found);
+    /* The order by health is that of all rows, also of those out of sight. */
+    const byHealth = async ({ column }) => {
+      if (found[column].label !== HEALTH || !(await health.askAll(items)) || signal.aborted || last !== items) return;
+      const focused = document.activeElement?.id;
+      show(items, known);
+      if (focused) document.getElementById(focused)?.focus();
+    };
+    const onSort = (sort) => {
+      order.onSort(sort);
+      byHealth(sort);
+    };
     fill(table, dataTable({
-      caption: "Trajectories", className: "cards wide", columns: found, rows: items, sortable: true,
-      ...sortedBy("sort", found),
+      caption: "Trajectories", className: "cards wide", columns: found, rows: items, sortable: true, ...order, onSort,
     }));
+    last = items;
+    if (order.sort) byHealth(order.sort);
   };
   const refresh = async () => {
     const current = turn(), { items, more } = await list(asked, signal, 500);
-    const known = await details(items, signal);
+    const known = await trends(items, signal);
     if (!current()) return;
     intro.textContent = items.length ? summary(items) : "";
     if (!items.length) {
@@ -228,11 +284,6 @@ export async function showTrajectories({ root, query: search, signal }) {
     } else {
       show(items, known);
       fill(body, compare, table, more ? h("p", { class: "muted" }, "Only the newest 500 are shown.") : null);
-      healths(items, signal).then((read) => {
-        if (signal.aborted || !current()) return;
-        health = read;
-        show(items, known);
-      }).catch(() => {}); /* the cells go on saying that it is not known */
     }
     changed();
   };

@@ -252,18 +252,18 @@ static bool render_gaps(const struct finding *finding, json_t *out)
     return good;
 }
 
-/* How many checkpoints were read, and whether they are clean: false when one has a flag, true when all were read and
- * none has, null when that is not known. */
-static int64_t measured(const struct finding *finding, json_t **clean)
+/* How many checkpoints were read, how many have a flag, and whether they are clean: false when one has a flag, true
+ * when all were read and none has, null when that is not known. */
+static int64_t measured(const struct finding *finding, int64_t *marked, json_t **clean)
 {
     int64_t count = 0;
-    bool flagged = false;
+    *marked = 0;
     for (int64_t i = 0; i < finding->rows.count; i++) {
         count += finding->rows.items[i].measured;
-        if (finding->found.flags[i] != 0) flagged = true;
+        if (finding->found.flags[i] != 0) ++*marked;
     }
-    const bool known = flagged || (count > 0 && count == finding->rows.count);
-    *clean = known ? json_boolean(!flagged) : json_null();
+    const bool known = *marked > 0 || (count > 0 && count == finding->rows.count);
+    *clean = known ? json_boolean(*marked == 0) : json_null();
     return count;
 }
 
@@ -317,7 +317,7 @@ static void keep(json_t *list, const char *id)
 enum status integrity_document(struct connection *connection, const char *trajectory, const char *checkpoint,
                                json_t **document, struct error *error)
 {
-    int64_t own = -1;
+    int64_t own = -1, marked = 0;
     struct finding finding;
     json_t *points = json_array(), *identical = json_array(), *mixed = json_array(), *jumps = json_array(),
            *gaps = json_array();
@@ -341,11 +341,12 @@ enum status integrity_document(struct connection *connection, const char *trajec
     }
     json_t *const findings[] = {identical, mixed, jumps, gaps};
     for (size_t i = 0; i < sizeof findings / sizeof findings[0]; i++) keep(findings[i], only);
-    const int64_t known = measured(&finding, &clean);
-    *document = json_pack("{sO sI sI so sI sO sO sO sO sO sO}", "trajectory", json_object_get(row, "name"),
-                          "checkpoints", (json_int_t)finding.rows.count, "measured", (json_int_t)known, "clean", clean,
-                          "constant_matrices", (json_int_t)finding.found.constant, "points", points, "identical",
-                          identical, "mixed", mixed, "jumps", jumps, "not_finite", broken, "gaps", gaps);
+    const int64_t known = measured(&finding, &marked, &clean);
+    *document =
+        json_pack("{sO sI sI sI so sI sO sO sO sO sO sO}", "trajectory", json_object_get(row, "name"), "checkpoints",
+                  (json_int_t)finding.rows.count, "measured", (json_int_t)known, "marked", (json_int_t)marked, "clean",
+                  clean, "constant_matrices", (json_int_t)finding.found.constant, "points", points, "identical",
+                  identical, "mixed", mixed, "jumps", jumps, "not_finite", broken, "gaps", gaps);
     if (*document == NULL) status = no_memory(error);
 done:
     finding_reset(&finding);

@@ -15,19 +15,13 @@
 enum { LIST_SECONDS = 15, LIST_TRIES = 2 };
 
 static const struct list_field fields[] = {
-    {"id", true},
-    {"name", true},
-    {"checkpoints", true},
-    {"first_step", false},
-    {"last_step", true},
-    {"last_tokens", false},
-    {"runs", false},
-    {"watch", false},
-    {"watch_state", false},
-    {"notes", false},
-    {"archived", true},
-    {"created_at", true},
-    {0},
+    {"id", true},          {"name", true},
+    {"checkpoints", true}, {"first_step", false},
+    {"last_step", true},   {"last_tokens", false},
+    {"newest", false},     {"runs", false},
+    {"watch", false},      {"watch_state", false},
+    {"notes", false},      {"archived", true},
+    {"created_at", true},  {0},
 };
 
 enum status trajectories_list(struct http_context *context, const struct request *request, struct response *response,

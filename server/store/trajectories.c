@@ -10,14 +10,17 @@
 #define RUNS                                                                                       \
     "json_build_object(" COUNT("queued") ", " COUNT("running") ", " COUNT("succeeded") ", " COUNT( \
         "failed") ", " COUNT("cancelled") ")"
-#define DOCUMENT                                                                           \
-    "(select json_build_object('id', t.id, 'name', t.name,"                                \
-    " 'checkpoints', coalesce(sum(k.change) filter (where k.what = 'checkpoint'), 0),"     \
-    " 'first_step', (select min(step) from checkpoints c where c.trajectory = t.id),"      \
-    " 'last_step', (select max(step) from checkpoints c where c.trajectory = t.id),"       \
-    " 'last_tokens', (select max(tokens) from checkpoints c where c.trajectory = t.id),"   \
-    " 'runs', " RUNS ", 'watch', t.watch, 'watch_state', t.watch_state, 'notes', t.notes," \
-    " 'archived', t.archived_at is not null, 'created_at', rfc3339(t.created_at))"         \
+#define NEWEST                                                                                            \
+    "(select json_build_object('id', c.id, 'name', c.name, 'architecture', c.architecture, 'parameters'," \
+    " c.parameters) from checkpoints c where c.trajectory = t.id order by c.number desc limit 1)"
+#define DOCUMENT                                                                                                 \
+    "(select json_build_object('id', t.id, 'name', t.name,"                                                      \
+    " 'checkpoints', coalesce(sum(k.change) filter (where k.what = 'checkpoint'), 0),"                           \
+    " 'first_step', (select min(step) from checkpoints c where c.trajectory = t.id),"                            \
+    " 'last_step', (select max(step) from checkpoints c where c.trajectory = t.id),"                             \
+    " 'last_tokens', (select max(tokens) from checkpoints c where c.trajectory = t.id),"                         \
+    " 'newest', " NEWEST ", 'runs', " RUNS ", 'watch', t.watch, 'watch_state', t.watch_state, 'notes', t.notes," \
+    " 'archived', t.archived_at is not null, 'created_at', rfc3339(t.created_at))"                               \
     " from trajectory_counts k where k.trajectory = t.id)"
 /* An id has precedence over a name that looks like one. */
 #define MATCH " t.id = $1 or t.name = $1 order by (t.id = $1) desc limit 1"

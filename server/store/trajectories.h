@@ -1,5 +1,5 @@
 /* trajectories.h: the ordered checkpoints of one training run. A reference is an id or a name.
- * Document: id, name, checkpoints (count), first_step, last_step, last_tokens, runs (count by state), watch,
+ * Document: id, name, checkpoints (count), first_step, last_step, last_tokens, newest, runs (count by state), watch,
  * watch_state, notes, archived, created_at. */
 #ifndef STORE_TRAJECTORIES_H
 #define STORE_TRAJECTORIES_H

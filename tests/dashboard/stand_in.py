@@ -164,6 +164,7 @@ class World:
             place = [one["checkpoint"] for one in points].index(checkpoint)
             points = points[max(0, place - 1):place + 2]
         return {"trajectory": trajectory, "checkpoints": len(own), "measured": len(own) if known else 0,
+                "marked": sum(1 for place in flags if flags[place]),
                 "clean": False if flags else True if known else None, "constant_matrices": 0, "points": points,
                 "identical": [], "mixed": [], "jumps": [], "not_finite": [], "gaps": [], **findings}
 
@@ -174,7 +175,9 @@ class World:
                   for state in ("queued", "running", "succeeded", "failed", "cancelled")}
         steps, tokens = [item["step"] for item in own], [item["tokens"] for item in own]
         return {**trajectory, "checkpoints": len(own), "first_step": min(steps, default=None),
-                "last_step": max(steps, default=None), "last_tokens": max(tokens, default=None), "runs": states}
+                "last_step": max(steps, default=None), "last_tokens": max(tokens, default=None), "runs": states,
+                "newest": {field: own[-1][field] for field in ("id", "name", "architecture", "parameters")} if own
+                else None}
 
     def belongs(self, run, name):
         if run["params"].get("trajectory") == name:
@@ -399,7 +402,8 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
             archived = fields.get("archived") == ["true"]
             return self.page("trajectories", [item for item in documents if item["archived"] == archived], fields)
         if parts[1:] == ["integrity"]:
-            return self.world.integrity_document(parts[0], *fields.get("checkpoint", []))
+            name = next((item["name"] for item in self.world.trajectories if item["id"] == parts[0]), parts[0])
+            return self.world.integrity_document(name, *fields.get("checkpoint", []))
         if parts[1:] == ["changepoints"]:
             known = any(item["name"] == parts[0] for item in self.world.trajectories)
             return self.world.changepoints(parts[0], fields["metric"][0], fields["x"][0]) if known else None

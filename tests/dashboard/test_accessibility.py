@@ -3,8 +3,12 @@ suite is skipped where it is not."""
 
 import pytest
 import stand_in
+import stand_in_attribution
+import stand_in_geometry
 import stand_in_service
 from stand_in import PLOTLY, ROOT
+from stand_in_tokens import keep_tokens, worst_token, worst_tokens
+from test_advice import option
 
 AXE = ROOT / "build" / "axe" / "axe.min.js"
 READY = "document.querySelector('main h1') && !document.querySelector('.loading')"
@@ -30,6 +34,16 @@ PAGES = {
     "quantization": ("#/runs/r1", None),
     "running": ("#/runs/r24", None),
     "failed": ("#/runs/r28", None),
+    "sharpness": ("#/runs/sharpness-c7", None),
+    "landscape": ("#/runs/landscape", None),
+    "interpolation": ("#/runs/line", None),
+    "average": ("#/runs/average", None),
+    "comparison": ("#/runs/compare", None),
+    "attribution": ("#/runs/attribution", None),
+    "tasks": ("#/runs/tasks", None),
+    "trained": ("#/runs/trained", None),
+    "plan": ("#/runs/plan", None),
+    "worst tokens": ("#/runs/r1", "#worst-tokens"),
     "api": ("#/api", None),
     "missing": ("#/nowhere", None),
     "problem": ("#/runs/none", None),
@@ -57,7 +71,37 @@ def world():
     stand_in_service.service(world)
     world.spoil("constant", {2: ["jump"]})
     world.healths.update(item["id"] for item in world.checkpoints)
+    add_runs(world)
     return world
+
+
+def add_runs(world):
+    """One of each kind that has a section of its own, and the tokens of a quantization."""
+    last = world.checkpoints[7]
+    stand_in_geometry.geometry(world)
+    sharp = next(run for run in world.runs if run["id"] == "sharpness-c7")
+    sharp["result"]["prediction_in_range"] = False
+    stand_in_attribution.attribution(world, last)
+    keep_tokens(world, "r1")
+    world.worst_tokens["r1"] = {"tokenizer": worst_tokens([worst_token(0, 3, 2, 5, "a", "b", "c")])}
+    world.runs[1]["params"]["per_token"] = True
+    asked = world.add_run("tasks", {"checkpoint": last["id"], "tasks": ["arc_easy"]}, "succeeded", id="tasks")
+    shares = {name: value for field, value in (("accuracy", 0.61), ("accuracy_norm", 0.6), ("accuracy_q", 0.58))
+              for name, value in ((field, value), (f"{field}_interval", [value - 0.03, value + 0.03]))}
+    change = {"accuracy_change": -0.03, "accuracy_change_interval": [-0.05, -0.01], "flips_up": 3, "flips_down": 9,
+              "mcnemar_p": 0.15}
+    asked["result"] = {**{f"mean_{name}": value for name, value in {**shares, **change}.items()}, "items": 200,
+                       "tokens_alone": 9000, "tokens_computed": 4000,
+                       "tasks": [{"name": name, "n": 100, **shares, **change} for name in ("arc_easy", "piqa")]}
+    trained = world.add_run("train", {"trajectory": "constant", "dataset": "perl-manual", "tokens": 8_000_000},
+                            "succeeded", id="trained")
+    trained["result"] = {"checkpoints": ["c6", "c7"], "final_loss": 2.4, "validation_loss": 2.5, "ema_loss": None,
+                         "steps": 1953, "tokens": 4_000_000, "tokens_per_second": 52_000.0}
+    plan = world.add_run("plan", {"trajectory": "constant", "budget": 1_000_000}, "succeeded", id="plan")
+    plan["result"] = {"checkpoint": "c7", "tokens": 4_000_000, "method": "gptq 3-bit g128", "recommended": 0,
+                      "options": [option(2.30, 2.36, 0.0, average=5), option(2.31, 2.42, 0.06, 0.04, decay=2_000_000)],
+                      "points": [], "reason": "the average has the lowest quantized loss", "trained_tokens": 990_000,
+                      "recipe_id": "a" * 16, "protocol_id": "b" * 16, "calibration_id": None}
 
 
 @pytest.mark.parametrize("width, dark", [(1280, False), (400, True)], ids=["wide-light", "narrow-dark"])
@@ -70,7 +114,8 @@ def test_axe_finds_nothing(axe, visit, name, width, dark):
         "/^(Not found|No such page)/.test(document.querySelector('main h1').innerText)")
     if press:
         page.click(press)
-        page.wait(f"document.querySelector('.edit, .run-form, .sure .danger') !== null && {READY}")
+        page.wait(f"document.querySelector('.edit, .run-form, .sure .danger, [aria-label="
+                  f"\"Worst tokens\"] tbody') !== null && {READY}")
     page.run(f"{axe};undefined")
     assert page.run(FOUND) == []
 

@@ -122,6 +122,45 @@ def test_lists_ask_for_what_they_show(world, visit):
     page.wait("document.querySelector('main h1').innerText === 'Datasets and recipes'")
 
 
+def test_the_first_page_asks_for_what_is_on_screen_and_for_nothing_twice(world, visit):
+    """The list tells the newest checkpoints; integrity is asked for where a row is seen, and again where it changed."""
+    for number in range(60):
+        world.add_trajectory(f"many-{number}", [1e-3, 5e-4])
+    world.spoil("many-59", {1: ["identical"]})
+    world.spoil("many-58", {})
+    world.requests.clear()
+
+    def told(name):
+        return (f"[...document.querySelectorAll('main tbody tr')].find(row => row.innerText.includes('{name}\\n')"
+                f" || row.innerText.includes('{name}\\t')).innerText")
+
+    def integrities():
+        return [path for _, path in world.requests if "/integrity" in path]
+
+    page = visit()
+    page.wait(f"{told('many-59')}.includes('1 marked') && {told('many-58')}.includes('sound')")
+    page.wait(f"{told('many-50')}.includes('not read')")
+    asked = integrities()
+    assert [path for _, path in world.requests if path.startswith("/v1/checkpoints?")] == []
+    assert len(asked) == len(set(asked)) < 40 and all("?checkpoint=" in path for path in asked)
+    assert "…" in page.run(told("many-0"))
+    # One trajectory changes: no other one is asked for again.
+    world.add_checkpoint("many-57", 3, 1e-4)
+    run = world.add_run("evaluate", {"checkpoint": world.checkpoints[0]["id"]}, "running")
+    page.wait("document.querySelector('.live').hidden === false")
+    world.requests.clear()
+    world.advance(run, state="failed")
+    page.wait("document.querySelector('section[aria-label=\"Recent failures\"]').hidden === false")
+    page.wait("document.querySelector('main').innerText.includes('127 checkpoints')"
+              " || document.querySelector('main').innerText.includes('133 checkpoints')")
+    changed = next(item["id"] for item in world.trajectories if item["name"] == "many-57")
+    page.wait(f"{told('many-57')}.includes('not read')")
+    # (a row that came into view meanwhile is asked for the first time)
+    assert {path.split("/")[3] for path in integrities()} & {path.split("/")[3] for path in asked} <= {changed}
+    page.run("[...document.querySelectorAll('main tbody tr')].at(-1).scrollIntoView()")
+    page.wait(f"!{told('many-0')}.includes('…')")
+
+
 def test_runs_name_their_checkpoints_themselves(world, visit):
     run = next(run for run in world.runs if run["kind"] == "quantize")
     run["names"] = {run["params"]["checkpoint"]: "renamed/yesterday"}

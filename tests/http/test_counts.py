@@ -71,6 +71,11 @@ def test_trajectories_count_their_checkpoints_and_runs(service, evaluated):
     name, data, runs = evaluated
     found = service.get(f"/v1/trajectories/{name}").json
     assert (found["checkpoints"], found["first_step"], found["last_step"], found["last_tokens"]) == (3, 0, 2, 2)
+    newest = service.get(f"/v1/checkpoints?trajectory={name}&limit=1").json["items"][0]
+    fields = ("id", "name", "architecture", "parameters")
+    assert found["newest"] == {field: newest[field] for field in fields} and newest["name"] == "step2"
+    (listed,) = [one for one in service.get("/v1/trajectories?limit=100").json["items"] if one["name"] == name]
+    assert listed["newest"] == found["newest"]
     assert found["runs"] == {"queued": 0, "running": 0, "succeeded": 3, "failed": 0, "cancelled": 0}
     body = {"kind": "evaluate", "params": {"checkpoint": f"{name}/step0", "dataset": data, "sequence_length": 7}}
     with service.gate.holding("evaluate", 0):

@@ -89,7 +89,8 @@ def test_health_is_what_numpy_says(service, name):
 def test_healthy_trajectories_are_clean(service, name):
     rows = [(f"step{s}", s, write(service.files / name / str(s), drift(2, s))) for s in range(0, 12)]
     _, found = measured(service, name, rows)
-    assert found["clean"] and found["measured"] == found["checkpoints"] == 12 and found["gaps"] == []
+    assert found["clean"] and found["measured"] == found["checkpoints"] == 12
+    assert found["marked"] == 0 and found["gaps"] == []
     assert (found["constant_matrices"] == 0 and found["points"][0]["relative_l2"] is None
             and found["points"][1]["previous"] == found["points"][0]["checkpoint"])
 
@@ -146,6 +147,7 @@ def test_a_wrong_first_shard(service, name):
     address = f"/v1/trajectories/{name}/integrity?checkpoint="
     own = service.get(address + "step6").json
     assert own["points"] == found["points"][5:8] and own["clean"] is False
+    assert own["marked"] == found["marked"] == 2
     assert own["checkpoints"] == found["checkpoints"] and own["mixed"] == found["mixed"]
     assert names(own["jumps"]) == ["step6"] and own["identical"] == own["not_finite"] == own["gaps"] == []
     assert service.get(address + ids["step6"]).json == service.get(f"{address}{name}%2Fstep6").json == own
