@@ -29,6 +29,18 @@ static void print_number(const char *name, const json_t *value)
     if (json_is_number(value)) (void)printf(", %s %.6g", name, json_number_value(value));
 }
 
+/* Where the series changes, by steps, with the interval of the place. */
+static void print_change(const json_t *change)
+{
+    const json_t *interval = json_object_get(change, "interval");
+    if (!json_is_object(change)) return;
+    (void)printf(", %s changes between step %.15g and %.15g (95 %% %.15g to %.15g)",
+                 json_string_value(json_object_get(change, "kind")),
+                 json_number_value(json_object_get(json_object_get(change, "after"), "x")),
+                 json_number_value(json_object_get(json_object_get(change, "before"), "x")),
+                 json_number_value(json_array_get(interval, 0)), json_number_value(json_array_get(interval, 1)));
+}
+
 /* A line a rule: its verdict, what it is about, and why there is none. */
 static void print_verdict(const json_t *document)
 {
@@ -44,6 +56,7 @@ static void print_verdict(const json_t *document)
         (void)printf("  %-8s %s", verdict != NULL ? verdict : "", metric != NULL ? metric : "integrity");
         print_number("value", json_object_get(item, "value"));
         print_number("limit", json_object_get(item, "limit"));
+        print_change(json_object_get(item, "change"));
         (void)printf("%s%s\n", reason != NULL ? ": " : "", reason != NULL ? reason : "");
     }
 }

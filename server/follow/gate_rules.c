@@ -10,7 +10,7 @@
 struct rule {
     const char *metric, *series;
     double limits[6];
-    int64_t against_last;
+    int64_t against_last, changepoint, from;
     int straddle, integrity;
 };
 
@@ -57,12 +57,30 @@ static const struct param rule_fields[] = {
      .minimum = 1,
      .maximum = GATE_LAST_MOST,
      .help = "How many checkpoints before it, of those that are measured in the series; for ratios and changes"},
+    {.name = "changepoint",
+     .type = PARAM_INTEGER,
+     .offset = offsetof(struct rule, changepoint),
+     .fallback = "null",
+     .minimum = GATE_CHANGE_LEAST,
+     .maximum = GATE_CHANGE_MOST,
+     .help =
+         "In place of a limit: the series up to the checkpoint, over 100 checkpoints at most, may not have a change "
+         "point among its last so many measured ones"},
+    {.name = "from",
+     .type = PARAM_INTEGER,
+     .offset = offsetof(struct rule, from),
+     .fallback = "null",
+     .minimum = 0,
+     .maximum = 9007199254740992,
+     .help = "With changepoint: only checkpoints from this step on; left out: all"},
     {.name = "straddle",
      .type = PARAM_CHOICE,
      .offset = offsetof(struct rule, straddle),
      .fallback = "\"value\"",
      .choices = straddles,
-     .help = "What decides where the 95 % interval holds the limit: the value, or always fail, or always pass"},
+     .help =
+         "What decides where the 95 % interval holds the limit, or that of a change begins before the last ones: the "
+         "value or the found place, or always fail, or always pass"},
     {.name = "integrity",
      .type = PARAM_CHOICE,
      .offset = offsetof(struct rule, integrity),
@@ -147,26 +165,31 @@ static void check_rule(const json_t *rule, const char *pointer, struct faults *f
 {
     int count;
     const struct gate_limit *limit = count_limits(rule, &count);
-    const bool last = is_set(rule, "against_last");
+    const bool last = is_set(rule, "against_last"), change = is_set(rule, "changepoint");
     if (is_set(rule, "integrity")) {
-        if (is_set(rule, "metric") || count > 0 || last)
+        if (is_set(rule, "metric") || count > 0 || last || change)
             faults_add(faults, pointer, "either a metric or integrity, not both");
         return;
     }
     if (!is_set(rule, "metric")) {
-        faults_add(faults, pointer, "give a metric with a limit, or integrity");
+        faults_add(faults, pointer, "give a metric with a limit or changepoint, or integrity");
         return;
     }
     check_metric(rule, pointer, faults);
     char place[256];
     faults_pointer(place, sizeof place, pointer, "series");
     check_series(json_object_get(rule, "series"), place, faults);
-    if (count != 1) {
+    faults_pointer(place, sizeof place, pointer, "from");
+    if (is_set(rule, "from") && !change) faults_add(faults, place, "means nothing without changepoint");
+    if (count + change != 1) {
         faults_add(faults, pointer,
-                   "give one of max, min, max_ratio, min_ratio, max_change, min_change; found %d of them", count);
+                   "give one of max, min, max_ratio, min_ratio, max_change, min_change, changepoint; found %d of them",
+                   count + change);
         return;
     }
     faults_pointer(place, sizeof place, pointer, "against_last");
+    if (change && last) faults_add(faults, place, "means nothing for changepoint");
+    if (change) return;
     if (limit->of != LIMIT_VALUE && !last) faults_add(faults, place, "is missing: %s compares with it", limit->name);
     if (limit->of == LIMIT_VALUE && last) faults_add(faults, place, "means nothing for %s", limit->name);
 }

@@ -8,7 +8,11 @@
 
 #include <jansson.h>
 
-enum { GATE_LAST_MOST = 50 };
+enum {
+    GATE_LAST_MOST = 50,
+    GATE_CHANGE_LEAST = 3,  /* points that must stand behind a change before it can be told (eval/changepoint.h) */
+    GATE_CHANGE_MOST = 100, /* of the checkpoints that a test goes back over */
+};
 
 /* The kinds of limits, a row each; ends with a NULL name. */
 struct gate_limit {

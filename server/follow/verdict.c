@@ -1,6 +1,7 @@
 #include "follow/verdict.h"
 
 #include "follow/gate_rules.h"
+#include "follow/verdict_change.h"
 #include "kinds/integrity.h"
 
 #include <math.h>
@@ -14,7 +15,8 @@ static const char *const words[] = {[OUTCOME_PASS] = "pass", [OUTCOME_PENDING] =
 /* One series held against one rule. */
 struct judgement {
     enum outcome outcome;
-    double limit; /* on the value; NaN: there is none */
+    double limit;  /* on the value; NaN: there is none */
+    bool compared; /* with a limit, or with the last checkpoints: straddles says something */
     bool straddles;
     const char *reason; /* why it is pending; or NULL */
 };
@@ -46,10 +48,19 @@ static double absolute(const struct gate_limit *limit, double number, const json
     return NAN;
 }
 
-static struct judgement judge(const json_t *rule, const json_t *found)
+/* Where the interval holds both sides the rule itself may decide. */
+static void decide(const json_t *rule, bool fails, struct judgement *out)
+{
+    const char *straddle = json_string_value(json_object_get(rule, "straddle"));
+    out->compared = true;
+    out->outcome = fails ? OUTCOME_FAIL : OUTCOME_PASS;
+    if (out->straddles && strcmp(straddle, "fail") == 0) out->outcome = OUTCOME_FAIL;
+    if (out->straddles && strcmp(straddle, "pass") == 0) out->outcome = OUTCOME_PASS;
+}
+
+static struct judgement judge_limit(const json_t *rule, const json_t *found)
 {
     const struct gate_limit *limit = limit_of(rule);
-    const char *straddle = json_string_value(json_object_get(rule, "straddle"));
     struct judgement out = {.outcome = OUTCOME_PENDING, .limit = NAN};
     out.limit = absolute(limit, json_number_value(json_object_get(rule, limit->name)), json_object_get(found, "base"),
                          &out.reason);
@@ -58,10 +69,21 @@ static struct judgement judge(const json_t *rule, const json_t *found)
     const json_t *low = json_object_get(found, "low"), *high = json_object_get(found, "high");
     out.straddles = json_is_number(low) && json_is_number(high) && json_number_value(low) < out.limit &&
                     out.limit < json_number_value(high);
-    out.outcome = (limit->upper ? value <= out.limit : value >= out.limit) ? OUTCOME_PASS : OUTCOME_FAIL;
-    if (out.straddles && strcmp(straddle, "fail") == 0) out.outcome = OUTCOME_FAIL;
-    if (out.straddles && strcmp(straddle, "pass") == 0) out.outcome = OUTCOME_PASS;
+    decide(rule, !(limit->upper ? value <= out.limit : value >= out.limit), &out);
     return out;
+}
+
+static enum status judge_change(const json_t *rule, const json_t *list, size_t i, struct judgement *out,
+                                struct error *error)
+{
+    struct verdict_change change;
+    const enum status status = verdict_change_test(rule, list, i, &change, error);
+    *out = (struct judgement){.outcome = OUTCOME_PENDING, .limit = NAN};
+    if (status != STATUS_OK) return status;
+    out->reason = change.reason;
+    out->straddles = change.straddles;
+    if (change.reason == NULL) decide(rule, change.recent, out);
+    return STATUS_OK;
 }
 
 static json_t *number_or_null(double number)
@@ -78,40 +100,51 @@ static json_t *interval_of(const json_t *found)
 /* `found`: the series that is shown; NULL: none. `flags` is taken, NULL for none. */
 static json_t *render(json_t *rule, const struct judgement *judgement, const json_t *found, json_t *flags)
 {
-    return json_pack("{sO ss sO? so so so sO? sO? sO? sO? so? ss?}", "rule", rule, "verdict", words[judgement->outcome],
-                     "value", json_object_get(found, "value"), "interval", interval_of(found), "limit",
-                     number_or_null(judgement->limit), "straddles",
-                     found != NULL && isfinite(judgement->limit) ? json_boolean(judgement->straddles) : json_null(),
-                     "run", json_object_get(found, "run"), "series", json_object_get(found, "series"), "base",
+    return json_pack("{sO ss sO? so so so sO? sO? sO? sO? so? sO? sO? ss?}", "rule", rule, "verdict",
+                     words[judgement->outcome], "value", json_object_get(found, "value"), "interval",
+                     interval_of(found), "limit", number_or_null(judgement->limit), "straddles",
+                     judgement->compared ? json_boolean(judgement->straddles) : json_null(), "run",
+                     json_object_get(found, "run"), "series", json_object_get(found, "series"), "base",
                      json_object_get(found, "base"), "compared_with", json_object_get(found, "compared_with"), "flags",
-                     flags, "reason", judgement->reason);
+                     flags, "change", json_object_get(found, "change"), "p_value", json_object_get(found, "p_value"),
+                     "reason", judgement->reason);
 }
 
 static enum status judge_metric(struct connection *connection, const struct checkpoint *checkpoint, json_t *rule,
                                 enum outcome *outcome, json_t **out, struct error *error)
 {
+    const bool change = json_is_integer(json_object_get(rule, "changepoint"));
     const struct gate_question question = {
         .checkpoint = checkpoint->id.text,
         .metric = json_string_value(json_object_get(rule, "metric")),
         .series = json_object_get(rule, "series"),
-        .last = json_integer_value(json_object_get(rule, "against_last")),
+        .last = change ? GATE_CHANGE_MOST : json_integer_value(json_object_get(rule, "against_last")),
     };
     json_t *list = NULL, *item, *shown = NULL;
     struct judgement worst = {.outcome = OUTCOME_PENDING, .limit = NAN, .reason = "not measured"};
     size_t i;
-    const enum status status = gate_values(connection, &question, &list, error);
+    enum status status =
+        change ? gate_history(connection, &question, &list, error) : gate_values(connection, &question, &list, error);
     if (status != STATUS_OK) return status;
+    const char *refused = change ? verdict_change_refuses(list) : NULL;
+    if (refused != NULL) worst.reason = refused;
     json_array_foreach(list, i, item)
     {
-        const struct judgement one = judge(rule, item);
+        struct judgement one;
+        if (refused != NULL || status != STATUS_OK) break;
+        if (change)
+            status = judge_change(rule, list, i, &one, error);
+        else
+            one = judge_limit(rule, item);
+        if (status != STATUS_OK) break;
         if (shown != NULL && one.outcome <= worst.outcome) continue;
         worst = one;
         shown = item;
     }
     *outcome = worst.outcome;
-    *out = render(rule, &worst, shown, NULL);
+    if (status == STATUS_OK && (*out = render(rule, &worst, shown, NULL)) == NULL) status = no_memory(error);
     json_decref(list);
-    return *out != NULL ? STATUS_OK : no_memory(error);
+    return status;
 }
 
 static enum status judge_integrity(struct connection *connection, const struct gate_row *gate,

@@ -3,6 +3,8 @@
  *   pass     the value of each series that fits is within the limit, or the weights were read and nothing is wrong;
  *   fail     otherwise.
  * Where the limit lies inside the 95 % interval of a value, "straddles" is true and the rule's own "straddle" decides.
+ * A rule on change points is pending below 12 measured points, fails where the test finds a change among the last N,
+ * and passes where it finds none or an earlier one (verdict_change.h).
  * Ratios and changes are to the median of the last N measured checkpoints before; a ratio to what is not positive is
  * pending. The gate fails if a rule does; else it is pending if a rule is; else it passes. */
 #ifndef FOLLOW_VERDICT_H
@@ -13,8 +15,8 @@
 
 /* {"gate", "gate_id", "trajectory", "trajectory_id", "checkpoint", "checkpoint_name", "step", "verdict", "rules":
  * [{"rule", "verdict", "value", "interval", "limit", "straddles", "run", "series", "base", "compared_with", "flags",
- * "reason"}]}; the caller owns it. Of several series that of the worst verdict is shown. `checkpoint` is one of the
- * gate's trajectory. */
+ * "change", "p_value", "reason"}]}; the caller owns it. Of several series that of the worst verdict is shown.
+ * `checkpoint` is one of the gate's trajectory. */
 MUST_CHECK enum status verdict_make(struct connection *connection, const struct gate_row *gate,
                                     const struct checkpoint *checkpoint, json_t **out, struct error *error);
 

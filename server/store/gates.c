@@ -111,23 +111,27 @@ enum status gate_find(struct connection *connection, const char *reference, stru
     " when 'method.bits' then to_jsonb(m.bits) else case when m.label <> '' then s.params::jsonb -> 'method' ->" \
     " substr(f.key, 8) end end is distinct from f.value)"
 
+/* $1 the checkpoint, $2 the metric; $4 = 0: of it alone, else of $5 checkpoints up to it. */
+#define NEWEST_UP_TO                                                                                              \
+    "with target as (select c.id, c.trajectory, coalesce(c.step, 9223372036854775807) as step, c.number"          \
+    " from checkpoints c where c.id = $1),"                                                                       \
+    " at as (select c.id, c.name, c.sha256, coalesce(c.step, 9223372036854775807) as step, c.number"              \
+    " from checkpoints c, target t where c.trajectory = t.trajectory and" PLACE "<= (t.step, t.number)"           \
+    " order by" PLACE "desc limit case when $4 = 0 then 1 else $5 end),"                                          \
+    " newest as (select at.id as at, at.name, at.step, at.number, m.* from at cross join lateral"                 \
+    " (select distinct on (m.label, m.dataset, m.protocol, m.calibration) m.label, m.dataset, m.protocol,"        \
+    " m.calibration, m.value, m.low, m.high, m.run, r.number as run_number from (select at.id as id, true as own" \
+    " union all select c.id, false from checkpoints c where c.sha256 = at.sha256 and c.id <> at.id) k"            \
+    " join measurements m on m.checkpoint = k.id and m.metric = $2 join runs r on r.id = m.run"                   \
+    " and r.result_epoch = m.epoch and r.state = 'succeeded' join run_specs s on s.run = r.id where " SHARED      \
+    " and" SERIES_FITS " order by m.label, m.dataset, m.protocol, m.calibration, k.own desc, r.number desc) m)"
+
 enum status gate_values(struct connection *connection, const struct gate_question *question, json_t **document,
                         struct error *error)
 {
     return connection_query_json(
         connection,
-        "with target as (select c.id, c.trajectory, coalesce(c.step, 9223372036854775807) as step, c.number"
-        " from checkpoints c where c.id = $1),"
-        " at as (select c.id, c.name, c.sha256, coalesce(c.step, 9223372036854775807) as step, c.number"
-        " from checkpoints c, target t where c.trajectory = t.trajectory and" PLACE "<= (t.step, t.number)"
-        " order by" PLACE "desc limit case when $4 = 0 then 1 else $5 end),"
-        " newest as (select at.id as at, at.name, at.step, at.number, m.* from at cross join lateral"
-        " (select distinct on (m.label, m.dataset, m.protocol, m.calibration) m.label, m.dataset, m.protocol,"
-        " m.calibration, m.value, m.low, m.high, m.run, r.number as run_number from (select at.id as id, true as own"
-        " union all select c.id, false from checkpoints c where c.sha256 = at.sha256 and c.id <> at.id) k"
-        " join measurements m on m.checkpoint = k.id and m.metric = $2 join runs r on r.id = m.run"
-        " and r.result_epoch = m.epoch and r.state = 'succeeded' join run_specs s on s.run = r.id where " SHARED
-        " and" SERIES_FITS " order by m.label, m.dataset, m.protocol, m.calibration, k.own desc, r.number desc) m)"
+        NEWEST_UP_TO
         " select coalesce(json_agg(json_build_object('series', n.label, 'value', n.value, 'low', n.low, 'high', n.high,"
         " 'run', n.run, 'base', b.base, 'compared_with', b.names) order by n.run_number desc, n.label, n.dataset,"
         " n.protocol, n.calibration), '[]') from newest n cross join lateral (select percentile_cont(0.5) within group"
@@ -137,6 +141,23 @@ enum status gate_values(struct connection *connection, const struct gate_questio
         " where n.at = $1",
         VALUES(value_text(question->checkpoint), value_text(question->metric), value_json(question->series),
                value_integer(question->last), value_integer(BEFORE_MOST + 1)),
+        document, error);
+}
+
+enum status gate_history(struct connection *connection, const struct gate_question *question, json_t **document,
+                         struct error *error)
+{
+    return connection_query_json(
+        connection,
+        NEWEST_UP_TO
+        " select coalesce(json_agg(json_build_object('series', n.label, 'value', n.value, 'low', n.low, 'high', n.high,"
+        " 'run', n.run, 'points', h.points) order by n.run_number desc, n.label, n.dataset, n.protocol,"
+        " n.calibration), '[]') from newest n cross join lateral (select json_agg(json_build_object('x',"
+        " nullif(o.step, 9223372036854775807), 'y', o.value, 'checkpoint', o.at, 'checkpoint_name', o.name)"
+        " order by o.step, o.number) as points from newest o where (o.label, o.dataset, o.protocol, o.calibration)"
+        " = (n.label, n.dataset, n.protocol, n.calibration)) h where n.at = $1",
+        VALUES(value_text(question->checkpoint), value_text(question->metric), value_json(question->series),
+               value_integer(question->last), value_integer(question->last + 1)),
         document, error);
 }
 
@@ -190,7 +211,8 @@ enum status gate_touched(struct connection *connection, int64_t after, int64_t u
         " union select g.id, n.id from alike a join gates g on g.trajectory = a.trajectory cross join lateral"
         " (select c.id from checkpoints c join gate_verdicts v on v.gate = g.id and v.checkpoint = c.id"
         " where c.trajectory = g.trajectory and" PLACE ">" OTHER_PLACE "order by" PLACE "limit $3) n"
-        " where exists (select 1 from json_array_elements(g.rules) r where r ->> 'against_last' is not null)"
+        " where exists (select 1 from json_array_elements(g.rules) r where r ->> 'against_last' is not null"
+        " or r ->> 'changepoint' is not null)"
         " union select g.id, v.checkpoint from changes c join gates g on g.trajectory = any (c.trajectories)"
         " join gate_verdicts v on v.gate = g.id where c.id > $1 and c.id <= $2 and c.kind = 'run'"
         " and c.data ->> 'to' = 'succeeded' and c.data ->> 'run_kind' = 'health'"

@@ -38,6 +38,12 @@ struct gate_question {
 MUST_CHECK enum status gate_values(struct connection *connection, const struct gate_question *question,
                                    json_t **document, struct error *error);
 
+/* The same series, each with its "points" up to the checkpoint: [{"x": step or null, "y", "checkpoint",
+ * "checkpoint_name"}] in the order of the trajectory, over the checkpoint and the `last` ones before it, measured or
+ * not. At most 100: as many later ones are judged anew when one of them changes. */
+MUST_CHECK enum status gate_history(struct connection *connection, const struct gate_question *question,
+                                    json_t **document, struct error *error);
+
 /* Whether the checkpoint's weights were read by a health run. */
 MUST_CHECK enum status gate_read(struct connection *connection, const char *checkpoint, bool *read,
                                  struct error *error);

@@ -8,6 +8,7 @@ import subprocess
 import threading
 
 import models
+import numpy
 import pytest
 from service import BINARY, Service, quoted
 from streaming import Stream
@@ -141,6 +142,102 @@ def test_integrity_is_pending_until_the_weights_are_read(service, course, name):
         assert service.run("health", checkpoint=f"{name}/step{i}")["state"] == "succeeded"
     assert (one(service, name, "step0")["verdict"], one(service, name, "step0")["flags"]) == ("pass", [])
     assert one(service, name, "step2")["verdict"] == "fail" and "identical" in one(service, name, "step2")["flags"]
+
+
+# --- change points ---
+SCALES = [1 + 0.01 * i + 0.002 * (-1) ** (i * i // 3) for i in range(16)]
+JUMP = 10  # the first checkpoint behind it
+
+
+@pytest.fixture(scope="module")
+def jumping(service):
+    """The norm of the weights grows along 16 checkpoints and jumps by half of it before number 10."""
+    scaled(service, "jumping", [scale + (0.5 if i >= JUMP else 0) for i, scale in enumerate(SCALES)])
+
+
+def scaled(service, trajectory, scales, measured=None):
+    """Weights times these, and their health; of all unless told otherwise."""
+    for i, scale in enumerate(scales):
+        def change(tensors, scale=scale):
+            for tensor in tensors.values():
+                tensor *= scale
+
+        place = models.write_llama(service.files / trajectory / str(i), seed=7, change=change)
+        service.checkpoint(place, trajectory, f"step{i}", step=100 * i)
+    measure_health(service, trajectory, range(len(scales)) if measured is None else measured)
+
+
+def measure_health(service, trajectory, numbers):
+    for i in numbers:
+        assert service.run("health", checkpoint=f"{trajectory}/step{i}")["state"] == "succeeded"
+
+
+def changed(service, name, checkpoint, last, trajectory="jumping", **more):
+    gate = f"{name} {checkpoint} {last} {json.dumps(more)}".replace("/", "")
+    make(service, gate, {"metric": "weight_l2", "changepoint": last, **more}, trajectory=trajectory)
+    return one(service, gate, checkpoint)
+
+
+def test_a_change_point_among_the_last_checkpoints_fails_and_an_earlier_one_passes(service, jumping, name):
+    told = service.get("/v1/trajectories/jumping/changepoints?metric=weight_l2").json["series"][0]
+    at = {"after": f"step{JUMP - 1}", "before": f"step{JUMP}"}
+    for checkpoint, last, verdict in (("step12", 3, "fail"), ("step15", 6, "fail"), ("step15", 5, "pass"),
+                                      ("step15", 100, "fail")):
+        rule = changed(service, name, checkpoint, last)
+        assert rule["verdict"] == verdict, (checkpoint, last, rule)
+        assert {side: rule["change"][side]["checkpoint_name"] for side in at} == at
+        assert rule["change"]["kind"] == "level" and rule["change"]["size"] > 0 and rule["p_value"] <= 0.05
+        assert (rule["straddles"], rule["limit"], rule["reason"]) == (False, None, None)
+        if checkpoint == "step15":
+            assert (rule["change"], rule["p_value"]) == (told["change"], told["adjusted_p_value"])
+    early = changed(service, name, "step11", 3)  # two points behind the jump are not enough to tell it
+    assert (early["verdict"], early["change"]) == ("pass", None) and early["p_value"] > 0.05
+
+
+def test_a_change_point_is_pending_without_its_points(service, jumping, name):
+    few = changed(service, name, "step10", 3)
+    assert (few["verdict"], few["change"], few["p_value"]) == ("pending", None, None) and "12" in few["reason"]
+    assert few["value"] > 0 and few["straddles"] is None
+    assert changed(service, name, "step11", 3)["verdict"] == "pass"
+    late = changed(service, name, "step15", 3, **{"from": 500})
+    assert late["verdict"] == "pending" and "12" in late["reason"]
+    assert changed(service, name, "step15", 6, **{"from": 400})["verdict"] == "fail"
+    make(service, name, {"metric": "delta", "changepoint": 3}, trajectory="jumping")
+    assert one(service, name, "step15")["reason"] == "not measured"
+    service.checkpoint(models.write_llama(service.files / name, seed=8), "jumping", "stepless")
+    assert service.run("health", checkpoint="jumping/stepless")["state"] == "succeeded"
+    assert "no step" in changed(service, name, "stepless", 3)["reason"]
+
+
+def test_a_change_whose_place_is_uncertain_is_decided_by_rule(service, name):
+    """A bend in noise: its interval has two places, which a last N divides."""
+    noise = (0.4, -0.9, 1.1, -0.3, -1.2, 0.8, 0.5, -0.6, 1.0, -0.7, 0.2, 0.9, -1.1, 0.3, 0.6, -0.8)
+    scaled(service, name, [1 + 0.02 * kick + 0.08 * max(0, i - 9) for i, kick in enumerate(noise)])
+    for last, straddle, straddles, word in (
+        (6, "value", True, "fail"), (6, "fail", True, "fail"), (6, "pass", True, "pass"),
+        (7, "pass", False, "fail"), (5, "fail", False, "pass"),
+    ):
+        rule = changed(service, name, "step15", last, name, straddle=straddle)
+        assert (rule["straddles"], rule["verdict"]) == (straddles, word), (last, straddle)
+        change = rule["change"]
+        assert (change["kind"], change["interval"], change["before"]["x"]) == ("slope", [800, 1000], 1000)
+
+
+def test_a_change_point_is_an_alert_and_the_command_tells_its_place(service, name):
+    """Told when a number that was missing before is measured: later checkpoints are judged anew."""
+    scales = [1.1 * scale + (0.5 if i >= JUMP else 0) for i, scale in enumerate(SCALES[:13])]
+    scaled(service, name, scales, measured=())
+    make(service, name, {"metric": "weight_l2", "changepoint": 3}, trajectory=name)
+    measure_health(service, name, set(range(13)) - {4, 5})
+    assert one(service, name, "step12")["verdict"] == "pending"
+    query = f"/v1/events?after=0&trajectory={quoted(name)}&kind=verdict&kind=alert"
+    measure_health(service, name, [4])
+    with Stream(service.port, query) as stream:
+        (_, kind, told), (_, alert, _) = stream.take(2)
+    assert (kind, alert, told["checkpoint_name"], told["verdict"]) == ("verdict", "alert", "step12", "fail")
+    assert told["rules"][0]["change"]["before"]["checkpoint_name"] == f"step{JUMP}"
+    done = checked(service, name, "step12")
+    assert done.returncode == 1 and "level changes between step 900 and 1000 (95 % 900 to 1000)" in done.stdout
 
 
 def test_verdicts_that_change_are_events_and_failures_alerts(service, course, name):
@@ -289,6 +386,12 @@ def answering(document):
     ([{"integrity": "clean", "max": 1}], ["/rules/0"]),
     ([{"metric": "delta", "max": 1, "straddle": "maybe"}], ["/rules/0/straddle"]),
     ([{"metric": "delta", "maximum": 1}], ["/rules/0/maximum"]),
+    ([{"metric": "delta", "changepoint": 2}], ["/rules/0/changepoint"]),
+    ([{"metric": "delta", "changepoint": 101}], ["/rules/0/changepoint"]),
+    ([{"metric": "delta", "changepoint": 3, "max": 1}], ["/rules/0"]),
+    ([{"metric": "delta", "changepoint": 3, "against_last": 3}], ["/rules/0/against_last"]),
+    ([{"metric": "delta", "max": 1, "from": 3}], ["/rules/0/from"]),
+    ([{"integrity": "clean", "changepoint": 3}], ["/rules/0"]),
 ])
 def test_bad_rules_are_pointed_at(service, course, rules, pointers):
     answer = service.post("/v1/gates", {"name": "bad", "trajectory": "gated", "rules": rules})
