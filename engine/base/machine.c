@@ -6,7 +6,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* The number behind `word` at the beginning of a line, or (word "") of the whole file; -1: there is none. */
+/* The number after `word` at the beginning of a line, or, with word "", the first number of the file; -1: none. */
 static int64_t number_of(const char *path, const char *word)
 {
     char line[256];
@@ -28,7 +28,8 @@ struct group {
     const char *limit, *used, *statistics, *reclaimable;
 };
 
-/* Mounted where containers have them; a group's own files are those of the process there. */
+/* The usual mount points in containers; there the files at the root of the mount are those of the process's own
+ * group. */
 static const struct group groups[] = {
     {"/sys/fs/cgroup/memory.max", "/sys/fs/cgroup/memory.current", "/sys/fs/cgroup/memory.stat", "inactive_file "},
     {"/sys/fs/cgroup/memory/memory.limit_in_bytes", "/sys/fs/cgroup/memory/memory.usage_in_bytes",
