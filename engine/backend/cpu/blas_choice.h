@@ -1,13 +1,14 @@
-/* blas_choice.h: which products this process makes. Some builds of OpenBLAS give wrong results, crash or hang on some
- * processors and virtual machines. So before its first product a process holds them to plain loops (blas_check.h), in a
- * child process, where a crash and a hang are seen and not suffered, and takes the first of these that is right:
+/* blas_choice.h: chooses how this process computes products. Some builds of OpenBLAS give wrong results, crash or hang
+ * on some processors and virtual machines. So before its first product a process compares them with plain loops
+ * (blas_check.h), in a child process, so that a crash or hang does no harm, and takes the first of these that is
+ * correct:
  *
  *   1. the library with the core type that openblas.h gives it, or that OPENBLAS_CORETYPE names
  *   2. the library with another core type that this processor can run: SKYLAKEX, HASWELL, SANDYBRIDGE, NEHALEM;
  *      NEOVERSEV1, NEOVERSEN1, ARMV8
  *   3. our own kernels
  *
- * Our own kernels make the narrow products beside any library, so they must be right in every case. */
+ * Our own kernels compute the narrow products even with a library, so they must be correct in every case. */
 #ifndef BACKEND_CPU_BLAS_CHOICE_H
 #define BACKEND_CPU_BLAS_CHOICE_H
 
@@ -19,20 +20,20 @@ enum blas_verdict { BLAS_PASSED, BLAS_OTHER_CORE, BLAS_OWN_PRODUCTS, BLAS_VERDIC
 
 struct blas_choice {
     enum blas_verdict verdict;
-    bool absent;       /* BLAS_OWN_PRODUCTS because no library was found, which is nothing wrong */
-    char library[200]; /* what the library says of itself, with its version; "": none was found */
+    bool absent;       /* BLAS_OWN_PRODUCTS because no library was found, which is not an error */
+    char library[200]; /* the library's own description, with its version; "": none was found */
     char core[32];     /* the core type that it runs with; "": our own kernels are used */
-    char reason[1200]; /* what was wrong with each choice that comes before; "": nothing */
-    int64_t products;  /* that were held to plain loops, and were right */
-    double seconds;    /* all of it took */
+    char reason[1200]; /* errors of each earlier choice; "": none */
+    int64_t products;  /* number of products that were checked and correct */
+    double seconds;    /* duration of the choice */
 };
 
-/* How long loading a library or one product may take, in seconds that this process runs: neither a suspended host nor a
- * stopped process counts. Most products take less than a millisecond, none more than 20. */
+/* Longest time for loading a library or for one product, in seconds of this process's running time: suspension of the
+ * host and a stopped process do not count. Most products take less than a millisecond, none more than 20. */
 enum { BLAS_CHOICE_SECONDS = 10 };
 
-/* Makes the choice, and sets OPENBLAS_CORETYPE or DELTAQ_OPENBLAS of this process's environment accordingly, which
- * backend_cpu_new and child processes read: call it before any backend is made, with no other thread running.
+/* Makes the choice and sets OPENBLAS_CORETYPE or DELTAQ_OPENBLAS in this process's environment accordingly, because
+ * backend_cpu_new and child processes read these: call it before any backend is made, with no other thread running.
  * STATUS_UNSUPPORTED: our own kernels are wrong on this processor (the detail names the product and what to do), or it
  * is below KERNEL_LEAST; STATUS_UNAVAILABLE: no process could be started; STATUS_NO_MEMORY. */
 MUST_CHECK enum status blas_choice_make(double deadline_seconds, struct blas_choice *out, struct error *error);
@@ -40,7 +41,7 @@ MUST_CHECK enum status blas_choice_make(double deadline_seconds, struct blas_cho
 /* "passed", "other_core", "own_products". */
 const char *blas_choice_verdict(const struct blas_choice *choice);
 
-/* One line for a person. `text` gets at most `size` bytes; BLAS_CHOICE_TEXT hold all of it. */
+/* One line for a person. Writes at most `size` bytes to `text`; BLAS_CHOICE_TEXT is enough for all. */
 enum { BLAS_CHOICE_TEXT = 1600 };
 void blas_choice_describe(const struct blas_choice *choice, char *text, size_t size);
 
