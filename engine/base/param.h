@@ -22,8 +22,7 @@ enum param_type {
     PARAM_CHECKPOINT, /* an id or name of a checkpoint: const char * (the id, after the server resolved it) */
     PARAM_DATASET,    /* an id or name of a dataset: likewise */
     PARAM_TRAJECTORY, /* an id or name of a trajectory: likewise */
-    PARAM_JSON,       /* any object: const char * (its text); checked by the code that reads it (a model
-                         configuration) */
+    PARAM_JSON,       /* any object: const char * (its text); checked by its reader (a model configuration) */
     PARAM_ARRAY,      /* an array that is not stored: its reader takes it from the document; `item` describes it */
     PARAM_LIST        /* an array of `item`: struct param_list at `offset` */
 };

@@ -50,12 +50,10 @@ struct dataset_source {
 struct dataset_use {
     enum dataset_packing packing;
     int64_t sequence_length; /* 2 or more; 0: do not cut */
-    int64_t longest;         /* the model's maximal number of positions, which cuts every document (not blocks); 0:
-                                none */
+    int64_t longest;         /* the model's largest number of positions, which cuts documents, not blocks; 0: none */
     int64_t max_sequences;   /* reading stops after so many; 0: read all */
     int64_t vocabulary_size; /* ids must be below; 0: not checked */
-    int64_t most_tokens;     /* STATUS_TOO_LARGE beyond so many tokens, or beyond 8 bytes of text per token; 0: no
-                                limit */
+    int64_t most_tokens;     /* STATUS_TOO_LARGE beyond so many, or beyond 8 bytes of text per token; 0: no limit */
     bool add_special_tokens; /* text, jsonl: once per document */
 };
 

@@ -284,9 +284,7 @@ static void find_gaps(const int64_t *order, const double *spacings, int64_t coun
                      right = side(spacings, count, k + 1, 1, &least, &most);
         const double expected = fmax(left, right); /* of a number and NaN, fmax gives the number */
         if (!isfinite(expected) || spacings[k] < GAP_FACTOR * expected) continue;
-        if ((isnan(left) || isnan(right)) && most > GAP_FACTOR * least)
-            continue; /* an end of the trajectory, where
-                                                                                     spacings grow */
+        if ((isnan(left) || isnan(right)) && most > GAP_FACTOR * least) continue; /* an end, where spacings grow */
         out->gaps[out->gap_count++] = (struct integrity_gap){
             .after = order[k], .before = order[k + 1], .missing = llround(spacings[k] / expected) - 1};
     }

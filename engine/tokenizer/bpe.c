@@ -7,11 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum {
-    SHORT = 32,
-    SPLIT_FROM = 48
-}; /* ids of a word that is merged without the heap; bytes of a piece that is worth
-                                         splitting */
+enum { SHORT = 32, SPLIT_FROM = 48 }; /* ids of a word merged without the heap; bytes of a piece worth splitting */
 
 struct bpe_link {
     int32_t previous, next; /* -1: none; next -2: merged away */

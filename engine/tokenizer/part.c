@@ -146,8 +146,8 @@ enum status part_items(const struct part_document *document, struct json_reader_
         if (json_reader_skip(&reader, &item)) visited = visit(context, item, error);
     }
     struct error kept = *error;
-    enum status status = json_reader_finish(&reader); /* releases the buffers; would complain about an array that was
-                                                         not read to its end */
+    enum status status =
+        json_reader_finish(&reader); /* releases the buffers; complains if the array was not read to its end */
     if (visited == STATUS_OK) return status;
     *error = kept;
     return visited;

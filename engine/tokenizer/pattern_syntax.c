@@ -58,8 +58,7 @@ static enum status hexadecimal(struct translator *t, char kind)
     const char *digits = t->at + (braced ? 1 : 0), *end = digits;
     while (end < t->end && end - digits < (braced ? 6 : kind == 'x' ? 2 : 4) && is_hex(*end)) end++;
     bool whole = braced ? end > digits && end < t->end && *end == '}' : end - digits == (kind == 'x' ? 2 : 4);
-    bool byte = kind == 'x' && !braced && whole && *digits > '7'; /* a byte of UTF-8 in Oniguruma, a character in
-                                                                     PCRE2 */
+    bool byte = kind == 'x' && !braced && whole && *digits > '7'; /* a byte of UTF-8 there, a character in PCRE2 */
     if (!whole || byte) return refuse(t, "a hexadecimal escape");
     enum status status = text_format(t->out, t->error, "\\x{%.*s}", (int)(end - digits), digits);
     t->at = end + (braced ? 1 : 0);

@@ -10,8 +10,7 @@
 
 struct weights_writer_target {
     const char *directory;
-    int64_t shard_bytes;              /* most bytes of tensors in a file, unless one tensor is larger;
-                                         WEIGHTS_WRITER_SHARD_BYTES */
+    int64_t shard_bytes;              /* of tensors in a file, unless one is larger; WEIGHTS_WRITER_SHARD_BYTES */
     const struct gguf_metadata *gguf; /* NULL: safetensors */
     bool kept; /* continues what a killed writer of the same target and entries left (file_slots.h) */
 };

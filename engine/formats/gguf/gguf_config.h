@@ -4,8 +4,8 @@
 
 #include "formats/gguf/gguf.h"
 
-#define GGUF_CONFIG_ROPE_TENSOR \
-    "rope_freqs.weight" /* divisors of the rotary frequencies: llama3 scaling is stored as these */
+/* A tensor of divisors of the rotary frequencies, as which llama3 scaling is stored. */
+#define GGUF_CONFIG_ROPE_TENSOR "rope_freqs.weight"
 
 /* Rows of a query or key head: key_length, else embedding_length / head_count; 0 when the metadata has neither. */
 int64_t gguf_config_head_rows(const struct gguf *file);

@@ -22,8 +22,7 @@ enum kind { PLAIN, ROTATED, EXPERTS };
 
 struct naming {
     const char *stored, *name; /* without .weight and .bias; for a layer's tensor without the layer's prefix */
-    enum kind kind; /* ROTATED: queries and keys; EXPERTS: all experts of a layer in one tensor; `name` is one
-                       expert's */
+    enum kind kind; /* ROTATED: queries and keys; EXPERTS: a layer's experts in one tensor; `name` is one expert's */
 };
 
 static const struct naming ends[] = {

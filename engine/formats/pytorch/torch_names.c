@@ -57,8 +57,7 @@ const struct pickle_global torch_names[] = {
 
     {"collections", "OrderedDict", PICKLE_RULE_DICT, TORCH_PASSED_OVER, NULL},
     {"builtins", "dict", PICKLE_RULE_DICT, TORCH_PASSED_OVER, NULL},
-    {"__builtin__", "dict", PICKLE_RULE_DICT, TORCH_PASSED_OVER, NULL}, /* protocol 2 uses Python 2's name of
-                                                                           builtins */
+    {"__builtin__", "dict", PICKLE_RULE_DICT, TORCH_PASSED_OVER, NULL}, /* protocol 2 uses Python 2's name */
 
     /* In other parts of training states; skipped. */
     CALL("torch", "Tensor", TORCH_PASSED_OVER),
