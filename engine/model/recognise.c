@@ -144,8 +144,8 @@ static void add(struct text *text, const char *format, ...)
     text->used += (size_t)size;
 }
 
-/* Of a state space model. The tensors of mamba2 show only the product of groups and states, so these two must come from
- * the configuration. */
+/* Settings of a state space model. The tensors of mamba2 show only the product of groups and states, so these two must
+ * come from the configuration. */
 static void state_space_shown(const struct weights *weights, const struct architecture *row, int64_t width,
                               struct text *out)
 {
@@ -163,8 +163,8 @@ static void state_space_shown(const struct weights *weights, const struct archit
     add(out, ", \"use_bias\": %s", role_find(weights, row, ROLE_STATE_INPUT, 0, ".bias", &bias) ? "true" : "false");
 }
 
-/* What tensors called as `row` calls them show, as members of a config.json. False when there is no embedding or no
- * layer. */
+/* The settings that tensors with the names of `row` show, as members of a config.json. False when there is no embedding
+ * or no layer. */
 static bool shown(const struct weights *weights, const struct architecture *row, struct text *out)
 {
     struct weights_tensor tensor, norm;
