@@ -245,8 +245,8 @@ static int compare_jumps(const void *left, const void *right)
     return a->point < b->point ? -1 : a->point > b->point;
 }
 
-/* Of two checkpoints that share a part, only the one that jumps is wrong. If neither or both jump, it is unknown which
- * one is wrong, and both shares stay. */
+/* If exactly one of two checkpoints that share a part jumps, it is the wrong one. If neither or both jump, it is
+ * unknown which one is wrong, and both shares stay. */
 static void blame_shares(struct integrity *out)
 {
     int64_t kept = 0;

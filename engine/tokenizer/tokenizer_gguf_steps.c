@@ -5,7 +5,7 @@
 #define SPACE        "\xe2\x96\x81" /* U+2581, SentencePiece's space */
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 
-/* Of two rows with the same steps, the writer takes the first. */
+/* The writer takes the first row with the right steps. */
 static const struct tokenizer_gguf_splitting splittings[] = {
     {"gpt-2", NULL, false, false, false, false},
     {"olmo", NULL, false, true, false, false},

@@ -71,7 +71,7 @@ static inline bool level_neon(void)
     return true;
 }
 
-/* The same vectors as NEON without fused multiply-adds: bit-for-bit identical to x86-64-v2. */
+/* NEON's vectors without fused multiply-adds: bit-for-bit identical to x86-64-v2. */
 static inline bool level_portable(void)
 {
     return true;

@@ -22,7 +22,7 @@ static inline struct range seen(const struct score_block *block, int64_t r)
     return low < high ? (struct range){low, high} : (struct range){0, 0};
 }
 
-/* Of GRAIN scores from column `first` on, sets those that the row does not see to `ends`. */
+/* Sets those of GRAIN scores from column `first` on that the row does not see to `ends`. */
 static inline void clear_edge(float *scores, int32_t first, struct range range, float ends)
 {
     const int32_t low = (int32_t)range.low, high = (int32_t)range.high;
