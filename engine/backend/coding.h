@@ -36,9 +36,10 @@
  * With the second, max |w| / scale is between 4 and 8 if the largest value is 6: numbers above 6 saturate, as the
  * specification says. Scales are rounded to their type:
  *
- *     E8M0 a power of two, at least 2^-127, the scale of a group of zeros E4M3 factor * e4m3(scale / factor): the
- *     nearest number with 1 sign, 4 exponent and 3 mantissa bits, ties to even, at most 448; the factor is a float of
- *     the whole matrix. Scales below half of 2^-9 factors become 0
+ *     E8M0        a power of two, at least 2^-127, which is the scale of a group of zeros
+ *     E4M3        factor * e4m3(scale / factor): the nearest number with 1 sign, 4 exponent and 3 mantissa bits, ties
+ *                 to even, at most 448; the factor is a float of the whole matrix. Scales below half of 2^-9 factors
+ *                 become 0
  *
  * The codes of a group whose scale is 0 are those of w = 0. */
 #ifndef BACKEND_CODING_H

@@ -2,10 +2,11 @@
  * same (Ashkboos et al., "QuaRot", arXiv 2404.00456; the centring of LayerNorm as in "SliceGPT", arXiv 2401.15024).
  *
  *   hidden states x                     x Q,  Q = diag(sign) H / sqrt(d)  (hadamard.h)
- *   readers of them through a norm W diag(w) Q, w the norm's weight; the norm's bias b is added to theirs as W b
- *   writers that add to them Qᵀ W a LayerNorm an RMSNorm, if everything that is added has mean zero values and the
- *   columns that read transformed by heads, also in the weights every other linear W H: its inputs are transformed in
- *   the forward pass (online)
+ *   readers of them through a norm      W diag(w) Q, w the norm's weight; the norm's bias b is added to theirs as W b
+ *   writers that add to them            Qᵀ W
+ *   a LayerNorm                         an RMSNorm, if everything that is added has mean zero
+ *   values and the columns that read    transformed by heads, also in the weights
+ *   every other linear                  W H: its inputs are transformed in the forward pass (online)
  *
  * A block's steps tell which transforms may go into the weights. If hidden states are read or written in other ways
  * (OLMo 2 adds the output of a norm), all linears transform their inputs online and the hidden states are not rotated.

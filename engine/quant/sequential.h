@@ -87,7 +87,7 @@ MUST_CHECK enum status sequential_block(struct sequential *sequential, struct bl
  * Statuses of overrides_find. */
 MUST_CHECK enum status sequential_left_alone(const struct overrides *overrides, const struct program *program,
                                              const struct cut *cut, bool *out, struct error *error);
-/* Releases the memory for the passes over that block. */
+/* Drops the treatment of that block's inputs, when no pass over it follows. */
 void sequential_forget(struct sequential *sequential);
 
 #endif
