@@ -1,16 +1,16 @@
-/* backend.h: the primitives every algorithm is written on, once.
+/* backend.h: the primitives on which every algorithm is written, once for all devices.
  *
  * A backend is a table of functions and its own state. The plain loops of reference/ are the definition: the same
- * source compiled for float and for double; the double one carries the finite-difference tests and whole models to
- * 1e-9. cpu/ does the same with OpenBLAS and vectorised kernels, cuda/ on a device. No slot is NULL: all tables are
- * made of one list, BACKEND_SLOTS.
+ * source is compiled for float and for double; the double table serves the finite-difference tests and whole models to
+ * 1e-9. cpu/ computes the same with OpenBLAS and vectorised kernels, cuda/ on a device. No slot is NULL: all tables are
+ * made from one list, BACKEND_SLOTS.
  *
  * Rules for all: matrices are row-major with a row stride in elements; a matrix lies in memory of the backend that made
  * it (host memory when `host`); work runs in order, late errors surface in `sync`; kernels allocate nothing (scratch is
  * sized by `prepare`); outputs alias inputs only where a line says so; NaN in gives NaN out; the result does not depend
  * on the number of threads.
- * One call at a time, save that the tasks of a loop of the backend's team may call the slots that need no scratch side
- * by side (all but norm_backward, sum_rows, attention and scan): an inner call runs on its own thread alone.
+ * One call at a time, with one exception: tasks of a loop of the backend's team may concurrently call slots that need
+ * no scratch (all but norm_backward, sum_rows, attention and scan); such a nested call runs on its own thread alone.
  * An output named d… takes `accumulate`: false overwrites (the old content is not read), true adds. Gradients of
  * parameters always add. Sums of losses and dots are accumulated in double. */
 #ifndef BACKEND_BACKEND_H
@@ -35,26 +35,27 @@ struct head_view {
     int64_t offset, head_stride;
 };
 
-/* c = alpha op(a) op(b) + beta c, op = transpose when asked. beta == 0 never reads c. c aliases neither. */
+/* c = alpha op(a) op(b) + beta c; op transposes if asked. beta == 0 never reads c. c aliases neither a nor b. */
 struct gemm_args {
     struct matrix a, b, c;
     bool transpose_a, transpose_b;
     double alpha, beta;
-    /* single precision where a backend rounds the factors of a model's own products */
+    /* compute in single precision, even if the backend rounds the factors of a model's own products */
     bool exact;
 };
 
 enum norm_kind { NORM_RMS, NORM_LAYER };
 
 /* y = (x - mean) / sqrt(var + epsilon) * weight + bias (NORM_LAYER, biased variance), x / sqrt(mean(x^2) + epsilon) *
- * weight (NORM_RMS). Each row is `groups` segments of columns / groups, normalised apart; weight and bias are [1,
- * columns] or [1, columns / groups] (shared by the groups). bias may be absent. y may alias x in the forward pass. */
+ * weight (NORM_RMS). Each row is `groups` segments of columns / groups, each normalised on its own; weight and bias are
+ * [1, columns] or [1, columns / groups] (shared by the groups). bias may be absent. y may alias x in the forward
+ * pass. */
 struct norm_args {
     enum norm_kind kind;
     double epsilon;
     int64_t groups;
     struct matrix x, weight, bias, y;     /* [T, C] */
-    struct matrix dy, dx, dweight, dbias; /* backward; dx may alias dy; dweight, dbias absent: not wanted */
+    struct matrix dy, dx, dweight, dbias; /* backward; dx may alias dy; dweight, dbias absent: not computed */
     bool accumulate;                      /* dx (and dx_t) */
     /* Tangents. norm_tangent: x_t, weight_t, bias_t (absent: zero) give y_t. norm_backward_tangent: dy and dy_t give dx
      * and dx_t, and add to dweight_t, dbias_t (absent: not wanted; dweight, dbias are not computed). */
@@ -73,11 +74,10 @@ struct rope_args {
 
 /* Causal attention of each sequence of the batch with itself: out = softmax(scale q kᵀ + mask) v; query head h reads
  * key/value head h / (heads / kv_heads). window > 0: a query sees the last `window` keys including itself. log_sum is
- * the log of the softmax's denominator, [T, heads], kept for the backward pass (which also reads out), and which
- * overwrites dq, dk, dv. log_sum may be absent in a forward pass that no backward follows.
- * With batch->branches a segment's queries also see the text before it: keys and values of the segments above it in the
- * batch and, for what earlier batches left behind, rows of past_k and past_v by position (absent when no segment
- * continues a fork). */
+ * the log of the softmax's denominator, [T, heads], kept for the backward pass, which also reads out and overwrites dq,
+ * dk, dv. log_sum may be absent in a forward pass without a backward pass. With batch->branches a segment's queries
+ * also see the text before it: keys and values of its ancestors in the batch, and those of earlier batches in rows of
+ * past_k and past_v by position (absent when no segment continues a fork). */
 struct attention_args {
     const struct batch *batch;
     int64_t heads, kv_heads, head_dim, window;
@@ -106,13 +106,13 @@ struct activation_args {
     struct matrix gate_t, up_t, y_t, dy_t, dgate_t, dup_t;
 };
 
-/* Causal convolution of each column with itself, within each sequence, nothing before the sequence's start:
+/* Causal convolution of each column, within each sequence, with zeros before the sequence's start:
  *
  *   y[t, c] = bias[c] + sum_{j < K} weight[c, j] x[t - K + 1 + j, c]
  *
- * accumulate: y keeps what it held. The backward pass makes what is there of dx (from dy and weight) and of dweight,
- * dbias (from dy and x). Linear in x and in (weight, bias): tangents are made of these two passes. */
-enum { CONVOLUTION_TAPS = 16 }; /* the most K may be */
+ * accumulate adds to y. The backward pass computes those of dx (from dy and weight), dweight and dbias (from dy and x)
+ * that are present. The convolution is linear in x and in (weight, bias), so tangents use the same two passes. */
+enum { CONVOLUTION_TAPS = 16 }; /* largest K */
 struct convolution_args {
     const struct batch *batch;
     struct matrix x, weight, bias, y; /* [T, C], [C, K], [1, C] or absent, [T, C] */
@@ -130,10 +130,10 @@ struct convolution_args {
  *   y[t, c]     = sum_n s[t, c, n] C[t, n] + skip[h] x[t, c]
  *
  * a_log is [H, N], or [1, H] when all states of a head decay alike. bc is [T, 2 G N]: the B of all groups, then their
- * C. Of the states only those before every SCAN_CHUNK-th token of a sequence are kept for the backward pass, which
- * makes the others again: `kept` [T, scan_kept_columns], without gaps between its rows; it may be absent in a forward
- * pass that no backward follows. Backward passes overwrite dx, dstep, dbc, and use dkept as scratch. */
-enum { SCAN_CHUNK = 64, SCAN_STATES = 256 }; /* the most N may be */
+ * C. Only the states before every SCAN_CHUNK-th token of a sequence are kept for the backward pass, which recomputes
+ * the others: `kept` [T, scan_kept_columns], without gaps between its rows; it may be absent in a forward pass without
+ * a backward pass. Backward passes overwrite dx, dstep, dbc, and use dkept as scratch. */
+enum { SCAN_CHUNK = 64, SCAN_STATES = 256 }; /* largest N */
 struct scan_args {
     const struct batch *batch;
     int64_t heads, groups, states; /* H, G, N */
@@ -141,10 +141,10 @@ struct scan_args {
     struct matrix x, step, bc;            /* [T, C], [T, H], [T, 2 G N] */
     struct matrix a_log, skip, step_bias; /* skip [1, H]; step_bias [1, H] or absent */
     struct matrix y, kept;
-    struct matrix initial,
-        final; /* scan_forward: [B, N C], states before (absent: zeros) and after each sequence (absent: unwanted) */
+    /* scan_forward: [B, N C], states before (absent: zeros) and after each sequence (absent: not stored) */
+    struct matrix initial, final;
     struct matrix dy, dx, dstep, dbc, dkept;
-    struct matrix da_log, dskip, dstep_bias; /* added to; absent: not wanted */
+    struct matrix da_log, dskip, dstep_bias; /* added to; absent: not computed */
     /* Tangents. scan_tangent: x_t, step_t, bc_t and those of the parameters (absent: zero) give y_t and kept_t, with
      * kept of the forward pass. scan_backward_tangent: dy, dy_t give dx, dstep, dbc and dx_t, dstep_t, dbc_t,
      * overwritten, and add to da_log_t, dskip_t, dstep_bias_t (absent: not wanted; da_log, dskip, dstep_bias are not
@@ -158,26 +158,25 @@ static inline int64_t scan_kept_columns(int64_t channels, int64_t states)
     return (channels * states + SCAN_CHUNK - 1) / SCAN_CHUNK;
 }
 
-/* xIELU (Huang and Schlag, arXiv 2411.13010), [T, C], with two learned numbers that lie in memory before their
- * softplus:
+/* xIELU (Huang and Schlag, arXiv 2411.13010), [T, C], with two learned numbers, stored before their softplus:
  *   p = softplus(alpha_p),  n = beta + softplus(alpha_n)
  *   y = p x^2 + beta x                                for x > 0
  *   y = n (expm1(min(x, epsilon)) - x) + beta x       otherwise
- * alpha_p, alpha_n, beta and epsilon are [1, 1]; the last two are constants. Sums for dalpha_p and dalpha_n are made in
- * double. */
+ * alpha_p, alpha_n, beta and epsilon are [1, 1]; the last two are constants. Sums for dalpha_p and dalpha_n are
+ * accumulated in double. */
 struct xielu_args {
     struct matrix x, alpha_p, alpha_n, beta, epsilon, y;
-    struct matrix dy, dx, dalpha_p, dalpha_n; /* backward; dalpha added to, absent: not wanted */
+    struct matrix dy, dx, dalpha_p, dalpha_n; /* backward; dalpha is added to; absent: not computed */
     bool accumulate;                          /* dx (and dx_t) */
     /* Tangents. xielu_tangent: x_t, alpha_p_t, alpha_n_t (absent: zero) give y_t. xielu_backward_tangent: dy, dy_t give
      * dx and dx_t, and add to dalpha_p_t, dalpha_n_t (absent: not wanted; dalpha_p, dalpha_n are not computed). */
     struct matrix x_t, alpha_p_t, alpha_n_t, y_t, dy_t, dx_t, dalpha_p_t, dalpha_n_t;
 };
 
-/* Which K experts a token visits, and with what weights: the K largest of its logits [T, E] (the first of equals),
- * weighed by the softmax over all experts, or over the chosen ones (normalise). `routes` [T, routes_columns(E, K)] is
- * written by the forward pass and read by the others (routes.h has its layout); no gap between its rows. Gradients go
- * through the weights, not the choice. */
+/* Chooses K experts for each token, and their weights: the K largest logits [T, E] (the first of equals), weighted by
+ * the softmax over all experts, or over the chosen ones (normalise). `routes` [T, routes_columns(E, K)] is written by
+ * the forward pass and read by the others (routes.h has its layout); no gap between its rows. Gradients go through the
+ * weights, not through the choice. */
 struct route_args {
     int64_t per_token; /* K */
     bool normalise;
@@ -194,7 +193,7 @@ struct route_args {
  *   experts_spread   sorted[row of (t, j)] = weight token[t]
  *   experts_collect  token[t] = sum_j weight sorted[row of (t, j)]
  *   experts_dot      dot[t][j] = token[t] · sorted[row of (t, j)]
- * `accumulate` adds to what is written. */
+ * `accumulate` adds to the output. */
 struct experts_args {
     int64_t per_token;
     struct matrix routes, weights, token, sorted, dot;
@@ -207,16 +206,15 @@ struct cross_entropy_args {
     struct matrix logits;
     const uint32_t *targets;
     double *losses, *log_sum;
-    double weight; /* backward: logits become weight * (softmax - onehot), zero rows for TARGET_NONE; log_sum is read */
+    double weight; /* backward: logits become weight * (softmax - onehot), rows of TARGET_NONE zero; reads log_sum */
     /* cross_entropy_backward_tangent: as backward, and logits_t (the tangent of the logits) becomes the tangent of that
      * gradient: weight * softmax * (logits_t - sum softmax logits_t). */
     struct matrix logits_t;
 };
 
-/* What q loses against p, in one pass over both: for each row with a target losses[t] and q_log_sum[t] of q as
- * cross_entropy_forward has them, kl[t] = KL(softmax(p) || softmax(q)) in nats, agree[t] = 1 when the largest entries
- * (first of equals) are at the same index; all 0 for TARGET_NONE. p_log_sum: from cross_entropy_forward. Host
- * arrays. */
+/* Compares the logits p and q in one pass over both. For each row with a target: losses[t] and q_log_sum[t] of q as in
+ * cross_entropy_forward, kl[t] = KL(softmax(p) || softmax(q)) in nats, agree[t] = 1 when the largest entries (first of
+ * equals) have the same index. All are 0 for TARGET_NONE. p_log_sum comes from cross_entropy_forward. Host arrays. */
 struct compare_args {
     struct matrix p, q; /* [T, V] */
     const uint32_t *targets;
@@ -238,100 +236,99 @@ struct adamw_args {
     double rate, beta1, beta2, epsilon, weight_decay, correction1, correction2, gradient_scale;
 };
 
-/* The primitives, each named once: X(what it returns, its name, what it takes after the backend). The tables of all
- * backends and the prototypes of what is in them are made of this list, so that a forgotten line, or a forgotten
- * function, does not build. */
-#define BACKEND_SLOTS(X)                                                                                               \
-    /* Between a matrix and dense host memory of F32 or F64. */                                                        \
-    X(void, upload, struct matrix to, const void *from, enum dtype dtype)                                              \
-    X(void, download, struct matrix from, void *to, enum dtype dtype)                                                  \
-    /* Bytes as they are, between memory of the backend and the host's. */                                             \
-    X(void, write_bytes, void *to, const void *from, size_t bytes)                                                     \
-    X(void, read_bytes, const void *from, void *to, size_t bytes)                                                      \
-                                                                                                                       \
-    X(void, fill, struct matrix to, double value)                                                                      \
-    /* to = alpha from + beta to; beta == 0 never reads `to`. */                                                       \
-    X(void, add, struct matrix to, struct matrix from, double alpha, double beta)                                      \
-    /* to = to (|by| + offset), elementwise. */                                                                        \
-    X(void, scale_by_magnitude, struct matrix to, struct matrix by, double offset)                                     \
-    /* to = min(max(from, -bound), bound); `to` may be `from`. */                                                      \
-    X(void, clip, struct matrix to, struct matrix from, double bound)                                                  \
-    /* to = from where |by| <= bound, else 0; `accumulate` adds. */                                                    \
-    X(void, clip_pass, struct matrix to, struct matrix from, struct matrix by, double bound, bool accumulate)          \
-    X(double, dot, struct matrix a, struct matrix b)                                                                   \
-    X(bool, finite, struct matrix a) /* no NaN, no infinity */                                                         \
-                                                                                                                       \
-    X(void, gemm, const struct gemm_args *args)                                                                        \
-    /* Lower triangle of c [C, C] = alpha xᵀx + beta c, x [T, C]. What is above the diagonal reaches nothing */      \
-    /* below it, and what it is afterwards is not said. */                                                             \
-    X(void, syrk, struct matrix c, struct matrix x, double alpha, double beta)                                         \
-    /* h [C, C], lower triangle given: leaves in h the upper factor U with h⁻¹ = UᵀU (strictly lower part 0). */  \
-    /* False when h is not positive definite; h is destroyed then. */                                                  \
-    X(bool, inverse_cholesky, struct matrix h)                                                                         \
-    X(void, add_row, struct matrix to, struct matrix row)       /* every row += row [1, C] */                          \
-    X(void, sum_rows, struct matrix to_row, struct matrix from) /* to_row += sum of rows */                            \
-                                                                                                                       \
-    X(void, norm_forward, const struct norm_args *args)                                                                \
-    X(void, norm_backward, const struct norm_args *args)                                                               \
-    X(void, rope, const struct rope_args *args)                                                                        \
-    X(void, attention_forward, const struct attention_args *args)                                                      \
-    X(void, attention_backward, const struct attention_args *args)                                                     \
-    X(void, activation_forward, const struct activation_args *args)                                                    \
-    X(void, activation_backward, const struct activation_args *args)                                                   \
-    X(void, xielu_forward, const struct xielu_args *args)                                                              \
-    X(void, xielu_backward, const struct xielu_args *args)                                                             \
-    X(void, route_forward, const struct route_args *args)                                                              \
-    X(void, route_backward, const struct route_args *args)                                                             \
-    X(void, route_tangent, const struct route_args *args)                                                              \
-    X(void, route_backward_tangent, const struct route_args *args)                                                     \
-    X(void, experts_spread, const struct experts_args *args)                                                           \
-    X(void, experts_collect, const struct experts_args *args)                                                          \
-    X(void, experts_dot, const struct experts_args *args)                                                              \
-    X(void, convolution_forward, const struct convolution_args *args)                                                  \
-    X(void, convolution_backward, const struct convolution_args *args)                                                 \
-    X(void, scan_forward, const struct scan_args *args)                                                                \
-    X(void, scan_backward, const struct scan_args *args)                                                               \
-    /* to[t] = table[ids[t]]; table[ids[t]] += from[t] in order of t. */                                               \
-    X(void, gather, struct matrix to, struct matrix table, const uint32_t *ids)                                        \
-    X(void, scatter_add, struct matrix table, struct matrix from, const uint32_t *ids)                                 \
-    X(void, cross_entropy_forward, const struct cross_entropy_args *args)                                              \
-    X(void, cross_entropy_backward, const struct cross_entropy_args *args)                                             \
-                                                                                                                       \
-    /* Directional derivatives of the passes above (Pearlmutter 1994, "Fast exact multiplication by the Hessian"). */  \
-    /* A matrix named …_t is the derivative of its namesake along the direction. What is linear (gemm, rope, */      \
-    /* convolution, gather, sums) needs no pass of its own. */                                                         \
-    X(void, norm_tangent, const struct norm_args *args)                                                                \
-    X(void, norm_backward_tangent, const struct norm_args *args)                                                       \
-    X(void, attention_tangent, const struct attention_args *args)                                                      \
-    X(void, attention_backward_tangent, const struct attention_args *args)                                             \
-    X(void, activation_tangent, const struct activation_args *args)                                                    \
-    X(void, activation_backward_tangent, const struct activation_args *args)                                           \
-    X(void, xielu_tangent, const struct xielu_args *args)                                                              \
-    X(void, xielu_backward_tangent, const struct xielu_args *args)                                                     \
-    X(void, scan_tangent, const struct scan_args *args)                                                                \
-    X(void, scan_backward_tangent, const struct scan_args *args)                                                       \
-    X(void, cross_entropy_backward_tangent, const struct cross_entropy_args *args)                                     \
-    X(void, compare, const struct compare_args *args)                                                                  \
-    X(void, adamw, const struct adamw_args *args)                                                                      \
-                                                                                                                       \
-    /* What quantizers are made of (codes.h). */                                                                       \
-    X(void, mirror, struct matrix h) /* [C, C]: the lower triangle above the diagonal */                               \
-    /* to[r][c] = from[rows[r]][columns[c]]; host arrays, NULL: r, c. */                                               \
-    X(void, select, struct matrix to, struct matrix from, const int32_t *rows, const int32_t *columns)                 \
-    /* to[r][c] = from[r][c] by[c], by [1, C]; `to` may be `from`. */                                                  \
-    X(void, scale_columns, struct matrix to, struct matrix from, struct matrix by)                                     \
-    /* Scales and zero points of all groups of weight, and the codes; codes->coding has layout and rule (coding.h). */ \
-    X(void, encode, struct matrix weight, const struct codes *codes)                                                   \
-    /* to = the values of rows [first, first + to.rows), or from - values when `from` is there. */                     \
-    X(void, decode, const struct codes *codes, int64_t first, struct matrix to, struct matrix from)                    \
-    X(void, clip_search, const struct clip_search_args *args)                                                          \
-    /* sums[c] += the sum of |x[t][c]|, largest[c] = the larger of itself and all |x[t][c]|; sums [C] in double, */    \
-    /* in memory of the backend; largest [1, C]. */                                                                    \
-    X(void, add_magnitudes, double *sums, struct matrix largest, struct matrix x)                                      \
-    X(void, gptq_block, const struct gptq_block_args *args)                                                            \
-    X(void, round_rows, const struct round_rows_args *args)                                                            \
-    X(void, hadamard, const struct hadamard_args *args)                                                                \
-    /* to[0][r] += the sum of x[r][c] by[c], made in double; x [R, C], by [1, C]. */                                   \
+/* The primitives: X(return type, name, parameters after the backend). The tables of all backends and the prototypes of
+ * their functions are made from this list, so that a missing entry or function does not build. */
+#define BACKEND_SLOTS(X)                                                                                              \
+    /* Copy between a matrix and dense host memory of F32 or F64. */                                                  \
+    X(void, upload, struct matrix to, const void *from, enum dtype dtype)                                             \
+    X(void, download, struct matrix from, void *to, enum dtype dtype)                                                 \
+    /* Copy bytes between memory of the backend and the host's. */                                                    \
+    X(void, write_bytes, void *to, const void *from, size_t bytes)                                                    \
+    X(void, read_bytes, const void *from, void *to, size_t bytes)                                                     \
+                                                                                                                      \
+    X(void, fill, struct matrix to, double value)                                                                     \
+    /* to = alpha from + beta to; beta == 0 never reads `to`. */                                                      \
+    X(void, add, struct matrix to, struct matrix from, double alpha, double beta)                                     \
+    /* to = to (|by| + offset), elementwise. */                                                                       \
+    X(void, scale_by_magnitude, struct matrix to, struct matrix by, double offset)                                    \
+    /* to = min(max(from, -bound), bound); `to` may be `from`. */                                                     \
+    X(void, clip, struct matrix to, struct matrix from, double bound)                                                 \
+    /* to = from where |by| <= bound, else 0; `accumulate` adds. */                                                   \
+    X(void, clip_pass, struct matrix to, struct matrix from, struct matrix by, double bound, bool accumulate)         \
+    X(double, dot, struct matrix a, struct matrix b)                                                                  \
+    X(bool, finite, struct matrix a) /* no NaN, no infinity */                                                        \
+                                                                                                                      \
+    X(void, gemm, const struct gemm_args *args)                                                                       \
+    /* Lower triangle of c [C, C] = alpha xᵀx + beta c, x [T, C]. The entries above the diagonal are not used, */   \
+    /* and are undefined afterwards. */                                                                               \
+    X(void, syrk, struct matrix c, struct matrix x, double alpha, double beta)                                        \
+    /* h [C, C], lower triangle: becomes the upper factor U with h⁻¹ = UᵀU (strictly lower part 0). */           \
+    /* False when h is not positive definite; h is then destroyed. */                                                 \
+    X(bool, inverse_cholesky, struct matrix h)                                                                        \
+    X(void, add_row, struct matrix to, struct matrix row)       /* every row += row [1, C] */                         \
+    X(void, sum_rows, struct matrix to_row, struct matrix from) /* to_row += sum of rows */                           \
+                                                                                                                      \
+    X(void, norm_forward, const struct norm_args *args)                                                               \
+    X(void, norm_backward, const struct norm_args *args)                                                              \
+    X(void, rope, const struct rope_args *args)                                                                       \
+    X(void, attention_forward, const struct attention_args *args)                                                     \
+    X(void, attention_backward, const struct attention_args *args)                                                    \
+    X(void, activation_forward, const struct activation_args *args)                                                   \
+    X(void, activation_backward, const struct activation_args *args)                                                  \
+    X(void, xielu_forward, const struct xielu_args *args)                                                             \
+    X(void, xielu_backward, const struct xielu_args *args)                                                            \
+    X(void, route_forward, const struct route_args *args)                                                             \
+    X(void, route_backward, const struct route_args *args)                                                            \
+    X(void, route_tangent, const struct route_args *args)                                                             \
+    X(void, route_backward_tangent, const struct route_args *args)                                                    \
+    X(void, experts_spread, const struct experts_args *args)                                                          \
+    X(void, experts_collect, const struct experts_args *args)                                                         \
+    X(void, experts_dot, const struct experts_args *args)                                                             \
+    X(void, convolution_forward, const struct convolution_args *args)                                                 \
+    X(void, convolution_backward, const struct convolution_args *args)                                                \
+    X(void, scan_forward, const struct scan_args *args)                                                               \
+    X(void, scan_backward, const struct scan_args *args)                                                              \
+    /* to[t] = table[ids[t]]; table[ids[t]] += from[t] in order of t. */                                              \
+    X(void, gather, struct matrix to, struct matrix table, const uint32_t *ids)                                       \
+    X(void, scatter_add, struct matrix table, struct matrix from, const uint32_t *ids)                                \
+    X(void, cross_entropy_forward, const struct cross_entropy_args *args)                                             \
+    X(void, cross_entropy_backward, const struct cross_entropy_args *args)                                            \
+                                                                                                                      \
+    /* Directional derivatives of the passes above (Pearlmutter 1994, "Fast exact multiplication by the Hessian"). */ \
+    /* A matrix named …_t is the derivative of its namesake along the direction. Linear ops (gemm, rope, */         \
+    /* convolution, gather, sums) need no pass of their own. */                                                       \
+    X(void, norm_tangent, const struct norm_args *args)                                                               \
+    X(void, norm_backward_tangent, const struct norm_args *args)                                                      \
+    X(void, attention_tangent, const struct attention_args *args)                                                     \
+    X(void, attention_backward_tangent, const struct attention_args *args)                                            \
+    X(void, activation_tangent, const struct activation_args *args)                                                   \
+    X(void, activation_backward_tangent, const struct activation_args *args)                                          \
+    X(void, xielu_tangent, const struct xielu_args *args)                                                             \
+    X(void, xielu_backward_tangent, const struct xielu_args *args)                                                    \
+    X(void, scan_tangent, const struct scan_args *args)                                                               \
+    X(void, scan_backward_tangent, const struct scan_args *args)                                                      \
+    X(void, cross_entropy_backward_tangent, const struct cross_entropy_args *args)                                    \
+    X(void, compare, const struct compare_args *args)                                                                 \
+    X(void, adamw, const struct adamw_args *args)                                                                     \
+                                                                                                                      \
+    /* Slots for quantizers (codes.h). */                                                                             \
+    X(void, mirror, struct matrix h) /* [C, C]: copies the lower triangle to the upper one */                         \
+    /* to[r][c] = from[rows[r]][columns[c]]; host arrays, NULL: r, c. */                                              \
+    X(void, select, struct matrix to, struct matrix from, const int32_t *rows, const int32_t *columns)                \
+    /* to[r][c] = from[r][c] by[c], by [1, C]; `to` may be `from`. */                                                 \
+    X(void, scale_columns, struct matrix to, struct matrix from, struct matrix by)                                    \
+    /* Scales, zero points and codes of all groups of weight; codes->coding has layout and rule (coding.h). */        \
+    X(void, encode, struct matrix weight, const struct codes *codes)                                                  \
+    /* to = the values of rows [first, first + to.rows), or from - values if `from` is present. */                    \
+    X(void, decode, const struct codes *codes, int64_t first, struct matrix to, struct matrix from)                   \
+    X(void, clip_search, const struct clip_search_args *args)                                                         \
+    /* sums[c] += the sum of |x[t][c]|, largest[c] = the larger of itself and all |x[t][c]|; sums [C] in double, */   \
+    /* in memory of the backend; largest [1, C]. */                                                                   \
+    X(void, add_magnitudes, double *sums, struct matrix largest, struct matrix x)                                     \
+    X(void, gptq_block, const struct gptq_block_args *args)                                                           \
+    X(void, round_rows, const struct round_rows_args *args)                                                           \
+    X(void, hadamard, const struct hadamard_args *args)                                                               \
+    /* to[0][r] += the sum of x[r][c] by[c], summed in double; x [R, C], by [1, C]. */                                \
     X(void, add_products, struct matrix to, struct matrix x, struct matrix by)
 
 struct backend;
@@ -345,16 +342,17 @@ struct backend_ops {
     void (*close)(struct backend *backend); /* releases the state; backend_free calls it */
     void (*describe)(const struct backend *backend, char *text, size_t size);
 
-    /* Bytes that a run may plan with: half of the machine's memory, or what is left of a device's budget, with what
-     * other workers have for now (backend_keep waits for it). */
+    /* Bytes that a run may plan with: half of the machine's memory, or the rest of a device's budget, including bytes
+     * that other workers hold for now (backend_keep waits for those). */
     int64_t (*memory)(struct backend *backend);
     /* Zeroed, 64-byte aligned. STATUS_NO_MEMORY. */
     enum status (*allocate)(struct backend *backend, int64_t elements, const char *what, void **out,
                             struct error *error);
     void (*release)(struct backend *backend, void *block);
-    /* Sizes the scratch: the longest sequence, and the widest row, that will come. May be called again; grows only. */
+    /* Sizes the scratch for the longest sequence and the widest row to come. May be called again; the scratch only
+     * grows. */
     enum status (*prepare)(struct backend *backend, int64_t longest_sequence, int64_t widest_row, struct error *error);
-    /* Bytes of host memory that prepare takes for that. */
+    /* Bytes of host memory that such a call of prepare takes. */
     int64_t (*scratch)(int64_t longest_sequence, int64_t widest_row);
     enum status (*sync)(struct backend *backend, struct error *error);
 
@@ -367,20 +365,20 @@ struct backend {
     const struct backend_ops *ops;
     struct team *team; /* lent; NULL: one thread */
     void *state;       /* the backend's own */
-    /* bytes of host memory that a run may take, set by whoever opened it; 0: what the machine has free */
+    /* bytes of host memory that a run may take, set by the opener; 0: the machine's free memory */
     int64_t host_budget;
-    int64_t *device_peak; /* lent; raised to the most bytes that were taken of a device. NULL: nobody asks */
-    struct error *fault;  /* lent; its status becomes STATUS_DEVICE when the device broke down. NULL: nobody asks */
+    int64_t *device_peak; /* lent; raised to the most bytes held on the device. NULL: not recorded */
+    struct error *fault;  /* lent; its status becomes STATUS_DEVICE when the device fails. NULL: not recorded */
 };
 
-/* Elements that hold so many bytes, for `allocate`. */
+/* Number of elements that hold so many bytes, for `allocate`. */
 static inline int64_t backend_elements(const struct backend *backend, int64_t bytes)
 {
     const int64_t element = (int64_t)backend->ops->element;
     return (bytes + element - 1) / element;
 }
 
-/* Gives an allocated matrix back and clears it; an absent one is fine. */
+/* Releases an allocated matrix and clears it; an absent one is fine. */
 static inline void matrix_release(struct backend *backend, struct matrix *matrix)
 {
     if (matrix->data != NULL) backend->ops->release(backend, matrix->data);
@@ -391,71 +389,72 @@ static inline void matrix_release(struct backend *backend, struct matrix *matrix
 MUST_CHECK enum status backend_reference_new(bool use_double, struct team *team, struct backend **out,
                                              struct error *error);
 
-/* OpenBLAS and vectorised kernels for this processor. OpenBLAS is loaded here, its core type chosen by what the
- * processor has (an OPENBLAS_CORETYPE in the environment wins; DELTAQ_OPENBLAS names another library), so call it
- * before other threads read the environment. Without OpenBLAS our own product kernel stands in (and plain loops for
+/* OpenBLAS and vectorised kernels for this processor. This loads OpenBLAS and sets its core type for the processor
+ * (OPENBLAS_CORETYPE in the environment takes precedence; DELTAQ_OPENBLAS names another library), so call it before
+ * other threads read the environment. Without OpenBLAS it uses our own product kernel (and plain loops for
  * inverse_cholesky), and backend_describe says so. DELTAQ_KERNELS names a lower level (x86-64-v3, x86-64-v2;
  * armv8-neon, armv8-portable). STATUS_NO_MEMORY, STATUS_UNSUPPORTED (a processor below x86-64-v2). */
 MUST_CHECK enum status backend_cpu_new(struct team *team, struct backend **out, struct error *error);
 
 /* Device `ordinal` of CUDA, through the plugin build/libdeltaq-cuda.so (DELTAQ_CUDA_PLUGIN names another). Never run on
- * a GPU yet. products: "f32", "tf32" or "bf16" (factors rounded, sums in float); NULL: what DELTAQ_CUDA_PRODUCTS says,
- * or f32. It may take what is free less a reserve (cuda/open.h), and of that at most DELTAQ_CUDA_MEMORY MiB.
- * DELTAQ_CUBLAS, DELTAQ_CUDA_LIBRARIES: cuBLAS, or directories to look for it. STATUS_UNSUPPORTED saying what is
- * missing, STATUS_NO_MEMORY. */
+ * a GPU yet. products: "f32", "tf32" or "bf16" (factors rounded, sums in float); NULL: the value of
+ * DELTAQ_CUDA_PRODUCTS, or f32. The backend may take the device's free memory less a reserve (cuda/open.h), at most
+ * DELTAQ_CUDA_MEMORY MiB. DELTAQ_CUBLAS, DELTAQ_CUDA_LIBRARIES: cuBLAS, or directories to look for it.
+ * STATUS_UNSUPPORTED saying what is missing, STATUS_NO_MEMORY. */
 MUST_CHECK enum status backend_cuda_new(int ordinal, const char *products, struct team *team, struct backend **out,
                                         struct error *error);
-/* How many CUDA devices there are; in `text` what was found, or why there are none. */
+/* Number of CUDA devices; `text` describes what was found, or why there are none. */
 int backend_cuda_count(char *text, size_t size);
-/* What device `ordinal` is; nothing is made on it. False with the reason in `text`. */
+/* Identifies device `ordinal` without making a context on it. False with the reason in `text`. */
 bool backend_cuda_identify(int ordinal, struct device_identity *out, char *text, size_t size);
 /* The ordinal of the device with this UUID ("GPU-8f3c0b1e-…", or as much of it as one device alone has) or address on
  * the PCI bus ("0000:3b:00.0", "3b:00.0"); -1 with the reason in `text`. */
 int backend_cuda_find(const char *word, char *text, size_t size);
 
-/* By name: "cpu" or "cuda:N". products: as for CUDA, and of the CPU "f32" (NULL, too) or "bf16": the factors of gemm,
- * unless it is exact, and of attention are rounded to bfloat16, to nearest, ties to even; sums, and all else, are
- * floats. STATUS_INVALID for another name, STATUS_UNSUPPORTED for products that the CPU does not make. */
+/* By name: "cpu" or "cuda:N". products: as for CUDA; for the CPU "f32" (or NULL) or "bf16", which rounds the factors of
+ * attention, and of gemm unless it is exact, to bfloat16 (nearest, ties to even); sums and everything else are floats.
+ * STATUS_INVALID for another name, STATUS_UNSUPPORTED for products that the CPU does not compute. */
 MUST_CHECK enum status backend_new(const char *device, const char *products, struct team *team, struct backend **out,
                                    struct error *error);
 
-/* The slot `memory` of those whose matrices lie in host memory: host_budget, or half of the machine's. */
+/* The slot `memory` of backends whose matrices lie in host memory: host_budget, or half of the machine's memory. */
 int64_t backend_host_memory(struct backend *backend);
 
-/* The slot `scratch` of those that take none. */
+/* The slot `scratch` of backends that need none. */
 int64_t backend_no_scratch(int64_t longest_sequence, int64_t widest_row);
 
-/* What there is now, for plans whose choice does not show in the numbers: host_budget or the machine's free memory,
- * what is left of the device's budget, and the free bytes of the disk that `directory` lies on (NULL: none). All of a
- * shared device is promised to this backend until backend_keep. */
+/* The bytes available now, for plans whose choice does not affect the numbers: host_budget or the machine's free
+ * memory, the rest of the device's budget, and the free bytes of the disk that holds `directory` (NULL: none). All free
+ * memory of a shared device is promised to this backend until backend_keep. */
 struct plan_budget backend_budget(struct backend *backend, const char *directory);
-/* Where its matrices lie. */
+/* Where the backend's matrices lie. */
 enum plan_room backend_room(const struct backend *backend);
 
-/* Floats in host memory and nothing that computes: to plan with where no work is done. STATUS_NO_MEMORY. */
+/* A planning backend: floats in host memory, and it computes nothing. STATUS_NO_MEMORY. */
 MUST_CHECK enum status backend_paper_new(struct backend **out, struct error *error);
-/* The same of a CUDA device whose memory a run may take `budget` bytes of (INT64_MAX: nobody knows how much there is):
- * no driver is asked. */
+/* A planning backend for a CUDA device of which a run may take `budget` bytes (INT64_MAX: unknown). No driver is
+ * used. */
 MUST_CHECK enum status backend_cuda_paper_new(int64_t budget, struct backend **out, struct error *error);
-/* Lowers *out to DELTAQ_CUDA_MEMORY where that is set. STATUS_INVALID. */
+/* Lowers *out to DELTAQ_CUDA_MEMORY if that is set. STATUS_INVALID. */
 MUST_CHECK enum status backend_cuda_budget(int64_t *out, struct error *error);
-/* The bytes of its device that a backend may take in all, when no other has any. */
+/* Most bytes of its device that a backend can have when no other backend holds any. */
 int64_t backend_cuda_may_take(const struct backend *backend);
 
-/* ---- A device that several workers use (cuda/share.c); of backends on the host these do nothing ---- */
+/* ---- A device that several workers use (cuda/share.c); these do nothing for backends on the host ---- */
 
-/* Before anything is allocated: from now on it plans with those that were given the same `directory`, whichever process
- * they are in, and takes at most `limit` bytes of its device (0: no limit). STATUS_IO, STATUS_TOO_MANY. */
+/* Call before anything is allocated. From then on the backend plans together with all backends that were given the same
+ * `directory`, in any process, and takes at most `limit` bytes of its device (0: no limit). STATUS_IO,
+ * STATUS_TOO_MANY. */
 MUST_CHECK enum status backend_share(struct backend *backend, int64_t limit, const char *directory,
                                      struct error *error);
-/* When a plan was made: `need` bytes of the device and a quarter more stay promised to this backend, and what it was
- * promised beyond that goes back to the others. Where `need` is there but for what others were promised, it waits for
- * them, with a line in the log, and *again says that a better plan may fit now. Where it would not be there either, it
- * returns: the caller refuses its plan. `monitor` may stop it. STATUS_NO_MEMORY when others are in the way of a backend
- * that holds memory, which might wait for one that waits for it. */
+/* Call when a plan has been made. `need` bytes of the device and a quarter more stay promised to this backend; the rest
+ * of its promise is returned to the others. If `need` bytes are missing only because others were promised them, it
+ * waits for the others, with a line in the log, and *again says that a better plan may fit now. If they would be
+ * missing anyway, it returns, and the caller refuses its plan. `monitor` may stop the wait. STATUS_NO_MEMORY when it
+ * would have to wait while this backend holds memory, because two backends could then wait for each other. */
 MUST_CHECK enum status backend_keep(struct backend *backend, int64_t need, const struct monitor *monitor, bool *again,
                                     struct error *error);
-/* What the device's part of a budget is made of, in words; "" where there is no device. */
+/* Describes how the device's part of a budget is computed; "" without a device. */
 void backend_device_words(struct backend *backend, char *text, size_t size);
 
 void backend_free(struct backend *backend); /* NULL is fine */

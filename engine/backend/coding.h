@@ -5,7 +5,7 @@
  *
  *     code  = clamp(rint(w / scale) + zero, 0, 2^bits - 1)
  *
- * with rounding half to even. The rules of a grid, of which min-max is rtn's and gptq's:
+ * with rounding half to even. The rules of a grid (rtn and gptq use min-max):
  *
  *     min-max     lo = min(min w, 0), hi = max(max w, 0)
  *                 symmetric:   m = max(|lo|, hi), hi = m, lo = -m where lo < 0, else 0
@@ -19,27 +19,27 @@
  *     absmax      int8, symmetric awq
  *                 scale = max |w| / (2^(bits-1) - 1)
  *                 zero  = 2^(bits-1)
- *                 The largest weight lies on no tie, and code 0 is never used.
+ *                 The largest weight is never on a tie, and code 0 is never used.
  *
- * All of it in double, on float weights; the scale is stored as a float afterwards. The type matters: in a symmetric
- * min-max grid the largest weight, when negative, lies exactly between codes 0 and 1, and the last bit of the division
- * decides. Neither answer is better, but they differ between types; the reference losses of whole models are those of
- * double. A symmetric group without a negative weight keeps lo = 0: half the step, and the upper half clips. That is
- * what GPTQ tools do.
+ * All of this is computed in double, on float weights; the scale is then stored as a float. The type matters: in a
+ * symmetric min-max grid the largest weight, when negative, lies exactly between codes 0 and 1, and the last bit of the
+ * division decides. Neither answer is better, but they differ between types; the reference losses of whole models are
+ * computed in double. A symmetric group without a negative weight keeps lo = 0: half the step, and the upper half
+ * clips. That is what GPTQ tools do.
  *
- * Of a table the code is that of the value nearest to w / scale, in double, with the scale as it is stored; what lies
- * beyond the largest value becomes it:
+ * The code in a table is that of the value nearest to w / scale, in double, with the scale as it is stored; numbers
+ * beyond the largest value become it:
  *
  *     absmax      scale = max |w| / the largest value
  *     power       scale = 2^(floor(log2 max |w|) - floor(log2 of the largest value))   OCP MX v1.0, section 6.3
  *
- * The second leaves max |w| / scale between 4 and 8 where the largest value is 6: what is above 6 saturates, as the
- * specification has it. Scales are rounded to their type:
+ * With the second, max |w| / scale is between 4 and 8 if the largest value is 6: numbers above 6 saturate, as the
+ * specification says. Scales are rounded to their type:
  *
- *     E8M0        a power of two from 2^-127 on, which a group of zeros has
- *     E4M3        factor * e4m3(scale / factor): to the nearest of 1 sign, 4 exponent and 3 mantissa bits, of ties the
- *                 even one, at most 448; the factor is a float of the whole matrix. What is smaller than half of 2^-9
- *                 factors becomes 0
+ *     E8M0        a power of two, at least 2^-127, which is the scale of a group of zeros
+ *     E4M3        factor * e4m3(scale / factor): the nearest number with 1 sign, 4 exponent and 3 mantissa bits, ties
+ *                 to even, at most 448; the factor is a float of the whole matrix. Scales below half of 2^-9 factors
+ *                 become 0
  *
  * The codes of a group whose scale is 0 are those of w = 0. */
 #ifndef BACKEND_CODING_H
@@ -60,35 +60,35 @@ _Static_assert(FLT_EVAL_METHOD == 0, "codings are defined by single operations")
 
 enum scale_rule { SCALE_MIN_MAX, SCALE_RANGE, SCALE_ABSMAX, SCALE_POWER };
 
-/* What a checkpoint stores. Scales are floats here whatever the type; float16 is left to those who write files. */
+/* The type of scales in a checkpoint. In memory scales are floats; writers of files round them to float16. */
 enum scale_type { SCALE_TYPE_F16, SCALE_TYPE_F32, SCALE_TYPE_E8M0, SCALE_TYPE_E4M3 };
 
-/* Which weights share a scale: `group_size` columns of a row, or of `group_rows` rows, or a run of `group_size` values
- * of the matrix written out row by row, so that runs cross rows. The last of a row, a column or the matrix may be
- * shorter. */
+/* Which weights share a scale: `group_size` columns of a row (ROWS), or of `group_rows` rows (TILES), or `group_size`
+ * consecutive values of the matrix in row-major order, across rows (RUNS). The last group of a row, a column or the
+ * matrix may be smaller. */
 enum coding_layout { LAYOUT_ROWS, LAYOUT_TILES, LAYOUT_RUNS };
 
-/* Halfway between two values of a table: the lower one, or that with an even code. On a grid ties go to the even
- * step. */
+/* How a number halfway between two values of a table is coded: as the lower one, or as that with an even code. On a
+ * grid ties go to the even step. */
 enum tie_rule { TIES_LOWER, TIES_EVEN };
 
-enum { CODING_VALUES = 128 }; /* the most of a table */
+enum { CODING_VALUES = 128 }; /* most values of a table */
 #define CODING_E4M3_LARGEST 448.0
 
 struct coding {
     int bits; /* of a code, 1 to 8 */
-    bool sym; /* of a grid: its zero point is the middle; SCALE_ABSMAX is symmetric, SCALE_RANGE is not */
+    bool sym; /* only of a grid: its zero point is the middle; SCALE_ABSMAX is symmetric, SCALE_RANGE is not */
     /* the table, ascending, in memory of the backend that reads it; NULL: a grid */
     const float *values;
     int count;
-    bool mirrored; /* values are magnitudes: the highest bit of a code is its sign, the others say which */
+    bool mirrored; /* values are magnitudes: the highest bit of a code is its sign, the others are the index */
     enum tie_rule ties;
     enum scale_rule rule;
     enum scale_type type;
-    float factor; /* of SCALE_TYPE_E4M3, above 0 */
-    bool given;   /* encode finds no scales, but takes those that are there */
+    float factor; /* only of SCALE_TYPE_E4M3, above 0 */
+    bool given;   /* encode uses the scales that are already there */
     enum coding_layout layout;
-    int64_t group_size, group_rows; /* rows: of LAYOUT_TILES */
+    int64_t group_size, group_rows; /* group_rows: only of LAYOUT_TILES */
 };
 
 CODING_FUNCTION double coding_top(struct coding coding)
@@ -96,7 +96,7 @@ CODING_FUNCTION double coding_top(struct coding coding)
     return (double)((1 << coding.bits) - 1);
 }
 
-/* Where the search for a group's range begins; `first` is its first weight. */
+/* Start value for the search of a group's range; `first` is its first weight. */
 CODING_FUNCTION float coding_origin(struct coding coding, float first)
 {
     return coding.rule == SCALE_RANGE ? first : 0;
@@ -107,7 +107,7 @@ CODING_FUNCTION double coding_at_least(double step, double least)
     return step > least ? step : least;
 }
 
-/* Of a grid. A step below FLT_MIN becomes FLT_MIN: it has to be stored as a float. */
+/* Scale and zero point of a grid. A step below FLT_MIN becomes FLT_MIN, because it is stored as a float. */
 CODING_FUNCTION void coding_grid(struct coding coding, double lo, double hi, double *scale, double *point)
 {
     const double top = coding_top(coding), middle = (double)(1 << (coding.bits - 1)), most = hi > -lo ? hi : -lo;
@@ -134,7 +134,7 @@ CODING_FUNCTION void coding_grid(struct coding coding, double lo, double hi, dou
     *point = coding.sym ? middle : rint(-lo / *scale);
 }
 
-/* The largest power of two that is not above x; 0 of 0. Floats are normal doubles: the exponent's bits say it. */
+/* The largest power of two not above x; 0 for 0. All floats are normal doubles, so the exponent's bits are enough. */
 CODING_FUNCTION double coding_power(double x)
 {
     union {
@@ -146,14 +146,14 @@ CODING_FUNCTION double coding_power(double x)
     return parts.number;
 }
 
-/* The nearest of E4M3's numbers to x >= 0. */
+/* The number of E4M3 nearest to x >= 0. */
 CODING_FUNCTION double coding_e4m3(double x)
 {
     const double step = coding_at_least(coding_power(x) / 8, 0x1p-9), rounded = rint(x / step) * step;
     return rounded < CODING_E4M3_LARGEST ? rounded : CODING_E4M3_LARGEST;
 }
 
-/* Of a table, for weights whose largest magnitude is `most`: a float. */
+/* Scale of a table for weights whose largest magnitude is `most`; exactly a float. */
 CODING_FUNCTION double coding_table_scale(struct coding coding, double most)
 {
     const double largest = (double)coding.values[coding.count - 1], factor = (double)coding.factor;
@@ -164,8 +164,8 @@ CODING_FUNCTION double coding_table_scale(struct coding coding, double most)
     return (double)(float)scale;
 }
 
-/* The scale and zero point for weights from lo to hi, both found from coding_origin on; of a table there is no zero
- * point, and the scale is a float. */
+/* The scale and zero point for weights from lo to hi, whose search begins at coding_origin. A table has no zero point,
+ * and its scale is a float. */
 CODING_FUNCTION void coding_scale(struct coding coding, double lo, double hi, double *scale, double *point)
 {
     if (coding.values == NULL) {
@@ -177,8 +177,8 @@ CODING_FUNCTION void coding_scale(struct coding coding, double lo, double hi, do
     *point = 0;
 }
 
-/* The code on a grid, as a number. Clamping comes first, so that adding and taking away 1.5 * 2^52 rounds half to even;
- * a NaN gives 0. */
+/* The code on a grid, as a number. It clamps first, so that adding and subtracting 1.5 * 2^52 rounds half to even; a
+ * NaN gives 0. */
 CODING_FUNCTION double coding_step(float weight, double scale, double zero, double top)
 {
     const double magic = 6755399441055744.0, low = -zero, high = top - zero;
@@ -188,7 +188,7 @@ CODING_FUNCTION double coding_step(float weight, double scale, double zero, doub
     return ((x + magic) - magic) + zero;
 }
 
-/* Index of the nearest of ascending values to x; among equals the lower one. */
+/* Index of the value nearest to x in ascending values; ties as `ties` says. */
 CODING_FUNCTION int coding_nearest(const double *values, int count, enum tie_rule ties, double x)
 {
     int low = 0, high = count - 1; /* the answer lies in [low, high] */
@@ -203,7 +203,7 @@ CODING_FUNCTION int coding_nearest(const double *values, int count, enum tie_rul
     return low;
 }
 
-/* The code in a table, whose values are given as doubles. */
+/* The code in a table; `values` is the table as doubles. */
 CODING_FUNCTION int coding_look_up(struct coding coding, const double *values, float weight, double scale)
 {
     const double x = scale > 0 ? (double)weight / scale : 0;
@@ -211,7 +211,7 @@ CODING_FUNCTION int coding_look_up(struct coding coding, const double *values, f
     return (x < 0 ? 1 << (coding.bits - 1) : 0) + coding_nearest(values, coding.count, coding.ties, fabs(x));
 }
 
-/* What is multiplied by the scale. */
+/* The number that is multiplied by the scale. */
 CODING_FUNCTION float coding_value(struct coding coding, int code, int zero)
 {
     const int sign = coding.mirrored ? 1 << (coding.bits - 1) : 0;
@@ -219,18 +219,18 @@ CODING_FUNCTION float coding_value(struct coding coding, int code, int zero)
     return (code & sign) != 0 ? -coding.values[code - sign] : coding.values[code];
 }
 
-/* The table as doubles; nothing of a grid. */
+/* The table as doubles; does nothing for a grid. */
 CODING_FUNCTION void coding_table(struct coding coding, double values[CODING_VALUES])
 {
     for (int i = 0; coding.values != NULL && i < coding.count; i++) values[i] = (double)coding.values[i];
 }
 
-/* Weights side by side in host memory: the range from *lo to *hi grows to what they need; the codes, with the table of
- * coding_table. */
+/* For contiguous weights in host memory: coding_extend widens the range [*lo, *hi] to contain them; coding_encode
+ * writes their codes, with the table of coding_table. */
 void coding_extend(const float *weights, int64_t count, float *lo, float *hi);
 void coding_encode(struct coding coding, const double *values, const float *weights, int64_t count, double scale,
                    double zero, uint8_t *codes);
-/* The scale and zero point of `count` >= 1 finite ones. */
+/* The scale and zero point of `count` >= 1 finite weights. */
 void coding_find(struct coding coding, const float *weights, int64_t count, double *scale, double *zero);
 
 #endif

@@ -6,7 +6,7 @@
 #include <stdint.h>
 
 struct matrix {
-    void *data; /* NULL: absent (a bias that is not there) */
+    void *data; /* NULL: absent (such as a missing bias) */
     int64_t rows, columns;
     int64_t stride; /* elements from a row to the next, >= columns */
     size_t element; /* bytes of an element: 4 (float) or 8 (double) */

@@ -1,9 +1,9 @@
-/* routes.h: which experts the tokens of a batch visit, in a matrix [T, routes_columns] of the backend's element type
- * (so that it is held and copied like any activation), K visits a token. Whole numbers, exact up to 2^24. It holds, one
- * after another without gaps:
+/* routes.h: the experts that each token of a batch visits, K per token, in a matrix [T, routes_columns] of the
+ * backend's element type (so that it is stored and copied like any activation). Its numbers are integers, exact up to
+ * 2^24. It has these parts, one after another without gaps:
  *
- *   ROUTES_VISIT   [T K]    the visit t K + j that row r of sorted activations belongs to; rows of an expert stand
- *                           together
+ *   ROUTES_VISIT   [T K]    the visit t K + j that row r of sorted activations belongs to; rows of an expert are
+ *                           contiguous
  *   ROUTES_ROW     [T K]    the row of visit t K + j
  *   ROUTES_EXPERT  [T K]    its expert
  *   ROUTES_START   [E + 1]  the first row of each expert, and the end of the last */
@@ -19,7 +19,7 @@ static inline int64_t routes_columns(int64_t experts, int64_t per_token)
     return 3 * per_token + experts + 1;
 }
 
-/* Where a part's number `index` lies, in elements. */
+/* Offset of entry `index` of a part, in elements. */
 static inline int64_t routes_index(struct matrix routes, enum routes_part part, int64_t per_token, int64_t index)
 {
     return (int64_t)part * routes.rows * per_token + index;

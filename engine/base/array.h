@@ -7,8 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Grows *items (malloc'd, elements of `size` bytes) so that it holds `count`; doubles. For arrays that grow one by
- * one. */
+/* Grows *items (malloc'd, elements of `size` bytes) so that it holds `count` elements. Capacity doubles, because such
+ * arrays grow by one element at a time. */
 MUST_CHECK enum status array_grow(void *items, int64_t count, int64_t *capacity, size_t size, struct error *error);
 
 #endif

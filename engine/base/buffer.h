@@ -1,5 +1,6 @@
-/* buffer.h: bytes that grow, up to a ceiling. A failed append empties the buffer and marks it failed; later appends do
- * nothing, so a caller appends freely and checks once at the end. {0} is an empty one without a ceiling. */
+/* buffer.h: a byte buffer that grows, up to a ceiling. A failed append empties the buffer and marks it as failed; later
+ * appends do nothing, so a caller appends freely and checks once at the end. {0} is an empty buffer without a
+ * ceiling. */
 #ifndef BASE_BUFFER_H
 #define BASE_BUFFER_H
 
@@ -7,7 +8,7 @@
 
 struct buffer {
     char *bytes;                    /* owned; always ends with a NUL that `length` does not count; NULL while empty */
-    size_t length, capacity, limit; /* 0: none */
+    size_t length, capacity, limit; /* limit 0: no ceiling */
     enum status status;             /* STATUS_OK, STATUS_NO_MEMORY, STATUS_TOO_LARGE */
 };
 

@@ -1,4 +1,5 @@
-/* checksum.h: a fast 64-bit hash against torn and rotten files and for telling runs apart; not against attackers. */
+/* checksum.h: a fast 64-bit hash. It detects torn and damaged files and tells runs apart; it does not resist
+ * attackers. */
 #ifndef BASE_CHECKSUM_H
 #define BASE_CHECKSUM_H
 

@@ -1,4 +1,4 @@
-/* clock.h: monotonic time, for durations and deadlines: it does not jump when somebody sets the clock of the wall. */
+/* clock.h: monotonic time for durations and deadlines: it does not jump when somebody sets the system clock. */
 #ifndef BASE_CLOCK_H
 #define BASE_CLOCK_H
 

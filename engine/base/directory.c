@@ -24,7 +24,7 @@ int directory_make_above(const char *path, mode_t mode)
     return 0;
 }
 
-/* The kind of an entry is found by trying: not every file system tells it. */
+/* Tries to open each entry as a directory, because not every file system tells the kind of an entry. */
 void directory_remove(int at, const char *name)
 {
     if (unlinkat(at, name, 0) == 0) return;

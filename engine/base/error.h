@@ -14,13 +14,13 @@ enum status {
     STATUS_INVALID,   /* well-formed but wrong: a parameter out of range, a vocabulary that does not fit */
     STATUS_MALFORMED, /* not the grammar it claims to be: JSON, UTF-8 */
     STATUS_NOT_FOUND,
-    STATUS_GONE,      /* it was there and is no more: a cursor into what was removed for its age */
+    STATUS_GONE,      /* it existed and was removed: a cursor into rows that were deleted for their age */
     STATUS_FORBIDDEN, /* outside the roots, missing scope */
     STATUS_UNAUTHORIZED,
     STATUS_CONFLICT,
     STATUS_TOO_LARGE,
     STATUS_TOO_MANY,       /* the queue is full; worth a retry */
-    STATUS_UNSUPPORTED,    /* a thing deltaq knows of and does not do; the detail says what to do instead */
+    STATUS_UNSUPPORTED,    /* deltaq knows of it and does not do it; the detail says what to do instead */
     STATUS_NOT_ACCEPTABLE, /* the answer exists, but not in any form that the client takes */
     STATUS_CORRUPT,        /* a file that contradicts itself or ends early */
     STATUS_NOT_FINITE,     /* NaN or infinity where a number must be */
@@ -28,9 +28,8 @@ enum status {
     STATUS_IO,
     STATUS_DISK_FULL,
     STATUS_NO_MEMORY,
-    STATUS_UNAVAILABLE, /* the database or another part is away; worth a retry */
-    STATUS_DEVICE,      /* a device of computation broke down, and with it what this process has of it: a new process
-                           may go on */
+    STATUS_UNAVAILABLE, /* the database or another service cannot be reached; worth a retry */
+    STATUS_DEVICE,      /* a device failed, and everything this process has on it is lost; a new process may go on */
     STATUS_LEASE_LOST,  /* the run belongs to another worker now */
     STATUS_CANCELLED,
     STATUS_INTERNAL, /* our own mistake */
@@ -47,8 +46,9 @@ struct status_info {
 
 struct error {
     enum status status;
-    int again_seconds; /* STATUS_UNAVAILABLE: what is away asks not to be asked sooner; 0: it does not say */
-    /* Both are UTF-8, whatever bytes of a file or a request they quote: answers and the database hold nothing else. */
+    int again_seconds; /* STATUS_UNAVAILABLE: seconds that the other side asks us to wait; 0: it does not say */
+    /* Both texts are UTF-8, whatever bytes of a file or a request they quote: answers and the database hold nothing
+     * else. */
     char pointer[160]; /* RFC 6901 pointer to the parameter to blame, or "" */
     char detail[480];  /* one line for a person: what was found, what was expected, what to do */
 };

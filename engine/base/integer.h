@@ -14,7 +14,7 @@ static inline int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* How many parts of `b` hold `a`: a / b rounded up. a >= 0, b > 0; nothing overflows. */
+/* a / b rounded up. a >= 0, b > 0; does not overflow. */
 static inline int64_t ceil_divide(int64_t a, int64_t b)
 {
     return a / b + (a % b != 0);

@@ -1,4 +1,4 @@
-/* machine.h: what the machine has left, and what this process has read of it. */
+/* machine.h: free memory and disk of the machine, and how much this process has read from files. */
 #ifndef BASE_MACHINE_H
 #define BASE_MACHINE_H
 
@@ -9,17 +9,16 @@
  * more than the control groups of this process have left (control_group.h). */
 int64_t machine_free_memory(void);
 
-/* Bytes of memory that there are, in use or not: of the machine, and no more than the control groups of this process
- * may have. */
+/* Bytes of memory in total, used or not: the machine's, at most the limit of the control groups of this process. */
 int64_t machine_memory(void);
 
-/* Free bytes of the file system that `directory` lies on; -1: nobody knows. */
+/* Free bytes of the file system that holds `directory`; -1: unknown. */
 int64_t machine_free_disk(const char *directory);
 
-/* Bytes that this process has read of files so far (not of sockets); -1: the kernel does not say. */
+/* Bytes that this process has read from files so far (not from sockets); -1: the kernel does not say. */
 int64_t machine_bytes_read(void);
 
-/* The id of this start of the machine's kernel; "" where there is none. */
+/* The id of the current boot of the kernel; "" where the kernel has none. */
 void machine_boot_id(char *text, size_t size);
 
 #endif

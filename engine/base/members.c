@@ -1,6 +1,6 @@
 #include "base/members.h"
 
-/* Ends those who are stopped. Returns what stopped the last of them, or STATUS_OK. */
+/* Ends the members that are stopped. Returns the status that stopped the last live one, or STATUS_OK. */
 static enum status check(struct members *members, const struct member *except, struct error *error)
 {
     enum status last = STATUS_OK;
@@ -15,7 +15,7 @@ static enum status check(struct members *members, const struct member *except, s
     return last;
 }
 
-/* ---- The monitor of all ---- */
+/* ---- The monitor of the batch ---- */
 
 static void all_progress(void *owner, int64_t done, int64_t total, const char *unit)
 {
@@ -38,7 +38,7 @@ static enum status all_check(void *owner, struct error *error)
     return members->live == 0 ? last : STATUS_OK;
 }
 
-/* ---- The monitor of one ---- */
+/* ---- The monitor of one member ---- */
 
 static void one_progress(void *owner, int64_t done, int64_t total, const char *unit)
 {
@@ -59,7 +59,7 @@ static enum status one_check(void *owner, struct error *error)
     return monitor_check(member->own, error);
 }
 
-/* ---- Who is there ---- */
+/* ---- The list of members ---- */
 
 void members_init(struct members *members, void *owner,
                   void (*ended)(struct member *member, enum status status, const struct error *error))

@@ -1,5 +1,5 @@
-/* members.h: who of a batch is still live. What is worked on together ends one by one: each member fails, is stopped or
- * finishes without the others, and is told so once. Used by one thread; nothing is allocated. */
+/* members.h: which members of a batch are still live. Members work together but end one by one: each fails, is stopped
+ * or finishes without the others, and its end is reported once. Used by one thread; allocates nothing. */
 #ifndef BASE_MEMBERS_H
 #define BASE_MEMBERS_H
 
@@ -7,11 +7,11 @@
 
 struct members;
 
-/* Lies in the caller's struct for as long as the batch is worked on. */
+/* Lies in the caller's struct while the batch works. */
 struct member {
     void *owner; /* the caller's struct */
     bool live;
-    /* To be given to work that is this member's alone: it checks the others too, who would not be asked otherwise. */
+    /* For work of this member alone. It also checks the other members, which would not be asked during that time. */
     struct monitor monitor;
 
     const struct monitor *own; /* lent; may be NULL */
@@ -21,11 +21,11 @@ struct member {
 
 struct members {
     void *owner; /* the caller's struct */
-    /* Called once for each member, when it is not live any more. `error` says why unless `status` is STATUS_OK. */
+    /* Called once for each member when it ends. `error` says why, unless `status` is STATUS_OK. */
     void (*ended)(struct member *member, enum status status, const struct error *error);
     int64_t live;
-    /* To be given to work that is done for all: progress and lines go to each, those who are stopped end, and the work
-     * is stopped only when nobody is left. */
+    /* For work that all members share: progress and log lines go to each member, stopped members end, and the work
+     * itself stops only when no member is live. */
     struct monitor monitor;
 
     struct member *first, *last;
@@ -42,9 +42,9 @@ struct member *members_next(const struct members *members, const struct member *
 void members_end(struct member *member, enum status status, const struct error *error); /* nothing when it has ended */
 void members_end_all(struct members *members, enum status status, const struct error *error);
 
-/* A step that each takes for itself: whoever fails ends, the others go on. */
+/* Calls `step` for each live member. A member whose step fails ends; the others go on. */
 void members_each(struct members *members, enum status (*step)(struct member *member, struct error *error));
-/* Ends those whose monitors say so, but not `except` (may be NULL). */
+/* Ends the members whose monitors ask to stop, except `except` (may be NULL). */
 void members_check(struct members *members, const struct member *except);
 
 #endif

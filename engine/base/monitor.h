@@ -1,6 +1,6 @@
-/* monitor.h: how long engine work tells its owner where it stands, and learns that it should stop.
- * The engine calls these from its own thread, between steps of at most a second or so; the owner (a worker, a test)
- * fills them. */
+/* monitor.h: how long engine work reports its progress to its owner and learns that it should stop. The engine calls
+ * these functions from its own thread, between steps of at most a second or so; the owner (a worker, a test) provides
+ * them. */
 #ifndef BASE_MONITOR_H
 #define BASE_MONITOR_H
 

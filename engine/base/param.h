@@ -22,22 +22,22 @@ enum param_type {
     PARAM_CHECKPOINT, /* an id or name of a checkpoint: const char * (the id, after the server resolved it) */
     PARAM_DATASET,    /* an id or name of a dataset: likewise */
     PARAM_TRAJECTORY, /* an id or name of a trajectory: likewise */
-    PARAM_JSON,       /* any object: const char * (its text); checked by who reads it (a model configuration) */
-    PARAM_ARRAY, /* an array, not stored: read from the document by who knows what it holds, which `item` describes */
-    PARAM_LIST   /* an array of what `item` says: struct param_list at `offset` */
+    PARAM_JSON,       /* any object: const char * (its text); checked by its reader (a model configuration) */
+    PARAM_ARRAY,      /* an array that is not stored: its reader takes it from the document; `item` describes it */
+    PARAM_LIST        /* an array of `item`: struct param_list at `offset` */
 };
 
 struct param;
 
-/* What a text must look like, for people, for machines and checked. */
+/* The form that a text must have: described for people, as a pattern for machines, and as a check. */
 struct param_form {
     const char *pattern; /* an ECMA 262 regular expression, as in JSON Schema */
     bool (*fits)(const char *text);
     const char *wanted; /* "must be …" */
 };
 
-/* A PARAM_LIST as it is filled: int64_t, double, const char *, int (PARAM_CHOICE) or structs (PARAM_OBJECT) by the type
- * of its `item`. Lent like strings. */
+/* A filled PARAM_LIST: int64_t, double, const char *, int (PARAM_CHOICE) or structs (PARAM_OBJECT), as the type of its
+ * `item` says. Lent like strings. */
 struct param_list {
     int64_t count;
     union {

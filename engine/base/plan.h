@@ -1,6 +1,6 @@
-/* plan.h: what some work needs, known before it starts: the most memory that it has at once, what it reads and
- * writes, what it computes. Whoever allocates keeps a ledger of the same sizes in the same order: a plan is filled by
- * the functions that the work itself chooses its memory by. */
+/* plan.h: resources of some work, known before it starts: its peak memory, the bytes it reads and writes, its
+ * arithmetic. The functions that fill a plan also choose the memory of the real work, and the allocators keep a ledger
+ * of the same sizes in the same order. */
 #ifndef BASE_PLAN_H
 #define BASE_PLAN_H
 
@@ -8,46 +8,46 @@
 
 #include <stdint.h>
 
-/* Where bytes lie. Matrices of a backend lie on the device, or in the host's memory where that is the backend's. */
+/* Where bytes lie. A backend's matrices lie on its device, or in host memory when the backend has none of its own. */
 enum plan_room { PLAN_HOST, PLAN_DEVICE, PLAN_DISK, PLAN_ROOMS };
 extern const char *const plan_room_names[PLAN_ROOMS]; /* "host memory", … */
 
 struct run_plan {
-    int64_t live[PLAN_ROOMS]; /* while it is filled */
-    /* bytes at once; of the disk: what the run itself keeps there while it works, and what it leaves */
+    int64_t live[PLAN_ROOMS]; /* while the plan is filled */
+    /* most bytes at one time; on disk: the run's own working files and what it leaves */
     int64_t peak[PLAN_ROOMS];
     int64_t read_bytes, written_bytes; /* of files */
-    int64_t fetched_bytes;             /* that come over the network */
-    int64_t tokens;                    /* that go through the blocks of the model, each as often as it does */
-    double flops;                      /* multiplications and additions of its matrix products and scans */
-    bool at_most;                      /* it may end earlier: tokens and flops are bounds */
-    int64_t stream_tokens;             /* whose hidden states stand between blocks */
-    int64_t spilled_tokens;            /* of these, those kept elsewhere than where the work is done */
+    int64_t fetched_bytes;             /* over the network */
+    int64_t tokens;                    /* that go through the model's blocks, counted once per pass */
+    double flops;                      /* multiplications and additions of matrix products and scans */
+    bool at_most;                      /* the run may end earlier: tokens and flops are upper bounds */
+    int64_t stream_tokens;             /* whose hidden states are kept between blocks */
+    int64_t spilled_tokens;            /* of these, those spilled away from where the work is done */
 };
 
 /* Bytes that a run may take. */
 struct plan_budget {
     int64_t bytes[PLAN_ROOMS];
-    char device[240]; /* what those of a device are made of, for a refusal; "": nothing is known */
+    char device[240]; /* how the device's bytes are computed, for a refusal; "": unknown */
 };
 
-/* Lists, summaries, sums of a slice: what no plan counts one by one. Part of every plan. */
+/* Lists, summaries, sums of a slice: small allocations that no plan counts one by one. Every plan includes this
+ * constant. */
 #define PLAN_SMALL_BYTES (1LL << 20)
 
 void plan_take(struct run_plan *plan, enum plan_room room, int64_t bytes);
 void plan_give(struct run_plan *plan, enum plan_room room, int64_t bytes);
 
-/* What is done after the other, with nothing left of the first but what is live: peaks side by side, the rest added up,
- * `times`. */
+/* Adds `other`, done `times` times after the work planned so far: only live bytes of the earlier work remain, so the
+ * larger peak counts; everything else adds up. */
 void plan_add(struct run_plan *plan, const struct run_plan *other, int64_t times);
 
-/* What the time goes by, for rates of earlier runs: flops, or where there are none, bytes. The same unit for all runs
- * of a kind. */
+/* The amount of work that predicts the run's duration from the rates of earlier runs: flops, or bytes for kinds of runs
+ * without flops. All runs of a kind use the same unit. */
 double plan_work(const struct run_plan *plan);
 
 bool plan_fits(const struct run_plan *plan, const struct plan_budget *budget);
-/* The refusal of a plan that does not: STATUS_TOO_LARGE with what it needs and what there is, in bytes, and
- * `advice`. */
+/* Refuses a plan that does not fit: STATUS_TOO_LARGE with the bytes needed, the bytes available and `advice`. */
 enum status plan_refuse(const struct run_plan *plan, const struct plan_budget *budget, const char *advice,
                         struct error *error);
 

@@ -1,6 +1,6 @@
 /* random.h: counter-based random numbers: Philox4x32-10 (Salmon et al., SC 2011, "Parallel random numbers: as easy as
- * 1, 2, 3"). The i-th number of a (seed, stream) is a pure function of the three, so any part can be drawn anywhere, in
- * any order. */
+ * 1, 2, 3"). The i-th number of a (seed, stream) is a pure function of the three, so any part can be drawn in any
+ * order. */
 #ifndef BASE_RANDOM_H
 #define BASE_RANDOM_H
 

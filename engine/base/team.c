@@ -9,13 +9,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-/* A loop is published in `gate`: a generation that grows with every loop, whether it is open, and how many helpers are
- * inside. A helper enters an open gate by compare-and-swap, so that body, context and count stand still while it is
- * inside; the caller closes the gate when no index is left and waits only for those inside: a helper that the system
- * has not scheduled yet is not waited for.
+/* A loop is published in `gate`: a generation that grows with every loop, whether the gate is open, and how many
+ * helpers are inside. A helper enters an open gate by compare-and-swap; body, context and count do not change while it
+ * is inside. The caller closes the gate when no index is left and waits only for the helpers inside, not for helpers
+ * that the system has not scheduled yet.
  *
- * Training runs thousands of loops of some ten microseconds a second, so a helper looks at the gate for
- * SPIN_NANOSECONDS after a loop before it sleeps; no longer, since a worker that waits for work must not burn a core.
+ * Training runs thousands of loops of some ten microseconds a second, so a helper spins on the gate for
+ * SPIN_NANOSECONDS after a loop before it sleeps. It spins no longer, because an idle worker must not burn a core.
  * Sleep and wake-up go through `mutex`. */
 enum { SPIN_NANOSECONDS = 50000, SPIN_BATCH = 16 };
 
@@ -26,7 +26,7 @@ enum { SPIN_NANOSECONDS = 50000, SPIN_BATCH = 16 };
 struct team {
     _Atomic uint64_t gate;
     _Atomic int64_t next; /* the index to take next */
-    atomic_bool running;  /* a loop is under way: an inner one runs alone */
+    atomic_bool running;  /* a loop is running: nested loops run on their caller alone */
     atomic_bool stop;
     int64_t count;
     void (*body)(void *context, int64_t i, int thread);
@@ -52,7 +52,7 @@ static void relax(void)
 #endif
 }
 
-/* Looks until ready() or for as long as the team spins. */
+/* Spins until ready() is true or SPIN_NANOSECONDS have passed. */
 static bool spin(struct team *team, bool (*ready)(struct team *team, uint64_t generation), uint64_t generation)
 {
     if (ready(team, generation)) return true;
@@ -74,7 +74,7 @@ static void team_work(struct team *team, int thread)
     }
 }
 
-/* A loop that is not the one of `generation`, or the end. */
+/* True when a loop newer than `generation` is open, or the team stops. */
 static bool work_ready(struct team *team, uint64_t generation)
 {
     const uint64_t gate = atomic_load_explicit(&team->gate, memory_order_acquire);

@@ -26,7 +26,7 @@ void trial_memory_free(void *memory, size_t bytes)
     if (memory != NULL) (void)munmap(memory, bytes);
 }
 
-/* The child. It leaves without what runs at an exit, which is its parent's. */
+/* The child. It exits without running exit handlers, which belong to its parent. */
 static _Noreturn void become_trial(const struct trial *trial, pid_t parent)
 {
     static const struct rlimit no_core = {0};
@@ -37,7 +37,7 @@ static _Noreturn void become_trial(const struct trial *trial, pid_t parent)
     _exit(0);
 }
 
-/* Waits in slices that count for no more than themselves. False: it was longer without a step than the deadline. */
+/* Waits in slices, each counted as no more than its length. False: no step came within the deadline. */
 static bool wait_for_end(const struct trial *trial, pid_t pid, double deadline_seconds, int *end)
 {
     static const struct timespec slice = {.tv_nsec = SLICE_MICROSECONDS * 1000L};

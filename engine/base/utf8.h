@@ -6,12 +6,12 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Number of leading bytes of `text` that are valid UTF-8: `bytes` when all of it is. No overlong forms, no
- * surrogates. */
+/* Number of leading bytes of `text` that are valid UTF-8 (`bytes` when all are). Overlong forms and surrogates are
+ * invalid. */
 size_t utf8_check(const char *text, size_t bytes);
 
-/* Puts "?" in place of every byte that belongs to no valid character, in place: for texts of people that quote bytes of
- * files, or that were cut. */
+/* Replaces every byte that belongs to no valid character by "?", in place: for messages that quote bytes of files or
+ * that were truncated. */
 void utf8_repair(char *text);
 
 /* Number of bytes of the character that starts with `first`. */

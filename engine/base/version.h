@@ -1,11 +1,10 @@
-/* version.h: what this build calls itself. */
+/* version.h: the version of this build. */
 #ifndef BASE_VERSION_H
 #define BASE_VERSION_H
 
 #define DELTAQ_VERSION "0.1.0"
 
-/* Grows whenever the same request may give other numbers than before: runs measured by another revision are not
- * reused. */
+/* Grows whenever the same request may give other numbers than before: results of another revision are not reused. */
 #define ENGINE_REVISION 3
 
 /* A number of this file as text. */

@@ -51,7 +51,8 @@ void basis_combine(const struct basis *basis, int64_t count, const double *weigh
     for (int64_t i = 0; i < count; i++) backend->ops->add(backend, out, basis->vectors[i], weights[i], 1);
 }
 
-/* Rows [first, first + rows) of the first `from` vectors, side by side in `before`, become those of the first `to`. */
+/* Rows [first, first + rows) of the first `from` vectors are gathered in `before`, and become those of the first
+ * `to`. */
 static void rotate_chunk(struct basis *basis, int64_t first, int64_t rows, struct matrix weights, struct matrix before,
                          struct matrix after)
 {

@@ -6,7 +6,7 @@ enum { MOST_DOUBLINGS = 40, MOST_LOSSES = 100 };
 
 struct search {
     const struct critical_line *line;
-    double still; /* the loss of no step */
+    double still; /* the loss without a step */
     struct critical *out;
 };
 
@@ -19,7 +19,7 @@ static enum status exceeds(struct search *search, double step, bool *out, struct
     return status;
 }
 
-/* Two steps, one twice the other, the larger of which alone exceeds. */
+/* Finds two steps, one twice the other, of which only the larger exceeds. */
 static enum status bracket(struct search *search, double first, struct error *error)
 {
     bool above, began;

@@ -11,7 +11,7 @@ static bool reads(const struct step *step, int slot)
     return false;
 }
 
-/* Whether what the step writes gets to attention without another linear in between (queries may be normalised and
+/* Whether the step's output reaches attention without another linear in between (queries may be normalised and
  * rotated). */
 static bool feeds_attention(const struct program *program, int at)
 {
@@ -28,7 +28,7 @@ static bool feeds_attention(const struct program *program, int at)
     return false;
 }
 
-/* Whether the step reads what attention wrote, directly or normalised. */
+/* Whether the step reads attention's output, directly or normalised. */
 static bool follows_attention(const struct program *program, int at)
 {
     bool carries[PROGRAM_SLOTS] = {false};

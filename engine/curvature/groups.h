@@ -1,4 +1,4 @@
-/* groups.h: the parameters of a model by what they do, for the curvature of each kind alone: the largest eigenvalues of
+/* groups.h: the parameters of a model by function, for the curvature of each kind alone: the largest eigenvalues of
  * diagonal blocks of the Hessian. */
 #ifndef CURVATURE_GROUPS_H
 #define CURVATURE_GROUPS_H

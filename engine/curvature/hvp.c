@@ -22,11 +22,11 @@ struct hvp {
     void *own_values, *own_tangents; /* the memory that `walk` was born with */
     void **values;                   /* [chunks kept at once, layers] activations of each block; HVP_RECOMPUTE: none */
     void **tangents;                 /* [layers] */
-    struct matrix *inputs,
-        *inputs_t; /* [layers + 1] of the chunk in work: hidden states before each block, and after the last */
+    /* [layers + 1] of the current chunk: hidden states before each block, and after the last */
+    struct matrix *inputs, *inputs_t;
     void **hidden, **hidden_t; /* [layers + 1] memory of these; where activations are kept the first alone */
     void *dhidden, *dhidden_t;
-    bool *filled; /* [chunks] the values of this chunk stand; HVP_KEEP_VALUES */
+    bool *filled; /* [chunks] the values of this chunk are computed; HVP_KEEP_VALUES */
     double *losses;
 };
 
@@ -69,7 +69,7 @@ static enum status elements_new(struct hvp *hvp, int64_t columns, int64_t tokens
     return hvp->backend->ops->allocate(hvp->backend, columns * tokens, "activations", out, error);
 }
 
-/* The first chunk's last block and the last block's tangents lie in the walk's own memory. */
+/* The first chunk's last block and the last block's tangents use the walk's own memory. */
 static enum status kept_new(struct hvp *hvp, struct error *error)
 {
     const struct parameters_layout *layout = hvp->parameters->layout;
@@ -239,8 +239,8 @@ static void embed(struct hvp *hvp, const struct direction *direction, const stru
     embed_tangent(&hvp->embed, batch, &along, hvp->inputs_t[0]);
 }
 
-/* Lays block `layer` out where its activations of chunk `number` are kept. block and block_t get its parameters and
- * their directions and are lent to the walk. */
+/* Lays block `layer` out over the memory that keeps its activations of chunk `number`. block and block_t get its
+ * parameters and their directions and are lent to the walk. */
 static void block_begin(struct hvp *hvp, const struct direction *direction, int64_t number, int64_t layer,
                         struct matrix *block, struct matrix *block_t)
 {

@@ -1,27 +1,27 @@
-/* keeper.h: how a long algorithm is watched, stopped and taken up again. After every product it shows all that it needs
- * to go on: numbers and vectors. Whoever owns the keeper may save them, and give them back to the same algorithm in
- * another process, which then ends with the bits that it would have had. */
+/* keeper.h: lets the owner of a long algorithm watch it, stop it and continue it later. After every product the
+ * algorithm shows its whole state: numbers and vectors. The owner of the keeper may save these and pass them to the
+ * same algorithm in another process, whose result is then bit-for-bit identical. */
 #ifndef CURVATURE_KEEPER_H
 #define CURVATURE_KEEPER_H
 
 #include "curvature/basis.h"
 
 struct kept {
-    double *numbers; /* [number_count], of the algorithm's choosing; a NaN payload is never among them */
+    double *numbers; /* [number_count], chosen by the algorithm; never a NaN with a payload */
     int64_t number_count;
     struct basis *basis; /* NULL: the algorithm keeps no vectors */
 };
 
 struct keeper {
     void *owner;
-    /* Fills numbers and vectors (up to the basis' capacity) with what was saved of this algorithm with as many numbers;
-     * *found tells whether there was any. */
+    /* Fills numbers and vectors (up to the basis' capacity) with the saved state of this algorithm with as many
+     * numbers; *found: there was one. */
     enum status (*restore)(void *owner, struct kept *state, bool *found, struct error *error);
-    /* After a product; at most `remaining` are still to come. Not OK stops the algorithm with that status. */
+    /* Called after a product; at most `remaining` are still to come. Any status but OK stops the algorithm. */
     enum status (*step)(void *owner, const struct kept *state, int64_t remaining, struct error *error);
 };
 
-/* These accept NULL: nothing is found, and one always goes on. */
+/* These accept NULL: nothing is found, and the algorithm always goes on. */
 static inline enum status keeper_restore(const struct keeper *keeper, struct kept *state, bool *found,
                                          struct error *error)
 {

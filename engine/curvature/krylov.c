@@ -40,7 +40,7 @@ struct kept krylov_state(struct krylov *krylov)
     return (struct kept){krylov->numbers, krylov->number_count, &krylov->basis};
 }
 
-/* What is in `work` becomes the next vector of the basis. */
+/* Makes `work` the next vector of the basis. */
 static enum status work_append(struct krylov *krylov, struct error *error)
 {
     struct backend *backend = krylov->op->space.backend;
@@ -60,7 +60,7 @@ enum status krylov_begin(struct krylov *krylov, struct error *error)
     return work_append(krylov, error);
 }
 
-/* Rounding of a product: below this no direction is left, only noise. */
+/* Rounding error of a product: a smaller rest has no direction, only noise. */
 static double noise(const struct krylov *krylov, int64_t expanded)
 {
     const double *t = krylov_projected(krylov);
@@ -91,7 +91,8 @@ enum status krylov_expand(struct krylov *krylov, struct error *error)
     return work_append(krylov, error);
 }
 
-/* After a restart the matrix has an arrow in its head (krylov_restart); until then it is tridiagonal. */
+/* Solves the full projected matrix, which after a restart of Lanczos (lanczos.c) begins with an arrow; before it is
+ * tridiagonal. */
 static enum status ritz_full(const struct krylov *krylov, int64_t n, double *values, double *first, double *last,
                              struct error *error)
 {

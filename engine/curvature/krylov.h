@@ -1,5 +1,5 @@
 /* krylov.h: an orthonormal basis of a Krylov space, one product at a time, with full reorthogonalisation, and the
- * operator projected on it. Its numbers and vectors are all of its state (keeper.h). */
+ * operator projected on it. Its numbers and vectors are its whole state (keeper.h). */
 #ifndef CURVATURE_KRYLOV_H
 #define CURVATURE_KRYLOV_H
 
@@ -14,7 +14,7 @@ struct krylov {
     int64_t number_count, size; /* size: most vectors that can be expanded; basis.capacity is one more */
 };
 
-/* Places in krylov->numbers. The caller's own numbers start at KRYLOV_OWN. */
+/* Indices into krylov->numbers. The caller's own numbers start at KRYLOV_OWN. */
 enum { KRYLOV_PRODUCTS, KRYLOV_EXPANDED, KRYLOV_LOCKED, KRYLOV_BESIDE, KRYLOV_OWN };
 
 /* For at most `size` vectors. The caller owns it (krylov_reset). STATUS_NO_MEMORY. */
@@ -22,7 +22,7 @@ MUST_CHECK enum status krylov_init(struct krylov *krylov, const struct symmetric
                                    int64_t extra, struct error *error);
 void krylov_reset(struct krylov *krylov); /* {0} is fine */
 
-/* Begins anew with `start` in krylov->work, of any norm but 0. STATUS_NO_MEMORY. */
+/* Begins a new space with `start` in krylov->work, of any norm but 0. STATUS_NO_MEMORY. */
 MUST_CHECK enum status krylov_begin(struct krylov *krylov, struct error *error);
 
 /* The projected matrix [size, size], of which KRYLOV_EXPANDED rows and columns are in use. */
@@ -33,8 +33,8 @@ double *krylov_projected(const struct krylov *krylov);
  * nothing more can be expanded. Statuses of operator_apply, STATUS_NO_MEMORY. */
 MUST_CHECK enum status krylov_expand(struct krylov *krylov, struct error *error);
 
-/* Eigenvalues of the projected matrix, ascending, and of each eigenvector the components along the first vector and the
- * last (either may be NULL). STATUS_NO_MEMORY. */
+/* Eigenvalues of the projected matrix, ascending, and of each eigenvector the components along the first and the last
+ * vector (either may be NULL). STATUS_NO_MEMORY. */
 MUST_CHECK enum status krylov_ritz(const struct krylov *krylov, double *values, double *first, double *last,
                                    struct error *error);
 

@@ -1,7 +1,6 @@
-/* lanczos.h: the two ends of an operator's spectrum by Lanczos' method with full reorthogonalisation. When as many
- * vectors as there is room for have not sufficed, the approximate eigenvectors nearest to both ends are kept and the
- * space grows again from there (thick restart: Wu and Simon 2000, "Thick-restart Lanczos method for large symmetric
- * eigenvalue problems"). */
+/* lanczos.h: the two ends of an operator's spectrum by Lanczos' method with full reorthogonalisation. When the memory
+ * for vectors is used up, the approximate eigenvectors nearest to both ends are kept and the space grows again from
+ * there (thick restart: Wu and Simon 2000, "Thick-restart Lanczos method for large symmetric eigenvalue problems"). */
 #ifndef CURVATURE_LANCZOS_H
 #define CURVATURE_LANCZOS_H
 
@@ -20,19 +19,19 @@ struct lanczos_settings {
 struct spectrum_ends {
     double top;               /* the eigenvalue of largest magnitude, with its sign */
     double largest, smallest; /* algebraic */
-    /* |A u - top u| / |top| of the unit vector u found for it, computed anew; 0 for an operator of zeros */
+    /* |A U - top u| / |top| of the unit vector u found for it, from one more product; 0 for an operator of zeros */
     double residual;
     /* An eigenvalue lies no farther than this from `largest` and from `smallest` (Weinstein's bound): the residuals of
-     * the unit vectors found, by the recurrence but for the top one's */
+     * the unit vectors found, from the recurrence, except that of the top one */
     double largest_bound, smallest_bound;
-    int64_t products; /* iterations, that of the residual not counted */
+    int64_t products; /* iterations, without the product for the residual */
     /* both ends have residuals (bounds on their distance to an eigenvalue) of at most tolerance * |top| */
     bool converged;
 };
 
-/* `vector` of the operator's space gets the unit vector found for `largest`; its data NULL: not wanted. The keeper may
- * be NULL. STATUS_NO_MEMORY, statuses of operator_apply and of the keeper. Without convergence the best so far is no
- * error. */
+/* `vector` of the operator's space gets the unit vector found for `largest`; with data NULL it does not. The keeper may
+ * be NULL. If it does not converge, the best result so far is no error. STATUS_NO_MEMORY, statuses of operator_apply
+ * and of the keeper. */
 MUST_CHECK enum status lanczos_run(const struct symmetric_operator *op, const struct lanczos_settings *settings,
                                    const struct keeper *keeper, struct matrix vector, struct spectrum_ends *out,
                                    struct error *error);

@@ -1,5 +1,5 @@
-/* operator.h: a symmetric linear operator that is known by its products alone. The algorithms of this room are written
- * over it, so that they are tested on matrices whose spectrum is known; the Hessian of a model is one (hvp.h). */
+/* operator.h: a symmetric linear operator that is known only by its products. The algorithms of this room use it, so
+ * that they can be tested on matrices with known spectrum; the Hessian of a model is one (hvp.h). */
 #ifndef CURVATURE_OPERATOR_H
 #define CURVATURE_OPERATOR_H
 
@@ -12,7 +12,7 @@ struct symmetric_operator {
     enum status (*apply)(void *owner, struct matrix v, struct matrix out, struct error *error);
 };
 
-/* out = P A v, P the projection on the space's spans: for a part of the parameters, their diagonal block of the
+/* out = P A v, P the projection on the space's spans: with a part of the parameters this is their diagonal block of the
  * Hessian. STATUS_NOT_FINITE when the product is not finite, statuses of apply. */
 MUST_CHECK enum status operator_apply(const struct symmetric_operator *op, struct matrix v, struct matrix out,
                                       struct error *error);

@@ -5,8 +5,8 @@
 
 #include "curvature/hvp.h"
 
-/* The most units. Of more sequences a unit is several that follow one another, because each unit takes a pass over
- * vectors as long as the parameters. Student's quantile of 31 degrees is 4 % above the normal distribution's. */
+/* Most units. With more sequences a unit is several consecutive ones, because each unit takes a pass over vectors as
+ * long as the parameters. Student's quantile of 31 degrees is 4 % above the normal distribution's. */
 enum { SAMPLING_UNITS = 32 };
 
 struct sampling {

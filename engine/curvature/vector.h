@@ -1,6 +1,6 @@
-/* vector.h: vectors as long as a model has parameters, and how they are drawn. A vector is a dense matrix of
- * VECTOR_COLUMNS columns whose elements, row after row, are those of the flat buffer (model/parameters.h); what is
- * beyond the last one is zero. */
+/* vector.h: vectors as long as a model has parameters, and random draws of them. A vector is a dense matrix of
+ * VECTOR_COLUMNS columns whose elements, row after row, are those of the flat buffer (model/parameters.h); elements
+ * beyond the last one are zero. */
 #ifndef CURVATURE_VECTOR_H
 #define CURVATURE_VECTOR_H
 
@@ -13,13 +13,13 @@ struct vector_span {
     int64_t first, count;
 };
 
-/* Where vectors live. Elements outside the spans are zero in every vector of the space. All is lent. */
+/* A space of vectors. Elements outside the spans are zero in every vector of the space. All is lent. */
 struct vector_space {
     struct backend *backend;
     int64_t elements; /* of the flat buffer */
     int64_t numbers;  /* elements in the spans: the dimension of the space */
     int64_t span_count;
-    const struct vector_span *spans; /* ascending, apart */
+    const struct vector_span *spans; /* ascending, disjoint */
 };
 
 /* Zeroed. The caller owns *out (matrix_release). STATUS_NO_MEMORY. */
@@ -27,8 +27,8 @@ MUST_CHECK enum status vector_new(const struct vector_space *space, const char *
                                   struct error *error);
 int64_t vector_bytes(const struct vector_space *space);
 
-/* Overwrite the vector. What an element gets depends on (seed, stream, its place in the buffer) alone: +1 or -1;
- * standard normal. */
+/* Overwrite the vector with random numbers: +1 or -1; standard normal. An element depends only on (seed, stream, its
+ * index in the buffer). */
 void vector_rademacher(const struct vector_space *space, uint64_t seed, uint64_t stream, struct matrix vector);
 void vector_normal(const struct vector_space *space, uint64_t seed, uint64_t stream, struct matrix vector);
 /* The `number`-th basis vector, number in [0, numbers). */
@@ -37,7 +37,7 @@ void vector_basis(const struct vector_space *space, int64_t number, struct matri
 /* Sets elements outside the spans to zero. */
 void vector_restrict(const struct vector_space *space, struct matrix vector);
 
-/* Divides by the norm and returns it; a vector of norm 0 (or one that is not finite) is left as it is. */
+/* Divides by the norm and returns it; a vector whose norm is 0 or not finite is not changed. */
 double vector_normalise(const struct vector_space *space, struct matrix vector);
 
 /* Part of the same memory as a row: elements [first, first + count). */

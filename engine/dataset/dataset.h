@@ -1,16 +1,17 @@
-/* dataset.h: token sequences out of a source of text or tokens, as evaluation, calibration and training use them.
+/* dataset.h: reads token sequences from text or tokens, for evaluation, calibration and training.
  *
- * Documents: a line of a jsonl file is one, so is a text file, a row of a 2-D array, an inline sequence; a 1-D array
- * and a .bin file are one long document. A directory stands for its regular files in byte order of their names (hidden
- * ones left out, no descent); `tokens` takes .npy and .bin in it.
+ * Documents: each of these is one document: a line of a jsonl file, a text file, a row of a 2-D array, an inline
+ * sequence, a whole 1-D array, a whole .bin file. A directory means its regular files in byte order of their names
+ * (without hidden files and subdirectories); format `tokens` reads the .npy and .bin files in it.
  *
- * Packing `blocks`: all documents joined with no separator, cut into blocks of `sequence_length`; the last partial
- * block is dropped. Packing `documents`: each document cut to `sequence_length` (head kept); those of 10 tokens or
- * fewer are dropped; never padded. A plain text file is one document in both, so that `documents` makes at most one
- * sequence of it; many documents are jsonl. `sequence_length` 0: `documents` cuts at `longest` alone; `blocks` takes
- * inline sequences or rows of arrays as they are, whatever their lengths, and refuses text.
+ * Packing `blocks`: all documents are joined with no separator and cut into blocks of `sequence_length`; the last
+ * partial block is dropped. Packing `documents`: each document is cut to `sequence_length` (its head is kept);
+ * documents of 10 tokens or fewer are dropped; nothing is padded. A plain text file is one document in both packings,
+ * so `documents` makes at most one sequence of it; use jsonl for many documents. With `sequence_length` 0, `documents`
+ * cuts only at `longest`, and `blocks` takes inline sequences or rows of arrays as they are, whatever their lengths,
+ * and refuses text.
  *
- * Large files are streamed; the tokens are held, as uint32. */
+ * Large files are streamed; the tokens are held in memory, as uint32. */
 #ifndef DATASET_DATASET_H
 #define DATASET_DATASET_H
 
@@ -37,7 +38,7 @@ struct sequences {
 };
 void dataset_sequences_free(struct sequences *sequences); /* leaves {0}; {0} is fine */
 
-/* Where tokens come from. All pointers are lent for the call. */
+/* A source of tokens. All pointers are lent for the call. */
 struct dataset_source {
     enum dataset_format format;
     const char *path;                /* file or directory; not for inline */
@@ -48,12 +49,12 @@ struct dataset_source {
 
 struct dataset_use {
     enum dataset_packing packing;
-    int64_t sequence_length; /* 2 or more; 0: as they are */
-    int64_t longest;         /* the model's largest position count, which cuts every document (not blocks); 0: none */
-    int64_t max_sequences;   /* reading stops when there are so many; 0: all */
+    int64_t sequence_length; /* 2 or more; 0: do not cut */
+    int64_t longest;         /* the model's largest number of positions, which cuts documents, not blocks; 0: none */
+    int64_t max_sequences;   /* reading stops after so many; 0: read all */
     int64_t vocabulary_size; /* ids must be below; 0: not checked */
-    int64_t most_tokens;     /* STATUS_TOO_LARGE beyond so many, or 8 bytes of text for each; 0: as many as there are */
-    bool add_special_tokens; /* text, jsonl: once to every document */
+    int64_t most_tokens;     /* STATUS_TOO_LARGE beyond so many, or beyond 8 bytes of text per token; 0: no limit */
+    bool add_special_tokens; /* text, jsonl: once per document */
 };
 
 /* Reads sequences. `tokenizer` may be NULL for tokens and inline; `monitor` may be NULL. On STATUS_OK the caller owns
@@ -65,13 +66,13 @@ MUST_CHECK enum status dataset_load(const struct dataset_source *source, const s
                                     const struct tokenizer *tokenizer, const struct monitor *monitor,
                                     struct sequences *out, struct error *error);
 
-/* Every token of the source as one stream (documents joined with no separator), for training: *tokens (memory_free)
- * [*count]. */
+/* Reads every token of the source as one stream (documents joined with no separator), for training: *tokens
+ * (memory_free) [*count]. */
 MUST_CHECK enum status dataset_load_tokens(const struct dataset_source *source, const struct tokenizer *tokenizer,
                                            int64_t vocabulary_size, const struct monitor *monitor, uint32_t **tokens,
                                            int64_t *count, struct error *error);
 
-/* The files that a source reads, in that order: for hashing and for telling whether they changed. */
+/* The files of a source, in the order in which they are read: for hashing and for detecting changes. */
 struct dataset_files {
     int64_t count;
     char **paths; /* each and the array owned (dataset_files_free) */
@@ -80,8 +81,8 @@ MUST_CHECK enum status dataset_files_list(const struct dataset_source *source, s
                                           struct error *error);
 void dataset_files_free(struct dataset_files *files); /* leaves {0} */
 
-/* Looks at the beginning of each of those files: what cannot be right is STATUS_CORRUPT, STATUS_INVALID or
- * STATUS_UNSUPPORTED and named. What only reading all of them shows, it does not see. */
+/* Checks the beginning of each of those files. An error there is STATUS_CORRUPT, STATUS_INVALID or STATUS_UNSUPPORTED
+ * and names the file. Errors further on are only found by reading the source. */
 MUST_CHECK enum status dataset_look(const struct dataset_source *source, struct error *error);
 
 #endif

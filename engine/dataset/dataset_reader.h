@@ -1,4 +1,4 @@
-/* dataset_reader.h: the readers of a dataset's files, one a format. Each puts what it reads into the sink until that is
+/* dataset_reader.h: the readers of a dataset's files, one per format. Each puts tokens into the sink until it is
  * full. */
 #ifndef DATASET_DATASET_READER_H
 #define DATASET_DATASET_READER_H
@@ -17,9 +17,8 @@ MUST_CHECK enum status dataset_reader_text(struct dataset_reader *reader, const 
 MUST_CHECK enum status dataset_reader_jsonl(struct dataset_reader *reader, const char *path, struct error *error);
 MUST_CHECK enum status dataset_reader_tokens(struct dataset_reader *reader, const char *path, struct error *error);
 
-/* What the beginning of a file tells, for a file that nobody has read yet: of tokens the header (type, shape, size), of
- * text and jsonl whether the first 64 KiB are UTF-8, and of jsonl whether the lines in them have the field. Statuses of
- * the readers. */
+/* Checks the beginning of a file before it is read: for tokens the header (type, shape, size); for text and jsonl that
+ * the first 64 KiB are UTF-8; for jsonl also that the lines in them have the field. Statuses of the readers. */
 MUST_CHECK enum status dataset_reader_look_tokens(const struct dataset_source *source, const char *path,
                                                   struct error *error);
 MUST_CHECK enum status dataset_reader_look_text(const struct dataset_source *source, const char *path,

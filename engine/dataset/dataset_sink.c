@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Documents of so many tokens or fewer are dropped (GPTQModel's calibration_data_min_length). */
+/* SHORTEST_DROPPED: documents of so many tokens or fewer are dropped (GPTQModel's calibration_data_min_length). */
 enum { SHORTEST_DROPPED = 10, TEXT_OF_TOKEN = 8 /* bytes */ };
 
 static bool is_blocks(const struct dataset_sink *sink)
@@ -13,7 +13,7 @@ static bool is_blocks(const struct dataset_sink *sink)
     return sink->use->packing == DATASET_BLOCKS && sink->use->sequence_length > 0;
 }
 
-/* Tokens of a document that are kept; INT64_MAX: all. */
+/* Number of a document's tokens that are kept; INT64_MAX: all. */
 static int64_t document_limit(const struct dataset_sink *sink)
 {
     const struct dataset_use *use = sink->use;
@@ -54,7 +54,7 @@ static enum status too_many(const struct dataset_sink *sink, struct error *error
                      (long long)sink->use->most_tokens);
 }
 
-/* Text is counted too, since a tokenizer may hold much of it before it gives a token. */
+/* Text is counted too, because a tokenizer may hold much of it before it returns a token. */
 enum status dataset_sink_read(struct dataset_sink *sink, size_t bytes, struct error *error)
 {
     const int64_t most = sink->use->most_tokens;

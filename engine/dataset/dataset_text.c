@@ -22,7 +22,7 @@ static enum status open_file(const char *path, struct file **file, char **buffer
     return status == STATUS_OK ? memory_new(READ_BYTES, 1, "read buffer", buffer, error) : status;
 }
 
-/* "FILE: what was wrong": a message of the tokenizer lacks the place. */
+/* Prefixes an error with "FILE: " or "FILE line N: ", because the tokenizer's messages do not name the place. */
 static enum status place(const struct file *file, int64_t line, enum status status, struct error *error)
 {
     struct error inner = *error;
@@ -89,7 +89,7 @@ struct lines {
     int64_t number;
 };
 
-/* Finds the field's text in a line; lent by `json` until it is finished. */
+/* Finds the field's text in a line; lent by `json` until json_reader_finish. */
 static bool find_field(struct json_reader *json, const char *field, struct json_reader_text *out)
 {
     struct json_reader_text key, text;
@@ -107,7 +107,7 @@ static bool find_field(struct json_reader *json, const char *field, struct json_
     return true;
 }
 
-/* The text of a line's field, still quoted. */
+/* Finds the value of a line's field, still quoted. */
 static bool find_text(struct json_reader *json, const char *line, const struct dataset_source *source,
                       struct json_reader_text *value)
 {
@@ -145,7 +145,7 @@ static enum status read_line(struct lines *lines, const char *line, size_t bytes
     return status == STATUS_OK ? dataset_sink_end(sink, error) : status;
 }
 
-/* Reads the whole lines in `held` and keeps what is behind them. */
+/* Reads the whole lines in `held` and keeps the rest. */
 static enum status read_lines(struct lines *lines, struct text *held, size_t searched, bool last, struct error *error)
 {
     size_t done = 0;
@@ -189,9 +189,9 @@ enum status dataset_reader_jsonl(struct dataset_reader *reader, const char *path
     return status;
 }
 
-/* ---- the beginning alone ---- */
+/* ---- looking at the beginning only ---- */
 
-/* The whole lines in `bytes`; `last`: also what is behind them. */
+/* Checks the whole lines in `bytes`; `last`: also the incomplete line at the end. */
 static enum status look_at_lines(const struct dataset_source *source, const struct file *file, const char *bytes,
                                  size_t size, bool last, struct error *error)
 {

@@ -217,7 +217,7 @@ static enum status put_row(struct dataset_reader *reader, struct file *file, con
     return dataset_sink_end(reader->sink, error);
 }
 
-/* What the head of the file says of it. */
+/* Reads the layout from the head of the file. */
 static enum status read_layout(const struct dataset_source *source, const char *path, struct file **file,
                                struct layout *layout, struct error *error)
 {

@@ -15,7 +15,7 @@ static bool inside_character(char byte)
     return ((unsigned char)byte & 0xC0) == 0x80;
 }
 
-/* Bytes of the longest beginning, of whole characters, that both have. */
+/* Length of the longest common prefix of whole characters. */
 static size_t common(const struct decoded *a, const struct decoded *b)
 {
     const size_t most = a->bytes < b->bytes ? a->bytes : b->bytes;
@@ -25,7 +25,7 @@ static size_t common(const struct decoded *a, const struct decoded *b)
     return at;
 }
 
-/* A copy that no byte 0 cuts short. */
+/* Copies a text; every byte 0 becomes U+FFFD. */
 static enum status copy(const char *from, size_t bytes, char **out, struct error *error)
 {
     struct buffer text = {0};
@@ -43,8 +43,8 @@ static enum status copy(const char *from, size_t bytes, char **out, struct error
     return status;
 }
 
-/* What three decodings agree on: without the token, with it, and with all that follows. A decoder may write the end of
- * an incomplete text in another way than its middle, so that it is the shared beginnings that tell where parts end. */
+/* Compares three decodings: of the tokens before, of those with the token, and of all. A decoder may render the end of
+ * an incomplete text differently from its middle, so the common prefixes tell where the parts end. */
 enum status token_text_of(const struct tokenizer *tokenizer, const uint32_t *ids, int64_t count, int64_t place,
                           struct token_text *out, struct error *error)
 {

@@ -31,7 +31,7 @@ static int64_t file_size(const struct hidden *hidden)
            (int64_t)sizeof(uint64_t);
 }
 
-/* Reads the whole file; into `hidden` when `upload`, else only to see whether it is good. */
+/* Reads the whole file: into `hidden` if `upload`, otherwise only to check it. */
 static enum status chunks_read(const struct file *file, struct hidden *hidden, float *chunk, bool upload, bool *good,
                                struct error *error)
 {
@@ -59,8 +59,8 @@ static enum status chunks_read(const struct file *file, struct hidden *hidden, f
     return STATUS_OK;
 }
 
-/* Looked through first, so that a torn file leaves `hidden` as it was. A file that cannot be read is a file that is not
- * there. */
+/* The file is checked first, so that a torn file leaves `hidden` unchanged. A file that cannot be read counts as
+ * missing. */
 enum status baseline_load(const char *path, struct hidden *hidden, bool *found, struct error *error)
 {
     struct file *file = NULL;

@@ -9,16 +9,16 @@
 
 enum { BASIS = 3 };
 
-/* Numbers or differences [count], what is smooth in them as an orthonormal basis [columns][count], and the candidates.
- * A candidate of a level at k is 1 behind k (of differences: at k); of a slope it is u - u[k] behind k (of differences:
+/* Numbers or differences [count], the smooth trend as an orthonormal basis [columns][count], and the candidates. A
+ * candidate of a level at k is 1 behind k (of differences: at k); of a slope it is u - u[k] behind k (of differences:
  * the gap, from k on). Sums of candidates with residuals are sums over all that lies behind k. */
 struct view {
     bool differences;
     int64_t count, columns;
     double *u;                       /* [points], scaled to 0 … 1 */
     double *basis;                   /* [BASIS, points] */
-    double *norm[CHANGEPOINT_KINDS]; /* [points] squares of what is left of each candidate; 0: none there */
-    double *rest;                    /* [points] residuals at hand */
+    double *norm[CHANGEPOINT_KINDS]; /* [points] squares of each candidate without its smooth part; 0: none */
+    double *rest;                    /* [points] current residuals */
     double *draw;                    /* [points] */
     double explained, total;         /* by the best candidate; squares of the residuals */
     double slope;                    /* of the residuals on it */
@@ -41,7 +41,7 @@ static double dot(const double *a, const double *b, int64_t count)
     return sum;
 }
 
-/* Takes what is smooth out of `values`, twice, because once leaves a rounding error of its own. */
+/* Removes the smooth trend from `values`; twice, because one pass leaves a rounding error of its own. */
 static void take_out(const struct view *view, double *values)
 {
     for (int pass = 0; pass < 2; pass++)
@@ -57,7 +57,7 @@ static double smooth(int64_t c, double u)
     return c == 0 ? 1 : c == 1 ? u : log(u);
 }
 
-/* u of each point as the trend has it: from the first point on, plus the smallest gap. */
+/* u of each point in the trend: the distance from the first point, plus the smallest gap. */
 static void places_fill(const double *x, int64_t points, double *places)
 {
     double gap = x[1] - x[0];
@@ -65,7 +65,7 @@ static void places_fill(const double *x, int64_t points, double *places)
     for (int64_t i = 0; i < points; i++) places[i] = (x[i] - x[0] + gap) / (x[points - 1] - x[0] + gap);
 }
 
-/* Columns that add nothing to those before them are left out. */
+/* Leaves out columns that depend linearly on those before them. */
 static void basis_fill(const double *x, int64_t points, struct view *view)
 {
     double *places = view->draw;
@@ -83,7 +83,8 @@ static void basis_fill(const double *x, int64_t points, struct view *view)
     }
 }
 
-/* What is left of each candidate beside what is smooth; a place whose candidate is all but smooth is none. */
+/* Fills the norms of the candidates without their smooth part. A candidate that is almost entirely smooth is
+ * dropped. */
 static void norms_fill(int64_t points, struct view *view)
 {
     for (int kind = 0; kind < CHANGEPOINT_KINDS; kind++)
@@ -108,7 +109,7 @@ static void consider(struct view *view, enum changepoint_kind kind, int64_t k, d
     view->at = k;
 }
 
-/* The best candidate for view->rest, which have nothing smooth in them. All sums from the end in one go. */
+/* The best candidate for view->rest, which has no smooth part. One pass from the end gives all sums. */
 static double best(int64_t points, struct view *view)
 {
     double behind = 0, weighted = 0; /* sums of r, and of u r or of gap r */
@@ -172,7 +173,7 @@ static void rest_of(const double *y, struct view *view)
     take_out(view, view->rest);
 }
 
-/* Share of simulated series without a change in which one explains as much, or more. */
+/* The part of simulated series without a change in which a change explains as much or more. */
 static double test(const double *y, int64_t points, struct view *view)
 {
     int64_t more = 0;
@@ -180,7 +181,7 @@ static double test(const double *y, int64_t points, struct view *view)
     for (int64_t i = 0; i < points; i++) scale = fmax(scale, fabs(y[i]));
     rest_of(y, view);
     const double found = best(points, view);
-    /* what is left of an exact trend is rounding */
+    /* the residuals of an exact trend are rounding errors */
     if (view->at < 0 || view->total <= pow(1e-12 * scale, 2) * (double)points) return NAN;
     for (uint64_t s = 0; s < CHANGEPOINT_SIMULATIONS; s++) {
         noise(view, 1, s);
@@ -198,7 +199,7 @@ static int by_size(const void *a, const void *b)
     return (left > right) - (left < right);
 }
 
-/* `view` has the best change of the series; its residuals are those of the last simulation afterwards. */
+/* `view` has the best change of the series; afterwards its residuals are those of the last simulation. */
 static void locate(int64_t points, struct view *view, struct changepoint *out)
 {
     const enum changepoint_kind kind = view->kind;
@@ -222,7 +223,7 @@ static void locate(int64_t points, struct view *view, struct changepoint *out)
     out->size = slope;
 }
 
-/* Whether what the change leaves of the numbers goes from point to point like a walk. */
+/* Whether the residuals of the numbers after the change are correlated like a random walk's. */
 static bool walks(struct view *numbers)
 {
     double steps = 0, squares = 0, before = 0;

@@ -3,16 +3,16 @@
  *
  * The trend is a + b u + c log(u), u the distance from the first point plus the smallest gap. A change after point
  * k adds a step between k and k + 1, or a kink at k. The statistic is the largest share, over all places and both
- * kinds, of the squares about the trend that one change explains. Noise of a trajectory may be fresh at each
- * checkpoint or add up from one to the next, and a walk has bends everywhere: the statistic is taken of the numbers,
- * held against white noise, and of their differences, held against a random walk with such a trend. Both distributions
- * are simulated for these very places (CHANGEPOINT_SIMULATIONS draws of Gaussian noise). The p-value is the larger of
- * the two, so that under either noise at most 5 of 100 series have one below 0.05.
+ * kinds, of the squares about the trend that one change explains. Noise of a trajectory may be fresh at each checkpoint
+ * or add up from one to the next, and a random walk has bends everywhere: so the statistic is computed for the numbers
+ * and compared with white noise, and for their differences and compared with a random walk with such a trend. Both
+ * distributions are simulated for these very places (CHANGEPOINT_SIMULATIONS draws of Gaussian noise). The p-value is
+ * the larger of the two, so that under either noise at most 5 of 100 series have one below 0.05.
  *
- * The interval of the place has the middle 95 % of the places that are found when noise of the size that is left is
- * drawn about the fit with the change: white, unless what is left is correlated from point to point by more than a
- * quarter (Durbin and Watson's statistic below 1.5), else a walk. In simulations it held the place 85 times of 100 or
- * more; its ends are places, so that it is often a single one. */
+ * The interval of the place contains the middle 95 % of the places found when noise of the residuals' size is drawn
+ * about the fit with the change. The noise is white, unless the residuals are correlated from point to point by more
+ * than a quarter (Durbin and Watson's statistic below 1.5); then it is a random walk. In simulations the interval
+ * contained the place in 85 % of cases or more; its ends are places, so it is often a single one. */
 #ifndef EVAL_CHANGEPOINT_H
 #define EVAL_CHANGEPOINT_H
 
@@ -23,17 +23,17 @@
 enum {
     CHANGEPOINT_LEAST = 12, /* points: with fewer there is no test */
     CHANGEPOINT_MOST = 2000,
-    CHANGEPOINT_MARGIN = 3, /* points that stand before and behind a change, at least */
+    CHANGEPOINT_MARGIN = 3, /* fewest points before and behind a change */
     CHANGEPOINT_SIMULATIONS = 499
 };
 
 enum changepoint_kind { CHANGEPOINT_LEVEL, CHANGEPOINT_SLOPE, CHANGEPOINT_KINDS };
 
 struct changepoint {
-    double p; /* NAN: too few points, or none that differs */
+    double p; /* NaN: too few points, or all are equal */
     enum changepoint_kind kind;
     int64_t after;     /* the last point before the change: index from 0 */
-    int64_t low, high; /* between which `after` may lie, as above */
+    int64_t low, high; /* interval of `after`, as above */
     double size;       /* of the jump, or of the change of the slope per unit of x */
 };
 

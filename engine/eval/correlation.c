@@ -7,7 +7,7 @@
 
 enum { LEAST = 3, UNITS_LEAST = 5, GROUPS_MOST = 50, SWEEPS_MOST = 200 };
 
-/* Two passes, so that large means cost no digits. NAN without variance. */
+/* Two passes, so that large means lose no digits. NAN without variance. */
 static double around(const double *x, const double *y, int64_t n, double mean_x, double mean_y)
 {
     double xx = 0, yy = 0, xy = 0;
@@ -18,7 +18,7 @@ static double around(const double *x, const double *y, int64_t n, double mean_x,
         xy += a * b;
     }
     const double product =
-        xx * yy; /* its root is exact where both are the same, as for ranks in the same or opposite order */
+        xx * yy; /* the square root is exact if both are equal, as for ranks in the same or opposite order */
     const double value = xy / (isnormal(product) ? sqrt(product) : sqrt(xx) * sqrt(yy));
     return isfinite(value) ? fmax(-1, fmin(1, value)) : NAN;
 }
@@ -68,7 +68,7 @@ void correlation_ranks(const double *values, int64_t n, int64_t *order, double *
     }
 }
 
-/* A sample made of the points without one group of units, and what computing takes. */
+/* A sample without one group of units, and working memory. */
 struct sample {
     const struct correlation_points *points;
     enum correlation_kind kind;
@@ -91,7 +91,8 @@ static double spread(const double *values, int64_t n)
     return squares;
 }
 
-/* Takes from every value the mean of its group (0 <= key < points->n; below 0: of none). The largest mean. */
+/* Subtracts from every value the mean of its group (0 <= key < points->n; negative: no group). Returns the largest
+ * mean. */
 static double center(struct sample *s, const int64_t *keys, double *values)
 {
     double largest = 0;
@@ -107,8 +108,8 @@ static double center(struct sample *s, const int64_t *keys, double *values)
     return largest;
 }
 
-/* Residuals of trajectory and budget, both as fixed effects: means are taken off in turns until none is left. What is
- * rounding alone becomes 0. */
+/* Residuals with trajectory and budget as fixed effects: subtracts means in turns until none is left. Residuals that
+ * are only rounding errors become 0. */
 static void residuals(struct sample *s, double *values)
 {
     const double before = spread(values, s->n);
@@ -121,7 +122,7 @@ static void residuals(struct sample *s, double *values)
     for (int64_t i = 0; rounding && i < s->n; i++) values[i] = 0;
 }
 
-/* Group `left_out` of `groups` is left out; -1: none. */
+/* Fills the sample without group `left_out` of `groups`; -1: with all. */
 static void fill(struct sample *s, int64_t left_out, int64_t groups)
 {
     const struct correlation_points *points = s->points;
@@ -147,11 +148,11 @@ static struct both measure(struct sample *s, int64_t left_out, int64_t groups)
     if (s->n < LEAST || !varies(s->x, s->n) || !varies(s->y, s->n)) return (struct both){NAN, NAN};
     correlation_ranks(s->x, s->n, s->order, s->rank_x);
     correlation_ranks(s->y, s->n, s->order, s->rank_y);
-    const double mean = (double)(s->n + 1) / 2; /* of ranks, ties or not: no sum of ours is rounded */
+    const double mean = (double)(s->n + 1) / 2; /* exact mean of the ranks, with or without ties */
     return (struct both){pearson(s->x, s->y, s->n), around(s->rank_x, s->rank_y, s->n, mean, mean)};
 }
 
-/* Fisher's z; of a perfect correlation a large number. */
+/* Fisher's z; a large number for a perfect correlation. */
 static double fisher(double r)
 {
     return atanh(fmax(-1 + 1e-12, fmin(1 - 1e-12, r)));
@@ -206,7 +207,7 @@ static void effective(const struct sample *s, struct correlation *out)
     around_z(out->spearman, half * sqrt(1.06), &out->spearman_low, &out->spearman_high);
 }
 
-/* Whether no two trajectories are of one unit. */
+/* Whether every trajectory is a unit of its own. */
 static bool apart(const struct correlation_points *points)
 {
     int64_t trajectories = points->n > 0;

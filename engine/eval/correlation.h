@@ -1,14 +1,14 @@
-/* correlation.h: how two quantities of checkpoints go together, and how sure that is.
+/* correlation.h: the correlation of two quantities of checkpoints, and its uncertainty.
  *
  * Checkpoints of one trajectory are no independent sample: two quantities that merely drift are correlated along it,
  * and an interval that resamples its points excludes 0 for 40 of 100 pairs of independent random walks of 14 points.
- * What is independent is the trajectory (or what several share, a seed): the unit. Intervals are
- * - of five units or more: Student's, of a jackknife that leaves out one unit (or one of 50 groups of units) at a time,
- *   on Fisher's z = atanh(r), everything computed anew without it;
- * - of fewer units, and of differences only: Fisher's z ± 1.96 / sqrt(m - 3), m = n (1 - p) / (1 + p) the effective
- *   number of differences, p the product of their lag-1 autocorrelations, or 0 where that is negative (Bartlett 1935).
- *   Only where every trajectory is a unit of its own. Spearman's is wider by sqrt(1.06) (Fieller et al. 1957).
- * A bootstrap over five units would exclude 0 of independent walks 15 to 24 times of 100. */
+ * The trajectory (or trajectories with a common seed) is independent: the unit. Intervals are
+ * - for five units or more: Student's, from a jackknife that leaves out one unit (or one of 50 groups of units) at a
+ *   time, on Fisher's z = atanh(r), everything recomputed without it;
+ * - for fewer units, and only for differences: Fisher's z ± 1.96 / sqrt(m - 3), m = n (1 - p) / (1 + p) the effective
+ *   number of differences, p the product of their lag-1 autocorrelations, or 0 if that is negative (Bartlett 1935).
+ *   Only if every trajectory is a unit of its own. Spearman's is wider by sqrt(1.06) (Fieller et al. 1957).
+ * A bootstrap over five units would exclude 0 for independent walks 15 to 24 times of 100. */
 #ifndef EVAL_CORRELATION_H
 #define EVAL_CORRELATION_H
 
@@ -17,9 +17,9 @@
 #include <stdint.h>
 
 enum correlation_kind {
-    CORRELATION_VALUES,      /* of the numbers as they are */
-    CORRELATION_WITHIN,      /* of what is left about the means of each trajectory and of each budget */
-    CORRELATION_DIFFERENCES, /* of the changes from one point of a trajectory to its next */
+    CORRELATION_VALUES,      /* of the numbers themselves */
+    CORRELATION_WITHIN,      /* of the residuals about the means of each trajectory and of each budget */
+    CORRELATION_DIFFERENCES, /* of the changes from one point of a trajectory to the next */
 };
 
 /* Points, those of a trajectory one after another in the order of training. */
@@ -27,12 +27,12 @@ struct correlation_points {
     const double *x, *y;       /* [n] finite */
     const int64_t *trajectory; /* [n] from 0 to n - 1 */
     const int64_t *unit;       /* [n] from 0 to units - 1 */
-    const int64_t *budget;     /* [n] from 0 to n - 1, shared by compared points of trajectories; -1: none */
+    const int64_t *budget;     /* [n] from 0 to n - 1, equal for comparable points of several trajectories; -1: none */
     int64_t n, units;
 };
 
 struct correlation {
-    int64_t n;                /* numbers that went in: points, or differences */
+    int64_t n;                /* numbers used: points, or differences */
     double pearson, spearman; /* NAN: fewer than three, or one of the quantities does not vary */
     double low, high;         /* of pearson, 95 %; NAN: none */
     double spearman_low, spearman_high;

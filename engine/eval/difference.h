@@ -1,19 +1,19 @@
-/* difference.h: how much a mean, or a ratio of losses, differs between two measurements of the same sequences. What the
- * two have in common, above all how hard a sequence is, drops out of the pairs, so that the intervals are far narrower
- * than two separate ones suggest. */
+/* difference.h: how much a mean, or a ratio of losses, differs between two measurements of the same sequences. Effects
+ * common to both, above all the difficulty of a sequence, cancel in the pairs, so the intervals are far narrower than
+ * two separate ones suggest. */
 #ifndef EVAL_DIFFERENCE_H
 #define EVAL_DIFFERENCE_H
 
 #include "eval/ratio.h"
 
-/* The most sequences that are drawn again and again: of more the percentiles and Student's interval are the same, and
- * the time of the bootstrap stays below a second or two. */
+/* Most sequences that are resampled: with more, the percentiles equal Student's interval, and the time of the bootstrap
+ * stays below a second or two. */
 enum { DIFFERENCE_BOOTSTRAP_MOST = 16384, DIFFERENCE_PAIRS_MOST = 4 };
 
 /* A number of one measurement: sum(w over) / sum(w under). All lent, [count]. */
 struct difference_side {
     const double *over;
-    const double *under; /* NULL: ones, of a mean */
+    const double *under; /* NULL: ones, for a mean */
 };
 
 struct difference_pair {
@@ -25,7 +25,7 @@ struct difference {
     double standard_error;          /* of value, by the linearized differences; NAN for a single sequence */
     struct ratio_interval interval; /* of value, 95 %; never RATIO_DRAWS */
     int64_t greater, smaller;       /* sequences whose own number is greater (smaller) in b */
-    double sign_p;                  /* exact two-sided sign test of these two counts; 1 for none (paired_mcnemar) */
+    double sign_p;                  /* exact two-sided sign test of these two counts (paired_mcnemar); 1 for none */
 };
 
 /* Measures `pair_count` (1 to DIFFERENCE_PAIRS_MOST) numbers of the same `count` (1 or more) sequences with weights w

@@ -44,8 +44,8 @@ enum status evaluate_check(const struct model_config *config, const struct seque
     return STATUS_OK;
 }
 
-/* Mean over predictions; standard error of a ratio estimate: sequences are the independent units, each weighing its
- * predictions. */
+/* Mean over predictions, and the standard error of a ratio estimate: sequences are the independent units, each weighted
+ * by its predictions. */
 static void moments(struct evaluate_result *out)
 {
     double total = 0, spread = 0;
@@ -135,7 +135,7 @@ struct evaluation {
 
 /* ---- The plan ---- */
 
-/* In the order of evaluation_prepare, blocks_walk and head_walk. */
+/* Mirrors the allocations of evaluation_prepare, blocks_walk and head_walk. */
 static void plan_fill(const struct evaluation *e, const struct hidden_place *place, struct run_plan *plan)
 {
     const struct model_config *config = &e->model->config;
@@ -164,13 +164,13 @@ static void plan_fill(const struct evaluation *e, const struct hidden_place *pla
               head_bytes(config, backend, HEAD_LOSS, config->tied ? HEAD_LOADS_BUT_OUTPUT : HEAD_LOADS_ALL));
     plan->tokens = tokens;
     plan->flops = work_blocks(config, e->model->programs, &e->chunks) + work_head(config, tokens);
-    /* what is spilled comes and goes once a block, and comes once more for the head */
+    /* spilled states are read and written once per block, and read once more for the head */
     const int64_t spilled = plan->spilled_tokens * config->hidden_size * (int64_t)backend->ops->element;
     plan->read_bytes += place->directory != NULL ? (config->layers + 2) * spilled : 0;
     plan->written_bytes += place->directory != NULL ? (config->layers + 1) * spilled : 0;
 }
 
-/* All that fits in memory, then ever less of it. The last one tried is left in *out. */
+/* Tries all hidden states in memory first, then ever fewer of them. *out is the last plan tried. */
 static void plan_choose(struct evaluation *e, const char *directory, const struct plan_budget *budget,
                         struct run_plan *out)
 {
@@ -234,7 +234,7 @@ static enum status blocks_walk(struct evaluation *e, struct error *error)
         if ((status = loader_next(e->loader, &block, error)) != STATUS_OK) return status;
         if ((status = block_walk(e, block, error)) != STATUS_OK) return status;
     }
-    loader_close(e->loader); /* its two blocks make room for the output matrix */
+    loader_close(e->loader); /* frees two blocks, to make room for the output matrix */
     e->loader = NULL;
     return STATUS_OK;
 }
@@ -255,7 +255,7 @@ static enum status head_walk(struct evaluation *e, struct error *error)
     return e->backend->ops->sync(e->backend, error);
 }
 
-/* Chooses the plan that the memory there is allows. */
+/* Chooses a plan that fits the available memory. */
 static enum status room_find(struct evaluation *e, const char *directory, struct error *error)
 {
     struct plan_budget budget;

@@ -14,7 +14,7 @@ struct evaluate_result {
     /* standard error of that mean over sequences, weighted by their predictions; NAN for one sequence */
     double loss_stderr;
     int64_t sequences, tokens, predictions;
-    double flops;                  /* of its plan; evaluate_asked and evaluate_run fill it */
+    double flops;                  /* of its plan; set by evaluate_asked and evaluate_run */
     double *sequence_losses;       /* [sequences] mean over each one's predictions; owned (evaluate_result_reset) */
     int64_t *sequence_predictions; /* [sequences]; owned */
     float *token_losses;           /* [predictions] in the order of the sequences; owned; NULL unless asked for */
@@ -25,40 +25,40 @@ struct evaluate_request {
     const struct model *model;
     struct backend *backend;
     const struct sequences *sequences;
-    /* where hidden states may be spilled to when memory is short; NULL: nowhere (a device: into host memory) */
+    /* where hidden states may be spilled; NULL: nowhere (on a device: host memory) */
     const char *directory;
     const struct monitor *monitor; /* may be NULL */
     bool per_token;                /* the result has token_losses */
 };
 
-/* What the run will need: of the plans that give its numbers the first that fits the budget, or else the smallest of
- * all (plan_fits). STATUS_INVALID as below, STATUS_NO_MEMORY. */
+/* The plan of the run: the first plan that fits the budget among those that give its numbers, otherwise the smallest of
+ * them (plan_fits). STATUS_INVALID as below, STATUS_NO_MEMORY. */
 MUST_CHECK enum status evaluate_plan(const struct evaluate_request *request, const struct plan_budget *budget,
                                      struct run_plan *out, struct error *error);
 
 /* Losses of `sequences` (at least one, each of two tokens or more). STATUS_INVALID when an id is not in the model's
  * vocabulary or a sequence is longer than its positions; STATUS_NOT_FINITE for weights; STATUS_CANCELLED,
  * STATUS_LEASE_LOST from the monitor; STATUS_IO, STATUS_INPUT_CHANGED, STATUS_NO_MEMORY. A loss that is not finite is
- * no error: it is in the result as it is. */
+ * no error: the result contains it. */
 MUST_CHECK enum status evaluate_run(const struct model *model, struct backend *backend,
                                     const struct sequences *sequences, const struct monitor *monitor,
                                     struct evaluate_result *out, struct error *error);
 
-/* The same by a request. STATUS_TOO_LARGE when no plan fits what there is (backend_budget), before anything is done;
- * STATUS_DISK_FULL. */
+/* evaluate_run for a request. STATUS_TOO_LARGE when no plan fits the available memory (backend_budget), before any work
+ * is done; STATUS_DISK_FULL. */
 MUST_CHECK enum status evaluate_asked(const struct evaluate_request *request, struct evaluate_result *out,
                                       struct error *error);
 
-/* The same refusal, for others who walk sequences through a model. */
+/* Checks ids and lengths of sequences with the same statuses, for other code that runs sequences through a model. */
 MUST_CHECK enum status evaluate_check(const struct model_config *config, const struct sequences *sequences,
                                       const char *what, struct error *error);
 
-/* means[s] (lent, [chunks->sequences]): the mean of `values`, one a token of `chunks`, over the predictions of sequence
- * s. The last token of a sequence predicts nothing; its value is 0. */
+/* means[s] (lent, [chunks->sequences]): the mean of `values`, one per token of `chunks`, over the predictions of
+ * sequence s. The last token of a sequence predicts nothing; its value is 0. */
 void evaluate_sequence_means(const struct chunks *chunks, const double *values, double *means);
 
-/* The same values of the tokens that are predictions, in the order of the sequences, rounded to float32. The caller
- * owns *out (memory_free). STATUS_NO_MEMORY. */
+/* The values of the tokens that are predictions, in the order of the sequences, rounded to float32. The caller owns
+ * *out (memory_free). STATUS_NO_MEMORY. */
 MUST_CHECK enum status evaluate_token_values(const struct chunks *chunks, const double *values, float **out,
                                              struct error *error);
 

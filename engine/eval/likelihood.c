@@ -62,7 +62,7 @@ static enum status ask(struct likelihood *likelihood, struct error *error)
     return STATUS_OK;
 }
 
-/* Segments of a chunk that may be continued: states of recurrent ops are large. */
+/* Most segments of a chunk that may be continued, because the states of recurrent ops are large. */
 static int64_t slots_for(const struct model_config *config, struct backend *backend)
 {
     const int64_t bytes = cache_state_bytes(config, backend);
@@ -189,7 +189,7 @@ static int64_t rows_asked(const struct likelihood *likelihood)
     return rows;
 }
 
-/* In the order of prepare, blocks_walk and head_walk. */
+/* Mirrors the allocations of prepare, blocks_walk and head_walk. */
 void likelihood_plan(const struct likelihood *likelihood, const struct model *model, struct backend *backend,
                      int64_t treated, struct run_plan *plan)
 {

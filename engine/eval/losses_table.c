@@ -11,7 +11,7 @@
 /* The largest losses.csv that is read. */
 #define READ_BYTES (INT64_C(64) << 20)
 
-/* printf's words for what is not finite differ: a NaN may have a sign. */
+/* printf writes numbers that are not finite differently: a NaN may have a sign. */
 void losses_table_number(struct buffer *text, double value)
 {
     if (isnan(value))
@@ -42,7 +42,7 @@ static enum status corrupt(int64_t line, struct error *error)
                      "the losses of the run's sequences: line %" PRId64 " is not as it was written", line);
 }
 
-/* Takes `expected` off the text. */
+/* Skips `expected` at the beginning of the text. */
 static bool take_text(const char **text, const char *expected)
 {
     const size_t length = strlen(expected);

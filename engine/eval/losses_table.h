@@ -1,11 +1,11 @@
-/* losses_table.h: the losses of every sequence of an evaluation as a file. Whoever has the files of two evaluations of
- * the same sequences can compare them in pairs.
+/* losses_table.h: the losses of every sequence of an evaluation as a file. The files of two evaluations of the same
+ * sequences allow a paired comparison.
  *
- * The file is CSV (RFC 4180 but for lines that end in LF), and equal for equal numbers:
+ * The file is CSV (RFC 4180, except that lines end in LF), and equal for equal numbers:
  *   sequence   index from 0, in the order of the dataset
- *   tokens     of the sequence; it weighs tokens - 1 predictions
- * then the columns of whoever writes it: means over the predictions of a sequence, in nats, with 17 significant digits,
- * which give the double back; nan, inf or -inf where not finite. */
+ *   tokens     of the sequence; it has tokens - 1 predictions, which are its weight
+ * then the writer's columns: means over the predictions of a sequence, in nats, with 17 significant digits, from which
+ * the double can be restored; nan, inf or -inf if not finite. */
 #ifndef EVAL_LOSSES_TABLE_H
 #define EVAL_LOSSES_TABLE_H
 
@@ -13,7 +13,7 @@
 
 #include <stdint.h>
 
-enum { LOSSES_TABLE_COLUMNS = 3 }; /* the most that are read */
+enum { LOSSES_TABLE_COLUMNS = 3 }; /* most columns that are read */
 
 struct losses_column {
     const char *name;
@@ -25,10 +25,10 @@ MUST_CHECK enum status losses_table_print(struct buffer *text, const int64_t *pr
                                           const struct losses_column *columns, size_t column_count,
                                           struct error *error);
 
-/* Appends one such number behind a comma. */
+/* Appends a comma and one number in that format. */
 void losses_table_number(struct buffer *text, double value);
 
-/* A file that was read. */
+/* The content of such a file. */
 struct losses_table {
     int64_t sequences;
     int64_t *predictions;                  /* [sequences], owned, like the columns */

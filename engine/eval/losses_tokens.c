@@ -8,8 +8,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Magic, version, length of the rest of the head. The values are little-endian, as every processor is that this is
- * built for. */
+/* Magic, version, length of the rest of the head. The values are little-endian, like every processor that deltaq
+ * supports. */
 enum { BEFORE = 10, REST = LOSSES_TOKENS_HEAD - BEFORE };
 
 void losses_tokens_head(int64_t predictions, char head[LOSSES_TOKENS_HEAD])

@@ -9,7 +9,7 @@
 
 enum { LOSSES_TOKENS_HEAD = 128 };
 
-/* What stands before `predictions` values. */
+/* Writes the head of a file of `predictions` values. */
 void losses_tokens_head(int64_t predictions, char head[LOSSES_TOKENS_HEAD]);
 
 /* Reads a file of `predictions` values. The caller owns *out (memory_free). STATUS_CORRUPT when it is not such a file,

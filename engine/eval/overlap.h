@@ -1,5 +1,5 @@
-/* overlap.h: how much of the evaluation the calibration has seen: text in both makes a quantized model look better than
- * it is. */
+/* overlap.h: how much of the evaluation also occurs in the calibration: text in both makes a quantized model look
+ * better than it is. */
 #ifndef EVAL_OVERLAP_H
 #define EVAL_OVERLAP_H
 
@@ -9,12 +9,12 @@
 enum { OVERLAP_WINDOW = 32 };
 
 struct overlap {
-    int64_t window;  /* tokens of a window: OVERLAP_WINDOW, fewer where the longest evaluation sequence is shorter */
+    int64_t window;  /* tokens of a window: OVERLAP_WINDOW, or fewer if the longest evaluation sequence is shorter */
     int64_t windows; /* of the evaluation, one after another from the start of each sequence */
-    int64_t overlapping; /* … that stand somewhere in a calibration sequence too */
+    int64_t overlapping; /* … that also occur in a calibration sequence */
 };
 
-/* Compares tokens, not hashes alone. STATUS_NO_MEMORY. */
+/* Equal hashes are confirmed by comparing the tokens. STATUS_NO_MEMORY. */
 MUST_CHECK enum status overlap_find(const struct sequences *evaluation, const struct sequences *calibration,
                                     struct overlap *out, struct error *error);
 

@@ -6,7 +6,7 @@
 
 enum { EXACT_MOST = 61 }; /* flips whose subsets 64 bits can count */
 
-/* Subsets of n things that have `most` things or fewer, over all subsets. */
+/* The share of the subsets of n things that have at most `most` things. */
 static double lower_tail(int64_t most, int64_t n)
 {
     double sum = 0;

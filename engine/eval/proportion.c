@@ -25,8 +25,8 @@ static double probability(int64_t k, int64_t n, double p)
                (double)(n - k) * log1p(-p));
 }
 
-/* P(X >= k), k in [1, n], where it can be small, summed from its largest term outwards. A tail that holds the mean has
- * at least half of the probability, and who asks wants to know about a fortieth: 1 stands for it. */
+/* P(X >= k), k in [1, n], summed from its largest term outwards if it can be small. A tail that contains the mean has
+ * at least half of the probability; callers compare with about a fortieth, so 1 is returned for it. */
 static double at_least(int64_t k, int64_t n, double p)
 {
     const double odds = p / (1 - p);

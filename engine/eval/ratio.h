@@ -6,14 +6,14 @@
 
 #include <stdint.h>
 
-/* From so many sequences on the interval is the bootstrap's; of fewer its percentiles are too close together. */
+/* From so many sequences on the interval is the bootstrap's; with fewer its percentiles are too close together. */
 enum { RATIO_BOOTSTRAP_FROM = 64 };
 
 enum ratio_method {
     RATIO_NONE,      /* no interval: one sequence, or a loss that is not finite */
     RATIO_STUDENT,   /* Student's t on the linearized ratio */
     RATIO_BOOTSTRAP, /* percentiles of the paired bootstrap */
-    RATIO_DRAWS,     /* Student's t with the variance of the calibration sample in it */
+    RATIO_DRAWS,     /* Student's t, including the variance of the calibration sample */
 };
 
 struct ratio_interval {
@@ -21,9 +21,9 @@ struct ratio_interval {
     enum ratio_method method;
 };
 
-/* The variance of sum(w b) / sum(w a) over samples of sequences, by the delta method: with r that ratio and residuals
- * e = w (b - r a), count / (count - 1) * sum(e^2) / sum(w a)^2 (Cochran, Sampling Techniques, 1977, 6.4). `a` NULL:
- * ones, of a mean. NAN for fewer than two sequences or a loss that is not finite. */
+/* The variance of sum(w b) / sum(w a) over samples of sequences, by the delta method: with r that ratio and residuals e
+ * = w (b - r a), count / (count - 1) * sum(e^2) / sum(w a)^2 (Cochran, Sampling Techniques, 1977, 6.4). `a` NULL: ones,
+ * for a mean. NAN for fewer than two sequences or a loss that is not finite. */
 double ratio_variance(const double *a, const double *b, const int64_t *weights, int64_t count);
 
 /* The interval of `value`, which is sum(w b) / sum(w a) - 1: below RATIO_BOOTSTRAP_FROM sequences value ± t sqrt(
@@ -35,8 +35,8 @@ MUST_CHECK enum status ratio_interval(const double *a, const double *b, const in
  * mean ± t sqrt(V), V = evaluation + between / draws. `evaluation` is the ratio_variance of the sequences' losses
  * averaged over the draws, `between` the variance of the draws' ratios (over draws - 1). t is Cochran and Cox's
  * (Experimental Designs, 1957, 4.14): the mean of Student's t of sequences - 1 and of draws - 1 degrees, weighted by
- * the two terms of V. It holds the truth 95 to 98 times of 100; Satterthwaite's degrees of freedom would be narrower,
- * but hold it 88 to 93 times where two or three draws are all that decides. */
+ * the two terms of V. It contains the truth 95 to 98 times of 100; Satterthwaite's degrees of freedom would be
+ * narrower, but contain it only 88 to 93 times when two or three draws dominate the variance. */
 struct ratio_interval ratio_interval_draws(double mean, double evaluation, int64_t sequences, double between,
                                            int64_t draws);
 

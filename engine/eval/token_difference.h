@@ -1,6 +1,6 @@
 /* token_difference.h: how much a mean, or a ratio of losses, differs between two measurements of the same tokens. The
- * difference is that of the sequences (eval/difference.h), since those weigh their predictions. What tokens add: how
- * many of them are worse, and whether tokens of a sequence vary together. */
+ * difference equals that of the sequences (eval/difference.h), because those are weighted by their predictions. Tokens
+ * add two facts: how many of them are worse, and whether tokens of a sequence vary together. */
 #ifndef EVAL_TOKEN_DIFFERENCE_H
 #define EVAL_TOKEN_DIFFERENCE_H
 
@@ -9,7 +9,7 @@
 /* A number of one measurement: sum(over) / sum(under), of every prediction in the order of the sequences. Lent. */
 struct token_side {
     const float *over;
-    const float *under; /* NULL: ones, of a mean */
+    const float *under; /* NULL: ones, for a mean */
 };
 
 struct token_pair {
@@ -19,11 +19,11 @@ struct token_pair {
 struct token_difference {
     struct difference tokens; /* as if each token were drawn by itself */
     double worse_share;       /* tokens.greater over all tokens */
-    /* 95 %, of the share, by sequences that are drawn whole; within 0 to 1; never RATIO_DRAWS */
+    /* 95 % interval of the share, by sequences that are resampled whole; within 0 to 1; never RATIO_DRAWS */
     struct ratio_interval worse_interval;
-    /* Kish's design effect: the squared standard error by sequences over that by tokens. Above 1 where tokens of a
-     * sequence vary together, and then the interval of `tokens` is too narrow by its square root. NAN: of a single
-     * sequence, or of tokens that do not differ. */
+    /* Kish's design effect: the squared standard error by sequences over that by tokens. Above 1 if tokens of a
+     * sequence vary together; the interval of `tokens` is then too narrow by its square root. NAN: a single sequence,
+     * or tokens that do not differ. */
     double design_effect;
 };
 
@@ -33,7 +33,7 @@ MUST_CHECK enum status token_difference_measure(const struct token_pair *pair, c
                                                 int64_t sequences, const struct difference *by_sequence, uint64_t seed,
                                                 struct token_difference *out, struct error *error);
 
-/* What token_difference_measure has at once beside what it is given. */
+/* Most bytes that token_difference_measure allocates at a time. */
 int64_t token_difference_bytes(int64_t sequences, int64_t predictions);
 
 #endif

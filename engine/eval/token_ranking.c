@@ -10,7 +10,7 @@ double token_ranking_key(const float *losses, const float *reference, int64_t pl
     return isfinite(loss) ? loss - before : INFINITY;
 }
 
-/* The list stays sorted: of millions of predictions few get into one of some hundred. */
+/* The list stays sorted: of millions of predictions few enter a list of some hundred. */
 int64_t token_ranking(const float *losses, const float *reference, int64_t count, int64_t most, int64_t *places)
 {
     int64_t kept = 0;

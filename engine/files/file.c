@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-/* READ_MAX: a read of a slow file system counts when it has ended (machine_bytes_read), so none is long. */
+/* READ_MAX: machine_bytes_read counts a read when it has ended, so reads are short even on a slow file system. */
 enum { SHOWN_MAX = 80, READ_MAX = 4 << 20 };
 
 struct file {
@@ -22,7 +22,7 @@ struct file {
     char shown[SHOWN_MAX];
 };
 
-/* Last component of `path`, with '?' for whatever a log or a JSON document might choke on. */
+/* Last component of `path`, with '?' for bytes that a log or a JSON document cannot hold. */
 static void show(const char *path, char shown[SHOWN_MAX])
 {
     const char *slash = strrchr(path, '/');

@@ -9,14 +9,14 @@
 
 enum { CHUNK_BYTES = 1 << 18 };
 
-/* The notes: this, a struct note for each place, the checksum of all before it. */
+/* The notes: this header, a struct note for each slot, the checksum of everything before it. */
 struct notes_header {
     char magic[8];
     uint64_t head;
     int64_t count;
 };
 struct note {
-    int64_t written; /* all of the place, or 0 */
+    int64_t written; /* the slot's size when it is full, or 0 */
     uint64_t sum;
 };
 _Static_assert(sizeof(struct notes_header) == 24 && sizeof(struct note) == 16, "notes have no gaps");
@@ -55,7 +55,7 @@ static enum status name_notes(struct file_slots *slots, const char *path, struct
     return error_set(error, STATUS_NO_MEMORY, "cannot allocate a path");
 }
 
-/* Whether the place holds what was noted of it. */
+/* Whether the slot holds the bytes that its note describes. */
 static bool holds(struct file_slots *slots, struct file_slot *slot, struct note note, char *chunk)
 {
     struct error ignored;
@@ -69,7 +69,7 @@ static bool holds(struct file_slots *slots, struct file_slot *slot, struct note 
     return checksum_value(&slot->sum) == note.sum;
 }
 
-/* Notes that are not whole, or of another file, are none. */
+/* Ignores notes that are incomplete or belong to another file. */
 static enum status take_up(struct file_slots *slots, struct error *error)
 {
     const size_t size = notes_size(slots), body = size - sizeof(uint64_t);
@@ -125,7 +125,7 @@ enum status file_slots_open(struct file_slots *slots, const char *path, const vo
     }
     if ((status = open_file(slots, path, before + total, kept, error)) != STATUS_OK) return status;
     if ((status = file_writer_append(slots->file, head, head_bytes, error)) != STATUS_OK || total == 0) return status;
-    /* gaps are zeros; one at the end must be there too, and the last byte of a full place stays as it is */
+    /* Gaps are zeros. A gap at the end must exist too; the last byte of a full slot stays as it is. */
     for (int64_t i = 0; i < slots->count; i++)
         if (slots->list[i].written > 0 && slots->list[i].offset + slots->list[i].bytes == before + total)
             return STATUS_OK;

@@ -20,7 +20,7 @@ struct file_writer {
     int64_t appended;
 };
 
-/* The status of errno. A file size limit is a full disk to whoever has to make room. */
+/* The status of errno. Exceeding a file size limit counts as a full disk: both need more space. */
 static enum status refuse(const char *action, struct error *error)
 {
     const int number = errno;
@@ -28,7 +28,7 @@ static enum status refuse(const char *action, struct error *error)
     return number == EFBIG ? error_set(error, STATUS_DISK_FULL, "%s: file size limit reached", action) : status;
 }
 
-/* Opens the directory that `path` is in and cuts the path in two. */
+/* Opens the directory of `path` and splits off the file's name. */
 static enum status open_directory(struct file_writer *writer, struct error *error)
 {
     char *slash = strrchr(writer->path, '/');
@@ -59,7 +59,7 @@ static enum status reserve(struct file_writer *writer, int64_t bytes, struct err
     int result;
     do result = fallocate(writer->descriptor, 0, 0, bytes);
     while (result != 0 && errno == EINTR);
-    /* A file system that cannot set space aside only tells later. */
+    /* A file system that cannot reserve space reports a full disk later, when bytes are written. */
     if (result == 0 || errno == EOPNOTSUPP || errno == ENOSYS) return STATUS_OK;
     return refuse("cannot set space aside", error);
 }
@@ -90,7 +90,7 @@ done:
     return status;
 }
 
-/* Whether `name` is a plain file of that size. */
+/* Whether `name` is a regular file of that size. */
 static bool is_there(const struct file_writer *writer, const char *name, int64_t bytes)
 {
     struct stat found;

@@ -21,9 +21,9 @@ static const char *const type_names[] = {
     [JSON_READER_FALSE] = "false",     [JSON_READER_NULL] = "null",
 };
 
-/* Failures */
+/* ---- Failures ---- */
 
-/* Bytes of `text` that make a message of at most `limit` bytes without cutting a character in two. */
+/* Length of the longest prefix of `text`, at most `limit` bytes, that cuts no character in two. */
 static int excerpt_size(const char *text, size_t size, size_t limit)
 {
     if (size <= limit) return (int)size;
@@ -65,7 +65,7 @@ enum status json_reader_status(const struct json_reader *reader)
     return reader->status;
 }
 
-/* Beginning and end */
+/* ---- Beginning and end ---- */
 
 void json_reader_init(struct json_reader *reader, const char *name, const void *bytes, size_t size,
                       const struct json_reader_options *options, struct error *error)
@@ -113,9 +113,9 @@ enum status json_reader_finish(struct json_reader *reader)
     return reader->status;
 }
 
-/* Strings, numbers, literals */
+/* ---- Strings, numbers, literals ---- */
 
-/* Moves past the string at reader->at (its opening quote). *raw: between the quotes. */
+/* Moves past the string at reader->at (its opening quote). *raw: the text between the quotes. */
 static bool scan_string(struct json_reader *reader, struct json_reader_text *raw, bool *escaped)
 {
     const char *from = reader->at + 1;
@@ -125,7 +125,7 @@ static bool scan_string(struct json_reader *reader, struct json_reader_text *raw
     return true;
 }
 
-/* Decodes `raw` into `scratch`: no escape is shorter than what it stands for. */
+/* Decodes `raw` into `scratch`, as many bytes at most: no escape is shorter than its character. */
 static bool decode_string(struct json_reader *reader, struct json_reader_text raw, struct json_reader_scratch *scratch,
                           struct json_reader_text *out)
 {
@@ -142,7 +142,7 @@ static bool decode_string(struct json_reader *reader, struct json_reader_text ra
     return true;
 }
 
-/* Moves past `literal` if the text goes on with it. */
+/* Moves past `literal` if it comes next. */
 static bool scan_literal(struct json_reader *reader, const char *literal)
 {
     const size_t size = strlen(literal);
@@ -165,7 +165,7 @@ static bool scan_number(struct json_reader *reader, struct json_reader_text *out
     return true;
 }
 
-/* Values */
+/* ---- Values ---- */
 
 enum json_reader_type json_reader_peek(struct json_reader *reader)
 {
@@ -194,7 +194,7 @@ enum json_reader_type json_reader_peek(struct json_reader *reader)
     return JSON_READER_NONE;
 }
 
-/* Whether the next value is of this type; if not, that is the error. */
+/* Whether the next value is of this type; any other type becomes the reader's error. */
 static bool expect(struct json_reader *reader, enum json_reader_type type)
 {
     const enum json_reader_type found = json_reader_peek(reader);
@@ -231,8 +231,8 @@ static bool in_object(const struct json_reader *reader)
     return reader->objects >> (reader->depth - 1) & 1;
 }
 
-/* Goes to the next member or item of the innermost container; *raw and *escaped: the member's key. False at its end
- * (left then). */
+/* Goes to the next member or item of the innermost container; *raw and *escaped describe the member's key. False at the
+ * end of the container, which is then left. */
 static bool advance(struct json_reader *reader, struct json_reader_text *raw, bool *escaped)
 {
     const bool object = in_object(reader);
@@ -264,7 +264,7 @@ static bool advance(struct json_reader *reader, struct json_reader_text *raw, bo
     return true;
 }
 
-/* As advance, after skipping a value that nobody read. */
+/* Like advance, after skipping a value that was not read. */
 static bool next(struct json_reader *reader, bool object, struct json_reader_text *raw, bool *escaped)
 {
     if (reader->status != STATUS_OK) return false;
@@ -302,7 +302,7 @@ bool json_reader_leave(struct json_reader *reader)
     return reader->status == STATUS_OK;
 }
 
-/* Checks one value that is no container, or enters it if it is one. */
+/* Checks one scalar value, or enters a container. */
 static bool scan_value(struct json_reader *reader)
 {
     struct json_reader_text text;
@@ -420,7 +420,7 @@ bool json_reader_uint64(struct json_reader *reader, uint64_t maximum, uint64_t *
     bool negative = false;
     uint64_t magnitude = 0;
     if (!integer(reader, &negative, &magnitude)) return false;
-    if (negative || magnitude > maximum) /* nor -0: unsigned readers refuse the sign */
+    if (negative || magnitude > maximum) /* -0 is refused too: unsigned readers refuse the sign */
         return json_reader_fail(reader, STATUS_INVALID, "%s%llu is not in [0, %llu]", negative ? "-" : "",
                                 (unsigned long long)magnitude, (unsigned long long)maximum);
     *out = magnitude;
@@ -434,7 +434,7 @@ bool json_reader_double(struct json_reader *reader, double *out)
     if (!json_reader_number(reader, &text)) return false;
     memcpy(copy, text.bytes, text.size);
     copy[text.size] = '\0';
-    /* Not strtod: its decimal point is the locale's. */
+    /* strtod would take the decimal point of the locale */
     const locale_t locale = newlocale(LC_ALL_MASK, "C", (locale_t)0);
     if (locale == NULL) return json_reader_fail(reader, STATUS_NO_MEMORY, "cannot allocate a locale");
     const double value = strtod_l(copy, NULL, locale);
@@ -464,7 +464,7 @@ bool json_reader_null(struct json_reader *reader)
     return json_reader_peek(reader) == JSON_READER_NULL && scan_value(reader);
 }
 
-/* Helpers */
+/* ---- Helpers ---- */
 
 bool json_reader_is(struct json_reader_text text, const char *literal)
 {

@@ -28,7 +28,7 @@
 #include <stdint.h>
 
 enum json_reader_type {
-    JSON_READER_NONE, /* nothing to read here: the end, or an error stands */
+    JSON_READER_NONE, /* no value to read: the end of a container, or after an error */
     JSON_READER_OBJECT,
     JSON_READER_ARRAY,
     JSON_READER_STRING,
@@ -59,7 +59,7 @@ struct json_reader {
     struct json_reader_options options;
     uint64_t objects; /* bit d-1: the container at depth d is an object */
     int depth;
-    bool first;      /* the innermost container has given nothing yet */
+    bool first;      /* no member or item of the innermost container has been read yet */
     bool pending;    /* a value starts at `at` and is not read yet */
     const char *key; /* opening quote of the latest key, for messages; or NULL */
     struct json_reader_scratch {
@@ -68,36 +68,37 @@ struct json_reader {
     } keys, strings; /* decoded texts; owned */
 };
 
-/* Begins to read `bytes` [size], which must outlive the reader, as must `name` (of the file, for messages) and `error`.
+/* Begins to read `bytes` [size]. The bytes, `name` (of the file, for messages) and `error` must outlive the reader.
  * `options` NULL: the defaults. Ends with json_reader_finish. */
 void json_reader_init(struct json_reader *reader, const char *name, const void *bytes, size_t size,
                       const struct json_reader_options *options, struct error *error);
 
-/* Begins another document with the same reader, keeping its buffers (jsonl); an error that stands stays. `offset` as in
+/* Begins another document with the same reader, keeping its buffers (jsonl); an earlier error stays. `offset` as in
  * options. */
 void json_reader_restart(struct json_reader *reader, const void *bytes, size_t size, size_t offset);
 
-/* Checks that the document has been read to its end and only white space follows; does not release: for jsonl. True
- * when so. */
+/* Checks that the document has been read to its end and only white space follows; returns whether. Keeps the buffers,
+ * for jsonl. */
 bool json_reader_end(struct json_reader *reader);
 
-/* json_reader_end, then releases the buffers. Returns the first failure of all, or STATUS_OK. Safe after a failure. */
+/* json_reader_end, then releases the buffers. Returns the reader's first failure, or STATUS_OK. Safe after a
+ * failure. */
 MUST_CHECK enum status json_reader_finish(struct json_reader *reader);
 
 /* Type of the value to read next. Reads nothing. */
 enum json_reader_type json_reader_peek(struct json_reader *reader);
 
-/* Enters the object (the array) that comes next. False when something else does, which is an error. */
+/* Enters the next value, an object (an array). Any other value is an error: false. */
 bool json_reader_object(struct json_reader *reader);
 bool json_reader_array(struct json_reader *reader);
 
-/* In an object: goes to the next key, lent until the next json_reader_next_key. Skips a value not read. False at the
- * closing bracket, which leaves the object, and after an error. */
+/* In an object: goes to the next key, lent until the next json_reader_next_key. Skips a value that was not read. False
+ * at the closing bracket, which leaves the object, and after an error. */
 bool json_reader_next_key(struct json_reader *reader, struct json_reader_text *key);
-/* In an array: goes to the next item; likewise. */
+/* In an array: goes to the next item; otherwise like json_reader_next_key. */
 bool json_reader_next_item(struct json_reader *reader);
 
-/* Skips what is left of the innermost object or array and leaves it: for loops that end early. */
+/* Skips the rest of the innermost object or array and leaves it: for loops that end early. */
 bool json_reader_leave(struct json_reader *reader);
 
 /* Reads a string. The text is lent: from the input when it has no escapes, otherwise until the next string is read. */
@@ -120,18 +121,19 @@ bool json_reader_null(struct json_reader *reader);
 /* Checks and skips one value. `out` (may be NULL): its text, lent from the input; another reader can read it later. */
 bool json_reader_skip(struct json_reader *reader, struct json_reader_text *out);
 
-/* Index of `key` in `names` (at most 64, ends with NULL), -1 when it is none of them. A name met before, as recorded in
- * *seen (0 at first), is an error (and -1). After the loop, bit i of *seen tells whether names[i] was there. */
+/* Index of `key` in `names` (at most 64, ends with NULL), -1 when it is none of them. A name that occurred before is an
+ * error (and -1); *seen records them (0 at first). After the loop, bit i of *seen tells whether names[i] occurred. */
 int json_reader_field(struct json_reader *reader, struct json_reader_text key, const char *const *names,
                       uint64_t *seen);
 
 bool json_reader_is(struct json_reader_text text, const char *literal);
 
-/* The caller's own objection: becomes the reader's error, with the place, unless one stands already. Returns false. */
+/* Reports an objection of the caller as the reader's error, with its place, unless the reader has an error already.
+ * Returns false. */
 bool json_reader_fail(struct json_reader *reader, enum status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
-/* STATUS_OK, or the error that stands. */
+/* STATUS_OK, or the reader's error. */
 enum status json_reader_status(const struct json_reader *reader);
 
 #endif

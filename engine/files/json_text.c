@@ -28,15 +28,15 @@ static int sequence_size(const char *at, const char *end)
     return 0;
 }
 
-/* Moves past bytes that stand for themselves in a string and are ASCII; eight at a time. */
+/* Moves past ASCII bytes that need no decoding, eight at a time. */
 static const char *skip_plain(const char *at, const char *end)
 {
     const uint64_t ones = UINT64_C(0x0101010101010101), tops = ones << 7;
     for (; end - at >= 8; at += 8) {
         uint64_t word;
         memcpy(&word, at, sizeof word);
-        /* A byte's top bit is set where it is a quote, a backslash, below a space, or above ASCII. Borrows reach only
-         * bytes above such a one, so the lowest top bit is right. */
+        /* A byte's top bit is set for a quote, a backslash, a control character and anything above ASCII. Borrows reach
+         * only bytes above such a byte, so the lowest top bit is right. */
         const uint64_t stops =
             (((word ^ ones * '"') - ones) | ((word ^ ones * '\\') - ones) | (word - ones * ' ') | word) & tops;
         if (stops) return at + __builtin_ctzll(stops) / 8;
@@ -59,7 +59,7 @@ static int hex_value(const char *at, const char *end)
     return value;
 }
 
-/* An escape, from its backslash; both escapes of a surrogate pair. */
+/* Scans an escape from its backslash; a surrogate pair is two escapes. */
 static const char *scan_escape(const char **at, const char *end)
 {
     const char *from = *at;

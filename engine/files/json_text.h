@@ -1,5 +1,5 @@
 /* json_text.h: the strings and numbers of JSON, as json_reader.c needs them: scanned and checked first, decoded
- * afterwards. A scan begins at *at, moves it past what it found and returns NULL, or moves it to the trouble and
+ * afterwards. A scan begins at *at. It moves *at past what it found and returns NULL, or moves *at to the error and
  * returns a complaint. */
 #ifndef FILES_JSON_TEXT_H
 #define FILES_JSON_TEXT_H
@@ -12,8 +12,8 @@ const char *json_text_string(const char **at, const char *end, bool *escaped);
 
 const char *json_text_number(const char **at, const char *end);
 
-/* Decodes what lies between the quotes of a string that was scanned, into `out`, which needs at most `size` bytes: no
- * escape is shorter than what it stands for. Returns the bytes written. */
+/* Decodes the text between the quotes of a scanned string into `out`, which needs at most `size` bytes, because no
+ * escape is shorter than its character. Returns the bytes written. */
 size_t json_text_decode(const char *raw, size_t size, char *out);
 
 #endif

@@ -22,7 +22,7 @@ static enum status fail(const struct spill *spill, const char *action, struct er
     return error_set_errno(error, text);
 }
 
-/* File systems without nameless files get one that loses its name at once. */
+/* On file systems without nameless files the file is created with a name and unlinked at once. */
 static int open_nameless(const char *directory)
 {
     char path[4096];

@@ -1,5 +1,5 @@
-/* spill.h: room for bytes that are out of the way for a while: a file without a name, which is gone with whoever has it
- * open. */
+/* spill.h: a file without a name for bytes that do not fit in memory for a while. The file disappears when its owner
+ * closes it or dies. */
 #ifndef FILES_SPILL_H
 #define FILES_SPILL_H
 
@@ -9,9 +9,9 @@
 
 struct spill;
 
-/* `bytes` of room in `directory`, all of it set aside at once; it grows when more is written. `what` names what lies
- * there in messages ("hidden states") and is lent for the spill's life. The caller owns *out (spill_close).
- * STATUS_DISK_FULL, STATUS_IO, STATUS_NO_MEMORY. */
+/* Reserves `bytes` in `directory`; the file grows when more is written. `what` names the content in messages ("hidden
+ * states") and is lent for the spill's life. The caller owns *out (spill_close). STATUS_DISK_FULL, STATUS_IO,
+ * STATUS_NO_MEMORY. */
 MUST_CHECK enum status spill_open(const char *directory, int64_t bytes, const char *what, struct spill **out,
                                   struct error *error);
 void spill_close(struct spill *spill); /* NULL is fine */
@@ -20,7 +20,7 @@ MUST_CHECK enum status spill_write(struct spill *spill, int64_t at, const void *
                                    struct error *error);
 MUST_CHECK enum status spill_read(const struct spill *spill, int64_t at, void *bytes, size_t size, struct error *error);
 
-/* A descriptor of the same file, for what sends files; the caller closes it. STATUS_IO. */
+/* A descriptor of the same file, for code that sends files; the caller closes it. STATUS_IO. */
 MUST_CHECK enum status spill_descriptor(const struct spill *spill, int *out, struct error *error);
 
 #endif

@@ -11,7 +11,7 @@ static int compare_names(const void *left, const void *right)
     return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-/* The names of `model`'s parameters into names [room]; returns how many there are. `names` NULL only counts. */
+/* Writes the names of `model`'s parameters to names [room]; returns their number. With `names` NULL it only counts. */
 static int64_t list_names(const struct model *model, const char **names)
 {
     const struct parameter *ends[DECODER_ENDS];
@@ -24,7 +24,7 @@ static int64_t list_names(const struct model *model, const char **names)
     for (int64_t layer = 0; layer < model->config.layers; layer++)
         for (int i = 0; i < model->programs[layer].parameter_count; i++) {
             if (weights_find(model->weights, model->programs[layer].parameters[i].name) < 0)
-                continue; /* a constant left out */
+                continue; /* a constant that the file omits */
             if (names != NULL) names[count] = model->programs[layer].parameters[i].name;
             count++;
         }
@@ -67,7 +67,7 @@ static enum status list_tensors(struct family *family, struct error *error)
     return STATUS_OK;
 }
 
-/* That a combination can be made says that the tensors agree. */
+/* Checks that the tensors agree by making a combination. */
 static enum status check_tensors(const struct family *family, struct error *error)
 {
     struct weights_mix *mix = NULL;

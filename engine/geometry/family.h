@@ -1,7 +1,6 @@
 /* family.h: checkpoints of one model as points of one space: the same tensors in the same order, and linear
- * combinations of them as models that nobody has to write down. The space is all parameters flattened, tensors in
- * ascending byte order of their names; what files hold beside the model's parameters (masks, tables) is not part of
- * it. */
+ * combinations of them as models that are never written to disk. The space is all parameters flattened, tensors in
+ * ascending byte order of their names; other tensors in the files (masks, tables) are not part of it. */
 #ifndef GEOMETRY_FAMILY_H
 #define GEOMETRY_FAMILY_H
 
@@ -31,16 +30,16 @@ void family_reset(struct family *family); /* {0} is fine */
 MUST_CHECK enum status family_read(const struct family *family, int64_t member, int64_t tensor, int64_t first,
                                    int64_t count, float *out, struct error *error);
 
-/* The combination (sum of coefficients[k] times member k) / divisor (weights_mix.h says in which order), to be read or
- * as a model whose config.json is the first member's. The members must outlive it. */
+/* The combination (sum of coefficients[k] times member k) / divisor (order of terms: weights_mix.h), as a mix to be
+ * read or as a model with the first member's config.json. The members must outlive it. */
 MUST_CHECK enum status family_mix(const struct family *family, const double *coefficients, double divisor,
                                   struct weights_mix **out, struct error *error);
 MUST_CHECK enum status family_model(const struct family *family, const double *coefficients, double divisor,
                                     struct model **out, struct error *error);
 
-/* Bytes that such a model takes of the host while it is open. */
+/* Bytes of host memory that such a model takes while it is open. */
 int64_t family_model_bytes(const struct family *family);
-/* Bytes that the members have stored of the space. */
+/* Bytes that the members store for the space. */
 int64_t family_stored_bytes(const struct family *family);
 
 #endif

@@ -3,9 +3,9 @@
 #include <float.h>
 #include <math.h>
 
-enum { SWEEPS_MAX = 60 }; /* convergence is quadratic: a dozen do */
+enum { SWEEPS_MAX = 60 }; /* convergence is quadratic: a dozen suffice */
 
-/* Turns rows and columns p and q so that a[p][q] becomes 0; the turn is gathered in the rows of `vectors`. */
+/* Rotates rows and columns p and q so that a[p][q] becomes 0; accumulates the rotation in the rows of `vectors`. */
 static void rotate(double *a, int64_t n, int64_t p, int64_t q, double *vectors)
 {
     const double apq = a[p * n + q], tau = (a[q * n + q] - a[p * n + p]) / (2 * apq);

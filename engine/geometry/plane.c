@@ -94,7 +94,7 @@ static void direction_visit(struct plane_pass *pass, int64_t size)
         }
 }
 
-/* From the Gram matrix (destroyed) to coefficients and points, signs as they come. */
+/* Computes coefficients and points from the Gram matrix (destroyed), without fixing signs. */
 static enum status solve(double *gram, int64_t n, struct plane *out, struct error *error)
 {
     double *values = NULL, *vectors = NULL, total = 0;
@@ -118,7 +118,7 @@ static enum status solve(double *gram, int64_t n, struct plane *out, struct erro
         for (int64_t k = 0; k < n; k++) {
             out->points[2 * k + axis] = length * vectors[axis * n + k];
             out->axes[axis * n + k] =
-                (vectors[axis * n + k] - mean) / length; /* sums to 0: the members need no centring */
+                (vectors[axis * n + k] - mean) / length; /* sums to 0, so the members need not be centred */
         }
         out->explained[axis] = values[axis] / total;
     }

@@ -1,7 +1,7 @@
-/* plane.h: the plane through a family's mean that holds most of its variance: the first two principal directions of the
- * members' flattened parameters. Found from the n x n products of the centred members (Gram's matrix), which one pass
- * over all of them gives: members are read chunk by chunk and never held, so 20 checkpoints of 32B parameters need no
- * more memory than 20 of 3M.
+/* plane.h: the plane through a family's mean with most of its variance: the first two principal directions of the
+ * members' flattened parameters. They come from the n x n products of the centred members (Gram's matrix), which need
+ * one pass over all members. Members are read chunk by chunk and never held in memory, so 20 checkpoints of 32B
+ * parameters need no more memory than 20 of 3M.
  *
  * With C the centred members as rows and C Cᵀ = U Λ Uᵀ, direction i is dᵢ = Cᵀ uᵢ / sqrt(λᵢ): a combination of the
  * members, and member k lies at sqrt(λᵢ) uᵢₖ along it. */
@@ -26,7 +26,7 @@ struct plane {
  * *out. */
 MUST_CHECK enum status plane_find(const struct family *family, struct team *team, const struct monitor *monitor,
                                   struct plane *out, struct error *error);
-/* What it takes and reads, onto a plan; what it returns is live after it. */
+/* Adds its memory and reads to a plan; its results stay live. */
 void plane_plan(const struct family *family, struct run_plan *plan);
 void plane_reset(struct plane *plane); /* {0} is fine */
 

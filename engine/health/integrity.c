@@ -10,13 +10,13 @@ enum { NEIGHBOURS = 8, NEIGHBOURS_LEAST = 4, SPACINGS = 4, LONGEST = 2 * NEIGHBO
 #define JUMP_FACTOR 2.0
 #define GAP_FACTOR  1.75
 
-/* Weights go their way by a power of the steps between these two: as a random walk, or straight on. */
+/* The distance of weights grows with a power of the steps between these two: a random walk, and a straight line. */
 static const double exponents[] = {0.5, 1};
 enum { EXPONENTS = sizeof exponents / sizeof exponents[0] };
 
-/* ---- the same weights, whole or in part ---- */
+/* ---- equal weights, whole or in part ---- */
 
-/* Where a key stands: in file `place` of a checkpoint, or among its matrices. */
+/* An occurrence of a key: in file `place` of a checkpoint, or as matrix `place`. */
 struct entry {
     uint64_t key;
     int64_t point, place;
@@ -52,8 +52,8 @@ static bool same_content(const struct integrity_point *points, int64_t a, int64_
     return points[a].content == points[b].content;
 }
 
-/* The entries of one key, ascending by point. `partner` of each gets the first point of other content (-1: none);
- * whether the key stands in all of `measured` checkpoints is answered. */
+/* Handles the entries of one key, ascending by point: sets each one's `partner` to the first point with other content
+ * (-1: none). Returns whether the key occurs in all `measured` checkpoints. */
 static bool partners(const struct integrity_point *points, const struct entry *entries, int64_t count, int64_t measured,
                      int64_t *partner)
 {
@@ -67,7 +67,7 @@ static bool partners(const struct integrity_point *points, const struct entry *e
     return different == measured;
 }
 
-/* Lists the matrices whose key may stand more than once: nearly all stand alone, and need not be sorted. Keys are
+/* Lists the matrices whose key may occur more than once, so that the others, nearly all, need not be sorted. Keys are
  * hashes, so some of their bits choose a counter; `seen` [1 << bits] is zero. */
 static int64_t list_repeated(const struct integrity_point *points, int64_t count, unsigned char *seen, int bits,
                              struct entry *entries)
@@ -85,8 +85,8 @@ static int64_t list_repeated(const struct integrity_point *points, int64_t count
     return found;
 }
 
-/* For every matrix of every checkpoint the other checkpoint that holds it too, -1: none. `offsets`: where each one's
- * begin. */
+/* Sets `partner` of every matrix of every checkpoint to the other checkpoint that has it too, or to -1. `offsets`:
+ * index of each checkpoint's first matrix in `partner`. */
 static void find_partners(const struct integrity_point *points, const int64_t *offsets, struct entry *entries,
                           int64_t count, int64_t *scratch, int64_t *partner, struct integrity *out)
 {
@@ -105,7 +105,7 @@ static void find_partners(const struct integrity_point *points, const int64_t *o
     }
 }
 
-/* The file of `point` that checkpoint `with` holds whole, and that has a matrix which is not constant; -1: none. */
+/* Index of a file of `point` that is complete in checkpoint `with` and has a matrix which is not constant; -1: none. */
 static int32_t shared_file(const struct integrity_point *points, int64_t point, int64_t with, const int64_t *partner)
 {
     for (int32_t f = 0; f < points[point].file_count; f++)
@@ -116,7 +116,7 @@ static int32_t shared_file(const struct integrity_point *points, int64_t point, 
     return -1;
 }
 
-/* What checkpoint `point` has of others: those with which it shares most. */
+/* Records the checkpoint that shares most matrices with checkpoint `point`, if any. */
 static void find_share(const struct integrity_point *points, int64_t point, const int64_t *partner, int64_t *counts,
                        struct integrity *out)
 {
@@ -150,8 +150,8 @@ static double median(double *values, int64_t count)
     return count % 2 == 1 ? values[count / 2] : 0.5 * (values[count / 2 - 1] + values[count / 2]);
 }
 
-/* How far checkpoint `i` is from the one before it, as a whole or in its file `file`; *between: steps, 1 when they are
- * not known. */
+/* Distance of checkpoint `i` from the one before it, in all or in its file `file`; *between: steps, or 1 when
+ * unknown. */
 static double distance(const struct integrity_point *points, int64_t i, int32_t file, double *between)
 {
     const struct integrity_point *point = &points[i];
@@ -171,7 +171,7 @@ static bool unmoved(const struct integrity_point *point, int32_t file)
     return relative <= 0;
 }
 
-/* Median and scaled median absolute deviation of what lies around `at`; false: too little does. */
+/* Median and scaled median absolute deviation of the levels around `at`; false: there are too few. */
 static bool around(const double *levels, int64_t count, int64_t at, double *middle, double *spread)
 {
     double near[LONGEST];
@@ -194,7 +194,7 @@ static bool known(const struct integrity *out, int64_t point)
     return false;
 }
 
-/* Fills *out for checkpoint `i`; false: it is where its neighbours would have it. */
+/* Fills *out for checkpoint `i`; false: it does not jump. */
 static bool judge(const struct integrity_point *points, const double *levels, int64_t count, int64_t i, int32_t file,
                   struct integrity_jump *out)
 {
@@ -212,8 +212,8 @@ static bool judge(const struct integrity_point *points, const double *levels, in
     return out->score > JUMP_SCORE;
 }
 
-/* Jumps of one file over the trajectory, or of the wholes; one a checkpoint is kept, that of the whole before that of a
- * file. */
+/* Finds the jumps of one file over the trajectory, or of whole checkpoints. One jump per checkpoint is kept; a jump of
+ * the whole takes precedence over that of a file. */
 static void find_jumps(const struct integrity_point *points, int32_t file, double *levels, struct integrity *out)
 {
     int64_t last = -2;
@@ -226,9 +226,9 @@ static void find_jumps(const struct integrity_point *points, int32_t file, doubl
     for (int64_t i = 0; i < out->count; i++) {
         struct integrity_jump jump;
         if (points[i].measured && points[i].previous == last && unmoved(&points[i], file))
-            last = i; /* stands apart as well */
+            last = i; /* equal to a checkpoint that jumped: it jumped as well */
         if (!judge(points, levels, out->count, i, file, &jump)) continue;
-        if (points[i].previous == last) { /* back again: the one before stands apart, this one does not */
+        if (points[i].previous == last) { /* the way back from a jump: the checkpoint before jumped, this one did not */
             last = -2;
             continue;
         }
@@ -245,7 +245,8 @@ static int compare_jumps(const void *left, const void *right)
     return a->point < b->point ? -1 : a->point > b->point;
 }
 
-/* Of two checkpoints that share a part, the one that jumps is wrong; when neither does, or both do, nobody knows. */
+/* If exactly one of two checkpoints that share a part jumps, it is the wrong one. If neither or both jump, it is
+ * unknown which one is wrong, and both shares stay. */
 static void blame_shares(struct integrity *out)
 {
     int64_t kept = 0;
@@ -274,16 +275,16 @@ static double side(const double *spacings, int64_t count, int64_t from, int64_t 
     return middle;
 }
 
-/* `order`: indexes of the points with a step; spacings[k] lies between order[k] and order[k + 1]. */
+/* `order`: indexes of the points that have a step; spacings[k] is the spacing of order[k] and order[k + 1]. */
 static void find_gaps(const int64_t *order, const double *spacings, int64_t count, struct integrity *out)
 {
     for (int64_t k = 0; k < count; k++) {
         double least = 1, most = 1;
         const double left = side(spacings, count, k - 1, -1, &least, &most),
                      right = side(spacings, count, k + 1, 1, &least, &most);
-        const double expected = fmax(left, right); /* of a number and a NaN: the number */
+        const double expected = fmax(left, right); /* of a number and NaN, fmax gives the number */
         if (!isfinite(expected) || spacings[k] < GAP_FACTOR * expected) continue;
-        if ((isnan(left) || isnan(right)) && most > GAP_FACTOR * least) continue; /* at an end, where spacings grow */
+        if ((isnan(left) || isnan(right)) && most > GAP_FACTOR * least) continue; /* an end, where spacings grow */
         out->gaps[out->gap_count++] = (struct integrity_gap){
             .after = order[k], .before = order[k + 1], .missing = llround(spacings[k] / expected) - 1};
     }
@@ -301,7 +302,7 @@ static int64_t list_spacings(const struct integrity_point *points, int64_t count
     return found > 0 ? found - 1 : 0;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole search ---- */
 
 struct scratch {
     struct entry *entries;

@@ -74,7 +74,7 @@ void magnitude_add(int64_t *bins, const float *values, int64_t count)
 int64_t magnitude_beyond(const int64_t *bins, double threshold)
 {
     int64_t count = 0;
-    const uint32_t end = bin_of(INFINITY); /* it and those above hold what is not finite */
+    const uint32_t end = bin_of(INFINITY); /* this bin and those above hold NaN and infinities */
     for (uint32_t bin = bin_of((float)threshold) + 1; bin < end; bin++) count += bins[bin];
     return count;
 }

@@ -9,7 +9,7 @@
 
 enum { CHUNK = 1 << 16, CHUNKS = 32, SLICE = CHUNK * CHUNKS };
 
-/* A slice that was read and is to be hashed, while the next one is read. */
+/* A slice that was read and will be hashed while the next one is read. */
 struct pending {
     struct tensor_reading *tensor; /* NULL: none */
     const float *values;
@@ -20,7 +20,7 @@ struct pending {
 struct work {
     const struct reading_request *request;
     struct tensor_reading *tensor;
-    int64_t index, other; /* the tensor's place in the weights, and in the previous ones (-1: not there) */
+    int64_t index, other; /* the tensor's index in the weights and in the previous ones (-1: absent) */
     int64_t first, count; /* of the slice */
     float *slices[2];     /* [SLICE] each: one is read while the other is hashed */
     int slice;
@@ -29,7 +29,7 @@ struct work {
     struct moments moments[CHUNKS];
     struct distance distances[CHUNKS];
     struct pending pending;
-    /* One each for the hash (0) and the chunks. */
+    /* One for the hash (0) and one per chunk. */
     enum status statuses[CHUNKS + 1];
     struct error errors[CHUNKS + 1];
 };
@@ -67,7 +67,7 @@ static void task(void *context, int64_t i, int thread)
                                : read_chunk(work, i - 1, thread, &work->errors[i]);
 }
 
-/* Reads the slice at work->first, hashes the one before. */
+/* Reads the slice at work->first while the previous slice is hashed. */
 static enum status slice_run(struct work *work, struct error *error)
 {
     const int64_t chunks = (work->count + CHUNK - 1) / CHUNK;
@@ -92,7 +92,7 @@ static enum status slice_run(struct work *work, struct error *error)
     return monitor_check(work->request->monitor, error);
 }
 
-/* Adds up the threads' bins, and empties them for the next tensor. */
+/* Adds up the threads' bins and clears them for the next tensor. */
 static int64_t outliers(struct work *work)
 {
     const struct moments *moments = &work->tensor->moments;
@@ -119,7 +119,7 @@ static int layer_of(const char *name)
     return -1;
 }
 
-/* The place of the same tensor in the previous weights; -1: there is none to compare with. */
+/* Index of the same tensor in the previous weights; -1: none to compare with. */
 static int64_t counterpart(const struct weights *previous, const struct weights_tensor *tensor)
 {
     struct weights_tensor other;
@@ -155,7 +155,7 @@ static enum status tensor_run(struct work *work, struct error *error)
     return STATUS_OK;
 }
 
-/* As work_new and reading_make take it, and tensor_run reads. */
+/* Mirrors the allocations of work_new and reading_make and the reads of tensor_run. */
 void reading_plan(const struct weights *weights, const struct weights *previous, int threads, struct run_plan *plan)
 {
     const int64_t total = weights_count(weights),

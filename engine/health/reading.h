@@ -1,6 +1,7 @@
-/* reading.h: one reading of a checkpoint's weights, tensor by tensor: a digest of each, norms, kurtosis, far-out and
- * broken numbers, and how far it is from the same tensor of another checkpoint. A slice of one tensor is in memory at a
- * time; slices and chunks are cut by shape alone, so the same weights give the same bits with any number of threads. */
+/* reading.h: one reading of a checkpoint's weights, tensor by tensor: a digest of each, norms, kurtosis, the numbers of
+ * far-out and non-finite values, and the distance to the same tensor of another checkpoint. Only a slice of one tensor
+ * is in memory at a time. Slices and chunks depend on the shape alone, so results are bit-for-bit identical with any
+ * number of threads. */
 #ifndef HEALTH_READING_H
 #define HEALTH_READING_H
 
@@ -12,9 +13,9 @@
 
 enum { READING_DIGEST = 32 }; /* bytes */
 
-/* A hash that whoever asks brings along: the engine has none against attackers. Called for one tensor after the other,
- * from one thread at a time, with the numbers as little-endian float32 in row-major order: the same tensor has the same
- * digest in whatever format and type it is stored. */
+/* A cryptographic hash, provided by the caller because the engine has none. Called for one tensor after the other, from
+ * one thread at a time, with the numbers as little-endian float32 in row-major order: the same tensor has the same
+ * digest in every file format and dtype. */
 struct reading_hash {
     void *owner;
     enum status (*begin)(void *owner, struct error *error);
@@ -22,7 +23,7 @@ struct reading_hash {
     enum status (*finish)(void *owner, unsigned char digest[READING_DIGEST], struct error *error);
 };
 
-#define READING_OUTLIER 6.0 /* times the tensor's root mean square: from there on a number is counted as far out */
+#define READING_OUTLIER 6.0 /* a number counts as far out from so many times the tensor's root mean square on */
 
 struct tensor_reading {
     const char *name; /* lent by the weights */
@@ -33,33 +34,33 @@ struct tensor_reading {
     struct moments moments;
     int64_t outliers;
     unsigned char digest[READING_DIGEST];
-    bool compared; /* the other checkpoint has it too, with as many numbers */
+    bool compared; /* the other checkpoint has a tensor of this name and as many numbers */
     struct distance distance;
 };
 
 struct reading_request {
     const struct weights *weights;
-    const struct weights *previous; /* to be compared with; NULL: none */
+    const struct weights *previous; /* checkpoint to compare with; NULL: none */
     struct team *team;              /* may be NULL */
     const struct reading_hash *hash;
     const struct monitor *monitor; /* progress by "tensor" */
 };
 
 struct reading {
-    int64_t count; /* of the tensors that hold floating point numbers; others are left out */
+    int64_t count; /* number of floating point tensors; others are left out */
     struct tensor_reading *tensors;
 };
 
-/* Statuses of weights_read_f32, of the hash and of the monitor; STATUS_NO_MEMORY. The caller resets *out. Numbers that
- * are not finite are no error: they are counted. */
+/* Reads all tensors. NaN and infinities are counted and are no error. The caller resets *out. Statuses of
+ * weights_read_f32, of the hash and of the monitor; STATUS_NO_MEMORY. */
 MUST_CHECK enum status reading_make(const struct reading_request *request, struct reading *out, struct error *error);
-/* What that takes and reads with a team of `threads`, onto a plan. `previous` may be NULL. */
+/* Adds the memory and reads of reading_make with a team of `threads` to a plan. `previous` may be NULL. */
 void reading_plan(const struct weights *weights, const struct weights *previous, int threads, struct run_plan *plan);
 void reading_reset(struct reading *reading); /* {0} is fine */
 
-/* Of the tensors with this layer, or of all for READING_ALL: norms and counts of everything; kurtosis the mean over
- * matrices (rank 2 and more), each weighing as much as it has numbers: vectors (norms, biases) are few and of another
- * kind. */
+/* Summary of the tensors of one layer, or of all for READING_ALL. Norms and counts include every tensor. Kurtosis is
+ * the mean over matrices (rank 2 and more), weighted by their sizes, because vectors (norms, biases) are few and of
+ * another kind. */
 enum { READING_ALL = -2 };
 
 struct health {

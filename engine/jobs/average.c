@@ -19,9 +19,9 @@ static enum status path_in(const char *directory, const char *name, char out[PAT
     return error_set(error, STATUS_INVALID, "a checkpoint's path is too long");
 }
 
-/* The float from which rounding to a type of fewer bits gives what rounding `value` itself gives: toward zero, with the
- * last bit set if anything was lost ("round to odd"; Boldo and Melquiond, IEEE TC 57(4), 2008). Two roundings to
- * nearest may differ from one. */
+/* Rounds toward zero and sets the last bit if anything was lost ("round to odd"; Boldo and Melquiond, IEEE TC 57(4),
+ * 2008). Rounding the result to a type of fewer bits equals rounding `value` directly; two roundings to nearest may
+ * not. */
 static float round_to_odd(double value)
 {
     float near = (float)value;
@@ -40,7 +40,7 @@ static enum dtype dtype_of(const struct average_request *request, int64_t tensor
     struct weights_tensor found;
     weights_tensor(family->sources[0], family->indexes[tensor * family->count], &found);
     if (request->dtype >= 0) return (enum dtype)request->dtype;
-    /* What has been quantized in blocks is not quantized again. */
+    /* Weights that were stored in quantized blocks are not quantized again. */
     return found.dtype == DTYPE_F64 || dtype_info(found.dtype)->block > 1 ? DTYPE_F32 : found.dtype;
 }
 
@@ -123,7 +123,7 @@ static enum status mix_new(const struct average_request *request, struct weights
     return status;
 }
 
-/* The new directory's own name becomes durable. */
+/* Makes the new directory's entry in its parent durable. */
 static enum status sync_parent(const char *directory, struct error *error)
 {
     char parent[PATH_MAX];

@@ -22,11 +22,11 @@ static enum status path_in(const char *directory, const char *name, char out[PAT
     return error_set(error, STATUS_INVALID, "a checkpoint's path is too long");
 }
 
-/* Where the files go: into a directory, or (NULL) only onto a plan. */
+/* Destination of the files: a directory, or (NULL) only a plan. */
 struct sink {
     const char *directory;
     struct run_plan *plan;
-    bool tokenizer; /* one came by */
+    bool tokenizer; /* there was a tokenizer */
 };
 
 static enum status put(struct sink *sink, const char *name, const char *text, size_t size, struct error *error)
@@ -63,8 +63,7 @@ static enum status copy(const char *from, bool config, struct sink *sink, struct
     return STATUS_OK;
 }
 
-/* A GGUF file has its tokenizer within, which the new checkpoint cannot: it gets a tokenizer.json, if one can be
- * made. */
+/* A GGUF file contains its tokenizer, which the new checkpoint cannot: it gets a tokenizer.json, if one can be made. */
 static enum status write_tokenizer(const struct weights *source, struct sink *sink, struct error *error)
 {
     struct weights_file file;

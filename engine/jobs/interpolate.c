@@ -12,7 +12,7 @@ void interpolate_result_reset(struct interpolate_result *result)
     *result = (struct interpolate_result){0};
 }
 
-/* Both ends are met exactly. */
+/* Both ends are exact. */
 static double alpha_at(const struct interpolate_request *request, int64_t i)
 {
     const int64_t last = request->points - 1;
@@ -43,7 +43,7 @@ static enum status check(const struct interpolate_request *request, struct error
     return error_set(error, STATUS_INVALID, "an interpolation needs two checkpoints and two points or more");
 }
 
-/* At its ends a line reads one checkpoint. */
+/* Points at the ends read one checkpoint. */
 enum status interpolate_plan(const struct interpolate_request *request, const struct plan_budget *budget,
                              struct run_plan *out, struct error *error)
 {

@@ -19,7 +19,7 @@ struct interpolate_result {
 };
 void interpolate_result_reset(struct interpolate_result *result); /* {0} is fine */
 
-/* What it will need (point_plan), from its first point on. */
+/* The plan of a run from its first point on (point_plan). */
 MUST_CHECK enum status interpolate_plan(const struct interpolate_request *request, const struct plan_budget *budget,
                                         struct run_plan *out, struct error *error);
 

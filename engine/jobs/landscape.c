@@ -52,7 +52,8 @@ static void extent_find(struct survey *survey)
     }
 }
 
-/* Row `done` of the saved table, measured unless an earlier attempt did. The rows are asked for in one order. */
+/* Takes row `done` of the saved table, or measures it if no earlier attempt did. Rows are requested in a fixed
+ * order. */
 static enum status next(struct survey *survey, int64_t index, double x, double y, struct point *out,
                         struct error *error)
 {
@@ -68,7 +69,7 @@ static enum status next(struct survey *survey, int64_t index, double x, double y
     return status;
 }
 
-/* The loss at the middle of a side that lies `margin` out. */
+/* The loss at the middle of a side, `margin` outside. */
 static enum status side_loss(struct survey *survey, int side, double margin, double *loss, struct error *error)
 {
     const int axis = side / 2;
@@ -90,7 +91,7 @@ static enum status margins_adapt(struct survey *survey, struct error *error)
         for (*margin = MARGIN_LEAST; *margin < MARGIN_MOST; *margin += STEP_SHARE) {
             const enum status status = side_loss(survey, side, *margin, &loss, error);
             if (status != STATUS_OK) return status;
-            if (!(loss < (1 + RISE) * lowest)) break; /* also where it is no number */
+            if (!(loss < (1 + RISE) * lowest)) break; /* also if it is NaN */
         }
     }
     return STATUS_OK;
@@ -110,7 +111,7 @@ static void report(const struct survey *survey, int64_t done)
     monitor_progress(survey->request->point.monitor, done, survey->table.rows, "point");
 }
 
-/* The path first: adaptive margins want to know its losses. */
+/* Measures the path first, because adaptive margins need its losses. */
 static enum status survey_path(struct survey *survey, struct error *error)
 {
     const struct plane *plane = &survey->out->plane;
@@ -172,7 +173,7 @@ int64_t landscape_points(const struct landscape_request *request)
     return request->point.family->count + request->rows * request->columns + (isnan(request->margin) ? 4 * steps : 0);
 }
 
-/* Every point is a mix of all members; where the plane lies does not matter. */
+/* Every point is a mix of all members, so the position of the plane does not matter. */
 enum status landscape_plan(const struct landscape_request *request, const struct plan_budget *budget,
                            struct run_plan *out, struct error *error)
 {

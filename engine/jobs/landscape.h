@@ -28,14 +28,14 @@ struct landscape_result {
 };
 void landscape_result_reset(struct landscape_result *result); /* {0} is fine */
 
-/* The most points that are measured: adaptive margins look for theirs. */
+/* Most points that are measured; adaptive margins need additional ones. */
 int64_t landscape_points(const struct landscape_request *request);
 
-/* What it will need (point_plan), from its first point on. */
+/* The plan of a run from its first point on (point_plan). */
 MUST_CHECK enum status landscape_plan(const struct landscape_request *request, const struct plan_budget *budget,
                                       struct run_plan *out, struct error *error);
 
-/* Statuses of plane_find, point_measure and the saved table; STATUS_INVALID for a grid that is none. */
+/* Statuses of plane_find, point_measure and the saved table; STATUS_INVALID for an impossible grid. */
 MUST_CHECK enum status landscape_run(const struct landscape_request *request, struct landscape_result *out,
                                      struct error *error);
 

@@ -1,5 +1,5 @@
-/* point.h: the loss at one point of the space of a family's parameters, and what quantization costs there. No file is
- * written: the point is read as a combination of the members while it is measured (geometry/family.h). */
+/* point.h: the loss at one point of the space of a family's parameters, and the cost of quantization there. No file is
+ * written: the point is computed as a combination of the members while it is read (geometry/family.h). */
 #ifndef JOBS_POINT_H
 #define JOBS_POINT_H
 
@@ -16,8 +16,8 @@ struct point_request {
     const struct quantize_method *method; /* complete; NULL: full precision only */
     const struct sequences *calibration;  /* for the method; NULL: none */
     uint64_t seed;                        /* of the bootstrap */
-    const char *directory;         /* where hidden states may be spilled to when memory is short; NULL: nowhere */
-    const struct monitor *monitor; /* asked whether to stop; hears of no progress */
+    const char *directory;                /* where hidden states may be spilled; NULL: nowhere */
+    const struct monitor *monitor;        /* only checked for a stop; gets no progress */
 };
 
 /* A struct of doubles alone, so that a saved table can keep it. NAN: not measured, or not finite. */
@@ -27,18 +27,19 @@ struct point {
 };
 enum { POINT_NUMBERS = sizeof(struct point) / sizeof(double) };
 
-/* A method of which nothing was given (a nullable parameter that is null). */
+/* Whether a method was given (a nullable parameter may be null). */
 bool point_method_given(const struct quantize_method *method);
 
 /* At (sum of coefficients[k] times member k) / divisor. Statuses of evaluate_run and quantize_run. */
 MUST_CHECK enum status point_measure(const struct point_request *request, const double *coefficients, double divisor,
                                      struct point *out, struct error *error);
 
-/* What that will need: the plan of the evaluation or quantization (statuses of theirs), and what mixing takes. */
+/* The plan of a measurement: that of the evaluation or quantization (with their statuses), and the memory of mixing. */
 MUST_CHECK enum status point_plan(const struct point_request *request, const double *coefficients, double divisor,
                                   const struct plan_budget *budget, struct run_plan *out, struct error *error);
 
-/* Of all that decides a measurement but the members' content, the data and the coefficients: for saved_table_open. */
+/* Fingerprint of everything that decides a measurement, except the members' content, the data and the coefficients: for
+ * saved_table_open. */
 uint64_t point_fingerprint(const struct point_request *request);
 
 #endif

@@ -11,7 +11,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The file: this, then `done` rows. */
+/* The file: this header, then `done` rows. */
 struct header {
     char magic[8];
     uint64_t fingerprint; /* with the engine's revision in it */
@@ -31,7 +31,7 @@ static uint64_t sum_of(const void *bytes, size_t size)
     return checksum_value(&sum);
 }
 
-/* What was left; anything that does not fit is as if it were not there. */
+/* Reads the rows of an earlier attempt; a file that does not fit is ignored. */
 static void take_up(struct saved_table *table)
 {
     struct header header;
@@ -76,7 +76,7 @@ enum status saved_table_open(const char *directory, const char *name, uint64_t f
     return STATUS_OK;
 }
 
-/* A new file replaces the old one when it is whole. It grows by and by: half of it is written on average. */
+/* A complete new file replaces the old one. It grows gradually: on average half of it is written. */
 void saved_table_plan(int64_t rows, int64_t width, int64_t saves, struct run_plan *plan)
 {
     const int64_t header = (int64_t)sizeof(struct header), row = width * (int64_t)sizeof(double);

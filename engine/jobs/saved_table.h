@@ -1,5 +1,5 @@
-/* saved_table.h: numbers that a long run computes one row after another. They stand in a file of its work directory, so
- * that the attempt after a killed one goes on with the next row. */
+/* saved_table.h: numbers that a long run computes row by row. They are saved in a file of its work directory, so that
+ * the attempt after a killed one goes on with the next row. */
 #ifndef JOBS_SAVED_TABLE_H
 #define JOBS_SAVED_TABLE_H
 
@@ -10,10 +10,10 @@
 #include <stdint.h>
 
 struct saved_table {
-    int64_t rows, width, done; /* done: rows that are there */
-    int64_t saved;             /* of them, those in the file */
-    double *values;            /* [rows, width], NaN where not there; owned */
-    char path[PATH_MAX];       /* "": kept nowhere */
+    int64_t rows, width, done; /* done: rows that are computed */
+    int64_t saved;             /* number of rows in the file */
+    double *values;            /* [rows, width], NaN if not computed; owned */
+    char path[PATH_MAX];       /* "": not saved */
     uint64_t fingerprint;
     double saved_at; /* seconds */
 };
@@ -23,14 +23,14 @@ struct saved_table {
  * resets *out. STATUS_NO_MEMORY, STATUS_IO. */
 MUST_CHECK enum status saved_table_open(const char *directory, const char *name, uint64_t fingerprint, int64_t rows,
                                         int64_t width, struct saved_table *out, struct error *error);
-/* Adds to a plan the memory of an open table, and the disk that it takes when it is saved up to `saves` times (0: it is
- * kept nowhere). */
+/* Adds to a plan the memory of an open table, and the disk that it takes when it is saved up to `saves` times (0: never
+ * saved). */
 void saved_table_plan(int64_t rows, int64_t width, int64_t saves, struct run_plan *plan);
 void saved_table_reset(struct saved_table *table); /* {0} is fine */
 
-/* Adds row `done`, and writes all rows if the last time is a second ago. STATUS_DISK_FULL, STATUS_IO. */
+/* Adds row `done`, and writes all rows if the last write is a second ago. STATUS_DISK_FULL, STATUS_IO. */
 MUST_CHECK enum status saved_table_add(struct saved_table *table, const double *row, struct error *error);
-/* Writes all rows now: the last of them took long. */
+/* Writes all rows now, for rows that take long to compute. */
 MUST_CHECK enum status saved_table_save(struct saved_table *table, struct error *error);
 
 #endif

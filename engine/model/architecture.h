@@ -5,20 +5,20 @@
 
 #include "backend/backend.h"
 
-/* What a tensor is for. A row names the tensors of its architecture; the name of a layer's tensor has one %d, the
+/* The use of a tensor. A row names the tensors of its architecture; the name of a layer's tensor has one %d, the
  * layer. */
 enum role {
     ROLE_EMBEDDING,
     ROLE_POSITIONS,   /* learned ones, added to the embedding */
-    ROLE_PROJECT_IN,  /* from narrower embeddings to hidden states, where config.json gives them a width of their own */
-    ROLE_PROJECT_OUT, /* and back, before the output matrix */
+    ROLE_PROJECT_IN,  /* from narrower embeddings to hidden states, if config.json gives embeddings their own width */
+    ROLE_PROJECT_OUT, /* from hidden states back to that width, before the output matrix */
     ROLE_FINAL_NORM,
     ROLE_OUTPUT,         /* absent in a file with tied embeddings */
     ROLE_ATTENTION_NORM, /* before attention, or after it (norm_placement) */
     ROLE_QUERY,
     ROLE_KEY,
     ROLE_VALUE,
-    ROLE_QUERY_KEY_VALUE, /* the three in one: fused_blocks tells how */
+    ROLE_QUERY_KEY_VALUE, /* all three in one; fused_blocks says how */
     ROLE_QUERY_NORM,
     ROLE_KEY_NORM,
     ROLE_ATTENTION_OUTPUT,
@@ -26,7 +26,7 @@ enum role {
     ROLE_GATE,
     ROLE_UP,
     ROLE_DOWN,
-    ROLE_STATE_INPUT, /* state space models: the projections, the convolution between, and what has no ending */
+    ROLE_STATE_INPUT, /* state space models: projections, the convolution between, tensors without an ending */
     ROLE_STATE_CONVOLUTION,
     ROLE_STATE_SELECTION, /* to step sizes, B and C (mamba) */
     ROLE_STATE_STEP,
@@ -36,11 +36,11 @@ enum role {
     ROLE_STATE_GATED_NORM,
     ROLE_STATE_OUTPUT,
     ROLE_ROUTER,     /* of a mixture of experts, whose gate, up and down have a second %d, the expert */
-    ROLE_ACTIVATION, /* of xIELU's numbers: alpha_p, alpha_n, beta, eps */
+    ROLE_ACTIVATION, /* xIELU's numbers: alpha_p, alpha_n, beta, eps */
     ROLE_COUNT
 };
 
-/* Where a block's two norms stand: x + f(norm(x)), or x + norm(f(x)). (norm(x + f(x)) is model_config's
+/* Placement of a block's two norms: x + f(norm(x)), or x + norm(f(x)). (norm(x + f(x)) is model_config's
  * norm_after_sum.) */
 enum norm_placement { NORM_BEFORE, NORM_AFTER };
 
@@ -53,8 +53,8 @@ enum query_key_norm { QUERY_KEY_NORM_NONE, QUERY_KEY_NORM_HEAD, QUERY_KEY_NORM_W
  * two rules. */
 enum window_rule { WINDOW_NEVER, WINDOW_ALWAYS, WINDOW_FROM_LAYER, WINDOW_UNROTATED };
 
-/* What a block is made of: attention and an MLP, or a selective state space with a decay for each channel and state
- * (Mamba, arXiv 2312.00752) or one for each head (Mamba-2, arXiv 2405.21060). */
+/* The kind of a block: attention and an MLP, or a selective state space with a decay for each channel and state (Mamba,
+ * arXiv 2312.00752) or for each head (Mamba-2, arXiv 2405.21060). */
 enum block_kind { BLOCK_ATTENTION, BLOCK_MAMBA, BLOCK_MAMBA2 };
 
 struct architecture {
@@ -63,15 +63,15 @@ struct architecture {
     enum norm_kind norm;
     enum activation_kind activation;
     int64_t head_dim;    /* default; 0: hidden_size / heads */
-    int64_t mlp_ratio;   /* intermediate_size over hidden_size where the key is absent; 0: it must be there */
-    double norm_epsilon; /* default; NAN: the key must be there */
+    int64_t mlp_ratio;   /* intermediate_size over hidden_size if the key is absent; 0: the key is required */
+    double norm_epsilon; /* default; NAN: the key is required */
     double rope_theta, rope_partial;     /* partial 0: no rotation at all */
     bool tied, attention_bias, mlp_bias; /* defaults for absent keys */
     bool norm_bias;
-    bool transposed;         /* weights of linear steps lie as [in, out] in the file */
+    bool transposed;         /* weights of linear steps are stored as [in, out] */
     bool fused_blocks;       /* ROLE_QUERY_KEY_VALUE has rows [q|k|v][head][head_dim]; false: [head][q|k|v][head_dim] */
     int64_t position_offset; /* rows of ROLE_POSITIONS before that of position 0 */
-    bool attention_output_plain; /* attention biases are those of queries, keys and values alone */
+    bool attention_output_plain; /* only queries, keys and values have attention biases */
     enum norm_placement norm_placement;
     enum query_key_norm query_key_norm;
     enum window_rule window;

@@ -1,16 +1,17 @@
-/* cache.h: what a block keeps of earlier batches, so that segments (backend/batch.h, branches) are computed once and
- * continued many times: keys and values of every token of a path, or a recurrent state at the ends of segments.
+/* cache.h: values that a block keeps from earlier batches, so that segments (backend/batch.h, branches) are computed
+ * once and continued many times: keys and values of every token of a path, or a recurrent state at the ends of
+ * segments.
  *
  * Blocks are streamed, and every batch of a forest passes through one block before the next block is loaded. So a cache
  * serves one block at a time: cache_begin when the block is loaded, then the batches in order through walk_forward. It
  * holds a single path.
  *
- * An op with memory across tokens says what it keeps (op.h: cached_token_columns, cached_state_columns). In its forward
- * pass over a batch with branches
- * - attention reads the rows of earlier batches from cache_tokens (row = position in the text). After its work it
- *   writes there the rows of this batch's segments on the path to the deepest fork (branch_climb from ends[forks - 1]);
- * - a recurrent op begins segment b with cache_state(parents[b]), with zeros of its own for BRANCH_ROOT. Where slots[b]
- *   is not -1 it writes the state at the end to cache_state(b). A parent stands before its children in the batch.
+ * An op with memory across tokens declares what it keeps (op.h: cached_token_columns, cached_state_columns). In its
+ * forward pass over a batch with branches
+ * - attention reads the rows of earlier batches from cache_tokens (row = position in the text). Afterwards it writes
+ *   there the rows of this batch's segments on the path to the deepest fork (branch_climb from ends[forks - 1]);
+ * - a recurrent op begins segment b with cache_state(parents[b]), or with zeros of its own for BRANCH_ROOT. If slots[b]
+ *   is not -1 it writes the state at the end to cache_state(b). A parent precedes its children in the batch.
  *   cache_end moves the states of forks. */
 #ifndef MODEL_CACHE_H
 #define MODEL_CACHE_H
@@ -21,8 +22,8 @@ struct model_config;
 
 struct cache {
     struct backend *backend;
-    const struct program *program; /* of the block it is of */
-    const struct batch *batch;     /* in work */
+    const struct program *program; /* of the current block */
+    const struct batch *batch;     /* the current one */
     int64_t positions, slots, forks;
     int64_t token_columns, state_columns; /* of the block that keeps most */
     void *tokens, *states;                /* [positions, token_columns]; [forks + slots, state_columns]; owned */
@@ -44,11 +45,12 @@ int64_t cache_bytes(const struct model_config *config, const struct backend *bac
 /* Begins another block, or the same block for another forest: the cache is empty then. */
 void cache_begin(struct cache *cache, const struct program *program);
 
-/* Around the steps of a batch (walk.c). cache_end moves the states that the batch leaves behind to its forks. */
+/* Called before and after the steps of a batch (walk.c). cache_end moves the batch's states to its forks. */
 void cache_batch(struct cache *cache, const struct batch *batch);
 void cache_end(struct cache *cache);
 
-/* The memory of `step`: of the path, [positions, its columns]; of the end of `branch`, [1, its columns]. */
+/* The memory of `step`: cache_tokens is that of the path, [positions, its columns]; cache_state that of the end of
+ * `branch`, [1, its columns]. */
 struct matrix cache_tokens(const struct cache *cache, const struct step *step);
 struct matrix cache_state(const struct cache *cache, const struct step *step, int64_t branch);
 

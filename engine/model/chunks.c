@@ -56,7 +56,7 @@ static int64_t sequences_that_fit(const struct sequences *sequences, int64_t fir
     return count;
 }
 
-/* Of the arrays of all batches; starts: at most a chunk for each sequence. */
+/* Bytes of the arrays of all batches; starts: at most a chunk for each sequence. */
 static int64_t array_bytes(int64_t sequences, int64_t tokens)
 {
     return 2 * sequences * (int64_t)sizeof(int64_t) + tokens * (int64_t)(2 * sizeof(uint32_t) + sizeof(int32_t));

@@ -22,7 +22,7 @@ struct rope_config {
     double factor, low_frequency_factor, high_frequency_factor, original_positions;
 };
 
-/* Of a state space model; all 0 in others. */
+/* Settings of a state space model; all 0 in other models. */
 struct state_space_config {
     int64_t width;  /* channels: expand * hidden_size */
     int64_t heads;  /* width when each channel is its own */
@@ -37,7 +37,7 @@ struct state_space_config {
 
 struct model_config {
     const struct architecture *architecture;
-    /* columns of the embedding and the output matrix; hidden_size unless projections stand between */
+    /* columns of the embedding and the output matrix; hidden_size unless there are projections */
     int64_t embedding_size;
     int64_t vocabulary_size, hidden_size, intermediate_size, layers, heads, kv_heads, head_dim, maximum_positions;
     double norm_epsilon;
@@ -53,7 +53,7 @@ struct model_config {
     int64_t experts, experts_per_token; /* 0: no mixture */
     bool experts_normalised;            /* the weights of a token's experts add up to 1 */
     bool norm_after_sum;                /* norm(x + f(x)) in blocks */
-    bool final_norm;                    /* there is one after the blocks */
+    bool final_norm;                    /* the model has a norm after the blocks */
     bool bare_names; /* the file's tensors lack the architecture's prefix (set by model_open, not by config.json) */
     int64_t window;  /* keys a query of a windowed layer sees, itself included; 0: no layer is windowed */
     uint64_t windowed[CONFIG_LAYERS_MAX / 64]; /* bit l: layer l is; see config_window */
@@ -69,8 +69,9 @@ bool config_rotates(const struct model_config *config, int64_t layer);
 /* Keys that a query of `layer` sees, itself included; 0: all before it. */
 int64_t config_window(const struct model_config *config, int64_t layer);
 
-/* Reads the text of a config.json. `name` stands in messages. STATUS_UNSUPPORTED (an architecture or option deltaq does
- * not have, an already quantized model), STATUS_INVALID (numbers that do not fit together), STATUS_MALFORMED. */
+/* Reads the text of a config.json. `name` names it in messages. STATUS_UNSUPPORTED (an architecture or option that
+ * deltaq does not have, an already quantized model), STATUS_INVALID (numbers that do not fit together),
+ * STATUS_MALFORMED. */
 MUST_CHECK enum status config_parse(const char *name, const char *text, size_t size, struct model_config *out,
                                     struct error *error);
 

@@ -8,9 +8,9 @@
 /* The program of block `layer`, in [0, config->layers). */
 void decoder_block(const struct model_config *config, int64_t layer, struct program *out);
 
-/* The tensors outside the blocks; name "" when absent. Embeddings have `e` columns, d unless the projections stand
- * between: embedding [V, e]; positions [P, d], learned ones; project_in [d, e]; norm weight and bias [1, d];
- * project_out [e, d]; output [V, e] (the embedding itself when tied). */
+/* The tensors outside the blocks; name "" when absent. Embeddings have `e` columns, which is d without projections:
+ * embedding [V, e]; positions [P, d], learned ones; project_in [d, e]; norm weight and bias [1, d]; project_out [e, d];
+ * output [V, e] (the embedding itself when tied). */
 struct decoder_ends {
     struct parameter embedding, positions, project_in, norm_weight, norm_bias, project_out, output;
 };

@@ -19,7 +19,7 @@ struct embed {
     const struct model_config *config; /* lent */
     struct embed_weights weights;      /* lent, or owned after embed_load */
     bool owned;
-    /* Scratch where there is a projection, [tokens, e]: embeddings, or their gradients; and tangents of either. */
+    /* Scratch if there is a projection, [tokens, e]: embeddings, or their gradients; and tangents of either. */
     struct matrix rows, rows_t;
 };
 
@@ -27,7 +27,7 @@ struct embed {
  * of model_read. */
 MUST_CHECK enum status embed_load(struct embed *embed, const struct model *model, struct backend *backend,
                                   int64_t tokens, struct error *error);
-/* The same for weights that are in memory already, with all four passes. Needs embed_reset. STATUS_NO_MEMORY. */
+/* embed_load for weights that are in memory already, with all four passes. Needs embed_reset. STATUS_NO_MEMORY. */
 MUST_CHECK enum status embed_init(struct embed *embed, const struct model_config *config, struct backend *backend,
                                   const struct embed_weights *weights, int64_t tokens, struct error *error);
 void embed_reset(struct embed *embed); /* {0} is fine */
@@ -38,7 +38,7 @@ int64_t embed_bytes(const struct model_config *config, const struct backend *bac
 /* hidden [tokens, d] is overwritten. */
 void embed_forward(struct embed *embed, const struct batch *batch, struct matrix hidden);
 
-/* Adds to `gradients` (absent ones are not wanted). dhidden may be changed. */
+/* Adds to `gradients` (absent ones are not computed). dhidden may be changed. */
 void embed_backward(struct embed *embed, const struct batch *batch, struct matrix dhidden,
                     const struct embed_weights *gradients);
 

@@ -1,7 +1,6 @@
-/* forest.h: token sequences that share beginnings, as a forest of segments: what two sequences have in common from
- * their start is one segment, which is computed once. The segments are cut into chunks of equal size, and one that does
- * not fit continues in the next chunk. So no padding is computed, and a token costs the same in long and short
- * texts. */
+/* forest.h: token sequences with common beginnings, as a forest of segments: a common beginning of two sequences is one
+ * segment, which is computed once. The segments are cut into chunks of equal size, and one that does not fit continues
+ * in the next chunk. So no padding is computed, and a token costs the same in long and short texts. */
 #ifndef MODEL_FOREST_H
 #define MODEL_FOREST_H
 
@@ -13,7 +12,7 @@ struct forest_segment {
     int64_t past; /* tokens of its text before it */
     int64_t tokens;
     int64_t parent;                  /* segment, or -1 */
-    int64_t chunk, last_child_chunk; /* -1: nobody continues it */
+    int64_t chunk, last_child_chunk; /* -1: no segment continues it */
 };
 
 struct forest {
@@ -32,8 +31,8 @@ struct forest {
  * are smaller then. The caller owns *out (forest_reset). STATUS_NO_MEMORY. */
 MUST_CHECK enum status forest_init(const struct sequences *sequences, int64_t chunk_tokens, int64_t slots,
                                    struct forest *out, struct error *error);
-/* The same with each text on its own and whole in its chunk, for models in which a token's values depend on its whole
- * text. */
+/* forest_init without sharing: each text is on its own and whole in its chunk, for models in which a token's values
+ * depend on its whole text. */
 MUST_CHECK enum status forest_init_apart(const struct sequences *sequences, int64_t chunk_tokens, struct forest *out,
                                          struct error *error);
 /* Bytes of a forest of sequences of so many tokens in all. */

@@ -105,7 +105,7 @@ void gguf_names_each(const struct model *model,
     }
 }
 
-/* Of a head's D rows the file has row j of the first half at 2 j, row j of the second half at 2 j + 1. */
+/* In a head of D rows, the file stores row j of the first half at 2 j and row j of the second half at 2 j + 1. */
 int64_t gguf_names_row(int64_t stored, int64_t head_rows)
 {
     if (head_rows == 0) return stored;

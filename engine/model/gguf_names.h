@@ -22,7 +22,7 @@ int64_t gguf_names_row(int64_t stored, int64_t head_rows);
 /* Architecture and sizes. */
 void gguf_names_describe(const struct model *model, struct gguf_metadata *metadata);
 
-/* The divisors of scaled rotary frequencies, the tensor "rope_freqs.weight" [count]; returns 0 where there are none. */
+/* The divisors of scaled rotary frequencies, the tensor "rope_freqs.weight" [count]; returns 0 without scaling. */
 int64_t gguf_names_divisors(const struct model *model, float divisors[GGUF_NAMES_DIVISORS]);
 
 #endif

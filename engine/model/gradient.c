@@ -204,7 +204,7 @@ static void add_keeping(struct gradient *gradient, const struct batch *batch, do
     }
     head_pass(gradient, batch, hidden, weight, losses, into);
     for (int64_t layer = layers - 1; layer >= 0; layer--) {
-        /* a block's input is where the block before left it */
+        /* a block's input is the output of the block before, in place */
         struct matrix input = hidden_view(gradient, gradient->inputs[0], batch);
         if (layer > 0) {
             gradient->backward.memory[WALK_VALUES] = gradient->activations[layer - 1];

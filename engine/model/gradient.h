@@ -29,15 +29,15 @@ void gradient_free(struct gradient *gradient); /* NULL is fine */
 /* losses[t] in nats of every token of the batch (0 where nothing is predicted), host memory. Allocates nothing. */
 void gradient_losses(struct gradient *gradient, const struct batch *batch, double *losses);
 
-/* The same, and adds to `into` (of the same layout and backend) the gradient of weight * sum of losses: with weight = 1
- * / predictions, over all batches of a step, that of the mean loss. Allocates nothing. Errors of the backend that come
- * late are reported by its sync. */
+/* gradient_losses, which also adds to `into` (of the same layout and backend) the gradient of weight * sum of losses.
+ * With weight = 1 / predictions, all batches of a step add up to the gradient of the mean loss. Allocates nothing. Late
+ * errors of the backend are reported by its sync. */
 void gradient_add(struct gradient *gradient, const struct batch *batch, double weight, double *losses,
                   struct parameters *into);
 
-/* Over all chunks, in order: the losses of their tokens into losses[chunks->tokens], their mean over predictions into
- * *mean and, unless `into` is NULL, the mean's gradient added to it. Syncs. STATUS_CANCELLED, STATUS_LEASE_LOST,
- * statuses of the backend's sync. */
+/* Goes over all chunks in order: writes the losses of their tokens to losses[chunks->tokens] and their mean over
+ * predictions to *mean, and adds the mean's gradient to `into` unless it is NULL. Syncs. STATUS_CANCELLED,
+ * STATUS_LEASE_LOST, statuses of the backend's sync. */
 MUST_CHECK enum status gradient_over(struct gradient *gradient, const struct chunks *chunks,
                                      const struct monitor *monitor, struct parameters *into, double *losses,
                                      double *mean, struct error *error);

@@ -151,7 +151,7 @@ static void product(struct head *head, struct matrix a, struct matrix b, struct 
     if (b.data != NULL && c.data != NULL) head->backend->ops->gemm(head->backend, &args);
 }
 
-/* Where a slice's values (or their gradients or tangents) lie after each part of the head. When a part is absent they
+/* The places of a slice's values (or their gradients or tangents) after each part of the head. If a part is absent they
  * are those before it. */
 struct stage {
     struct matrix hidden, normed, projected;
@@ -192,7 +192,7 @@ static struct matrix slice_logits(struct head *head, struct matrix output, struc
     return out;
 }
 
-/* The same, and their losses. */
+/* slice_logits, and the losses. */
 static struct matrix slice_losses(struct head *head, struct matrix output, struct matrix hidden, struct matrix logits,
                                   const uint32_t *targets, double *losses, double *log_sum)
 {

@@ -8,7 +8,8 @@
 #include "model/chunks.h"
 #include "model/model.h"
 
-/* A matrix is absent when the model lacks it or the caller does not want it. Also their gradients or directions. */
+/* A matrix is absent if the model lacks it or the caller does not need it. Also used for their gradients or
+ * directions. */
 struct head_weights {
     struct matrix norm_weight, norm_bias; /* [1, d] */
     struct matrix projection;             /* [e, d] */
@@ -33,7 +34,7 @@ enum head_use { HEAD_LOSS, HEAD_COMPARE, HEAD_GRADIENT, HEAD_TANGENT };
  * it (head_reset). */
 MUST_CHECK enum status head_load(struct head *head, const struct model *model, struct backend *backend,
                                  struct matrix embedding, enum head_use use, struct error *error);
-/* The same for matrices that are in memory already (training). */
+/* head_load for matrices that are in memory already (training). */
 MUST_CHECK enum status head_init(struct head *head, const struct model_config *config, struct backend *backend,
                                  const struct head_weights *weights, enum head_use use, struct error *error);
 void head_reset(struct head *head); /* {0} is fine */
@@ -44,22 +45,22 @@ enum head_loads { HEAD_LOADS_NONE, HEAD_LOADS_BUT_OUTPUT, HEAD_LOADS_ALL };
 int64_t head_bytes(const struct model_config *config, const struct backend *backend, enum head_use use,
                    enum head_loads loads);
 
-/* losses[t] in nats for every token of the batch (0 where nothing is predicted). `hidden` [tokens, d] is not
+/* losses[t] in nats for every token of the batch (0 if the token predicts nothing). `hidden` [tokens, d] is not
  * changed. */
 void head_losses(struct head *head, struct matrix hidden, const struct batch *batch, double *losses);
 
-/* Asks for log p(token | row) of a row of hidden states; `number` is the asker's own. */
+/* A question: log p(token | row) of a row of hidden states; `number` belongs to the asker. */
 struct head_question {
     int64_t row, number;
     uint32_t token;
     double log_probability; /* the answer */
 };
-/* Answers questions in ascending order of their rows; each row is computed once, and no other. STATUS_CANCELLED,
- * STATUS_LEASE_LOST, STATUS_NO_MEMORY. */
+/* Answers questions in ascending order of their rows; computes each of these rows once, and no others.
+ * STATUS_CANCELLED, STATUS_LEASE_LOST, STATUS_NO_MEMORY. */
 MUST_CHECK enum status head_answer(struct head *head, struct matrix hidden, struct head_question *questions,
                                    int64_t count, const struct monitor *monitor, struct error *error);
 
-/* A model q beside p, on the same tokens: its losses, and by token KL(p || q) and whether the likeliest next token
+/* Another model q on the same tokens as p: its losses, and by token KL(p || q) and whether the likeliest next token
  * agrees. */
 struct head_other {
     struct matrix hidden;
@@ -71,8 +72,8 @@ struct head_other {
 void head_compare(struct head *head, struct matrix hidden, const struct head_other *others, int64_t count,
                   const struct batch *batch, double *losses);
 
-/* Losses, and into dhidden (overwritten) the gradient of weight * sum of losses; gradients of the weights are added to
- * where given. Needs HEAD_GRADIENT. */
+/* Losses, and into dhidden (overwritten) the gradient of weight * sum of losses; adds to the given gradients of the
+ * weights. Needs HEAD_GRADIENT. */
 void head_backward(struct head *head, struct matrix hidden, const struct batch *batch, double weight, double *losses,
                    struct matrix dhidden, const struct head_weights *gradients);
 

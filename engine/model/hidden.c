@@ -18,7 +18,7 @@ static int64_t resident(const struct chunks *chunks, const struct hidden_place *
     return tokens;
 }
 
-/* What hidden_init allocates, in elements. */
+/* The allocations of hidden_init, in elements. */
 struct layout {
     int64_t rows, window, staging, spilled;
     bool away; /* two windows */
@@ -132,7 +132,7 @@ static size_t row_bytes(const struct hidden *hidden)
     return (size_t)hidden->width * hidden->backend->ops->element;
 }
 
-/* Where a spilled token's row begins. */
+/* Offset of a spilled token's row. */
 static int64_t spill_at(const struct hidden *hidden, int64_t token)
 {
     return (token - hidden->rows.rows) * (int64_t)row_bytes(hidden);

@@ -16,17 +16,17 @@ struct hidden_place {
 
 struct hidden {
     struct backend *backend; /* NULL: there is none */
-    struct matrix rows;      /* [resident, d] of the first tokens: lent where `lent` says so */
-    struct matrix window;    /* [largest chunk, d]: one chunk of those in a file, while it is lent out */
-    void *staging;           /* of the window on its way, where the backend's memory is not the host's */
+    struct matrix rows;      /* [resident, d] of the first tokens; lent if `lent` */
+    struct matrix window;    /* [largest chunk, d]: one spilled chunk, while it is lent out */
+    void *staging;           /* host memory on the window's way, if the backend's memory is not the host's */
     struct spill *spill;
     /* Rows in the host memory of a device: the next chunk is copied in, and the last one out, while one is computed. */
     struct hidden_away {
         char *memory;
         struct matrix windows[2]; /* [largest chunk, d] */
         int64_t first[2];         /* token that a window begins with; -1: none */
-        int points[2];            /* of the lane, behind which a window is whole */
-        int last;                 /* behind which everything is in memory */
+        int points[2];            /* points of the lane, after which a window is complete */
+        int last;                 /* point after which everything is in host memory */
     } away;
     int64_t tokens, width;
     bool lent;

@@ -12,12 +12,12 @@ struct loader {
     struct backend *backend;
     struct block blocks[2];
     void *memory[2];
-    float *staging; /* for what cannot be read into its place */
-    struct {        /* where copies go beside the work: numbers on their way, two tensors by turns */
+    float *staging; /* for tensors that cannot be read directly to their place */
+    struct {        /* asynchronous copies: staging for two tensors in turns */
         float *memory[2];
-        int points[2]; /* behind which each is free again */
+        int points[2]; /* after which each is free again */
         int turn, used;
-        int arrived[2]; /* points behind which the blocks are whole */
+        int arrived[2]; /* points after which the blocks are complete */
     } carried;
     pthread_t thread;
     bool started;
@@ -150,7 +150,7 @@ static enum status staging_new(struct loader *loader, int64_t tensor, bool trans
         loader->carried.memory[i] = memory;
     }
     if (lanes != NULL)
-        lanes->follow(loader->backend, LANE_WEIGHTS); /* who had the blocks' memory before, and its clearing */
+        lanes->follow(loader->backend, LANE_WEIGHTS); /* after the last use of the blocks' memory, and its clearing */
     return status;
 }
 
@@ -197,7 +197,7 @@ enum status loader_next(struct loader *loader, struct block **out, struct error 
     *out = NULL;
     if (loader->given >= loader->model->config.layers) return error_set(error, STATUS_NOT_FOUND, "no more blocks");
     if (lanes_of(loader) != NULL)
-        lanes_of(loader)->follow(loader->backend, LANE_WEIGHTS); /* the work on the block to be overwritten */
+        lanes_of(loader)->follow(loader->backend, LANE_WEIGHTS); /* after the work on the block that is overwritten */
     pthread_mutex_lock(&loader->mutex);
     loader->wanted = loader->given + 2;
     pthread_cond_broadcast(&loader->changed);

@@ -18,15 +18,15 @@ struct block {
 /* Begins to read layer 0. `model` and `backend` must outlive the loader. STATUS_NO_MEMORY. */
 MUST_CHECK enum status loader_open(const struct model *model, struct backend *backend, struct loader **out,
                                    struct error *error);
-/* The same from layer `first` on. */
+/* loader_open, but from layer `first` on. */
 MUST_CHECK enum status loader_open_at(const struct model *model, struct backend *backend, int64_t first,
                                       struct loader **out, struct error *error);
 
 /* Lends the next block, valid until the next call. STATUS_NOT_FOUND after the last one; statuses of model_read. */
 MUST_CHECK enum status loader_next(struct loader *loader, struct block **out, struct error *error);
 
-/* For a copy of a block that may be changed while the block stays: the elements of memory that the largest copy takes,
- * and the copy. */
+/* A copy of a block that may be changed while the block stays: the elements of memory that the largest copy takes, and
+ * the copy. */
 int64_t loader_elements(const struct model *model);
 void loader_copy(struct backend *backend, const struct block *from, void *memory, struct block *to);
 

@@ -14,7 +14,7 @@ static enum status parameter_check(const struct model *model, const struct param
 {
     const int64_t index = weights_find(model->weights, parameter->name);
     struct weights_tensor tensor;
-    if (index < 0 && parameter->constant) return STATUS_OK; /* the architecture says what it is */
+    if (index < 0 && parameter->constant) return STATUS_OK; /* the architecture defines its value */
     if (index < 0)
         return error_set(error, STATUS_INVALID, "the checkpoint has no tensor \"%s\", which its %s architecture needs",
                          parameter->name, model->config.architecture->model_type);
@@ -72,7 +72,7 @@ static enum status unused_refuse(const struct model *model, const bool *used, st
     return STATUS_OK;
 }
 
-/* Some files leave out the prefix that others give to every name. */
+/* Some files omit the prefix that others give to every name. */
 static void find_prefix(struct model *model)
 {
     const struct architecture *row = model->config.architecture;
@@ -137,7 +137,7 @@ enum status model_open_as(const char *path, const char *config, struct model **o
     return status == STATUS_OK ? model_of_weights(weights, out, error) : status;
 }
 
-/* Fills in everything but the weights and the configuration, which are there. */
+/* Fills in everything but the weights and the configuration, which are set already. */
 static enum status complete_model(struct model *model, struct error *error)
 {
     enum status status;

@@ -19,23 +19,23 @@ struct model {
  * architecture, with its shape and a floating point dtype, and no tensor that the architecture does not use. The caller
  * owns *out (model_close). Statuses of both, and STATUS_INVALID, STATUS_UNSUPPORTED naming the tensor. */
 MUST_CHECK enum status model_open(const char *path, struct model **out, struct error *error);
-/* The same with `config` (may be NULL), the text of a JSON object whose keys have precedence over those of config.json
- * (weights_give_config). */
+/* model_open with `config` (may be NULL), the text of a JSON object whose keys have precedence over those of
+ * config.json (weights_give_config). */
 MUST_CHECK enum status model_open_as(const char *path, const char *config, struct model **out, struct error *error);
-/* The same for open weights, which the model takes, also on failure. Their directory has config.json. */
+/* model_open for open weights, which the model takes, also on failure. Their directory has config.json. */
 MUST_CHECK enum status model_of_weights(struct weights *weights, struct model **out, struct error *error);
 /* Checks that `weights` (lent) are those of a model with this configuration; else the status and the reason. */
 MUST_CHECK enum status model_fits(const struct weights *weights, const struct model_config *config,
                                   struct error *error);
 void model_close(struct model *model); /* NULL is fine */
 
-/* Reads a tensor into dense memory, [rows, columns], transposed where the file has it the other way round, then through
- * `scratch` of as many floats (NULL: its own). STATUS_NOT_FINITE naming the tensor and the first bad element; statuses
- * of weights_read_f32. */
+/* Reads a tensor into dense memory, [rows, columns]. A tensor stored transposed goes through `scratch` of as many
+ * floats (NULL: its own). STATUS_NOT_FINITE names the tensor and the first bad element; statuses of
+ * weights_read_f32. */
 MUST_CHECK enum status model_read_dense(const struct model *model, const struct parameter *parameter, float *to,
                                         float *scratch, struct error *error);
-/* The same into a matrix (host backends read straight into it; others through `staging`, of at least as many floats,
- * else NULL). */
+/* model_read_dense into a matrix: host backends read directly into it; others through `staging`, of at least as many
+ * floats (otherwise NULL). */
 MUST_CHECK enum status model_read(const struct model *model, struct backend *backend, const struct parameter *parameter,
                                   struct matrix to, float *staging, struct error *error);
 

@@ -66,7 +66,7 @@ struct op;
 struct step {
     const struct op *op;
     int input[STEP_INPUTS];         /* slots, NO_SLOT where unused */
-    int output;                     /* slot; equals input[0] for an op in place (rope) */
+    int output;                     /* slot; equals input[0] for an op that works in place (rope) */
     int saved;                      /* slot the forward pass leaves for the backward pass, or NO_SLOT */
     int parameter[STEP_PARAMETERS]; /* NO_PARAMETER where unused */
     union {
@@ -81,9 +81,9 @@ struct step {
     } attributes;
 };
 
-/* Where the rows of each expert begin. The host needs this to launch the experts' products, and the routes may lie in a
- * device's memory. It is read once for each layer and pass, at the first product, and waits for all queued work. The
- * device then stands still for the copy of a few hundred bytes and the next launches: some tens of microseconds, beside
+/* First row of each expert. The host needs this to launch the experts' products, and the routes may lie in a device's
+ * memory. It is read once for each layer and pass, at the first product, and waits for all queued work. The device then
+ * idles for the copy of a few hundred bytes and the next launches: some tens of microseconds, compared with
  * milliseconds of the layer's products (estimated, not measured). */
 struct experts_starts {
     const void *of; /* the routes that were read; NULL: none */
@@ -98,20 +98,20 @@ struct linear_product {
     void (*run)(void *owner, const struct pass *pass, int parameter, struct matrix x, struct matrix y);
 };
 
-/* What a pass works on: matrices by slot and by parameter number. */
+/* The data of a pass: matrices by slot and by parameter number. */
 struct pass {
     struct backend *backend;
     const struct batch *batch;
-    struct matrix cosine, sine;    /* [positions, rotary / 2] */
-    struct matrix *values;         /* by slot */
-    const struct cache *cache;     /* what earlier batches left behind (model/cache.h); forward, with batch->branches */
-    struct matrix *gradients;      /* by slot; backward */
-    struct experts_starts *starts; /* forgotten whenever routes change; of a host not used */
-    bool *written;                 /* by slot: its gradient holds something; backward */
-    const struct matrix *parameters;      /* by parameter; data NULL where the model has none */
-    const struct linear_product *product; /* NULL: as it is */
-    struct matrix *parameter_gradients;   /* by parameter; NULL: not wanted; backward */
-    /* Tangents of all of these, for the passes named so. */
+    struct matrix cosine, sine;           /* [positions, rotary / 2] */
+    struct matrix *values;                /* by slot */
+    const struct cache *cache;            /* values of earlier batches (model/cache.h); forward, with batch->branches */
+    struct matrix *gradients;             /* by slot; backward */
+    struct experts_starts *starts;        /* forgotten whenever routes change; not used on a host */
+    bool *written;                        /* by slot: its gradient holds something; backward */
+    const struct matrix *parameters;      /* by parameter; data NULL if the model lacks it */
+    const struct linear_product *product; /* NULL: the ordinary product */
+    struct matrix *parameter_gradients;   /* by parameter; NULL: not computed; backward */
+    /* Tangents of all of these, for the tangent passes. */
     struct matrix *value_tangents, *gradient_tangents;
     const struct matrix *parameter_tangents;
     struct matrix *parameter_gradient_tangents;
@@ -123,9 +123,9 @@ struct op {
     void (*backward)(const struct pass *pass, const struct step *step);
     void (*tangent)(const struct pass *pass, const struct step *step);
     void (*backward_tangent)(const struct pass *pass, const struct step *step);
-    bool may_reuse_input; /* the output may take the memory of input[0] when nobody reads that later */
+    bool may_reuse_input; /* the output may take the memory of input[0] if no later step reads that */
     bool across_tokens;   /* tokens of a sequence see each other: batches with branches need one of the next two */
-    /* What the op keeps for tokens that come later in their text (model/cache.h): columns by token of a path, and of a
+    /* Number of columns that the op keeps for later tokens of the text (model/cache.h): per token of a path, and of a
      * state at its end. NULL: nothing. */
     int64_t (*cached_token_columns)(const struct step *step);
     int64_t (*cached_state_columns)(const struct step *step);

@@ -54,8 +54,7 @@ static void layout_block(struct parameters_layout *layout, int64_t layer)
         layout_add(layout, &program->parameters[i], ends_residual_branch(program, i));
 }
 
-/* A vector of one element column is [1, n]; a matrix with one row would be taken for a vector, and no architecture has
- * one. */
+/* A vector of n elements is [1, n]. A matrix with one row would count as a vector, and no architecture has one. */
 static void layout_spans(struct parameters_layout *layout)
 {
     for (int64_t i = 0; i < layout->tensor_count; i++) {

@@ -12,9 +12,9 @@
 struct parameters_tensor {
     struct parameter parameter; /* name and shape */
     int64_t offset;             /* of its first element in the buffer */
-    /* a matrix, the embedding included: weight decay acts on it; norms, biases and a scan's decays stay free of it */
+    /* a matrix, including the embedding: weight decay acts on it, but not on norms, biases and a scan's decays */
     bool decays;
-    bool residual; /* the last matrix of a residual branch: drawn smaller (parameters_initialise) */
+    bool residual; /* the last matrix of a residual branch: initialised smaller (parameters_initialise) */
 };
 
 /* Neighbouring tensors that decay, or that do not: [first, first + count) of the buffer. */
@@ -52,7 +52,8 @@ struct parameters {
     void *data;
 };
 
-/* Zeroed. The caller owns it (parameters_reset). `what` stands in messages. STATUS_NO_MEMORY. */
+/* Allocates zeroed parameters. The caller owns them (parameters_reset). `what` names them in messages.
+ * STATUS_NO_MEMORY. */
 MUST_CHECK enum status parameters_init(struct parameters *parameters, const struct parameters_layout *layout,
                                        struct backend *backend, const char *what, struct error *error);
 void parameters_reset(struct parameters *parameters); /* {0} is fine */

@@ -7,9 +7,9 @@
 
 enum { PROGRAM_STEPS = 32, PROGRAM_SLOTS = 32, PROGRAM_PARAMETERS = 256, PARAMETER_NAME = 96 };
 
-/* How elements of a fresh model begin: matrices are drawn from N(0, initializer_range²) and vectors are `initial`; or,
- * as the published code of state space models has it (column c of C): uniform in ± C^-1/2; log(c + 1), decays from slow
- * to fast; and what softplus makes a step size of, which is uniform in its logarithm between 0.001 and 0.1. */
+/* Initial values of a fresh model. Usual: matrices are drawn from N(0, initializer_range²) and vectors are `initial`.
+ * The others follow the published code of state space models (column c of C): uniform in ± C^-1/2; log(c + 1), decays
+ * from slow to fast; and the inverse softplus of a step size whose logarithm is uniform between 0.001 and 0.1. */
 enum fresh { FRESH_USUAL, FRESH_UNIFORM, FRESH_DECAY, FRESH_STEP };
 
 /* A tensor of the model: [rows, columns], vectors are [1, columns]. */
@@ -19,10 +19,10 @@ struct parameter {
     bool linear;     /* weight of a linear step that quantizers work on; matrices decay in training, vectors do not */
     bool transposed; /* [columns, rows] in the file (Conv1D); in memory always [rows, columns] */
     bool depthwise;  /* a convolution's: stored as [rows, 1, columns] */
-    /* no gradient, not counted as a parameter; `initial` where a file lacks it; the file may hold it as [] */
+    /* no gradient, not counted as a parameter; `initial` if a file lacks it; the file may store it as [] */
     bool constant;
     double initial;   /* of all elements of a vector in a fresh model */
-    enum fresh fresh; /* decays are no matrix to training: they stay free of weight decay */
+    enum fresh fresh; /* decays do not count as a matrix in training: no weight decay acts on them */
 };
 
 /* A slot, or some columns of another slot (a view); a step takes either. The views of a slot do not overlap, together
@@ -41,7 +41,7 @@ struct program {
     int input, output; /* slots of the block's hidden states, [T, hidden_size] */
 };
 
-/* Building: each returns the number of what it added. Exceeding a limit is a mistake of the program (assert). */
+/* Building: each function returns the number of what it added. Exceeding a limit is a bug (assert). */
 int program_slot(struct program *program, int64_t width);
 int program_view(struct program *program, int slot, int64_t first, int64_t width); /* of a slot that is no view */
 int program_parameter(struct program *program, const char *name, int64_t rows, int64_t columns, bool linear);
@@ -51,10 +51,10 @@ struct step *program_step(struct program *program, const struct op *op, int inpu
  * read its slot. */
 bool program_live(const struct program *program, int slot, int from);
 
-/* Where each slot lies in a row of one buffer. Without `keep_all` a slot's memory is reused when no later step reads
- * it; the input slot lies outside (in the caller's hidden states), and a chain of residual additions works on it in
- * place; slots that are saved for backward passes alone are absent. With `keep_all` (backward passes) every slot but
- * the input has its own columns. */
+/* Offset of each slot in a row of one buffer. Without `keep_all` a slot's memory is reused when no later step reads it;
+ * the input slot lies outside (in the caller's hidden states), and a chain of residual additions works on it in place;
+ * slots that are saved only for backward passes are absent. With `keep_all` (backward passes) every slot but the input
+ * has its own columns. */
 enum { PLAN_ABSENT = -2 };
 struct program_plan {
     int64_t width; /* columns of the buffer in all */

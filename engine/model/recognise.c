@@ -30,7 +30,8 @@ struct hints {
     bool no_rope_layers, window; /* keys that stand there with a value */
 };
 
-/* --- What is said ------------------------------------------------------------------------------------------------- */
+/* ---- What is said ---- */
+
 static void said_add(struct said *said, const char *name, const char *text, size_t size)
 {
     if (text != NULL) said->texts[said->count++] = (struct config_text){name, text, size};
@@ -81,7 +82,8 @@ static enum status hints_read(const struct said *said, struct hints *out, struct
     return status;
 }
 
-/* --- What the tensors show ---------------------------------------------------------------------------------------- */
+/* ---- What the tensors show ---- */
+
 /* The tensor `name` (with %d: of layer `layer`) and `ending`; false when it is not there. */
 static bool tensor_find(const struct weights *weights, const char *name, int layer, const char *ending,
                         struct weights_tensor *out)
@@ -142,8 +144,8 @@ static void add(struct text *text, const char *format, ...)
     text->used += (size_t)size;
 }
 
-/* Of a state space model. The tensors of mamba2 show only the product of groups and states, so these two must come from
- * the configuration. */
+/* Settings of a state space model. The tensors of mamba2 show only the product of groups and states, so these two must
+ * come from the configuration. */
 static void state_space_shown(const struct weights *weights, const struct architecture *row, int64_t width,
                               struct text *out)
 {
@@ -161,8 +163,8 @@ static void state_space_shown(const struct weights *weights, const struct archit
     add(out, ", \"use_bias\": %s", role_find(weights, row, ROLE_STATE_INPUT, 0, ".bias", &bias) ? "true" : "false");
 }
 
-/* What tensors called as `row` calls them show, as members of a config.json. False when there is no embedding or no
- * layer. */
+/* The settings that tensors with the names of `row` show, as members of a config.json. False when there is no embedding
+ * or no layer. */
 static bool shown(const struct weights *weights, const struct architecture *row, struct text *out)
 {
     struct weights_tensor tensor, norm;
@@ -209,7 +211,8 @@ static bool shown(const struct weights *weights, const struct architecture *row,
     return true;
 }
 
-/* --- The choice --------------------------------------------------------------------------------------------------- */
+/* ---- The choice ---- */
+
 /* The text of all configurations together, for the architecture of this row. `named`: a configuration names the
  * architecture. */
 static enum status text_as(const struct weights *weights, const struct said *said, const struct architecture *row,

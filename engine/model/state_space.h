@@ -1,4 +1,4 @@
-/* state_space.h: the settings of config.json that state space models alone have (mamba, mamba2). */
+/* state_space.h: the settings of config.json that only state space models have (mamba, mamba2). */
 #ifndef MODEL_STATE_SPACE_H
 #define MODEL_STATE_SPACE_H
 
@@ -7,7 +7,7 @@
 
 #include <math.h>
 
-/* The keys as they stand: -1 and NAN where absent. */
+/* The keys as read: -1 and NAN if absent. */
 struct state_space_raw {
     int64_t state_size, conv_kernel, time_step_rank, n_groups, num_heads, head_dim;
     int64_t use_bias, use_conv_bias; /* -1, 0, 1 */

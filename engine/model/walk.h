@@ -19,7 +19,7 @@ struct walk {
     struct backend *backend;
     enum walk_kind kind;
     struct matrix cosine, sine; /* lent */
-    /* Of forward passes; the caller sets and clears it between them. Lent; NULL: none */
+    /* used in forward passes; the caller sets and clears it between them. Lent; NULL: none */
     const struct linear_product *product;
     int64_t tokens;      /* capacity */
     struct cache *cache; /* lent; for batches with branches (WALK_FORWARD); else NULL */
@@ -52,13 +52,13 @@ void walk_steps(struct walk *walk, int from, int to);
 void walk_forward(struct walk *walk, const struct program *program, const struct batch *batch,
                   const struct matrix *parameters, struct matrix hidden);
 
-/* Back through all steps after walk_forward on a WALK_GRADIENT walk. `dhidden` holds the gradient of the block's output
- * and gets that of its input; parameter_gradients (by parameter, NULL: none) are added to. */
+/* Goes back through all steps after walk_forward on a WALK_GRADIENT walk. `dhidden` holds the gradient of the block's
+ * output and gets that of its input; adds to parameter_gradients (by parameter, NULL: none). */
 void walk_backward(struct walk *walk, struct matrix dhidden, struct matrix *parameter_gradients);
 
 /* A block and its derivative along a direction: `hidden_t` is the direction of the block's input (not changed),
  * parameter_tangents those of its parameters. Outputs are in walk->values and walk->value_tangents [program->output].
- * WALK_TANGENT. All that is given stays lent until walk_backward_tangent is done. */
+ * WALK_TANGENT. All arguments stay lent until walk_backward_tangent is done. */
 void walk_tangent(struct walk *walk, const struct program *program, const struct batch *batch,
                   const struct matrix *parameters, const struct matrix *parameter_tangents, struct matrix hidden,
                   struct matrix hidden_t);
@@ -71,8 +71,8 @@ void walk_tangent_begin(struct walk *walk, const struct program *program, const 
                         struct matrix hidden_t);
 void walk_tangent_steps(struct walk *walk, bool values);
 
-/* Back after walk_tangent: dhidden and dhidden_t hold the gradient of the block's output and its tangent and get those
- * of its input; parameter_gradient_tangents (the Hessian times the direction, by parameter) are added to. */
+/* Goes back after walk_tangent: dhidden and dhidden_t hold the gradient of the block's output and its tangent and get
+ * those of its input; adds to parameter_gradient_tangents (the Hessian times the direction, by parameter). */
 void walk_backward_tangent(struct walk *walk, struct matrix dhidden, struct matrix dhidden_t,
                            struct matrix *parameter_gradient_tangents);
 

@@ -6,14 +6,14 @@
 #include "model/chunks.h"
 #include "model/program.h"
 
-/* Of steps [from, to) of a block over the tokens of `chunks`, forward. */
+/* Work of steps [from, to) of a block over the tokens of `chunks`, forward. */
 double work_steps(const struct program *program, int from, int to, const struct chunks *chunks);
 
-/* Of all blocks. */
+/* Work of all blocks. */
 struct model_config;
 double work_blocks(const struct model_config *config, const struct program *programs, const struct chunks *chunks);
 
-/* Of the head on `tokens` tokens: the projection before it, and the logits. */
+/* Work of the head on `tokens` tokens: the projection before it, and the logits. */
 double work_head(const struct model_config *config, int64_t tokens);
 
 #endif

@@ -1,6 +1,6 @@
 #include "quant/activation.h"
 
-/* Exact: the factors stand for integers, whose products nobody rounds. */
+/* exact: the factors are codes, whose products must not be rounded. */
 static void multiply(const struct activations *activations, struct matrix x, struct matrix weight, struct matrix y,
                      double beta)
 {

@@ -1,16 +1,16 @@
-/* activation.h: inputs of linears as the quantized model computes with them: rounded to few bits, token by token.
+/* activation.h: the inputs of linears as the quantized model computes with them: rounded to few bits, token by token.
  *
- * A token's numbers x are symmetric codes with a step found for each token (dynamic; backend.h, round_rows):
+ * A token's numbers x are symmetric codes with a step for each token (dynamic; backend.h, round_rows):
  *
- *   step = max |x| / (2^(bits-1) - 1),  and what goes into the product is rint(x / step) step
+ *   step = max |x| / (2^(bits-1) - 1),  and the product uses rint(x / step) step
  *
- * With smoothing s (SmoothQuant) that is done to x / s and multiplied back, since weights here have their own s taken
- * out again. Spared columns (outliers that are kept) stay as they are and out of the maximum.
+ * With smoothing s (SmoothQuant) x / s is rounded and multiplied by s again, because the weights here are divided by s
+ * again. Spared columns (kept outliers) are not rounded and do not count for the maximum.
  *
- * LLM.int8() (Dettmers et al., arXiv 2208.07339), with a threshold: columns of a sequence in which any |x| reaches it
- * leave the int8 product. As in the library the maximum of a row ignores the entries at or above the threshold, and
- * such columns multiply the dequantized weights; `exact`, as in the paper, columns leave before the maximum and
- * multiply the original weights. */
+ * LLM.int8() (Dettmers et al., arXiv 2208.07339), with a threshold: columns of a sequence with any |x| at or above it
+ * leave the int8 product. As in the library, the maximum of a row ignores the entries at or above the threshold, and
+ * such columns multiply the dequantized weights; with `exact`, as in the paper, columns leave before the maximum is
+ * taken and multiply the original weights. */
 #ifndef QUANT_ACTIVATION_H
 #define QUANT_ACTIVATION_H
 
@@ -27,20 +27,20 @@ struct activation {
     const bool *spared;     /* [columns] or NULL */
 };
 
-/* The activations of a block's linears on their way through a walk (walk->product). */
+/* Treats the inputs of a block's linears in the passes over it (walk->product). */
 struct activations {
     struct backend *backend;
     struct linear_product product; /* for walk->product */
     int64_t tokens, widest;
     /* Owned, in memory of the backend, like all below. */
-    void *turned, *rounded, *outliers; /* [tokens, widest]; the last once an exact treatment was set */
+    void *turned, *rounded, *outliers; /* [tokens, widest]; `outliers` only after an exact treatment was set */
     void *left;                        /* [widest] bytes */
     struct activation_entry {
-        const struct hadamard *online; /* what turns the inputs first; NULL: nothing */
+        const struct hadamard *online; /* transform of the inputs before rounding; NULL: none */
         bool active;
         struct round_rows_args treatment; /* without x, to and outliers */
         void *owned;                      /* smoothing and spared */
-        struct matrix original;           /* [rows, columns]; absent where outliers multiply the dequantized weights */
+        struct matrix original;           /* [rows, columns]; absent if outliers multiply the dequantized weights */
     } entries[PROGRAM_PARAMETERS];
 };
 
@@ -52,14 +52,14 @@ void activations_reset(struct activations *activations); /* {0} is fine */
 /* Forgets all linears: another block begins. */
 void activations_clear(struct activations *activations);
 
-/* The inputs of linear `parameter` are turned as they come; lent until activations_clear. */
+/* Transforms the inputs of linear `parameter` in each pass; `online` is lent until activations_clear. */
 void activations_turn(struct activations *activations, int parameter, const struct hadamard *online);
 
-/* x as that linear has it before any rounding: itself, or turned (valid until the next call or product). */
+/* The inputs x of that linear before any rounding: x itself, or transformed (valid until the next call or product). */
 struct matrix activations_input(const struct activations *activations, int parameter, struct matrix x);
 
-/* From now on the inputs of linear `parameter` are treated so (copied), with the original weights where that is exact
- * (in memory of the backend; taken, also on failure; absent: none). STATUS_NO_MEMORY. */
+/* Sets the treatment (copied) of the inputs of linear `parameter`. `original`: the original weights for an exact
+ * treatment (in memory of the backend; taken, also on failure; absent: none). STATUS_NO_MEMORY. */
 MUST_CHECK enum status activations_set(struct activations *activations, int parameter,
                                        const struct activation *treatment, int64_t columns, struct matrix original,
                                        struct error *error);

@@ -98,7 +98,7 @@ struct awq {
     const struct awq_params *params;
     const struct quantize_task *task;
     struct quantized_layer *out;
-    struct coded *coded; /* [count], one a linear */
+    struct coded *coded; /* [count], one per linear */
     struct coding coding;
     bool unscaled;          /* s = 1 */
     int64_t columns, group; /* columns of a group */
@@ -106,10 +106,10 @@ struct awq {
     double *magnitudes;     /* [columns] w, of duo_scaling; or NULL */
     double *raw;            /* [columns] s before it is normalised */
     /* In memory of the backend. */
-    struct matrix column_scales; /* [1, columns] the same */
+    struct matrix column_scales; /* [1, columns] the scales */
     struct matrix scaled;        /* [largest rows, columns] W diag(s) */
     struct matrix clip_scratch;  /* (backend/codes.h); absent on a device */
-    struct matrix *originals;    /* [count] the weights, while a block judges candidates; or NULL */
+    struct matrix *originals;    /* [count] the original weights, while a block judges candidates; or NULL */
 };
 
 static enum status matrix_new(struct backend *backend, int64_t rows, int64_t columns, const char *what,
@@ -217,7 +217,7 @@ static struct matrix scale(struct awq *awq, int64_t index)
     return scaled;
 }
 
-/* The sum over all linears for one alpha. */
+/* The error of one alpha, summed over all linears. */
 static enum status try_alpha(struct awq *awq, double alpha, double *out, struct error *error)
 {
     *out = 0;
@@ -246,7 +246,7 @@ static void put_originals(struct awq *awq)
         awq->backend->ops->add(awq->backend, awq->task->linears[i].weight, awq->originals[i], 1, 0);
 }
 
-/* Candidates are made of the original weights, which stand in place while one is encoded. */
+/* Candidates are computed from the original weights, so these are installed while one is encoded. */
 static enum status put_candidate(void *owner, int64_t number, struct error *error)
 {
     struct awq *awq = owner;
@@ -288,7 +288,7 @@ static enum status find_errors(struct awq *awq, double *errors, struct error *er
     return status;
 }
 
-/* The first of those with the least error. */
+/* The first alpha with the least error. */
 static enum status find_alpha(struct awq *awq, double *out, struct error *error)
 {
     double *errors = NULL, least = INFINITY;

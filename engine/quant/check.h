@@ -1,4 +1,4 @@
-/* check.h: what every quantizer asks of its task before it touches anything. */
+/* check.h: the checks that every quantizer makes of its task before it changes anything. */
 #ifndef QUANT_CHECK_H
 #define QUANT_CHECK_H
 
@@ -7,8 +7,8 @@
 /* STATUS_INVALID at "/group_size" unless it is -1 or at least 1. */
 MUST_CHECK enum status check_group_size(int64_t group_size, struct error *error);
 
-/* Weights are finite floats of one width, the Hessian (when there) is finite and of that width; mirrors its lower
- * triangle. STATUS_NOT_FINITE (names the linear), STATUS_UNSUPPORTED, STATUS_INTERNAL (shapes). */
+/* Checks that weights are finite floats of one width and that the Hessian (if any) is finite and of that width; mirrors
+ * its lower triangle. STATUS_NOT_FINITE (names the linear), STATUS_UNSUPPORTED, STATUS_INTERNAL (shapes). */
 MUST_CHECK enum status check_task(struct backend *backend, const struct quantize_task *task, struct error *error);
 
 /* Refuses grids whose ends do not fit a float (weights near the end of its range). STATUS_NOT_FINITE. */

@@ -108,7 +108,7 @@ static void quantize_maxima(struct quantized_layer *layer)
                 (float)(map[coding_nearest(map, MAP_SIZE, TIES_LOWER, most > 0 ? off / most : 0)] * most + mean);
         }
     }
-    /* a code a block, a maximum for each 256 of them, the mean */
+    /* one code per block, one maximum for each 256 of them, the mean */
     layer->scale_bits = 8;
     layer->extra_bits = 32 * ((layer->groups + MAXIMA_BLOCK - 1) / MAXIMA_BLOCK) + 32;
 }

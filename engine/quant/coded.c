@@ -6,14 +6,14 @@
 
 #include <math.h>
 
-enum { ALIGNMENT = 256 }; /* bytes that arrays of a block begin at multiples of */
-/* Rows measured at a time, and into how many parts their columns go: what stays in a processor's caches, and what a
- * device's multiprocessors want in one product. */
+enum { ALIGNMENT = 256 }; /* alignment of the arrays in a block, in bytes */
+/* Rows measured at a time, and the number of parts of their columns: sizes that fit a processor's caches, and sizes
+ * that keep a device's multiprocessors busy with one product. */
 enum { HOST_SLAB = 256, HOST_PARTS = 8, DEVICE_SLAB = 1024, DEVICE_PARTS = 4 };
 
 enum part { PART_CODES, PART_SCALES, PART_ZEROS, PART_GROUPS, PART_TABLE, PART_COLUMNS, PARTS };
 
-/* What a layer has, and the bytes of each. */
+/* Lists the parts of a layer, and the bytes of each. */
 static void list_parts(const struct quantized_layer *layer, const void *from[PARTS], size_t bytes[PARTS])
 {
     const size_t scales = (size_t)quantized_layer_scales(layer), columns = (size_t)layer->columns;
@@ -41,7 +41,7 @@ enum status coded_init(struct coded *coded, struct backend *backend, struct quan
                        struct error *error)
 {
     const void *from[PARTS];
-    size_t bytes[PARTS], next = ALIGNMENT; /* offset 0 is: not there */
+    size_t bytes[PARTS], next = ALIGNMENT; /* offset 0 means: not in the block */
     *coded = (struct coded){.backend = backend, .layer = layer};
     coded->at = (struct codes){.coding = layer->coding,
                                .rows = layer->rows,
@@ -139,8 +139,8 @@ int64_t coded_slab_rows(const struct backend *backend)
     return backend->ops->host ? HOST_SLAB : DEVICE_SLAB;
 }
 
-/* H is symmetric, so the products with what lies above its diagonal blocks count twice and those below are not done:
- * little more than half the work. */
+/* H is symmetric, so products with blocks above the diagonal count twice and those below are skipped: little more than
+ * half the work. */
 double coded_energy(struct backend *backend, struct matrix a, struct matrix hessian, struct matrix product)
 {
     if (hessian.data == NULL) return backend->ops->dot(backend, a, a);
@@ -166,7 +166,7 @@ double coded_energy(struct backend *backend, struct matrix a, struct matrix hess
     return backend->ops->dot(backend, a, product);
 }
 
-/* Sums of energies of W - Q and, where `whole` is wanted, of W. */
+/* Sums the energies of W - Q and, unless `whole` is NULL, of W. */
 static enum status sum_energies(const struct coded *coded, struct matrix weight, struct matrix hessian, double *proxy,
                                 double *whole, struct error *error)
 {
@@ -194,7 +194,7 @@ static enum status sum_energies(const struct coded *coded, struct matrix weight,
     if (!isfinite(*proxy) || (whole != NULL && !isfinite(*whole)))
         status = error_set(error, STATUS_NOT_FINITE,
                            "quantization error is not finite: weights or activations are too large for float");
-    /* H is positive semidefinite: below zero is rounding */
+    /* H is positive semidefinite: a negative energy is a rounding error */
     if (*proxy < 0) *proxy = 0;
 done:
     if (product != NULL) backend->ops->release(backend, product);

@@ -6,7 +6,7 @@ static bool quantizable(const struct program *program, int step)
     return linear->op == &op_experts || (linear->op == &op_linear && program->parameters[linear->parameter[0]].linear);
 }
 
-/* Products that nobody quantizes are slivers: a router's. */
+/* Products that are not quantized are tiny: a router's. */
 static bool step_cheap(const struct program *program, int step)
 {
     return !quantizable(program, step) && program->steps[step].op != &op_attention &&
@@ -40,7 +40,7 @@ static void set_live(const struct program *program, const struct program_plan *p
     }
 }
 
-/* The place to resume from, in [from, cut->step]: the one that holds least, the latest of equals. */
+/* Sets the step to resume from, in [from, cut->step]: the one that holds least, the latest of equals. */
 static void set_resume(const struct program *program, const struct program_plan *plan, int from, struct cut *cut)
 {
     struct cut best = *cut;

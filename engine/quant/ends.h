@@ -1,6 +1,6 @@
-/* ends.h: the matrices outside the blocks, embeddings and output, where a method asks for them too: rounded to the
- * nearest point of the symmetric min-max grid, groups of ENDS_GROUP columns, whatever the method does with the blocks'
- * linears. */
+/* ends.h: the matrices outside the blocks, embeddings and output, if a method quantizes them: they are rounded to the
+ * nearest point of the symmetric min-max grid, in groups of ENDS_GROUP columns, whatever quantizer the blocks' linears
+ * have. */
 #ifndef QUANT_ENDS_H
 #define QUANT_ENDS_H
 

@@ -36,7 +36,7 @@ static enum status fits(const struct export_grid *grid, const char *name, int64_
         name, (long long)columns, (long long)grid->group_size);
 }
 
-/* Wide ones where weights were stored so. */
+/* Float32 if the weights were stored in 32 bits or more, otherwise float16. */
 static enum dtype scale_dtype(const struct export_grid *grid)
 {
     return grid->stored == DTYPE_F32 || grid->stored == DTYPE_F64 ? DTYPE_F32 : DTYPE_F16;
@@ -116,7 +116,7 @@ static void put_group(const struct export_grid *grid, const struct export_module
                   only ? "\"Linear\"" : "", grid->bits, grid->sym ? "true" : "false", group);
 }
 
-/* The grid of module `index`, where no module before has it; else NULL. */
+/* The grid of module `index` if no earlier module has it; otherwise NULL. */
 static const struct export_grid *new_grid(const struct export_modules *modules, int64_t index)
 {
     const struct export_grid *grid = modules->list[index].grid;
@@ -125,7 +125,7 @@ static const struct export_grid *new_grid(const struct export_modules *modules, 
     return grid;
 }
 
-/* Modules of one grid are a group; where all have the same, the group is all linear modules. */
+/* Modules of one grid are a group; if all have the same grid, the group is all linear modules. */
 static void configure(const struct export_grid *grid, const struct export_modules *modules, FILE *out)
 {
     int64_t grids = 0, group = 0;

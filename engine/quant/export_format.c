@@ -28,7 +28,7 @@ static enum status refuse(struct error *error, const char *detail)
     return error_set_at(error, STATUS_UNSUPPORTED, "/export", "%s", detail);
 }
 
-/* What no file of weights says. */
+/* Refuses options that no file of weights can express. */
 static enum status check_values(const struct quantize_method *method, struct error *error)
 {
     const struct quantize_options *options = &method->options;

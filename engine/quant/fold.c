@@ -1,6 +1,6 @@
 #include "quant/fold.h"
 
-/* The last step before `before` that writes the slot; NULL: it is the block's input. */
+/* The last step before `before` that writes the slot; NULL: the slot is the block's input. */
 static const struct step *maker_of(const struct program *program, int slot, int before)
 {
     for (int i = before - 1; i >= 0; i--)
@@ -16,7 +16,7 @@ static bool is_read_elsewhere(const struct program *program, int slot, const str
     return false;
 }
 
-/* Whether a slot, or the one that it is a view of, is as a linear left it. */
+/* Whether a slot, or the slot that it is a view of, is the unchanged output of a linear. */
 static bool is_of_linear(const struct program *program, int slot, int before)
 {
     const struct step *maker;

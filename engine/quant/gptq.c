@@ -63,14 +63,14 @@ struct solver {
     const struct quantize_task *task;
     struct quantized_layer *out;
     struct coded *coded;    /* [count] */
-    struct coding *codings; /* [count] of each linear, group_size columns in visiting order; tables of the host … */
-    float *table;           /* … and the same in memory of the backend; NULL where no other is needed */
+    struct coding *codings; /* [count] of each linear, group_size columns in visiting order; tables on the host … */
+    float *table;           /* … and the table in memory of the backend; NULL on a host */
     struct gptq_order order;
     int64_t rows, padded, columns;
     float *diagonal; /* [columns] of H, 1 where dead */
     bool *is_dead;   /* [columns] */
     int64_t dead;
-    double *found; /* [2, runs, padded] scales and zero points, when all are known */
+    double *found; /* [2, runs, padded] scales and zero points, once all are computed */
     /* In memory of the backend. */
     struct matrix upper;   /* [columns, columns] */
     struct matrix weights; /* [rows, columns] all linears stacked, in visiting order */
@@ -79,7 +79,7 @@ struct solver {
     uint8_t *codes;        /* [rows, columns] in the original order */
 };
 
-/* Room for bytes in memory of the backend. */
+/* Allocates bytes in memory of the backend. */
 static enum status room(struct solver *solver, int64_t bytes, const char *what, void **out, struct error *error)
 {
     struct backend *backend = solver->backend;
@@ -158,7 +158,7 @@ static enum status set_order(struct solver *solver, struct error *error)
     return gptq_order_init(&solver->order, kind, solver->diagonal, solver->columns, group_size, error);
 }
 
-/* The coding of each linear, as it came. */
+/* Sets the coding of each linear from its original weight. */
 static enum status set_codings(struct solver *solver, struct error *error)
 {
     struct backend *backend = solver->backend;
@@ -179,7 +179,7 @@ static enum status set_codings(struct solver *solver, struct error *error)
     return STATUS_OK;
 }
 
-/* As the backend reads it. */
+/* The coding of a linear with the backend's table. */
 static struct coding coding_of(const struct solver *solver, int64_t index)
 {
     struct coding coding = solver->codings[index];
@@ -187,14 +187,14 @@ static struct coding coding_of(const struct solver *solver, int64_t index)
     return coding;
 }
 
-/* The grids of runs from `run` on, of rows from `row` on. */
+/* The part of the grids for runs from `run` on and rows from `row` on. */
 static struct grids grids_from(const struct solver *solver, int64_t run, int64_t row)
 {
     const int64_t stride = solver->padded, at = run * stride + row;
     return (struct grids){solver->grids + at, solver->grids + solver->order.runs * stride + at, stride};
 }
 
-/* Finds those of `weight`, rows of linear `index`. */
+/* Computes the grids of `weight`, rows of linear `index`. */
 static void find_grids(const struct solver *solver, int64_t index, struct matrix weight, struct grids grids)
 {
     const int64_t size = solver->order.group_size;
@@ -206,7 +206,7 @@ static void find_grids(const struct solver *solver, int64_t index, struct matrix
                                                  .grids = grids});
 }
 
-/* Stacks the linears in visiting order; the one grid of a whole row is that of the weight as it came. */
+/* Stacks the linears in visiting order. The only grid of a whole row is computed from the original weight. */
 static void gather_rows(struct solver *solver)
 {
     struct backend *backend = solver->backend;
@@ -220,8 +220,8 @@ static void gather_rows(struct solver *solver)
             backend->ops->fill(backend, matrix_columns(solver->weights, i, 1), 0);
 }
 
-/* Those of runs [run, last), from the stacked weights as they are now; where the linears' codings are one, all at
- * once. */
+/* Computes the grids of runs [run, last) from the present stacked weights; in one call if all linears have one
+ * coding. */
 static void find_runs(const struct solver *solver, int64_t run, int64_t last)
 {
     const int64_t size = solver->order.group_size;
@@ -240,12 +240,12 @@ static void solve_block(struct solver *solver, int64_t first, int64_t width)
 {
     struct backend *backend = solver->backend;
     const int64_t size = solver->order.group_size, columns = solver->columns;
-    /* runs that begin in this block: all their grids come from the weight as it is now */
+    /* runs that begin in this block: all their grids come from the present weights */
     const int64_t run = (first + size - 1) / size, last = (first + width + size - 1) / size;
     const struct gptq_block_args block = {
         .weights = matrix_columns(solver->weights, first, width),
         .upper = matrix_columns(matrix_rows(solver->upper, first, width), first, width),
-        .coding = coding_of(solver, 0), /* the linears' differ in what finds scales alone */
+        .coding = coding_of(solver, 0), /* the linears' codings differ only in how scales are computed */
         .grids = grids_from(solver, 0, 0),
         .position = first,
         .from = solver->order.from + first,
@@ -272,7 +272,7 @@ static void update_rest(struct solver *solver, int64_t first, int64_t width)
                                              .exact = true});
 }
 
-/* All blocks, and the grids that were found on the way. */
+/* Solves all blocks, and computes grids on the way. */
 static enum status solve(struct solver *solver, struct error *error)
 {
     struct backend *backend = solver->backend;
@@ -287,7 +287,7 @@ static enum status solve(struct solver *solver, struct error *error)
     return backend->ops->sync(backend, error);
 }
 
-/* The rows from first_row on as a layer; its codes stay where they are until its values are written. */
+/* Makes a layer from the rows from first_row on; its codes stay in place until its values are written. */
 static enum status take_layer(struct solver *solver, int64_t index, int64_t first_row, double damp, struct error *error)
 {
     const struct gptq_setup *setup = solver->setup;
@@ -322,7 +322,7 @@ static enum status take_layer(struct solver *solver, int64_t index, int64_t firs
     return coded_measure(&solver->coded[index], linear->weight, solver->task->inputs.hessian, error);
 }
 
-/* There is nothing to be learnt from the inputs: rounding to nearest, and the layers say so. */
+/* The inputs carry no information: rounds to nearest and marks the layers. */
 static enum status round_instead(const struct solver *solver, enum degraded why, struct error *error)
 {
     const struct quantize_method *nearest = &solver->setup->nearest;

@@ -1,5 +1,5 @@
-/* gptq.h: GPTQ (gptq.c has the equations) for any coding of rows: the scale of a group is found when its first column's
- * block begins, and what is left of each weight is coded with it. */
+/* gptq.h: GPTQ (gptq.c has the equations) for any coding of rows: the scale of a group is computed when the block of
+ * its first column begins, from the weights as corrected so far. */
 #ifndef QUANT_GPTQ_H
 #define QUANT_GPTQ_H
 
@@ -7,12 +7,12 @@
 
 struct gptq_setup {
     struct coding coding; /* LAYOUT_ROWS; group_size as in the API */
-    /* Completes the coding of one linear from its untouched weight; NULL: there is nothing to complete. */
+    /* Completes the coding of one linear from its original weight; NULL: the coding is complete. */
     enum status (*look)(struct backend *backend, struct matrix weight, struct coding *coding, struct error *error);
-    int64_t extra_bits; /* of a layer, beside its codes and scales */
+    int64_t extra_bits; /* per layer, beside its codes and scales */
     bool desc_act, act_group_aware;
     double damp_percent;
-    struct quantize_method nearest; /* what takes its place where inputs teach nothing */
+    struct quantize_method nearest; /* replaces GPTQ if the inputs carry no information */
 };
 
 /* The `quantize` of a row (quantizer.h); the task has a Hessian. */

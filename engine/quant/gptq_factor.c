@@ -7,7 +7,7 @@ struct factor {
     const struct gptq_order *order;
     struct matrix hessian, upper;
     const float *diagonal;
-    float *damped; /* [C] owned: the diagonal in visiting order, with what is added to it */
+    float *damped; /* [C] owned: the diagonal in visiting order, plus the damping */
     double mean;
 };
 
@@ -38,7 +38,7 @@ static enum status find_damp(struct factor *factor, double damp, const char *nam
             error, STATUS_INVALID,
             "%s: the Hessian of its inputs is not positive definite even with damping %.2f; use more calibration data",
             name, highest);
-    /* `failed` steps do not work, `worked` steps do; more damping never hurts */
+    /* `failed` steps fail, `worked` steps succeed; more damping never hurts */
     while (worked - failed > 1) {
         const int64_t middle = failed + (worked - failed) / 2;
         last = try_damp(factor, damp + increment * (double)middle);

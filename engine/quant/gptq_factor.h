@@ -11,10 +11,10 @@
 
 #define GPTQ_DAMP_INCREMENT 0.01
 
-/* `hessian` [C, C], both triangles; `diagonal` [C], on the host, its diagonal with 1 for dead columns (and it is what
- * takes part); `upper` [C, C] gets U. Starts at `damp` and, while the Cholesky factorisation fails, goes up by 0.01,
- * staying below 1; the least that works is found by bisection and put in *used. STATUS_INVALID when none works; `name`
- * is the linear, for that error. */
+/* `hessian` [C, C], both triangles; `diagonal` [C], on the host, replaces its diagonal and has 1 for dead columns;
+ * `upper` [C, C] gets U. Starts at `damp` and, while the Cholesky factorisation fails, increases it by 0.01, staying
+ * below 1; the smallest damping that works is found by bisection and put in *used. STATUS_INVALID when none works;
+ * `name` is the linear, for that error. */
 MUST_CHECK enum status gptq_factor(struct backend *backend, const struct gptq_order *order, struct matrix hessian,
                                    const float *diagonal, double damp, const char *name, struct matrix upper,
                                    double *used, struct error *error);

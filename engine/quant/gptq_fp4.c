@@ -1,7 +1,7 @@
-/* gptq_fp4.c: GPTQ whose codes are those of MXFP4 or NVFP4 (mxfp4.c, nvfp4.c): a block's scale is found on the weights
- * as the blocks of columns before left them, and the error of every code is spread over the columns to come (gptq.c).
- * NVFP4's factor of the matrix is found on the untouched weight. Columns are visited by blocks, whose columns must stay
- * neighbours: there is no desc_act. */
+/* gptq_fp4.c: GPTQ with the codes of MXFP4 or NVFP4 (mxfp4.c, nvfp4.c): a block's scale is computed from the weights as
+ * corrected by earlier blocks of columns, and the error of every code is distributed over later columns (gptq.c).
+ * NVFP4's factor of the matrix is computed from the original weight. There is no desc_act, because the columns of a
+ * block must stay neighbours. */
 #include "quant/element.h"
 #include "quant/gptq.h"
 

@@ -19,7 +19,7 @@ enum gptq_order_kind { GPTQ_ORDER_NONE, GPTQ_ORDER_ACT, GPTQ_ORDER_GAR };
 struct gptq_order {
     int64_t columns, group_size, runs;
     int32_t *from;  /* [columns] owned: the column visited at a position */
-    int32_t *group; /* [runs] owned: the group that a run of positions is */
+    int32_t *group; /* [runs] owned: the group of a run of positions */
 };
 
 /* `diagonal` [columns] of H with 1 for dead columns; group_size in [1, …]. On failure the order may be reset all the

@@ -16,7 +16,7 @@ static int64_t power_of_two_in(int64_t n)
     return n & -n;
 }
 
-/* The least order whose quotient is a power of two; 0: there is none. */
+/* The least order whose quotient is a power of two; 0: none. */
 static int64_t find_order(int64_t size)
 {
     if (power_of_two_in(size) == size) return 1;

@@ -1,4 +1,4 @@
-/* hadamard.h: orthogonal transforms of vectors of n numbers whose entries are all of one size:
+/* hadamard.h: orthogonal transforms of vectors of n numbers, by matrices whose entries all have the same magnitude:
  *
  *   v → v diag(sign) H / sqrt(n)
  *
@@ -7,8 +7,8 @@
  *   I + S,  S = [[0, 1], [-1, chi(j - i)]]
  *
  * chi the quadratic character of the integers modulo the prime q = m - 1 (q is 3 modulo 4, so m is 12, 20, 24, 44, …;
- * the least m that fits). Where there is no such m, blocks: as many Sylvester matrices of the largest power of two that
- * divides n as there are, side by side. H is not symmetric then; the inverse goes back. Sums in double. */
+ * the least m that fits). If there is no such m, H is block diagonal with Sylvester matrices of the largest power of
+ * two that divides n. H need not be symmetric, so there is an inverse. Sums in double. */
 #ifndef QUANT_HADAMARD_H
 #define QUANT_HADAMARD_H
 
@@ -22,16 +22,16 @@ struct hadamard {
     double *scratch;                    /* owned (backend/codes.h); NULL on a device */
 };
 
-/* For vectors of `size` >= 1 numbers. STATUS_NO_MEMORY; hadamard_reset is still due. */
+/* For vectors of `size` >= 1 numbers. The caller calls hadamard_reset, also on failure. STATUS_NO_MEMORY. */
 MUST_CHECK enum status hadamard_init(struct hadamard *hadamard, struct backend *backend, int64_t size,
                                      struct error *error);
 void hadamard_reset(struct hadamard *hadamard); /* {0} is fine */
 
-/* Which vectors, and what becomes of them. */
+/* Options of a transform. */
 struct hadamard_use {
     const float *sign; /* [size] of +1 and -1, in memory of the backend; NULL: all +1 */
     bool inverse;
-    bool centred; /* their mean is taken away first; not of the inverse */
+    bool centred; /* their mean is subtracted first; not for the inverse */
 };
 /* Transforms every row of x [rows, size] into `to`, which may be x. */
 void hadamard_rows(const struct hadamard *hadamard, struct hadamard_use use, struct matrix x, struct matrix to);

@@ -1,6 +1,6 @@
-/* overrides.h: what a method has for some modules alone: the first of its `overrides` whose pattern (PCRE2, found
- * anywhere in the module's name, "model.layers.0.mlp.down_proj") matches says other bits, another group size, or that
- * the module is left as it is. */
+/* overrides.h: exceptions of a method for some modules: the first of its `overrides` whose pattern (PCRE2, found
+ * anywhere in the module's name, "model.layers.0.mlp.down_proj") matches sets other bits, another group size, or skips
+ * the module. */
 #ifndef QUANT_OVERRIDES_H
 #define QUANT_OVERRIDES_H
 
@@ -10,9 +10,8 @@ enum { OVERRIDES_MAXIMUM = 64, OVERRIDES_NONE = -1 };
 
 struct overrides; /* compiled */
 
-/* Compiles and checks them against the method's own parameters; the method is lent. STATUS_INVALID with a pointer
- * relative to the method
- * ("/overrides/0/pattern"), STATUS_NO_MEMORY. */
+/* Compiles the overrides and checks them against the method's own parameters; the method is lent. STATUS_INVALID with a
+ * pointer relative to the method ("/overrides/0/pattern"), STATUS_NO_MEMORY. */
 MUST_CHECK enum status overrides_new(const struct quantize_method *method, struct overrides **out, struct error *error);
 void overrides_free(struct overrides *overrides); /* NULL is fine */
 
@@ -21,7 +20,7 @@ void overrides_free(struct overrides *overrides); /* NULL is fine */
 MUST_CHECK enum status overrides_find(const struct overrides *overrides, const char *name, int64_t *index,
                                       struct error *error);
 
-/* The method as override `index` has it; true when the module is to be left as it is. */
+/* Applies override `index` to *out, the method; true when the module is skipped. */
 bool overrides_apply(const struct overrides *overrides, int64_t index, struct quantize_method *out);
 
 #endif

@@ -1,6 +1,6 @@
-/* quantize_method.h: a quantization method as it is asked for: which quantizer, its parameters, and the options that
- * every one of them takes. Tables of parameters have offsets from the start of struct quantize_method, so that a
- * quantizer's own rows and those of the options stand in one table. */
+/* quantize_method.h: a quantization method: the quantizer, its parameters, and the options that all quantizers have.
+ * Tables of parameters have offsets from the start of struct quantize_method, so that one table can hold a quantizer's
+ * own rows and those of the options. */
 #ifndef QUANT_QUANTIZE_METHOD_H
 #define QUANT_QUANTIZE_METHOD_H
 
@@ -58,7 +58,7 @@ struct smoothquant_params {
     bool search;
 };
 
-/* Of the modules whose name the pattern matches (overrides.h). */
+/* Exceptions for the modules whose names match the pattern (overrides.h). */
 struct quantize_override {
     const char *pattern;
     int64_t bits, group_size; /* 0: the method's */
@@ -67,13 +67,13 @@ struct quantize_override {
 
 enum quantize_rotation { ROTATION_NONE, ROTATION_HADAMARD };
 
-/* What any method may be asked for besides. */
+/* Options of every method. */
 struct quantize_options {
-    int64_t activation_bits; /* 0: inputs as they are */
+    int64_t activation_bits; /* 0: inputs are not rounded */
     int rotation;            /* enum quantize_rotation */
     int64_t rotation_seed;
     int64_t keep_outliers;                /* columns; 0: none */
-    int64_t embedding_bits, lm_head_bits; /* 0: as they are */
+    int64_t embedding_bits, lm_head_bits; /* 0: not quantized */
     union {
         struct param_list list; /* as the table fills it */
         struct {
@@ -107,7 +107,7 @@ enum quantizer_id {
         QUANTIZER_COUNT
 };
 
-/* Which quantizer and its parameters; the structs of the others are not read, and a quantizer without parameters has
+/* A quantizer with its parameters. Only the struct of that quantizer is read; a quantizer without parameters has
  * none. */
 struct quantize_method {
     int quantizer; /* enum quantizer_id */
@@ -139,7 +139,7 @@ struct quantize_method {
     {.name = "sym", .type = PARAM_BOOLEAN, .offset = QUANTIZE_AT(method.sym), .fallback = default_sym, \
      .help = "Symmetric grid: the zero point is fixed in the middle"}
 
-/* The options' rows: those of every method, and that of methods which leave inputs alone by themselves. */
+/* Rows of the options: those of every method, and the one of methods that do not treat inputs themselves. */
 #define QUANTIZE_OPTION_PARAMS \
     {.name = "rotation", .type = PARAM_CHOICE, .schema = "Rotation", \
      .offset = QUANTIZE_AT(options.rotation), .fallback = "\"none\"", \
@@ -182,15 +182,15 @@ QUANTIZERS(QUANTIZER_PARAMS)
 /* For a PARAM_VARIANT whose offset is that of a struct quantize_method's quantizer; by enum quantizer_id. */
 extern const struct param_variant quantize_method_variants[];
 
-/* Whether inputs of linears are something else in the quantized model's forward pass (walk->product is needed). */
+/* Whether the quantized model's forward pass changes the inputs of linears (walk->product is needed). */
 bool quantize_method_treats_inputs(const struct quantize_method *method);
 
 /* Whether the quantized weights depend on the calibration. */
 bool quantize_method_reads_calibration(const struct quantize_method *method);
 
-/* Checks what a table cannot say and writes back what will be in effect: desc_act, or a group of a whole row, turns
- * act_group_aware off. Call once after a method was filled. STATUS_INVALID with a pointer relative to the method
- * ("/group_size"). */
+/* Makes the checks that a table cannot express and writes back the values in effect: desc_act, or a group of a whole
+ * row, turns act_group_aware off. Call once after a method was filled. STATUS_INVALID with a pointer relative to the
+ * method ("/group_size"). */
 MUST_CHECK enum status quantize_method_complete(struct quantize_method *method, struct error *error);
 
 #endif

@@ -1,7 +1,7 @@
-/* quantizer.h: what every quantizer is: one row of a table, a parameter schema, and one function from the weights of
- * the linears that share an input (and the second moment of that input) to codes. A new quantizer is a new file with
- * its row, a struct in `struct quantize_method`, and one line in QUANTIZERS (quantize_method.h). One that treats
- * linears one by one, from grids alone, hands them to quantize_each (quantize_each.h).
+/* quantizer.h: a quantizer is one row of a table, a parameter schema, and one function from the weights of the linears
+ * that share an input (and the second moment of that input) to codes. A new quantizer is a new file with its row, a
+ * struct in `struct quantize_method`, and one line in QUANTIZERS (quantize_method.h). One that treats linears one by
+ * one, from grids alone, hands them to quantize_each (quantize_each.h).
  *
  * All grids act on rows of a weight [rows = outputs, columns = inputs]; a group is `group_size` columns of one row with
  * one scale and one zero point, the last one of a row may be shorter, and -1 makes the whole row one group:
@@ -16,21 +16,21 @@
 #include "quant/quantized_layer.h"
 #include "quant/statistics.h"
 
-/* Weights that might take the place of a task's, to be tried one after the other. */
+/* Weights that may replace those of a task, to be tried one after the other. */
 struct quantize_candidates {
     void *owner;
     int64_t count;
-    /* Puts the weights of candidate `number` in place; -1: the original ones. */
+    /* Installs the weights of candidate `number`; -1: the original ones. */
     enum status (*put)(void *owner, int64_t number, struct error *error);
 };
 
-/* Tries candidates in the block that the linears are in. */
+/* Tries candidates in the block of the linears. */
 struct quantize_judge {
     void *owner;
-    /* errors[count]: of each candidate the sum over the calibration tokens of the squared change of the block's outputs
-     * from those with the original weights, the block's other linears being as they are: quantized before this task, in
-     * full precision behind it. Weights are the last candidate's afterwards. Statuses of put and of hidden_lend,
-     * STATUS_CANCELLED, STATUS_LEASE_LOST, STATUS_NO_MEMORY. */
+    /* errors[count]: for each candidate the sum over the calibration tokens of the squared change of the block's
+     * outputs from those with the original weights. The block's other linears are in their present state: quantized
+     * before this task, in full precision behind it. Leaves the last candidate's weights installed. Statuses of put and
+     * of hidden_lend, STATUS_CANCELLED, STATUS_LEASE_LOST, STATUS_NO_MEMORY. */
     enum status (*errors)(void *owner, const struct quantize_candidates *candidates, double *errors,
                           struct error *error);
 };
@@ -42,12 +42,12 @@ struct quantize_task {
         struct matrix weight; /* float: original in, dequantized out */
     } * linears;
     int64_t count;
-    /* Of the N calibration tokens; the Hessian's upper triangle is overwritten with the mirror of its lower one.
-     * Without a Hessian errors are measured as if the inputs were white (H = I). */
+    /* Statistics of the N calibration tokens; the Hessian's upper triangle is overwritten with the mirror of its lower
+     * one. Without a Hessian errors are measured as if the inputs were white (H = I). */
     struct statistics inputs;
     /* The inputs are values that attention heads share: scales of columns fit no packed format (FOLD_SHARED). */
     bool shared_values;
-    bool half_scales; /* scales of grids are rounded to float16 after the codes were found, as files store them */
+    bool half_scales; /* scales of grids are rounded to float16 after the codes were computed, as files store them */
     const struct quantize_judge *judge; /* lent; NULL: there are no tokens, or no block */
 };
 
@@ -55,11 +55,11 @@ struct quantizer {
     const char *name; /* as in the API */
     const struct param *params;
     unsigned needs;     /* NEED_… (statistics.h) */
-    bool treats_inputs; /* its layers say what becomes of their inputs */
-    /* Turns a method of it into what takes its place for an expert that too few calibration tokens visit; NULL: it
-     * needs none. */
+    bool treats_inputs; /* its layers define a treatment of their inputs */
+    /* Turns a method of this quantizer into its replacement for experts that too few calibration tokens visit; NULL:
+     * none is needed. */
     void (*fallback)(struct quantize_method *method);
-    int bits; /* of a code, where no parameter says it; 0: the parameter "bits" */
+    int bits; /* of a code if no parameter sets it; 0: the parameter "bits" does */
     /* Cross-field rules; writes back the values that will be in effect. Pointers in errors are relative to the method
      * object. STATUS_INVALID. */
     enum status (*complete)(struct quantize_method *method, struct error *error);

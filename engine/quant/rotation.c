@@ -7,7 +7,7 @@
 
 enum { ONLINE_NONE = -1 };
 
-/* The step that writes a slot before step `before`, not counting those in place; NULL: none. */
+/* The step that writes a slot before step `before`, without steps that work in place; NULL: none. */
 static const struct step *producer(const struct program *program, int slot, int before)
 {
     for (int i = before - 1; i >= 0; i--)
@@ -27,7 +27,7 @@ static bool is_plain_norm(const struct step *step)
     return step->op == &op_norm && step->attributes.norm.groups == 1;
 }
 
-/* Whether everybody who reads the slot is a linear, which takes in what the norm adds. */
+/* Whether every reader of the norm's output is a linear, which can take in the norm's weight and bias. */
 static bool read_by_linears(const struct program *program, const struct step *norm)
 {
     for (int i = 0; i < program->step_count; i++) {
@@ -39,8 +39,8 @@ static bool read_by_linears(const struct program *program, const struct step *no
     return norm->output != program->output;
 }
 
-/* Follows the hidden states through the block: `residual` tells by slot which are hidden states. False when they cannot
- * be turned. */
+/* Follows the hidden states through the block: `residual` marks the slots that are hidden states. False when they
+ * cannot be rotated. */
 static bool follow_hidden(const struct program *program, bool residual[PROGRAM_SLOTS])
 {
     memset(residual, 0, PROGRAM_SLOTS * sizeof *residual);
@@ -142,7 +142,7 @@ void rotation_reset(struct rotation *rotation)
     *rotation = (struct rotation){0};
 }
 
-/* Takes a norm's weight and bias into a linear that reads it: b += W bias, W = W diag(weight). */
+/* Moves a norm's weight and bias into a linear that reads it: b += W bias, W = W diag(weight). */
 static void take_norm(struct backend *backend, const struct step *norm, struct matrix weight, struct matrix bias,
                       const struct matrix *parameters)
 {
@@ -156,7 +156,7 @@ static void turn_rows(const struct hadamard *hadamard, const float *sign, struct
     hadamard_rows(hadamard, (struct hadamard_use){.sign = sign}, weight, weight);
 }
 
-/* What a linear adds to the hidden states; a bias is one more column. */
+/* Rotates a linear that adds to the hidden states; a bias is treated as one more column. */
 static void turn_writer(const struct rotation *rotation, struct matrix weight, struct matrix bias)
 {
     const struct hadamard_use use = {.sign = rotation->sign, .centred = rotation->centred};
@@ -164,8 +164,8 @@ static void turn_writer(const struct rotation *rotation, struct matrix weight, s
     if (bias.data != NULL) hadamard_rows(&rotation->hidden, use, bias, bias);
 }
 
-/* Values by heads, in the linear that makes them, and back in the columns that read attention's output. False: made
- * otherwise. */
+/* Transforms values by heads, in the linear that makes them, and back in the columns that read attention's output.
+ * False: the values are made in another way. */
 static bool turn_heads(const struct rotation *rotation, const struct program *program, const struct step *attention,
                        const struct step *reader, struct matrix *parameters)
 {
@@ -202,13 +202,13 @@ static void turn_inputs(struct rotation *rotation, const struct program *program
     if (rotation->fused && source != NULL && source->op == &op_attention &&
         turn_heads(rotation, program, source, step, parameters))
         return;
-    if (!program->parameters[step->parameter[0]].linear) return; /* nobody quantizes it: its inputs may stay */
+    if (!program->parameters[step->parameter[0]].linear) return; /* not quantized: its inputs stay */
     const int online = find_width(rotation, weight.columns);
     turn_rows(&rotation->online[online], NULL, weight);
     rotation->online_of[step->parameter[0]] = online;
 }
 
-/* Rows are turned on their way into the experts. */
+/* Rows are transformed on their way into the experts. */
 static void turn_experts(struct rotation *rotation, const struct step *step, struct matrix *parameters)
 {
     for (int number = step->parameter[0]; number < step->parameter[0] + step->attributes.experts.count; number++) {

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { SLAB = 256 }; /* rows of weights that are laid out at a time */
+enum { SLAB = 256 }; /* rows of weights that are expanded at a time */
 
 /* The method for experts that too few tokens visit. */
 static enum status fallback_new(struct sequential *sequential, struct error *error)
@@ -50,8 +50,8 @@ void sequential_reset(struct sequential *sequential)
     sequential->overrides = NULL;
 }
 
-/* Copies the live slots of a cut between the walk and the chunk's part of what is held, where they lie one after
- * another. */
+/* Copies the live slots of a cut between the walk and the chunk's part of the held memory, where they are
+ * consecutive. */
 static void held_copy(const struct sequential *sequential, const struct cut *cut, const struct chunk *chunk, bool save)
 {
     const struct backend *backend = sequential->backend;
@@ -65,7 +65,7 @@ static void held_copy(const struct sequential *sequential, const struct cut *cut
     }
 }
 
-/* Lays a chunk out as the held cut left it (NULL: the block's start). `hidden` is lent; steps may change it
+/* Restores a chunk to the state at the held cut (NULL: the block's start). `hidden` is lent; steps may change it
  * (hidden_return). */
 static enum status chunk_begin(const struct sequential *sequential, const struct block *block,
                                const struct chunk *chunk, const struct cut *held, struct matrix *hidden,
@@ -78,7 +78,7 @@ static enum status chunk_begin(const struct sequential *sequential, const struct
     return STATUS_OK;
 }
 
-/* The linears of a cut that are done together: all of one input, or those of some experts, [first, first + count). */
+/* The linears of a cut that are quantized together: all of one input, or those of experts [first, first + count). */
 struct experts {
     int64_t first, count;
 };
@@ -99,8 +99,8 @@ static struct matrix rows_read(const struct sequential *sequential, const struct
     return experts_part(&sequential->walk->pass, step, values[step->input[0]], i);
 }
 
-/* Takes all calibration tokens from the held cut to `cut`, holds them there if it is to be, and collects the statistics
- * of its input, for the linears in `part`. `held` is `cut` itself when they are there already. */
+/* Takes all calibration tokens from the held cut to `cut`, holds them there if the cut is to be held, and collects the
+ * statistics of its input for the linears in `part`. `held` is `cut` itself if the tokens are there already. */
 static enum status collect(struct sequential *sequential, const struct block *block, const struct cut *held,
                            const struct cut *cut, struct experts part, struct error *error)
 {
@@ -141,11 +141,11 @@ struct judging {
     const struct sequential *sequential;
     const struct block *block;
     const struct cut *held;
-    struct matrix hidden;  /* [largest chunk, d] a copy of the hidden states, which steps may change */
-    struct matrix outputs; /* [largest chunk, d] with the original weights, what candidates are held to */
+    struct matrix hidden;  /* [largest chunk, d] a copy of the hidden states, because steps may change them */
+    struct matrix outputs; /* [largest chunk, d] outputs with the original weights, to which candidates are compared */
 };
 
-/* The block's outputs of a chunk with its weights as they are. `from`: its hidden states, which stay as they are. */
+/* The block's outputs of a chunk with its present weights. `from`: its hidden states, which are not changed. */
 static struct matrix judged_outputs(const struct judging *judging, const struct chunk *chunk, struct matrix from)
 {
     const struct sequential *sequential = judging->sequential;
@@ -295,8 +295,8 @@ static void spread(const struct quantized_layer *layer, const float *from, float
     }
 }
 
-/* LLM.int8's original weights at their full width, in memory of the backend, some rows at a time: kept columns never
- * leave the product. */
+/* Expands LLM.int8's original weights to their full width, in memory of the backend, some rows at a time; kept columns
+ * are never outliers. */
 static enum status spread_original(struct backend *backend, const struct quantized_layer *layer, struct matrix *out,
                                    struct error *error)
 {
@@ -337,7 +337,7 @@ struct activation sequential_treatment(const struct quantize_method *method, con
     return treatment;
 }
 
-/* From here on the inputs of the layer are what its quantized model makes of them. */
+/* Sets the treatment of the layer's inputs for later passes, as the quantized model has it. */
 static enum status treat_inputs(struct sequential *sequential, int parameter, const struct quantized_layer *layer,
                                 struct error *error)
 {
@@ -360,7 +360,7 @@ done:
     return status;
 }
 
-/* Whether the method gives way: an expert's linears that too few tokens have reached. */
+/* Whether the fallback applies: an expert's linears that too few tokens have reached. */
 static bool is_cold(const struct sequential *sequential, int64_t tokens)
 {
     return sequential->cold != NULL && sequential->chunks != NULL &&

@@ -15,8 +15,8 @@ int64_t sequential_room_widest(const struct model *model)
     return widest;
 }
 
-/* Experts are collected together as far as their statistics take no more than a block's weights; the others on further
- * passes. `routed` is their width, 0 where there are none. */
+/* Number of experts that are collected together: as many as their statistics take no more memory than a block's
+ * weights; the others need further passes. `routed` is their width, 0 without experts. */
 static int64_t collectors_of(const struct model *model, int64_t *routed)
 {
     const struct program *program = &model->programs[0];

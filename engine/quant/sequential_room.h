@@ -1,5 +1,5 @@
-/* sequential_room.h: the memory in which blocks are quantized with calibration tokens (sequential.h): statistics of
- * inputs, and what is held between cuts. Quantizations that take turns at a block use the same. */
+/* sequential_room.h: the memory for quantizing blocks with calibration tokens (sequential.h): statistics of inputs, and
+ * slots held between cuts. Quantizations that take turns at a block share it. */
 #ifndef QUANT_SEQUENTIAL_ROOM_H
 #define QUANT_SEQUENTIAL_ROOM_H
 
@@ -10,20 +10,20 @@ struct sequential_room {
     struct backend *backend;
     int64_t budget_width; /* columns that may be held of each token between cuts */
     int64_t held_width;   /* columns of `held` */
-    /* [collector_count]: of as many experts as are collected at a time; owned */
+    /* [collector_count], one for each expert that is collected at a time; owned */
     struct statistics_collector *collectors;
     int64_t collector_count;
     void *held; /* [tokens, held_width] owned */
 };
 
-/* For calibrations of up to `tokens` tokens and quantizers whose needs (statistics.h) are among `needs`; as much is
- * held between cuts as fits `hold_bytes`. On failure sequential_room_reset is still due. STATUS_NO_MEMORY. */
+/* For calibrations of up to `tokens` tokens and quantizers whose needs (statistics.h) are among `needs`; slots held
+ * between cuts take at most `hold_bytes`. The caller calls sequential_room_reset, also on failure. STATUS_NO_MEMORY. */
 MUST_CHECK enum status sequential_room_init(struct sequential_room *room, const struct model *model,
                                             struct backend *backend, unsigned needs, int64_t tokens, int64_t hold_bytes,
                                             struct error *error);
 void sequential_room_reset(struct sequential_room *room); /* {0} is fine */
 
-/* What sequential_room_init takes, onto a plan. */
+/* Adds the allocations of sequential_room_init to a plan. */
 void sequential_room_plan(const struct model *model, const struct backend *backend, unsigned needs, int64_t tokens,
                           int64_t hold_bytes, struct run_plan *plan);
 

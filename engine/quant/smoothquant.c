@@ -61,7 +61,7 @@ struct smoother {
     const struct smoothquant_params *params;
     const struct quantize_task *task;
     struct quantized_layer *out;
-    struct coded *coded;     /* [count], one a linear */
+    struct coded *coded;     /* [count], one per linear */
     int64_t rows, columns;   /* rows of the tallest linear */
     float *largest, *scales; /* [columns] max |W|; s */
     /* In memory of the backend. */

@@ -1,5 +1,5 @@
-/* statistics.h: what calibration collects of the inputs X [N tokens, columns] of a set of linears: the Hessian always,
- * the rest when a quantizer needs it. */
+/* statistics.h: the statistics that calibration collects of the inputs X [N tokens, columns] of a set of linears:
+ * always the Hessian, the others if a quantizer needs them. */
 #ifndef QUANT_STATISTICS_H
 #define QUANT_STATISTICS_H
 
@@ -8,7 +8,7 @@
 
 enum { STATISTICS_SAMPLE = 512 };
 
-/* What a quantizer may ask for (quantizer.h). */
+/* Statistics that a quantizer may need (quantizer.h). */
 enum { NEED_INPUT_HESSIAN = 1, NEED_INPUT_MAGNITUDE = 2, NEED_INPUT_SAMPLE = 4 };
 
 struct statistics {
@@ -19,13 +19,13 @@ struct statistics {
     struct matrix sample;
 };
 
-/* Collects one set of statistics after another in memory of its own: Hessian and sample in the backend's, the rest in
- * the host's. */
+/* Collects one set of statistics after another in its own memory: Hessian and sample in the backend's, the rest in the
+ * host's. */
 struct statistics_collector {
     struct backend *backend;
     unsigned needs;
     int64_t tokens;         /* of a whole collection */
-    int64_t seen, every;    /* tokens so far; the distance of sampled ones */
+    int64_t seen, every;    /* tokens so far; every so many is sampled */
     void *hessian, *sample; /* [widest, widest], [STATISTICS_SAMPLE, widest] owned, like the rest */
     double *mean;           /* [widest] */
     float *largest;         /* [widest] */
@@ -34,19 +34,19 @@ struct statistics_collector {
     struct statistics result;
 };
 
-/* Memory for up to `widest` columns and collections of `tokens` tokens. On failure statistics_reset is still due. */
+/* Memory for up to `widest` columns and collections of `tokens` tokens. The caller calls statistics_reset, also on
+ * failure. */
 MUST_CHECK enum status statistics_init(struct statistics_collector *collector, struct backend *backend, unsigned needs,
                                        int64_t widest, int64_t tokens, struct error *error);
-/* What statistics_init takes, onto a plan. */
+/* Adds the allocations of statistics_init to a plan. */
 void statistics_plan(const struct backend *backend, unsigned needs, int64_t widest, struct run_plan *plan);
 void statistics_reset(struct statistics_collector *collector); /* a zeroed one is fine */
 
-/* Collections from here on are of `tokens` tokens, for a quantizer with these needs (among those that there is memory
- * for). */
+/* Prepares for collections of `tokens` tokens, for a quantizer with these needs (among those that have memory). */
 void statistics_aim(struct statistics_collector *collector, unsigned needs, int64_t tokens);
 
-/* A collection: begin, add chunks of tokens in order, finish. The result is lent until the next one; it is that of the
- * tokens seen (an expert sees some of the calibration's), empty when there were none. */
+/* A collection: begin, add chunks of tokens in order, finish. The result is lent until the next one; it covers the
+ * tokens added (an expert sees only some of the calibration's) and is empty without any. */
 void statistics_begin(struct statistics_collector *collector, int64_t columns);
 void statistics_add(struct statistics_collector *collector, struct matrix x);
 const struct statistics *statistics_finish(struct statistics_collector *collector);

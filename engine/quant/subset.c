@@ -16,9 +16,9 @@ enum { SLAB = 256 };
 struct reduced {
     struct backend *backend;          /* lent */
     const struct quantize_task *task; /* the whole one */
-    int64_t columns, kept;            /* columns left; those that are not */
+    int64_t columns, kept;            /* remaining columns; kept columns */
     int32_t *left, *out;              /* [columns], [kept] ascending */
-    int32_t *place; /* [columns + kept] where a column is when those left come first, then the kept ones */
+    int32_t *place; /* [columns + kept] the index of a column when the remaining ones come first, then the kept ones */
     float *largest;
     double *mean;
     struct matrix hessian, sample; /* in memory of the backend, like the weights of the linears */
@@ -38,7 +38,7 @@ static int compare_sizes(const void *left, const void *right)
     return a->index < b->index ? -1 : 1;
 }
 
-/* Sums of squares of the weights, column by column: where no inputs were seen. */
+/* Sums of squares of the weights, by column: used without calibration. */
 static enum status weigh_columns(struct backend *backend, const struct quantize_task *task, struct column *sizes,
                                  struct error *error)
 {
@@ -103,7 +103,7 @@ done:
     return status;
 }
 
-/* A copy of the columns left; of the rows left too when `square`. */
+/* Copies the remaining columns; with `square` also only the remaining rows. */
 static enum status copy_columns(struct reduced *reduced, struct matrix from, bool square, const char *what,
                                 struct matrix *to, struct error *error)
 {
@@ -165,7 +165,7 @@ static void reduced_reset(struct reduced *reduced)
     for (size_t i = 0; i < sizeof blocks / sizeof blocks[0]; i++) memory_free(blocks[i]);
 }
 
-/* The share of the whole layer's output energy: the kept columns, which have no error, have most of it. */
+/* The error's share of the whole layer's output energy, most of which is in the kept columns, which have no error. */
 static enum status measure_error(struct backend *backend, struct matrix weight, struct matrix hessian,
                                  struct quantized_layer *layer, struct error *error)
 {

@@ -1,12 +1,12 @@
-/* check.h: the checks of a self-test: a row for each kind of product, family of kernels, and way through a model. A new
- * row stands in the list of its file; a new file in selftest.c. */
+/* check.h: the checks of a self-test: a row for each kind of product, family of kernels, and path through a model. A
+ * new row goes into the list of its file; a new file into selftest.c. */
 #ifndef SELFTEST_CHECK_H
 #define SELFTEST_CHECK_H
 
 #include "selftest/exam.h"
 
-/* What a device is held to: plain loops in double within bounds, or those in float, which it must equal bit for bit
- * (codes and what else is defined operation by operation). */
+/* The reference of a check: plain loops in double, within bounds, or in float, which must be equal bit for bit (codes
+ * and other results that are defined operation by operation). */
 enum check_truth { CHECK_DOUBLES, CHECK_FLOATS };
 
 struct check {
@@ -14,7 +14,7 @@ struct check {
     void (*run)(struct exam *exam, int64_t shape);
     int64_t shapes; /* 0 … shapes - 1 */
     enum check_truth truth;
-    const char *products; /* that the device is opened with; NULL: "f32" */
+    const char *products; /* precision with which the device is opened; NULL: "f32" */
 };
 
 extern const struct check check_products[], check_rows[], check_attention[], check_recurrent[], check_experts[],

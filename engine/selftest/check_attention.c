@@ -37,7 +37,7 @@ struct views {
     struct head_view q, k, v;
 };
 
-/* Inputs and directions are random, what is overwritten is NaN. */
+/* Inputs and directions are random, outputs are NaN. */
 static struct views views_new(struct exam *exam, const struct attention_shape *s, int64_t tokens, bool random)
 {
     const int64_t d = s->head_dim;
@@ -55,7 +55,7 @@ static struct head_view heads_new(struct exam *exam, const struct attention_shap
     return (struct head_view){exam_target(exam, tokens, s->heads * s->head_dim, 0, random), 0, s->head_dim};
 }
 
-/* Of a fused matrix the largest of the three bounds counts. */
+/* For a fused matrix the largest of the three bounds counts. */
 static void record_views(struct exam *exam, const struct attention_shape *s, const char *name, struct views views,
                          double growth, const double sizes[3])
 {
@@ -129,8 +129,8 @@ static void run_tangents(struct exam *exam, int64_t shape)
         (const double[]){move * b.slope * VALUES, move * b.slope * VALUES * b.shared, move * VALUES * b.shared});
 }
 
-/* A text that goes on behind 33 tokens which an earlier batch left, and a text with two continuations, of which the
- * second has one itself. Nobody sees more than 33 + 40 keys. */
+/* A text that continues 33 tokens of an earlier batch, and a text with two continuations, the second of which has one
+ * itself. No query sees more than 33 + 40 keys. */
 static void run_branches(struct exam *exam, int64_t shape)
 {
     static const struct attention_shape both[] = {{{40, 30, 13, 5, 20}, 4, 2, 16, 0, false},

@@ -25,8 +25,8 @@ static struct codes codes_new(struct exam *exam, struct coding coding)
     return codes;
 }
 
-/* Four rules and three sizes of groups in turn; the same grids in double, as GPTQ asks for them; the values and what is
- * left. */
+/* Four rules and three sizes of groups in turn; the same grids in double, as GPTQ uses them; the values and the
+ * differences. */
 static void run_grids(struct exam *exam, int64_t shape)
 {
     static const struct coding rules[] = {{.bits = 4, .sym = true},
@@ -78,8 +78,8 @@ static void run_tables(struct exam *exam, int64_t shape)
     exam_record(exam, "values", values, 2.1, 0);
 }
 
-/* No choice hangs on rounding here: with every entry of the Hessian changed by up to 3e-4 of itself all are the same.
- * */
+/* No choice depends on rounding here: all stay the same if every entry of the Hessian changes by up to 3e-4 of
+ * itself. */
 static void run_clip_search(struct exam *exam, int64_t shape)
 {
     enum { WIDE = 40, TALL = 7 };
@@ -110,8 +110,8 @@ struct block_data {
     uint8_t codes[ROWS * GPTQ_BLOCK];
 };
 
-/* How many columns of a row are not what the equations make of the errors that were found left of them. A sum of j + 1
- * terms carries as many roundings of its terms' sizes; where that reaches a half the code may be either neighbour. */
+/* Number of columns of a row that differ from the equations with the errors found to their left. A sum of j + 1 terms
+ * has as many roundings of its terms' sizes; where these reach a half the code may be either neighbour. */
 static int64_t unequal(const struct block *b, const struct block_data *d, int64_t r)
 {
     int64_t wrong = 0;
@@ -226,7 +226,7 @@ static void run_hadamard(struct exam *exam, int64_t shape)
     exam_record(exam, "columns", columns.to, 0, 0);
 }
 
-/* Sums are made in double: 500 terms differ by their order alone. */
+/* Sums are in double: orders of 500 terms differ. */
 static void run_columns(struct exam *exam, int64_t shape)
 {
     enum { TALL = 500, WIDE = 30 };

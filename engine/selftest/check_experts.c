@@ -30,7 +30,7 @@ static void run_route(struct exam *exam, int64_t shape)
     const struct expert_shape *s = &shapes[shape];
     const struct backend_ops *ops = exam->backend->ops;
     struct route_args args = route(exam, s);
-    struct matrix routes = args.routes; /* the last columns of a row hold nothing: its parts lie one after another */
+    struct matrix routes = args.routes; /* unused last columns: the parts are stored one after another */
     routes.columns = 3 * s->tokens * s->per_token + s->experts + 1, routes.rows = 1, routes.stride = routes.columns;
     const struct matrix copy = exam_target(exam, 1, routes.columns, 0, false);
     ops->add(exam->backend, copy, routes, 1, 0);

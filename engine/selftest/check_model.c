@@ -72,7 +72,7 @@ static enum status record_tensors(struct exam *exam, const struct parameters_lay
     return STATUS_OK;
 }
 
-/* Every way of keeping activations gives the same bits, so one is enough. */
+/* Every way of keeping activations gives bit-for-bit identical results, so one is enough. */
 static void run_gradient(struct exam *exam, int64_t shape)
 {
     (void)shape;
@@ -124,8 +124,8 @@ done:
     subject_reset(&subject);
 }
 
-/* The same Hessian rounded otherwise may round a few of some thousand weights the other way, each by one step: a
- * twentieth of the layer's error. */
+/* With another rounding of the Hessian, a few of some thousand weights may be rounded the other way, each by one step:
+ * a twentieth of the layer's error. */
 static void run_gptq(struct exam *exam, int64_t shape)
 {
     enum { OUTPUTS = 24, INPUTS = 136, SAMPLES = 60 };

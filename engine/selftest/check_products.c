@@ -42,8 +42,8 @@ static void run_gemm(struct exam *exam, int64_t shape)
         product(exam, shape, form, (form + shape) % 3 == 0, float_growth(gemms[shape].k));
 }
 
-/* Both factors cut to `bits` bits, rounded or truncated: each product is off by at most twice 2^-(bits - 1) of
- * itself. */
+/* Both factors cut to `bits` bits, rounded or truncated: the relative error of each product is at most twice 2^-(bits -
+ * 1). */
 static void run_cut(struct exam *exam, int64_t shape, int bits)
 {
     for (int form = 0; form < 4; form++)
@@ -69,7 +69,7 @@ static void run_syrk(struct exam *exam, int64_t shape)
     for (int turn = 0; turn < 2; turn++) {
         const struct matrix x = exam_random(exam, rows, n, 1, 1), c = exam_target(exam, n, n, 4, turn != 0);
         exam->backend->ops->syrk(exam->backend, c, x, turn == 0 ? 1 : 0.5, turn);
-        exam->backend->ops->mirror(exam->backend, c); /* what is above the diagonal is not said */
+        exam->backend->ops->mirror(exam->backend, c); /* entries above the diagonal are undefined */
         exam_record(exam, "xT x", c, float_growth(rows), product_norm(rows) + 5);
     }
 }

@@ -11,7 +11,7 @@
 static const int64_t sizes[][3] = {
     {1, 1, 0}, {3, 5, 2}, {70, 30, 1}, {2, 1500, 3}, {5, 257, 0}}; /* rows, columns, gap */
 
-/* Through the stage, and on both lanes beside the work. */
+/* Copies through the staging buffer, and on both lanes concurrently with the work. */
 static void run_copies(struct exam *exam, int64_t shape)
 {
     const int64_t rows = sizes[shape][0], columns = sizes[shape][1];
@@ -263,7 +263,7 @@ static void run_losses(struct exam *exam, int64_t shape)
     const struct matrix other = exam_random(exam, rows, vocabulary, 0, scale);
     const struct matrix again = exam_target(exam, rows, vocabulary, 1, false);
     backend->ops->add(backend, other, args.logits, 1, 0.1);
-    /* two are the likeliest in one row of the one, and only the first of them in the other's */
+    /* one row has two largest entries, and the other model's has only the first of them */
     backend->ops->fill(backend, matrix_columns(matrix_rows(args.logits, 0, 1), 1, 2), 9 * scale);
     backend->ops->fill(backend, matrix_columns(matrix_rows(other, 0, 1), 1, 1), 9 * scale);
     backend->ops->add(backend, again, args.logits, 1, 0);

@@ -50,7 +50,7 @@ static void too_much(struct exam *exam, const char *what)
     exam_fail(exam, error_set(&error, STATUS_INTERNAL, "a check has more %s than there is room for", what), &error);
 }
 
-/* So many elements, at a multiple of 64 bytes; the run has failed where there are not. */
+/* Allocates elements of the arena at a multiple of 64 bytes; if they do not fit the run fails. */
 static void *take(struct exam *exam, int64_t elements)
 {
     const int64_t first = exam->used, whole = (elements + GUARD - 1) / GUARD * GUARD;
@@ -125,7 +125,7 @@ void *exam_bytes(struct exam *exam, const void *from, int64_t bytes)
     return there;
 }
 
-/* Room for an output, NULL where there is none. */
+/* Room for an output, or NULL. */
 static double *output(struct exam *exam, const char *name, int64_t count, double bound)
 {
     if (exam->output_count == EXAM_OUTPUTS || count > EXAM_VALUES - exam->value_count) too_much(exam, "outputs");
@@ -136,7 +136,7 @@ static double *output(struct exam *exam, const char *name, int64_t count, double
     return values;
 }
 
-/* Whether numbers of the gaps or of the guard are not as they were. */
+/* Whether numbers of the gaps or of the guard have changed. */
 static bool written_outside(const float *region, struct matrix m)
 {
     for (int64_t i = 0; i < m.rows * m.stride + GUARD; i++)

@@ -1,10 +1,10 @@
 /* exam.h: one run of a check on one backend. A check makes its inputs from a seed (values are floats, so that every
- * backend starts from the same numbers), calls slots, and records what came out, each output with a bound on the error
- * of a backend of floats: roundings times a norm, reasoned where the check is. The same check then runs on the plain
- * loops and on a device, and the records are held against each other.
+ * backend starts from the same numbers), calls slots, and records the outputs, each with a bound on the error of a
+ * backend of floats: roundings times a norm, justified in the check. The same check then runs on the plain loops and on
+ * a device, and the records are compared.
  *
  * All matrices lie in one arena of the backend's memory. Gaps between rows and the GUARD behind each matrix hold a
- * number of their own; a recorded matrix whose gaps or guard changed was written outside of. */
+ * special number; if it changed, a kernel wrote outside the matrix. */
 #ifndef SELFTEST_EXAM_H
 #define SELFTEST_EXAM_H
 
@@ -12,7 +12,7 @@
 
 enum {
     EXAM_ARENA = 1 << 19,  /* elements */
-    EXAM_VALUES = 1 << 18, /* that all outputs of a run have */
+    EXAM_VALUES = 1 << 18, /* values of all outputs of a run */
     EXAM_OUTPUTS = 40,
     EXAM_TOKENS = 512,
     EXAM_SEQUENCES = 8
@@ -34,12 +34,12 @@ struct exam {
     uint64_t stream;
     struct exam_output outputs[EXAM_OUTPUTS];
     int output_count;
-    const char *outside; /* the first recorded matrix that was written outside of; NULL: none */
-    enum status status;  /* the first failure of this run: what is recorded then means nothing */
+    const char *outside; /* the first recorded matrix with a write outside; NULL: none */
+    enum status status;  /* the first failure of this run: its records are then undefined */
     struct error error;
 };
 
-/* The backend is lent. On failure exam_reset is due all the same. STATUS_NO_MEMORY. */
+/* The backend is lent. The caller calls exam_reset, also on failure. STATUS_NO_MEMORY. */
 MUST_CHECK enum status exam_init(struct exam *exam, struct backend *backend, struct error *error);
 void exam_reset(struct exam *exam); /* {0} is fine */
 void exam_begin(struct exam *exam); /* a new run: the arena is free, nothing is recorded */
@@ -50,13 +50,13 @@ void exam_fail(struct exam *exam, enum status status, const struct error *error)
 struct matrix exam_random(struct exam *exam, int64_t rows, int64_t columns, int64_t gap, double scale);
 struct matrix exam_filled(struct exam *exam, int64_t rows, int64_t columns, int64_t gap, double value);
 struct matrix exam_given(struct exam *exam, int64_t rows, int64_t columns, const float *values);
-/* What is to be overwritten (NaN), or added to (random numbers). */
+/* An output matrix: NaN, which must be overwritten, or random numbers, to which results are added. */
 struct matrix exam_target(struct exam *exam, int64_t rows, int64_t columns, int64_t gap, bool accumulate);
 /* Bytes; `from` NULL: zeros. */
 void *exam_bytes(struct exam *exam, const void *from, int64_t bytes);
 
-/* Records a matrix that one of these made; its bound is `growth` roundings of `norm` or of its largest element,
- * whichever is larger. */
+/* Records a matrix made by one of these; its bound is `growth` roundings of `norm` or of its largest element, whichever
+ * is larger. */
 void exam_record(struct exam *exam, const char *name, struct matrix m, double growth, double norm);
 void exam_record_bytes(struct exam *exam, const char *name, const void *bytes, int64_t count); /* must be equal */
 void exam_record_doubles(struct exam *exam, const char *name, const double *values, int64_t count, double bound);
@@ -65,8 +65,8 @@ void exam_record_number(struct exam *exam, const char *name, double value, doubl
 /* Waits for the backend; a late error fails the run. */
 void exam_sync(struct exam *exam);
 
-/* What was written outside of, or the first output of `found` that is not that of `truth` within truth's bound, in
- * words; false: there is none. *worst is raised to the largest error in units of its bound. */
+/* Describes a write outside of a matrix, or the first output of `found` that differs from that of `truth` by more than
+ * truth's bound; false: there is none. *worst is raised to the largest error in units of its bound. */
 bool exam_differs(const struct exam *truth, const struct exam *found, double *worst, char *text, size_t size);
 
 /* Sequences of the given lengths (ends with 0), with ids and targets below `vocabulary`. */

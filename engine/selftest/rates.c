@@ -6,8 +6,8 @@
 #include <stdio.h>
 
 enum { SMALLEST = 64, LARGEST = 4096, LEAST_COPIED = 1 << 16, MOST_COPIED = 1 << 24 /* floats */ };
-/* A larger product is made, and more is copied, while it should take no longer than this, by what the one before
- * took. */
+/* A larger product is made, or more is copied, as long as it should take no longer than this, judging by the previous
+ * one. */
 static const double ENOUGH_SECONDS = 0.01, COPY_SECONDS = 0.005;
 
 enum work { PRODUCT, SQUARE };
@@ -21,13 +21,13 @@ static void add_rate(struct selftest_report *report, const char *name, const cha
     to->rate = 1e-9 * rate;
 }
 
-/* Where others have the memory for a larger size, the one before tells the rate. */
+/* If there is no memory for a larger size, the previous size gives the rate. */
 static enum status without_more(enum status status, double rate)
 {
     return status == STATUS_NO_MEMORY && rate > 0 ? STATUS_OK : status;
 }
 
-/* Seconds of one, from asking to its end. */
+/* Seconds of one operation, from its start to its end. */
 static enum status time_work(struct backend *backend, enum work work, struct matrix x, struct matrix c, double *seconds,
                              struct error *error)
 {
@@ -41,8 +41,8 @@ static enum status time_work(struct backend *backend, enum work work, struct mat
     return status;
 }
 
-/* Floating-point operations a second. The first of each size warms up, however long it takes: a library loads the
- * kernel that it chose for that size then, and what that takes is not the work's. */
+/* Floating-point operations per second. The first run of each size warms up, however long it takes: a library then
+ * loads the kernel for that size, which must not count. */
 static enum status rate_of(struct backend *backend, enum work work, double *rate, struct error *error)
 {
     struct matrix block = {0};

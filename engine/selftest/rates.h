@@ -1,4 +1,4 @@
-/* rates.h: how fast a device makes products and copies, from some hundredths of a second each. */
+/* rates.h: the speed of a device's products and copies, measured for some hundredths of a second each. */
 #ifndef SELFTEST_RATES_H
 #define SELFTEST_RATES_H
 

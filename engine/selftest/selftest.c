@@ -43,7 +43,7 @@ static void say(const struct session *session, const char *what, int64_t shape)
                    (long long)shape + 1);
 }
 
-/* One run of a shape, to its end. */
+/* One complete run of a shape. */
 static enum status run_shape(struct exam *exam, const struct check *check, int64_t shape, struct error *error)
 {
     exam_begin(exam);
@@ -60,7 +60,7 @@ static bool same_bits(const struct exam *one, const struct exam *other)
            memcmp(one->values, other->values, (size_t)one->value_count * sizeof *one->values) == 0;
 }
 
-/* Runs a shape again and again. */
+/* Repeats a shape. */
 static enum status repeat_shape(struct session *session, const struct check *check, int64_t shape,
                                 struct selftest_row *row, struct error *error)
 {
@@ -123,7 +123,7 @@ static int64_t shapes_asked(const struct selftest *how, const char *kind)
     return shapes;
 }
 
-/* All checks, and the rates, of one kind of products. */
+/* All checks and the rates for one kind of products. */
 static enum status try_kind(struct session *session, const char *kind, struct error *error)
 {
     const struct selftest *how = session->how;

@@ -1,12 +1,12 @@
-/* selftest.h: whether a device computes what the CPU computes, the same bits every time, and how fast it is. A device
- * that passes may be used without anybody having tried it before.
+/* selftest.h: checks that a device computes the CPU's numbers, bit-for-bit identical every time, and measures its
+ * speed. A device that passes may be used without any earlier test.
  *
  * Every kind of product, every family of kernels on shapes at the edges of their tiles, and a tiny model with its
- * gradient, a product of its Hessian and GPTQ (check.h) are held to plain loops on the CPU, in double within the
- * reasoned bounds of each check, or in float bit for bit. Each is then repeated, REPETITIONS times or as often as its
- * part of `repeat_seconds` allows, and once at least: the bits must be the same. Last come the rates. It takes up
- * to 150 MiB of the device and, while the scans run, what a driver takes for their local memory (docs/cuda.md). It runs
- * in a child process (base/trial.h), which a device that crashes or hangs takes with it. */
+ * gradient, a product of its Hessian and GPTQ (check.h) are compared with plain loops on the CPU, in double within the
+ * bounds of each check, or in float bit for bit. Each is then repeated, REPETITIONS times or as often as its part of
+ * `repeat_seconds` allows, but at least once, with bit-for-bit identical results. The rates come last. It takes up to
+ * 150 MiB of the device and, while the scans run, the driver's local memory for them (docs/cuda.md). It runs in a child
+ * process (base/trial.h), so that a crash or hang of the device ends only that. */
 #ifndef SELFTEST_SELFTEST_H
 #define SELFTEST_SELFTEST_H
 
@@ -15,11 +15,11 @@
 
 enum { SELFTEST_ROWS = 48, SELFTEST_RATES = 8, SELFTEST_REPETITIONS = 100 };
 
-/* What became of a check. */
+/* The outcome of a check. */
 struct selftest_row {
     char name[40];
-    int shapes;      /* that were right */
-    int repetitions; /* of each shape at least */
+    int shapes;      /* number of correct shapes */
+    int repetitions; /* fewest of any shape */
     double worst;    /* error in units of its bound */
     double seconds;
 };
@@ -42,14 +42,14 @@ struct selftest {
     /* A backend on the device, with its products in "f32", "tf32" or "bf16"; freed by the self-test. */
     enum status (*open)(void *context, const char *products, struct backend **out, struct error *error);
     void *context;
-    const char *only;                /* the one check to make, with no rates; NULL: all */
+    const char *only;                /* the only check to make, without rates; NULL: all */
     double repeat_seconds;           /* for all repetitions together */
     struct trial_progress *progress; /* a step for each shape, and its name */
 };
 
-/* STATUS_OK: the device passed. STATUS_INTERNAL: it is wrong, or not the same twice, and the detail says what of which
- * check. STATUS_DEVICE: it broke down, STATUS_NO_MEMORY: others have its memory; statuses of `open`. *out holds what
- * was found so far. */
+/* STATUS_OK: the device passed. STATUS_INTERNAL: a result is wrong, or differs between repetitions; the detail names
+ * the check and the output. STATUS_DEVICE: the device failed. STATUS_NO_MEMORY: other processes have its memory.
+ * Statuses of `open`. *out holds the results so far. */
 MUST_CHECK enum status selftest_run(const struct selftest *how, struct selftest_report *out, struct error *error);
 
 /* The names of all checks, one after the other; NULL behind the last. */

@@ -40,7 +40,7 @@ static enum status tokens_of(struct encode *encode, const char *text, size_t siz
     return tokenizer_encode(encode->tokenizer, text, size, encode->special_tokens && !begins, out, error);
 }
 
-/* Nothing stands before: BOS or, without one, EOS does, and the continuation is encoded by itself. */
+/* Encodes a continuation without a context: BOS or, if there is none, EOS precedes it. */
 static enum status encode_bare(struct encode *encode, const struct phrase *continuation, int64_t *context_tokens,
                                struct error *error)
 {

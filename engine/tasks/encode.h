@@ -1,6 +1,6 @@
-/* encode.h: a context and its continuation as tokens, by lm-evaluation-harness's rules (PROTOCOL of 0.4.13): blanks at
- * the end of the context go to the continuation; both are encoded as one text, the context also alone, and what the one
- * has beyond the other's count are the continuation's tokens; of all of them the last `longest` + 1 are kept, and the
+/* encode.h: encodes a context and its continuation by lm-evaluation-harness's rules (PROTOCOL of 0.4.13): blanks at the
+ * end of the context move to the continuation; both are encoded as one text, the context also alone, and the tokens of
+ * the text beyond the context's count are the continuation's; the last `longest` + 1 tokens of all are kept, and the
  * very last is not fed. */
 #ifndef TASKS_ENCODE_H
 #define TASKS_ENCODE_H
@@ -10,7 +10,7 @@
 
 struct encode {
     const struct tokenizer *tokenizer;
-    bool special_tokens; /* as the tokenizer's own template adds them, unless a text begins with its BOS; false: none */
+    bool special_tokens; /* added as by the tokenizer's own template, unless a text begins with its BOS; false: none */
     int64_t longest;     /* positions of the model */
     int64_t vocabulary_size;         /* ids must be below */
     struct phrase bos;               /* its text; owned */
@@ -24,9 +24,9 @@ MUST_CHECK enum status encode_init(struct encode *encode, const struct tokenizer
 void encode_reset(struct encode *encode); /* {0} is fine */
 
 struct encoded {
-    int64_t tokens;  /* appended: fed ones and the last */
-    int64_t targets; /* how many of them, at the end, are scored */
-    bool cut;        /* tokens fell off at the front */
+    int64_t tokens;  /* appended tokens: those that are fed, and the last */
+    int64_t targets; /* number of them, at the end, that are scored */
+    bool cut;        /* tokens were cut off at the front */
 };
 
 /* Appends to `tokens`. `context` and `continuation` are not changed. STATUS_INVALID (a continuation without tokens or

@@ -30,7 +30,7 @@ static bool is_blank(int32_t c)
            (c >= 0x2000 && c <= 0x200a) || c == 0x2028 || c == 0x2029 || c == 0x202f || c == 0x205f || c == 0x3000;
 }
 
-/* Texts come out of a JSON reader that takes valid UTF-8 alone. */
+/* Texts come from a JSON reader that accepts only valid UTF-8. */
 static size_t character(const char *bytes, size_t size, int32_t *c)
 {
     const utf8proc_ssize_t read = utf8proc_iterate((const utf8proc_uint8_t *)bytes, (utf8proc_ssize_t)size, c);
@@ -58,7 +58,7 @@ int64_t phrase_characters(const char *bytes, size_t size)
     return count;
 }
 
-/* Takes `count` bytes out at `at`. */
+/* Removes `count` bytes at `at`. */
 static void cut(struct phrase *phrase, size_t at, size_t count)
 {
     if (count == 0) return;

@@ -1,6 +1,6 @@
-/* phrase.h: a growing UTF-8 text, and the operations of Python's str that prompts are defined by. What is blank is what
- * str.isspace says; cases are the simple mappings of Unicode. Each operation works on what was added last: the bytes
- * from `from` on. */
+/* phrase.h: a growing UTF-8 text, and the operations of Python's str that define prompts. Blanks are those of
+ * str.isspace; cases are the simple mappings of Unicode. Each operation works on the text added last: the bytes from
+ * `from` on. */
 #ifndef TASKS_PHRASE_H
 #define TASKS_PHRASE_H
 
@@ -18,17 +18,17 @@ MUST_CHECK enum status phrase_add(struct phrase *phrase, const char *bytes, size
 
 void phrase_strip(struct phrase *phrase, size_t from); /* both ends */
 void phrase_strip_left(struct phrase *phrase, size_t from);
-void phrase_before_blank(struct phrase *phrase, size_t from); /* keeps what stands before the first "_" */
-void phrase_after_blank(struct phrase *phrase, size_t from);  /* keeps what stands after it, stripped */
+void phrase_before_blank(struct phrase *phrase, size_t from); /* keeps the text before the first "_" */
+void phrase_after_blank(struct phrase *phrase, size_t from);  /* keeps the text after the first "_", stripped */
 MUST_CHECK enum status phrase_capitalise(struct phrase *phrase, size_t from, struct error *error);
 
-/* HellaSwag's clean-up: strip; " [title]" becomes ". "; every shortest run from "[" to the next "]" on one line goes;
- * every pair of spaces becomes one, in one pass from the left. */
+/* HellaSwag's clean-up: strips; " [title]" becomes ". "; removes every shortest run from "[" to the next "]" on one
+ * line; every pair of spaces becomes one, in one pass from the left. */
 void phrase_clean_wikihow(struct phrase *phrase, size_t from);
 
-/* Bytes of blanks at the end of `bytes`. */
+/* Number of bytes of blanks at the end of `bytes`. */
 size_t phrase_blanks_at_end(const char *bytes, size_t size);
-/* Characters (code points). */
+/* Number of characters (code points). */
 int64_t phrase_characters(const char *bytes, size_t size);
 
 #endif

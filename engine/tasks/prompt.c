@@ -128,8 +128,8 @@ static enum status read_array(const struct reader *reader)
     return status;
 }
 
-/* Length of the option that begins at `at` ("b ) 27.675 , " or, the last, "e ) 4"), 0 when none does: what the pattern
- * "[abcd] \) .*?, |e \) .*?$" matches. */
+/* Length of the option that begins at `at` ("b ) 27.675 , " or, the last, "e ) 4"), 0 when there is none: the match of
+ * the pattern "[abcd] \) .*?, |e \) .*?$". */
 static size_t option_length(const char *at, size_t left)
 {
     if (left < 4 || memchr("abcde", at[0], 5) == NULL || memcmp(at + 1, " ) ", 3) != 0) return 0;
@@ -191,9 +191,9 @@ static enum status read_choices(const struct reader *reader)
     return read_templates(reader);
 }
 
-/* ---- the right one ---- */
+/* ---- the right choice ---- */
 
-/* The number of `key` among `count` texts, or -1. */
+/* Sets *out to the index of `key` among `count` texts, or -1. */
 static enum status find_label(const struct reader *reader, const struct phrase *key, int *out)
 {
     struct phrase label = {0};

@@ -1,4 +1,4 @@
-/* prompt.h: one record worded by its task's row: contexts, continuations, and which is right. */
+/* prompt.h: a record in the words of its task's row: contexts, continuations, and the right choice. */
 #ifndef TASKS_PROMPT_H
 #define TASKS_PROMPT_H
 
@@ -16,11 +16,11 @@ struct prompt {
     int continuations;  /* 1, or one for each choice; without the delimiter */
     struct prompt_span context[TASK_CHOICES], continuation[TASK_CHOICES], description;
     int gold;
-    int64_t characters[TASK_CHOICES]; /* by choice: what the normalised accuracy divides by */
+    int64_t characters[TASK_CHOICES]; /* by choice: divisor of the normalised accuracy */
 };
 
 /* The caller owns *out (prompt_reset), also after a failure. STATUS_INVALID (a field is missing or of another type, an
- * answer that is none of the choices, too few or too many choices; names file and line), STATUS_MALFORMED,
+ * answer that is not among the choices, too few or too many choices; names file and line), STATUS_MALFORMED,
  * STATUS_NO_MEMORY. */
 MUST_CHECK enum status prompt_read(const struct task *task, const struct record *record, struct prompt *out,
                                    struct error *error);

@@ -136,7 +136,7 @@ static enum status equal_strings(struct json_reader_text a, struct json_reader_t
     return status;
 }
 
-/* Members of an object, or items of an array, counted; each must have its equal in the other. */
+/* Counts members of an object, or items of an array; each must have an equal in the other. */
 static enum status equal_containers(struct json_reader_text a, struct json_reader_text b, bool *equal,
                                     struct error *error)
 {

@@ -1,6 +1,6 @@
 /* record.h: values of one record (a JSON object, a line of a .jsonl file) by path: "choices.text.0" is the first item
- * of the array `text` in the object `choices`. Of keys given twice the last counts, as in Python. Errors name file,
- * line and path. */
+ * of the array `text` in the object `choices`. If a key occurs twice the last one counts, as in Python. Errors name
+ * file, line and path. */
 #ifndef TASKS_RECORD_H
 #define TASKS_RECORD_H
 
@@ -13,19 +13,17 @@ struct record {
     struct json_reader_text json; /* lent */
 };
 
-/* Appends a string; or a number's or a boolean's text. STATUS_INVALID (nothing there, null, an object),
- * STATUS_MALFORMED. */
+/* Appends a string, or the text of a number or boolean. STATUS_INVALID (missing, null, an object), STATUS_MALFORMED. */
 MUST_CHECK enum status record_text(const struct record *record, const char *path, struct phrase *out,
                                    struct error *error);
 
 /* An integer, or a string that holds one. STATUS_INVALID. */
 MUST_CHECK enum status record_integer(const struct record *record, const char *path, int64_t *out, struct error *error);
 
-/* Items of an array. STATUS_INVALID when there is none. */
+/* Number of items of an array. STATUS_INVALID when there is none. */
 MUST_CHECK enum status record_count(const struct record *record, const char *path, int64_t *out, struct error *error);
 
-/* Whether two valid documents are equal as Python compares them: the order of keys, white space and escapes do not
- * matter. */
+/* Whether two valid documents are equal in Python's sense: the order of keys, white space and escapes do not matter. */
 MUST_CHECK enum status record_equal(struct json_reader_text a, struct json_reader_text b, bool *equal,
                                     struct error *error);
 

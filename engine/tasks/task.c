@@ -137,7 +137,7 @@ const char *const task_names[] = {"arc_challenge",  "arc_easy", "openbookqa", "p
 _Static_assert(sizeof task_names / sizeof task_names[0] == sizeof task_table / sizeof task_table[0] + 1,
                "a name for each task");
 
-/* The groups by which the harness adds mmlu up. */
+/* The groups in which the harness aggregates mmlu. */
 static const struct {
     const char *group, *subject;
 } subjects[] = {

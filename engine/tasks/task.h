@@ -1,11 +1,11 @@
 /* task.h: the multiple-choice tasks as lm-evaluation-harness poses them (its task definitions, 0.4.9 to 0.4.13), a row
- * each. A row says where in a record of the dataset's own schema its texts stand and how the harness words them;
- * prompt.c reads records by it.
+ * each. A row has the paths of the texts in a record of the dataset's own schema, and the harness's wording; prompt.c
+ * reads records by it.
  *
  * A template is text in which {path} stands for the record's text at that path (record.h), and {path|filter} for that
  * text after a filter: strip, lstrip, capitalise, words (underscores as blanks), lines (an array's items joined by line
- * feeds), before and after (what stands before and, stripped, after the first "_"). What is scored is the delimiter and
- * a choice's continuation after a context. */
+ * feeds), before and after (the text before and, stripped, after the first "_"). The delimiter and a choice's
+ * continuation are scored after a context. */
 #ifndef TASKS_TASK_H
 #define TASKS_TASK_H
 
@@ -36,7 +36,7 @@ enum task_sampler {
 struct task {
     const char *name;        /* the harness's own */
     const char *description; /* template, once before everything, or NULL */
-    /* One context for all choices, or one for each (then `choices` holds the one continuation that all share). */
+    /* One context for all choices, or one for each (then `choices` holds one continuation for all). */
     const char *contexts[2];
     enum task_source source;
     const char *choices[6];
@@ -44,7 +44,7 @@ struct task {
     enum task_gold gold;
     const char *gold_path, *gold_labels;
     int gold_base;
-    const char *delimiter; /* between a context and what is scored */
+    const char *delimiter; /* between a context and the scored text */
     const char *subject;   /* path: records of one subject are a task of their own, NAME_SUBJECT; or NULL */
     enum task_sampler sampler;
     int spare;       /* examples drawn beyond those needed: those equal to the record under test are dropped */

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* A file's records, by their lines. */
+/* The records of a file, one per line. */
 struct lines {
     const char *name; /* of the file; lent by path */
     char *bytes;
@@ -105,7 +105,7 @@ static enum status subject_add(struct task_set *set, const char *name, struct er
     return STATUS_OK;
 }
 
-/* The subject of every record; `make`: those that are new are added, else they have no number (-1). */
+/* Reads the subject of every record; with `make` new ones are added, otherwise they get no number (-1). */
 static enum status subjects_read(struct loader *loader, struct lines *lines, bool make)
 {
     struct task_set *set = loader->set;
@@ -145,7 +145,7 @@ static enum status read_pool(struct loader *loader)
     return status;
 }
 
-/* What the sampler draws from the pool for one record, less those equal to it. */
+/* Draws examples from the pool for one record, without those equal to it. */
 static enum status draw(struct loader *loader, struct sampler *sampler, int64_t line, struct task_set_item *item)
 {
     const struct task_set *set = loader->set;

@@ -11,7 +11,7 @@ struct q8_0 {
     int8_t codes[SMALL];
 };
 
-/* Two codes a byte: the low halves of a block are its first elements, the high halves its last. */
+/* Two codes per byte: the low halves of the bytes are the block's first elements, the high halves its last. */
 struct q4_0 {
     uint16_t scale;
     uint8_t codes[SMALL / 2];
@@ -83,7 +83,8 @@ void blocks_q4_k_to_f32(const void *from, float *to, int64_t count)
         const uint8_t *packed = block->scales;
         const float scale = half(block->scale), minimum = half(block->minimum);
         for (int group = 0; group < LARGE / SMALL; group++, to += SMALL) {
-            /* The first four have their six bits in a byte; of the others the high two are the spare bits of those. */
+            /* The first four groups have their six bits in one byte; the later groups have their high two bits in the
+             * spare bits of the first four. */
             const int low = group < 4 ? packed[group] & 63 : (packed[group + 4] & 15) | (packed[group - 4] >> 6) << 4;
             const int shift = group < 4 ? packed[group + 4] & 63 : packed[group + 4] >> 4 | (packed[group] >> 6) << 4;
             const float step = scale * (float)low, offset = minimum * (float)shift;
@@ -98,8 +99,8 @@ void blocks_q6_k_to_f32(const void *from, float *to, int64_t count)
     for (const struct q6_k *block = from; count > 0; block++, to += LARGE, count -= LARGE) {
         const float scale = half(block->scale);
         for (int i = 0; i < LARGE; i++) {
-            /* Halves of 128; in each, four rows of 32: rows 0 and 1 have the low halves of their bytes, 2 and 3 the
-             * high ones, and all four share the bytes of the high bits, two bits each. */
+            /* A block is two halves of 128, each of four rows of 32. Rows 0 and 1 take the low halves of their bytes,
+             * rows 2 and 3 the high halves; all four share the bytes of the high bits, two bits each. */
             const int part = i / 128, row = i % 128 / 32, column = i % 32;
             const int low = block->low[part * 64 + row % 2 * 32 + column] >> (row / 2 * 4) & 15;
             const int high = block->high[part * 32 + column] >> (row * 2) & 3;

@@ -1,6 +1,6 @@
-/* blocks.h: the block-quantized dtypes of GGUF as float32 (github.com/ggml-org/ggml, src/ggml-common.h has the
- * layouts). `count` is a multiple of the block's elements. Arithmetic is float32, one rounding an operation, as in the
- * format's own reader. */
+/* blocks.h: decodes the block-quantized dtypes of GGUF to float32 (layouts: github.com/ggml-org/ggml,
+ * src/ggml-common.h). `count` is a multiple of the block's elements. Arithmetic is float32 with one rounding per
+ * operation, as in ggml. */
 #ifndef TENSOR_BLOCKS_H
 #define TENSOR_BLOCKS_H
 

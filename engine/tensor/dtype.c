@@ -29,8 +29,8 @@ static void f32_copy_from(const float *from, void *to, int64_t count)
     memcpy(to, from, (size_t)count * sizeof *from);
 }
 
-/* The loops below are written without branches so that they vectorise: reading a checkpoint is then bound by its disk.
- * The costlier ones are compiled once more for AVX2, which gives the same bits. */
+/* The loops below have no branches, so that they vectorise: the disk then limits the reading of a checkpoint. The more
+ * expensive ones are also compiled for AVX2, with bit-for-bit identical results. */
 #define LOOP static inline __attribute__((always_inline)) void
 #if defined(__x86_64__)
 #define WITH_AVX2(name, from_type, to_type)                                                            \
@@ -83,7 +83,7 @@ static inline float half_to_float(uint16_t half)
 {
     const uint32_t sign = (uint32_t)(half & 0x8000u) << 16, magnitude = half & 0x7fffu;
     const uint32_t normal = (magnitude << 13) + 0x38000000u, special = 0x7f800000u | (magnitude & 0x3ffu) << 13;
-    /* A subnormal half has the spacing of the numbers from 0.5 on, 2^-24: put its bits there and take 0.5 away. */
+    /* A subnormal half has the spacing of the floats from 0.5 on, 2^-24: put its bits there and subtract 0.5. */
     const uint32_t subnormal = bits_of_float(float_of_bits(magnitude | 0x3f000000u) - 0.5f);
     return float_of_bits(sign | choose(magnitude >= 0x7c00u, special, choose(magnitude < 0x400u, subnormal, normal)));
 }

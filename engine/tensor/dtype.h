@@ -35,9 +35,9 @@ enum { DTYPE_BLOCK_MAX = 256, DTYPE_BLOCK_BYTES_MAX = 256 }; /* elements and byt
 struct dtype_info {
     const char *name; /* as safetensors writes it: "BF16"; as GGUF does: "Q4_K" */
     size_t bits;      /* of a block */
-    int64_t block;    /* elements that are stored together; 1 for plain numbers. to_f32 takes whole blocks */
+    int64_t block;    /* elements that are encoded together; 1 for plain numbers. to_f32 takes whole blocks */
     void (*to_f32)(const void *from, float *to, int64_t count);   /* NULL: not a weight type */
-    void (*from_f32)(const float *from, void *to, int64_t count); /* round to nearest even; NULL likewise */
+    void (*from_f32)(const float *from, void *to, int64_t count); /* rounds to nearest even; NULL: not a weight type */
 };
 
 const struct dtype_info *dtype_info(enum dtype dtype);

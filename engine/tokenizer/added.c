@@ -33,7 +33,7 @@ static enum status read_token(struct loading *loading, struct json_reader_text i
     if (status == STATUS_OK) status = part_bool(&part, LSTRIP, &token->lstrip, error);
     if (status == STATUS_OK) status = part_bool(&part, RSTRIP, &token->rstrip, error);
     if (status == STATUS_OK) status = part_bool(&part, SPECIAL, &token->special, error);
-    token->normalized = !token->special; /* the library's default */
+    token->normalized = !token->special; /* the default of the tokenizers library */
     if (status == STATUS_OK) status = part_bool(&part, NORMALIZED, &token->normalized, error);
     if (status == STATUS_OK && id < 0)
         status = error_set(error, STATUS_CORRUPT, "%s: an added token lacks its id", loading->document->name);

@@ -4,15 +4,15 @@
 
 #include <string.h>
 
-/* A state is a beginning of some pattern; number 0 is the empty one. They are numbered by breadth first, so that the
- * states one byte further than state s are children[s] to children[s + 1] - 1, in ascending order of that byte. */
+/* A state is a prefix of some pattern; number 0 is the empty one. States are numbered breadth first, so the states one
+ * byte longer than state s are children[s] to children[s + 1] - 1, in ascending order of that byte. */
 struct automaton {
     uint32_t states;
     uint32_t *children;
-    uint32_t *fallback; /* the longest other state that this one ends with */
-    uint32_t *found;    /* the longest pattern that this state ends with, plus 1; 0: none */
-    uint16_t *depth;    /* bytes of the state */
-    uint8_t *byte;      /* its last one */
+    uint32_t *fallback; /* the longest other state that is a suffix of this one */
+    uint32_t *found;    /* number of the longest pattern that is a suffix of this state, plus 1; 0: none */
+    uint16_t *depth;    /* length of the state in bytes */
+    uint8_t *byte;      /* last byte of the state */
     uint32_t *sizes;    /* of the patterns */
     uint32_t root[256]; /* the children of state 0 by their byte; 0: none */
 };
@@ -37,7 +37,7 @@ static uint32_t child(const struct automaton *automaton, uint32_t state, uint8_t
     return from < end && automaton->byte[from] == byte ? from : 0;
 }
 
-/* How many states there are: a pattern has one for each byte that it does not share with the one before. */
+/* Number of states: each pattern adds one for each byte beyond its common prefix with the pattern before. */
 static int64_t count_states(const struct automaton_pattern *patterns, uint32_t count)
 {
     int64_t states = 1;
@@ -51,7 +51,7 @@ static int64_t count_states(const struct automaton_pattern *patterns, uint32_t c
     return states;
 }
 
-/* Numbers the states; `ranges` has room for all of them. */
+/* Numbers the states; `ranges` holds an entry for each. */
 static void grow(struct automaton *automaton, const struct automaton_pattern *patterns, uint32_t count,
                  struct range *ranges)
 {
@@ -77,7 +77,8 @@ static void grow(struct automaton *automaton, const struct automaton_pattern *pa
     automaton->children[automaton->states] = next;
 }
 
-/* Where to go on when no byte fits, in the order of depth: a state's fallback is shorter than itself. */
+/* Sets the fallbacks, where the search goes on when no byte fits. A fallback is shorter than its state, so going by
+ * depth finds it linked already. */
 static void link_states(struct automaton *automaton)
 {
     for (uint32_t state = 0; state < automaton->states; state++)
@@ -154,7 +155,7 @@ bool automaton_find(const struct automaton *automaton, const char *text, size_t 
         uint32_t next;
         while ((next = child(automaton, state, byte)) == 0 && state != 0) state = automaton->fallback[state];
         state = next;
-        /* what is being read begins behind the best one: nothing further can begin where that one does, or before */
+        /* the current state begins behind the best match's start: no later match can begin at or before that start */
         if (any && at + 1 - automaton->depth[state] > *start) break;
         if (automaton->found[state] == 0) continue;
         const uint32_t which = automaton->found[state] - 1;

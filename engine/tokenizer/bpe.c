@@ -43,7 +43,7 @@ enum status bpe_append(struct token_list *out, const uint32_t *ids, int64_t coun
     return STATUS_OK;
 }
 
-/* The id of a character, -1. */
+/* The id of a character, or -1. */
 static int64_t id_of_character(const struct bpe *bpe, uint32_t character)
 {
     char text[4];
@@ -64,7 +64,7 @@ bool bpe_splits(const struct bpe *bpe, uint32_t left, uint32_t right)
 
 /* ---- the first ids of a word ---- */
 
-/* Ids of the bytes of a character without an id of its own; 0 when one of them has none. */
+/* Ids of the bytes of a character that has no id of its own; 0 when one of the bytes has none. */
 static int byte_tokens(const struct bpe *bpe, const char *character, size_t width, uint32_t *ids)
 {
     for (size_t i = 0; i < width; i++) {
@@ -75,8 +75,8 @@ static int byte_tokens(const struct bpe *bpe, const char *character, size_t widt
     return (int)width;
 }
 
-/* Fills ids [bytes at least]; returns how many. An unknown waits until the next known character: byte tokens between do
- * not end it (the tokenizers library's order). */
+/* Fills ids [at least bytes]; returns their number. An unknown token is written before the next known character: byte
+ * tokens in between do not end it (the order of the tokenizers library). */
 static int64_t first_ids(const struct bpe *bpe, const char *text, size_t bytes, uint32_t *ids)
 {
     int64_t count = 0;
@@ -103,7 +103,7 @@ static int64_t first_ids(const struct bpe *bpe, const char *text, size_t bytes, 
 
 /* ---- merging ---- */
 
-/* For few ids: looks through all pairs for the best, each time. */
+/* For few ids: searches all pairs for the best one before each merge. */
 static int64_t merge_short(const struct bpe *bpe, uint32_t *ids, int64_t count)
 {
     const struct pair_map_slot *pairs[SHORT];
@@ -168,8 +168,8 @@ static void merge_at(struct bpe_scratch *scratch, int32_t at, uint32_t id)
     links[gone].next = -2;
 }
 
-/* A heap of candidates, some of them stale: those are told by what they would make. Every merge takes one candidate out
- * and puts at most two in, so that count * 2 of them are room enough. */
+/* Merges with a heap of candidates. A candidate may be stale; comparing the id that it would make shows that. Every
+ * merge takes one candidate out and puts at most two in, so count * 2 entries are enough. */
 static enum status merge_long(const struct bpe *bpe, struct bpe_scratch *scratch, int64_t *count, struct error *error)
 {
     enum status status;

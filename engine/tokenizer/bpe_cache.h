@@ -1,4 +1,4 @@
-/* bpe_cache.h: the ids of words met before. Bounded: when it is full it is emptied. */
+/* bpe_cache.h: caches the ids of words. Bounded: a full cache is emptied. */
 #ifndef TOKENIZER_BPE_CACHE_H
 #define TOKENIZER_BPE_CACHE_H
 
@@ -17,11 +17,11 @@ struct bpe_cache {
 };
 void bpe_cache_reset(struct bpe_cache *cache);
 
-/* The ids of the word [*count], lent until the next put; NULL when it is not there. `hash` is of the word. */
+/* The ids of the word [*count], lent until the next put; NULL when the word is not cached. `hash` is the word's. */
 const uint32_t *bpe_cache_find(const struct bpe_cache *cache, uint64_t hash, const char *word, size_t bytes,
                                int64_t *count);
 
-/* Keeps a word of at most BPE_CACHE_WORD bytes. Without memory it does nothing. */
+/* Caches a word of at most BPE_CACHE_WORD bytes. Does nothing when memory is short. */
 void bpe_cache_put(struct bpe_cache *cache, uint64_t hash, const char *word, size_t bytes, const uint32_t *ids,
                    int64_t count);
 

@@ -44,7 +44,7 @@ static uint32_t last_character(const char *text, size_t size)
     return utf8_decode(text + at);
 }
 
-/* Two neighbours that a merge can join. It is enough to note the border of each merge: what lies inside its halves was
+/* Notes the two characters at the border of a merge. This is enough, because the characters inside its halves were
  * joined by the merges that made them. */
 static enum status note_border(struct bpe *bpe, uint32_t left, uint32_t right, struct error *error)
 {
@@ -74,7 +74,7 @@ static enum status add_merge(struct bpe *bpe, int64_t rank, int64_t left, int64_
     return note_border(bpe, last_character(left_text, left_size), utf8_decode(right_text), error);
 }
 
-/* "left right": exactly one space; a line that begins with #version is none. *comment tells. */
+/* Reads "left right", with exactly one space. *comment: the line begins with #version and is no merge. */
 static bool read_line(struct json_reader *reader, const struct vocabulary *vocabulary, int64_t *left, int64_t *right,
                       bool *comment)
 {
@@ -172,7 +172,7 @@ static enum status find_unknown(const struct part *model, struct bpe *bpe, struc
     return status;
 }
 
-/* Tables of what every word looks up. */
+/* Fills the tables that every word needs. */
 static void fill_tables(struct bpe *bpe)
 {
     char text[8];

@@ -5,9 +5,9 @@
 #include "tokenizer/bpe.h"
 #include "tokenizer/part.h"
 
-/* Fills *out from the object at `span`; bpe_reset it whatever comes back. STATUS_UNSUPPORTED (another model than BPE,
- * dropout, affixes of subwords), STATUS_CORRUPT (contents or ids given twice, merges of tokens that are not there),
- * STATUS_NO_MEMORY. */
+/* Fills *out from the object at `span`. The caller resets *out (bpe_reset), also on failure. STATUS_UNSUPPORTED (a
+ * model other than BPE, dropout, affixes of subwords), STATUS_CORRUPT (duplicate contents or ids, merges of missing
+ * tokens), STATUS_NO_MEMORY. */
 MUST_CHECK enum status bpe_load(const struct part_document *document, struct json_reader_text span, struct bpe *out,
                                 struct error *error);
 

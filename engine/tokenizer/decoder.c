@@ -55,8 +55,7 @@ static const char *string(const struct decoder_strings *strings, int64_t i, size
 
 static const char replacement_character[] = "\xef\xbf\xbd";
 
-/* Appends bytes, each maximal part of a character that is not valid replaced by one U+FFFD (Unicode's recommended
- * practice). */
+/* Appends bytes; each maximal invalid part of a character becomes one U+FFFD (Unicode's recommended practice). */
 static enum status append_lossy(struct text *out, const char *bytes, size_t size, struct error *error)
 {
     while (size > 0) {
@@ -82,7 +81,7 @@ static enum status append_lossy(struct text *out, const char *bytes, size_t size
 
 /* ---- the steps ---- */
 
-/* Stand-ins become bytes again; a string with any other character is taken as it is. Gives one string. */
+/* Turns stand-ins into bytes; a string with any other character is taken unchanged. Gives one string. */
 static enum status apply_byte_level(const struct step *step, struct pattern_scratch *scratch,
                                     const struct decoder_strings *from, struct decoder_strings *to, struct error *error)
 {
@@ -139,7 +138,7 @@ static int hexadecimal(char c)
                                   : -1;
 }
 
-/* The byte of "<0xHH>", exactly two hexadecimal digits; -1. */
+/* The byte of "<0xHH>" with exactly two hexadecimal digits; -1 for other texts. */
 static int byte_token(const char *text, size_t size)
 {
     if (size != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;

@@ -7,7 +7,7 @@
 
 struct decoder;
 
-/* Strings side by side: string i is bytes[ends[i - 1]] to bytes[ends[i] - 1]. Start with {0}. */
+/* Consecutive strings: string i is bytes[ends[i - 1]] to bytes[ends[i] - 1]. Start with {0}. */
 struct decoder_strings {
     struct text text;
     size_t *ends;
@@ -17,13 +17,13 @@ MUST_CHECK enum status decoder_append(struct decoder_strings *strings, const cha
                                       struct error *error);
 void decoder_strings_free(struct decoder_strings *strings);
 
-/* The caller owns *out, also for null (contents joined with a space between). STATUS_UNSUPPORTED names what deltaq does
- * not do. */
+/* Loads a decoder. Null gives one that joins the contents with spaces. The caller owns *out. STATUS_UNSUPPORTED names
+ * the unsupported feature. */
 MUST_CHECK enum status decoder_load(const struct part_document *document, struct json_reader_text span,
                                     struct decoder **out, struct error *error);
 void decoder_free(struct decoder *decoder); /* NULL is fine */
 
-/* Joins `strings`, the contents of the tokens, which is used up. Appends to *out. */
+/* Joins `strings`, the contents of the tokens, and appends the text to *out. `strings` is overwritten. */
 MUST_CHECK enum status decoder_apply(const struct decoder *decoder, struct pattern_scratch *scratch,
                                      struct decoder_strings *strings, struct text *out, struct error *error);
 

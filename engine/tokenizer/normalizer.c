@@ -31,7 +31,7 @@ struct loading {
 
 static enum status load_one(struct loading *loading, struct json_reader_text span, struct error *error);
 
-/* ---- loaders, one a type ---- */
+/* ---- loaders, one per type ---- */
 
 static enum status visit(void *context, struct json_reader_text item, struct error *error)
 {
@@ -42,7 +42,7 @@ static enum status load_sequence(struct loading *loading, const struct part *par
                                  struct error *error)
 {
     (void)step;
-    loading->normalizer->count--; /* takes no step of its own */
+    loading->normalizer->count--; /* a sequence takes no step itself */
     return part_sequence(part, &loading->depth, visit, loading, error);
 }
 
@@ -230,7 +230,7 @@ enum status normalizer_apply(const struct normalizer *normalizer, struct pattern
     return STATUS_OK;
 }
 
-/* Letters and spaces begin a normal form of their own and compose with nothing before them (UAX #15). */
+/* Letters and spaces never compose with a character before them, so a normal form can begin with them (UAX #15). */
 bool normalizer_splits(const struct normalizer *normalizer)
 {
     for (int i = 0; normalizer != NULL && i < normalizer->count; i++) {

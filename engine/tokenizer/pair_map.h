@@ -8,7 +8,7 @@
 
 struct pair_map_slot {
     uint64_t key;      /* left << 32 | right, plus 1; 0: free */
-    uint32_t rank, id; /* what belongs to the pair */
+    uint32_t rank, id; /* the values of the pair */
 };
 
 /* Caller's memory; {0} is an empty map. */
@@ -16,10 +16,10 @@ struct pair_map {
     struct pair_map_slot *slots;
     size_t slot_count;
     int64_t count;
-    uint64_t seed; /* set it before the first put */
+    uint64_t seed; /* set before the first put */
 };
 
-/* Adds the pair or replaces what belonged to it. STATUS_NO_MEMORY. */
+/* Adds the pair or replaces its values. STATUS_NO_MEMORY. */
 MUST_CHECK enum status pair_map_put(struct pair_map *map, uint32_t left, uint32_t right, uint32_t rank, uint32_t id,
                                     struct error *error);
 void pair_map_reset(struct pair_map *map);

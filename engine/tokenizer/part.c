@@ -146,7 +146,8 @@ enum status part_items(const struct part_document *document, struct json_reader_
         if (json_reader_skip(&reader, &item)) visited = visit(context, item, error);
     }
     struct error kept = *error;
-    enum status status = json_reader_finish(&reader); /* releases; would complain of an array not read to its end */
+    enum status status =
+        json_reader_finish(&reader); /* releases the buffers; complains if the array was not read to its end */
     if (visited == STATUS_OK) return status;
     *error = kept;
     return visited;
@@ -166,7 +167,7 @@ enum status part_sequence(const struct part *part, int *depth,
     return status;
 }
 
-/* `pattern`: bytes of a literal pattern, 0 for one that may match nothing. */
+/* `pattern`: bytes of a literal pattern; 0: a pattern that may match nothing. */
 static enum status grow(const struct part_document *document, size_t pattern, size_t content, size_t *growth,
                         struct error *error)
 {

@@ -1,5 +1,5 @@
 /* part.h: one typed object of a tokenizer.json ({"type": "Split", ...}), read without building a tree: its fields are
- * spans of the file, read when wanted. Every object accepts the fields of its row and no other. */
+ * spans of the file, which are read on demand. Every object accepts the fields of its row and no others. */
 #ifndef TOKENIZER_PART_H
 #define TOKENIZER_PART_H
 
@@ -9,7 +9,7 @@
 
 enum { PART_FIELDS = 16, PART_DEPTH = 4 };
 
-/* The file: lent bytes. Every span below lies inside. */
+/* The file's bytes, lent. Every span below lies inside. */
 struct part_document {
     const char *name; /* for messages */
     const char *json;
@@ -20,37 +20,38 @@ struct part {
     const struct part_document *document;
     const char *kind;                           /* "normalizer": for messages */
     const char *const *fields;                  /* names, ends with NULL */
-    struct json_reader_text spans[PART_FIELDS]; /* of the values; bytes NULL when absent or null */
+    struct json_reader_text spans[PART_FIELDS]; /* the values' spans; bytes NULL when absent or null */
 };
 
-/* A reader of one span of the file, whose messages give offsets in the file. */
+/* Begins to read one span of the file; messages give offsets in the file. */
 void part_reader(const struct part_document *document, struct json_reader_text span, struct json_reader *reader,
                  struct error *error);
 
 /* True when the span is absent or says null. */
 bool part_absent(struct json_reader_text span);
 
-/* Copies the "type" of the object at `span`, "" when it has none, into `type` [64]. */
+/* Copies the "type" of the object at `span` into `type` [64]; "" when it has none. */
 MUST_CHECK enum status part_type(const struct part_document *document, struct json_reader_text span, const char *kind,
                                  char *type, struct error *error);
 
-/* Finds the fields of the object at `span`. STATUS_UNSUPPORTED for one that is not in `fields` (unless `lenient`). */
+/* Finds the fields of the object at `span`. STATUS_UNSUPPORTED for a field that is not in `fields` (unless
+ * `lenient`). */
 MUST_CHECK enum status part_read(const struct part_document *document, struct json_reader_text span, const char *kind,
                                  const char *const *fields, bool lenient, struct part *out, struct error *error);
 
-/* Values of field number `field`; *out keeps what it has when the field is absent or null. part_text replaces the
+/* Read the value of field number `field`; *out does not change when the field is absent or null. part_text replaces the
  * content. */
 MUST_CHECK enum status part_bool(const struct part *part, int field, bool *out, struct error *error);
 MUST_CHECK enum status part_integer(const struct part *part, int field, int64_t minimum, int64_t maximum, int64_t *out,
                                     struct error *error);
 MUST_CHECK enum status part_text(const struct part *part, int field, struct text *out, struct error *error);
-/* As part_text; STATUS_CORRUPT when absent. */
+/* Like part_text; STATUS_CORRUPT when absent. */
 MUST_CHECK enum status part_required_text(const struct part *part, int field, struct text *out, struct error *error);
-/* Index of a string in `choices` (ends with NULL); STATUS_UNSUPPORTED for another. */
+/* Index of a string in `choices` (ends with NULL); STATUS_UNSUPPORTED for any other string. */
 MUST_CHECK enum status part_choice(const struct part *part, int field, const char *const *choices, int *out,
                                    struct error *error);
 
-/* {"String": "..."} or {"Regex": "..."}: how patterns are written. STATUS_CORRUPT when absent. */
+/* Reads a pattern: {"String": "..."} or {"Regex": "..."}. STATUS_CORRUPT when absent. */
 MUST_CHECK enum status part_pattern(const struct part *part, int field, struct text *out, bool *literal,
                                     struct error *error);
 
@@ -60,8 +61,8 @@ MUST_CHECK enum status part_items(const struct part_document *document, struct j
                                                        struct error *error),
                                   void *context, struct error *error);
 
-/* The list of a "Sequence", field 1 of `part`, as part_items reads it. *depth counts the sequences around it.
- * STATUS_CORRUPT without a list, STATUS_UNSUPPORTED deeper than PART_DEPTH; statuses of `visit`. */
+/* Calls `visit` for the list of a "Sequence", field 1 of `part`, like part_items. *depth counts the enclosing
+ * sequences. STATUS_CORRUPT without a list, STATUS_UNSUPPORTED deeper than PART_DEPTH; statuses of `visit`. */
 MUST_CHECK enum status part_sequence(const struct part *part, int *depth,
                                      enum status (*visit)(void *context, struct json_reader_text item,
                                                           struct error *error),
@@ -70,10 +71,9 @@ MUST_CHECK enum status part_sequence(const struct part *part, int *depth,
 enum { PART_GROWTH_MOST = 256, PART_PREPEND_MOST = 64 };
 
 /* A "Replace": its pattern (field 1), compiled, and its content (field 2). *literal: bytes of a literal pattern, 0 for
- * a regular expression. Replacements one after another may each make text longer: *growth, 1 before the first, is
- * multiplied by how much longer this one can make it. Beyond PART_GROWTH_MOST, which no real tokenizer comes near,
- * STATUS_UNSUPPORTED, because a small file could otherwise fill memory of any size. Also statuses of part_pattern,
- * part_required_text and pattern_new. */
+ * a regular expression. Successive replacements may each make text longer: *growth, 1 before the first, is multiplied
+ * by the factor of this one. STATUS_UNSUPPORTED beyond PART_GROWTH_MOST, which no real tokenizer comes near, because a
+ * small file could otherwise fill any memory. Also statuses of part_pattern, part_required_text and pattern_new. */
 MUST_CHECK enum status part_replacement(const struct part *part, size_t *growth, struct pattern **pattern,
                                         struct text *content, size_t *literal, struct error *error);
 

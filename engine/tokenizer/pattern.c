@@ -8,9 +8,9 @@
 #include <stdlib.h>
 #include <time.h>
 
-/* A hostile expression is stopped three ways: one attempt by the match limit and the size of the stack; many fruitless
- * attempts by processor time, which is looked at after every WINDOW starting points without a match and every so many
- * matches. */
+/* A hostile expression is stopped in three ways: one attempt by the match limit and the size of the stack; many
+ * fruitless attempts by processor time, which is checked after every WINDOW starting points without a match and every
+ * so many matches. */
 enum {
     MATCH_LIMIT = 5000000,
     HEAP_LIMIT_KIB = 65536,
@@ -184,7 +184,7 @@ enum status pattern_next(const struct pattern *pattern, struct pattern_scratch *
         enum status status = find(pattern, scratch, search, from, found, error);
         if (status != STATUS_OK || !*found) return status;
         if (search->end > search->start || !search->any || search->end != last) break;
-        /* An empty match where the last one ended does not count: go on behind the next character. */
+        /* An empty match at the end of the previous one does not count: go on behind the next character. */
         *found = false;
         from += from < search->bytes ? utf8_width(search->text[from]) : 1;
     }

@@ -1,4 +1,4 @@
-/* Where the two differ, and what is done (Oniguruma doc/RE, PCRE2 pcre2pattern(3)):
+/* Differences of Oniguruma and PCRE2, and how they are rewritten (Oniguruma doc/RE, PCRE2 pcre2pattern(3)):
  *   \s \S      PCRE2's has U+180E, which is no white space any more      -> \p{White_Space}, \P{White_Space}
  *   \w \W      PCRE2's lacks marks and joins letters and numbers its way -> a class of properties
  *   \h \H      a hexadecimal digit                                       -> a class
@@ -22,10 +22,10 @@ struct translator {
     const char *at, *end;
     struct text *out;
     struct error *error;
-    size_t atom;            /* where in *out the latest atom begins */
-    bool quantifiable;      /* the latest thing was an atom */
-    size_t groups[DEPTH];   /* where open groups begin */
-    bool assertions[DEPTH]; /* which of them are look-arounds: not to be repeated */
+    size_t atom;            /* offset of the latest atom in *out */
+    bool quantifiable;      /* the latest item was an atom */
+    size_t groups[DEPTH];   /* offsets of the open groups */
+    bool assertions[DEPTH]; /* which of them are look-arounds, which may not be repeated */
     int depth;
 };
 
@@ -51,21 +51,21 @@ static bool is_letter(char c)
     return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z');
 }
 
-/* \xHH, \x{H...}, \uHHHH; `at` stands behind the x or u. */
+/* \xHH, \x{H...}, \uHHHH; `at` is behind the x or u. */
 static enum status hexadecimal(struct translator *t, char kind)
 {
     bool braced = kind == 'x' && t->at < t->end && *t->at == '{';
     const char *digits = t->at + (braced ? 1 : 0), *end = digits;
     while (end < t->end && end - digits < (braced ? 6 : kind == 'x' ? 2 : 4) && is_hex(*end)) end++;
     bool whole = braced ? end > digits && end < t->end && *end == '}' : end - digits == (kind == 'x' ? 2 : 4);
-    bool byte = kind == 'x' && !braced && whole && *digits > '7'; /* a byte of UTF-8 there, a character here */
+    bool byte = kind == 'x' && !braced && whole && *digits > '7'; /* a byte of UTF-8 there, a character in PCRE2 */
     if (!whole || byte) return refuse(t, "a hexadecimal escape");
     enum status status = text_format(t->out, t->error, "\\x{%.*s}", (int)(end - digits), digits);
     t->at = end + (braced ? 1 : 0);
     return status;
 }
 
-/* \p{Name}, \P{Name}, \p{^Name}; `at` stands behind the p. */
+/* \p{Name}, \P{Name}, \p{^Name}; `at` is behind the p. */
 static enum status property(struct translator *t, char kind)
 {
     const char *name = t->at + 1, *close = t->at < t->end ? memchr(t->at, '}', (size_t)(t->end - t->at)) : NULL;
@@ -88,7 +88,7 @@ static enum status property(struct translator *t, char kind)
 
 struct escape {
     char name;
-    const char *outside, *inside; /* of a class; NULL: not there */
+    const char *outside, *inside; /* rewritten form outside and inside a class; NULL: none */
 };
 
 #define WORD "\\p{Alphabetic}\\p{M}\\p{Nd}\\p{Pc}"
@@ -110,7 +110,7 @@ static const struct escape escapes[] = {
     {'v', "\\x{0b}", "\\x{0b}"},
 };
 
-/* `at` stands behind the backslash. */
+/* `at` is behind the backslash. */
 static enum status escape(struct translator *t, bool in_class)
 {
     if (t->at >= t->end) return refuse(t, "a backslash at its end");
@@ -129,7 +129,7 @@ static enum status escape(struct translator *t, bool in_class)
     return text_format(t->out, t->error, "\\%c", name);
 }
 
-/* `at` stands behind the opening bracket. */
+/* `at` is behind the opening bracket. */
 static enum status class(struct translator *t) {
     enum status status = put(t, "[");
     if (status == STATUS_OK && t->at < t->end && *t->at == '^'){status = put(t, "^"); t->at++;}
@@ -152,7 +152,7 @@ t->at++;
 return put(t, "]");
 }
 
-/* `at` stands behind the opening parenthesis. */
+/* `at` is behind the opening parenthesis. */
 static enum status open_group(struct translator *t)
 {
     static const char *const forms[] = {"?:", "?=", "?!", "?<=", "?<!", "?>", "?i:", "?-i:", NULL};
@@ -172,10 +172,10 @@ static enum status open_group(struct translator *t)
         return status == STATUS_OK ? put(t, forms[i]) : status;
     }
     t->depth++;
-    return put(t, "(?:"); /* nothing refers to what it captures */
+    return put(t, "(?:"); /* captures are not used */
 }
 
-/* Wraps the latest atom in a group of its own. */
+/* Puts the latest atom into a group. */
 static enum status wrap_atom(struct translator *t)
 {
     enum status status = put(t, "(?:)");
@@ -188,7 +188,7 @@ static enum status wrap_atom(struct translator *t)
     return STATUS_OK;
 }
 
-/* `at` stands on an opening brace: {n}, {n,}, {n,m} or {,m}. */
+/* `at` is at an opening brace: {n}, {n,}, {n,m} or {,m}. */
 static enum status interval(struct translator *t)
 {
     const char *low = ++t->at, *comma = NULL;

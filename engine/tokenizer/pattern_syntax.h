@@ -1,6 +1,6 @@
-/* pattern_syntax.h: regular expressions of tokenizer.json are written for Oniguruma; this rewrites them for PCRE2 so
- * that they match the same. Accepted is what means the same in both or can be rewritten; anything else is refused by
- * name rather than guessed. */
+/* pattern_syntax.h: rewrites regular expressions of tokenizer.json, which are written for Oniguruma, so that PCRE2
+ * matches the same. It accepts constructs that mean the same in both or can be rewritten, and refuses any other by
+ * name. */
 #ifndef TOKENIZER_PATTERN_SYNTAX_H
 #define TOKENIZER_PATTERN_SYNTAX_H
 

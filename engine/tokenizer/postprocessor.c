@@ -22,14 +22,14 @@ static enum status load_sequence(struct loading *loading, const struct part *par
     return part_sequence(part, &loading->depth, visit, loading, error);
 }
 
-/* It changes offsets only. */
+/* This processor changes offsets only, which deltaq does not give. */
 static enum status load_byte_level(struct loading *loading, const struct part *part, struct error *error)
 {
     (void)loading, (void)part, (void)error;
     return STATUS_OK;
 }
 
-/* A later processor's tokens come around those of an earlier one. */
+/* Puts a later processor's tokens around those of the earlier ones. */
 static enum status surround(struct loading *loading, const struct token_list *before, const struct token_list *after,
                             struct error *error)
 {
@@ -58,7 +58,7 @@ struct template
     bool text_seen;
 };
 
-/* Appends the ids that `special_tokens` has for the token `name`. */
+/* Appends the ids of the token `name` in `special_tokens`. */
 static enum status append_special(struct template *template, const char *name, size_t size, struct token_list *out,
                                   struct error *error)
 {

@@ -1,5 +1,5 @@
-/* postprocessor.h: the "post_processor" of a tokenizer.json, as far as a single text goes: ids put before and after
- * it. */
+/* postprocessor.h: the "post_processor" of a tokenizer.json for single texts: the ids that it puts before and after a
+ * text. */
 #ifndef TOKENIZER_POSTPROCESSOR_H
 #define TOKENIZER_POSTPROCESSOR_H
 
@@ -11,7 +11,7 @@ struct postprocessor {
     struct token_list before, after;
 };
 
-/* STATUS_UNSUPPORTED names what deltaq does not do; STATUS_CORRUPT (a special token without ids, no place for the
+/* STATUS_UNSUPPORTED names the unsupported feature; STATUS_CORRUPT (a special token without ids, no place for the
  * text). */
 MUST_CHECK enum status postprocessor_load(const struct part_document *document, struct json_reader_text span,
                                           struct postprocessor *out, struct error *error);

@@ -44,13 +44,13 @@ void pretokenizer_pieces_reset(struct pretokenizer_pieces *pieces)
 
 /* ---- splitting ---- */
 
-/* Collects the parts of one piece in `spare`, from `base` on, by the behaviours of the tokenizers library. */
+/* Collects the parts of one piece in `spare`, from `base` on, with the behaviours of the tokenizers library. */
 struct collector {
     struct pretokenizer_pieces *pieces;
     int64_t base, count;
     enum pretokenizer_behavior behavior;
     bool previous; /* whether the latest part matched */
-    bool holding;  /* merged with next: a match waits for what follows */
+    bool holding;  /* merged with next: a match waits for the text behind it */
     struct pretokenizer_piece held;
 };
 
@@ -124,7 +124,7 @@ static void swap_items(struct pretokenizer_pieces *pieces, int64_t count)
     pieces->spare = items;
     pieces->spare_capacity = capacity;
     pieces->count = 0;
-    for (int64_t i = 0; i < count; i++) { /* empty matches leave empty parts */
+    for (int64_t i = 0; i < count; i++) { /* removes the empty parts of empty matches */
         if (pieces->items[i].end > pieces->items[i].start) pieces->items[pieces->count++] = pieces->items[i];
     }
 }
@@ -209,8 +209,8 @@ enum status pretokenizer_apply(const struct pretokenizer *pretokenizer, struct p
     return status;
 }
 
-/* An expression that matches every character has nothing between its matches: to isolate them and to remove what is not
- * one of them is the same. */
+/* When an expression matches every character there is nothing between its matches. Isolating the matches and removing
+ * the text between them are then the same. */
 static bool isolates(const struct pretokenizer_step *step)
 {
     const bool kept = step->behavior == PRETOKENIZER_REMOVED && step->invert;

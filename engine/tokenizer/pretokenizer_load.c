@@ -14,9 +14,9 @@ static const char *const behaviors[] = {"Removed",        "Isolated",   "MergedW
                                         "MergedWithNext", "Contiguous", NULL};
 static const char *const prepends[] = {"first", "never", "always", NULL};
 
-/* Expressions of real models that match every character and never reach over the border between a letter and a space:
- * each ends a run of letters at the space, none looks behind, and what a space begins does not depend on the letter
- * before it. */
+/* Expressions of real models that match every character and never match across the border between a letter and a space:
+ * each ends a run of letters at the space, none looks behind, and a match that begins with the space does not depend on
+ * the letter before it. */
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 #define SPACES       "\\s*[\\r\\n]+|\\s+(?!\\S)|\\s+"
 #define UPPER        "[^\\r\\n\\p{L}\\p{N}]?[\\p{Lu}\\p{Lt}\\p{Lm}\\p{Lo}\\p{M}]"
@@ -52,7 +52,7 @@ static enum status add_split(struct loading *loading, const char *expression, si
     return pattern_new(expression, bytes, syntax, &(*out)->pattern, error);
 }
 
-/* ---- one loader a type; field 0 is always "type" ---- */
+/* ---- one loader per type; field 0 is always "type" ---- */
 
 static enum status load_one(struct loading *loading, struct json_reader_text span, struct error *error);
 
@@ -169,7 +169,7 @@ static enum status load_whitespace_split(struct loading *loading, const struct p
     return status;
 }
 
-/* {"replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"}; str_rep is the replacement once more. */
+/* {"replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"}; str_rep repeats the replacement. */
 static enum status load_metaspace(struct loading *loading, const struct part *part, struct error *error)
 {
     struct pretokenizer_step *step = NULL, *splitting = NULL;

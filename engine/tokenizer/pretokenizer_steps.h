@@ -7,7 +7,7 @@
 
 enum { PRETOKENIZER_STEPS = 64 };
 
-/* What becomes of a match; the order of pretokenizer_load.c's names. */
+/* How a match is treated, in the order of pretokenizer_load.c's names. */
 enum pretokenizer_behavior {
     PRETOKENIZER_REMOVED,
     PRETOKENIZER_ISOLATED,
@@ -22,12 +22,12 @@ struct pretokenizer_step {
     enum {
         PRETOKENIZER_SPLIT,        /* at the matches of `pattern` */
         PRETOKENIZER_PREFIX_SPACE, /* every piece begins with a space */
-        PRETOKENIZER_METASPACE,    /* spaces become `replacement`, one is put before */
+        PRETOKENIZER_METASPACE,    /* spaces become `replacement`, and one is put in front */
         PRETOKENIZER_BYTES         /* bytes become their stand-ins */
     } kind;
     struct pattern *pattern; /* owned */
     enum pretokenizer_behavior behavior;
-    bool invert; /* what does not match counts as the match */
+    bool invert; /* the text between the matches counts as the match */
     struct text replacement;
     enum pretokenizer_prepend prepend;
     struct pretokenizer_border border;

@@ -1,5 +1,5 @@
-/* The order of the tokenizers library: added tokens that want the original text are found first; what lies between them
- * is normalized; then added tokens that want normalized text; what is left is cut into pieces, and those go through
+/* Steps in the order of the tokenizers library: first find added tokens in the original text, then normalize the text
+ * between them, then find added tokens that match normalized text, then cut the rest into pieces, and encode those by
  * BPE. */
 #include "tokenizer/tokenizer.h"
 
@@ -19,8 +19,8 @@ struct context {
     struct pattern_scratch *pattern;
     struct text normal, other;
     struct pretokenizer_pieces pieces;
-    const struct monitor *monitor; /* lent for one call; NULL: nobody asks */
-    unsigned steps;                /* since it was asked */
+    const struct monitor *monitor; /* lent for one call; may be NULL */
+    unsigned steps;                /* since the last check */
 };
 
 struct tokenizer_pool {
@@ -59,7 +59,7 @@ static enum status context_take(struct tokenizer_pool *pool, struct context **ou
     return status;
 }
 
-/* Keeps it for the next call, its cache warm, unless a giant text made it large. */
+/* Keeps the working memory and its warm cache for the next call, unless a very long text made it large. */
 static void context_give(struct tokenizer_pool *pool, struct context *context)
 {
     bool large = context->bpe.ids_capacity > TOKENIZER_CHUNK || context->pieces.capacity > TOKENIZER_CHUNK ||
@@ -90,7 +90,7 @@ void tokenizer_pool_free(struct tokenizer_pool *pool)
 
 /* ---- encoding ---- */
 
-/* Called for each piece of text; asks the monitor once in a while. */
+/* Called for each piece of text; checks the monitor every STEPS_BETWEEN pieces. */
 static enum status go_on(struct context *context, struct error *error)
 {
     return ++context->steps % STEPS_BETWEEN != 0 ? STATUS_OK : monitor_check(context->monitor, error);
@@ -116,7 +116,7 @@ typedef enum status encode_between(const struct tokenizer *tokenizer, struct con
                                    size_t bytes, bool at_start, bool continued, struct token_list *out,
                                    struct error *error);
 
-/* Appends the added tokens of `set`, and by `between` what lies between them. */
+/* Appends the added tokens of `set`, and encodes the text between them with `between`. */
 static enum status encode_around(const struct tokenizer *tokenizer, const struct added_set *set,
                                  struct context *context, const char *text, size_t bytes, bool at_start, bool continued,
                                  encode_between *between, struct token_list *out, struct error *error)
@@ -272,7 +272,7 @@ enum status tokenizer_decode(const struct tokenizer *tokenizer, const uint32_t *
     return status;
 }
 
-/* ---- the rest ---- */
+/* ---- list, lookup, files ---- */
 
 void tokenizer_list_free(struct token_list *list)
 {

@@ -77,7 +77,7 @@ static enum status read_vocabulary(struct source *source, struct error *error)
     return tokenizer_gguf_spans(source->name, source->tokens, &tokens, &source->spans, error);
 }
 
-/* What SentencePiece does to text before it looks for pieces is not in the metadata but for these two keys. */
+/* Apart from these two keys, the metadata does not describe SentencePiece's normalization. */
 static enum status check_sentencepiece(const struct source *source, struct error *error)
 {
     struct gguf_array map;
@@ -128,8 +128,8 @@ static enum status quoted(struct text *out, const char *bytes, size_t size, stru
 
 static enum status add_added(const struct source *source, struct text *out, struct error *error)
 {
-    /* Where text is normalized, tokens that are not special are looked for behind that, as the libraries' own files
-     * have it. */
+    /* If text is normalized, tokens that are not special are found after normalization, as in the models' original
+     * files. */
     const bool normalized = source->splitting != NULL && source->splitting->normal_form;
     enum status status = text_format(out, error, "\"added_tokens\":[");
     bool first = true;
@@ -161,7 +161,7 @@ static enum status add_steps(const struct source *source, struct text *out, stru
     return tokenizer_gguf_steps(source->splitting, prefix, out, error);
 }
 
-/* Appends {"SpecialToken": ...} for the token that `key` names, which is to be added. */
+/* Appends {"SpecialToken": ...} for the token that `key` names, which is added to texts. */
 static enum status add_marker(const struct source *source, const char *key, int64_t *id, struct text *out,
                               struct error *error)
 {
@@ -225,7 +225,7 @@ static enum status add_merges(const struct source *source, struct text *out, str
     return status;
 }
 
-/* A byte-level tokenizer's special tokens are looked for in the text and are no part of its vocabulary of bytes. */
+/* Special tokens of a byte-level tokenizer are found in the text and do not belong to its byte vocabulary. */
 static bool in_vocabulary(const struct source *source, int64_t id)
 {
     const enum tokenizer_gguf_type type = type_of(source, id);
@@ -263,7 +263,7 @@ static enum status add_model(const struct source *source, struct text *out, stru
     return status == STATUS_OK ? text_format(out, error, "]}") : status;
 }
 
-/* ---- all of it ---- */
+/* ---- the whole file ---- */
 
 static enum status convert(struct source *source, struct text *out, struct error *error)
 {

@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PIECE_MAX = 1024 }; /* bytes of a piece whose cuts are looked for; published ones have up to 64 */
+enum { PIECE_MAX = 1024 }; /* longest piece whose cuts are searched; published ones have up to 64 */
 
 /* ---- as listed ---- */
 
@@ -53,7 +53,7 @@ struct cuts {
     int64_t count, capacity;
 };
 
-/* Orders as a stable sort by score of what stands in the order of pieces would. */
+/* Gives the order of a stable sort by score of a list in the order of pieces. */
 static int by_score(const void *a, const void *b)
 {
     const struct cut *first = a, *second = b;

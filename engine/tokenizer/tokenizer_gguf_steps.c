@@ -5,7 +5,7 @@
 #define SPACE        "\xe2\x96\x81" /* U+2581, SentencePiece's space */
 #define CONTRACTIONS "(?i:'s|'t|'re|'ve|'m|'ll|'d)"
 
-/* Of two that are alike the first is written. */
+/* The writer takes the first row with the right steps. */
 static const struct tokenizer_gguf_splitting splittings[] = {
     {"gpt-2", NULL, false, false, false, false},
     {"olmo", NULL, false, true, false, false},
@@ -41,7 +41,7 @@ const struct tokenizer_gguf_splitting *tokenizer_gguf_splitting_at(int index)
     return index >= 0 && index < count ? &splittings[index] : NULL;
 }
 
-/* Appends texts up to a NULL; they are longer than text_format takes. */
+/* Appends texts up to a NULL; they are too long for text_format. */
 static enum status put_all(struct text *out, const char *const *texts, struct error *error)
 {
     enum status status = STATUS_OK;

@@ -44,7 +44,7 @@ static enum status refuse_token(struct error *error, struct tokenizer_gguf_span 
 
 /* ---- how text is split ---- */
 
-/* Whether normalizer and pre-tokenizer are what the reader will make of that name. */
+/* Whether the reader would rebuild the tokenizer's normalizer and pre-tokenizer from that row. */
 static enum status matches(const struct tokenizer *tokenizer, const struct tokenizer_gguf_splitting *splitting,
                            bool prefix, bool *out, struct error *error)
 {
@@ -88,7 +88,7 @@ static enum status find_splitting(struct listing *listing, struct error *error)
         listing->splitting = tokenizer_gguf_splitting_at(i);
         if (flags_fit(tokenizer, listing->splitting))
             status = matches(tokenizer, listing->splitting, false, &found, error);
-        /* where every byte is a token, it does not matter where text is split */
+        /* if every byte is a token, it does not matter where text is split */
         if (status == STATUS_OK && single && pretokenizer_raw_bytes(tokenizer->pretokenizer)) found = true;
     }
     if (status != STATUS_OK || found) return status;
@@ -102,7 +102,7 @@ static enum status find_splitting(struct listing *listing, struct error *error)
                          " are known, and Llama 2's");
 }
 
-/* What becomes of characters that the vocabulary lacks. */
+/* Checks how characters that the vocabulary lacks are treated. */
 static enum status check_unknown(const struct listing *listing, struct error *error)
 {
     const struct bpe *bpe = &listing->tokenizer->bpe;
@@ -139,7 +139,7 @@ static enum status add_added(struct listing *listing, const struct added_token *
     const struct tokenizer *tokenizer = listing->tokenizer;
     const struct tokenizer_gguf_span span = {token->content.bytes, token->content.size};
     const bool normal_form = listing->splitting != NULL && listing->splitting->normal_form;
-    const bool normalized = normal_form && !token->special; /* as the reader will have it */
+    const bool normalized = normal_form && !token->special; /* the value that the reader will give it */
     size_t size = 0;
     if (token->single_word || token->lstrip || token->rstrip)
         return refuse_token(error, span, "takes what stands beside it into account");
@@ -214,8 +214,8 @@ static bool same_span(struct tokenizer_gguf_span a, struct tokenizer_gguf_span b
     return a.size == b.size && memcmp(a.bytes, b.bytes, a.size) == 0;
 }
 
-/* Pieces score by the order in which merges make them; what no merge makes comes last. Then the merges that follow from
- * the scores have to be those that there are. */
+/* Scores pieces by the order in which merges make them; pieces that no merge makes come last. The merges derived from
+ * these scores must then equal the tokenizer's own. */
 static enum status list_scores(struct listing *listing, struct error *error)
 {
     struct tokenizer_gguf_merge *made = NULL;

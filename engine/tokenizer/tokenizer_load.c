@@ -13,8 +13,8 @@ enum { VERSION, TRUNCATION, PADDING, ADDED_TOKENS, NORMALIZER, PRE_TOKENIZER, PO
 static const char *const fields[] = {"version",       "truncation",     "padding", "added_tokens", "normalizer",
                                      "pre_tokenizer", "post_processor", "decoder", "model",        NULL};
 
-/* A border between a letter and a space is safe when no step minds a cut there, and either one always splits there or
- * no merge reaches over what the two become. */
+/* A border between a letter and a space allows a cut when no step is affected by it, and either a step always splits
+ * there or no merge joins the two characters that they become. */
 static enum status find_cuts(struct tokenizer *tokenizer, struct error *error)
 {
     struct pretokenizer_border border = pretokenizer_border(tokenizer->pretokenizer);

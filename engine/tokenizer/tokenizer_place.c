@@ -17,7 +17,7 @@ static bool ends_with(const char *name, const char *ending)
     return size > end && strcmp(name + size - end, ending) == 0;
 }
 
-/* The one .gguf of a directory that has no other weights: where there are others, they are the checkpoint. */
+/* The only .gguf of a directory without other weights; other weights would be the checkpoint. */
 static bool only_gguf(const char *directory, char *out, size_t size)
 {
     static const char *const others[] = {".safetensors", ".bin", ".pt", ".pth"};

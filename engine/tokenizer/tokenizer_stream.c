@@ -8,10 +8,10 @@
 
 struct tokenizer_stream {
     const struct tokenizer *tokenizer;
-    struct text held; /* what is not encoded yet */
+    struct text held; /* text that is not encoded yet */
     size_t checked;   /* bytes of it known to be UTF-8 */
     size_t searched;  /* bytes of it known to have no place to cut */
-    size_t encoded;   /* bytes of the document before it */
+    size_t encoded;   /* bytes of the document before `held` */
 };
 
 enum status tokenizer_stream_open(const struct tokenizer *tokenizer, struct tokenizer_stream **out, struct error *error)
@@ -35,7 +35,7 @@ static enum status check(struct tokenizer_stream *stream, bool last, struct erro
     if (held->size > stream->checked)
         stream->checked += utf8_check(held->bytes + stream->checked, held->size - stream->checked);
     size_t rest = held->size - stream->checked;
-    if (rest == 0 || (!last && rest < 4)) return STATUS_OK; /* the rest of a character may be on its way */
+    if (rest == 0 || (!last && rest < 4)) return STATUS_OK; /* the rest of a character may follow */
     return error_set(error, STATUS_MALFORMED, "text is not UTF-8 at byte %zu", stream->encoded + stream->checked);
 }
 

@@ -1,6 +1,6 @@
 /* tokenizer_stream.h: encodes a long document that arrives in pieces. The ids are exactly those of the whole text in
- * one call: text is let go only at places where every step of the tokenizer is known to split; a tokenizer without such
- * places keeps all of it until the end. Special tokens are the caller's business here: a stream adds none. */
+ * one call: text is released only at places where every step of the tokenizer is known to split. A tokenizer without
+ * such places keeps the whole text until the end. A stream adds no special tokens; its caller does. */
 #ifndef TOKENIZER_TOKENIZER_STREAM_H
 #define TOKENIZER_TOKENIZER_STREAM_H
 
@@ -17,7 +17,7 @@ MUST_CHECK enum status tokenizer_stream_open(const struct tokenizer *tokenizer, 
 MUST_CHECK enum status tokenizer_stream_feed(struct tokenizer_stream *stream, const char *text, size_t bytes,
                                              struct token_list *out, struct error *error);
 
-/* The document ends here: appends the rest. The stream is then ready for another document. */
+/* Ends the document: appends the remaining ids. The stream is then ready for another document. */
 MUST_CHECK enum status tokenizer_stream_end(struct tokenizer_stream *stream, struct token_list *out,
                                             struct error *error);
 

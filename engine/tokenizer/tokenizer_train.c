@@ -1,9 +1,6 @@
-/* Each distinct word is kept once, with its count. A heap gives the most frequent pair; its counts may be out of date,
- * too high
-
-
- * but never too low, and are put right when they come up. A merge touches only the words that its pair was ever seen
- * in. */
+/* Each distinct word is kept once, with its count. A heap gives the most frequent pair. Counts in the heap may be out
+ * of date: too high, never too low; they are corrected when they come to the top. A merge touches only the words in
+ * which its pair has ever occurred. */
 #include "tokenizer/tokenizer_train.h"
 #include "base/array.h"
 
@@ -36,7 +33,7 @@ struct tokenizer_trainer {
 struct pair {
     uint32_t left, right;
     int64_t count;
-    uint32_t *words; /* where it was seen */
+    uint32_t *words; /* words in which it occurred */
     int64_t words_count, words_capacity;
 };
 
@@ -93,7 +90,7 @@ enum status tokenizer_train_new(struct tokenizer_trainer **out, struct error *er
 
 static enum status count_word(struct tokenizer_trainer *trainer, const char *word, size_t bytes, struct error *error)
 {
-    if (bytes > WORD_LIMIT) return STATUS_OK; /* no word of a language */
+    if (bytes > WORD_LIMIT) return STATUS_OK; /* too long for a word of a language */
     int64_t id = vocabulary_find(&trainer->words, word, bytes);
     if (id < 0) {
         id = trainer->words.count;
@@ -167,7 +164,7 @@ static struct candidate pop(struct learning *learning)
     return top;
 }
 
-/* Adds `change` to the count of a pair seen in `word`. */
+/* Adds `change` to the count of a pair that occurs in `word`. */
 static enum status count_pair(struct learning *learning, uint32_t left, uint32_t right, int64_t change, uint32_t word,
                               struct error *error)
 {
@@ -253,7 +250,7 @@ static enum status append_token(const struct learning *learning, struct text *ou
     return append_quoted(out, learning->contents.bytes + start, learning->ends[id] - start, error);
 }
 
-/* Notes the new token and the line of its merge. */
+/* Appends the new token and the line of its merge. */
 static enum status add_token(struct learning *learning, uint32_t left, uint32_t right, struct error *error)
 {
     uint32_t halves[] = {left, right};
@@ -282,7 +279,7 @@ static enum status merge_pair(struct learning *learning, uint32_t index, struct 
     pair->count = 0;
     for (int64_t i = 0; status == STATUS_OK && i < count; i++)
         status = merge_word(learning, words[i], left, right, made, error);
-    learning->pairs[index].count = 0; /* runs of one symbol took from it once more */
+    learning->pairs[index].count = 0; /* runs of one symbol may have left another number */
     free(words);
     for (int64_t i = before; status == STATUS_OK && i < learning->pairs_count; i++)
         status = push(learning, (uint32_t)i, error);

@@ -42,7 +42,7 @@ void vocabulary_reset(struct vocabulary *vocabulary)
     *vocabulary = (struct vocabulary){0};
 }
 
-/* Slot of the content, or the free one where it belongs. */
+/* The slot of the content, or the free slot where it belongs. */
 static size_t find_slot(const struct vocabulary *vocabulary, const char *content, size_t size)
 {
     size_t mask = vocabulary->slot_count - 1, slot = vocabulary_hash(vocabulary->seed, content, size) & mask;

@@ -9,7 +9,7 @@ struct vocabulary_entry {
     uint32_t id;
 };
 
-/* Caller's memory; the fields are its own, except `size`. */
+/* Caller's memory; only `size` may be read by others. */
 struct vocabulary {
     struct text contents;
     struct vocabulary_entry *entries;
@@ -19,16 +19,16 @@ struct vocabulary {
     int32_t *by_id; /* entry index, -1: none */
     int64_t size;   /* largest id + 1 */
     int64_t by_id_capacity;
-    uint64_t seed; /* of the hash: a hostile file cannot aim at it */
+    uint64_t seed; /* of the hash, so that a hostile file cannot provoke collisions */
 };
 
 MUST_CHECK enum status vocabulary_init(struct vocabulary *vocabulary, struct error *error);
 void vocabulary_reset(struct vocabulary *vocabulary); /* releases; {0} is fine */
 
-/* STATUS_CORRUPT when the content or the id is there already, STATUS_TOO_LARGE, STATUS_NO_MEMORY. */
+/* STATUS_CORRUPT for a duplicate content or id, STATUS_TOO_LARGE, STATUS_NO_MEMORY. */
 MUST_CHECK enum status vocabulary_add(struct vocabulary *vocabulary, const char *content, size_t size, uint32_t id,
                                       struct error *error);
-/* -1 when there is none. */
+/* The id of the content; -1 when there is none. */
 int64_t vocabulary_find(const struct vocabulary *vocabulary, const char *content, size_t size);
 /* Content of `id`, lent until the next add, not NUL-terminated; NULL when there is none. */
 const char *vocabulary_content(const struct vocabulary *vocabulary, int64_t id, size_t *size);

@@ -8,7 +8,7 @@
 void adamw_update(struct optimizer *optimizer, struct parameters *parameters, struct parameters *gradients,
                   const struct optimizer_update *update);
 
-/* The same of a part of them. */
+/* adamw_update for a part of them. */
 void adamw_update_span(struct optimizer *optimizer, struct parameters *parameters, const struct parameters *gradients,
                        const struct optimizer_update *update, const struct parameters_span *span);
 

@@ -140,8 +140,7 @@ static enum status files_write(const char *directory, const struct checkpoint *c
     return sync_directory(directory, error);
 }
 
-/* Renames `temporary` to the checkpoint's name. An older directory of that name changes places with it and is
- * removed. */
+/* Renames `temporary` to the checkpoint's name. An older directory of that name is exchanged with it and removed. */
 static enum status publish(const char *temporary, const char *directory, struct error *error)
 {
     char parent[PATH_MAX];
@@ -164,7 +163,7 @@ enum status checkpoint_write(const struct checkpoint *checkpoint, const struct p
     const char *slash = strrchr(checkpoint->directory, '/');
     const int parent = slash != NULL ? (int)(slash + 1 - checkpoint->directory) : 0;
     enum status status;
-    /* one writer a directory: what an earlier attempt left under this name is stale */
+    /* only one writer uses the directory: files of an earlier attempt under this name are stale */
     if (snprintf(temporary, sizeof temporary, "%.*s.%s.tmp", parent, checkpoint->directory,
                  checkpoint->directory + parent) >= (int)sizeof temporary)
         return error_set(error, STATUS_INVALID, "a checkpoint's path is too long");

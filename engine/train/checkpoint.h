@@ -1,6 +1,7 @@
-/* checkpoint.h: writes what a training run has reached as a directory in the Hugging Face layout: model.safetensors,
- * config.json, tokenizer.json when there is a tokenizer, deltaq's own training.json, and training.state when the run
- * may be continued from here. The directory appears whole under its name, durable, or not at all. */
+/* checkpoint.h: writes the present state of a training run as a directory in the Hugging Face layout:
+ * model.safetensors, config.json, tokenizer.json if there is a tokenizer, deltaq's own training.json, and
+ * training.state if runs may continue from here. The directory appears under its name complete and durable, or not at
+ * all. */
 #ifndef TRAIN_CHECKPOINT_H
 #define TRAIN_CHECKPOINT_H
 
@@ -21,12 +22,12 @@ struct checkpoint {
     const struct ema *ema; /* goes into training.state; the record of an averaged checkpoint is of it; NULL: none */
 };
 
-/* Writes it; a directory of that name is replaced (a run that resumes may come by again). STATUS_DISK_FULL, STATUS_IO,
- * STATUS_NOT_FOUND (no parent), STATUS_NO_MEMORY: nothing is left behind then. */
+/* Writes the checkpoint; a directory of that name is replaced (a resumed run may write it again). STATUS_DISK_FULL,
+ * STATUS_IO, STATUS_NOT_FOUND (no parent), STATUS_NO_MEMORY: no files are left. */
 MUST_CHECK enum status checkpoint_write(const struct checkpoint *checkpoint, const struct parameters *parameters,
                                         struct error *error);
 
-/* Removes a directory of plain files. Ignores what is not there. */
+/* Removes a directory of plain files. A missing one is fine. */
 void checkpoint_remove(const char *directory);
 
 #endif

@@ -22,7 +22,7 @@ void ema_add(struct ema *ema, const struct parameters *parameters)
     struct backend *backend = parameters->backend;
     ema->updates++;
     const double share = (1 - ema->decay) / (1 - pow(ema->decay, (double)ema->updates));
-    /* the first is a copy: its share is 1 but for rounding */
+    /* the first update copies the parameters: their share is 1 except for rounding */
     const bool first = ema->updates == 1;
     backend->ops->add(backend, parameters_all(&ema->mean), parameters_all(parameters), first ? 1 : share,
                       first ? 0 : 1 - share);

@@ -1,7 +1,7 @@
-/* ema.h: the exponential moving average of the parameters along training, free of its start: after n updates
+/* ema.h: the exponential moving average of the parameters along training, without bias from its start: after n updates
  *   mean = sum over i <= n of decay^(n - i) parameters_i / sum over i <= n of decay^(n - i)
- * kept as mean += (1 - decay) / (1 - decay^n) (parameters_n - mean): the zero start and its correction of Adam's
- * moments (Kingma and Ba, arXiv 1412.6980, section 3) in one. Fresh weights have no part in it. */
+ * computed as mean += (1 - decay) / (1 - decay^n) (parameters_n - mean), which combines the zero start of Adam's
+ * moments with its correction (Kingma and Ba, arXiv 1412.6980, section 3). Fresh weights are not part of it. */
 #ifndef TRAIN_EMA_H
 #define TRAIN_EMA_H
 
@@ -18,7 +18,7 @@ MUST_CHECK enum status ema_init(struct ema *ema, double decay, const struct para
                                 struct backend *backend, struct error *error);
 void ema_reset(struct ema *ema); /* {0} is fine */
 
-/* One more update's parameters. Does nothing when there is no average. */
+/* Adds the parameters after one more update. Does nothing when there is no average. */
 void ema_add(struct ema *ema, const struct parameters *parameters);
 
 #endif

@@ -48,7 +48,7 @@ static double reflector(const struct panel *p, int64_t j)
     return (beta - alpha) / beta;
 }
 
-/* sums = v_jᵀ times all columns: those before j are reflectors, those behind it still columns of a. */
+/* sums = v_jᵀ times all columns: columns before j are reflectors, columns behind it still belong to a. */
 static void products_with(const struct panel *p, int64_t j)
 {
     for (int64_t c = 0; c < p->width; c++) p->sums[c] = 0;

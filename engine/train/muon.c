@@ -60,7 +60,7 @@ static double muon_work(const struct optimizer_settings *settings, const struct 
     return (double)(steps * ROUNDS) * flops;
 }
 
-/* to = a x + b (x xᵀ) x + c (x xᵀ)² x, with xᵀ x on the right where that is the smaller one. `squares` has room for two
+/* to = a x + b (x xᵀ) x + c (x xᵀ)² x, with xᵀ x on the right if that is the smaller one. `squares` has room for two
  * squares of its side. */
 static void improve(struct backend *backend, struct matrix x, struct matrix to, void *squares)
 {
@@ -87,7 +87,7 @@ static double size_of_step(const struct optimizer_settings *settings, struct mat
     return settings->adjust == MUON_ORIGINAL ? sqrt(fmax(1, rows / columns)) : 0.2 * sqrt(fmax(rows, columns));
 }
 
-/* The matrix's gradient and its part of the second buffer, which AdamW would need for it, are the room to work in. */
+/* Works in the matrix's gradient and its part of the second buffer, which AdamW would use. */
 static void orthogonal_step(struct optimizer *optimizer, const struct parameters *parameters,
                             const struct parameters *gradients, int64_t tensor, const struct optimizer_update *update)
 {
@@ -109,7 +109,7 @@ static void orthogonal_step(struct optimizer *optimizer, const struct parameters
         x = from;
     }
     ops->add(backend, w, other, -update->rate * size_of_step(settings, w), 1 - update->rate * settings->weight_decay);
-    /* whatever the number of rounds, what a checkpoint keeps of the room is zero */
+    /* whatever the number of rounds, the part of this memory that a checkpoint saves is zero */
     ops->fill(backend, parameters_view(&optimizer->state[1], tensor), 0);
 }
 

@@ -1,11 +1,11 @@
-/* optimizer.h: what turns gradients into updates. An optimizer is its file with a row, its parameters in
- * optimizer_params.c, and a line in OPTIMIZERS. What it keeps between steps is a number of buffers laid out like the
- * parameters, one more of its own length and one number, so that saving a run knows nothing of the optimizer.
+/* optimizer.h: optimizers, which turn gradients into updates. An optimizer is its file with a row, its parameters in
+ * optimizer_params.c, and a line in OPTIMIZERS. Its state between steps is a number of buffers laid out like the
+ * parameters, one more of its own length and one number, so that code that saves a run need not know the optimizer.
  *
- * A step: [gradient; optimizer_depart;] gradient; optimizer_step. What departs takes its gradient at another point than
- * the parameters: SAM where the loss is worst nearby, schedule-free AdamW between its two sequences. Until
- * optimizer_step (or optimizer_return, when there is none) the parameters hold that point, and one more buffer holds
- * them. Between steps the parameters are always what a checkpoint holds. */
+ * A step: [gradient; optimizer_depart;] gradient; optimizer_step. An optimizer that departs takes its gradient at
+ * another point than the parameters: SAM where the loss nearby is worst, schedule-free AdamW between its two sequences.
+ * Until optimizer_step (or optimizer_return, without a step) the parameters hold that point, and one more buffer holds
+ * the parameters. Between steps the parameters are always those of a checkpoint. */
 #ifndef OPTIMIZER_H
 #define OPTIMIZER_H
 
@@ -30,7 +30,7 @@ struct optimizer_settings {
 
 struct optimizer;
 
-/* What an optimizer takes beside its buffers. */
+/* Memory of an optimizer beside its buffers. */
 struct optimizer_room {
     int64_t kept;    /* elements of the backend that are state, too */
     int64_t scratch; /* elements of the backend to work in */
@@ -47,24 +47,25 @@ struct optimizer_kind {
     const char *name;  /* as in the API */
     const char *state; /* what its buffers hold: kinds that agree in it go on from each other's states */
     int buffers;       /* of state, at most OPTIMIZER_BUFFERS */
-    int gradients;     /* of a step: 2 when the point where the one that counts is taken depends on another one */
+    int gradients;     /* per step: 2 if the first one determines the point at which the second is taken */
     /* NULL: nothing */
     void (*room)(const struct optimizer_settings *settings, const struct parameters_layout *layout,
                  struct optimizer_room *room);
     /* multiplications and additions of the first `steps` updates' matrix products; NULL: it has none */
     double (*work)(const struct optimizer_settings *settings, const struct parameters_layout *layout, int64_t steps);
     bool keeps_rate; /* averages instead of lowering the rate: a schedule that falls is refused */
-    /* NULL: the gradient is taken at the parameters. Otherwise moves `parameters`, which optimizer->home remembers;
-     * `gradients` is the first of two, at home, and may be overwritten. False when it is not finite: then nothing has
+    /* NULL: the gradient is taken at the parameters. Otherwise moves `parameters`, whose old value optimizer->home
+     * keeps; `gradients` is the first of two, at home, and may be overwritten. False when it is not finite: nothing has
      * moved. */
     bool (*depart)(struct optimizer *optimizer, struct parameters *parameters, struct parameters *gradients);
-    /* One that departs finds `parameters` away, and leaves them at their new home. May overwrite `gradients`. */
+    /* If the kind departs, `parameters` are away at the call, and at their new home afterwards. May overwrite
+     * `gradients`. */
     void (*update)(struct optimizer *optimizer, struct parameters *parameters, struct parameters *gradients,
                    const struct optimizer_update *update);
 };
 
-/* Every optimizer: the name that the API and its symbols have. New ones go to the end, because the states from which
- * interrupted runs go on hold the number. */
+/* Every optimizer: its name in the API and in symbols. New ones go to the end, because saved states of interrupted runs
+ * contain the number. */
 #define OPTIMIZERS(X)               \
     X(ADAMW, adamw)                 \
     X(SAM, sam)                     \
@@ -101,7 +102,7 @@ struct optimizer {
     double *host;       /* owned; NULL when the kind needs none */
 };
 
-/* Buffers like the parameters that an optimizer takes, what it takes beside them, and what its products cost. */
+/* Number of parameter-sized buffers of an optimizer, its memory beside them, and the cost of its products. */
 int optimizer_buffers(const struct optimizer_kind *kind);
 struct optimizer_room optimizer_room(const struct optimizer_kind *kind, const struct optimizer_settings *settings,
                                      const struct parameters_layout *layout);
@@ -114,17 +115,16 @@ MUST_CHECK enum status optimizer_init(struct optimizer *optimizer, const struct 
                                       struct backend *backend, struct error *error);
 void optimizer_reset(struct optimizer *optimizer); /* {0} is fine */
 
-/* Moves `parameters` to where the step's gradient is to be taken. `gradients` holds the one at the parameters when the
- * kind takes two, and holds anything afterwards. False when that one is not finite: the parameters are where they
- * were. */
+/* Moves `parameters` to the point of the step's gradient. If the kind takes two gradients, `gradients` holds the one at
+ * the parameters; it is undefined afterwards. False when that gradient is not finite: the parameters are unchanged. */
 bool optimizer_depart(struct optimizer *optimizer, struct parameters *parameters, struct parameters *gradients);
 
-/* Back from there without a step, to the bit. Does nothing when not away. */
+/* Restores the parameters exactly, without a step. Does nothing when not away. */
 void optimizer_return(struct optimizer *optimizer, struct parameters *parameters);
 
 /* Clips (Pascanu et al., arXiv 1211.5063: scaled by clip / norm when the norm is larger) and updates `parameters`;
- * `gradients` may hold anything afterwards.
- * *norm gets the gradient's norm before clipping; when it is not finite nothing is updated and false returned. */
+ * `gradients` is undefined afterwards. *norm gets the gradient's norm before clipping; when it is not finite nothing is
+ * updated and the result is false. */
 bool optimizer_step(struct optimizer *optimizer, struct parameters *parameters, struct parameters *gradients,
                     double rate, int64_t step, double *norm);
 

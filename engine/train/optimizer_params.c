@@ -1,11 +1,11 @@
-/* optimizer_params.c: the settings of each optimizer. Defaults of AdamW's are those that language models are trained
- * with (Touvron et al., arXiv 2302.13971, 2.3), of the others those of their papers. */
+/* optimizer_params.c: the settings of each optimizer. AdamW's defaults are those of language models (Touvron et al.,
+ * arXiv 2302.13971, 2.3), the others' are those of their papers. */
 #include "train/optimizer.h"
 
 #define AT(member) offsetof(struct optimizer_settings, member)
 #define BELOW_ONE  0.9999999 /* a decay rate of 1 would never forget, and its bias correction divides by 0 */
 
-/* What all of them have. */
+/* Settings of all optimizers. */
 #define COMMON(beta1_help) COMMON_FROM("0.9", "0.95", "0.1", beta1_help)
 #define COMMON_FROM(beta1_fallback, beta2_fallback, decay_fallback, beta1_help)                                   \
     {.name = "beta1",                                                                                             \

@@ -59,7 +59,7 @@
             "github.com/huggingface/smollm, text/pretraining/smollm3/" config \
     }
 
-/* Of rows with the same repository the first whose prefix fits holds. */
+/* The first row of a repository whose prefix matches applies. */
 static const struct public_run runs[] = {
     PYTHIA("pythia-14m", 1e-3, INT64_C(14067712), "14M/pythia-14m.yml"),
     PYTHIA("pythia-31m", 1e-3, INT64_C(30494720), "31M/pythia-31m.yml"),

@@ -1,6 +1,6 @@
-/* public_runs.h: the learning rates of training runs whose checkpoints are published: facts, each with its source, so
- * that a public trajectory's curve shows the rate although its checkpoints do not hold it. Schedules are stated in
- * tokens, because that is what runs with a growing batch have in common with the others. */
+/* public_runs.h: the learning rates of training runs with published checkpoints: facts, each with its source, so that
+ * the curve of a public trajectory shows the rate although its checkpoints do not contain it. Schedules are stated in
+ * tokens, which also works for runs with a growing batch. */
 #ifndef TRAIN_PUBLIC_RUNS_H
 #define TRAIN_PUBLIC_RUNS_H
 
@@ -20,11 +20,11 @@ struct public_run {
 /* All rows; *count is set. */
 const struct public_run *public_runs_all(int64_t *count);
 
-/* The row for a revision, or checkpoint of that name, of a repository: "EleutherAI/pythia-160m", or its last part
- * alone; in any case. NULL: none. */
+/* The row for a revision, or checkpoint of that name, of a repository: "EleutherAI/pythia-160m", or only its last part;
+ * case does not matter. NULL: none. */
 const struct public_run *public_runs_find(const char *repository, const char *revision);
 
-/* The rate after `step` steps; the run's last rate beyond its end. */
+/* The rate after `step` steps; beyond its end, the run's last rate. */
 double public_runs_rate(const struct public_run *run, int64_t step);
 
 #endif

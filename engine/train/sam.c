@@ -24,7 +24,7 @@ static void climb(struct optimizer *optimizer, struct parameters *parameters, co
     struct backend *backend = parameters->backend;
     const struct matrix all = parameters_all(parameters);
     backend->ops->add(backend, parameters_all(&optimizer->home), all, 1, 0);
-    /* at a stationary point there is no way up */
+    /* at a stationary point no direction raises the loss */
     if (norm > 0) backend->ops->add(backend, all, parameters_all(gradients), optimizer->settings.rho / norm, 1);
 }
 

@@ -38,7 +38,7 @@ static double fall_and_rise(double x)
     return 0.5 * (1 + cos(2 * M_PI * x));
 }
 
-/* What part of the present cycle has passed, `steps` after the first cycle began. */
+/* The part of the present cycle that has passed, `steps` after the first cycle began. */
 static double part_of_cycle(const struct schedule *schedule, int64_t steps)
 {
     double length = (double)schedule->period, passed = (double)steps;
@@ -47,8 +47,8 @@ static double part_of_cycle(const struct schedule *schedule, int64_t steps)
     return passed / length;
 }
 
-/* Where a schedule falls: over its last `decay` steps, over all after the warm-up, or in each of its cycles. `fall`
- * NULL: by the shape that was asked for. */
+/* How a schedule falls: over its last `decay` steps, over all steps after the warm-up, or in each of its cycles. `fall`
+ * NULL: with the requested shape. */
 struct row {
     bool falls, over_all, cycles;
     double (*fall)(double x);

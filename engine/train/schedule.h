@@ -8,8 +8,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* Every schedule, by the name that the API has. New ones go to the end, because the states from which interrupted runs
- * go on hold the number. */
+/* Every schedule, by its name in the API. New ones go to the end, because saved states of interrupted runs contain the
+ * number. */
 #define SCHEDULES(X)      \
     X(WSD, wsd)           \
     X(COSINE, cosine)     \
@@ -47,7 +47,7 @@ struct schedule {
 /* STATUS_INVALID when the lengths do not fit into `total`, or peak or final are out of range. */
 MUST_CHECK enum status schedule_check(const struct schedule *schedule, struct error *error);
 
-/* Whether it lowers the rate at any step after the warm-up. */
+/* Whether the schedule lowers the rate at any step after the warm-up. */
 bool schedule_falls(const struct schedule *schedule);
 
 /* The rate of update `step`, counted from 0; 0 <= step < total. With s steps done before it:

@@ -26,8 +26,8 @@ static bool schedule_free_depart(struct optimizer *optimizer, struct parameters 
     return true;
 }
 
-/* z's step. The backend's AdamW with beta1 = 0 is this one, but for the decay, which acts from y and goes first; its
- * first moment is then the gradient itself and is written over y, which nobody needs any more. */
+/* z's step. This is the backend's AdamW with beta1 = 0, except for the decay, which acts from y and comes first. Its
+ * first moment is then the gradient itself and is written over y, which is no longer needed. */
 static void step_z(struct optimizer *optimizer, const struct parameters *y, const struct parameters *gradients,
                    double rate, double gradient_scale)
 {

@@ -50,7 +50,7 @@ static int64_t side_of(const struct optimizer_settings *settings, int64_t n)
     return n <= settings->max_precond_dim ? n : 0;
 }
 
-/* Matrices as weight decay knows them; what a model keeps as a table of numbers for each channel is vectors. */
+/* Matrices in the sense of weight decay; a model's tables of numbers for each channel count as vectors. */
 static bool is_matrix(const struct parameters_tensor *tensor)
 {
     return tensor->decays && !tensor->parameter.constant && tensor->parameter.rows > 1 && tensor->parameter.columns > 1;
@@ -107,7 +107,7 @@ static double soap_work(const struct optimizer_settings *settings, const struct 
     return flops;
 }
 
-/* The next of the sides that lie in optimizer->kept one after the other. */
+/* The next of the sides, which are consecutive in optimizer->kept. */
 static struct side side_take(const struct optimizer *optimizer, int64_t n, int64_t *offset)
 {
     const size_t element = optimizer->kept.element;
@@ -166,8 +166,8 @@ static void orthonormalise(const struct rotation *r, const struct side *side)
     householder_basis(r->backend, square(r, side->n, 1), side->basis, square(r, side->n, 2).data, r->optimizer->host);
 }
 
-/* Eigenvectors of the gram as columns, by falling eigenvalue. Where they cannot be computed the gram is not finite: so
- * is the basis then, and the loss of the next step. */
+/* Eigenvectors of the gram as columns, by descending eigenvalue. If they cannot be computed, the gram is not finite:
+ * then the basis is not finite either, nor is the loss of the next step. */
 static void eigenvectors_find(const struct rotation *r, const struct side *side)
 {
     const int64_t n = side->n;
@@ -208,7 +208,7 @@ static int by_falling_value(const void *a, const void *b)
     return x->column < y->column ? -1 : 1;
 }
 
-/* The columns by falling diag(Qᵀ gram Q), with gram Q in `product`. */
+/* Sorts the columns by descending diag(Qᵀ gram Q), with gram Q in `product`. */
 static const int32_t *columns_order(const struct rotation *r, const struct side *side, struct matrix product)
 {
     const int64_t n = side->n;
@@ -251,8 +251,8 @@ static void bases_improve(const struct rotation *r)
     ops->add(r->backend, r->m, turn(r, r->m, false, 1), 1, 0);
 }
 
-/* Adam's step of numbers that begin at these places, with the decay left to others. That of the authors adds epsilon to
- * √V without its correction, so that the backend's gets a larger one. */
+/* Adam's step on the numbers at these addresses, without the decay. The authors' code adds epsilon to √V before its
+ * correction, so the backend's step gets a larger epsilon. */
 static void adam(const struct optimizer *optimizer, struct backend *backend, const struct optimizer_update *update,
                  struct adamw_args args)
 {

@@ -28,7 +28,7 @@ struct header {
 };
 _Static_assert(sizeof(struct header) == 112, "the header has no gaps");
 
-/* What not every run has. */
+/* Numbers that not every run has. */
 struct extra {
     double optimizer_weight;
     double ema_decay;
@@ -53,7 +53,7 @@ static struct extra extra_of(const struct optimizer *optimizer, const struct ema
     return extra;
 }
 
-/* An average that was just begun has nothing yet, but its run may have told of averages before. */
+/* A new average has no updates yet, but its run may have reported averages before. */
 static bool needs_extra(const struct state *state, const struct extra *extra)
 {
     bool needed = extra->optimizer_weight != 0 || extra->ema_updates > 0 || extra->kept > 0;
@@ -175,7 +175,7 @@ static enum status take_numbers(struct input *input, struct backend *backend, st
     return STATUS_OK;
 }
 
-/* Numbers that belong to an average which nobody wants: read for the checksum alone. */
+/* Reads the numbers of an average that was not requested, only for the checksum. */
 static enum status pass_numbers(struct input *input, const struct header *header, struct error *error)
 {
     for (int64_t first = 0; first < header->elements; first += CHUNK) {

@@ -1,6 +1,6 @@
-/* state.h: everything that a training run needs to go on, in one file: a header, the run's progress, its checkpoints so
- * far, parameters, optimizer state and average as float32, and a checksum over all of it. Replaced as a whole: a reader
- * finds the old state or the new one. */
+/* state.h: everything that a training run needs to continue, in one file: a header, the run's progress, its checkpoints
+ * so far, parameters, optimizer state and average as float32, and a checksum over all of it. Replaced as a whole: a
+ * reader finds the old state or the new one. */
 #ifndef TRAIN_STATE_H
 #define TRAIN_STATE_H
 
@@ -16,25 +16,25 @@ struct state_checkpoint {
 
 struct state {
     int64_t step;         /* updates done */
-    uint64_t fingerprint; /* of what decides the run: states of other runs are refused */
+    uint64_t fingerprint; /* of everything that decides the run: states of other runs are refused */
     int64_t batch_sequences, sequence_length;
     double train_loss;                    /* of the last update */
     struct state_checkpoint *checkpoints; /* owned by whoever holds the struct (memory_free) */
     int64_t checkpoint_count;
-    /* Of the average in the file, as state_read found it, whether it was wanted or not; updates 0: there was none. */
+    /* The average in the file, as state_read found it, whether or not it was requested; updates 0: there was none. */
     int64_t ema_updates;
     double ema_decay;
 };
 
-/* Writes `path`; `ema` NULL or without a decay: no average. The backend must be one of float or double elements in host
- * memory or able to download. STATUS_DISK_FULL, STATUS_IO. */
+/* Writes `path`; `ema` NULL or without a decay: no average. The backend must have float or double elements in host
+ * memory or be able to download. STATUS_DISK_FULL, STATUS_IO. */
 MUST_CHECK enum status state_write(const char *path, const struct state *state, const struct parameters *parameters,
                                    const struct optimizer *optimizer, const struct ema *ema, struct error *error);
 
-/* Reads `path` into buffers of the same layout and optimizer; an average is read when `ema` has a decay and the file
- * has one (with none, the average begins here: updates 0). The caller owns state->checkpoints. STATUS_NOT_FOUND,
- * STATUS_CORRUPT (cut short, wrong checksum), STATUS_INVALID (of another model or optimizer), STATUS_IO,
- * STATUS_NO_MEMORY. After a failure the buffers hold anything. */
+/* Reads `path` into buffers of the same layout and optimizer. An average is read when `ema` has a decay and the file
+ * has one (if it has none, the average begins here: updates 0). The caller owns state->checkpoints. After a failure the
+ * buffers are undefined. STATUS_NOT_FOUND, STATUS_CORRUPT (truncated, wrong checksum), STATUS_INVALID (of another model
+ * or optimizer), STATUS_IO, STATUS_NO_MEMORY. */
 MUST_CHECK enum status state_read(const char *path, struct state *state, struct parameters *parameters,
                                   struct optimizer *optimizer, struct ema *ema, struct error *error);
 

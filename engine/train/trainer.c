@@ -6,7 +6,7 @@
 #include <math.h>
 
 /* Tokens that go through the model at once: enough rows for the matrix products, few enough to stay near the caches.
- * The sum of a step's gradient is cut here, so the number decides bits: it depends on the request alone. */
+ * The sum of a step's gradient is cut here, so the number affects the results and may depend only on the request. */
 #define MICRO_TOKENS 2048
 
 static int64_t fixed_bytes(const struct trainer *trainer, const struct parameters_layout *layout)
@@ -18,13 +18,13 @@ static int64_t fixed_bytes(const struct trainer *trainer, const struct parameter
     return elements * (int64_t)trainer->backend->ops->element + 4 * setup->token_count;
 }
 
-/* Of the host's memory: what the optimizer works in there. */
+/* Host memory in which the optimizer works. */
 static int64_t host_bytes(const struct trainer *trainer, const struct parameters_layout *layout)
 {
     return optimizer_room(trainer->setup.optimizer, &trainer->setup.settings, layout).host * (int64_t)sizeof(double);
 }
 
-/* Beside parameters, gradients, moments and activations: what the ends of the model and the data's order take. */
+/* Memory beside parameters, gradients, moments and activations: the ends of the model and the data's order. */
 static int64_t other_bytes(const struct trainer *trainer, const struct parameters_layout *layout, int64_t tokens)
 {
     const struct model_config *config = &layout->config;
@@ -35,7 +35,7 @@ static int64_t other_bytes(const struct trainer *trainer, const struct parameter
            embed_bytes(config, backend, tokens, false) + head_bytes(config, backend, HEAD_GRADIENT, HEAD_LOADS_NONE);
 }
 
-/* In *needed what the mode takes. */
+/* *needed: the memory of the mode. */
 static enum status choose_mode(struct trainer *trainer, const struct parameters_layout *layout, int64_t *needed,
                                struct error *error)
 {
@@ -94,7 +94,7 @@ enum gradient_mode trainer_plan(const struct parameters_layout *layout, struct b
     struct error unused;
     int64_t needed;
     if (choose_mode(&trainer, layout, &needed, &unused) != STATUS_OK)
-        trainer.mode = GRADIENT_RECOMPUTE; /* the smallest there is */
+        trainer.mode = GRADIENT_RECOMPUTE; /* the mode with the least memory */
     plan_take(out, PLAN_HOST, PLAN_SMALL_BYTES + 4 * setup->token_count + tokens * (int64_t)sizeof(double));
     plan_take(out, PLAN_HOST, backend->ops->scratch(setup->sequence_length, config->vocabulary_size));
     plan_take(out, PLAN_HOST, host_bytes(&trainer, layout));
@@ -142,7 +142,7 @@ static double losses_sum(const double *losses, int64_t count)
     return sum;
 }
 
-/* The gradient of the step's mean loss at the parameters as they are, into trainer->gradients. */
+/* The gradient of the step's mean loss at the present parameters, into trainer->gradients. */
 static enum status gradient_of_step(struct trainer *trainer, double *loss, struct error *error)
 {
     const struct trainer_setup *setup = &trainer->setup;
@@ -172,7 +172,7 @@ static enum status diverged(const struct trainer *trainer, double loss, double r
         isfinite(loss) ? "gradient" : "loss", (long long)trainer->step, rate, trainer->setup.schedule.peak);
 }
 
-/* Takes the gradients that the optimizer wants, the last one where it wants it. */
+/* Computes the gradients that the optimizer needs, the last one at the point that it chooses. */
 static enum status gradients_of_step(struct trainer *trainer, double rate, struct error *error)
 {
     struct optimizer *optimizer = &trainer->optimizer;
@@ -206,7 +206,7 @@ enum status trainer_step(struct trainer *trainer, struct error *error)
     return STATUS_OK;
 }
 
-/* The gradients hold nothing between steps: they lend their buffer. */
+/* The gradients are unused between steps: they lend their buffer. */
 void trainer_show_average(struct trainer *trainer)
 {
     struct backend *backend = trainer->backend;

@@ -1,6 +1,6 @@
 /* trainer.h: one model in training: its parameters, gradients, optimizer and data. A step is a pure function of (state,
- * step number), with the same bits for any number of threads, memory budget, or number of times it was stopped and
- * taken up again. */
+ * step number); results are bit-for-bit identical for any number of threads, memory budget, or number of
+ * interruptions. */
 #ifndef TRAIN_TRAINER_H
 #define TRAIN_TRAINER_H
 
@@ -21,7 +21,7 @@ struct trainer_setup {
     const uint32_t *tokens; /* lent; every id below the vocabulary size */
     int64_t token_count;
     const struct monitor *monitor; /* lent; asked before each batch that goes through the model; NULL: nobody */
-    /* bytes the trainer may take; activations are kept when they fit and computed again when not */
+    /* bytes that the trainer may take; activations are kept if they fit and recomputed otherwise */
     int64_t memory_limit;
 };
 
@@ -37,8 +37,8 @@ struct trainer {
     int64_t step;   /* updates done */
     int64_t micro;  /* sequences that go through the model at once */
     enum gradient_mode mode;
-    /* Both of the last update, before it. An optimizer with two gradients has the loss of the first, at its parameters,
-     * and the norm of the second. */
+    /* Loss and gradient norm of the last update, before it. An optimizer with two gradients has the loss of the first,
+     * at its parameters, and the norm of the second. */
     double loss, gradient_norm;
     bool shows_average;
 };
@@ -50,25 +50,25 @@ MUST_CHECK enum status trainer_init(struct trainer *trainer, const struct parame
                                     struct backend *backend, const struct trainer_setup *setup, struct error *error);
 void trainer_reset(struct trainer *trainer); /* {0} is fine */
 
-/* Memory that trainer_init takes, onto a plan, and the mode it would choose; setup->tokens may be NULL. */
+/* Adds the memory of trainer_init to a plan and returns the mode that it would choose; setup->tokens may be NULL. */
 enum gradient_mode trainer_plan(const struct parameters_layout *layout, struct backend *backend,
                                 const struct trainer_setup *setup, struct run_plan *out);
 
-/* One update, or none: STATUS_NOT_FINITE when the loss or the gradient is not finite; statuses of the monitor's
+/* Makes one update, or none: STATUS_NOT_FINITE when the loss or the gradient is not finite; statuses of the monitor's
  * check. */
 MUST_CHECK enum status trainer_step(struct trainer *trainer, struct error *error);
 
-/* Mean loss over all predictions of `sequences`, cut as they are, each of at most sequence_length tokens; late errors
+/* Mean loss over all predictions of `sequences`, each of at most sequence_length tokens; they are not cut. Late errors
  * of the backend. */
 struct chunks;
 MUST_CHECK enum status trainer_validate(struct trainer *trainer, const struct chunks *chunks, double *loss,
                                         struct error *error);
 
-/* Between steps: the parameters become the average (which needs one update), and again what they were, to the bit. */
+/* Between steps: replace the parameters by the average (which needs one update), and restore them exactly. */
 void trainer_show_average(struct trainer *trainer);
 void trainer_show_parameters(struct trainer *trainer);
 
-/* Tokens that the largest of trainer_validate's chunks may have. */
+/* Most tokens of a chunk of trainer_validate. */
 int64_t trainer_chunk_tokens(const struct trainer *trainer);
 
 #endif

@@ -5,8 +5,8 @@
 
 enum { CHUNK = 1 << 20 }; /* bytes of text handed over at once */
 
-/* The end of a chunk that begins at `first`: after a line break if there is one in its second half, else where a
- * character begins. */
+/* The end of a chunk that begins at `first`: after a line break if its second half has one, otherwise at the beginning
+ * of a character. */
 static int64_t chunk_end(const char *text, int64_t first, int64_t size)
 {
     if (size - first <= CHUNK) return size;

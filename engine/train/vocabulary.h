@@ -1,4 +1,4 @@
-/* vocabulary.h: a tokenizer learned from the text that a model is going to be trained on. */
+/* vocabulary.h: learns a tokenizer from the text that a model will be trained on. */
 #ifndef TRAIN_VOCABULARY_H
 #define TRAIN_VOCABULARY_H
 

@@ -16,7 +16,7 @@
 
 enum { INDEX_BYTES_MAX = 64 << 20, NAME_SHOWN = 80 };
 
-/* Asked in this order. */
+/* Tried in this order. */
 static const struct weights_container *const containers[] = {&weights_safetensors, &weights_torch_bin,
                                                              &weights_torch_pt, &weights_torch_pth, &weights_gguf};
 enum { CONTAINERS = sizeof containers / sizeof containers[0] };
@@ -24,14 +24,14 @@ enum { CONTAINERS = sizeof containers / sizeof containers[0] };
 struct part {
     char *name;      /* owned; in the directory */
     void *container; /* owned */
-    int first_file;  /* of its files, among all */
+    int first_file;  /* index of its first file among all files */
 };
 
-/* One tensor: where it is. */
+/* The place of a tensor. */
 struct place {
     const char *name; /* lent by its container */
     int part;
-    int64_t index; /* there */
+    int64_t index; /* within the container */
 };
 
 struct weights {
@@ -93,7 +93,7 @@ static int compare_places(const void *a, const void *b)
     return strcmp(((const struct place *)a)->name, ((const struct place *)b)->name);
 }
 
-/* Lists the tensors of all parts by name and sums them up. */
+/* Merges the tensors of all parts into one sorted list and adds up their sizes. */
 static enum status merge(struct weights *weights, struct error *error)
 {
     int64_t elements[DTYPE_COUNT] = {0}, total = 0;
@@ -126,8 +126,8 @@ static enum status merge(struct weights *weights, struct error *error)
     return STATUS_OK;
 }
 
-/* Holds the tensors found against the index: both are sorted by name and must say the same. Parts are in the index's
- * file order. */
+/* Compares the tensors found with the index: both are sorted by name and must agree. Parts are in the index's file
+ * order. */
 static enum status check_index(const struct weights *weights, const struct weights_index *index, struct error *error)
 {
     const int64_t listed = weights_index_count(index);
@@ -146,7 +146,7 @@ static enum status check_index(const struct weights *weights, const struct weigh
             return error_set(error, STATUS_CORRUPT, "%s: tensor \"%.*s\" is in another file than listed",
                              weights->index_name, shown_size(name), name);
     }
-    /* metadata.total_size is not held against the files: published indexes have it wrong, and nothing reads it. */
+    /* metadata.total_size is not checked: published indexes have it wrong, and nothing reads it. */
     return STATUS_OK;
 }
 
@@ -190,7 +190,7 @@ static bool is_training_state(const char *name)
     return false;
 }
 
-/* A part of a split file that is not the first, which stands for all. */
+/* Whether `name` is a later part of a split file; the first part represents all of them. */
 static bool is_later_part(const char *name)
 {
     int part, count;
@@ -228,7 +228,7 @@ static enum status scan(const struct weights *weights, const struct weights_cont
     return STATUS_OK;
 }
 
-/* What torch.distributed.checkpoint writes of FSDP's shards; refused. */
+/* Shards of FSDP that torch.distributed.checkpoint writes; refused. */
 static const struct weights_container sharded_state = {.suffix = ".distcp"};
 
 /* A directory without one of the usual names. */
@@ -263,7 +263,7 @@ static enum status open_only_file(struct weights *weights, struct error *error)
                      weights_safetensors.single, weights_safetensors.index);
 }
 
-/* As in the Hugging Face libraries, the single file goes before the index if there are both. */
+/* If both exist, the single file is preferred to the index, as in the Hugging Face libraries. */
 static enum status open_directory(struct weights *weights, struct error *error)
 {
     for (int i = 0; i < CONTAINERS; i++) {

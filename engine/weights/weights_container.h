@@ -1,5 +1,5 @@
-/* weights_container.h: what weights.c needs to know of a container format. A new format is a file with its row, and one
- * line in the table of weights.c. */
+/* weights_container.h: the interface between weights.c and a container format. To add a format, write a file with its
+ * row, and add one line to the table of weights.c. */
 #ifndef WEIGHTS_WEIGHTS_CONTAINER_H
 #define WEIGHTS_WEIGHTS_CONTAINER_H
 
@@ -10,8 +10,8 @@ struct file;
 struct weights_container {
     const char *name;   /* "safetensors" */
     const char *suffix; /* of its files: ".safetensors" */
-    const char *single; /* file that holds all of a checkpoint, in a directory; or NULL */
-    const char *index;  /* file that lists shards instead; or NULL */
+    const char *single; /* the name of a file in a directory that holds all of a checkpoint; or NULL */
+    const char *index;  /* the name of a file that lists shards; or NULL */
 
     /* Opens `name` in `directory`; *out is handed to the other functions. */
     enum status (*open)(int directory, const char *name, void **out, struct error *error);
@@ -23,16 +23,16 @@ struct weights_container {
                             struct error *error);
     void (*readahead)(const void *container, int64_t index);
     int (*files)(const void *container);                          /* NULL: one */
-    const struct file *(*file)(const void *container, int index); /* NULL: lies in no file of its own */
-    /* The text of a config.json, from what the file says of its model; lent. NULL: says nothing. */
+    const struct file *(*file)(const void *container, int index); /* NULL: not a file */
+    /* The file's own configuration as the text of a config.json; lent. NULL: none. */
     const char *(*config)(const void *container);
-    /* NULL: says nothing. */
+    /* NULL: the format records no progress. */
     void (*progress)(const void *container, struct weights_progress *out);
-    /* NULL: the file's own. STATUS_INPUT_CHANGED. */
+    /* NULL: the check of the file itself. STATUS_INPUT_CHANGED. */
     enum status (*check_unchanged)(const void *container, struct error *error);
 };
 
-/* The functions that every format has, under the names that they have in its file. */
+/* The functions that every format has, with the names they have in its file. */
 #define WEIGHTS_CONTAINER_FUNCTIONS                                                                         \
     .open = container_open, .close = container_close, .count = container_count, .tensor = container_tensor, \
     .read_f32 = container_read_f32, .readahead = container_readahead, .file = container_file
@@ -40,8 +40,9 @@ struct weights_container {
 extern const struct weights_container weights_safetensors, weights_torch_bin, weights_torch_pt, weights_torch_pth,
     weights_gguf;
 
-/* Weights whose only part is `container` (taken, also on failure), made by code instead of read from a file: a row
- * without `open`. `directory` is what weights_directory gives. The caller owns *out. STATUS_NO_MEMORY. */
+/* Weights with `container` as their only part (taken, also on failure). The container is made by code instead of read
+ * from a file, so its row has no `open`. weights_directory returns `directory`. The caller owns *out.
+ * STATUS_NO_MEMORY. */
 MUST_CHECK enum status weights_of_container(const struct weights_container *row, void *container, const char *directory,
                                             struct weights **out, struct error *error);
 

@@ -24,7 +24,7 @@ struct parser {
     struct json_reader reader;
     struct weights_index *index;
     const char *suffix;
-    int latest; /* the file of the tensor before: neighbours mostly share it */
+    int latest; /* the file of the previous tensor: neighbours are mostly in the same file */
 };
 
 static bool no_memory(struct parser *parser)
@@ -41,7 +41,7 @@ static bool plain_name(const char *name, const char *suffix)
     return true;
 }
 
-/* Place of `name` among the sorted files: where it is, or where it belongs (*found false). */
+/* Index of `name` in the sorted files, or the index where it belongs (*found false). */
 static int file_place(const struct weights_index *index, const char *name, bool *found)
 {
     int low = 0, high = index->file_count;
@@ -58,7 +58,7 @@ static int file_place(const struct weights_index *index, const char *name, bool 
     return low;
 }
 
-/* Adds `name` to the sorted files. The few files move; tensors that point past it follow. */
+/* Adds `name` to the sorted files: later files move up, and tensors that refer to them are renumbered. */
 static bool insert_file(struct parser *parser, int place, const char *name)
 {
     struct weights_index *index = parser->index;

@@ -100,7 +100,7 @@ static enum status mix_check_unchanged(const void *container, struct error *erro
     return status;
 }
 
-/* What the first source says of its model holds for all: they are of one. */
+/* All sources are of one model, so the first one's configuration holds for all. */
 static const char *mix_config(const void *container)
 {
     const struct weights_mix *mix = container;
@@ -136,7 +136,7 @@ static const char *label_of(const char *const *labels, int64_t k, char out[24])
     return out;
 }
 
-/* The place of `name` in source k, of the same shape as in the first source. */
+/* Finds `name` in source k and checks that it has the same shape as in the first source. */
 static enum status locate(const struct weights_mix_request *request, const char *name, int64_t k, int64_t *out,
                           struct error *error)
 {

@@ -1,6 +1,6 @@
-/* weights_mix.h: a linear combination of checkpoints as weights: (sum over k of c_k w_k) / divisor, made while it is
- * read. Terms are added in the order of the sources, each product and the sum in double; terms with c_k = 0 are not
- * read; there is one rounding, at the end, to what the reader asks for. Nothing is written and nothing is held but a
+/* weights_mix.h: a linear combination of checkpoints as weights: (sum over k of c_k w_k) / divisor, computed while it
+ * is read. Terms are added in the order of the sources, each product and the sum in double; terms with c_k = 0 are not
+ * read. The result is rounded once, to the type that the reader asks for. Nothing is written, and memory holds only a
  * few pages. */
 #ifndef WEIGHTS_WEIGHTS_MIX_H
 #define WEIGHTS_WEIGHTS_MIX_H
@@ -14,7 +14,7 @@ struct weights_mix_request {
     const double *coefficients;           /* [count], finite */
     double divisor;                       /* not 0; 1 divides by nothing */
     int64_t count;
-    const char *const *names; /* [tensors], ascending: what the mix holds; every source has each, in one shape */
+    const char *const *names; /* [tensors], ascending: the tensors of the mix; every source has each, in one shape */
     int64_t tensors;
     const char *const *labels; /* [count], the sources' names in messages; NULL: their numbers */
 };
@@ -27,14 +27,15 @@ MUST_CHECK enum status weights_mix_new(const struct weights_mix_request *request
                                        struct error *error);
 void weights_mix_close(struct weights_mix *mix); /* NULL is fine */
 
-/* Numbers [first, first + count) of tensor `tensor` (its place in the request's names), before any rounding: for those
- * who round to another type than float32. `count` is at most WEIGHTS_MIX_CHUNK. Statuses of weights_read_f32. */
+/* Numbers [first, first + count) of tensor `tensor` (its place in the request's names), before any rounding: for
+ * callers that round to another type than float32. `count` is at most WEIGHTS_MIX_CHUNK. Statuses of
+ * weights_read_f32. */
 MUST_CHECK enum status weights_mix_read(const struct weights_mix *mix, int64_t tensor, int64_t first, int64_t count,
                                         double *out, struct error *error);
 
-/* The mix (taken, also on failure) as weights, all of them F32: whoever reads checkpoints reads it. weights_directory
- * is that of the first source; bytes are those that its sources have stored; weights_check_unchanged looks at every
- * source. The caller owns *out (weights_close). STATUS_NO_MEMORY. */
+/* The mix (taken, also on failure) as weights of dtype F32, for everything that reads checkpoints. weights_directory is
+ * that of the first source; `bytes` count what the sources store; weights_check_unchanged checks every source. The
+ * caller owns *out (weights_close). STATUS_NO_MEMORY. */
 MUST_CHECK enum status weights_mix_open(struct weights_mix *mix, struct weights **out, struct error *error);
 
 #endif

@@ -13,7 +13,7 @@ enum { CHUNK = 1 << 14, SHARD_NAME = 64 };
 static const char single_name[] = "model.safetensors", index_name[] = "model.safetensors.index.json",
                   gguf_name[] = "model.gguf";
 
-/* Where an entry went. */
+/* The place of an entry. */
 struct place {
     int64_t shard, index;
     const struct dtype_info *dtype;
@@ -42,11 +42,12 @@ static int64_t bytes_of(const struct safetensors_entry *entry)
     int64_t bytes = (int64_t)dtype->bits / 8;
     for (int i = 0; i < entry->rank; i++)
         if (__builtin_mul_overflow(bytes, entry->shape[i], &bytes))
-            return INT64_MAX / 4; /* refused when it is opened */
+            return INT64_MAX / 4; /* the size is impossible; opening the file refuses it */
     return bytes / dtype->block;
 }
 
-/* In the order given, a new shard where the next entry would not fit. Returns the number of bytes. */
+/* Distributes entries over shards in their order; a new shard begins when the next entry would not fit. Returns the
+ * number of bytes. */
 static int64_t share_out(struct weights_writer *writer, const struct safetensors_entry *entries, int64_t count,
                          int64_t most)
 {
@@ -152,7 +153,7 @@ enum status weights_writer_f32(struct weights_writer *writer, int64_t index, con
                                struct error *error)
 {
     const struct place *place = &writer->places[index];
-    float chunk[CHUNK / sizeof(float)]; /* of types no wider */
+    float chunk[CHUNK / sizeof(float)]; /* for element types no wider than float */
     if (writer->gguf == NULL)
         return safetensors_writer_f32(writer->shards[place->shard], place->index, values, count, error);
     if (place->dtype->from_f32 == NULL)

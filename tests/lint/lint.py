@@ -3,8 +3,8 @@
 
 Rules: includes point down only; every header compiles alone; exported names start with their file's name; every row and
 handler stands in a list; SQL stays in its rooms; pointers are compared with NULL; 120 columns; no retired words; banned
-functions; no left-over markers; comments laid out by hand; clang-format. Standard library only. `lint.py FOLDER` checks
-another tree."""
+functions; no left-over markers; comments laid out by hand, with their subjects first; clang-format. Standard library
+only. `lint.py FOLDER` checks another tree."""
 
 import collections
 import pathlib
@@ -400,6 +400,20 @@ def rule_comments():
                 yield f"{where}: a section's banner is one line, /* --- Title ---- */"
             if re.match(r"\s*\*/\s*$", line):
                 yield f"{where}: */ ends the last line of its comment, not one of its own"
+
+
+# Sides of the tree whose comments are plain sentences.
+PLAIN = ("engine",)
+
+
+def rule_plain_comments():
+    """A comment names its subject first: "Of ..." makes its reader wait for it."""
+    for path in sources(".c", ".h", ".cu"):
+        if room_of(path)[0] not in PLAIN:
+            continue
+        for number, line in enumerate(path.read_text().splitlines(), 1):
+            if re.search(r"(?:/\*|//)[\s-]*Of\b", line):
+                yield f'{path.relative_to(ROOT)}:{number}: a comment that begins with "Of" names its subject too late'
 
 
 COLUMNS = 120

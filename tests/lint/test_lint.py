@@ -100,6 +100,12 @@ PLANTED = {
         "/* All Seats are taken. */\nint item(",
         '"Seat" is retired: member',
     ),
+    "a comment without its subject": (
+        "engine/quant/item.c",
+        "int item(",
+        "/* Of two values the larger. */\nint item(",
+        'a comment that begins with "Of" names its subject too late',
+    ),
     "a row that no list names": (
         "engine/quant/row.c",
         None,

@@ -3,9 +3,9 @@
  * of the tile sees are skipped. A tile reads only its own sequence; within it a masked key still meets a weight of
  * zero, so a NaN may reach the queries just before it.
  *
- * Forward tasks: (sequence, head, tile). Backward tasks: (sequence, key/value head), which alone owns its dk, dv and
- * the dq of the heads that read it, and walks them in order. Scores are made anew from q, k and log_sum (Dao et al.,
- * arXiv 2205.14135, alg. 4). */
+ * Forward tasks: (sequence, head, tile). Backward tasks: (sequence, key/value head); a task alone writes its dk, dv and
+ * the dq of the heads that read it, in order. Scores are recomputed from q, k and log_sum (Dao et al., arXiv
+ * 2205.14135, alg. 4). */
 #include "backend/cpu/attention.h"
 
 #include <math.h>
@@ -26,7 +26,7 @@ static struct scratch scratch_of(const struct cpu *cpu, int thread)
                             largest + 3 * CPU_TILE_QUERIES};
 }
 
-/* A block of scores: all rows of the tile against up to `keys` keys from `key` on. Products are made of it reach by
+/* A block of scores: all rows of the tile against up to `keys` keys from `key` on. Its products are computed reach by
  * reach. */
 static struct score_block block_of(const struct attention *attention, const struct tile *tile, float *scores,
                                    int64_t key)
@@ -48,7 +48,7 @@ static float *scores_at(const struct score_block *block, float *scores, struct r
     return scores + reach.skipped * block->stride + reach.key - block->first_key;
 }
 
-/* scores = scale q kᵀ; q also stands for dout, k for v. */
+/* scores = scale q kᵀ; also used with dout as q and v as k. */
 static void pairs(const struct attention *attention, const struct tile *tile, const struct score_block *block,
                   struct reach reach, float *scores, float scale, struct head_view q, struct head_view k)
 {
@@ -78,8 +78,8 @@ static void spread(const struct attention *attention, const struct tile *tile, c
                 float_head(to, tile->start + reach.key, tile->kv_head), to.matrix.stride);
 }
 
-/* The tile's rows against `columns` keys of the text before it, from `row` of k and v on; position counts from the
- * tile's own sequence, so it is negative. */
+/* The tile's rows against `columns` keys of the text before it, from `row` of k and v on; `position` counts from the
+ * start of the tile's own sequence, so it is negative. */
 static void past_block(const struct attention *attention, const struct tile *tile, struct scratch scratch,
                        struct head_view k, struct head_view v, int64_t row, int64_t columns, int64_t position)
 {
@@ -105,7 +105,7 @@ static void past_block(const struct attention *attention, const struct tile *til
                 args->out.matrix.stride);
 }
 
-/* The text before the tile's segment, nearest stretch first. */
+/* Attends to the text before the tile's segment, nearest stretch first. */
 static void tile_past(const struct attention *attention, const struct tile *tile, struct scratch scratch)
 {
     const struct attention_args *args = attention->args;
@@ -160,7 +160,7 @@ static void forward_task(void *context, int64_t task, int thread)
 {
     const struct attention *attention = context;
     const struct attention_args *args = attention->args;
-    /* the last tiles see the most keys: they go first */
+    /* the last tiles see the most keys, so they are started first */
     const int64_t tile_index = attention->tiles - 1 - task / (args->heads * args->batch->sequences);
     const int64_t rest = task % (args->heads * args->batch->sequences), b = rest / args->heads,
                   head = rest % args->heads;

@@ -1,5 +1,5 @@
-/* attention.h: how attention is cut into tiles of queries and blocks of keys, for its passes (attention.c) and their
- * tangents (attention_tangent.c). */
+/* attention.h: cuts attention into tiles of queries and blocks of keys, for its passes (attention.c) and their tangents
+ * (attention_tangent.c). */
 #ifndef BACKEND_CPU_ATTENTION_H
 #define BACKEND_CPU_ATTENTION_H
 
@@ -8,9 +8,9 @@
 struct attention {
     const struct cpu *cpu;
     const struct attention_args *args;
-    int64_t tile, tiles; /* queries a tile, tiles of the longest sequence */
-    int64_t keys;        /* the most keys a block: the stride of its scores */
-    int64_t step;        /* keys a block where the tile meets the diagonal */
+    int64_t tile, tiles; /* queries per tile, tiles of the longest sequence */
+    int64_t keys;        /* most keys per block: the stride of its scores */
+    int64_t step;        /* keys per block at the diagonal */
 };
 
 /* One tile of queries of one head. Rows are tokens of the whole batch. */
@@ -18,10 +18,10 @@ struct tile {
     int64_t start;      /* the sequence's first row */
     int64_t first, end; /* positions in the sequence */
     int64_t head, kv_head;
-    int64_t sequence; /* of the batch */
+    int64_t sequence; /* index in the batch */
 };
 
-/* Small tiles waste less on masked scores, large ones make better products. */
+/* Chooses the tile size: small tiles waste less on masked scores, large ones make faster products. */
 static inline struct attention attention_plan(struct backend *backend, const struct attention_args *args, int64_t keys)
 {
     const int64_t longest = args->batch->longest, tile = longest <= 512 ? 128 : CPU_TILE_QUERIES;
@@ -33,14 +33,14 @@ static inline int64_t attention_first_key(const struct attention_args *args, con
     return args->window > 0 ? larger(0, tile->first - args->window + 1) : 0;
 }
 
-/* Keys and the rows of the tile that see some of them: all rows before the diagonal; along it, `step` keys at a time,
- * which shed the rows above them. */
+/* A block of keys with the rows of the tile that see some of them: all rows before the diagonal; along it `step` keys
+ * at a time, without the rows above them. */
 struct reach {
     int64_t key, columns;
-    int64_t skipped; /* rows of the tile */
+    int64_t skipped; /* rows of the tile that see none of the keys */
 };
 
-/* What begins at `key` and ends by `end`. */
+/* The block that begins at `key`; it ends at `end` at the latest. */
 static inline struct reach attention_reach(const struct attention *attention, const struct tile *tile, int64_t key,
                                            int64_t end)
 {

@@ -1,6 +1,6 @@
 /* attention_tangent.c: the tangents of reference/attention.c by the tiles of attention.c. With a = p s_t, the tangent
- * of the output is out_t = a v + p v_t - L_t out, so one walk over the keys does, which also gives L_t = sum of a. The
- * way back is that of attention.c with every product's tangent beside it: two products each. */
+ * of the output is out_t = a v + p v_t - L_t out, so one pass over the keys is enough, which also gives L_t = sum of a.
+ * The backward pass is that of attention.c with the tangent of every product: two products each. */
 #include "backend/cpu/attention.h"
 
 /* Four blocks of scores share the memory of attention.c's two. */
@@ -116,7 +116,7 @@ static void tangent_task(void *context, int64_t task, int thread)
     const struct attention *attention = context;
     const struct attention_args *args = attention->args;
     const int64_t tile_index =
-        attention->tiles - 1 - task / (args->heads * args->batch->sequences); /* the longest first */
+        attention->tiles - 1 - task / (args->heads * args->batch->sequences); /* the longest tiles first */
     const int64_t rest = task % (args->heads * args->batch->sequences), b = rest / args->heads,
                   head = rest % args->heads;
     const int64_t start = args->batch->starts[b], length = args->batch->starts[b + 1] - start;

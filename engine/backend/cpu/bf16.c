@@ -2,7 +2,7 @@
 
 #include "base/integer.h"
 
-/* Blocks of rows of the left factor stay in the second-level cache while strips of the right one pass by, each of which
+/* Blocks of rows of the left factor stay in the second-level cache while strips of the right factor pass; each of those
  * stays in the first-level cache with a strip of the block. */
 enum { STRETCH = 256, ROWS = 512, STRIPS = ROWS / BF16_STRIP, STRIP_BYTES = STRETCH * BF16_STRIP * 2 };
 

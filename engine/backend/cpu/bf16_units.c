@@ -12,14 +12,14 @@ enum { HALF = PAIRS_LINES, HALF_BYTES = 1024, GROUP = 8 };
 
 /* ---- Packing ---- */
 
-/* What a strip is packed from: see bf16_pack. */
+/* The source of a strip: see bf16_pack. */
 struct source {
     const float *from;
     int64_t stride, lines, depth;
     bool along;
 };
 
-/* 16 numbers from `from` on, of which `count` exist. */
+/* Loads 16 numbers from `from` on; only `count` exist, the others are zero. */
 static inline __attribute__((always_inline)) __m512 load(const float *from, int64_t count)
 {
     return count >= HALF ? _mm512_loadu_ps(from)
@@ -27,8 +27,8 @@ static inline __attribute__((always_inline)) __m512 load(const float *from, int6
                          : _mm512_setzero_ps();
 }
 
-/* Vector i of 16 lines by 32 of the depth, from `line` and `k` on: line i where numbers follow one another along the
- * depth, else pair i. What lies outside is zero and is not read. */
+/* Vector i of 16 lines by 32 of the depth, from `line` and `k` on: line i if numbers are contiguous along the depth,
+ * otherwise pair i. Numbers outside are zero and are not read. */
 static inline __attribute__((always_inline)) __m512i pairs_at(const struct source *source, int64_t line, int64_t k,
                                                               int64_t i, __m512i interleave)
 {
@@ -48,7 +48,7 @@ static inline __attribute__((always_inline)) __m512i pairs_at(const struct sourc
 static inline __attribute__((always_inline)) void pack_half(const struct source *source, char *to, int64_t line,
                                                             int64_t k, bool transposed)
 {
-    /* numbers 0, 16, 1, 17, …: what two rows have of a line becomes a pair */
+    /* the order 0, 16, 1, 17, … pairs the numbers that two rows have of a line */
     const __m512i lower = _mm512_set_epi32(15, 14, 13, 12, 11, 10, 9, 8, 7, 6, 5, 4, 3, 2, 1, 0);
     const __m512i interleave =
         _mm512_or_si512(lower, _mm512_slli_epi32(_mm512_add_epi32(lower, _mm512_set1_epi32(HALF)), 16));
@@ -89,7 +89,7 @@ static void nothing(void)
 {
 }
 
-/* GROUP rows by two vectors of columns. */
+/* Writes GROUP rows by two vectors of columns. */
 static inline __attribute__((always_inline)) void put(const struct bf16_block *to, int64_t row, __m512 sums[GROUP][2])
 {
     const __m512 by = _mm512_set1_ps(to->alpha), keep = _mm512_set1_ps(to->beta);
@@ -168,7 +168,7 @@ static void units_multiply(const void *left, const void *right, int64_t depth, c
     _tile_stored(1, sums + HALF, bytes);
     _tile_stored(2, sums + HALF * BF16_STRIP, bytes);
     _tile_stored(3, sums + HALF * BF16_STRIP + HALF, bytes);
-    __asm__ volatile("" : : : "memory"); /* the intrinsic does not say what it writes */
+    __asm__ volatile("" : : : "memory"); /* the intrinsic does not declare which memory it writes */
     tiles_put(sums, to->c, to->stride, to->rows, to->columns, BF16_STRIP, to->alpha, to->beta);
 }
 

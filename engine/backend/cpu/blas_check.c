@@ -10,7 +10,8 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Elements before and after each matrix, which starts one off an aligned address; elements of the largest matrix. */
+/* Guard elements before and after each matrix, which starts one element off an aligned address; largest gap between
+ * rows; elements of the largest matrix. */
 enum { GUARD = 17, PAD = 3, LARGEST = 13000 * (17 + PAD) + 2 * GUARD };
 static const float SENTINEL = 12345.5F;
 
@@ -59,18 +60,18 @@ struct check {
     struct tile_scratch *tiles; /* owns */
     struct trial_progress *progress;
     struct error *error;
-    float *a, *b, *c, *before;   /* own: LARGEST each, as lay() fills them */
-    double *left, *right, *sums; /* own: op(a) and op(b) without gaps, a row of their product */
-    double *right_norms;         /* owns */
+    float *a, *b, *c, *before;   /* owned: LARGEST each, filled by lay() */
+    double *left, *right, *sums; /* owned: op(a) and op(b) without gaps, a row of their product */
+    double *right_norms;         /* owned */
 };
 
-/* A matrix in a block of the check, its elements those of `seed` and everything around them `around`. */
+/* A matrix in memory of the check: its elements come from `seed`, everything around them is `around`. */
 struct laid {
     float *data;
     int64_t rows, columns, stride;
 };
 
-/* Evenly in (-1, 1), all 24 bits of them in use. */
+/* Uniform in (-1, 1); all 24 bits are used. */
 static float number(uint32_t i)
 {
     i = (i ^ (i >> 16)) * 0x7feb352dU;
@@ -90,7 +91,7 @@ static struct laid lay(float *block, int64_t rows, int64_t columns, int64_t pad,
     return laid;
 }
 
-/* A triangle that solves well: the diagonal in [1, 2), the rest small, NaN below it, where nobody may read. */
+/* A well-conditioned triangle: the diagonal in [1, 2), the rest small; NaN below it, where no product may read. */
 static void make_upper(struct laid t)
 {
     const float small = 0.5F / (float)t.columns;
@@ -100,7 +101,7 @@ static void make_upper(struct laid t)
     }
 }
 
-/* op(m) into `to`, without gaps; what is below the diagonal of a triangle is 0. */
+/* op(m) into `to`, without gaps; below the diagonal of a triangle it is 0. */
 static void spread(struct laid m, bool transposed, bool upper, double *to)
 {
     const int64_t columns = transposed ? m.rows : m.columns;
@@ -182,7 +183,7 @@ static bool untouched(const float *from, int64_t count)
     return true;
 }
 
-/* That nothing but the matrix (its lower triangle alone: `lower`) was written. */
+/* Checks that nothing but the matrix (if `lower`, its lower triangle) was written. */
 static enum status hold_around(const struct check *check, struct laid m, bool lower)
 {
     bool good = untouched(m.data - GUARD, GUARD) && untouched(m.data + m.rows * m.stride, GUARD);
@@ -240,7 +241,7 @@ static enum status check_product(struct check *check, struct shape shape, bool t
     return status != STATUS_OK ? status : hold_around(check, c, false);
 }
 
-/* The four pairs of transposes; the scales and the gaps between rows in turn where the product is large. */
+/* All four combinations of transposes. For large products the scales and the gaps between rows alternate. */
 static enum status check_products(struct check *check)
 {
     enum status status = STATUS_OK;
@@ -258,7 +259,7 @@ static enum status check_products(struct check *check)
     return STATUS_OK;
 }
 
-/* The lower triangle of xᵀ x. As syrk_diagonal asks for it: a zero beta finds zeros there. */
+/* The lower triangle of xᵀ x, called as syrk_diagonal does: with beta 0 the output holds zeros before. */
 static enum status check_square(struct check *check, struct shape shape, struct scales scale, int64_t pad)
 {
     const int64_t n = shape.n, k = shape.k;
@@ -284,7 +285,7 @@ static enum status check_square(struct check *check, struct shape shape, struct 
     return status != STATUS_OK ? status : hold_around(check, c, true);
 }
 
-/* What run_slices asks for: b t⁻ᵀ, t b and b t, for an upper triangle t. */
+/* The triangular products of run_slices: b t⁻ᵀ, t b and b t, for an upper triangle t. */
 enum triangular { SOLVE_RIGHT, MULTIPLY_LEFT, MULTIPLY_RIGHT, TRIANGULAR_COUNT };
 
 static enum status check_triangular(struct check *check, struct shape shape, enum triangular which, int64_t pad)

@@ -13,7 +13,7 @@
 #include <strings.h>
 #include <unistd.h>
 
-/* The core types of OpenBLAS that are tried after the first, best one first. */
+/* The core types of OpenBLAS to try after the first, best one first. */
 static const struct core {
     const char *name;
     bool (*supported)(void);
@@ -33,9 +33,9 @@ enum { CORES = sizeof cores / sizeof cores[0] };
 
 #define NAMED(level) " " KERNEL_FAMILY #level
 
-/* What a child tells. */
+/* The report of a child. */
 struct report {
-    struct trial_progress progress; /* its steps are the products that were right */
+    struct trial_progress progress; /* its steps are the correct products */
     bool loaded;
     enum status status;
     char library[200], core[32], detail[480];
@@ -44,7 +44,7 @@ struct report {
 struct choosing {
     struct report *report;
     double deadline_seconds;
-    char failure[480]; /* of the last child; "": it was right */
+    char failure[480]; /* of the last child; "": all was correct */
 };
 
 enum subject { SUBJECT_KERNELS, SUBJECT_UNITS, SUBJECT_LIBRARY };
@@ -110,7 +110,7 @@ static void take_library(struct blas_choice *choice, const struct report *report
     memcpy(choice->core, report->core, sizeof choice->core);
 }
 
-/* The core types after the first, whose name as the library told it is `first`. */
+/* Tries the core types other than `first`, the name that the library gave for its first one. */
 static enum status try_other_cores(struct choosing *choosing, const char *first, struct blas_choice *choice,
                                    struct error *error)
 {

@@ -1,6 +1,7 @@
-/* blas_choice.h: which products this process makes. Some builds of OpenBLAS give wrong results, crash or hang on some
- * processors and virtual machines. So before its first product a process holds them to plain loops (blas_check.h), in a
- * child process, where a crash and a hang are seen and not suffered, and takes the first of these that is right:
+/* blas_choice.h: chooses how this process computes products. Some builds of OpenBLAS give wrong results, crash or hang
+ * on some processors and virtual machines. So before its first product a process compares them with plain loops
+ * (blas_check.h), in a child process, so that a crash or hang does no harm, and takes the first of these that is
+ * correct:
  *
  *   1. the library with the core type that openblas.h gives it, or that OPENBLAS_CORETYPE names
  *   2. the library with another core type that this processor can run: SKYLAKEX, HASWELL, SANDYBRIDGE, NEHALEM;
@@ -20,8 +21,8 @@ enum blas_verdict { BLAS_PASSED, BLAS_OTHER_CORE, BLAS_OWN_PRODUCTS, BLAS_VERDIC
 
 struct blas_choice {
     enum blas_verdict verdict;
-    bool absent;       /* BLAS_OWN_PRODUCTS because no library was found, which is nothing wrong */
-    char library[200]; /* what the library says of itself, with its version; "": none was found */
+    bool absent;       /* BLAS_OWN_PRODUCTS because no library was found, which is not an error */
+    char library[200]; /* the library's own description, with its version; "": none was found */
     char core[32];     /* the core type that it runs with; "": our own kernels are used */
     char reason[1200]; /* what was wrong with each choice that comes before; "": nothing */
     char units[480];   /* what is wrong with the bf16 units, which are not used then; "": nothing */
@@ -29,8 +30,8 @@ struct blas_choice {
     double seconds;    /* all of it took */
 };
 
-/* How long loading a library or one product may take, in seconds that this process runs: neither a suspended host nor a
- * stopped process counts. Most products take less than a millisecond, none more than 20. */
+/* Longest time for loading a library or for one product, in seconds of this process's running time: suspension of the
+ * host and a stopped process do not count. Most products take less than a millisecond, none more than 20. */
 enum { BLAS_CHOICE_SECONDS = 10 };
 
 /* Makes the choice, and sets OPENBLAS_CORETYPE, DELTAQ_OPENBLAS or DELTAQ_KERNELS of this process's environment

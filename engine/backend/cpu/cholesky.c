@@ -4,13 +4,13 @@
  *   h = [[A, B], [Bᵀ, C]] = R Rᵀ, R upper:  C = R₂ R₂ᵀ,  R₁₂ = B R₂⁻ᵀ,  A - R₁₂ R₁₂ᵀ = R₁ R₁ᵀ
  *   [[R₁, R₁₂], [0, R₂]]⁻¹ = [[R₁⁻¹, -R₁⁻¹ R₁₂ R₂⁻¹], [0, R₂⁻¹]]
  *
- * All of it in the upper triangle: the lower one, which is given, is copied there first and cleared at the end. */
+ * All work is in the upper triangle: the lower one, the input, is copied there first and cleared at the end. */
 #include "backend/cpu/cpu.h"
 #include "backend/reference/table.h"
 
 #include <math.h>
 
-enum { LEAF = 64, SLICE = 128 }; /* columns where recursion ends; rows or columns of a task */
+enum { LEAF = 64, SLICE = 128 }; /* columns at which recursion ends; rows or columns of a task */
 
 struct factor {
     struct backend *backend;
@@ -51,7 +51,7 @@ static void run_slices(const struct factor *factor, struct matrix triangle, stru
     team_run(factor->backend->team, ceil_divide(left ? b.columns : b.rows, SLICE), slice_task, &slices);
 }
 
-/* The upper triangle of c -= x xᵀ in square tiles; those on the diagonal do twice the work they need. */
+/* The upper triangle of c -= x xᵀ in square tiles; tiles on the diagonal do twice the necessary work. */
 struct update {
     const struct cpu *cpu;
     struct matrix c, x;

@@ -1,9 +1,9 @@
-/* clip_search.c: slabs of rows go to threads, the errors of all rows of a slab's group come from one product. */
+/* clip_search.c: threads take slabs of rows; one product gives the errors of all rows of a slab in one group. */
 #include "backend/cpu/cpu.h"
 
 #include <math.h>
 
-/* Differences from `weight` that the coding of `weight` clamped to [-most, most] leaves, over s: as the inputs weigh
+/* Differences between `weight` and its coding after clamping to [-most, most], divided by s, as the inputs weigh
  * them. */
 static void clipped_difference(struct coding coding, const float *weight, const float *scales, int64_t count,
                                float most, float *out)

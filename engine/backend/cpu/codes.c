@@ -1,4 +1,4 @@
-/* codes.c: what quantizers are made of, cut into tasks by rows. */
+/* codes.c: the slots for quantizers, cut into tasks by rows. */
 #include "backend/cpu/cpu.h"
 
 #include <math.h>
@@ -18,7 +18,7 @@ void cpu_read_bytes(struct backend *backend, const void *from, void *to, size_t 
     if (bytes > 0) memcpy(to, from, bytes);
 }
 
-/* A square tile of the upper triangle at a time. */
+/* Mirrors one square tile of the upper triangle. */
 static void mirror_task(void *context, int64_t i, int thread)
 {
     (void)thread;
@@ -81,7 +81,7 @@ void cpu_scale_columns(struct backend *backend, struct matrix to, struct matrix 
     cpu_for_rows(backend->team, to.rows, to.columns, scale_rows, &job);
 }
 
-/* Weight k of a group and those after it in its row: how many, and where. */
+/* Weight k of a group and the weights after it in the same row: returns their number, sets their place. */
 static int64_t span_of(const struct codes *codes, int64_t group, int64_t k, int64_t *row, int64_t *column)
 {
     codes_place(codes, group, k, row, column);
@@ -203,7 +203,7 @@ struct magnitudes_job {
     struct matrix largest, x;
 };
 
-/* Columns in strips, so that each adds up in the order of the rows. */
+/* One strip of columns; each column adds up in the order of the rows. */
 static void add_strip(void *context, int64_t task, int thread)
 {
     (void)thread;

@@ -1,11 +1,11 @@
-/* convolution.c: the causal convolution by strips of columns: forward each in chunks of rows, backward all rows of a
- * strip, whose parameters' gradients are its own. */
+/* convolution.c: the causal convolution by strips of columns: forward each strip in chunks of rows, backward all rows
+ * of a strip at once, because the strip's task alone writes the gradients of its parameters. */
 #include "backend/cpu/cpu.h"
 
 struct convolution {
     const struct kernels *kernels;
     const struct convolution_args *args;
-    int64_t strips, rows; /* rows a task */
+    int64_t strips, rows; /* rows per task */
 };
 
 static void forward_task(void *context, int64_t task, int thread)

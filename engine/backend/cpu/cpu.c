@@ -1,4 +1,4 @@
-/* cpu.c: makes the fast backend: picks its kernels, loads OpenBLAS, holds the scratch. */
+/* cpu.c: makes the cpu backend: picks its kernels, loads OpenBLAS, owns the scratch. */
 #include "backend/cpu/cpu.h"
 
 #include "backend/cpu/levels.h"
@@ -82,7 +82,7 @@ int64_t cpu_scratch(int64_t longest_sequence, int64_t widest_row)
 static enum status cpu_prepare(struct backend *backend, int64_t longest_sequence, int64_t widest_row,
                                struct error *error)
 {
-    (void)longest_sequence; /* attention's scratch is one tile a thread whatever the length */
+    (void)longest_sequence; /* attention's scratch is one tile per thread, whatever the length */
     struct cpu *cpu = backend->state;
     float *partials = NULL;
     enum status status;

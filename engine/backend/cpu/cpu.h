@@ -1,5 +1,5 @@
-/* cpu.h: what the files of the fast backend share: its state, its slots, and how an op is cut into tasks.
- * Tasks are cut by shape alone, never by the number of threads, so that the same request gives the same bits. */
+/* cpu.h: shared by the files of the cpu backend: its state, its slots, and how an op is cut into tasks. Tasks are cut
+ * by shape alone, never by the number of threads, so that the same request gives bit-for-bit identical results. */
 #ifndef BACKEND_CPU_CPU_H
 #define BACKEND_CPU_CPU_H
 
@@ -10,24 +10,24 @@
 #include "backend/cpu/tile_product.h"
 #include "base/integer.h"
 
-/* Attention works on tiles of at most these many queries and keys. */
+/* Most queries and keys of an attention tile. */
 enum { CPU_TILE_QUERIES = 256, CPU_TILE_KEYS = 512 };
-/* The most partial sums a reduction over rows is cut into, and the elements that make a task worth a thread. */
+/* Most partial sums of a reduction over rows, and the number of elements that is worth a task. */
 enum { CPU_PARTIALS = 32, CPU_TASK_ELEMENTS = 32768 };
-enum { CPU_LEAST_PARTIAL = 4096 }; /* columns of scratch for sums before prepare asks for more */
+enum { CPU_LEAST_PARTIAL = 4096 }; /* columns of scratch for sums before a call of prepare */
 
 struct cpu {
     const struct kernels *kernels;
     struct openblas blas;
-    struct tile_scratch *tiles;   /* owns; NULL without tile units */
-    bool rounds;                  /* a model's own products have their factors rounded to bfloat16 */
-    const struct bf16_unit *bf16; /* which makes such products; NULL: a kernel */
-    float *attention;             /* owns: CPU_ATTENTION_SCRATCH floats for each thread */
-    float *partials;              /* owns: CPU_PARTIALS rows of 2 * partial_columns floats */
+    struct tile_scratch *tiles;   /* owned; NULL without tile units */
+    bool rounds;                  /* rounds the factors of a model's own products to bfloat16 */
+    const struct bf16_unit *bf16; /* computes such products; NULL: a kernel does */
+    float *attention;             /* owned: CPU_ATTENTION_SCRATCH floats for each thread */
+    float *partials;              /* owned: CPU_PARTIALS rows of 2 * partial_columns floats */
     int64_t partial_columns;
 };
 
-/* Scores, slopes, and four numbers a query: largest score, sum, log_sum, d. */
+/* Scores, slopes, and four numbers per query: largest score, sum, log_sum, d. */
 enum { CPU_ATTENTION_SCRATCH = 2 * CPU_TILE_QUERIES * CPU_TILE_KEYS + 4 * CPU_TILE_QUERIES };
 
 static inline const struct cpu *cpu_of(const struct backend *backend)
@@ -43,22 +43,22 @@ const struct kernels *cpu_kernels(void);
 /* The slot `scratch`. */
 int64_t cpu_scratch(int64_t longest_sequence, int64_t widest_row);
 
-/* One single-threaded product: OpenBLAS, or our own kernel for narrow ones and where there is no OpenBLAS. */
+/* One single-threaded product: by OpenBLAS, or by our own kernel if the product is narrow or there is no OpenBLAS. */
 void cpu_multiply(const struct cpu *cpu, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                   float alpha, const float *a, int64_t a_stride, const float *b, int64_t b_stride, float beta, float *c,
                   int64_t c_stride);
-/* The same for a product of the model's own, whose factors are rounded where the backend does so. */
+/* cpu_multiply for a model's own product: its factors are rounded if the backend does so. */
 void cpu_product(const struct cpu *cpu, bool transpose_a, bool transpose_b, int64_t m, int64_t n, int64_t k,
                  float alpha, const float *a, int64_t a_stride, const float *b, int64_t b_stride, float beta, float *c,
                  int64_t c_stride);
-/* From here on a model's own products have their factors rounded to bfloat16. Before the backend is used. */
+/* Makes the backend round the factors of a model's own products to bfloat16. Call before the backend is used. */
 void cpu_round_products(struct backend *backend);
 
 /* Calls body(context, first, end) on parts of the rows [0, rows), each of about CPU_TASK_ELEMENTS elements. */
 void cpu_for_rows(struct team *team, int64_t rows, int64_t columns,
                   void (*body)(void *context, int64_t first, int64_t end), void *context);
-/* Calls body(context, t, column, count) on runs that cover a [rows, columns] matrix; `dense`: every operand's rows
- * follow one another without a gap, so that all of it may be taken as row 0. */
+/* Calls body(context, t, column, count) on runs that cover a [rows, columns] matrix; `dense`: no operand has gaps
+ * between rows, so that the whole matrix may be passed as row 0. */
 void cpu_for_runs(struct team *team, int64_t rows, int64_t columns, bool dense,
                   void (*body)(void *context, int64_t t, int64_t column, int64_t count), void *context);
 
@@ -67,7 +67,7 @@ static inline bool cpu_dense(struct matrix m)
     return m.data == NULL || m.stride == m.columns || m.rows == 1;
 }
 
-/* The slots. What has no kernel yet calls the plain loops (reference/table.h). */
+/* The slots. Slots without a kernel call the plain loops (reference/table.h). */
 #define X(type, slot, ...) type cpu_##slot(struct backend *, __VA_ARGS__);
 BACKEND_SLOTS(X)
 #undef X

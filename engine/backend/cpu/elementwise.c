@@ -98,13 +98,13 @@ void cpu_add_row(struct backend *backend, struct matrix to, struct matrix row)
     cpu_for_rows(backend->team, to.rows, to.columns, add_row_rows, &o);
 }
 
-/* Partial sums, one for each of at most 64 groups of rows, added up in order. */
+/* Number of partial sums, one for each group of rows; they are added up in order. */
 enum { DOT_PARTS = 64 };
 
 struct dot {
     const struct kernels *kernels;
     struct matrix a, b;
-    int64_t rows; /* a part */
+    int64_t rows; /* rows per part */
     double parts[DOT_PARTS];
 };
 
@@ -118,7 +118,7 @@ static void dot_part(void *context, int64_t i, int thread)
     dot->parts[i] = sum;
 }
 
-/* A dense matrix as rows of 4096 columns would leave a rest; the rest is its own small product. */
+/* Views a dense matrix as rows of 4096 columns; the remainder is a small product of its own. */
 static double dot_rows(struct backend *backend, struct matrix a, struct matrix b)
 {
     struct dot dot = {.kernels = cpu_of(backend)->kernels, .a = a, .b = b};

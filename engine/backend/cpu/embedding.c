@@ -1,5 +1,5 @@
-/* embedding.c: rows of a table by token id. The sum into the table is cut by columns: each task walks all tokens in
- * order, so equal ids add up in the same order whatever the number of threads. */
+/* embedding.c: rows of a table by token id. The sum into the table is cut by columns: each task goes through all tokens
+ * in order, so equal ids add up in the same order with any number of threads. */
 #include "backend/cpu/cpu.h"
 
 #include <string.h>

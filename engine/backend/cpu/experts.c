@@ -1,5 +1,5 @@
-/* experts.c: rows moved between tokens and experts by the vectorised kernels. Routing is a sliver beside the experts'
- * products: the plain loops do it, a row a task. */
+/* experts.c: moves rows between tokens and experts with the vectorised kernels. Routing costs little beside the
+ * experts' products, so the plain loops do it, one row per task. */
 #include "backend/cpu/cpu.h"
 #include "backend/reference/table.h"
 #include "backend/routes.h"

@@ -1,10 +1,10 @@
-/* gemm.c: matrix products cut into tiles of c, each one single-threaded call: of our own kernel where packing would
- * cost OpenBLAS much, else of OpenBLAS. The cut and the choice depend on the shape alone. */
+/* gemm.c: matrix products cut into tiles of c. Each tile is one single-threaded call: of our own kernel if packing
+ * would be expensive for OpenBLAS, otherwise of OpenBLAS. The cut and the choice depend on the shape alone. */
 #include "backend/cpu/cpu.h"
 
-/* Which kernel is faster, measured at the shapes of attention and of models of 100 to 1000 channels (GFLOP/s, ours
- * against OpenBLAS: 256 x 64 x 512 182 to 141, 512 x 192 x 192 178 to 154, 192 x 192 x 2048 transposed 157 to 141, 512
- * x 768 x 768 155 to 166). A few rows do not repay our packing of b. */
+/* Whether our own kernel is faster, measured at the shapes of attention and of models of 100 to 1000 channels (GFLOP/s,
+ * ours against OpenBLAS: 256 x 64 x 512 182 to 141, 512 x 192 x 192 178 to 154, 192 x 192 x 2048 transposed 157 to 141,
+ * 512 x 768 x 768 155 to 166). With few rows our packing of b does not pay. */
 static bool narrow(int64_t rows, int64_t columns, int64_t depth)
 {
     return rows >= 32 && ((columns <= 512 && depth <= 2048) || depth <= 320);
@@ -17,7 +17,7 @@ static struct gemm_args args_of(bool transpose_a, bool transpose_b, int64_t m, i
     union {
         const float *from;
         void *to;
-    } a_data = {a}, b_data = {b}; /* a matrix is not const; gemm reads these two */
+    } a_data = {a}, b_data = {b}; /* struct matrix has no const; gemm only reads these two */
     return (struct gemm_args){
         .a = {a_data.to, transpose_a ? k : m, transpose_a ? m : k, a_stride, sizeof(float)},
         .b = {b_data.to, transpose_b ? n : k, transpose_b ? k : n, b_stride, sizeof(float)},
@@ -60,12 +60,12 @@ void cpu_product(const struct cpu *cpu, bool transpose_a, bool transpose_b, int6
         cpu->kernels->multiply_rounded(&args);
 }
 
-/* Tiles of 1024 x 1536 where that makes enough of them, else of some 512 x 768: packing the operands of a tile costs
- * about one part in its rows and one in its columns (single-threaded, GFLOP/s: 163 with the large tiles, 153 with the
- * small, 172 uncut). What is one tile by that is halved while two threads gain by it, and down to four when the tiles
- * stay large. */
+/* Tiles of 1024 x 1536 if that makes enough of them, otherwise about 512 x 768: packing the operands costs about one
+ * part in a tile's rows and one in its columns (single-threaded, GFLOP/s: 163 with the large tiles, 153 with the small,
+ * 172 uncut). A product of a single tile is halved if two threads are faster, and cut in up to four if the tiles stay
+ * large. */
 enum { TILE_ROWS = 1024, TILE_COLUMNS = 1536, TILE_ALIGN = 16, TILES_ENOUGH = 8, TILE_SMALL = 512 * 768 };
-enum { NARROW_ROWS = 512 }; /* our own kernel keeps a stretch of so many rows of a in the second-level cache */
+enum { NARROW_ROWS = 512 }; /* our own kernel keeps so many rows of a in the second-level cache */
 
 struct tiling {
     int64_t tile_rows, tile_columns, down, across;
@@ -145,7 +145,7 @@ struct triangle {
     int64_t tile;
 };
 
-/* Without OpenBLAS: blocks of 64 columns, those on the diagonal by way of a square of their own. */
+/* Without OpenBLAS: blocks of 64 columns; those on the diagonal are computed as a whole square in scratch first. */
 static void syrk_plain(const struct triangle *triangle, int64_t first, int64_t count)
 {
     enum { BLOCK = 64 };
@@ -172,7 +172,7 @@ static void syrk_diagonal(const struct triangle *triangle, int64_t first, int64_
         syrk_plain(triangle, first, count);
         return;
     }
-    /* some versions scale by a zero beta, which keeps a NaN */
+    /* some versions multiply by a zero beta, which keeps a NaN */
     for (int64_t i = 0; triangle->beta == 0 && i < count; i++)
         triangle->cpu->kernels->fill(c + i * triangle->c.stride, i + 1, 0);
     triangle->cpu->blas.ssyrk(BLAS_ROW_MAJOR, BLAS_LOWER, BLAS_TRANSPOSED, (int)count, (int)triangle->x.rows,

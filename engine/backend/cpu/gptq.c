@@ -4,8 +4,8 @@
 struct solve_job {
     const struct kernels *kernels;
     const struct gptq_block_args *args;
-    _Alignas(
-        64) float upper[GPTQ_BLOCK * GPTQ_BLOCK]; /* U[i, j] at j * GPTQ_BLOCK + i: a column's terms lie side by side */
+    /* U[i, j] at j * GPTQ_BLOCK + i, so that the terms of a column are contiguous */
+    _Alignas(64) float upper[GPTQ_BLOCK * GPTQ_BLOCK];
 };
 
 static void solve_tile(void *context, int64_t tile, int thread)

@@ -1,4 +1,4 @@
-/* inputs.c: rounded inputs a row at a time, Hadamard transforms of panels of vectors. */
+/* inputs.c: rounds inputs row by row, and applies Hadamard transforms to panels of vectors. */
 #include "backend/cpu/cpu.h"
 
 #include <math.h>
@@ -20,7 +20,7 @@ static void mark_strip(void *context, int64_t task, int thread)
     }
 }
 
-/* Largest magnitude of what is rounded; `to` holds it. */
+/* Largest magnitude of the columns that are rounded; `to` has the values. */
 static float row_maximum(const struct round_rows_args *args, const float *to)
 {
     const float threshold = args->threshold > 0 ? (float)args->threshold : INFINITY;
@@ -113,11 +113,11 @@ static void paley_product(const struct hadamard_args *args, double *v, int64_t o
 struct transform {
     const struct hadamard_args *args;
     int64_t size, vectors;
-    int64_t along, across; /* elements from a number of a vector to the next, from a vector to the next; of x … */
-    int64_t to_along, to_across; /* … and of `to` */
+    int64_t along, across;       /* x: elements from a number of a vector to the next, and from a vector to the next */
+    int64_t to_along, to_across; /* likewise for `to` */
 };
 
-/* Takes the mean away from each of a panel's vectors, whose numbers have their signs already. */
+/* Subtracts the mean from each of a panel's vectors, which are multiplied by their signs already. */
 static void centre(double *v, int64_t size, const float *sign)
 {
     double mean[PANEL] = {0};

@@ -1,5 +1,5 @@
-/* levels.h: the instruction sets that the kernels are compiled for, asked of the processor. A family and a level make a
- * name, "x86-64-v4" or "armv8-neon", which DELTAQ_KERNELS takes; the Makefile has the flags of each level.
+/* levels.h: the instruction sets for which the kernels are compiled, and whether the processor has them. A family and a
+ * level make a name, "x86-64-v4" or "armv8-neon", which DELTAQ_KERNELS takes; the Makefile has the flags of each level.
  *
  * KERNEL_LEVELS(X): X(level), best one first; level_NAME(): the processor has it. */
 #ifndef BACKEND_CPU_LEVELS_H
@@ -25,7 +25,7 @@ static inline bool level_v3(void)
     return __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma") && __builtin_cpu_supports("bmi2");
 }
 
-/* No level of the kernels: what separates two generations of processors that OpenBLAS knows. */
+/* Not a level of our kernels: it tells two generations of processors apart for OpenBLAS. */
 static inline bool level_avx(void)
 {
     return __builtin_cpu_supports("avx");
@@ -36,7 +36,7 @@ static inline bool level_v2(void)
     return __builtin_cpu_supports("sse4.2");
 }
 
-/* Bits of a vector where the level leaves them to the processor; 0: it does not. */
+/* Bits of a vector if the processor decides its width; 0: the level does. */
 static inline int level_bits(void)
 {
     return 0;
@@ -52,14 +52,14 @@ static inline int level_bits(void)
 #define KERNEL_LEVELS(X) X(sve) X(neon) X(portable)
 #define KERNEL_LEAST     "ARMv8-A"
 
-/* Bits of a vector of SVE in this process; 0: the processor has none. */
+/* Bits of an SVE vector in this process; 0: the processor has no SVE. */
 static inline int level_bits(void)
 {
     const int found = (getauxval(AT_HWCAP) & HWCAP_SVE) != 0 ? prctl(PR_SVE_GET_VL) : 0;
     return found > 0 ? (found & PR_SVE_VL_LEN_MASK) * 8 : 0;
 }
 
-/* Of 128 bits they are no wider than those of NEON, whose products are written for their width. */
+/* Vectors of 128 bits are no wider than NEON's, for whose width the products are written. */
 static inline bool level_sve(void)
 {
     return level_bits() > 128;
@@ -71,13 +71,13 @@ static inline bool level_neon(void)
     return true;
 }
 
-/* The same vectors without fused products: the bits of x86-64-v2. */
+/* NEON's vectors without fused multiply-adds: bit-for-bit identical to x86-64-v2. */
 static inline bool level_portable(void)
 {
     return true;
 }
 
-/* No levels of the kernels: what OpenBLAS has kernels for. */
+/* Not levels of our kernels: processors for which OpenBLAS has kernels. */
 static inline bool level_any_sve(void)
 {
     return level_bits() > 0;

@@ -8,19 +8,19 @@
 #include <string.h>
 #include <strings.h>
 
-/* OpenBLAS picks its kernels by a list of processors it knew when it was built.
+/* OpenBLAS chooses its kernels from a list of processors known when it was built.
  *
- * x86-64, told before it loads: 0.3.21 runs AVX2 kernels on newer AVX-512 cores (240 GFLOP/s where SkylakeX gives 450
- * on two Zen 5 cores). On a processor of the Sapphire Rapids family SkylakeX was the fastest too (one core, GFLOP/s:
- * SkylakeX 173, Cooperlake 154 to 175, Haswell 108). It needs what x86-64-v4 has.
+ * x86-64: we set the core type before it loads. 0.3.21 runs AVX2 kernels on newer AVX-512 cores (240 GFLOP/s where
+ * SkylakeX gives 450 on two Zen 5 cores). On a processor of the Sapphire Rapids family SkylakeX was the fastest too
+ * (one core, GFLOP/s: SkylakeX 173, Cooperlake 154 to 175, Haswell 108). It needs the instructions of x86-64-v4.
  *
- * aarch64, told where what it took by itself are the kernels of the first processors of ARMv8, and this one has SVE:
- * 0.3.21 knows no Neoverse V2 (Grace, Graviton4). NEOVERSEV1's are for vectors of any width, and those that later
- * versions give a V2 are made of the same files. It was not measured. */
+ * aarch64: we set it if the library chose the kernels of the first ARMv8 processors and this processor has SVE: 0.3.21
+ * does not know Neoverse V2 (Grace, Graviton4). NEOVERSEV1's kernels work with vectors of any width, and later versions
+ * build a V2's kernels from the same files. This was not measured. */
 #if defined(__x86_64__)
 static const char *core_type(void)
 {
-    return level_v4() ? "SKYLAKEX" : NULL; /* NULL: AVX2 and older are told apart well */
+    return level_v4() ? "SKYLAKEX" : NULL; /* NULL: OpenBLAS recognises AVX2 and older processors well */
 }
 
 static const char *core_instead(const char *core)
@@ -40,7 +40,8 @@ static const char *core_instead(const char *core)
 }
 #endif
 
-/* ISO C has no conversion from an object pointer to a function pointer; POSIX promises that the bytes are the same. */
+/* ISO C has no conversion from an object pointer to a function pointer; POSIX guarantees that their bytes are the
+ * same. */
 static bool resolve(void *library, const char *name, void *function)
 {
     void *symbol = dlsym(library, name);
@@ -79,7 +80,7 @@ static void load(struct openblas *out)
 void openblas_open(struct openblas *out)
 {
     if (core_type() != NULL) setenv(OPENBLAS_CORE_VARIABLE, core_type(), 0);
-    setenv("OPENBLAS_NUM_THREADS", "1", 1); /* or it starts a thread for every core at load */
+    setenv("OPENBLAS_NUM_THREADS", "1", 1); /* otherwise it starts a thread for every core when it is loaded */
     load(out);
     const char *instead = out->library != NULL ? core_instead(out->core) : NULL;
     if (instead == NULL || getenv(OPENBLAS_CORE_VARIABLE) != NULL) return;

@@ -1,4 +1,4 @@
-/* openblas.h: OpenBLAS, loaded when the program runs, one thread a call; our team makes the calls side by side. */
+/* openblas.h: OpenBLAS, loaded at run time, one thread per call; our team makes calls concurrently. */
 #ifndef BACKEND_CPU_OPENBLAS_H
 #define BACKEND_CPU_OPENBLAS_H
 
@@ -23,13 +23,13 @@ struct openblas {
                   const float *a, int lda, float *b, int ldb);
 };
 
-/* A library in place of libopenblas.so.0, and the core type that it shall take. */
+/* Environment variables: a library instead of libopenblas.so.0, and the core type that it shall use. */
 #define OPENBLAS_VARIABLE      "DELTAQ_OPENBLAS"
 #define OPENBLAS_CORE_VARIABLE "OPENBLAS_CORETYPE"
 
-/* Loads libopenblas.so.0 (or what DELTAQ_OPENBLAS names) and fills *out; library stays NULL when it or one of its
- * functions is missing. Sets OPENBLAS_CORETYPE (when the environment has none) and OPENBLAS_NUM_THREADS first: call it
- * before other threads read the environment. */
+/* Loads libopenblas.so.0 (or the library that DELTAQ_OPENBLAS names) and fills *out; library stays NULL when the
+ * library or one of its functions is missing. It first sets OPENBLAS_CORETYPE (if the environment has none) and
+ * OPENBLAS_NUM_THREADS: call it before other threads read the environment. */
 void openblas_open(struct openblas *out);
 void openblas_close(struct openblas *blas);
 

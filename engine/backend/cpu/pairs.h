@@ -1,5 +1,5 @@
-/* pairs.h: vectors of 16 pairs of bfloat16 numbers, the operands of AVX512-BF16 and of AMX. Only for files compiled for
- * AVX-512, whose functions run where the processor has it. */
+/* pairs.h: vectors of 16 pairs of bfloat16 numbers, the operands of AVX512-BF16 and AMX. Only for files compiled for
+ * AVX-512, whose functions run only on processors that have it. */
 #ifndef BACKEND_CPU_PAIRS_H
 #define BACKEND_CPU_PAIRS_H
 
@@ -11,7 +11,7 @@
 #pragma GCC push_options
 #pragma GCC target("avx512f,avx512bw,avx512vl,avx512dq")
 
-enum { PAIRS_LINES = 16 }; /* of a vector, and vectors of a square */
+enum { PAIRS_LINES = 16 }; /* lines of a vector, and vectors of a square */
 
 /* Transposes 16 x 16 pairs. */
 static inline __attribute__((always_inline)) void pairs_transpose(__m512i r[PAIRS_LINES])
@@ -43,7 +43,7 @@ static inline __attribute__((always_inline)) void pairs_transpose(__m512i r[PAIR
     }
 }
 
-/* The first `count` of a vector's 16 lines. */
+/* Mask of the first `count` of a vector's 16 lines. */
 static inline __mmask16 pairs_first(int64_t count)
 {
     return (__mmask16)(count >= PAIRS_LINES ? 0xffff : count <= 0 ? 0 : (1u << count) - 1);

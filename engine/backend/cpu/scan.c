@@ -1,21 +1,21 @@
 /* scan.c: the selective state space by strips of channels, as many as a vector has lanes.
  *
- * Forward tasks: (sequence, strip). Backward the gradients of B and C are sums over all channels of a group: chunk
- * after chunk from a sequence's end, tasks of some strips each (all of a head's together, which share its step size)
- * sum into rows of scratch of their own, and those are added up in order. Between chunks the gradient of the state
- * waits in dkept. */
+ * Forward tasks: (sequence, strip). In the backward pass the gradients of B and C are sums over all channels of a
+ * group. It goes chunk by chunk from a sequence's end; each task takes some strips (all of a head, because they share
+ * its step size) and sums into its own rows of scratch, which are then added up in order. Between chunks, dkept holds
+ * the gradient of the state. */
 #include "backend/cpu/cpu.h"
 
 struct scan {
     const struct kernels *kernels;
     const struct scan_args *args;
-    int64_t width;       /* channels that strips do not go beyond: a group's or a head's */
-    int64_t strips;      /* in as many */
+    int64_t width;       /* channels of a group or a head, whose border no strip crosses */
+    int64_t strips;      /* strips in as many channels */
     bool own_heads;      /* each channel is a head */
     bool tangent;        /* forward: scan_tangent; backward: scan_backward_tangent */
     float *partials;     /* backward: each task's sums, [chunk, columns] */
     int64_t columns;     /* 2 N, twice that with tangents: dB, dC, and behind all rows of these their tangents */
-    int64_t items, step; /* heads or strips of a group; how many of them a task has */
+    int64_t items, step; /* heads or strips of a group; number of them in a task */
     int64_t start, end, first, count, group; /* the sequence, and the chunk's rows */
 };
 
@@ -105,7 +105,7 @@ static void backward_task(void *context, int64_t task, int thread)
         }
 }
 
-/* Row i of the chunk: the tasks' sums to the group's columns of `to`; `offset` is where they begin in the tasks'
+/* Adds the tasks' sums for row i of the chunk to the group's columns of `to`; `offset` is their place in the tasks'
  * rows. */
 static void row_collect(const struct scan *scan, struct matrix to, int64_t i, int64_t offset)
 {

@@ -24,8 +24,8 @@ void cpu_for_rows(struct team *team, int64_t rows, int64_t columns,
 
 struct runs_split {
     int64_t rows, columns;
-    int64_t step;   /* rows a task, or columns a task when there is more than one chunk a row */
-    int64_t chunks; /* tasks a row; 1: a task has whole rows */
+    int64_t step;   /* rows per task, or columns per task if a row has several chunks */
+    int64_t chunks; /* tasks per row; 1: a task has whole rows */
     void (*body)(void *context, int64_t t, int64_t column, int64_t count);
     void *context;
 };

@@ -8,7 +8,7 @@
 struct sums {
     const struct cpu *cpu;
     int64_t rows, step;
-    int64_t width; /* floats of scratch a group */
+    int64_t width; /* floats of scratch per group */
     struct matrix from;
     const struct norm_args *norm;
     float *to[2]; /* sum i takes columns [offset[i], offset[i + 1]) of the scratch */
@@ -27,7 +27,7 @@ static int64_t sums_groups(const struct sums *sums)
     return ceil_divide(sums->rows, sums->step);
 }
 
-/* Columns in strips, so that the final addition is shared too. */
+/* The final addition goes by strips of columns, so that the team shares it. */
 enum { STRIP = 2048 };
 
 static void add_strip(void *context, int64_t strip, int thread)
@@ -47,7 +47,7 @@ static void run_groups(struct backend *backend, struct sums *sums,
                        void (*body)(void *context, int64_t group, int thread))
 {
     sums->width = sums->offset[2];
-    assert(sums->width <= 2 * sums->cpu->partial_columns); /* prepare was told of the widest row */
+    assert(sums->width <= 2 * sums->cpu->partial_columns); /* prepare was given the widest row */
     team_run(backend->team, sums_groups(sums), body, sums);
     const int64_t widest = larger(sums->offset[1], sums->offset[2] - sums->offset[1]);
     team_run(backend->team, ceil_divide(widest, STRIP), add_strip, sums);

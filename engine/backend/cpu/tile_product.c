@@ -6,9 +6,10 @@
 
 #include <sys/mman.h>
 
-/* The depth goes in stretches; columns of the right operand in slices that are packed once, by all threads, and stay in
- * the caches that they share; rows of the left one in blocks that a task packs into its thread's second-level cache.
- * Where blocks are few, tasks share one (each takes a group of strips of the slice), and all are packed before. */
+/* The depth is cut into stretches. Columns of the right operand are cut into slices, which all threads pack once and
+ * which stay in shared caches. Rows of the left operand are cut into blocks, which a task packs into its thread's
+ * second-level cache. If there are few blocks, several tasks share one (each takes a group of strips of the slice), and
+ * all blocks are packed before. */
 enum {
     STRETCH = 1024,
     SLICE_BYTES = 8 << 20,
@@ -19,7 +20,7 @@ enum {
 };
 
 struct tile_scratch {
-    char *slice, *blocks; /* aligned parts of memory: SLICE_BYTES, and BLOCK_BYTES a thread or shared block */
+    char *slice, *blocks; /* aligned parts of memory: SLICE_BYTES, and BLOCK_BYTES per thread or shared block */
     char *memory;
 };
 
@@ -38,7 +39,7 @@ enum status tile_scratch_new(int threads, struct tile_scratch **out, struct erro
     scratch->slice = scratch->memory + (LARGE_PAGE - (uintptr_t)scratch->memory % LARGE_PAGE) % LARGE_PAGE;
     scratch->blocks = scratch->slice + SLICE_BYTES;
     (void)madvise(scratch->slice, (size_t)bytes,
-                  MADV_HUGEPAGE); /* the strips of a product span more pages than the processor remembers */
+                  MADV_HUGEPAGE); /* the strips of a product span more pages than the TLB holds */
     *out = scratch;
     return STATUS_OK;
 }
@@ -90,7 +91,7 @@ static void multiply_block(const struct part *part, const char *block, int64_t t
         for (int64_t row = 0; row < rows; row += TILES_STRIP) {
             const int64_t height = smaller(TILES_STRIP, rows - row),
                           reach = part->lower ? top + row - column + 1 : TILES_STRIP;
-            if (reach + height <= 1) continue; /* all of it above the diagonal */
+            if (reach + height <= 1) continue; /* entirely above the diagonal */
             float *const to = float_row(c, top + row) + column;
             tiles_fetch(to, c.stride, height);
             tiles_multiply(block + (size_t)(row / TILES_STRIP) * bytes, part->scratch->slice + (size_t)strip * bytes,

@@ -26,7 +26,8 @@ static inline __m512 upper(__m512 x)
     return _mm512_castsi512_ps(_mm512_and_si512(_mm512_castps_si512(x), _mm512_set1_epi32((int)0xffff0000u)));
 }
 
-/* 32 of the depth are 16 pairs of a number and the one 16 after it, in both operands: that takes no shuffling. */
+/* 32 of the depth become 16 pairs of a number and the one 16 places later, in both operands, because that needs no
+ * shuffling. */
 static inline __attribute__((always_inline)) void split(__m512 first, __m512 second, __m512i planes[PLANES])
 {
 #pragma GCC unroll 3
@@ -39,15 +40,15 @@ static inline __attribute__((always_inline)) void split(__m512 first, __m512 sec
     }
 }
 
-/* What a strip is packed from: see tiles_pack. */
+/* The source of a strip: see tiles_pack. */
 struct source {
     const float *from;
     int64_t stride, lines, depth;
     bool along;
 };
 
-/* Vector i of 16 lines by 32 of the depth, from `line` and `k` on: line i where numbers follow one another along the
- * depth, else pair i. What lies outside is zero and is not read. */
+/* Vector i of 16 lines by 32 of the depth, from `line` and `k` on: line i if numbers are contiguous along the depth,
+ * otherwise pair i. Numbers outside are zero and are not read. */
 static inline __attribute__((always_inline)) void load(const struct source *source, int64_t line, int64_t k, int64_t i,
                                                        __m512i planes[PLANES])
 {
@@ -66,7 +67,7 @@ static inline __attribute__((always_inline)) void load(const struct source *sour
     split(parts[0], parts[1], planes);
 }
 
-/* A half of a chunk. A tile of the left operand has a row a line, one of the right a row a pair. */
+/* Packs half of a chunk. A tile of the left operand has one line per row, a tile of the right one pair per row. */
 static inline __attribute__((always_inline)) void pack_half(const struct source *source, char *to, int64_t line,
                                                             int64_t k, bool transposed)
 {
@@ -119,7 +120,7 @@ void tiles_begin(void)
         config.row_bytes[i] = 64;
         config.rows[i] = HALF;
     }
-    __asm__ volatile("" : : "r"(&config) : "memory"); /* the intrinsic says that it reads 8 bytes of the 64 */
+    __asm__ volatile("" : : "r"(&config) : "memory"); /* the intrinsic declares that it reads 8 bytes of the 64 */
     _tile_loadconfig(&config);
 }
 
@@ -181,7 +182,7 @@ void tiles_multiply(const void *left, const void *right, int64_t depth, float *s
     _tile_stored(1, sums + HALF, bytes);
     _tile_stored(2, sums + HALF * TILES_STRIP, bytes);
     _tile_stored(3, sums + HALF * TILES_STRIP + HALF, bytes);
-    __asm__ volatile("" : : : "memory"); /* the intrinsic does not say what it writes */
+    __asm__ volatile("" : : : "memory"); /* the intrinsic does not declare which memory it writes */
 }
 
 void tiles_fetch(const float *c, int64_t stride, int64_t rows)

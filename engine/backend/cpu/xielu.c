@@ -1,4 +1,4 @@
-/* xielu.c: xIELU by parts of rows, each with sums of its own that are added up in order. */
+/* xielu.c: xIELU by parts of rows; each part has its own sums, which are added up in order. */
 #include "backend/cpu/cpu.h"
 
 #include <math.h>
@@ -8,12 +8,12 @@ enum { XIELU_PARTS = 64 };
 struct parts {
     const struct kernels *kernels;
     struct xielu_run run;
-    int64_t rows; /* a part */
+    int64_t rows; /* rows per part */
     void (*body)(struct parts *parts, int64_t t, struct xielu_sums *sums);
     struct xielu_sums sums[XIELU_PARTS];
 };
 
-/* alpha's slope and curvature in the number that it stands for. */
+/* A learned number after softplus, its slope and curvature by alpha, and its tangent. */
 struct learned {
     double value, slope, bend, direction;
 };

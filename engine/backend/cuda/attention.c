@@ -1,9 +1,9 @@
-/* attention.c: attention forward of texts that share beginnings: cuts a batch into tiles of queries and says which
- * spans of keys each sequence sees, for kernels/attention.h. Whole sequences, the only ones of the other passes, are
- * attention_products.c's. */
+/* attention.c: attention forward of texts with common beginnings: cuts a batch into tiles of queries and lists the
+ * spans of keys that each sequence sees, for kernels/attention.h. Batches of whole sequences, and all other passes, are
+ * in attention_products.c. */
 #include "backend/cuda/cuda.h"
 
-/* The plan's tables in scratch of the host; counts first, then the tables are written. */
+/* The tables in host scratch: a first pass counts their entries, a second writes them. */
 struct plan {
     struct attention_rows *tiles;
     struct attention_span *spans;
@@ -39,7 +39,7 @@ static void write_plan(const struct batch *batch, struct plan *plan)
     plan->span_starts[batch->sequences] = span;
 }
 
-/* The kernels' arguments with all tables on the device; the number of tiles, 0 after a failure. */
+/* Fills the kernels' arguments, with all tables on the device. Returns the number of tiles, 0 after a failure. */
 static int64_t plan_call(struct cuda *cuda, const struct attention_args *args, struct attention_kernel_args *call)
 {
     const struct batch *batch = args->batch;

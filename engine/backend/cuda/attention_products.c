@@ -1,21 +1,21 @@
-/* attention_products.c: attention as matrix products, which cuBLAS makes in float or, as asked, on the tensor cores.
- * All four passes of reference/attention.c, which has the equations, in blocks of ATTENTION_ROWS queries by the keys
- * that these may see: products make scores, kernels/attention_rows.h makes weights of them row by row, products make
- * outputs and gradients of these. All heads of all sequences with a block of the same shape go together, as many as the
- * scratch takes: memory grows with T.
+/* attention_products.c: attention as matrix products, computed by cuBLAS in float or, as asked, on the tensor cores.
+ * All four passes of reference/attention.c, which has the equations, go in blocks of ATTENTION_ROWS queries by the keys
+ * that these may see: products compute scores, kernels/attention_rows.h turns these row by row into weights, products
+ * compute outputs and gradients from the weights. All heads of all sequences with a block of the same shape share a
+ * call, as many as fit in the scratch: memory grows with T.
  *
- * Bits depend on shapes alone. Gradients of keys and values are added to block after block and, in a block, reader
- * after reader of a key's head, so it does not matter what goes in one call: no two products of a call write to one
- * place. Weights stay floats in memory, whatever products round. */
+ * The numbers depend on shapes alone. Gradients of keys and values are added block after block and, in a block, reader
+ * after reader of a key's head. No two products of a call write to one place, so the cut into calls does not matter.
+ * Weights are floats in memory, whatever products round. */
 #include "backend/cuda/cuda.h"
 #include "base/integer.h"
 
 #include <stdlib.h>
 
 enum {
-    ATTENTION_ROWS =
-        256, /* queries of a block: of T keys, T / 2 + 128 instead of T / 2 are multiplied with each query */
-    ATTENTION_PAIRS = 16384, /* the most products of one call */
+    /* queries of a block: each query is multiplied with T / 2 + 128 of T keys on average, instead of T / 2 */
+    ATTENTION_ROWS = 256,
+    ATTENTION_PAIRS = 16384, /* most products of one call */
     LANES = ATTENTION_LANES, /* rows of weights begin at multiples of so many floats */
     POINTER_ARRAYS = 2 * (ATTENTION_VIEWS + ATTENTION_WEIGHTS),
 };
@@ -27,7 +27,8 @@ enum product_kind {
     PRODUCT_SPREAD  /* keys += weightsᵀ queries */
 };
 
-/* `queries` is one of the views of queries and heads, `keys` of keys and kv_heads. add: to what an earlier one made. */
+/* `queries` is a view of queries and heads, `keys` one of keys and kv_heads. add: adds to an earlier product's
+ * output. */
 struct product {
     enum product_kind kind;
     enum attention_view queries, keys;
@@ -37,7 +38,7 @@ struct product {
 
 struct attention_pass {
     struct product scores[7], mixes[4], spreads[7];
-    enum kernel rows; /* between scores and the rest */
+    enum kernel rows; /* the kernel between the scores and the other products */
     bool tangent, backward;
 };
 
@@ -95,7 +96,7 @@ struct operand {
     int64_t stride;
 };
 
-/* From pair `first` on, where the pointers begin at a multiple of 16 bytes. */
+/* The operand from pair `first` on; the chosen array of pointers begins there at a multiple of 16 bytes. */
 static struct operand operand_of(const struct attention_block_args *block, int which, int64_t first)
 {
     const int64_t stride = which < ATTENTION_VIEWS ? block->views[which].matrix.stride : block->stride;
@@ -120,7 +121,7 @@ static struct device_gemm_batched call_of(struct operand a, bool transpose_a, st
     };
 }
 
-/* Row-major products for a column-major library: factors change places (products.c). */
+/* Row-major products for a column-major library: the factors are swapped (products.c). */
 static void multiply(struct cuda *cuda, const struct attention_block_args *block, const struct product *product,
                      int64_t first, int64_t count)
 {
@@ -147,7 +148,7 @@ static void multiply_all(struct cuda *cuda, const struct attention_block_args *b
     for (const struct product *p = products; p->kind != PRODUCT_NONE; p++) multiply(cuda, block, p, first, count);
 }
 
-/* Readers of the same keys add to the same places: one after the other, wherever calls begin. */
+/* Readers of the same keys add to the same places, so their products go one after the other, wherever calls begin. */
 static void spread_all(struct cuda *cuda, const struct attention_block_args *block, const struct product *products)
 {
     const int64_t round = block->sequences * block->kv_heads;
@@ -164,7 +165,7 @@ struct span {
     int64_t start, length;
 };
 
-/* The longest first. */
+/* Order: the longest first. */
 static int by_length(const void *a, const void *b)
 {
     const struct span *x = a, *y = b;
@@ -188,7 +189,7 @@ static int64_t pair_bytes(const struct attention_pass *pass, int64_t rows, int64
     return weights_of(pass) * rows * stride_of(keys) * (int64_t)sizeof(float);
 }
 
-/* Scratch for the largest call there can be: pointers, then weights. */
+/* Takes scratch for the largest possible call: pointers, then weights. */
 static bool take_scratch(struct cuda *cuda, const struct attention_pass *pass, const struct batch *batch,
                          struct attention_block_args *block, float **weights)
 {
@@ -206,7 +207,7 @@ static bool take_scratch(struct cuda *cuda, const struct attention_pass *pass, c
     return true;
 }
 
-/* The block's queries of all heads of its sequences. */
+/* Computes the block's queries for all heads of its sequences. */
 static void run_block(struct cuda *cuda, const struct attention_pass *pass, struct attention_block_args *block,
                       float *weights)
 {
@@ -230,7 +231,8 @@ static void run_block(struct cuda *cuda, const struct attention_pass *pass, stru
     }
 }
 
-/* Sequences from the longest to the shortest: those with equally many queries in a block stand side by side. */
+/* Goes through sequences from the longest to the shortest, so that those with equally many queries in a block are
+ * neighbours. */
 static void run_blocks(struct cuda *cuda, const struct attention_pass *pass, struct attention_block_args *block,
                        const struct span *spans, int64_t sequences, float *weights)
 {
@@ -279,7 +281,7 @@ static struct attention_block_args block_of(const struct attention_pass *pass, c
     return block;
 }
 
-/* Sequences by length in scratch of the host, and their first rows on the device. */
+/* Sorts the sequences by length in host scratch, and stages their first rows on the device. */
 static const struct span *sort_sequences(struct cuda *cuda, const struct batch *batch, const int64_t **starts)
 {
     const size_t count = (size_t)batch->sequences, starts_bytes = count * sizeof(int64_t);

@@ -1,9 +1,9 @@
-/* codes.c: launches of kernels/codes.h and kernels/clip_search.h, and bytes on their way. */
+/* codes.c: launches kernels/codes.h and kernels/clip_search.h, and copies bytes. */
 #include "backend/cuda/cuda.h"
 
 #include <string.h>
 
-enum { CHUNK = 4 << 20, CLIP_FLOATS = 16 << 20 }; /* bytes staged at a time; scratch of a slab of clip_search */
+enum { CHUNK = 4 << 20, CLIP_FLOATS = 16 << 20 }; /* bytes staged at a time; scratch for a slab of clip_search */
 
 void cuda_write_bytes(struct backend *backend, void *to, const void *from, size_t bytes)
 {

@@ -1,4 +1,4 @@
-/* cuda.c: the table of the CUDA backend, and what all its slots do. */
+/* cuda.c: the table of the CUDA backend, and what all its slots share. */
 #include "backend/cuda/cuda.h"
 
 #include "backend/cuda/open.h"
@@ -10,12 +10,12 @@
 #include <string.h>
 
 enum { MOST_BLOCKS = 4096, WHAT_TEXT = 160, ATTENTION_BYTES = 256 << 20, ATTENTION_SHARE = 8 };
-/* A product of that size fills a large GPU's multiprocessors with tiles; smaller ones save work that would have been
- * done beside them. */
+/* A product of that size fills a large GPU's multiprocessors with tiles; a smaller square would only save work that
+ * runs in parallel anyway. */
 enum { SQUARE_COLUMNS = 2048 };
 
-/* Who gave `fault` learns of it even where the kind ends for another reason: after a fault what comes from the device
- * is NaN, and that may be what is found first. */
+/* Reports a fault through backend->fault, so that the caller learns of it even if its work ends with another error
+ * first: after a fault the device's results are NaN, which may be noticed earlier. */
 static void tell_fault(struct backend *backend, enum status status, const struct error *error)
 {
     if (status == STATUS_DEVICE && backend->fault != NULL && backend->fault->status != STATUS_DEVICE)
@@ -97,7 +97,7 @@ int64_t cuda_blocks(int64_t elements)
     return blocks < MOST_BLOCKS ? blocks : MOST_BLOCKS;
 }
 
-/* What fails while nobody waits comes out here: the kernel that failed is the last one or one before it. */
+/* Errors of asynchronous work surface here: the kernel that failed is the last one or an earlier one. */
 bool cuda_wait(struct cuda *cuda)
 {
     char what[WHAT_TEXT];
@@ -124,7 +124,7 @@ static void cuda_close(struct backend *backend)
         cuda_release_all(cuda);
         cuda->device->close(cuda->device);
     }
-    promises_close(&cuda->promises); /* after what it held went back */
+    promises_close(&cuda->promises); /* after the memory it held was given back */
     for (int i = 0; i < LANE_COUNT; i++) pthread_mutex_destroy(&cuda->lanes[i].mutex);
     pthread_mutex_destroy(&cuda->mutex);
     memory_free(cuda); /* the plugin stays loaded: the driver's threads outlive a backend */
@@ -133,14 +133,14 @@ static void cuda_close(struct backend *backend)
 static void cuda_describe(const struct backend *backend, char *text, size_t size)
 {
     const struct cuda *cuda = backend->state;
-    (void)snprintf(text, size, "%s", cuda->device->text); /* the same every time: it names what decides the bits */
+    (void)snprintf(text, size, "%s", cuda->device->text); /* always the same: it names what decides the numbers */
 }
 
 static enum status cuda_prepare(struct backend *backend, int64_t longest_sequence, int64_t widest_row,
                                 struct error *error)
 {
     (void)backend, (void)longest_sequence, (void)widest_row, (void)error;
-    return STATUS_OK; /* scratch grows where it is needed: its size hangs on the number of tokens too */
+    return STATUS_OK; /* scratch grows on demand, because its size also depends on the number of tokens */
 }
 
 static enum status cuda_sync(struct backend *backend, struct error *error)
@@ -181,7 +181,7 @@ enum status backend_cuda_paper_new(int64_t budget, struct backend **out, struct 
     return cuda_open_device(NULL, budget, NULL, out, error);
 }
 
-/* DELTAQ_CUDA_SYNC: 1 for who looks for what failed; 0, and nothing, for all others. */
+/* DELTAQ_CUDA_SYNC: 1 to find the operation that failed; otherwise 0 or unset. */
 static enum status read_careful(bool *out, struct error *error)
 {
     const char *text = getenv("DELTAQ_CUDA_SYNC");

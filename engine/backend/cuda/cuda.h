@@ -1,4 +1,4 @@
-/* cuda.h: the state of the CUDA backend and what its files share. */
+/* cuda.h: the state of the CUDA backend, and functions that its files share. */
 #ifndef BACKEND_CUDA_CUDA_H
 #define BACKEND_CUDA_CUDA_H
 
@@ -10,8 +10,8 @@
 
 struct cuda_block; /* memory.c */
 
-/* Host memory that a copy of the stream may still be reading, in two halves that take turns, and as much on the
- * device. */
+/* A staging buffer: pinned host memory and as much device memory, in two halves. One half is filled while the stream
+ * may still be copying the other. */
 struct cuda_stage {
     char *host, *device;
     size_t half, used; /* bytes */
@@ -20,7 +20,7 @@ struct cuda_stage {
 
 struct cuda_lane {
     pthread_mutex_t mutex;
-    int next; /* point */
+    int next; /* number of the next point */
     enum status status;
     struct error error;
 };
@@ -28,27 +28,27 @@ struct cuda_lane {
 struct cuda {
     struct device *device; /* owned */
     struct cuda_lane lanes[LANE_COUNT];
-    pthread_mutex_t mutex; /* one slot at a time, whichever thread asks */
+    pthread_mutex_t mutex; /* serializes the slots' calls of all threads */
     struct cuda_block *blocks;
-    int64_t held, budget; /* bytes taken from the device, and the most that may be */
-    int64_t peak;         /* the most that were held */
-    int64_t limit;        /* the most that `budget` may ever be */
-    /* Of a device that is shared the budget is what was promised last, and this what there was then. */
+    int64_t held, budget; /* bytes held on the device, and the most that may be held */
+    int64_t peak;         /* most bytes held so far */
+    int64_t limit;        /* upper bound of `budget` */
+    /* On a shared device `budget` is the last promise; `room` is the memory at that moment. */
     struct promises promises;
     struct promised_room room;
-    int64_t planned; /* bytes that were kept for the plan of a run that held nothing */
-    /* the most scratch of one call of attention's products, but for what one head of one sequence takes */
+    int64_t planned; /* bytes kept for the plan of a run that held no memory */
+    /* most scratch of one call of attention's products, unless one head of one sequence needs more */
     int64_t attention_bytes;
-    int64_t square; /* columns of the largest part of a triangle that is made as a square */
+    int64_t square; /* columns of the largest part of a triangle that is computed as a whole square */
     struct cuda_stage stage;
-    void *scratch; /* for one slot's call */
+    void *scratch; /* for one call of a slot */
     size_t scratch_bytes;
     void *host_scratch;
     size_t host_scratch_bytes;
-    bool careful;       /* DELTAQ_CUDA_SYNC: waits after all that is asked for, so that what failed is named */
-    enum kernel last;   /* started */
-    int64_t launches;   /* kernels that were started */
-    enum status status; /* what sync says, once something has failed: nothing more is started */
+    bool careful;       /* DELTAQ_CUDA_SYNC: waits after every operation, so that an error names the one that failed */
+    enum kernel last;   /* the last one that was started */
+    int64_t launches;   /* number of kernels started */
+    enum status status; /* first failure, which sync returns; after it nothing more is started */
     struct error error;
 };
 
@@ -57,21 +57,21 @@ static inline struct cuda *cuda_of(struct backend *backend)
     return (struct cuda *)backend->state;
 }
 
-/* A slot's call lies between the two. */
+/* Begin and end a call of a slot. */
 struct cuda *cuda_enter(struct backend *backend);
 void cuda_leave(struct cuda *cuda);
-/* `code`, and under DELTAQ_CUDA_SYNC what comes of waiting for what was asked for. */
+/* Returns `code`; under DELTAQ_CUDA_SYNC it waits first and returns an error of the wait. */
 int cuda_careful(struct cuda *cuda, int code);
-/* Keeps the first failure. False unless `code`, what the device said when `what` was asked for, is 0 and nothing has
+/* Records the first failure. `code` is the device's answer to the operation `what`. True if it is 0 and nothing has
  * failed before. */
 bool cuda_good(struct cuda *cuda, const char *what, int code);
-/* The status for a failure of the device, and its text. */
+/* Fills *error for a failure of the device and returns its status. */
 enum status cuda_device_failed(const struct cuda *cuda, const char *what, int code, struct error *error);
 void cuda_fail(struct cuda *cuda, enum status status, const char *what);
 /* The name of a kernel, as in kernels/args.h. */
 const char *cuda_kernel_name(enum kernel kernel);
 void cuda_launch(struct cuda *cuda, enum kernel kernel, int64_t blocks, const void *args);
-/* Blocks for a walk over `elements`. */
+/* Number of blocks for a loop over `elements`. */
 int64_t cuda_blocks(int64_t elements);
 /* Waits for the stream. */
 bool cuda_wait(struct cuda *cuda);
@@ -80,32 +80,32 @@ bool cuda_wait(struct cuda *cuda);
 enum status cuda_allocate(struct backend *backend, int64_t elements, const char *what, void **out, struct error *error);
 void cuda_release(struct backend *backend, void *block);
 void cuda_release_all(struct cuda *cuda);
-void cuda_release_spare(struct cuda *cuda); /* between calls: scratch, staging and what is kept for who asks next */
-/* Of pinned host memory, and as much of the device's, that staging takes when something is first staged: whatever
- * comes. */
+void cuda_release_spare(struct cuda *cuda); /* call between slots: frees scratch, staging and unused blocks */
+/* Bytes of pinned host memory, and as many of device memory, that staging takes at its first use, whatever the
+ * arguments. */
 int64_t cuda_stage_bytes(int64_t longest_sequence, int64_t widest_row);
-int64_t cuda_memory_used(const struct cuda *cuda); /* bytes that somebody holds */
-/* Scratch until the slot's call ends, of the device or of the host (NULL after a failure). Asking again gives the same
- * memory. */
+int64_t cuda_memory_used(const struct cuda *cuda); /* bytes of blocks in use */
+/* Scratch of the device or of the host until the slot's call ends (NULL after a failure). A second request returns the
+ * same memory. */
 void *cuda_scratch(struct cuda *cuda, size_t bytes);
 void *cuda_host_scratch(struct cuda *cuda, size_t bytes);
-/* A host array's copy on the device, until the slot's call ends. All that a call stages must have been announced by one
- * cuda_room. */
+/* Copies a host array to the device; the copy is valid until the slot's call ends. cuda_room must announce the bytes of
+ * everything that a call stages. */
 void cuda_room(struct cuda *cuda, size_t bytes);
 const void *cuda_staged(struct cuda *cuda, const void *array, size_t bytes);
-/* Room for a result on the device, and its way into a host array (waits). */
+/* cuda_result reserves staging memory for a result on the device; cuda_fetch copies it to a host array (waits). */
 void *cuda_result(struct cuda *cuda, size_t bytes);
 void cuda_fetch(struct cuda *cuda, void *array, const void *result, size_t bytes);
-/* Bytes between the host and the device, at most as many as are staged at once; cuda_take waits. */
+/* Copy bytes between the host and the device, at most as many as the staging buffer holds; cuda_take waits. */
 void cuda_put(struct cuda *cuda, void *to, const void *from, size_t bytes);
 void cuda_take(struct cuda *cuda, void *to, const void *from, size_t bytes);
 
-/* Of so many bytes of a device, the scratch that attention takes. */
+/* Bytes of scratch that attention takes from a budget. */
 int64_t cuda_attention_share(int64_t budget);
 
 /* share.c */
 int64_t cuda_memory(struct backend *backend);
-/* Raises the budget to as much as there is, or, when `bytes` are wanted, to that. */
+/* Raises the budget to all available memory, or, with `bytes` > 0, only to that. */
 void cuda_promise(struct cuda *cuda, int64_t bytes);
 
 /* lanes.c */
@@ -118,7 +118,7 @@ BACKEND_SLOTS(X)
 
 /* products.c: gemm inside a slot's call */
 void cuda_multiply(struct cuda *cuda, const struct gemm_args *args);
-/* After a product of the device, or `batch` of them (0: it is not of a batch): a failure names the shapes. */
+/* Checks a product of the device, or a batch of `batch` products (0: a single one): an error names the shapes. */
 void cuda_product_done(struct cuda *cuda, const struct device_gemm *g, int64_t batch, int code);
 /* attention_products.c: attention_forward without branches */
 void cuda_attention_products_forward(struct backend *backend, const struct attention_args *args);

@@ -1,4 +1,4 @@
-/* elementwise.c: launches of kernels/elementwise.h and kernels/activation.h. */
+/* elementwise.c: launches kernels/elementwise.h and kernels/activation.h. */
 #include "backend/cuda/cuda.h"
 
 #include <math.h>

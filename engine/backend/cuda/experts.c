@@ -1,4 +1,4 @@
-/* experts.c: launches of kernels/experts.h. */
+/* experts.c: launches kernels/experts.h. */
 #include "backend/cuda/cuda.h"
 
 static int64_t blocks_of_rows(int64_t rows)

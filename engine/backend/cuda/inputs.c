@@ -1,9 +1,9 @@
-/* inputs.c: launches of kernels/inputs.h. */
+/* inputs.c: launches kernels/inputs.h. */
 #include "backend/cuda/cuda.h"
 
 #include <math.h>
 
-enum { HADAMARD_BLOCKS = 1024, HADAMARD_DOUBLES = 8 << 20 }; /* the most blocks, and their scratch together */
+enum { HADAMARD_BLOCKS = 1024, HADAMARD_DOUBLES = 8 << 20 }; /* most blocks, and their scratch together */
 
 void cuda_round_rows(struct backend *backend, const struct round_rows_args *args)
 {
@@ -17,7 +17,7 @@ void cuda_round_rows(struct backend *backend, const struct round_rows_args *args
     cuda_leave(cuda);
 }
 
-/* Scratch holds vectors too long for shared memory, and what Paley's matrix makes of one. */
+/* Scratch holds vectors too long for shared memory, and the output of Paley's matrix. */
 void cuda_hadamard(struct backend *backend, const struct hadamard_args *args)
 {
     struct cuda *cuda = cuda_enter(backend);

@@ -1,5 +1,5 @@
-/* lanes.c: copies on streams of their own. Whoever carries does not wait for whoever computes: a lane has its own lock,
- * and what fails on it is the backend's failure at the next await. */
+/* lanes.c: copies on streams of their own. A thread that copies does not wait for one that computes: a lane has its own
+ * lock, and its failure becomes the backend's at the next await. */
 #include "backend/cuda/cuda.h"
 
 static struct cuda_lane *enter(struct cuda *cuda, enum lane lane)

@@ -1,5 +1,5 @@
-/* memory.c: the device's memory: blocks that are kept for the next who asks, under a budget, and the way to and from
- * the host. One stream does everything in order, so a block may be given out again while kernels still read it. */
+/* memory.c: the device's memory: blocks under a budget, kept for reuse after release, and copies to and from the host.
+ * One stream does everything in order, so a block may be reused while kernels still read it. */
 #include "backend/cuda/cuda.h"
 
 #include "base/memory.h"
@@ -23,7 +23,7 @@ static size_t rounded(size_t bytes)
     return (bytes / grain + 1) * grain;
 }
 
-/* The smallest free block that does without wasting a quarter of itself. */
+/* The smallest free block that is large enough and wastes at most a quarter of the request. */
 static struct cuda_block *find_free(struct cuda *cuda, size_t bytes)
 {
     struct cuda_block *best = NULL;
@@ -50,7 +50,7 @@ static void free_unused(struct cuda *cuda, bool all)
     }
 }
 
-/* A device without memory is an answer; one that broke down is what has failed from then on. */
+/* Running out of device memory is an ordinary error; a fault of the device becomes the backend's failure. */
 static bool take_address(struct cuda *cuda, size_t bytes, const char *what, void **out, struct error *error)
 {
     int code = cuda->device->allocate(cuda->device, bytes, out);
@@ -194,14 +194,13 @@ void *cuda_host_scratch(struct cuda *cuda, size_t bytes)
     return cuda->status == STATUS_OK ? cuda->host_scratch : NULL;
 }
 
-/* Bytes to where a part may begin that kernels read as doubles or pointers, or that a product reads 16 bytes at a
- * time. */
+/* Rounds up to an alignment that suits kernels reading doubles or pointers, and products reading 16 bytes at a time. */
 static size_t whole_grains(size_t bytes)
 {
     return (bytes + GRAIN - 1) / GRAIN * GRAIN;
 }
 
-/* Larger halves, once nothing reads the old ones. The second one begins where the first ends. */
+/* Replaces the halves by larger ones, once nothing reads the old ones. The second half begins where the first ends. */
 static void stage_grow(struct cuda *cuda, size_t bytes)
 {
     struct cuda_stage *stage = &cuda->stage;
@@ -222,7 +221,7 @@ static void stage_grow(struct cuda *cuda, size_t bytes)
         stage->host = host;
 }
 
-/* The other half, as soon as what was copied from it has arrived. */
+/* Switches to the other half, as soon as the copies from it are done. */
 static void stage_turn(struct cuda *cuda)
 {
     struct cuda_stage *stage = &cuda->stage;
@@ -234,7 +233,7 @@ static void stage_turn(struct cuda *cuda)
 
 void cuda_room(struct cuda *cuda, size_t bytes)
 {
-    bytes += 16 * GRAIN; /* each part of it begins at a round address */
+    bytes += 16 * GRAIN; /* each part begins at an aligned address */
     if (cuda->status != STATUS_OK) return;
     if (bytes > cuda->stage.half)
         stage_grow(cuda, bytes);
@@ -270,7 +269,7 @@ const void *cuda_staged(struct cuda *cuda, const void *array, size_t bytes)
 void cuda_fetch(struct cuda *cuda, void *array, const void *result, size_t bytes)
 {
     if (cuda->status != STATUS_OK) {
-        memset(array, 0xff, bytes); /* NaN: nobody takes it for a result */
+        memset(array, 0xff, bytes); /* NaN, so that it cannot pass for a result */
         return;
     }
     char *host = cuda->stage.host + ((const char *)result - cuda->stage.device);
@@ -296,7 +295,7 @@ void cuda_take(struct cuda *cuda, void *to, const void *from, size_t bytes)
 {
     cuda_room(cuda, bytes);
     if (cuda->status != STATUS_OK || bytes == 0) {
-        memset(to, 0xff, bytes); /* nobody takes it for a result */
+        memset(to, 0xff, bytes); /* cannot pass for a result */
         return;
     }
     char *host = cuda->stage.host + stage_take(&cuda->stage, bytes);
@@ -308,7 +307,7 @@ void cuda_take(struct cuda *cuda, void *to, const void *from, size_t bytes)
         memset(to, 0xff, bytes);
 }
 
-/* Rows of `m` that one half takes, and where its columns begin: a row longer than a half goes in several. */
+/* Rows of `m` that fit in a half, with the columns that are next: a row longer than a half goes in several chunks. */
 static struct matrix next_chunk(struct matrix m, int64_t row, int64_t column, size_t half)
 {
     const int64_t most = (int64_t)(half / sizeof(float)),
@@ -373,7 +372,7 @@ void cuda_download(struct backend *backend, struct matrix from, void *to, enum d
         column += chunk.columns;
         if (column == from.columns) row += chunk.rows, column = 0;
     }
-    if (cuda->status != STATUS_OK) { /* nobody takes it for a result */
+    if (cuda->status != STATUS_OK) { /* cannot pass for a result */
         const size_t size = dtype == DTYPE_F64 ? sizeof(double) : sizeof(float);
         memset(to, 0xff, (size_t)(from.rows * from.columns) * size);
     }

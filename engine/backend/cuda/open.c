@@ -15,7 +15,7 @@ enum { RESERVE_PARTS = 20, LEAST_RESERVE = 512 << 20 };
 
 static const char plugin_name[] = "libdeltaq-cuda.so";
 
-/* DELTAQ_CUDA_PLUGIN, else beside the binary or where `make install` puts it. False: there is none. */
+/* DELTAQ_CUDA_PLUGIN, otherwise beside the binary or where `make install` puts it. False: not found. */
 static bool plugin_path(char *path, size_t size)
 {
     static const char *const places[] = {"", "../lib/deltaq/"};
@@ -39,8 +39,8 @@ bool cuda_installed(void)
     return plugin_path(path, sizeof path);
 }
 
-/* A plugin of other sources, or of a compiler that lays out a struct in another way: what it is given it would
- * misread. */
+/* Refuses a plugin of other sources, or of a compiler that lays out a struct differently, because it would misread its
+ * arguments. */
 static bool plugin_fits(const struct device_plugin *plugin, char *text, size_t size)
 {
     static const size_t sizes[] = DEVICE_ALL_SIZES;
@@ -56,7 +56,7 @@ static bool plugin_fits(const struct device_plugin *plugin, char *text, size_t s
     return false;
 }
 
-/* NULL with the reason in `text`. The library stays loaded. *found: there is one, so it should be right. */
+/* NULL with the reason in `text`. The library stays loaded. *found: a plugin exists, so it should work. */
 static const struct device_plugin *plugin_load(char *text, size_t size, bool *found)
 {
     char why[DEVICE_TEXT / 2], path[PATH_MAX + 64];
@@ -102,8 +102,8 @@ bool backend_cuda_identify(int ordinal, struct device_identity *out, char *text,
     return plugin != NULL && plugin->identify(ordinal, out, text, size);
 }
 
-/* Domain, bus, device and function. "3b:00.0" is of the domain 0, which nvidia-smi writes with eight digits and others
- * with four. */
+/* Reads domain, bus, device and function. "3b:00.0" means domain 0, which nvidia-smi writes with eight digits and
+ * others with four. */
 static bool read_bus(const char *text, unsigned out[4])
 {
     int end = 0;
@@ -167,7 +167,7 @@ enum status cuda_find_device(int ordinal, const char *products, struct device **
     *out = NULL;
     if (plugin == NULL) return error_set(error, STATUS_UNSUPPORTED, "device cuda:%d: %s", ordinal, text);
     const int count = plugin->count(text, sizeof text, &sound);
-    /* who asks had one: --device was held to what there is when the process began */
+    /* the device existed when the process began: --device was checked then */
     if (count == 0) return error_set(error, STATUS_DEVICE, "device cuda:%d is gone: %s", ordinal, text);
     if (ordinal < 0 || ordinal >= count)
         return error_set(error, STATUS_UNSUPPORTED, "device cuda:%d: found %s, numbered from 0", ordinal, text);

@@ -1,6 +1,6 @@
 /* products.c: matrix products by cuBLAS, which is column-major: a row-major matrix is its own transpose there, so c = a
- * b becomes cᵀ = bᵀ aᵀ with the same memory. And the inverse Cholesky factor, in blocks, from products and two small
- * kernels: in single precision, as what is solved with it. */
+ * b becomes cᵀ = bᵀ aᵀ with the same memory. Also the inverse Cholesky factor, in blocks, from products and two small
+ * kernels, in single precision. */
 #include "backend/cuda/cuda.h"
 
 #include <inttypes.h>
@@ -8,7 +8,7 @@
 
 enum { PRODUCT_TEXT = 200 };
 
-/* Row-major, as the slots have it: "the product [2048, 4096] = [2048, 11008] [11008, 4096]". */
+/* Names the product row-major, like the slots: "the product [2048, 4096] = [2048, 11008] [11008, 4096]". */
 static void name_product(const struct device_gemm *g, int64_t batch, char *text, size_t size)
 {
     char times[32] = "";
@@ -63,8 +63,8 @@ static struct matrix part(struct matrix m, int64_t row, int64_t rows, int64_t co
     return matrix_columns(matrix_rows(m, row, rows), column, columns);
 }
 
-/* The lower triangle in halves, down to squares on the diagonal that are made whole. All of it are products like any
- * other: cublasSsyrk makes a triangle at a fraction of their rate, and never on the tensor cores. */
+/* Cuts the lower triangle in halves, down to squares on the diagonal that are computed whole. Everything is an ordinary
+ * product, because cublasSsyrk is several times slower and never uses the tensor cores. */
 static void lower_triangle(struct cuda *cuda, struct matrix c, struct matrix x, double alpha, double beta)
 {
     const int64_t square = cuda->square, half = (c.rows / 2 + square - 1) / square * square, rest = c.rows - half;
@@ -85,7 +85,7 @@ void cuda_syrk(struct backend *backend, struct matrix c, struct matrix x, double
     cuda_leave(cuda);
 }
 
-/* R of h = R Rᵀ, a block of columns at a time from the last one, in the upper triangle; `inverses` gets those of its
+/* R of h = R Rᵀ, by blocks of columns from the last one, in the upper triangle; `inverses` gets the inverses of its
  * diagonal blocks. panel: scratch [C, CHOLESKY_BLOCK]. */
 static void factor(struct cuda *cuda, struct matrix h, struct matrix panel, float *inverses, int32_t *failed)
 {

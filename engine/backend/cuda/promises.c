@@ -11,8 +11,8 @@
 enum { LINES = 64, LINE_BYTES = 64, LOOKS = 1000 };
 _Static_assert(sizeof(struct promise) <= LINE_BYTES, "a line has room for a promise");
 
-/* The file: a byte that is locked by who promises itself something, then the lines. Locks are of open files (F_OFD_…),
- * so that backends of one process are apart, too, and no number of a process is asked for. */
+/* The file: a byte that a backend locks while it makes a promise, then the lines. Locks belong to open files (F_OFD_…),
+ * so backends of one process exclude each other too, and no process ids are needed. */
 static off_t place_of(int line)
 {
     return (off_t)(line + 1) * LINE_BYTES;
@@ -63,11 +63,11 @@ enum status promises_open(const char *directory, const char *name, struct promis
 
 void promises_close(struct promises *promises)
 {
-    if (promises->fd >= 0) (void)close(promises->fd); /* and with it the locks */
+    if (promises->fd >= 0) (void)close(promises->fd); /* this releases the locks */
     promises->fd = -1;
 }
 
-/* What the others have: zeros where nobody is. */
+/* Reads the other backends' lines; lines without a backend are zero. */
 static void look(const struct promises *promises, struct promise out[LINES])
 {
     memset(out, 0, LINES * sizeof *out);
@@ -77,8 +77,8 @@ static void look(const struct promises *promises, struct promise out[LINES])
             out[line] = (struct promise){0};
 }
 
-/* What is free while no line changes: in between, bytes that somebody takes or gives back would count twice or not at
- * all. Under the lock nobody is promised anything; what others hold may change at any time. */
+/* Reads the free memory at a moment when no line changes: otherwise bytes that a backend just takes or gives back would
+ * count twice or not at all. Under the lock promises do not grow, but held memory may change at any time. */
 static int look_at_all(const struct promises *promises, struct device *device, struct promise lines[LINES],
                        int64_t *available)
 {
@@ -129,7 +129,7 @@ enum status promises_take(struct promises *promises, struct device *device, int6
                      "the CUDA device does not tell its free memory: %s", text);
 }
 
-/* A line that cannot be written still promises more. */
+/* If the line cannot be written, it keeps promising more. */
 void promises_keep(struct promises *promises, int64_t bytes)
 {
     promises->own.promised = bytes;

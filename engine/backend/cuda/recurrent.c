@@ -1,7 +1,7 @@
-/* recurrent.c: launches of kernels/convolution.h and kernels/scan.h. */
+/* recurrent.c: launches kernels/convolution.h and kernels/scan.h. */
 #include "backend/cuda/cuda.h"
 
-/* The starts of a batch's sequences and, when wanted, the sequence of each row, on the device. */
+/* Stages the starts of a batch's sequences and, if `numbers` is not NULL, the sequence of each row on the device. */
 static const int64_t *stage_starts(struct cuda *cuda, const struct batch *batch, const int64_t **numbers)
 {
     const size_t starts_bytes = (size_t)(batch->sequences + 1) * sizeof(int64_t), rows = (size_t)batch->tokens;
@@ -49,10 +49,10 @@ static struct scan_kernel_args scan_call(struct cuda *cuda, const struct scan_ar
     call.starts = stage_starts(cuda, args->batch, NULL);
     call.scan.batch = NULL;
     if (tangent) {
-        call.scan.initial = call.scan.final = none; /* for forward walks only */
+        call.scan.initial = call.scan.final = none; /* only for forward passes */
         return call;
     }
-    /* the kernels read tangents wherever they are */
+    /* the kernels read tangents if they are present */
     call.scan.x_t = call.scan.step_t = call.scan.bc_t = call.scan.a_log_t = call.scan.skip_t = call.scan.step_bias_t =
         none;
     call.scan.kept_t = call.scan.dy_t = none;

@@ -1,4 +1,4 @@
-/* rows.c: launches of kernels/norm.h and kernels/loss.h, of rope and of the embedding's two passes. */
+/* rows.c: launches kernels/norm.h and kernels/loss.h, rope, and both passes of the embedding. */
 #include "backend/cuda/cuda.h"
 
 #include <stdlib.h>
@@ -85,7 +85,7 @@ void cuda_gather(struct backend *backend, struct matrix to, struct matrix table,
     cuda_leave(cuda);
 }
 
-/* A token's id and place, packed so that their order is by id and then by place. */
+/* A token's id and index, packed so that they sort by id and then by index. */
 static int by_id(const void *a, const void *b)
 {
     const uint64_t x = *(const uint64_t *)a, y = *(const uint64_t *)b;
@@ -135,7 +135,7 @@ void cuda_cross_entropy_forward(struct backend *backend, const struct cross_entr
     cuda_leave(cuda);
 }
 
-/* A staged copy that a kernel only reads, where the struct says that it may be written. */
+/* Stages an array that a kernel only reads, for a struct field that is not const. */
 static double *staged_doubles(struct cuda *cuda, const double *array, size_t count)
 {
     void *copy = NULL;

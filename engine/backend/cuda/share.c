@@ -1,5 +1,5 @@
-/* share.c: how backends of one device plan together (promises.h): a plan is made with all that is there, what it needs
- * is kept, and the rest goes back to the others before the work begins. */
+/* share.c: lets backends of one device plan together (promises.h): a plan is made with all available memory, the bytes
+ * it needs are kept, and the rest is returned to the others before the work begins. */
 #include "backend/cuda/share.h"
 
 #include "backend/cuda/cuda.h"
@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <time.h>
 
-enum { WAIT_MILLISECONDS = 200, SPARE = 4 /* of a plan: sizes of blocks are rounded, and blocks kept for who asks */ };
+enum { WAIT_MILLISECONDS = 200, SPARE = 4 /* of a plan: blocks are rounded up and kept for reuse */ };
 
 static bool is_shared(const struct cuda *cuda)
 {
@@ -26,8 +26,8 @@ static int64_t larger(int64_t a, int64_t b)
     return a > b ? a : b;
 }
 
-/* What is not there for a plan: what somebody has, what attention will take as scratch, what is staged in. What is kept
- * for the next who asks is. */
+/* Bytes that a plan cannot use: blocks in use, attention's scratch, staging. Unused blocks that are kept for reuse do
+ * not count. */
 static int64_t spoken_for(const struct cuda *cuda)
 {
     const int64_t scratch = (int64_t)cuda->scratch_bytes,
@@ -52,7 +52,7 @@ void cuda_promise(struct cuda *cuda, int64_t bytes)
     cuda->budget = cuda->promises.own.promised;
 }
 
-/* When the others have given back what they have. */
+/* The bytes this backend could hold if the others gave back theirs. */
 static int64_t in_all(const struct cuda *cuda)
 {
     return is_shared(cuda) ? larger(smaller(cuda->room.may_have + cuda->room.others, cuda->limit), 0) : cuda->budget;
@@ -93,26 +93,26 @@ enum status backend_share(struct backend *backend, int64_t limit, const char *di
     (void)cuda_enter(backend);
     cuda->limit = most;
     cuda->budget = 0;
-    cuda_promise(cuda, 1); /* says what there is, and takes nothing of it */
+    cuda_promise(cuda, 1); /* reads how much there is, and takes nothing */
     cuda->attention_bytes = cuda_attention_share(in_all(cuda));
     if ((status = cuda->status) != STATUS_OK) *error = cuda->error;
     cuda_leave(cuda);
     return status;
 }
 
-/* Whether the need fits what was promised now; then that is kept and no more. */
+/* Whether the present promise covers the need. If so, it keeps the need and returns the rest. */
 static bool keep_need(struct cuda *cuda, int64_t need)
 {
     if (need > left_of(cuda, cuda->budget)) return false;
     int64_t bytes = spoken_for(cuda) + need + need / SPARE;
-    if (cuda_memory_used(cuda) > 0) bytes = larger(bytes, cuda->planned); /* a part of what was planned before */
+    if (cuda_memory_used(cuda) > 0) bytes = larger(bytes, cuda->planned); /* only part of an earlier plan */
     cuda->planned = bytes;
     cuda->budget = larger(smaller(bytes, cuda->budget), cuda->held);
     promises_keep(&cuda->promises, cuda->budget);
     return true;
 }
 
-/* Nobody waits with anything in hand: two that wait for each other would wait for ever. */
+/* Releases memory before a wait: two backends that wait for each other while both hold memory would wait for ever. */
 static bool let_go(struct cuda *cuda)
 {
     cuda_release_spare(cuda);

@@ -12,7 +12,7 @@
  *   D._i = dout._i·out_i + dout_i·out._i,  e._j = dout._i·v_j + dout_i·v._j - D._i,  ds._j = p._j e_j + p_j e._j
  *   dq._i = scale sum_j ds._j k_j + ds_j k._j,  dk._j = scale sum_{h,i} ds._j q_i + ds_j q._i
  *   dv._j = sum_{h,i} p._j dout_i + p_j dout._i
- * Scores are made anew wherever they are needed, so no scratch is. Scores and weights in double. */
+ * Scores are recomputed wherever they are needed, so no scratch is needed. Scores and weights in double. */
 #include "backend/reference/real.h"
 
 #include <math.h>
@@ -36,7 +36,7 @@ static int64_t first_key(const struct attention_args *args, int64_t start, int64
     return args->window > 0 && i - args->window + 1 > start ? i - args->window + 1 : start;
 }
 
-/* A query and what is known of its softmax so far. */
+/* A query and its softmax so far. */
 struct sight {
     const struct attention_args *args;
     const real *q;
@@ -63,7 +63,7 @@ static void see_value(struct sight *sight, const real *k, const real *v)
     head_add(sight->out, exp(score - sight->log_sum), v, sight->args->head_dim);
 }
 
-/* All keys that query row `i` of sequence `b` sees: its own sequence's, then those of the text before it. */
+/* Visits all keys that query row `i` of sequence `b` sees: its own sequence's, then those of the text before it. */
 static void see_all(struct sight *sight, int64_t b, int64_t i, int64_t kv_head,
                     void (*see)(struct sight *sight, const real *k, const real *v))
 {
@@ -96,7 +96,7 @@ static void query_forward(const struct attention_args *args, int64_t b, int64_t 
     see_all(&sight, b, i, kv_head, see_value);
 }
 
-/* One task: a key/value head of a sequence and all queries that read it; it alone writes their gradients. */
+/* One task: a key/value head of a sequence and all queries that read it; only this task writes their gradients. */
 static void kv_head_forward(void *context, int64_t task, int thread)
 {
     (void)thread;
@@ -154,7 +154,7 @@ void REFERENCE(attention_backward)(struct backend *backend, const struct attenti
     team_run(backend->team, args->batch->sequences * args->kv_heads, kv_head_backward, &copy);
 }
 
-/* A score's softmax and the tangents. */
+/* A score's softmax weight and its tangents. */
 struct weight {
     double p, s_t, p_t; /* p_t: once L. is known */
 };

@@ -1,5 +1,5 @@
-/* cholesky.c: the upper factor U of the inverse, h⁻¹ = UᵀU, that GPTQ wants (Frantar et al., arXiv 2210.17323, step
- * "Cholesky reformulation").
+/* cholesky.c: the upper factor U of the inverse, h⁻¹ = UᵀU, for GPTQ (Frantar et al., arXiv 2210.17323, step "Cholesky
+ * reformulation").
  *
  * Factor from the last column back: h = R Rᵀ with R upper triangular. Then h⁻¹ = R⁻ᵀ R⁻¹, so U = R⁻¹ is the factor, and
  * the inverse of h itself is never formed.

@@ -1,5 +1,5 @@
-/* codes.c: what quantizers are made of, but for GPTQ's block (gptq.c); backend/codes.h and backend/coding.h have
- * the equations. */
+/* codes.c: the slots for quantizers, except GPTQ's block (gptq.c); backend/codes.h and backend/coding.h have the
+ * equations. */
 #include "backend/reference/real.h"
 
 #include <math.h>

@@ -8,7 +8,7 @@
  * Sums over t in double. */
 #include "backend/reference/real.h"
 
-/* What tap j of the row at `position` of sequence b reads. */
+/* The input of tap j at `position` of sequence b. */
 static real input_of(const struct convolution_args *args, int64_t b, int64_t position, int64_t j, int64_t c)
 {
     const int64_t back = args->weight.columns - 1 - j, from = position - back;
@@ -32,7 +32,7 @@ void REFERENCE(convolution_forward)(struct backend *backend, const struct convol
             }
 }
 
-/* dx of row t, of a sequence that ends before row `end`. */
+/* dx of row t in a sequence that ends before row `end`. */
 static void input_backward(const struct convolution_args *args, int64_t t, int64_t end, int64_t c)
 {
     const int64_t taps = args->weight.columns;

@@ -1,9 +1,9 @@
-/* experts.c: which experts a token visits, and rows sorted by expert (backend.h, route_args and experts_args has the
- * layout).
+/* experts.c: the experts that each token visits, and rows sorted by expert (layout: backend.h, route_args and
+ * experts_args).
  *   P = softmax of the logits over S: all experts, or the chosen ones alone (normalise);  w_j = P of the j-th chosen
  *   dl_e = P_e (D_e - m),  D_e = dw_j where e is the j-th chosen, else 0,  m = Σ P D
  *   P._e = P_e (l._e - Σ P l.),  w._j = P._e,  dl._e = P._e (D_e - m) + P_e (D._e - m.),  m. = Σ P. D + P D.
- * Which experts are chosen does not move along a direction. In double. */
+ * The choice of experts has no derivative. In double. */
 #include "backend/reference/real.h"
 #include "backend/routes.h"
 
@@ -21,7 +21,7 @@ static bool is_chosen(const struct route_args *args, int64_t t, int64_t expert, 
     return false;
 }
 
-/* The likeliest that is not chosen yet, the first of equals. */
+/* The largest logit that is not chosen yet, the first of equals. */
 static int64_t likeliest(const struct route_args *args, int64_t t, int64_t count)
 {
     const real *logits = row_of(args->logits, t);
@@ -56,7 +56,7 @@ static void route_row(void *context, int64_t t, int thread)
         row_of(args->weights, t)[j] = (real)exp((double)logits[chosen_expert(args, t, j)] - log_sum);
 }
 
-/* A counting sort: rows of an expert stand together, in the order of their tokens. */
+/* A counting sort: rows of an expert become contiguous, in the order of their tokens. */
 static void sort_by_expert(const struct route_args *args)
 {
     const int64_t k = args->per_token, experts = args->logits.columns, visits = args->logits.rows * k;
@@ -69,7 +69,7 @@ static void sort_by_expert(const struct route_args *args)
     for (int64_t e = 0; e < experts; e++)
         routes_put(routes, ROUTES_START, k, e + 1,
                    routes_at(routes, ROUTES_START, k, e) + routes_at(routes, ROUTES_START, k, e + 1));
-    for (int64_t a = 0; a < visits; a++) { /* starts move on to the next expert's … */
+    for (int64_t a = 0; a < visits; a++) { /* each start moves to the next expert's … */
         const int64_t expert = routes_at(routes, ROUTES_EXPERT, k, a), row = routes_at(routes, ROUTES_START, k, expert);
         routes_put(routes, ROUTES_START, k, expert, row + 1);
         routes_put(routes, ROUTES_ROW, k, a, row);
@@ -93,7 +93,7 @@ static void put(struct matrix to, int64_t t, int64_t c, double value, bool accum
     *out = accumulate ? *out + (real)value : (real)value;
 }
 
-/* One row's P, and what its sums come to. */
+/* One row's P and its sums. */
 struct row {
     double log_sum, mean_t; /* Σ P l. */
     double m, m_t;

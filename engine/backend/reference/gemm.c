@@ -3,7 +3,7 @@
  *   gemm   c = alpha op(a) op(b) + beta c      c [M, N], op(a) [M, K], op(b) [K, N]
  *   syrk   c = alpha xᵀx + beta c              c [C, C], its lower triangle alone; x [T, C]
  *
- * Sums run over k (syrk: t) in order, in `real`. Rows of c are shared among the team: each is made by one thread in one
+ * Sums run over k (syrk: t) in order, in `real`. The team shares the rows of c; one thread computes a row, in a fixed
  * order. */
 #include "backend/reference/real.h"
 

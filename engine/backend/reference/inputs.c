@@ -1,5 +1,5 @@
-/* inputs.c: what quantizers make of the inputs of linears: rounding, and Hadamard transforms (backend/codes.h has the
- * equations). */
+/* inputs.c: transforms of the inputs of linears for quantizers: rounding and Hadamard transforms (backend/codes.h has
+ * the equations). */
 #include "backend/reference/real.h"
 
 #include <math.h>
@@ -19,7 +19,7 @@ static void mark(const struct round_rows_args *args)
             if (magnitude(row_of(args->x, t)[c]) >= threshold) args->left[c] = 1;
 }
 
-/* Whether column c of a row counts for its maximum. */
+/* Whether column c of a row counts for the row's maximum. */
 static bool counts(const struct round_rows_args *args, int64_t c, real smoothed)
 {
     if (args->spared != NULL && args->spared[c]) return false;

@@ -1,6 +1,6 @@
 /* norm.c: RMSNorm (Zhang and Sennrich, arXiv 1910.07467, eq. 4) and LayerNorm (Ba et al., arXiv 1607.06450, eq. 4),
- * their backward passes, and the tangents of both. x [T, C]; each row is G segments of N = C / G columns, normalised
- * apart.
+ * their backward passes, and the tangents of both. x [T, C]; each row is G segments of N = C / G columns, each
+ * normalised on its own.
  *
  *   n_i = (x_i - mean) r,  r = 1 / sqrt(var + epsilon)        NORM_LAYER, var biased
  *   n_i = x_i r,           r = 1 / sqrt(mean(x^2) + epsilon)  NORM_RMS
@@ -33,7 +33,7 @@ static struct statistics segment_statistics(const struct norm_args *args, const 
     return (struct statistics){mean, 1 / sqrt(squares / (double)count + args->epsilon)};
 }
 
-/* The part of a [1, C] or [1, C / G] parameter that belongs to segment `group`. */
+/* The part of a [1, C] or [1, C / G] parameter for segment `group`. */
 static real *segment_parameter(struct matrix parameter, int64_t group, int64_t count)
 {
     if (parameter.data == NULL) return NULL;
@@ -93,7 +93,7 @@ void REFERENCE(norm_backward)(struct backend *backend, const struct norm_args *a
         for (int64_t group = 0; group < args->groups; group++) segment_backward(args, t, group);
 }
 
-/* One segment of a row along the direction. */
+/* One segment of a row with its tangents. */
 struct direction {
     const real *x, *x_t, *weight, *weight_t; /* weight_t: NULL for none */
     int64_t count;

@@ -1,6 +1,6 @@
-/* real.h: what the plain loops share. The build compiles each of them twice, with `real` defined as float and as
- * double.
- * Products and sums of a few terms are made in `real`; exp, log, statistics of a row and long scalar sums in double. */
+/* real.h: shared by the plain loops. The build compiles each of them twice, with `real` defined as float and as double.
+ * Products and sums of a few terms are computed in `real`; exp, log, statistics of a row and long scalar sums in
+ * double. */
 #ifndef BACKEND_REFERENCE_REAL_H
 #define BACKEND_REFERENCE_REAL_H
 
@@ -24,7 +24,7 @@ static inline real *head_of(struct head_view view, int64_t t, int64_t head)
     return row_of(view.matrix, t) + view.offset + head * view.head_stride;
 }
 
-/* A family of slots has a file of its own: norm.c has norm_forward, norm_backward and their tangents. */
+/* Each family of slots has its own file: norm.c has norm_forward, norm_backward and their tangents. */
 #define X(type, slot, ...) type REFERENCE(slot)(struct backend *, __VA_ARGS__);
 BACKEND_SLOTS(X)
 #undef X

@@ -8,7 +8,7 @@
  *   dstep_t = ddelta_t softplus'                         sums over the channels of a head
  *   da_log += A sum_t g_t a_t s_{t-1} delta_t;  dskip += sum_t dy_t x_t;  dstep_bias += sum_t dstep_t
  *
- * States within a chunk are made again from the one that was kept before it. In double. */
+ * States within a chunk are recomputed from the state kept before it. In double. */
 #include "backend/reference/scan.h"
 
 static void forward_state(const struct scan_args *args, const struct scan_place *at, const double *delta, int64_t n,

@@ -1,5 +1,4 @@
-/* scan.h: what scan.c and scan_tangent.c share: the numbers of one channel in one chunk of a sequence.
- * All in double. */
+/* scan.h: shared by scan.c and scan_tangent.c: the numbers of one channel in one chunk of a sequence. All in double. */
 #ifndef BACKEND_REFERENCE_SCAN_H
 #define BACKEND_REFERENCE_SCAN_H
 
@@ -7,9 +6,9 @@
 
 #include <math.h>
 
-/* A channel's part of the shapes, and where the chunk lies. */
+/* The indices of a channel, and the rows of the chunk. */
 struct scan_place {
-    int64_t start, first, count; /* rows: the sequence's first, the chunk's first and number */
+    int64_t start, first, count; /* rows: first of the sequence, first of the chunk, number in the chunk */
     int64_t channel, head, group;
 };
 
@@ -61,7 +60,7 @@ static inline real *scan_c(struct matrix bc, const struct scan_args *args, const
     return scan_b(bc, args, at, i, n) + args->groups * args->states;
 }
 
-/* The state before the chunk; there is one for every chunk but the first. */
+/* The kept state before the chunk; every chunk but the first has one. */
 static inline real *scan_kept(struct matrix kept, const struct scan_args *args, const struct scan_place *at, int64_t n)
 {
     return row_of(kept, at->first - SCAN_CHUNK) + n * args->x.columns + at->channel;

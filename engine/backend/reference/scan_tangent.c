@@ -1,4 +1,4 @@
-/* scan_tangent.c: scan.c along a direction; a dot stands for _t.
+/* scan_tangent.c: the tangents of scan.c; a dot means _t.
  *
  *   delta. = softplus' (step. + step_bias.);  A. = A a_log.;  a. = a (delta. A + delta A.)
  *   s._t = a._t s_{t-1} + a_t s._{t-1} + (delta. x + delta x.) B + delta x B.
@@ -12,7 +12,7 @@
  * In double. */
 #include "backend/reference/scan.h"
 
-/* What a channel's states need of a row of the chunk: values and tangents. */
+/* The values of a row that a channel's states need, with their tangents. */
 struct row {
     double delta, delta_t, x, x_t;
 };
@@ -35,7 +35,7 @@ static void rows_fill(const struct scan_args *args, const struct scan_place *at,
     }
 }
 
-/* A state, and its decay a with the tangent. */
+/* A value with its tangent. */
 struct pair {
     double value, tangent;
 };
@@ -120,7 +120,7 @@ void REFERENCE(scan_tangent)(struct backend *backend, const struct scan_args *ar
             tangent_channel(args, args->batch->starts[b], args->batch->starts[b + 1], c);
 }
 
-/* A channel's sums over the states, by row of the chunk: w = sum_n g B, and of ddelta what the decay gives. */
+/* A channel's sums over the states, by row of the chunk: w = sum_n g B, and the decay's part of ddelta. */
 struct chunk {
     struct row rows[SCAN_CHUNK];
     struct pair dy[SCAN_CHUNK], w[SCAN_CHUNK], decayed[SCAN_CHUNK];
@@ -155,7 +155,7 @@ static void backward_state(const struct scan_args *args, const struct scan_place
     if (args->da_log_t.data != NULL) *scan_decay(args->da_log_t, args, at, n) += (real)da_t;
 }
 
-/* What the chunk's sums give; returns the tangent of the gradient of step_bias. */
+/* Stores the gradients from the chunk's sums; returns the tangent of the gradient of step_bias. */
 static double chunk_store(const struct scan_args *args, const struct scan_place *at, const struct chunk *chunk)
 {
     const struct pair skip = {parameter(args->skip, at), parameter(args->skip_t, at)};

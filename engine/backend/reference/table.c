@@ -1,4 +1,4 @@
-/* table.c: the table of the plain loops in one element type, and the few functions that have no equations. */
+/* table.c: the table of the plain loops in one element type, and the few functions without equations. */
 #include "backend/reference/table.h"
 
 #include "backend/reference/real.h"

@@ -76,7 +76,8 @@ struct gguf {
     int64_t entry_count, tensor_count;
 };
 
-/* --- Metadata ----------------------------------------------------------------------------------------------------- */
+/* ---- Metadata ---- */
+
 static enum status read_scalar(struct gguf_cursor *cursor, enum type type, struct entry *entry, struct error *error)
 {
     uint64_t bits = 0;
@@ -97,7 +98,7 @@ static enum status read_scalar(struct gguf_cursor *cursor, enum type type, struc
     if (type == TYPE_BOOL && bits > 1)
         return gguf_cursor_corrupt(cursor, "a truth value that is neither 0 nor 1", error);
     if (type == TYPE_U64 && entry->integer < 0)
-        entry->type = TYPE_ARRAY; /* beyond what anybody asks for: as if it were no number */
+        entry->type = TYPE_ARRAY; /* too large for any key that deltaq reads: it is then no number */
     return STATUS_OK;
 }
 
@@ -116,7 +117,7 @@ static enum gguf_items items_of(uint32_t type)
     }
 }
 
-/* Only the shape of an array is looked at, and where it lies: vocabularies are read when somebody asks for them. */
+/* Records the type, count and place of an array; vocabularies are read only on request. */
 static enum status skip_array(struct gguf_cursor *cursor, struct gguf_array *out, struct error *error)
 {
     uint32_t type = 0;
@@ -154,7 +155,7 @@ static enum status read_text(struct gguf_cursor *cursor, char **out, struct erro
     char *text = calloc(1, size + 1);
     if (text == NULL) return error_set(error, STATUS_NO_MEMORY, "cannot allocate metadata");
     if ((status = gguf_cursor_take(cursor, text, size, error)) != STATUS_OK || memchr(text, '\0', size) != NULL) {
-        free(text); /* a text with NUL stands for nothing that we ask for */
+        free(text); /* no key that deltaq reads has a text with NUL */
         return status;
     }
     *out = text;
@@ -263,7 +264,8 @@ enum status gguf_array_read(const struct gguf *file, const struct gguf_array *ar
     return status;
 }
 
-/* --- Tensors ------------------------------------------------------------------------------------------------------ */
+/* ---- Tensors ---- */
+
 static enum status wrong_tensor(const struct gguf *file, const struct gguf_tensor *tensor, const char *what,
                                 struct error *error)
 {
@@ -320,7 +322,7 @@ static int by_offset(const void *a, const void *b)
     return first < second ? -1 : first > second;
 }
 
-/* Offsets count from `start` on, which is `alignment` after the header. */
+/* Tensor offsets count from `start`, the first multiple of `alignment` after the header. */
 static enum status place_tensors(struct gguf *file, int64_t start, int64_t alignment, struct error *error)
 {
     const int64_t data = file_bytes(file->file) - start;
@@ -443,7 +445,7 @@ const struct file *gguf_file(const struct gguf *file)
     return file->file;
 }
 
-/* Some elements of one block, through a block's worth of floats. */
+/* Decodes one block into a buffer and copies some of its elements. */
 static enum status read_part(const struct gguf *file, const struct gguf_tensor *tensor, int64_t first, int64_t count,
                              float *out, struct error *error)
 {

@@ -9,7 +9,7 @@
 enum { TEXT_SIZE = 4096, KEY_SIZE = 128, DIVISORS_MAX = 512, LENGTH_MAX = 1 << 24 };
 
 struct text {
-    char bytes[TEXT_SIZE]; /* the few keys below never fill it */
+    char bytes[TEXT_SIZE]; /* large enough for the few keys below */
     size_t used;
 };
 
@@ -43,7 +43,7 @@ static int64_t integer(const struct gguf *file, const char *rest)
     return gguf_config_integer(file, rest, &value) ? value : 0;
 }
 
-/* A tensor of any of the files, which *in is set to; NULL when there is none. */
+/* Finds a tensor in any of the files and sets *in to that file; NULL: there is none. */
 static const struct gguf_tensor *find(struct gguf *const *files, int count, const char *name, const struct gguf **in)
 {
     const struct gguf_tensor *found = NULL;
@@ -66,8 +66,7 @@ int64_t gguf_config_head_rows(const struct gguf *file)
     return length > 0 ? length : heads > 0 && width % heads == 0 ? width / heads : 0;
 }
 
-/* Metadata holds floats where a config.json has decimals: the shortest decimal that gives the float is what was
- * meant. */
+/* Metadata holds floats where config.json has decimals. Writes the shortest decimal that gives the same float. */
 static void add_number(struct text *text, const char *key, double value)
 {
     char decimal[40];
@@ -99,8 +98,8 @@ static double llama3_divisor(double theta, int64_t j, int64_t count, double fact
     return 1 / ((1 - share) / factor + share);
 }
 
-/* GGUF stores what llama3 scaling does to each frequency, not its parameters. The factor is the largest divisor; of the
- * original lengths in use the one that gives the others back is taken. */
+/* GGUF stores the divisor of each frequency under llama3 scaling, not the parameters of the scaling. The factor is the
+ * largest divisor; the original length is the one of those in use that reproduces all divisors. */
 static enum status add_divisors(const struct gguf *file, const struct gguf_tensor *tensor, double theta,
                                 struct text *text, struct error *error)
 {
@@ -153,7 +152,7 @@ static enum status add_scaling(struct gguf *const *files, int count, struct text
     return STATUS_OK;
 }
 
-/* Of olmoe the weights of a token's experts are used as they are; llama.cpp's olmoe knows no other way. */
+/* olmoe does not normalize the weights of a token's experts; llama.cpp's olmoe knows no other way. */
 static void add_experts(const struct gguf *file, struct text *text)
 {
     add_integer(text, "num_experts", integer(file, "expert_count"));
@@ -177,7 +176,7 @@ enum status gguf_config_text(struct gguf *const *files, int count, char **out, s
             error, STATUS_UNSUPPORTED,
             "%s: a mixture of experts is read from GGUF only of olmoe, not of %.40s; register it as safetensors",
             file_name(gguf_file(file)), architecture);
-    /* Mistral's models come as llama with a window, which Llama does not have. */
+    /* Mistral's models are stored as llama with a sliding window, which Llama does not have. */
     add(&text, "{\"model_type\": \"%.40s\"",
         window > 0 && strcmp(architecture, "llama") == 0 ? "mistral" : architecture);
     add_integer(&text, "vocab_size", embedding != NULL ? embedding->shape[0] : 0);

@@ -21,8 +21,8 @@ struct gguf_model {
 enum kind { PLAIN, ROTATED, EXPERTS };
 
 struct naming {
-    const char *stored, *name; /* without .weight and .bias; those of a layer without what stands before it */
-    enum kind kind; /* ROTATED: queries and keys; EXPERTS: a layer's, one behind the other; the name of one's */
+    const char *stored, *name; /* without .weight and .bias; for a layer's tensor without the layer's prefix */
+    enum kind kind; /* ROTATED: queries and keys; EXPERTS: a layer's experts in one tensor; `name` is one expert's */
 };
 
 static const struct naming ends[] = {
@@ -69,7 +69,7 @@ static const struct layout *find_layout(const char *architecture)
     return NULL;
 }
 
-/* "blk.12.rest": the layer, and where the rest begins; NULL when it is no such name. Layers have no leading zeros. */
+/* "blk.12.rest": sets the layer and returns the rest; NULL for any other name. Layers have no leading zeros. */
 static const char *layer_of(const char *name, long *layer)
 {
     char *end;
@@ -79,7 +79,7 @@ static const char *layer_of(const char *name, long *layer)
     return *end == '.' && *layer < LAYERS_MAX ? end + 1 : NULL;
 }
 
-/* The row for `name` up to its ".weight" or ".bias", which *ending is set to. */
+/* The row for `name` without its ".weight" or ".bias"; *ending is set to that. */
 static const struct naming *find_naming(const struct naming *rows, size_t count, const char *name, const char **ending)
 {
     const char *dot = strchr(name, '.');
@@ -163,7 +163,7 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct gguf_model_tensor *)a)->name, ((const struct gguf_model_tensor *)b)->name);
 }
 
-/* ---- its files ---- */
+/* ---- the files of a model ---- */
 
 static enum status add_part(struct gguf_model *model, int directory, const char *path, struct error *error)
 {
@@ -175,7 +175,7 @@ static enum status add_part(struct gguf_model *model, int directory, const char 
     return status;
 }
 
-/* What a part says of itself must be what its name says: `index` from 0. */
+/* The metadata of a part must agree with the number in its name: `index`, from 0. */
 static enum status check_part(const struct gguf *file, int index, int count, struct error *error)
 {
     int64_t number = 0, parts = 0;
@@ -297,7 +297,7 @@ const char *gguf_model_config(const struct gguf_model *model)
     return model->config;
 }
 
-/* Within a head of D rows the file has row j of the first half at 2 j, row j of the second half at 2 j + 1. */
+/* In a head of D rows, the file stores row j of the first half at 2 j and row j of the second half at 2 j + 1. */
 static int64_t stored_row(int64_t row, int64_t head_rows)
 {
     const int64_t within = row % head_rows, half = head_rows / 2;

@@ -1,7 +1,7 @@
-/* gguf_model.h: a GGUF file as a checkpoint in the words of the Hugging Face layout: tensor names, the order of rows,
- * and metadata as the text of a config.json. Converters of GGUF rename tensors and, for some architectures, reorder the
- * rows of queries and keys so that rotated pairs are neighbours, and lay the experts of a layer into one tensor; all of
- * it is undone. */
+/* gguf_model.h: a GGUF file as a checkpoint in the Hugging Face layout: tensor names, the order of rows, and metadata
+ * as the text of a config.json. Converters of GGUF rename tensors and, for some architectures, reorder the rows of
+ * queries and keys so that rotated pairs are neighbours, and store the experts of a layer in one tensor; the reader
+ * undoes all of it. */
 #ifndef GGUF_GGUF_MODEL_H
 #define GGUF_GGUF_MODEL_H
 
@@ -14,8 +14,9 @@ struct gguf_model_tensor {
     const struct gguf_tensor *stored;
     int part;          /* file that it lies in */
     int64_t head_rows; /* not 0: rows are interleaved within heads of so many */
-    /* The file keeps the experts of a layer in one tensor [experts, ...]; this is one of them, else all of `stored`. */
-    int64_t first, elements, bytes; /* elements before it there; its own; their bytes */
+    /* The file keeps the experts of a layer in one tensor [experts, ...]; then this is one expert, otherwise all of
+     * `stored`. */
+    int64_t first, elements, bytes; /* elements before it in `stored`; its own elements; their bytes */
     int rank;
     const int64_t *shape; /* [rank]; lent by `stored` */
 };
@@ -36,7 +37,7 @@ const struct gguf_model_tensor *gguf_model_tensor(const struct gguf_model *model
                                                   int64_t index); /* ascending by name */
 const char *gguf_model_config(const struct gguf_model *model);    /* the text of a config.json; lent */
 
-/* As gguf_read_f32, rows in the order that their names promise. */
+/* Like gguf_read_f32, with rows in the order of the Hugging Face layout. */
 MUST_CHECK enum status gguf_model_read_f32(const struct gguf_model *model, int64_t index, int64_t first, int64_t count,
                                            float *out, struct error *error);
 

@@ -7,10 +7,10 @@
 
 enum { GGUF_SPLIT_MOST = 999 }; /* parts that are read */
 
-/* True when `name` (a path is fine) is that of a part: number *part, from 1, of *count. */
+/* True when `name` (may be a path) is the name of a part: number *part, from 1, of *count. */
 bool gguf_split_read(const char *name, int *part, int *count);
 
-/* The name of another part of the same file. False when it does not fit. */
+/* The name of part `part` of the file that `name` is a part of. False when it does not fit `out`. */
 bool gguf_split_name(const char *name, int part, char *out, size_t size);
 
 #endif

@@ -126,7 +126,7 @@ static enum status entry_bytes(const struct safetensors_entry *entry, int64_t *b
                  : STATUS_OK;
 }
 
-/* Appends the descriptions to `head` and lays the data out, from 0 on. */
+/* Appends the tensor descriptions to `head` and assigns offsets to the data, from 0. */
 static enum status describe(struct gguf_writer *writer, const struct safetensors_entry *entries, struct buffer *head,
                             int64_t *total, struct error *error)
 {

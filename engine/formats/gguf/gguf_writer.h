@@ -9,8 +9,8 @@
 
 #include <stddef.h>
 
-/* Pairs of key and value as they lie in the file. Start with {0}; gguf_metadata_reset. What fails (no memory) sticks:
- * it shows when the file is opened. */
+/* Pairs of key and value in the file's encoding. Start with {0}; gguf_metadata_reset. A failure (no memory) is kept and
+ * reported when the file is opened. */
 struct gguf_metadata {
     struct buffer pairs;
     uint64_t count;
@@ -29,18 +29,17 @@ void gguf_metadata_reset(struct gguf_metadata *metadata);
 
 struct gguf_writer;
 
-/* Begins the file at `path` with these tensors: of F32, F16, BF16 or blocks (Q8_0, Q4_0, Q4_1) along the last axis.
- * `entries` are only read during the call. `kept`: it goes on with what a killed writer of the same file left
- * (file_slots.h). The caller owns *out (gguf_writer_close). STATUS_INVALID (a type or shape that cannot be),
- * STATUS_DISK_FULL (the whole size is set aside at once), STATUS_IO, STATUS_NO_MEMORY. */
+/* Begins the file at `path` with these tensors: F32, F16, BF16 or blocks (Q8_0, Q4_0, Q4_1) along the last axis.
+ * `entries` are only read during the call. `kept`: continues what a killed writer of the same file left (file_slots.h).
+ * The caller owns *out (gguf_writer_close). STATUS_INVALID (an unsupported type or shape), STATUS_DISK_FULL (the whole
+ * size is reserved at once), STATUS_IO, STATUS_NO_MEMORY. */
 MUST_CHECK enum status gguf_writer_open(const char *path, const struct gguf_metadata *metadata,
                                         const struct safetensors_entry *entries, int64_t count, bool kept,
                                         struct gguf_writer **out, struct error *error);
-/* Appends bytes to what was written of entry `index`. STATUS_INVALID (more than it holds), STATUS_DISK_FULL,
- * STATUS_IO. */
+/* Appends bytes to entry `index`. STATUS_INVALID (more than it holds), STATUS_DISK_FULL, STATUS_IO. */
 MUST_CHECK enum status gguf_writer_bytes(struct gguf_writer *writer, int64_t index, const void *bytes, int64_t size,
                                          struct error *error);
-/* For one that is kept: file_slots_full, file_slots_rewind, file_slots_keep. */
+/* For a kept file: file_slots_full, file_slots_rewind, file_slots_keep. */
 bool gguf_writer_full(const struct gguf_writer *writer, int64_t index);
 void gguf_writer_rewind(struct gguf_writer *writer, int64_t index);
 MUST_CHECK enum status gguf_writer_keep(struct gguf_writer *writer, struct error *error);

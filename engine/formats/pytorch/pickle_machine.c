@@ -16,7 +16,8 @@ enum status pickle_machine_too_large(const struct pickle *pickle, const char *wh
                      pickle->at, most, what);
 }
 
-/* --- Bytes -------------------------------------------------------------------------------------------------------- */
+/* ---- Bytes ---- */
+
 enum status pickle_machine_take(struct pickle *pickle, size_t size, const uint8_t **out)
 {
     if (size > pickle->size - pickle->at) return pickle_machine_corrupt(pickle, "the pickle ends early");
@@ -44,7 +45,8 @@ enum status pickle_machine_counted(struct pickle *pickle, size_t width, struct p
     return status;
 }
 
-/* --- Values ------------------------------------------------------------------------------------------------------- */
+/* ---- Values ---- */
+
 enum status pickle_machine_push(struct pickle *pickle, struct values *to, struct pickle_value value, size_t most,
                                 const char *what)
 {

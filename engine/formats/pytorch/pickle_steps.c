@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-enum { NAME_MAX_BYTES = 200 }; /* of a module, of what it is asked for */
+enum { NAME_MAX_BYTES = 200 }; /* of a module, of a name in it */
 
 typedef enum status step(struct pickle *pickle);
 
@@ -82,7 +82,7 @@ static enum status step_int4(struct pickle *pickle)
     return push_number(pickle, 4);
 }
 
-/* What nobody asks the value of. */
+/* Pushes a value whose content is not kept. */
 static enum status push_other(struct pickle *pickle)
 {
     return pickle_machine_push_value(pickle, (struct pickle_value){.kind = PICKLE_OTHER, .index = UINT32_MAX});
@@ -234,7 +234,7 @@ static enum status step_setitems(struct pickle *pickle)
     return status == STATUS_OK ? fill(pickle, first, count, true) : status;
 }
 
-/* The state of an object: nobody needs it, but it may not contain the object. */
+/* The state of an object is dropped, but it may not contain the object. */
 static enum status step_build(struct pickle *pickle)
 {
     struct pickle_value state;
@@ -247,7 +247,7 @@ static enum status step_build(struct pickle *pickle)
     return pickle_machine_insert(pickle, target.index, &state, 1, false);
 }
 
-/* Bytes of a name to show: those that no log or document chokes on. */
+/* Copies a name for messages without bytes that a log or document cannot hold. */
 static void show(struct pickle_string name, char *out, size_t size)
 {
     size_t i = 0;
@@ -307,7 +307,7 @@ static enum status step_stack_global(struct pickle *pickle)
     return push_global(pickle, pickle_text(pickle, module), pickle_text(pickle, name));
 }
 
-/* REDUCE and NEWOBJ: the callable and its arguments are noted; nothing is called. */
+/* REDUCE and NEWOBJ: records the callable and its arguments; calls nothing. */
 static enum status step_call(struct pickle *pickle)
 {
     struct pickle_value arguments, callable, value;
@@ -340,7 +340,7 @@ static enum status memo_get(struct pickle *pickle, size_t width)
     return pickle_machine_push_value(pickle, pickle->memo.values[index]);
 }
 
-/* Memos are numbered as they come, so that none costs more than its own bytes. */
+/* Memos must be numbered in order, so that a memo takes no more memory than its own bytes. */
 static enum status memo_put(struct pickle *pickle, uint64_t index)
 {
     if (pickle->stack.count == 0) return pickle_machine_corrupt(pickle, "the stack is empty");
@@ -382,7 +382,7 @@ static enum status step_memoize(struct pickle *pickle)
     return memo_put(pickle, pickle->memo.count);
 }
 
-/* All that torch.save writes, in the protocols 2 to 5. The others are named in order to be refused: they belong to
+/* All opcodes that torch.save writes in protocols 2 to 5. The others are listed to be refused by name: they belong to
  * protocols 0 and 1, run code, or exist for buffers outside the pickle. */
 static const struct {
     const char *name;

@@ -4,8 +4,8 @@
 
 #include "formats/pytorch/pickle_machine.h"
 
-/* Does what the opcode `code` says, whose byte has been read. STATUS_UNSUPPORTED for one that checkpoints have no use
- * for. */
+/* Executes the opcode `code`, whose byte has been read. STATUS_UNSUPPORTED for an opcode that checkpoints do not
+ * use. */
 MUST_CHECK enum status pickle_steps_run(struct pickle *pickle, uint8_t code);
 
 #endif

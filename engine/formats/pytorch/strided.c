@@ -8,7 +8,7 @@ struct axis {
     int64_t extent, from, to; /* steps in the file and in the output, in elements */
 };
 
-/* One run along an axis: read as one stretch of the file, gaps included, and spread over the output. */
+/* Reads one run along an axis as one contiguous stretch of the file, gaps included, and scatters it over the output. */
 static enum status read_run(const struct file *file, const struct dtype_info *dtype, int64_t offset,
                             const struct axis *axis, float *out, struct error *error)
 {
@@ -35,12 +35,12 @@ static enum status read_run(const struct file *file, const struct dtype_info *dt
     return STATUS_OK;
 }
 
-/* A box of the view. Its runs go along the axis with the smallest step, in the order of the file. */
+/* Reads a box of the view in runs along the axis with the smallest step, in the order of the file. */
 static enum status read_box(const struct file *file, const struct dtype_info *dtype, int64_t offset, struct axis *axes,
                             int rank, float *out, struct error *error)
 {
     int64_t index[STRIDED_RANK_MAX] = {0};
-    for (int i = 1; i < rank; i++) { /* widest step first; an axis of one element has none */
+    for (int i = 1; i < rank; i++) { /* widest step first; an axis of one element has no step */
         const struct axis axis = axes[i];
         int at = i;
         for (; at > 0 && (axes[at - 1].extent == 1 ? 0 : axes[at - 1].from) < (axis.extent == 1 ? 0 : axis.from); at--)
@@ -63,7 +63,7 @@ static enum status read_box(const struct file *file, const struct dtype_info *dt
     }
 }
 
-/* The axes of `view` without those of one element, and neighbours that lie in the file as one axis joined. Returns
+/* The axes of `view`, without those of one element, and with neighbours joined that are contiguous in the file. Returns
  * their number, at least 1. */
 static int join_axes(const struct strided *view, struct axis *axes)
 {
@@ -88,7 +88,7 @@ enum status strided_read_f32(const struct file *file, const struct strided *view
     struct axis axes[STRIDED_RANK_MAX], box[STRIDED_RANK_MAX];
     const struct dtype_info *dtype = dtype_info(view->dtype);
     const int rank = join_axes(view, axes);
-    /* A span of the flattened view is a row of boxes: each the largest that begins at `first` and ends within the
+    /* A span of the flattened view is a sequence of boxes: each is the largest that begins at `first` and ends in the
      * span. */
     while (count > 0) {
         int outer = 0;

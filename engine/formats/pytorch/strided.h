@@ -1,4 +1,5 @@
-/* strided.h: numbers of a file that do not lie one behind the other: a transposed matrix, columns of a larger one. */
+/* strided.h: reads tensors whose numbers are not contiguous in the file: a transposed matrix, columns of a larger
+ * one. */
 #ifndef PYTORCH_STRIDED_H
 #define PYTORCH_STRIDED_H
 
@@ -11,12 +12,12 @@ enum { STRIDED_RANK_MAX = 8 };
 struct strided {
     enum dtype dtype; /* one that has to_f32 */
     int rank;
-    const int64_t *shape, *stride; /* [rank], positive but for shapes of 0 */
+    const int64_t *shape, *stride; /* [rank], positive except for shapes of 0 */
     int64_t offset;                /* bytes from the start of the file */
 };
 
-/* Elements [first, first + count) of the view, flattened row-major, as float32; the span must lie in the view. Whatever
- * their order is in memory, they are read in the order of the file, in bounded chunks; allocates nothing. Statuses of
+/* Elements [first, first + count) of the view, flattened row-major, as float32; the span must lie in the view. Reads in
+ * the order of the file, in bounded chunks, whatever the order in the view. Allocates nothing. Statuses of
  * file_read. */
 MUST_CHECK enum status strided_read_f32(const struct file *file, const struct strided *view, int64_t first,
                                         int64_t count, float *out, struct error *error);

@@ -13,7 +13,7 @@ struct torch_file {
     struct torch_state state;
 };
 
-/* What else comes under these endings, by its first bytes. */
+/* Recognizes other kinds of files with these endings by their first bytes. */
 static enum status refuse_kind(const struct file *file, const char *head, size_t size, struct error *error)
 {
     static const struct {
@@ -50,7 +50,7 @@ static enum status check_kind(const struct file *file, struct error *error)
     return size >= 4 && memcmp(head, "PK\3\4", 4) == 0 ? STATUS_OK : refuse_kind(file, head, size, error);
 }
 
-/* The folder that all entries lie in, which torch.save names after the file. The caller frees *out. */
+/* Finds the folder of all entries, which torch.save names after the file. The caller frees *out. */
 static enum status find_folder(const struct file *file, const struct zip *zip, char **out, struct error *error)
 {
     const char *first = zip_count(zip) > 0 ? zip_entry(zip, 0)->name : "", *slash = strchr(first, '/');

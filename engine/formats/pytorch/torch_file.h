@@ -10,7 +10,7 @@
 struct torch_file;
 
 /* Opens `path` below the descriptor `directory` (see file_open); reads the archive's directory and the pickle, no
- * tensor. What the file is decides, whatever it is called. The caller owns *out. Statuses of file_open, zip_open,
+ * tensor. The file's content decides its format, not its name. The caller owns *out. Statuses of file_open, zip_open,
  * pickle_read and torch_state_read; STATUS_UNSUPPORTED for files of before PyTorch 1.6, TorchScript, pointers of
  * git-lfs and other things with these endings. */
 MUST_CHECK enum status torch_file_open(int directory, const char *path, struct torch_file **out, struct error *error);

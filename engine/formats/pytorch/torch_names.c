@@ -57,9 +57,9 @@ const struct pickle_global torch_names[] = {
 
     {"collections", "OrderedDict", PICKLE_RULE_DICT, TORCH_PASSED_OVER, NULL},
     {"builtins", "dict", PICKLE_RULE_DICT, TORCH_PASSED_OVER, NULL},
-    {"__builtin__", "dict", PICKLE_RULE_DICT, TORCH_PASSED_OVER, NULL}, /* protocol 2 says builtins as Python 2 did */
+    {"__builtin__", "dict", PICKLE_RULE_DICT, TORCH_PASSED_OVER, NULL}, /* protocol 2 uses Python 2's name */
 
-    /* In the other parts of training states; noted and passed over. */
+    /* In other parts of training states; skipped. */
     CALL("torch", "Tensor", TORCH_PASSED_OVER),
     CALL("torch.nn.parameter", "Parameter", TORCH_PASSED_OVER),
     CALL("torch", "device", TORCH_PASSED_OVER),
@@ -79,7 +79,7 @@ const struct pickle_global torch_names[] = {
     CALL("datetime", "timedelta", TORCH_PASSED_OVER),
     CALL("datetime", "datetime", TORCH_PASSED_OVER),
     CALL("pathlib", "PosixPath", TORCH_PASSED_OVER),
-    CALL("_codecs", "encode", TORCH_PASSED_OVER), /* how protocol 2 spells bytes */
+    CALL("_codecs", "encode", TORCH_PASSED_OVER), /* protocol 2's way to write bytes */
     CALL("numpy", "dtype", TORCH_PASSED_OVER),
     CALL("numpy", "ndarray", TORCH_PASSED_OVER),
     CALL("numpy.core.multiarray", "scalar", TORCH_PASSED_OVER),

@@ -30,9 +30,10 @@ static bool names_function(const struct reader *reader, struct pickle_value valu
     return value.kind == PICKLE_CALL && pickle_name(reader->pickle, value)->meaning == meaning;
 }
 
-/* --- One tensor --------------------------------------------------------------------------------------------------- */
-/* Whether `value` is a tensor, looking through parameters and subclasses. *typed: its dtype is an argument; *arguments:
- * of the function that rebuilds it. */
+/* ---- One tensor ---- */
+
+/* Whether `value` is a tensor, possibly wrapped in parameters and subclasses. *typed: its dtype is an argument;
+ * *arguments: those of the function that rebuilds it. */
 static bool tensor_arguments(const struct reader *reader, struct pickle_value value, bool *typed,
                              struct pickle_list *arguments)
 {
@@ -52,7 +53,7 @@ static bool tensor_arguments(const struct reader *reader, struct pickle_value va
     return meaning == TORCH_REBUILD_TENSOR || meaning == TORCH_REBUILD_TYPED;
 }
 
-/* A tuple of numbers, or torch.Size of one. */
+/* A tuple of numbers, or a torch.Size of such a tuple. */
 static bool read_numbers(const struct reader *reader, struct pickle_value value, int64_t out[STRIDED_RANK_MAX],
                          int *count)
 {
@@ -71,8 +72,8 @@ static bool read_numbers(const struct reader *reader, struct pickle_value value,
     return true;
 }
 
-/* ("storage", type, key, device, numbers): where the storage lies, and how many bytes it has; the dtype of a typed
- * one. */
+/* ("storage", type, key, device, numbers): sets the place of the storage, its bytes, and the dtype of a typed
+ * storage. */
 static enum status read_storage(const struct reader *reader, struct pickle_value value, bool typed,
                                 struct torch_tensor *out, int64_t *bytes)
 {
@@ -106,7 +107,7 @@ static enum status read_storage(const struct reader *reader, struct pickle_value
     return STATUS_OK;
 }
 
-/* Every element inside the storage; nothing repeated that the storage has once. */
+/* Checks that every element lies inside the storage, and that no dimension repeats its elements (stride 0). */
 static enum status check_extent(const struct reader *reader, struct torch_tensor *tensor, int64_t first, int64_t stored)
 {
     int64_t last = first;
@@ -157,7 +158,8 @@ static enum status read_tensor(const struct reader *reader, bool typed, struct p
     return inside;
 }
 
-/* --- The state dict among the rest -------------------------------------------------------------------------------- */
+/* ---- The state dict in the pickle ---- */
+
 static bool holds_tensors(const struct reader *reader, struct pickle_value dict)
 {
     const struct pickle_list items = pickle_items(reader->pickle, dict);
@@ -194,8 +196,8 @@ static enum status no_state(const struct reader *reader, struct pickle_list item
         reader->file, keys[0] ? keys : "nothing that has a name");
 }
 
-/* Goes down from the root to the dict of tensors. A training state may hold tensors beside it, such as states of random
- * generators: names that trainers give to the weights go first. */
+/* Searches from the root for the dict of tensors. A training state may hold other tensors too, such as states of random
+ * generators, so names that trainers give to the weights are tried first. */
 static enum status find_state(const struct reader *reader, struct pickle_value *out, bool *lightning)
 {
     static const char *const names[] = {"state_dict", "model_state_dict", "model_state", "model", "module",
@@ -228,7 +230,8 @@ static enum status find_state(const struct reader *reader, struct pickle_value *
     return no_state(reader, (struct pickle_list){NULL, 0});
 }
 
-/* --- Names -------------------------------------------------------------------------------------------------------- */
+/* ---- Names ---- */
+
 static bool sound_name(struct pickle_string name)
 {
     if (name.size == 0 || name.size > NAME_BYTES_MAX) return false;
@@ -242,7 +245,7 @@ static bool sound_name(struct pickle_string name)
     return true;
 }
 
-/* Components that wrappers put anywhere in a name, and those that they put in front of all. */
+/* Components that wrappers insert anywhere in a name, and those that they put in front. */
 static const char *const inserted[] = {"_orig_mod.", "_fsdp_wrapped_module.", "_checkpoint_wrapped_module.",
                                        "_forward_module."};
 static const char *const leading[] = {"module."};
@@ -269,7 +272,7 @@ static void strip(char *name)
     }
 }
 
-/* Lightning's names begin with that of the attribute that the module lies in. */
+/* Removes the attribute of the Lightning module with which its names begin. */
 static void strip_attribute(struct torch_state *state)
 {
     const char *dot = state->count > 0 ? strchr(state->tensors[0].name, '.') : NULL;

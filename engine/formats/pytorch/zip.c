@@ -12,7 +12,7 @@ enum {
     LOCATOR_BYTES = 20,
     CENTRAL_BYTES = 46,
     LOCAL_BYTES = 30,
-    DESCRIPTOR_MAX = 24, /* behind the bytes of an entry that was written as a stream */
+    DESCRIPTOR_MAX = 24, /* after the bytes of an entry that was written as a stream */
     NAME_MOST = 1024,
     EXTRA_ZIP64 = 1,
     FLAG_DESCRIPTOR = 1 << 3,
@@ -24,7 +24,7 @@ enum {
 #define SATURATED_32 0xffffffffu
 
 struct slot {
-    struct zip_entry entry; /* name points into the directory, ended there by zip_open */
+    struct zip_entry entry; /* the name points into the directory, where zip_open ends it with NUL */
     int64_t header;         /* of its local header in the file */
     uint16_t flags;
     uint16_t name_size;
@@ -32,7 +32,7 @@ struct slot {
 
 struct zip {
     const struct file *file; /* lent */
-    char *directory;    /* owned; the central directory with its names ended by NUL (at a byte that was read already) */
+    char *directory;    /* owned; the central directory; names end with NUL, written over a byte that was read before */
     struct slot *slots; /* owned; sorted by name */
     int64_t count;
 };
@@ -69,12 +69,12 @@ static enum status corrupt_entry(const struct zip *zip, const struct slot *slot,
                      slot->entry.name, what);
 }
 
-/* Where the directory is, as both of its end records say. */
+/* The place of the directory, on which both of its end records agree. */
 struct extent {
     uint64_t entries, bytes, offset;
 };
 
-/* A 16 or 32 bit field either says what the 64-bit record says or is full. */
+/* A 16 or 32 bit field equals the 64-bit record's value, or has all bits set because the value does not fit. */
 static bool agrees(uint64_t small, uint64_t full, uint64_t large)
 {
     return small == large || (small == full && large >= full);
@@ -120,7 +120,7 @@ static enum status read_extent(const struct zip *zip, struct extent *out, struct
     return STATUS_OK;
 }
 
-/* Finds the zip64 values among the extra fields. *out is what follows: 8 bytes for each field that is full, in their
+/* Finds the zip64 values among the extra fields. *out: their bytes, 8 for each field that has all bits set, in
  * order. */
 static bool extra_zip64(const char *extra, size_t size, const char **out, size_t *out_size)
 {
@@ -140,7 +140,7 @@ static bool extra_zip64(const char *extra, size_t size, const char **out, size_t
     return size == 0;
 }
 
-/* Replaces *value by the next 64-bit one when it is full. */
+/* Replaces *value by the next 64-bit value when all its bits are set. */
 static bool widen(uint64_t *value, const char **wide, size_t *wide_size)
 {
     if (*value != SATURATED_32) return true;
@@ -151,7 +151,7 @@ static bool widen(uint64_t *value, const char **wide, size_t *wide_size)
     return true;
 }
 
-/* A name that is no path to anywhere: it is compared and shown, and still. */
+/* Refuses names that could leave a directory. Names are only compared and shown, but are checked all the same. */
 static bool plain_name(const char *name, size_t size)
 {
     if (size == 0 || size > NAME_MOST || name[0] == '/' || name[size - 1] == '/') return false;
@@ -164,7 +164,7 @@ static bool plain_name(const char *name, size_t size)
     return true;
 }
 
-/* The record at `at` of the central directory, `left` bytes before its end; *size is what it takes. */
+/* Reads the record at `at` of the central directory, `left` bytes before its end; *size: its length. */
 static enum status read_central(struct zip *zip, char *at, size_t left, uint64_t end, struct slot *slot, size_t *size,
                                 struct error *error)
 {
@@ -184,7 +184,7 @@ static enum status read_central(struct zip *zip, char *at, size_t left, uint64_t
     *slot = (struct slot){.flags = u16(at + 8), .name_size = (uint16_t)name_size};
     slot->entry.crc = u32(at + 16);
     const uint16_t method = u16(at + 10), disk = u16(at + 34);
-    /* The record's signature has been read: the name moves to its front, where there is room to end it. */
+    /* The record's signature has been read: the name moves over it, which leaves a byte to end it with NUL. */
     memmove(at, at + CENTRAL_BYTES, name_size);
     at[name_size] = '\0';
     slot->entry.name = at;
@@ -206,7 +206,7 @@ static enum status read_central(struct zip *zip, char *at, size_t left, uint64_t
     return STATUS_OK;
 }
 
-/* What stands before the entry's bytes must say what the directory says; sets entry.offset. */
+/* The local header before the entry's bytes must agree with the directory. Sets entry.offset. */
 static enum status read_local(const struct zip *zip, struct slot *slot, int64_t end, struct error *error)
 {
     char head[LOCAL_BYTES + NAME_MOST], *extra = NULL;
@@ -236,7 +236,7 @@ static enum status read_local(const struct zip *zip, struct slot *slot, int64_t 
         if (status != STATUS_OK) return status;
         if (!sound) return corrupt(zip, "the zip64 values of an entry are damaged", error);
     }
-    /* A stream's writer that learnt the sizes later may have left them 0 in either width. */
+    /* A writer of streams that learns the sizes later may leave them 0 in either width. */
     const bool unsaid = (slot->flags & FLAG_DESCRIPTOR) != 0 && packed == 0 && bytes == 0;
     if (!unsaid && (packed != (uint64_t)slot->entry.bytes || bytes != packed || u32(head + 14) != slot->entry.crc))
         return corrupt_entry(zip, slot, "has another size or checksum in the directory than where it lies", error);
@@ -254,7 +254,8 @@ static int by_name(const void *a, const void *b)
     return strcmp(((const struct slot *)a)->entry.name, ((const struct slot *)b)->entry.name);
 }
 
-/* One behind the other from the first byte on, with no more between them than a stream's descriptor; no name twice. */
+/* Checks that entries follow one another from the first byte on, with at most a stream's descriptor between them, and
+ * that no name occurs twice. */
 static enum status check_places(struct zip *zip, int64_t end, struct error *error)
 {
     int64_t before = 0, slack = 0;

@@ -1,8 +1,8 @@
 /* zip.h: the directory of a zip archive of stored entries, as torch.save writes it (PKWARE APPNOTE 6.3.10, sections 4.3
- * and 4.5.3). Nothing is ever inflated: what is not stored is refused. An archive must say the same everywhere it says
- * something twice, because tools differ in which of the two they believe.
- * Of our own, because what is asked is where a stored entry's bytes lie, to read them with pread from many threads at
- * once, and that no two entries overlap: minizip keeps one position per archive and seeks, libzip does not tell
+ * and 4.5.3). Compressed entries are refused. Where the format repeats a fact, both places must agree, because tools
+ * differ in which of the two they believe.
+ * This is our own reader because we need the offset of a stored entry, to read it with pread from many threads at once,
+ * and the certainty that no two entries overlap: minizip keeps one position per archive and seeks, libzip does not tell
  * offsets, and both accept archives that contradict themselves. */
 #ifndef PYTORCH_ZIP_H
 #define PYTORCH_ZIP_H
@@ -18,7 +18,7 @@ struct zip_entry {
     uint32_t crc;
 };
 
-/* Reads the directory of `file` (lent until zip_close) and holds it against every entry's own header: names, sizes,
+/* Reads the directory of `file` (lent until zip_close) and compares it with every entry's own header: names, sizes,
  * method 0, no encryption, no overlap, nothing before, between or after the entries, no name twice. The caller owns
  * *out. STATUS_CORRUPT, STATUS_UNSUPPORTED (compressed, encrypted, several disks), statuses of file_read,
  * STATUS_NO_MEMORY. */

@@ -18,7 +18,7 @@ struct pool {
     size_t used, capacity;
 };
 
-/* Pools move as they grow, so an entry holds places and no pointers. */
+/* Pools move as they grow, so an entry holds offsets and not pointers. */
 struct entry {
     size_t name, shape; /* byte offsets in the pools */
     int64_t begin, end;
@@ -38,7 +38,7 @@ struct parser {
     int64_t data_bytes;
 };
 
-/* Room for `size` more bytes at the end of the pool, whose place is *offset. NULL: an error stands. */
+/* Appends `size` bytes to the pool, at *offset. NULL: the parser has an error. */
 static void *pool_grow(struct parser *parser, struct pool *pool, size_t size, size_t *offset)
 {
     if (size > pool->capacity - pool->used) {
@@ -99,7 +99,7 @@ static int compare_keys(const void *a, const void *b, void *names)
     return strcmp((const char *)names + left, (const char *)names + right);
 }
 
-/* "__metadata__": an object of strings without a key given twice. Its values are not kept. */
+/* "__metadata__": an object of strings without duplicate keys. The values are not kept. */
 static bool parse_metadata(struct parser *parser)
 {
     struct json_reader *reader = &parser->reader;
@@ -109,7 +109,7 @@ static bool parse_metadata(struct parser *parser)
     if (!json_reader_object(reader)) return false;
     while (json_reader_next_key(reader, &key)) {
         size_t name, offset;
-        /* Metadata keys may contain what they like but NUL, which is all that their comparison needs. */
+        /* Metadata keys may contain anything but NUL, because they are compared as C strings. */
         if (memchr(key.bytes, '\0', key.size) != NULL)
             return json_reader_fail(reader, STATUS_CORRUPT, "a metadata key contains NUL");
         char *copy = pool_grow(parser, &parser->header->names, key.size + 1, &name);
@@ -142,7 +142,7 @@ static bool parse_dtype(struct parser *parser, uint8_t *dtype)
     return true;
 }
 
-/* *elements: the product, checked from left to right, so that a later zero does not excuse an overflow. */
+/* *elements: the product of the shape, checked from left to right, so that a later zero does not excuse an overflow. */
 static bool parse_shape(struct parser *parser, struct entry *entry, int64_t *elements)
 {
     struct json_reader *reader = &parser->reader;
@@ -246,7 +246,7 @@ static int compare_names(const void *a, const void *b, void *names)
                   (const char *)names + ((const struct entry *)b)->name);
 }
 
-/* The tensors cover the data: each begins where the one before it ends. `file` names it in messages. */
+/* The tensors must cover the data: each begins where the previous one ends. `file` names it in messages. */
 static enum status check_spans(struct safetensors_header *header, int64_t data_bytes, const char *file,
                                struct error *error)
 {
@@ -267,7 +267,7 @@ static enum status check_spans(struct safetensors_header *header, int64_t data_b
                      (long long)covered, (long long)data_bytes);
 }
 
-/* Sorts by name, for good. */
+/* Sorts the tensors by name and refuses duplicates. They stay sorted. */
 static enum status check_names(struct safetensors_header *header, const char *file, struct error *error)
 {
     if (header->count < 2) return STATUS_OK;

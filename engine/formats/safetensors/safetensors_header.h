@@ -10,21 +10,21 @@
 enum { SAFETENSORS_RANK_MAX = 16 };
 #define SAFETENSORS_HEADER_MAX INT64_C(100000000) /* bytes of JSON */
 
-/* What a file says of one tensor. Lent by the header (the open file). */
+/* One tensor as the header describes it. Lent by the header (the open file). */
 struct safetensors_tensor {
     const char *name; /* valid UTF-8 without control characters; never a path */
     enum dtype dtype;
     int rank;             /* 0 to 16; 0 is a single number */
     const int64_t *shape; /* [rank], outermost first, row-major */
     int64_t elements;
-    /* of its first byte, counted from the end of the header (here) or the start of the file (safetensors.h) */
+    /* offset of the first byte, from the end of the header (here) or the start of the file (safetensors.h) */
     int64_t offset;
     int64_t bytes;
 };
 
 struct safetensors_header;
 
-/* Parses `text` [size] and holds it against the `data_bytes` bytes that follow it in the file. Refused are: anything
+/* Parses `text` [size] and checks it against the `data_bytes` bytes that follow it in the file. It refuses: anything
  * but one JSON object from first byte on, with trailing spaces only; a name, field or metadata key given twice (as
  * decoded); unknown fields and dtypes; NUL or control characters in names; ranks over 16, dimensions of 2^48 and more,
  * products that overflow; spans that are not exactly the size of their shape, or that do not cover the data from its

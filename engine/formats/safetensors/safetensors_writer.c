@@ -14,7 +14,7 @@ struct safetensors_writer {
     enum dtype *dtypes; /* of each */
 };
 
-/* `string` as JSON; what it must not contain is found when the header is read back. */
+/* `string` as JSON. Forbidden characters are found when the header is read back. */
 static void quote(struct buffer *text, const char *string)
 {
     buffer_puts(text, "\"");
@@ -25,7 +25,7 @@ static void quote(struct buffer *text, const char *string)
     buffer_puts(text, "\"");
 }
 
-/* Bytes of an entry; STATUS_INVALID when its shape cannot be. */
+/* Bytes of an entry; STATUS_INVALID for an impossible shape. */
 static enum status entry_bytes(const struct safetensors_entry *entry, int64_t *bytes, struct error *error)
 {
     *bytes = (int64_t)dtype_info(entry->dtype)->bits / 8;
@@ -36,8 +36,7 @@ static enum status entry_bytes(const struct safetensors_entry *entry, int64_t *b
                  : STATUS_OK;
 }
 
-/* Lays the data out by falling width of elements, so that each tensor is aligned whatever the sizes: slots[].offset
- * from 0 on. */
+/* Assigns offsets from 0 in descending order of element width, so that each tensor is aligned whatever the sizes. */
 static enum status lay_out(struct safetensors_writer *writer, const struct safetensors_entry *entries, int64_t *total,
                            struct error *error)
 {
@@ -75,7 +74,7 @@ static void print_header(const struct safetensors_writer *writer, const struct s
     while (text->status == STATUS_OK && text->length % ALIGNMENT != 0) buffer_puts(text, " ");
 }
 
-/* Our own reader judges the header, so that nothing is written that it would refuse. */
+/* Parses the header with our own reader, so that we never write a file that it would refuse. */
 static enum status check_header(const struct buffer *text, int64_t total, struct error *error)
 {
     struct safetensors_header *header = NULL;
@@ -90,7 +89,7 @@ static enum status check_header(const struct buffer *text, int64_t total, struct
     return status;
 }
 
-/* The places of the entries, and the file's head; *total: bytes behind it. */
+/* Computes the slots of the entries and the file's head; *total: bytes behind the head. */
 static enum status prepare(struct safetensors_writer *writer, const struct safetensors_entry *entries, int64_t count,
                            struct buffer *head, int64_t *total, struct error *error)
 {

@@ -77,7 +77,8 @@ static void progress_begin(const struct advice_list *list, int64_t row, struct p
     monitor_progress(progress->request->monitor, progress->done, progress->total, "token");
 }
 
-/* The work directory is the run's own, and what it reads is checked by who opens it: this tells lists apart. */
+/* Fingerprint that tells lists apart: the work directory belongs to the run, and other code checks the files it
+ * reads. */
 static uint64_t fingerprint_of(const struct advice_list *list)
 {
     struct checksum sum;
@@ -189,8 +190,8 @@ void advice_result_reset(struct advice_result *result)
     *result = (struct advice_result){.points = NULL};
 }
 
-/* What the rows take one after another. A branch lies on the disk while it is measured, and until then so does the one
- * that it goes on from. */
+/* Adds up the rows' plans in order. A branch is on the disk while it is measured, and until then so is the one that it
+ * continues. */
 static enum status rows_plan(const struct advice_work *work, int64_t token_count, const struct run_plan *measuring,
                              struct run_plan *out, struct error *error)
 {

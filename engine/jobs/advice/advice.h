@@ -70,10 +70,10 @@ struct advice_point {
 
 struct advice_forecast {
     struct advice_option option;
-    bool measured; /* and so not extrapolated: low and high are the value */
+    bool measured; /* not extrapolated: low and high are the value */
     int64_t tokens;
     struct extrapolation fp, q, delta;
-    /* q less that of the option with the lowest: 95 %, how sequences vary in it; NAN where either is not known */
+    /* difference of q to the lowest option's q: 95 %, with its variation between sequences; NAN if either is unknown */
     struct extrapolation behind;
 };
 
@@ -82,24 +82,24 @@ struct advice_result {
     int64_t point_count;
     struct advice_forecast forecasts[ADVICE_OPTIONS];
     int64_t forecast_count;
-    int64_t lowest;  /* option with the lowest q; -1: no option's is known */
-    int64_t next;    /* the one that is least surely above it, one whose q is not known before all; -1: none */
+    int64_t lowest;  /* option with the lowest q; -1: no q is known */
+    int64_t next;    /* the option that is least surely above it; options of unknown q come first; -1: none */
     bool told_apart; /* every other option's q is above it, its interval included */
     int64_t trained; /* tokens, by the branches */
 };
 void advice_result_reset(struct advice_result *result); /* {0} is fine */
 
-/* What a request is refused for, with a pointer below "/params": a schedule whose rate is not constant up to the last
- * checkpoint, an optimizer that keeps its rate, an average of more checkpoints than there are, a budget that is missing
- * or too small, of which it says what would do. Of the request train, family->count by `members`, steps, steady,
- * options and budget are read. STATUS_INVALID. */
+/* Refuses a request, with a pointer below "/params": a schedule whose rate is not constant up to the last checkpoint,
+ * an optimizer that keeps its rate, an average of more checkpoints than exist, a missing or too small budget (the
+ * detail says what would be enough). Of the request train, family->count by `members`, steps, steady, options and
+ * budget are read. STATUS_INVALID. */
 MUST_CHECK enum status advice_check(const struct advice_request *request, int64_t members, struct error *error);
 
-/* The same request gives the same numbers, also by an attempt that follows a killed one. Statuses of advice_check,
+/* The same request gives the same numbers, also in an attempt that follows a killed one. Statuses of advice_check,
  * train_run, average_write and quantize_run. */
 MUST_CHECK enum status advice_run(const struct advice_request *request, struct advice_result *out, struct error *error);
 
-/* What that will need when the training data are `token_count` tokens (at most). */
+/* The plan of advice_run if the training data are at most `token_count` tokens. */
 MUST_CHECK enum status advice_plan(const struct advice_request *request, int64_t token_count,
                                    const struct plan_budget *budget, struct run_plan *out, struct error *error);
 

@@ -10,11 +10,11 @@
 MUST_CHECK enum status advice_files_path(const char *directory, const char *name, char out[PATH_MAX],
                                          struct error *error);
 
-/* The same, and the directory is made unless it is there. Also STATUS_IO, STATUS_DISK_FULL. */
+/* advice_files_path, which also makes the directory if it is missing. Also STATUS_IO, STATUS_DISK_FULL. */
 MUST_CHECK enum status advice_files_make(const char *directory, const char *name, char out[PATH_MAX],
                                          struct error *error);
 
-/* Removes DIRECTORY/NAME with all that is in it. What cannot be removed goes with the work directory. */
+/* Removes DIRECTORY/NAME with its content. Entries that cannot be removed stay until the work directory is removed. */
 void advice_files_remove(const char *directory, const char *name);
 
 #endif

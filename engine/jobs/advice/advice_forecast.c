@@ -15,7 +15,7 @@ static struct extrapolation exactly(double value)
     return (struct extrapolation){known, known, known};
 }
 
-/* Where a row stands on the axis of its act's trend, in steps: 0 when it is not on it. */
+/* Position of a row on the axis of its act's trend, in steps; 0: not on it. */
 static double place_of(const struct advice_measured *measured, enum advice_act act, const struct advice_row *row)
 {
     if (act == ADVICE_DECAY) return row->act == ADVICE_DECAY ? (double)row->amount : 0;
@@ -55,7 +55,7 @@ static void forecast(const struct advice_measured *measured, struct advice_forec
     out->q = extrapolate_product(&out->fp, &out->delta);
 }
 
-/* The row that is most like the option: its own, or the longest branch of its act. */
+/* The row most like the option: its own, or the longest branch of its act. */
 static int64_t nearest(const struct advice_list *list, const struct advice_option *option)
 {
     int64_t amount, found;
@@ -95,7 +95,7 @@ static struct extrapolation behind(const struct advice_measured *measured, const
     return (struct extrapolation){value, value - hypot(down, sequences), value + hypot(up, sequences)};
 }
 
-/* How surely an option is above the lowest: one whose distance is not known may be below it. */
+/* Lower bound of an option's distance to the lowest; an unknown distance may be negative. */
 static double surely(const struct advice_forecast *option)
 {
     return isfinite(option->behind.low) ? option->behind.low : -INFINITY;

@@ -1,4 +1,4 @@
-/* advice_forecast.h: from what was measured to forecasts and their comparison. For advice.c and its tests. */
+/* advice_forecast.h: makes forecasts from measurements and compares them. For advice.c and its tests. */
 #ifndef ADVICE_ADVICE_FORECAST_H
 #define ADVICE_ADVICE_FORECAST_H
 

@@ -8,7 +8,7 @@
 /* Shortest branches, in steps: a decay of fewer steps is none. */
 enum { LEAST_STEPS = 2, SHARES = (1 << ADVICE_DECAYS) - 1, LONGEST_SHARE = 1 << (ADVICE_DECAYS - 1) };
 
-/* What branches of one act are to reach: lengths of its options in steps, rising, each once. */
+/* The lengths that branches of one act must reach: those of its options, in steps, ascending, without duplicates. */
 struct wanted {
     int64_t lengths[ADVICE_OPTIONS];
     int64_t count, needed; /* needed: steps that train all of them to their ends */
@@ -35,7 +35,7 @@ static void list_add(struct advice_list *list, enum advice_act act, int64_t amou
     if (act == ADVICE_DECAY || act == ADVICE_CONTINUE) list->trained += amount - before;
 }
 
-/* A rate that falls, or has not risen yet, is no place to branch from: what a decay does depends on the rate. */
+/* Refuses to branch from a rate that falls or still rises, because the effect of a decay depends on the rate. */
 static enum status check_schedule(const struct advice_request *request, int64_t start, struct error *error)
 {
     const struct schedule schedule = train_plan_schedule(request->train);
@@ -86,7 +86,7 @@ static enum status refuse(const struct advice_list *list, int64_t steps, int64_t
                         (long long)(steps * acts * list->step_tokens));
 }
 
-/* Each length is the half of the next, so that their logarithms are evenly spaced. */
+/* Each length is half of the next, so that their logarithms are evenly spaced. */
 static enum status add_decays(const struct wanted *wanted, int64_t share, int64_t acts, struct advice_list *list,
                               struct error *error)
 {
@@ -125,7 +125,7 @@ static enum status add_continuations(const struct advice_request *request, int64
     return STATUS_OK;
 }
 
-/* Half of the budget each, and what the other has no use for. */
+/* Each act gets half of the budget, and the part that the other does not need. */
 static enum status add_branches(const struct advice_request *request, int64_t members, struct advice_list *list,
                                 struct error *error)
 {

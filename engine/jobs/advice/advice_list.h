@@ -1,4 +1,4 @@
-/* advice_list.h: what an advice measures, in order. For advice.c and its neighbours. */
+/* advice_list.h: the measurements of an advice, in order. For advice.c and its neighbours. */
 #ifndef ADVICE_ADVICE_LIST_H
 #define ADVICE_ADVICE_LIST_H
 
@@ -10,8 +10,8 @@ enum advice_act { ADVICE_MEMBER, ADVICE_AVERAGE, ADVICE_DECAY, ADVICE_CONTINUE, 
 
 struct advice_row {
     enum advice_act act;
-    int64_t amount; /* checkpoints that are averaged; steps of a branch; of a member its place in the family */
-    int64_t before; /* ADVICE_CONTINUE: steps that the row before it has trained of them already */
+    int64_t amount; /* checkpoints that are averaged; steps of a branch; for a member its index in the family */
+    int64_t before; /* ADVICE_CONTINUE: steps of it that the previous row has trained already */
 };
 
 /* Decays and continuations by rising length; each continuation goes on where the one before it ended. */
@@ -26,10 +26,10 @@ struct advice_list {
 MUST_CHECK enum status advice_list_make(const struct advice_request *request, int64_t members, struct advice_list *out,
                                         struct error *error);
 
-/* What an option asks for: its act, and *amount checkpoints or steps. */
+/* The act that an option asks for, and *amount checkpoints or steps. */
 enum advice_act advice_list_act(const struct advice_list *list, const struct advice_option *option, int64_t *amount);
 
-/* Place of the row that measures just this, -1 when none does. */
+/* Index of the row that measures exactly this, -1: none. */
 int64_t advice_list_find(const struct advice_list *list, enum advice_act act, int64_t amount);
 
 #endif

@@ -12,7 +12,7 @@
 
 enum { NAME_SIZE = 48 };
 
-/* Of the directory in which a row's model is made. */
+/* Name of the directory in which a row's model is made. */
 static void name_row(const struct advice_row *row, char out[NAME_SIZE])
 {
     static const char *const names[ADVICE_ACTS] = {"member", "average", "decay", "continue"};
@@ -45,7 +45,7 @@ static struct train_params params_of(const struct advice_work *work, const struc
     return params;
 }
 
-/* Where a branch's last checkpoint is. */
+/* Path of a branch's last checkpoint. */
 static enum status branch_path(const struct advice_work *work, const struct advice_row *row, char out[PATH_MAX],
                                struct error *error)
 {
@@ -155,7 +155,7 @@ enum status advice_measure_row(const struct advice_work *work, int64_t i, struct
     if (status == STATUS_OK) {
         const struct model *model = made != NULL ? made : work->request->family->models[row->amount];
         struct quantize_request request = quantization(work, model, keep);
-        request.content = checksum_value(&sum); /* a row's streams are not those of another */
+        request.content = checksum_value(&sum); /* streams of one row are not those of another */
         status = quantize_run(&request, out, error);
     }
     model_close(made);
@@ -171,7 +171,7 @@ static void branch_remove(const struct advice_work *work, const struct advice_ro
     advice_files_remove(work->request->work_directory, state);
 }
 
-/* A continuation stays until the next one has gone on from it. */
+/* A continuation is kept until the next one has continued it. */
 void advice_measure_done(const struct advice_work *work, int64_t i)
 {
     const struct advice_row *row = &work->list->rows[i];
@@ -179,7 +179,7 @@ void advice_measure_done(const struct advice_work *work, int64_t i)
     if (row->act == ADVICE_CONTINUE && row->before > 0) branch_remove(work, row - 1);
 }
 
-/* Training's plan counts the steps from the very start: it is asked about a run of as many steps as the branch has. */
+/* Training's plan counts the steps from the start: it is made for a run of as many steps as the branch has. */
 static enum status branch_plan(const struct advice_work *work, const struct advice_row *row, int64_t token_count,
                                struct run_plan *out, struct error *error)
 {

@@ -22,7 +22,7 @@
 
 enum { ATTRIBUTION_WIDTHS = 4 };
 
-/* What an allocation makes least. */
+/* The quantity that an allocation minimizes. */
 enum attribution_objective { ATTRIBUTION_LOSS, ATTRIBUTION_KL };
 
 struct attribution_request {
@@ -45,7 +45,7 @@ struct attribution_request {
     const struct monitor *monitor;
 };
 
-/* What one quantization measured. */
+/* The measurement of one quantization. */
 struct attribution_number {
     double loss, delta, delta_low, delta_high, kl, top1_agreement; /* as in struct quantize_result */
     int64_t bits, weights; /* storage and count of the quantized weights; left out: of the whole less the unit's */
@@ -91,19 +91,19 @@ void attribution_result_reset(struct attribution_result *result); /* {0} is fine
 MUST_CHECK enum status attribution_widths(const struct attribution_request *request, struct attribution_result *out,
                                           struct error *error);
 
-/* What can be refused without a model, of method, widths and budget. STATUS_INVALID: a method with overrides or
- * quantized ends ("/method/overrides"), widths that are none or of a method without bits ("/bits"), a budget without
- * two widths or below the least ("/budget"). */
+/* Refuses method, widths and budget that need no model to be refused. STATUS_INVALID: a method with overrides or
+ * quantized ends ("/method/overrides"), impossible widths or widths for a method without bits ("/bits"), a budget
+ * without two widths or below the least ("/budget"). */
 MUST_CHECK enum status attribution_check(const struct attribution_request *request, struct error *error);
 
-/* What attribution_run needs when it starts with the first measurement: the first plan that fits the budget, or else
- * the smallest. All plans give the same numbers. STATUS_INVALID and STATUS_UNSUPPORTED as from attribution_run,
+/* The plan of attribution_run from the first measurement on: the first plan that fits the budget, otherwise the
+ * smallest. All plans give the same numbers. STATUS_INVALID and STATUS_UNSUPPORTED as from attribution_run,
  * STATUS_NO_MEMORY. */
 MUST_CHECK enum status attribution_plan(const struct attribution_request *request, const struct plan_budget *budget,
                                         struct run_plan *out, struct error *error);
 
-/* STATUS_TOO_LARGE when no plan fits what there is (backend_budget), before anything is done;
- * statuses of quantize_run and attribution_check; STATUS_UNSUPPORTED for models that overrides cannot name. */
+/* STATUS_TOO_LARGE when no plan fits the available memory (backend_budget), before any work is done; statuses of
+ * quantize_run and attribution_check; STATUS_UNSUPPORTED for models that overrides cannot name. */
 MUST_CHECK enum status attribution_run(const struct attribution_request *request, struct attribution_result *out,
                                        struct error *error);
 

@@ -18,7 +18,7 @@ void attribution_conclusions_add_up(struct attribution_result *out)
     }
 }
 
-/* What the measurements of units alone predict for a model whose unit i has width picked[i]. */
+/* Prediction, from the measurements of units alone, for a model whose unit i has width picked[i]. */
 static struct attribution_point predict(const struct attribution_result *out, const int64_t *picked)
 {
     struct attribution_point point = {.unit = -1, .loss = out->loss_fp};
@@ -96,7 +96,7 @@ enum status attribution_conclusions_allocate(struct attribution_result *out, enu
     if ((status = memory_new(1, sizeof *out->overrides, "an allocation", &out->overrides, error)) != STATUS_OK)
         goto done;
     for (int64_t i = 0; i < out->unit_count; i++) weights += out->alone[i * out->width_count].weights;
-    const double most = floor(budget * (double)weights * (1 + 1e-12)); /* a budget that is a decimal fraction is met */
+    const double most = floor(budget * (double)weights * (1 + 1e-12)); /* a decimal budget is met despite rounding */
     status = attribution_allocation_find(choices, out->unit_count, out->width_count, (int64_t)most, out->picked, &least,
                                          error);
     out->least = (double)least / (double)weights;

@@ -10,7 +10,7 @@
 #include "jobs/attribution/attribution.h"
 #include "jobs/quantize/quantize_plan.h"
 
-/* What is quantized. */
+/* The part of the model that is quantized. */
 enum attribution_target {
     ATTRIBUTION_FULL_PRECISION, /* nothing; all other entries use its hidden states behind the last block */
     ATTRIBUTION_UNQUANTIZED, /* nothing, with the method's calibration and options: units alone start at its streams */
@@ -46,7 +46,7 @@ MUST_CHECK enum status attribution_list_new(const struct attribution_request *re
                                             struct attribution_list *list, struct error *error);
 void attribution_list_reset(struct attribution_list *list); /* {0} is fine */
 
-/* What is handed to an entry's quantizations, and whether others read their streams. */
+/* The streams that an entry's quantizations receive, and whether others read theirs. */
 struct quantize_handover attribution_list_handover(const struct attribution_list *list,
                                                    const struct attribution_entry *entry);
 

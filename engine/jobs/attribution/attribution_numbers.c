@@ -10,7 +10,7 @@ static void add_texts(struct checksum *sum, const struct sequences *texts)
     checksum_add(sum, texts->tokens, (size_t)texts->starts[texts->count] * sizeof *texts->tokens);
 }
 
-/* Rows that were left by other inputs have another fingerprint. */
+/* Rows of other inputs have another fingerprint. */
 static uint64_t fingerprint(const struct attribution_list *list)
 {
     const struct attribution_request *request = list->request;

@@ -10,7 +10,7 @@ struct pricing {
     struct run_plan *plan;
 };
 
-/* What is live while the streams of a quantization are shown. */
+/* Adds the bytes that are live while the streams of a quantization are shown. */
 static void add_shown(struct run_plan *plan, const struct quantize_choice *choice)
 {
     for (int room = 0; room < PLAN_ROOMS; room++) plan_take(plan, (enum plan_room)room, choice->shown[room]);

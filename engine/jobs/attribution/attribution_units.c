@@ -20,7 +20,7 @@ static void escape(const char *text, size_t length, char *out, size_t size)
     out[at] = '\0';
 }
 
-/* Where the layer's number stands in a module's name, as a part of its own; NULL: nowhere. */
+/* The place of the layer's number, as a component of its own, in a module's name; NULL: none. */
 static const char *layer_in(const char *name, int64_t layer, size_t *length)
 {
     char number[24];

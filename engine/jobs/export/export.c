@@ -24,11 +24,11 @@ struct export_job {
     char directory[PATH_MAX];
     struct gguf_metadata metadata;
     struct weights_writer *writer;
-    int64_t divisor_count; /* of rotary frequencies, the last entry; 0: there are none */
+    int64_t divisor_count; /* divisors of rotary frequencies, the last entry; 0: none */
     float divisors[GGUF_NAMES_DIVISORS];
 };
 
-/* The checkpoint's tokenizer, where it has one, in the words of GGUF. */
+/* Adds the checkpoint's tokenizer, if it has one, to the metadata of a GGUF file. */
 static enum status describe_tokenizer(const struct model *model, struct gguf_metadata *metadata, struct error *error)
 {
     struct weights_file file;
@@ -57,7 +57,7 @@ enum status export_check(int id, const struct quantize_method *method, const str
     return status;
 }
 
-/* The writer. GGUF has metadata, and what scaled rotary frequencies are divided by as one more tensor. */
+/* Opens the writer. GGUF also has metadata, and the divisors of scaled rotary frequencies as one more tensor. */
 static enum status begin(struct export_job *job, struct error *error)
 {
     struct export_plan *plan = &job->plan;
@@ -146,7 +146,7 @@ static bool is_full(const struct export_job *job, const struct export_item *item
     return true;
 }
 
-/* What an attempt that was killed noted further than its streams is written once more, with the same bytes. */
+/* Layers that a killed attempt wrote after it last saved its streams are written again, with the same bytes. */
 static enum status note_layer(void *owner, const char *name, const struct quantized_layer *layer, struct matrix weight,
                               struct error *error)
 {
@@ -156,7 +156,7 @@ static enum status note_layer(void *owner, const char *name, const struct quanti
     const int64_t index = weights_find(job->plan.model->weights, full);
     if (index < 0) return error_set(error, STATUS_INTERNAL, "a quantized layer \"%s\" is not among the tensors", name);
     struct export_item *item = &job->plan.items[index];
-    if (layer->skipped) return STATUS_OK; /* copied with the rest */
+    if (layer->skipped) return STATUS_OK; /* copied with the other tensors */
     if (item->layer == NULL || item->written)
         return error_set(error, STATUS_INTERNAL, "layer \"%s\" was not to be written", name);
     if (job->plan.format->write == NULL) {
@@ -183,7 +183,8 @@ struct sequential_hook export_hook(struct export_job *job, struct backend *backe
     return (struct sequential_hook){job, note_layer};
 }
 
-/* The layers of a block are all written when it is done, and what their scales are divided out of by keep_all. */
+/* True if all layers of the blocks before `block` were written, and the tensors that take their scales (keep_all). With
+ * block 0 all entries begin again. */
 static bool begin_at(void *owner, int64_t block)
 {
     struct export_job *job = owner;

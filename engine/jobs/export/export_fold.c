@@ -8,23 +8,23 @@
 
 enum { NONE = -1, MAKERS = 2 };
 
-/* Of a tensor of the original. */
+/* State of a tensor of the original. */
 struct part {
-    int64_t makers[MAKERS];       /* of a linear: norm and its bias, which make its inputs */
-    int64_t feeder, feeder_bias;  /* of a linear: the one whose rows are its inputs */
-    bool feeds, divided, noted;   /* the other way round; a norm or bias; its divisors are known */
-    int64_t block;                /* of one that is divided */
+    int64_t makers[MAKERS];       /* of a linear: the norm that makes its inputs, and the norm's bias */
+    int64_t feeder, feeder_bias;  /* of a linear: the linear whose rows are its inputs */
+    bool feeds, divided, noted;   /* its rows are a linear's inputs; norm or bias to divide; divisors are known */
+    int64_t block;                /* of a divided tensor */
     float *divisors;              /* owned; NULL: 1 */
-    struct quantized_layer *held; /* owned: of one that feeds */
+    struct quantized_layer *held; /* owned: a layer that waits for its divisors */
 };
 
 struct export_fold {
     const struct model *model;
-    const bool *skipped; /* lent while it is made */
+    const bool *skipped; /* lent during export_fold_new */
     bool scaled_outputs; /* see export_fold_new */
     int64_t count;
     struct part *parts; /* [count] */
-    int64_t written;    /* was held, and is not needed after this call */
+    int64_t written;    /* a layer that was held and is released by the next call */
 };
 
 static int64_t tensor_of(const struct model *model, int64_t layer, enum role role, const char *ending)
@@ -51,7 +51,7 @@ static void divide(struct export_fold *fold, int64_t tensor, int64_t layer)
     fold->parts[tensor].block = layer;
 }
 
-/* Linears of one input, each of which is quantized or none. */
+/* Linears of one input: either all of them are quantized or none. */
 static enum status plan_set(struct export_fold *fold, int64_t layer, enum role norm, const enum role *roles, int count,
                             struct error *error)
 {

@@ -7,7 +7,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* ---- the linears, as the method has them ---- */
+/* ---- the linears and their grids ---- */
 
 struct linear {
     const struct parameter *parameter;
@@ -49,7 +49,7 @@ static enum status each_linear(const struct export_format *format, const struct 
     return status;
 }
 
-/* ---- whether it can be ---- */
+/* ---- whether the format can store them ---- */
 
 struct fitting {
     const struct export_format *format;
@@ -144,7 +144,7 @@ enum status export_plan_check(int id, const struct quantize_method *method, cons
 
 /* ---- the plan ---- */
 
-/* What readers call a tensor: files may leave the prefix out, modules never do. */
+/* The prefix of module names as readers know them: files may omit it, modules never do. */
 static const char *prefix_of(const struct export_plan *plan)
 {
     const struct architecture *architecture = plan->model->config.architecture;
@@ -176,7 +176,7 @@ static enum status find_layer(void *owner, const struct linear *linear, struct e
     return STATUS_OK;
 }
 
-/* Linear modules that no method quantizes, so that readers must leave them alone. */
+/* Finds linear modules that no method quantizes, so that readers do not expect them to be packed. */
 static void find_others(struct export_plan *plan)
 {
     static const enum role roles[] = {ROLE_PROJECT_IN, ROLE_PROJECT_OUT, ROLE_ROUTER, ROLE_STATE_STEP};
@@ -204,7 +204,7 @@ static void find_name(void *owner, int64_t tensor, const char *name, int64_t hea
     item->head_rows = head_rows;
 }
 
-/* As others read it: no 64 bits, no blocks; what is divided, and the vectors of GGUF, wide. */
+/* The dtype as other tools read it: no 64 bits, no blocks; float32 for divided tensors and for the vectors of GGUF. */
 static enum dtype stored_dtype(const struct export_plan *plan, int64_t index, const struct weights_tensor *tensor)
 {
     const bool divided = plan->fold != NULL && export_fold_divides(plan->fold, index);

@@ -55,7 +55,7 @@ struct quantize_request {
     /* memory for activations that are held between the linears of a block instead of being computed again; 0: what is
      * left of the default bound, or as little as possible where memory is short */
     int64_t hold_bytes;
-    const char *directory; /* where hidden states may be spilled to; NULL: nowhere (a device: into host memory) */
+    const char *directory;           /* where hidden states may be spilled; NULL: nowhere (on a device: host memory) */
     const struct monitor *monitor;   /* progress by "block"; may be NULL */
     struct sequential_hook hook;     /* is called with every layer; {0}: none */
     struct quantize_visitor visitor; /* {0}: none */
@@ -98,9 +98,9 @@ void quantize_result_reset(struct quantize_result *result); /* {0} is fine */
  * by descending length, without padding; short ones (10 tokens or fewer) are dropped by the dataset's packing, not
  * here. Evaluation sequences longer than the model's positions are refused. STATUS_INVALID (tokens outside the
  * vocabulary, no calibration for a quantizer that needs it, overrides that cannot be, more columns to keep than there
- * are), STATUS_NOT_FINITE (weights, activations), STATUS_CANCELLED, STATUS_LEASE_LOST, STATUS_TOO_LARGE before anything
- * is done, when no plan fits what there is (backend_budget), STATUS_DISK_FULL, STATUS_INPUT_CHANGED, STATUS_IO,
- * STATUS_NO_MEMORY. A loss that is not finite is no error: it stands in the result. */
+ * are), STATUS_NOT_FINITE (weights, activations), STATUS_CANCELLED, STATUS_LEASE_LOST, STATUS_TOO_LARGE before any work
+ * is done, when no plan fits the available memory (backend_budget), STATUS_DISK_FULL, STATUS_INPUT_CHANGED, STATUS_IO,
+ * STATUS_NO_MEMORY. A loss that is not finite is no error: the result contains it. */
 MUST_CHECK enum status quantize_run(const struct quantize_request *request, struct quantize_result *out,
                                     struct error *error);
 
@@ -122,12 +122,12 @@ struct quantize_member {
  * the first. */
 void quantize_batch(struct quantize_member *members, int64_t count);
 
-/* What quantize_batch needs for these requests: the first plan that fits the budget, or else the smallest (plan_fits).
- * All plans give the same numbers. STATUS_INVALID as above, STATUS_NO_MEMORY. */
+/* The plan of quantize_batch for these requests: the first plan that fits the budget, otherwise the smallest
+ * (plan_fits). All plans give the same numbers. STATUS_INVALID as above, STATUS_NO_MEMORY. */
 MUST_CHECK enum status quantize_plan(const struct quantize_request *requests, int64_t count,
                                      const struct plan_budget *budget, struct run_plan *out, struct error *error);
 
-/* How many quantizations like this one can share a forward pass within `memory` bytes (0: what there is) without
+/* Number of quantizations like this one that can share a forward pass within `memory` bytes (0: all available) without
  * spilling; at least 1. */
 int64_t quantize_batch_most(const struct quantize_request *request, int64_t memory);
 

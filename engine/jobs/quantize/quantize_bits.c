@@ -6,7 +6,7 @@ struct room {
     int64_t bits, elements;
 };
 
-/* Of a tensor as it is stored; nothing where the file lacks it. */
+/* Size of a tensor as stored; 0 if the file lacks it. */
 static struct room stored(const struct model *model, const char *name)
 {
     struct weights_tensor tensor = {.bytes = 0};

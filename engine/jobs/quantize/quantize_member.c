@@ -220,7 +220,7 @@ enum status quantize_member_embed(struct quantize_member_state *state, struct em
     return hidden_embed(embed, &state->calibration, &state->calibration_hidden, error);
 }
 
-/* What is held between cuts may take only what is left after a run's other needs: a chunk's activations, and the
+/* Slots held between cuts may take only the memory that a run's other needs leave: a chunk's activations, and the
  * Hessian, its factor and a copy of the largest stack of weights. */
 int64_t quantize_member_hold_bytes(const struct quantize_member_state *state, int64_t walk_tokens)
 {

@@ -9,7 +9,7 @@
 #include "model/head.h"
 #include "model/hidden.h"
 
-/* the most that a run takes beside two blocks, hidden states and an embedding */
+/* most bytes of a run beside two blocks, hidden states and an embedding */
 #define QUANTIZE_SLACK_BYTES (220LL << 20)
 
 /* The forward pass that the members of a batch share; lent to each. */
@@ -17,8 +17,8 @@ struct quantize_pass {
     const struct model *model;
     struct backend *backend;
     struct chunks evaluation;
-    struct hidden_place place,
-        calibration; /* of the streams of evaluation tokens, and of those of calibration tokens */
+    /* of the streams of evaluation tokens, and of those of calibration tokens */
+    struct hidden_place place, calibration;
     struct walk walk;
     struct sequential_room room;
 };
@@ -48,7 +48,7 @@ MUST_CHECK enum status quantize_member_calibration(struct quantize_member_state 
 /* Allocates the results. After a failure the caller still calls quantize_member_reset. */
 MUST_CHECK enum status quantize_member_prepare(struct quantize_member_state *state, struct error *error);
 
-/* Allocates its streams and fills them where they do not begin at the embeddings: from request->start, or from the file
+/* Allocates its streams and fills them if they do not begin at the embeddings: from request->start, or from the file
  * that an earlier attempt saved (request->keep). */
 MUST_CHECK enum status quantize_member_begin(struct quantize_member_state *state, struct error *error);
 /* Fills the streams from the embeddings. Where the method quantizes embeddings, it rounds those in `embed`, and
@@ -86,7 +86,7 @@ MUST_CHECK enum status quantize_member_keep(struct quantize_member_state *state,
 /* Everything but `result`. */
 void quantize_member_reset(struct quantize_member_state *state);
 
-/* Of the checkpoint's content, the backend, the evaluation's tokens and (calibrated) the calibration's. */
+/* Fingerprint of the checkpoint's content, the backend, the evaluation's tokens and (calibrated) the calibration's. */
 uint64_t quantize_member_fingerprint(const struct quantize_member_state *state, bool calibrated);
 
 #endif

@@ -25,7 +25,7 @@ struct planned_batch {
     struct overrides *overrides; /* of the only member; owned; NULL: none, or there are several members */
 };
 
-/* Of a request that is run, whose streams are there. */
+/* The handover of a request that is executed, whose streams exist. */
 static struct quantize_handover handover_of(const struct quantize_request *request)
 {
     return (struct quantize_handover){.lent = request->fp_hidden.data != NULL,
@@ -33,7 +33,7 @@ static struct quantize_handover handover_of(const struct quantize_request *reque
                                       .start = request->start == NULL ? -1 : request->start->layer};
 }
 
-/* Other runs read streams where they lie. */
+/* Streams that other runs read must stay in memory. */
 static bool may_spill(const struct quantize_handover *handover)
 {
     return !handover->lent && !handover->shown && handover->start < 0;
@@ -70,7 +70,7 @@ static struct planned_batch batch_of(const struct quantize_member_state *const *
     if (request->idle_from > 0) batch.idle_from = request->idle_from;
     if (request->method.options.override_count > 0 &&
         overrides_new(&request->method, &batch.overrides, &unused) != STATUS_OK)
-        batch.overrides = NULL; /* the run refuses overrides that cannot be */
+        batch.overrides = NULL; /* the run refuses impossible overrides */
     return batch;
 }
 
@@ -100,10 +100,10 @@ static bool is_judged(const struct quantize_method *method)
     return method->quantizer == QUANTIZER_AWQ && method->awq.judge == AWQ_JUDGE_BLOCK;
 }
 
-/* What the quantizers need beside the statistics for the linears of one input: the factor of the Hessian, the weights
- * in another order as floats, and the codes twice. Outlier columns that are kept make one more copy of factor and
- * weights. `aside`: what a device's quantizers put into host memory: codes, and for LLM.int8 as in the paper the
- * original weights, which its outliers multiply. */
+/* Bytes that quantizers need beside the statistics for the linears of one input: the factor of the Hessian, the weights
+ * in another order as floats, and the codes twice. Kept outlier columns need one more copy of factor and weights.
+ * `aside`: bytes that a device's quantizers put into host memory: codes, and for LLM.int8 as in the paper the original
+ * weights, which its outliers multiply. */
 static int64_t solver_bytes(const struct planned_batch *batch, bool aside)
 {
     const struct model *model = batch->pass->model;
@@ -136,7 +136,7 @@ static int64_t solver_bytes(const struct planned_batch *batch, bool aside)
     return aside ? most : most + judged;
 }
 
-/* What a member whose method treats inputs keeps from block to block: inputs rotated and rounded, and where outliers
+/* Bytes that a member whose method treats inputs keeps from block to block: inputs rotated and rounded, and if outliers
  * multiply the original weights, the outliers and one block's original weights. */
 static int64_t treated_bytes(const struct planned_batch *batch, const struct quantize_member_state *member)
 {

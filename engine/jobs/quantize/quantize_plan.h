@@ -1,14 +1,14 @@
 /* quantize_plan.h: the plan of a batch decides where its streams lie and how much is held between cuts, so that it fits
- * the memory that there is. For quantize.c, and for jobs that are made of quantizations. */
+ * the available memory. For quantize.c, and for jobs made of quantizations. */
 #ifndef QUANTIZE_QUANTIZE_PLAN_H
 #define QUANTIZE_QUANTIZE_PLAN_H
 
 #include "jobs/quantize/quantize_member.h"
 
-/* What a plan decides. The numbers of a run do not depend on it. */
+/* The decisions of a plan. The numbers of a run do not depend on them. */
 struct quantize_choice {
-    struct hidden_place place,
-        calibration;           /* of the streams of evaluation tokens, and of those of calibration tokens */
+    /* of the streams of evaluation tokens, and of those of calibration tokens */
+    struct hidden_place place, calibration;
     int64_t hold_bytes;        /* as in struct quantize_request */
     int64_t shown[PLAN_ROOMS]; /* bytes that are live while the streams are shown to a visitor */
 };
@@ -19,8 +19,8 @@ struct quantize_choice {
 void quantize_plan_choose(const struct quantize_member_state *const *members, int64_t count,
                           const struct plan_budget *budget, struct quantize_choice *choice, struct run_plan *out);
 
-/* What other runs hand to a quantization, and whether others read its streams. A plan depends on these facts and not on
- * the streams, so that a quantization can be planned before the run that makes its streams. */
+/* The streams that a quantization receives from other runs, and whether others read its own. A plan depends on these
+ * facts and not on the streams, so that a quantization can be planned before the run that makes its streams. */
 struct quantize_handover {
     bool lent;     /* the full-precision hidden states are there (fp_hidden) */
     bool shown;    /* its streams are shown to a visitor */
@@ -34,12 +34,12 @@ struct quantize_planner {
     struct quantize_member_state calibrated, uncalibrated;
 };
 
-/* Over the texts of `request`. The caller resets *out, also after a failure. Statuses of quantize_plan. */
+/* Cuts the texts of `request` into chunks. The caller resets *out, also after a failure. Statuses of quantize_plan. */
 MUST_CHECK enum status quantize_planner_init(const struct quantize_request *request, struct quantize_planner *out,
                                              struct error *error);
 
-/* The plan of one part, as by quantize_plan_choose: `request` has the planner's texts, or no calibration. What it says
- * of start, fp_hidden and visitor is not read; `handover` says it. */
+/* The plan of one part, like quantize_plan_choose: `request` has the planner's texts, or no calibration. `handover`
+ * replaces its start, fp_hidden and visitor, which are not read. */
 void quantize_planner_plan(struct quantize_planner *planner, const struct quantize_request *request,
                            const struct quantize_handover *handover, const struct plan_budget *budget,
                            struct quantize_choice *choice, struct run_plan *out);

@@ -56,7 +56,7 @@ static uint64_t seal_fingerprint(const struct quantized_copy_request *request)
     return checksum_value(&sum);
 }
 
-/* ---- what the method does to inputs ---- */
+/* ---- the treatment of inputs ---- */
 
 /* A tensor of the file of inputs: bits, threshold, exact, whether smoothed, whether columns are spared; then
  * `arrays`. */

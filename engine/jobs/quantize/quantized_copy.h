@@ -1,5 +1,5 @@
 /* quantized_copy.h: a checkpoint's quantized weights as a checkpoint of their own (dequantized, F32) in a directory,
- * for runs that pass a quantized model more than once. What the method does to the inputs of linears is saved beside
+ * for runs that pass a quantized model more than once. The method's treatment of the inputs of linears is saved beside
  * the copy and applied in each pass. */
 #ifndef QUANTIZE_QUANTIZED_COPY_H
 #define QUANTIZE_QUANTIZED_COPY_H
@@ -10,7 +10,7 @@
 #include "quant/activation.h"
 #include "quant/quantizer.h"
 
-struct quantized_copy_input; /* what the method does to a linear's inputs */
+struct quantized_copy_input; /* the treatment of a linear's inputs */
 
 struct quantized_copy {
     struct model *model;          /* owned */
@@ -39,11 +39,12 @@ MUST_CHECK enum status quantized_copy_check(const struct quantize_method *method
 /* Whether the result of a token depends on its whole text. */
 bool quantized_copy_across_text(const struct quantize_method *method);
 
-/* What making a copy takes, and what each pass over it takes. What stays of the copy is live in the plan. */
+/* Plan for making a copy, and the memory and reads of each pass over it. The parts of the copy that stay are live in
+ * the plan. */
 struct quantized_copy_plan {
     struct run_plan plan;
     int64_t stored_bytes; /* read in each pass: the copy's weights, and the original's where the method needs them */
-    /* of the backend's memory in each pass, for what is done to inputs: for each token of a chunk, and beside that */
+    /* of the backend's memory in each pass, for the treatment of inputs: per token of a chunk, and in addition */
     int64_t token_bytes, treated_bytes;
 };
 /* Statuses of quantize_plan. */
@@ -57,7 +58,7 @@ MUST_CHECK enum status quantized_copy_open(const struct quantized_copy_request *
                                            struct error *error);
 void quantized_copy_reset(struct quantized_copy *copy); /* {0} is fine */
 
-/* What likelihood_run applies to inputs, in *room; NULL when inputs stay as they are. */
+/* The treatment of inputs for likelihood_run, in *room; NULL when inputs are not treated. */
 const struct likelihood_products *quantized_copy_products(struct quantized_copy *copy,
                                                           struct likelihood_products *room);
 

@@ -80,8 +80,8 @@ static enum status keeper_of_run_restore(void *owner, struct kept *kept, bool *f
     return sharpness_state_restore(s->path, kept, found, error);
 }
 
-/* What decides the run's numbers. Content of the checkpoint is checked by who opened it; its names and shapes are in
- * here. */
+/* Fingerprint of everything that decides the run's numbers. Other code checks the checkpoint's content; names and
+ * shapes are included here. */
 static uint64_t fingerprint(const struct sharpness *s)
 {
     const struct sharpness_settings *g = &s->request->settings;
@@ -112,7 +112,7 @@ static uint64_t fingerprint(const struct sharpness *s)
     return checksum_value(&sum);
 }
 
-/* A state that is damaged is left alone: the run begins anew. */
+/* A damaged state is ignored: the run begins again. */
 static enum status resume(struct sharpness *s, struct error *error)
 {
     if (s->request->work_directory == NULL) return STATUS_OK;
@@ -200,7 +200,7 @@ static enum status direction(struct sharpness *s, struct error *error)
     if (status == STATUS_OK) {
         out->predicted_delta = (out->gradient_term + out->curvature_term) / s->out->loss;
         s->state.products++;
-        hvp_free(s->hvp); /* the products of units take its memory */
+        hvp_free(s->hvp); /* the products of units need its memory */
         s->hvp = NULL;
         status = sharpness_direction_sample(s->request, &s->parameters, s->chunks.largest,
                                             sharpness_plan_sample_mode(s), along, s->gradient, out, error);

@@ -2,9 +2,9 @@
  * its spectral density, the step along the gradient from which on the loss rises, and the second-order prediction of
  * what a quantization costs. The whole model lies in memory: its parameters, a few vectors of the same size, those of a
  * Krylov basis (SHARPNESS_BASIS_BYTES at most: fewer are kept, and Lanczos restarts), and the activations of a chunk of
- * tokens, or of all where memory allows, which changes the time and not the bits.
+ * tokens, or of all if memory allows, which changes the time and not the numbers.
  *
- * A run that was killed goes on from the state in its work directory and ends with the bits it would have had. */
+ * A killed run goes on from the state in its work directory, and its result is bit-for-bit identical. */
 #ifndef SHARPNESS_SHARPNESS_H
 #define SHARPNESS_SHARPNESS_H
 
@@ -22,7 +22,7 @@ enum sharpness_method { SHARPNESS_LANCZOS, SHARPNESS_POWER, SHARPNESS_METHODS };
 extern const char *const sharpness_methods[SHARPNESS_METHODS + 1]; /* ends with NULL */
 
 struct sharpness_settings {
-    bool top_eigenvalue, trace, spectrum, critical; /* what is estimated beside loss and norms */
+    bool top_eigenvalue, trace, spectrum, critical; /* estimates to make beside loss and norms */
     bool groups;            /* also the ends of each kind of parameters alone (curvature/groups.h) */
     int method;             /* enum sharpness_method, of eigenvalues */
     int64_t max_iterations; /* products for one pair of ends */
@@ -42,12 +42,13 @@ struct sharpness_request {
     const struct quantize_method *direction; /* complete; NULL: none */
     const struct sequences *calibration;     /* for the direction's method; may be NULL */
     const char *work_directory;    /* existing, the run's own, kept between its attempts; NULL: nothing is saved */
-    int64_t memory_limit;          /* bytes; 0: what the backend has for a run */
+    int64_t memory_limit;          /* bytes; 0: the backend's memory for a run */
     double save_seconds;           /* the state is saved this often; 0: every 60 s, less often when that takes long */
     const struct monitor *monitor; /* progress by "loss" of the critical sharpness, then by "product"; may be NULL */
 };
 
-/* Of a part of the parameters: g'd and d'Hd / 2 with d the quantization error there, H d that of all. */
+/* Per part p of the parameters: g_p·d_p and d_p·(H d)_p / 2, with d the quantization error; H d uses the whole error
+ * d. */
 struct sharpness_part {
     char name[PARAMETER_NAME]; /* of a linear without ".weight"; of a block its number */
     double gradient_term, curvature_term;
@@ -58,8 +59,8 @@ struct sharpness_direction {
     double predicted_delta, measured_delta;
     double measured_loss; /* the loss with the quantized weights, on the same sequences */
     double kl, norm;      /* |d| */
-    /* Over the sequences, d being as it is: standard errors of the two terms and of predicted_delta by the delta
-     * method, of so many units (sequences, or groups of them: curvature/sampling.h). NAN of a single sequence. */
+    /* Over the sequences, with fixed d: standard errors of the two terms and of predicted_delta by the delta method,
+     * from so many units (sequences, or groups of them: curvature/sampling.h). NAN for a single sequence. */
     double gradient_error, curvature_error, predicted_error;
     int64_t units;
     int64_t layer_count, block_count;
@@ -70,8 +71,8 @@ struct sharpness_result {
     double loss, gradient_norm, weight_norm;
     int64_t parameters, sequences, tokens;
     struct spectrum_ends ends;
-    /* Of ends.largest over the sequences: the standard error of u'Hu of its vector u, which is that of the eigenvalue
-     * to first order. NAN of a single sequence, and where no largest one was found. */
+    /* Standard error of ends.largest over the sequences: that of u'Hu with the eigenvector u, which equals the
+     * eigenvalue's to first order. NAN for a single sequence, or if no largest eigenvalue was found. */
     double largest_error;
     int64_t largest_units; /* sequences, or groups of them: curvature/sampling.h */
     struct trace_estimate trace;
@@ -82,17 +83,17 @@ struct sharpness_result {
         struct spectrum_ends ends;
     } groups[GROUPS];
     struct sharpness_direction direction;
-    int64_t products;     /* Hessian-vector products made, earlier attempts' included */
-    int64_t most_vectors; /* the basis was limited to so many */
+    int64_t products;     /* Hessian-vector products, including those of earlier attempts */
+    int64_t most_vectors; /* limit of the basis */
 };
 void sharpness_result_reset(struct sharpness_result *result); /* {0} is fine */
 
-/* What sharpness_run will need, with as many products as it may make; by the limit of memory that it goes by itself. A
- * direction's quantization is left out of the work, not of the memory. STATUS_INVALID, STATUS_NO_MEMORY. */
+/* The plan of sharpness_run, with as many products as it may make, for its own limit of memory. A direction's
+ * quantization counts for the memory, not for the work. STATUS_INVALID, STATUS_NO_MEMORY. */
 MUST_CHECK enum status sharpness_plan(const struct sharpness_request *request, const struct plan_budget *budget,
                                       struct run_plan *out, struct error *error);
 
-/* What can be said without a model: STATUS_INVALID with a pointer below "/params" for settings out of range. */
+/* Checks settings without a model: STATUS_INVALID with a pointer below "/params" for settings out of range. */
 MUST_CHECK enum status sharpness_check(const struct sharpness_settings *settings, struct error *error);
 
 /* STATUS_NOT_FINITE (weights, loss, gradient, a product), STATUS_TOO_LARGE (says how much memory it needs),

@@ -7,8 +7,8 @@
 /* Losses that a search usually takes, for plans. */
 enum { SHARPNESS_CRITICAL_LOSSES = 20 };
 
-/* Into s->out->critical, with s->gradient and the norms of the result. Allocates a vector and what a gradient with
- * recomputation takes of one chunk. STATUS_CANCELLED, STATUS_LEASE_LOST, STATUS_NO_MEMORY. */
+/* Fills s->out->critical, from s->gradient and the norms of the result. Allocates a vector and the memory of a gradient
+ * with recomputation over one chunk. STATUS_CANCELLED, STATUS_LEASE_LOST, STATUS_NO_MEMORY. */
 MUST_CHECK enum status sharpness_critical_run(struct sharpness *s, struct error *error);
 
 #endif

@@ -13,8 +13,8 @@ MUST_CHECK enum status sharpness_direction_run(const struct sharpness_request *r
                                                struct matrix gradient, struct matrix *direction,
                                                struct sharpness_direction *out, struct error *error);
 
-/* What the terms along that direction vary between sequences: fills errors and units of *out. `scratch` is a vector
- * that is overwritten. In units of hvp.h it takes a gradient with recomputation and a product in `mode`. Statuses of
+/* How the terms along that direction vary between sequences: fills errors and units of *out. `scratch` is a vector that
+ * is overwritten. In units of hvp.h it costs a gradient with recomputation and a product in `mode`. Statuses of
  * sampling_along. */
 MUST_CHECK enum status sharpness_direction_sample(const struct sharpness_request *request,
                                                   const struct parameters *parameters, int64_t chunk_tokens,

@@ -43,7 +43,7 @@ enum status sharpness_plan_groups(struct sharpness *s, struct error *error)
     return status == STATUS_OK ? groups_of_tensors(s->layout, &s->groups, error) : status;
 }
 
-/* How many parameters each group has: those that have none are not asked for. */
+/* Counts each group's parameters: groups without any have no task. */
 static enum status groups_count(struct sharpness *s, struct error *error)
 {
     const enum status status = sharpness_plan_groups(s, error);
@@ -91,7 +91,7 @@ static void fill_work(const struct sharpness *s, struct run_plan *out)
     out->at_most = products > 0;
 }
 
-/* The first product comes when the gradient, with recomputation, has given its memory back. */
+/* The first product begins after the gradient, with recomputation, has released its memory. */
 static void plan_memory(const struct sharpness *s, struct run_plan *out)
 {
     const struct model_config *config = &s->layout->config;
@@ -112,7 +112,7 @@ static void plan_memory(const struct sharpness *s, struct run_plan *out)
     plan_take(out, room, (SPARE_VECTORS - 2 + s->out->most_vectors) * vector);
 }
 
-/* In the room of the backend's matrices. */
+/* Bytes needed in the room of the backend's matrices. */
 static int64_t needed(struct sharpness *s, enum hvp_mode mode, int64_t vectors)
 {
     struct run_plan plan = {.flops = 0};
@@ -171,7 +171,7 @@ enum status sharpness_plan(const struct sharpness_request *request, const struct
     enum status status = sharpness_plan_layout(&s, error);
     if (status == STATUS_OK) status = groups_count(&s, error);
     if (status == STATUS_OK) status = sharpness_plan_choose(&s, &bytes, error);
-    if (status == STATUS_TOO_LARGE) status = STATUS_OK; /* the smallest stands */
+    if (status == STATUS_TOO_LARGE) status = STATUS_OK; /* the smallest plan is in `s` */
     if (status == STATUS_OK) plan_memory(&s, out);
     if (status == STATUS_OK) fill_work(&s, out);
     if (status == STATUS_OK && request->direction != NULL) status = direction_memory(request, budget, out, error);

@@ -1,4 +1,4 @@
-/* sharpness_plan.h: what a sharpness run will take, and how it fits into the memory there is. */
+/* sharpness_plan.h: the plan of a sharpness run, and its choice for the available memory. */
 #ifndef SHARPNESS_SHARPNESS_PLAN_H
 #define SHARPNESS_SHARPNESS_PLAN_H
 
@@ -11,13 +11,14 @@ MUST_CHECK enum status sharpness_plan_layout(struct sharpness *s, struct error *
 /* The group of each tensor, owned by `s`. */
 MUST_CHECK enum status sharpness_plan_groups(struct sharpness *s, struct error *error);
 
-/* How many basis vectors, and then how many activations, fit. The vectors do not depend on the machine unless it is too
- * small for SHARPNESS_BASIS_BYTES: same request, same bits. In *bytes what they take where matrices lie.
- * STATUS_TOO_LARGE where the smallest plan does not fit; that one stands in `s` then. */
+/* Chooses how many basis vectors, and then how many activations, fit. The number of vectors does not depend on the
+ * machine unless it is too small for SHARPNESS_BASIS_BYTES, so that the same request gives bit-for-bit identical
+ * results. *bytes: their memory where matrices lie. STATUS_TOO_LARGE if the smallest plan, which is then in `s`, does
+ * not fit. */
 MUST_CHECK enum status sharpness_plan_choose(struct sharpness *s, int64_t *bytes, struct error *error);
 
-/* Whether the largest eigenvalue is measured by units of sequences too, and how the products of a unit are made: in the
- * memory that those of all sequences have. */
+/* Whether the largest eigenvalue is also measured by units of sequences; and the mode of a unit's products, which fits
+ * the memory of the products over all sequences. */
 bool sharpness_plan_samples_ends(const struct sharpness_request *request);
 enum hvp_mode sharpness_plan_sample_mode(const struct sharpness *s);
 

@@ -116,7 +116,7 @@ static enum status ends_read(struct sharpness *s, struct spectrum_ends *ends, st
     return STATUS_OK;
 }
 
-/* Losses take the memory of the products, which are set up again behind them. */
+/* Losses need the memory of the products, which are set up again afterwards. */
 static enum status critical_run(struct sharpness *s, int number, struct error *error)
 {
     const struct critical *critical = &s->out->critical;
@@ -139,7 +139,7 @@ static enum status critical_read(struct sharpness *s, int number, struct error *
     return STATUS_OK;
 }
 
-/* The products of units take the memory of those of all sequences, which are set up again behind them. */
+/* The products of units need the memory of those over all sequences, which are set up again afterwards. */
 static enum status largest_sample(struct sharpness *s, struct matrix vector, struct matrix scratch, struct error *error)
 {
     const struct sharpness_request *request = s->request;

@@ -1,5 +1,4 @@
-/* sharpness_tasks.h: what a sharpness run holds while it is at work, and the estimates it makes of it, one after the
- * other. */
+/* sharpness_tasks.h: the data of a running sharpness run, and its estimates, one after the other. */
 #ifndef SHARPNESS_SHARPNESS_TASKS_H
 #define SHARPNESS_SHARPNESS_TASKS_H
 
@@ -18,13 +17,13 @@ struct sharpness {
     struct hvp *hvp;
     struct matrix gradient;
     enum group *groups;
-    struct vector_span *spans; /* of the group at work */
+    struct vector_span *spans; /* of the current group */
     struct sharpness_state state;
     struct keeper keeper;
     char path[PATH_MAX]; /* of the saved state; "": none is saved */
-    int64_t read, task;  /* records read, task at work */
-    bool saved_at_work;  /* the file has the task at work */
-    double saved, took;  /* when the state was saved, and how long that took */
+    int64_t read, task;  /* records read, current task */
+    bool saved_at_work;  /* the file has the current task */
+    double saved, took;  /* time of the last saving, and its duration */
     enum hvp_mode mode;
 };
 
@@ -42,7 +41,7 @@ struct sharpness_task {
 enum { SHARPNESS_TASKS = 9 };
 extern const struct sharpness_task sharpness_tasks[SHARPNESS_TASKS];
 
-/* Products of the tasks after `task` (-1: of all), at most. */
+/* Most products of the tasks after `task` (-1: of all). */
 int64_t sharpness_tasks_after(const struct sharpness *s, int64_t task);
 
 #endif

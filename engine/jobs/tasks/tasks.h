@@ -34,8 +34,8 @@ struct tasks_result {
     struct tasks_outcome *outcomes; /* [item_count] set by set; owned */
     struct tasks_score *scores;     /* [set_count]; owned */
     struct tasks_score mean;        /* over the sets */
-    int64_t tokens_alone;           /* what feeding every choice by itself would have taken, for one model */
-    int64_t tokens_computed;        /* what was fed */
+    int64_t tokens_alone;           /* tokens that feeding every choice by itself would take, for one model */
+    int64_t tokens_computed;        /* tokens that were fed */
     int64_t cut;                    /* choices whose beginning did not fit the model's positions */
     double bits_per_weight;
     double flops;             /* that this attempt computed, by its plans */
@@ -43,13 +43,13 @@ struct tasks_result {
 };
 void tasks_result_reset(struct tasks_result *result); /* {0} is fine */
 
-/* What it will need, from its first item on: every prompt becomes tokens for it, as in the run. Statuses as below. */
+/* The plan of a run from its first item on; like the run, it encodes every prompt. Statuses as below. */
 MUST_CHECK enum status tasks_plan(const struct tasks_request *request, const struct plan_budget *budget,
                                   struct run_plan *out, struct error *error);
 
-/* STATUS_TOO_LARGE when a group of items does not fit what there is (backend_budget); STATUS_INVALID (a choice longer
- * than the model's positions, another model's tokenizer; names the task and the item), statuses of quantized_copy_open,
- * likelihood_run and saved_table_open. */
+/* STATUS_TOO_LARGE when a group of items does not fit the available memory (backend_budget); STATUS_INVALID (a choice
+ * longer than the model's positions, another model's tokenizer; names the task and the item), statuses of
+ * quantized_copy_open, likelihood_run and saved_table_open. */
 MUST_CHECK enum status tasks_run(const struct tasks_request *request, struct tasks_result *out, struct error *error);
 
 #endif

@@ -5,8 +5,8 @@
 #include <math.h>
 #include <stdlib.h>
 
-/* A group: work of some half a minute on a desktop's processor, so that little is lost with it, yet tokens enough to
- * repay reading the weights, and hidden states of a GiB at most. */
+/* A group: work of about half a minute on a desktop's processor, so that little is lost with it, but enough tokens to
+ * repay reading the weights, and hidden states of at most a GiB. */
 #define GROUP_WORK  1e13
 #define GROUP_LEAST 16384
 #define GROUP_BYTES (1LL << 30)
@@ -68,7 +68,7 @@ static enum status choice_add(struct tasks_list *list, const struct tasks_place 
     return status == STATUS_OK ? STATUS_OK : blame(list, place, status, error);
 }
 
-/* Adds an item's texts; *rows is about what they add to the group. */
+/* Adds an item's texts; *rows: about how many rows they add to the group. */
 static enum status item_add(struct tasks_list *list, const struct tasks_place *place, double *row, int64_t *rows,
                             struct error *error)
 {

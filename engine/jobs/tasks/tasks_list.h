@@ -1,6 +1,6 @@
-/* tasks_list.h: what a run of tasks asks its models, in order: groups of items, the texts of each group, and which
- * models answer them together. Two drivers take the list from its first group to its last: tasks.c asks the models,
- * tasks_plan.c adds up what that needs. */
+/* tasks_list.h: the questions of a run of tasks to its models, in order: groups of items, the texts of each group, and
+ * which models answer them together. Two drivers go through the list from its first group to its last: tasks.c asks the
+ * models, tasks_plan.c adds up the resources. */
 #ifndef TASKS_TASKS_LIST_H
 #define TASKS_TASKS_LIST_H
 
@@ -9,7 +9,7 @@
 #include "jobs/tasks/tasks.h"
 #include "tasks/encode.h"
 
-/* A row of the saved table, one an item: TASK_CHOICES log-likelihoods of each model, then these. */
+/* A row of the saved table, one per item: TASK_CHOICES log-likelihoods of each model, then these. */
 enum {
     TASKS_ROW_ALONE,    /* tokens that feeding each choice by itself would take */
     TASKS_ROW_COMPUTED, /* tokens that were fed; the first item of a group has those of the group */
@@ -33,7 +33,7 @@ struct tasks_list {
     int64_t item_count;
     struct tasks_place *places;        /* [item_count] of every item, in order; owned */
     struct quantized_copy_plan copied; /* of the quantized model; zeros without a method */
-    bool across_text;                  /* what a token gets in the quantized model depends on its whole text */
+    bool across_text;                  /* a token's values in the quantized model depend on its whole text */
     struct encode encode;
     /* The group that was collected last: items [first, first + count). Its arrays are owned. */
     int64_t first, count;

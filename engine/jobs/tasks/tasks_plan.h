@@ -1,4 +1,4 @@
-/* tasks_plan.h: what a list of tasks needs (tasks_plan, in tasks.h), and what one of its askings does. */
+/* tasks_plan.h: the plan of a list of tasks (tasks_plan, in tasks.h), and of one of its askings. */
 #ifndef TASKS_TASKS_PLAN_H
 #define TASKS_TASKS_PLAN_H
 

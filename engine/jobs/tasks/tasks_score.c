@@ -18,7 +18,7 @@ int tasks_score_choice(const double *log_likelihoods, const int64_t *characters,
     return chosen;
 }
 
-/* Of values that are each -1, 0 or 1: their mean, and its standard error. */
+/* The mean of values that are each -1, 0 or 1, and its standard error. */
 static struct tasks_accuracy mean_of(int64_t sum, int64_t squares, int64_t count)
 {
     const double n = (double)count, value = (double)sum / n;
@@ -75,7 +75,7 @@ void tasks_score_make(const struct tasks_outcome *outcomes, int64_t count, int m
 
 /* ---- The mean over tasks ---- */
 
-/* A sum over tasks: of values, of squares of errors and of distances to the ends. */
+/* Sums over tasks: of values, of squared errors and of squared distances to the ends. */
 static void add(struct tasks_accuracy *sum, struct tasks_accuracy one)
 {
     sum->value += one.value;

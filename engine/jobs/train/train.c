@@ -91,7 +91,7 @@ static enum status config_load(struct training *t, struct model_config *config, 
     return train_plan_fit(t->params, config, error);
 }
 
-/* What an earlier attempt learned is used again. */
+/* A tokenizer that an earlier attempt learned is used again. */
 static enum status tokenizer_learn(struct training *t, char path[PATH_MAX], struct error *error)
 {
     enum status status;
@@ -182,7 +182,8 @@ static enum status trainer_prepare(struct training *t, const struct model_config
     return trainer_init(&t->trainer, t->layout, t->backend, &setup, error);
 }
 
-/* Of all that decides a run's numbers; a struct is added field by field, it may have gaps. */
+/* Fingerprint of everything that decides a run's numbers; a struct is added field by field, because it may have
+ * gaps. */
 static uint64_t fingerprint_of(const struct training *t, uint64_t from)
 {
     const struct trainer_setup *setup = &t->trainer.setup;
@@ -205,7 +206,7 @@ static uint64_t fingerprint_of(const struct training *t, uint64_t from)
     checksum_init(&sum);
     checksum_add(&sum, reals, sizeof reals);
     checksum_add(&sum, integers, sizeof integers);
-    /* what came later is added only where it is used: the states of older runs stay theirs */
+    /* later settings are added only if they are used, so that states of older runs stay valid */
     const double more[] = {o->rho, o->eta, setup->ema_decay};
     if (t->params->optimizer.name != OPTIMIZER_ADAMW || setup->ema_decay > 0) checksum_add(&sum, more, sizeof more);
     const double cycles[] = {(double)s->start, (double)s->period, s->growth};
@@ -298,7 +299,7 @@ static enum status resume(struct training *t, bool *resumed, struct error *error
     return STATUS_OK;
 }
 
-/* Files that a killed attempt was writing; nobody else writes here. */
+/* Removes files that a killed attempt was writing; no other process writes here. */
 static void work_sweep(const char *directory)
 {
     char path[PATH_MAX];
@@ -343,7 +344,7 @@ static enum status state_save(const struct training *t, struct error *error)
     return state_write(t->state_path, &state, &t->trainer.parameters, &t->trainer.optimizer, &t->trainer.ema, error);
 }
 
-/* Measures, writes and tells of what the trainer's parameters hold now: the run's own or the average. */
+/* Measures, writes and reports the trainer's present parameters: the run's own or the average. */
 static enum status checkpoint_add(struct training *t, bool averaged, struct error *error)
 {
     static const enum dtype dtypes[] = {[TRAIN_DTYPE_F32] = DTYPE_F32, [TRAIN_DTYPE_BF16] = DTYPE_BF16};
@@ -364,7 +365,7 @@ static enum status checkpoint_add(struct training *t, bool averaged, struct erro
     train_checkpoint_name(reached.step, averaged, name, sizeof name);
     if ((status = path_in(t->request->directory, name, path, error)) != STATUS_OK) return status;
     struct state state = state_now(t);
-    state.checkpoint_count = 0; /* a run that branches has none yet */
+    state.checkpoint_count = 0; /* a run that branches has no checkpoints yet */
     const struct checkpoint checkpoint = {
         .directory = path,
         .config = t->config_text,

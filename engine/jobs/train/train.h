@@ -13,7 +13,7 @@
  * which has weights and losses but no state; a branch goes on with the average of what it continues, or begins one when
  * that has none.
  *
- * A run that was killed goes on from the state in its work directory and ends with the bits it would have had. */
+ * A killed run goes on from the state in its work directory, and its result is bit-for-bit identical. */
 #ifndef TRAIN_TRAIN_H
 #define TRAIN_TRAIN_H
 
@@ -65,11 +65,11 @@ struct train_params {
 };
 extern const struct param train_params[];
 
-/* What the table cannot say; blames the field with a pointer below "/params". Needs no files. STATUS_INVALID,
- * STATUS_UNSUPPORTED. */
+/* Checks that the table cannot express; blames the field with a pointer below "/params". Needs no files.
+ * STATUS_INVALID, STATUS_UNSUPPORTED. */
 MUST_CHECK enum status train_check(const struct train_params *params, struct error *error);
 
-/* A checkpoint that stands durable on disk. All lent for the call. */
+/* A checkpoint that is durable on disk. All lent for the call. */
 struct train_written {
     const char *directory; /* in the request's directory */
     const char *name;      /* "step0001000"; of the average, which comes after it: "step0001000-ema" */

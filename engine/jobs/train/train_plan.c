@@ -94,7 +94,7 @@ static double sequence_work(const struct parameters_layout *layout, int64_t leng
     return work_blocks(&layout->config, layout->programs, &chunks);
 }
 
-/* A gradient is three walks, or four where blocks are computed again. */
+/* A gradient costs three forward passes, or four if blocks are recomputed. */
 static void work_fill(const struct train_params *params, const struct parameters_layout *layout,
                       enum gradient_mode mode, struct run_plan *out)
 {
@@ -119,7 +119,7 @@ static void work_fill(const struct train_params *params, const struct parameters
         ((1 + optimizer_buffers(optimizer) + averages) * layout->elements + kept) * (int64_t)sizeof(float);
     out->written_bytes = stops * ((1 + averages) * weights + (params->keep_state ? state : 0)) + state;
     plan_take(out, PLAN_DISK, out->written_bytes);
-    out->at_most = true; /* one that continues another has done some of the steps, and validation texts may be fewer */
+    out->at_most = true; /* a continued run has done some of the steps, and validation texts may be fewer */
 }
 
 enum status train_plan_run(const struct train_request *request, int64_t token_count, struct run_plan *out,

@@ -1,4 +1,4 @@
-/* train_plan.h: what a train request comes to in steps, and whether its parts fit. For train.c and the tests. */
+/* train_plan.h: converts a train request to steps, and checks that its parts fit. For train.c and the tests. */
 #ifndef TRAIN_TRAIN_PLAN_H
 #define TRAIN_TRAIN_PLAN_H
 
@@ -8,15 +8,15 @@
 
 #define TRAIN_PLAN_CONFIG_LIMIT (4 << 20) /* bytes of a config.json */
 
-/* Whole steps that hold `tokens` tokens. */
+/* Number of whole steps that hold `tokens` tokens. */
 int64_t train_plan_steps(const struct train_params *params, int64_t tokens);
 struct schedule train_plan_schedule(const struct train_params *params);
 
-/* What a trainer is given; without the data. */
+/* The setup of the trainer, without the data. */
 struct trainer_setup train_plan_setup(const struct train_params *params, int64_t memory_limit);
 
-/* What train_run will need when the data are `token_count` tokens (at most). Of the request only params, from and
- * backend are read. Statuses of train_plan_fit; STATUS_IO, STATUS_NO_MEMORY. */
+/* The plan of train_run if the data are at most `token_count` tokens. Of the request only params, from and backend are
+ * read. Statuses of train_plan_fit; STATUS_IO, STATUS_NO_MEMORY. */
 MUST_CHECK enum status train_plan_run(const struct train_request *request, int64_t token_count, struct run_plan *out,
                                       struct error *error);
 
@@ -25,7 +25,7 @@ MUST_CHECK enum status train_plan_run(const struct train_request *request, int64
 MUST_CHECK enum status train_plan_fit(const struct train_params *params, const struct model_config *config,
                                       struct error *error);
 
-/* Passes a failed status on, with the parameter to blame unless one stands. */
+/* Passes a failed status on, and sets the parameter to blame unless the error has one. */
 enum status train_plan_blame(enum status status, const char *pointer, struct error *error);
 
 #endif

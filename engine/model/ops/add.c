@@ -1,4 +1,4 @@
-/* add: y = a + b, the residual connection. When y took a's memory only b is added. */
+/* add: y = a + b, the residual connection. If y shares a's memory only b is added. */
 #include "model/op.h"
 
 static void sum(const struct pass *pass, const struct step *step, const struct matrix *by_slot)

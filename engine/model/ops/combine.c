@@ -1,4 +1,4 @@
-/* combine: what the experts of a token made of it, weighed. x is [T, K C] taken as [T K, C] sorted by expert.
+/* combine: the weighted sum of the outputs of a token's experts. x is [T, K C] taken as [T K, C] sorted by expert.
  *
  *   y[t] = Σ_j w[t, j] x[row of visit (t, j)]
  *   dx = w dy,  dw = dy·x

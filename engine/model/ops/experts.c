@@ -1,5 +1,5 @@
-/* experts: y = x W_eᵀ for the rows of each expert e, W_e parameter number parameter[0] + e. Rows are [T K, C], sorted
- * by expert, as many as there are: no padding, no capacity. An expert that nobody visits does nothing. */
+/* experts: y = x W_eᵀ for the rows of each expert e; W_e is parameter number parameter[0] + e. Rows are [T K, C],
+ * sorted by expert, without padding or a capacity. An expert without visits does nothing. */
 #include "backend/routes.h"
 #include "model/op.h"
 

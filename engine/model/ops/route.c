@@ -1,4 +1,5 @@
-/* route: from the router's logits to the weights of the experts that a token visits, and (saved) which these are. */
+/* route: from the router's logits to the weights of the experts that a token visits, and (saved) the indices of these
+ * experts. */
 #include "model/op.h"
 
 static struct route_args route_arguments(const struct pass *pass, const struct step *step)

@@ -1,6 +1,6 @@
 /* scan: the selective state space (backend.h, scan_args). Inputs: x, the step sizes before their softplus, B beside C;
- * parameters: a_log, skip (D), and with heads the bias of the step sizes. Nobody else reads B, C and the step sizes,
- * and nobody reads x later, so the backward pass overwrites their gradients. The slot left for it keeps the states
+ * parameters: a_log, skip (D), and with heads the bias of the step sizes. No other step reads B, C and the step sizes,
+ * and no later step reads x, so the backward pass overwrites their gradients. The slot saved for it keeps the states
  * before every SCAN_CHUNK-th token; its gradient is scratch. */
 #include "model/cache.h"
 

@@ -1,6 +1,6 @@
 /* activation.c: the activations of reference/activation.c. Each is written once as a function of one number and inlined
- * into its own loops, so that the kind is chosen outside of them. gelu_tanh uses (1 + tanh a) / 2 = σ(2 a). Second
- * derivatives take σ(-u) for 1 - σ(u), which loses its digits where u is large and its factors are too. */
+ * into its own loops, so that the kind is chosen outside the loops. gelu_tanh uses (1 + tanh a) / 2 = σ(2 a). Second
+ * derivatives use σ(-u) instead of 1 - σ(u), which loses its digits for large u, where its factors are large. */
 #include "backend/cpu/kernels/all.h"
 
 struct slope {

@@ -10,7 +10,7 @@ struct taps {
     float weight[CONVOLUTION_TAPS][STRIP];
 };
 
-/* Tap j of the strip's columns, next to one another. */
+/* The strip's columns of tap j, made contiguous. */
 static void taps_load(struct taps *taps, const struct convolution_args *args, int64_t column, int64_t count)
 {
     for (int64_t c = 0; c < count; c++)
@@ -57,7 +57,7 @@ void KERNEL(convolution_forward)(const struct convolution_args *args, int64_t co
     }
 }
 
-/* dx of row t, of a sequence that ends before row `end`. */
+/* dx of row t in a sequence that ends before row `end`. */
 static void input_backward(const struct convolution_args *args, const struct taps *taps, int64_t column, int64_t count,
                            int64_t t, int64_t end)
 {
@@ -79,7 +79,7 @@ struct sums {
     double weight[CONVOLUTION_TAPS][STRIP], bias[STRIP];
 };
 
-/* Adds rows [first, end) of a sequence that starts at row `start`. */
+/* Adds the sums over rows [first, end) of a sequence that starts at row `start`. */
 static void parameters_backward(const struct convolution_args *args, struct sums *sums, int64_t column, int64_t count,
                                 int64_t start, int64_t first, int64_t end)
 {

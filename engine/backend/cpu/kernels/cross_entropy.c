@@ -59,7 +59,7 @@ void KERNEL(cross_entropy_backward)(const struct cross_entropy_args *args, int64
     }
 }
 
-/* The first index of `largest`, which is the largest entry; 0 when every entry is NaN. */
+/* Index of the first entry equal to `largest`; 0 when every entry is NaN. */
 static int64_t index_of(const float *z, int64_t count, float largest)
 {
     for (int64_t first = 0; first < count; first += CHUNK) {
@@ -73,7 +73,7 @@ static int64_t index_of(const float *z, int64_t count, float largest)
     return 0;
 }
 
-/* One row of both: the divergence, and the largest entry of each. Differences are exact in double. */
+/* Compares one row of p and q: the divergence, and the largest entry of each. Differences are exact in double. */
 static void compare_row(const struct compare_args *args, int64_t t)
 {
     const float *restrict p = float_row(args->p, t), *restrict q = float_row(args->q, t);
@@ -101,7 +101,7 @@ void KERNEL(compare)(const struct compare_args *args, int64_t first, int64_t end
     }
 }
 
-/* Leaves the softmax in z; the mean of z_t under it. */
+/* Replaces z by its softmax; returns the mean of z_t under it. */
 static double softmax_mean(float *restrict z, const float *restrict z_t, double log_sum, int64_t count)
 {
     const float high = (float)log_sum, low = (float)(log_sum - (double)high);

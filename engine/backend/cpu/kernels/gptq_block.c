@@ -1,10 +1,10 @@
-/* gptq_block.c: the column loop of GPTQ (backend/codes.h), written from the receiving column's side: the running column
- * stays in registers for many rows at once, and each U[i, j] is one broadcast. */
+/* gptq_block.c: the column loop of GPTQ (backend/codes.h), written for the receiving column: the running column stays
+ * in registers for many rows at once, and each U[i, j] is one broadcast. */
 #include "backend/cpu/kernels/all.h"
 
 #include <string.h>
 
-/* As many floats as the instruction set holds in one register. */
+/* Vectors as wide as a register of the instruction set. */
 #if defined(__AVX512F__)
 #define VECTOR_BYTES 64
 #elif defined(__AVX__)
@@ -30,8 +30,8 @@ static void tile_load(struct tile *tile, const struct gptq_block_args *block, in
     }
 }
 
-/* W[:, j] - sum_{i<j} E[:, i] U[i, j], left in weights[j]. `column` has U[0 … j, j]. Two sums, so that one addition
- * need not wait for the last. */
+/* weights[j] = W[:, j] - sum_{i<j} E[:, i] U[i, j]. `column` has U[0 … j, j]. Two partial sums, so that an addition
+ * need not wait for the previous one. */
 static void tile_update(struct tile *tile, const float *column, int64_t j)
 {
     vector even[PARTS], odd[PARTS] = {0};
@@ -69,7 +69,7 @@ static void tile_quantize(struct tile *tile, const struct gptq_block_args *block
     }
 }
 
-/* The same with a table, which has no zero points. */
+/* tile_quantize for a table, which has no zero points. */
 static void tile_look_up(struct tile *tile, const struct gptq_block_args *block, const double *values, float divisor,
                          int64_t j, int64_t first)
 {

@@ -1,16 +1,16 @@
-/* kernels.h: the vectorised inner loops, each over a part of an op that one task takes. The files here are plain C
- * shaped for the compiler's vectoriser and are built once for each level of the processor's family (levels.h):
+/* kernels.h: the vectorised inner loops; each computes the part of an op that one task takes. The files here are plain
+ * C shaped for the compiler's vectoriser and are built once for each level of the processor's family (levels.h):
  * x86-64-v2 (SSE4), v3 (AVX2, FMA) and v4 (AVX-512); armv8-portable, neon and sve. cpu.c picks a table by what the
- * processor has. Nothing here may be called before that choice: a helper that leaks out of these files would carry
- * AVX-512 with it. All matrices hold floats. Reductions keep several partial sums; their order is fixed by the shape
- * and the level, and with SVE by the width of its vectors, too. */
+ * processor has. No function here may be called before that choice, and none may be called from outside: it would bring
+ * AVX-512 instructions with it. All matrices hold floats. Reductions keep several partial sums; their order is fixed by
+ * the shape and the level, and with SVE also by the width of its vectors. */
 #ifndef BACKEND_CPU_KERNELS_KERNELS_H
 #define BACKEND_CPU_KERNELS_KERNELS_H
 
 #include "backend/backend.h"
 #include "backend/cpu/levels.h"
 
-/* These two are plain address arithmetic. */
+/* These two contain only address arithmetic. */
 static inline float *float_row(struct matrix m, int64_t t)
 {
     return (float *)m.data + t * m.stride;
@@ -28,11 +28,11 @@ struct score_block {
     int64_t stride, rows, columns;
     int64_t first_query, first_key; /* positions of row 0 and column 0 in their sequence */
     int64_t window;                 /* 0: none */
-    int64_t step;                   /* columns so far beyond the last that a row sees are never read; 0: all are */
+    int64_t step;                   /* columns this far beyond the last one that a row sees are never read; 0: none */
 };
 
-/* softmax_gradient and its tangent: scores become p, scores_t its tangent p (scores_t - log_sum_t), slopes scale p
- * (slope - d), and slopes_t, which hold the tangent of dout vᵀ, the tangent of that. */
+/* softmax_gradient and its tangent: scores become p, scores_t their tangent p (scores_t - log_sum_t), slopes become
+ * scale p (slope - d), and slopes_t, which hold the tangent of dout vᵀ, become the tangent of that. */
 struct softmax_tangents {
     struct score_block block;
     float *scores_t, *slopes, *slopes_t; /* in the layout of the scores */
@@ -40,16 +40,16 @@ struct softmax_tangents {
     float scale;
 };
 
-/* Channels [channel, channel + width) of a scan, at most as many as a vector has lanes, all in one group, and in one
- * head unless each is its own: in a sequence of rows [start, end) from row `first` on. */
+/* Channels [channel, channel + width) of a scan in a sequence of rows [start, end), from row `first` on. They are at
+ * most as many as a vector has lanes, all in one group, and all in one head unless each is its own head. */
 struct scan_strip {
     const struct scan_args *args;
     int64_t start, end, first, channel, width;
-    const float *initial; /* scan_forward: [N, C] states before and after the sequence; NULL: zeros, unwanted */
+    const float *initial; /* scan_forward: [N, C] states before and after the sequence; NULL: zeros, not stored */
     float *final;
 };
 
-enum { CONVOLUTION_STRIP = 64 }; /* columns of a convolution that are worked on together */
+enum { CONVOLUTION_STRIP = 64 }; /* columns of a convolution that a task takes together */
 
 /* xIELU's numbers after their softplus, and their tangents: y = a h(x) + beta x with a = p or n (backend.h). */
 struct xielu_run {
@@ -58,14 +58,14 @@ struct xielu_run {
     float p_t, n_t;
 };
 
-/* Sums over elements where the number is p, and where it is n. */
+/* Sums over the elements with x > 0 ([0]: the number is p) and over the others ([1]: it is n). */
 struct xielu_sums {
     double dy_h[2];    /* of dy h(x) */
     double tangent[2]; /* of dy_t h(x) + dy h'(x) x_t */
 };
 
-/* The kernels, each named once: X(what it returns, its name, what it takes). The table of a level and the prototypes
- * (all.h) are made of this list. */
+/* The kernels: X(return type, name, parameters). The table of a level and the prototypes (all.h) are made from this
+ * list. */
 #define CPU_KERNELS(X)                                                                                                 \
     /* runs of `count` elements */                                                                                     \
     X(void, fill, float *to, int64_t count, float value)                                                               \
@@ -127,7 +127,7 @@ struct xielu_sums {
 struct kernels {
     const char *name;
     int64_t lanes; /* floats of a vector */
-    bool scalable; /* those of plain loops are as wide as the processor's (level_bits) */
+    bool scalable; /* vectors of plain loops are as wide as the processor's (level_bits) */
 #define X(type, kernel, ...) type (*kernel)(__VA_ARGS__);
     CPU_KERNELS(X)
 #undef X

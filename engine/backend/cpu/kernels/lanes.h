@@ -1,5 +1,4 @@
-/* lanes.h: vectors as values, for loops that carry a recurrence from row to row and so cannot be left to the
- * vectoriser. */
+/* lanes.h: vectors as values, for loops with a recurrence from row to row, which the vectoriser cannot handle. */
 #ifndef BACKEND_CPU_KERNELS_LANES_H
 #define BACKEND_CPU_KERNELS_LANES_H
 
@@ -12,7 +11,7 @@ static inline lanes lanes_of(float value)
     return value - (lanes){0};
 }
 
-/* `width` floats and zeros behind them. */
+/* `width` floats, padded with zeros. */
 static inline lanes lanes_load(const float *from, int64_t width)
 {
     if (width == LANES) return *(const lanes *)from;

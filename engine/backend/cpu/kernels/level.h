@@ -1,5 +1,5 @@
-/* level.h: what the kernel files share: names by level and the functions of one float that vectorise.
- * Branch-free, a handful of fused multiply-adds each. u = 2^-24 is the unit roundoff. */
+/* level.h: shared by the kernel files: names by level, and functions of one float that vectorise. Branch-free, a
+ * handful of fused multiply-adds each. u = 2^-24 is the unit roundoff. */
 #ifndef BACKEND_CPU_KERNELS_LEVEL_H
 #define BACKEND_CPU_KERNELS_LEVEL_H
 
@@ -25,9 +25,9 @@ static inline float float_of(uint32_t bits)
     return x;
 }
 
-/* One vector of the level, for loops whose sums must end well: a `reduction` adds the lanes up one by one, in order,
- * which costs more than a short row itself. Unaligned loads and stores. With SVE the vectors of plain loops are as wide
- * as the processor's, and these have the 128 bits of NEON. */
+/* One vector of the level, for loops whose sums need an efficient end: a `reduction` adds the lanes one by one, in
+ * order, which costs more than a short row itself. Unaligned loads and stores. With SVE the vectors of plain loops are
+ * as wide as the processor's, but these have the 128 bits of NEON. */
 #if defined(__AVX512F__)
 enum { LANES = 16 };
 #elif defined(__AVX__)
@@ -37,7 +37,7 @@ enum { LANES = 4 };
 #endif
 typedef float lanes __attribute__((vector_size(LANES * sizeof(float)), aligned(4), may_alias));
 
-/* The sum of the lanes by halves. */
+/* Sums the lanes by halves. */
 static inline float lanes_sum(lanes v)
 {
     float part[LANES];
@@ -72,9 +72,8 @@ static inline float sigmoid_of(float x)
     return 1 / (1 + exp_of(-x));
 }
 
-/* The normal distribution function Φ(x), to 10u max(1, x²) relative, and e^(-x²/2), which its derivative wants.
- * erfc(z) = e^(-z²) erfcx(z); erfcx(z) = t P(t), t = 1 / (1 + 0.35 z), P a minimax fit on z in [0, 9.3] with error
- * 7e-9. */
+/* The normal distribution function Φ(x), to 10u max(1, x²) relative, and e^(-x²/2), which its derivative needs. erfc(z)
+ * = e^(-z²) erfcx(z); erfcx(z) = t P(t), t = 1 / (1 + 0.35 z), P a minimax fit on z in [0, 9.3] with error 7e-9. */
 struct normal {
     float below, bell;
 };

@@ -21,7 +21,7 @@ static inline struct statistics segment_statistics(const struct norm_args *args,
     return (struct statistics){mean, (float)(1 / sqrt((double)squares / (double)count + args->epsilon))};
 }
 
-/* The part of a [1, C] or [1, C / G] parameter that belongs to segment `group`. */
+/* The part of a [1, C] or [1, C / G] parameter for segment `group`. */
 static inline const float *segment_of(struct matrix parameter, int64_t group, int64_t count)
 {
     if (parameter.data == NULL) return NULL;
@@ -102,8 +102,8 @@ void KERNEL(norm_backward)(const struct norm_args *args, int64_t first, int64_t 
                              dbias != NULL ? dbias + group * bias_step : NULL);
 }
 
-/* A segment along the direction (reference/norm.c). n and its tangent are made anew from x and x_t wherever they are
- * wanted. */
+/* A segment with its tangents (reference/norm.c). n and its tangent are recomputed from x and x_t wherever they are
+ * needed. */
 struct direction {
     const float *x, *x_t, *weight, *weight_t; /* weight_t: NULL for none */
     float mean, scale, mean_t, q;

@@ -1,11 +1,11 @@
 /* product.c: c = alpha op(a) op(b) + beta c on one thread, for the small products that OpenBLAS spends on packing:
  * those of attention and of narrow layers. Only b is packed, in panels of up to three vectors of columns (a part of it
- * that fits the first-level cache); elements of a are read where they lie and broadcast. The sums of a block of rows by
- * a panel stay in registers over a stretch of k (Goto and van de Geijn, ACM TOMS 34, 2008, with their a and b swapped
- * and their a left unpacked). */
+ * that fits the first-level cache); elements of a are read in place and broadcast. The sums of a block of rows by a
+ * panel stay in registers over a stretch of k (Goto and van de Geijn, ACM TOMS 34, 2008, with their a and b swapped and
+ * their a left unpacked). */
 #include "backend/cpu/kernels/all.h"
 
-/* Rows and vectors of sums, a row's vectors of b and a broadcast fill 32 registers, or 16. */
+/* ROWS: the sums, one row of b and a broadcast fill the 32 (or 16) vector registers. */
 #if defined(__AVX512F__) || defined(__aarch64__)
 #define EIGHT_ROWS 1
 enum { ROWS = 8 };
@@ -13,7 +13,11 @@ enum { ROWS = 8 };
 #define EIGHT_ROWS 0
 enum { ROWS = 4 };
 #endif
-enum { WIDTH = 3, DEPTH = 256, CHUNK = 128 }; /* vectors a panel, k a stretch, rows of a transposed a packed at once */
+enum {
+    WIDTH = 3,
+    DEPTH = 256,
+    CHUNK = 128
+}; /* vectors per panel, k per stretch, rows of a transposed a packed at once */
 
 /* A block of rows of c against a panel. Element (row, k) of op(a) is a[row * a_row + k * a_depth]. */
 struct block {
@@ -35,7 +39,7 @@ INLINE void put(const struct block *block, float *c, lanes sum)
     *(lanes *)c = sum;
 }
 
-/* The last columns of c, fewer than the panel has: the sums come by way of memory. */
+/* The last columns of c, fewer than the panel has: the sums are stored to memory first. */
 static __attribute__((noinline)) void put_some(const struct block *block, const float *sums, int64_t rows,
                                                int64_t width)
 {
@@ -48,7 +52,7 @@ static __attribute__((noinline)) void put_some(const struct block *block, const 
     }
 }
 
-/* `rows` and `width` are constants wherever this is inlined; so is which of the two steps through a is 1. */
+/* `rows` and `width` are constants wherever this is inlined; so is the step through a that is 1. */
 INLINE void multiply_block(const struct block *block, int rows, int width, bool transposed)
 {
     lanes sums[ROWS][WIDTH];
@@ -112,7 +116,7 @@ static void (*const blocks[][WIDTH])(const struct block *block) = {
 #endif
 };
 
-/* All rows of c against one panel, in blocks of ROWS and then of the powers of two that are left. */
+/* All rows of c against one panel, in blocks of ROWS and then of the remaining powers of two. */
 static void multiply_rows(struct block block, int64_t rows, int width)
 {
     int kind = (int)(sizeof blocks / sizeof blocks[0]) - 1;
@@ -166,7 +170,7 @@ static void pack_plain(float *panel, int64_t width, const float *b, int64_t b_st
     }
 }
 
-/* The panel [depth][width] of op(b), `columns` of them filled and the rest zero. */
+/* Packs a panel [depth][width] of op(b); `columns` of its columns are filled, the others are zero. */
 static void pack(float *panel, int64_t width, const float *b, int64_t b_stride, bool transposed, int64_t depth,
                  int64_t columns)
 {
@@ -178,7 +182,7 @@ static void pack(float *panel, int64_t width, const float *b, int64_t b_stride, 
         pack_plain(panel, width, b, b_stride, depth, columns);
 }
 
-/* In place, to bfloat16: to nearest, ties to even; NaN stays. */
+/* Rounds to bfloat16 in place: to nearest, ties to even; NaN stays. */
 static void round_all(float *x, int64_t count)
 {
     for (int64_t i = 0; i < count; i++) {
@@ -206,7 +210,7 @@ static int panel_width(int64_t columns)
     return vectors == 4 || vectors == 2 ? 2 : vectors < 3 ? 1 : 3; /* 4 is 2 + 2 */
 }
 
-/* A stretch of k: rows of c (a as multiply_rows wants it) against every panel of b. */
+/* One stretch of k: rows of c (a as multiply_rows needs it) against every panel of b. */
 static void multiply_stretch(struct block block, const struct gemm_args *args, int64_t k, int64_t rows, bool grouped,
                              bool rounds)
 {
@@ -230,7 +234,7 @@ static void multiply_stretch(struct block block, const struct gemm_args *args, i
     }
 }
 
-/* With a copied, a chunk of its rows at a time. */
+/* Packs a, a chunk of its rows at a time. */
 static void multiply_copied(struct block block, const struct gemm_args *args, int64_t k, bool rounds)
 {
     float copy[CHUNK * DEPTH] __attribute__((aligned(64)));

@@ -1,4 +1,4 @@
-/* runs.c: elementwise work on runs of floats, and AdamW. Doubles carry what is summed over a whole matrix. */
+/* runs.c: elementwise work on runs of floats, and AdamW. Sums over a whole matrix are doubles. */
 #include "backend/cpu/kernels/all.h"
 
 #include <math.h>
@@ -46,7 +46,7 @@ bool KERNEL(finite)(const float *a, int64_t count)
     return bad == 0;
 }
 
-/* The equations: reference/adamw.c. Constants are folded in double; what is left is float. */
+/* The equations are in reference/adamw.c. Constants are combined in double; the loop is in float. */
 void KERNEL(adamw)(const struct adamw_args *args, int64_t first, int64_t end)
 {
     float *restrict parameter = args->parameter, *restrict moment1 = args->moment1, *restrict moment2 = args->moment2;

@@ -1,5 +1,5 @@
-/* scan.c: reference/scan.c on a strip of as many channels as a vector has lanes. States are taken one by one through a
- * chunk of rows, so that a state stays in a register and the chunk's rows in the first cache. */
+/* scan.c: reference/scan.c on a strip of as many channels as a vector has lanes. Each state goes through a chunk of
+ * rows on its own, so that the state stays in a register and the chunk's rows in the first-level cache. */
 #include "backend/cpu/kernels/scan.h"
 
 static inline void factors_fill(lanes *factor, const lanes *delta, lanes decay, int64_t count)
@@ -44,7 +44,7 @@ void KERNEL(scan_forward)(const struct scan_strip *strip)
         lanes_store(strip->final + n * args->x.columns + at.channel, states[n], at.width);
 }
 
-/* The strip's rows of a chunk; w = sum_n g B, decayed: what the decays give of ddelta. */
+/* The strip's rows of a chunk; w = sum_n g B; decayed: the decays' part of ddelta. */
 struct chunk {
     lanes delta[SCAN_CHUNK], slope[SCAN_CHUNK], x[SCAN_CHUNK], input[SCAN_CHUNK], dy[SCAN_CHUNK];
     lanes factor[SCAN_CHUNK], before[SCAN_CHUNK], w[SCAN_CHUNK], decayed[SCAN_CHUNK];

@@ -1,4 +1,4 @@
-/* scan.h: what scan.c and scan_tangent.c share: a strip of channels in one chunk of a sequence. */
+/* scan.h: shared by scan.c and scan_tangent.c: a strip of channels in one chunk of a sequence. */
 #ifndef BACKEND_CPU_KERNELS_SCAN_H
 #define BACKEND_CPU_KERNELS_SCAN_H
 
@@ -11,8 +11,8 @@ struct place {
     int64_t first, count;   /* rows of the chunk */
     int64_t channel, width; /* of the strip */
     int64_t head, group;    /* of its first channel */
-    bool own_heads;         /* each channel is a head; otherwise all of the strip are in one */
-    bool own_decays;        /* each state of a head has its decay; otherwise they share one */
+    bool own_heads;         /* each channel is a head; otherwise the whole strip is in one head */
+    bool own_decays;        /* each state of a head has its own decay; otherwise they share one */
 };
 
 static inline struct place place_of(const struct scan_strip *strip)
@@ -45,7 +45,7 @@ static inline lanes strip_load(struct matrix m, const struct place *at, int64_t 
     return lanes_load(strip_row(m, at, i), at->width);
 }
 
-/* What belongs to the strip's heads in a row of m [., H]; zero when there is no m. */
+/* The values of the strip's heads in a row of m [., H]; zero when m is absent. */
 static inline lanes heads_load(struct matrix m, const struct place *at, int64_t row)
 {
     if (m.data == NULL) return lanes_of(0);
@@ -53,7 +53,7 @@ static inline lanes heads_load(struct matrix m, const struct place *at, int64_t 
     return at->own_heads ? lanes_load(from, at->width) : lanes_of(*from);
 }
 
-/* The sum over the strip's channels goes to its heads: overwriting, or added. */
+/* Sums the strip's channels into their heads: overwrites, or adds. */
 static inline void heads_store(struct matrix m, const struct place *at, int64_t row, lanes value, bool add)
 {
     float *to = float_row(m, row) + at->head;
@@ -65,8 +65,8 @@ static inline void heads_store(struct matrix m, const struct place *at, int64_t 
         lanes_store(to, value, at->width);
 }
 
-/* State n of a [H, N] or [1, H] parameter, as the strip's channels see it; the caller adds what it gives back in the
- * same way. */
+/* State n of a [H, N] or [1, H] parameter, for each of the strip's channels. decay_add adds gradients in the same
+ * layout. */
 static inline lanes decay_load(struct matrix m, const struct place *at, int64_t n)
 {
     if (m.data == NULL) return lanes_of(0);
@@ -88,7 +88,7 @@ static inline void decay_add(struct matrix m, const struct place *at, int64_t n,
         for (int64_t l = 0; l < at->width; l++) float_row(m, at->head + l)[n] += value[l];
 }
 
-/* Of a matrix without gaps that holds states [N, C] from `row` on. */
+/* The strip's channels of state n in a matrix without gaps that holds states [N, C] from `row` on. */
 static inline float *kept_at(struct matrix m, const struct place *at, int64_t row, int64_t n)
 {
     return float_row(m, row) + n * at->args->x.columns + at->channel;

@@ -1,4 +1,4 @@
-/* scan_tangent.c: reference/scan_tangent.c on a strip of channels, as scan.c does it. */
+/* scan_tangent.c: reference/scan_tangent.c on a strip of channels, like scan.c. */
 #include "backend/cpu/kernels/scan.h"
 
 struct pair {

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { GRAIN = 16 }; /* rows are worked on in whole vectors of the widest level */
+enum { GRAIN = 16 }; /* rows are processed in whole vectors of the widest level */
 
 struct range {
     int64_t low, high;
@@ -22,7 +22,7 @@ static inline struct range seen(const struct score_block *block, int64_t r)
     return low < high ? (struct range){low, high} : (struct range){0, 0};
 }
 
-/* Puts `ends` in those of GRAIN scores from column `first` on that the row does not see. */
+/* Sets those of GRAIN scores from column `first` on that the row does not see to `ends`. */
 static inline void clear_edge(float *scores, int32_t first, struct range range, float ends)
 {
     const int32_t low = (int32_t)range.low, high = (int32_t)range.high;
@@ -31,8 +31,8 @@ static inline void clear_edge(float *scores, int32_t first, struct range range, 
         scores[first + i] = (first + i >= low) & (first + i < high) ? scores[first + i] : ends;
 }
 
-/* Widens the range to whole vectors, with `ends` in what that adds, and clears what else is read: loops over it have no
- * rest. */
+/* Widens the range to whole vectors, sets the added scores to `ends`, and clears the other scores that are read: loops
+ * over the range have no remainder. */
 static inline struct range widen(const struct score_block *block, float *scores, struct range range, float ends)
 {
     const int64_t reach = range.high + block->step,
@@ -52,7 +52,8 @@ static inline float largest_of(const float *scores, int64_t vectors, float large
     return largest;
 }
 
-/* Two loops, since a row stays in the first-level cache: what must be summed lane by lane does not spoil the other. */
+/* Two loops, which is cheap because a row stays in the first-level cache: the ordered sum does not slow down the
+ * exponentials. */
 static inline float exp_all(float *scores, int64_t vectors, float largest)
 {
 #pragma omp simd

@@ -1,8 +1,8 @@
-/* xielu.c: xIELU as reference/xielu.c has it. expm1(x) - x loses its digits near 0 when it is made of e^x: there it is
- * a series. */
+/* xielu.c: xIELU like reference/xielu.c. expm1(x) - x computed from e^x loses its digits near 0; there it is a
+ * series. */
 #include "backend/cpu/kernels/all.h"
 
-enum { BLOCK = 512 }; /* elements that are summed in float before they go into a double */
+enum { BLOCK = 512 }; /* elements that are summed in float before the sum is added to a double */
 
 /* a h + beta x with its number a and the derivatives of h. */
 struct side_values {

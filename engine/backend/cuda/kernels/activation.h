@@ -1,4 +1,4 @@
-/* activation.h: kernels of reference/activation.c, which has the equations. In double, as there. */
+/* activation.h: kernels of reference/activation.c, which has the equations. In double, like the reference. */
 #ifndef BACKEND_CUDA_KERNELS_ACTIVATION_H
 #define BACKEND_CUDA_KERNELS_ACTIVATION_H
 

@@ -1,5 +1,5 @@
-/* args.h: what each kernel is given: one struct by value, its pointers in the device's memory (those of host arrays
- * that a struct of backend.h names are replaced). */
+/* args.h: the arguments of each kernel: one struct by value; its pointers are to the device's memory (pointers to host
+ * arrays in a struct of backend.h are replaced). */
 #ifndef BACKEND_CUDA_KERNELS_ARGS_H
 #define BACKEND_CUDA_KERNELS_ARGS_H
 
@@ -7,21 +7,21 @@
 
 enum {
     KERNEL_THREADS = 256,
-    DOT_PARTS = 512,      /* blocks of a dot product: never by the device, so that the bits are the same everywhere */
+    DOT_PARTS = 512,      /* blocks of a dot product: the same on every device, so that the sum is too */
     SPLIT_ROWS = 512,     /* rows that one block of a sum over rows takes */
     SPLIT_COLUMNS = 32,   /* and columns */
     ATTENTION_TILE = 32,  /* queries, keys and columns of a head that a block takes at a time */
     ATTENTION_DIM = 256,  /* the largest head_dim */
-    ATTENTION_LANES = 32, /* threads that a row of weights has, between products */
+    ATTENTION_LANES = 32, /* threads per row of weights, between products */
     CHOLESKY_BLOCK = 64,  /* columns that one block factors */
-    CODES_LANES = 32,     /* threads that a group of weights has when it is encoded … */
-    CODES_GROUPS = KERNEL_THREADS / CODES_LANES, /* … and the groups of a block of threads */
-    ROUTE_LANES = 32,                            /* threads that a row of a router's logits has … */
-    ROUTE_ROWS = KERNEL_THREADS / ROUTE_LANES,   /* … and the rows of a block of threads */
+    CODES_LANES = 32,     /* threads per group of weights when it is encoded … */
+    CODES_GROUPS = KERNEL_THREADS / CODES_LANES, /* … and groups per block of threads */
+    ROUTE_LANES = 32,                            /* threads per row of a router's logits … */
+    ROUTE_ROWS = KERNEL_THREADS / ROUTE_LANES,   /* … and rows per block of threads */
     ROUTE_TILE = 1024,                           /* visits of experts that one block counts and places */
-    HADAMARD_SHARED = 4096,                      /* numbers of a vector that fit into shared memory */
-    GPTQ_KERNEL_ROWS =
-        64, /* rows of a block of GPTQ that a block of threads takes: its weights and codes fill shared memory */
+    HADAMARD_SHARED = 4096,                      /* numbers of a vector that fit in shared memory */
+    /* rows of a block of GPTQ that a block of threads takes: its weights and codes fill shared memory */
+    GPTQ_KERNEL_ROWS = 64,
 };
 
 struct fill_args {
@@ -36,18 +36,18 @@ struct add_args {
 
 /* partials[block] = a share of the sum; dot_end: partials[0] = their sum */
 struct dot_args {
-    struct matrix a, b; /* b absent: counts what is not finite in a */
+    struct matrix a, b; /* b absent: counts the entries of a that are not finite */
     double *partials;   /* [DOT_PARTS] */
 };
 
-/* Sums over rows go through partials [splits, columns]: of `rows` virtual rows each split takes SPLIT_ROWS. */
+/* Sums over rows go through partials [splits, columns]: each split takes SPLIT_ROWS of `rows` virtual rows. */
 struct sum_rows_args {
     struct matrix from, to; /* to [1, columns] is added to */
     double *partials;
     int64_t rows, columns;
 };
 
-/* add_magnitudes: the same partials, and the largest |x| of each split. */
+/* add_magnitudes: likewise partials, and the largest |x| of each split. */
 struct magnitudes_args {
     struct matrix from, largest;
     double *sums, *partials; /* [columns], [splits, columns] */
@@ -59,7 +59,7 @@ struct magnitudes_args {
 struct norm_kernel_args {
     struct norm_args norm;
     double *statistics, *partials, *bias_partials;
-    int64_t rows, columns; /* of the sums that make gradients of parameters: virtual rows, columns of a parameter */
+    int64_t rows, columns; /* of the sums that give gradients of parameters: virtual rows, columns of a parameter */
     bool tangent;
 };
 
@@ -68,8 +68,8 @@ struct rope_kernel_args {
     const int32_t *positions;
 };
 
-/* Segment s of `order` ends where the next begins: the rows of `from` that are added to row ids[s] of the table, in
- * this order. */
+/* Segment s of `order` ends where the next begins: it lists the rows of `from` that are added to row ids[s] of the
+ * table, in this order. */
 struct embedding_args {
     struct matrix table, rows;
     const uint32_t *ids, *order;
@@ -90,7 +90,7 @@ struct scan_kernel_args {
     double *sums; /* gradients of parameters by sequence: [sequences, 3 parts]; see kernels/scan.h */
 };
 
-/* counts [tiles + 1, E]: visits by tile and expert; only the forward pass has them. */
+/* counts [tiles + 1, E]: visits by tile and expert; only in the forward pass. */
 struct route_kernel_args {
     struct route_args route;
     int32_t *counts;
@@ -111,7 +111,7 @@ struct clip_args {
 };
 
 /* Keys that the queries of a sequence may see: positions [first, first + count) of its text are rows [row, row + count)
- * of the batch or, when kept, of what earlier batches left behind. */
+ * of the batch or, if kept, of the values that earlier batches left. */
 struct attention_span {
     int64_t kept, row, first, count;
 };
@@ -128,8 +128,8 @@ struct attention_kernel_args {
     const int64_t *span_starts; /* [sequences + 1] */
 };
 
-/* Attention as products (attention_products.c): the heads of a batch that they read and write, those of keys and values
- * last, and what lies between them: p and scale ds of each query and key, and their tangents. */
+/* Attention as products (attention_products.c): the views of heads that it reads and writes, keys and values last, and
+ * the matrices between the products: p and scale ds of each query and key, and their tangents. */
 enum attention_view {
     VIEW_Q,
     VIEW_OUT,
@@ -152,20 +152,20 @@ enum attention_view {
 enum attention_weights { WEIGHTS_P, WEIGHTS_P_T, WEIGHTS_DS, WEIGHTS_DS_T, ATTENTION_WEIGHTS };
 
 /* Pairs [first, first + pairs) of (sequence, query head), each with `rows` queries and the `keys` that they may see.
- * Pair i is of sequence i / kv_heads % sequences and reads keys of head i % kv_heads, whose (i / kv_heads /
- * sequences)-th reader it is: readers of the same keys lie a whole round of sequences and kv_heads apart. */
+ * Pair i belongs to sequence i / kv_heads % sequences and is the (i / kv_heads / sequences)-th reader of the keys of
+ * head i % kv_heads: readers of the same keys are a whole round of sequences and kv_heads apart. */
 struct attention_block_args {
-    struct head_view views[ATTENTION_VIEWS]; /* absent: not of this pass */
+    struct head_view views[ATTENTION_VIEWS]; /* absent: not used by this pass */
     struct matrix log_sum, log_sum_t;        /* [T, heads]; log_sum may be absent forward */
     int64_t tokens, heads, kv_heads, head_dim, window;
     double scale;
     const int64_t *starts; /* [sequences] first rows */
     int64_t sequences, first, pairs;
-    int64_t query, key, rows, keys;    /* positions in their sequence of the first of each, and their numbers */
+    int64_t query, key, rows, keys;    /* positions in the sequence of the first query and key, and their numbers */
     int64_t stride;                    /* of a row of weights */
-    float *weights[ATTENTION_WEIGHTS]; /* [pairs, rows, stride]; NULL: not of this pass */
+    float *weights[ATTENTION_WEIGHTS]; /* [pairs, rows, stride]; NULL: not used by this pass */
     float **pointers;                  /* see attention_pointers */
-    int64_t pitch;                     /* pointers from an array to the next, even */
+    int64_t pitch;                     /* pointers from one array to the next, even */
 };
 
 /* factor: block `first` of h, [count, count], becomes upper R with h = R Rᵀ, and inverse its inverse (row stride
@@ -177,7 +177,7 @@ struct cholesky_args {
     int32_t *failed;
 };
 
-/* rows and columns: what is read of `from`; scale_columns: times `by`. */
+/* rows and columns: which entries of `from` are read; scale_columns: multiplies them by `by`. */
 struct select_args {
     struct matrix to, from, by;
     const int32_t *rows, *columns;
@@ -212,7 +212,7 @@ struct gptq_kernel_args {
     const int32_t *from;
 };
 
-/* A block of threads takes one vector of n after another; `room` doubles of scratch are its own. */
+/* A block of threads takes one vector of n numbers after another; it has its own `room` doubles of scratch. */
 struct hadamard_kernel_args {
     struct hadamard_args hadamard;
     int64_t size, vectors, room; /* n */
@@ -220,8 +220,8 @@ struct hadamard_kernel_args {
     double *scratch;
 };
 
-/* Every kernel with the type of its arguments. Of those in the second list each operation is rounded by itself, so that
- * they have the bits of the CPU: a compiler may not join a product and a sum (plugin/exact.cu). */
+/* Every kernel with the type of its arguments. Kernels of the second list round each operation on its own, so that they
+ * give the numbers of the CPU: a compiler may not fuse a product and a sum (plugin/exact.cu). */
 #define KERNEL_LIST_PLAIN(X)                              \
     X(fill, fill_args)                                    \
     X(add, add_args)                                      \

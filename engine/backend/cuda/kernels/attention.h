@@ -1,6 +1,6 @@
-/* attention.h: attention forward over spans of keys that lie apart: texts that share beginnings. reference/attention.c
- * has the equations; tiles of 32 queries by 32 keys, whose scores never leave the block (Dao et al.,
- * arXiv 2205.14135). */
+/* attention.h: attention forward over separate spans of keys: texts with common beginnings. reference/attention.c has
+ * the equations. It works on tiles of 32 queries by 32 keys, whose scores never leave the block (Dao et al., arXiv
+ * 2205.14135). */
 #ifndef BACKEND_CUDA_KERNELS_ATTENTION_H
 #define BACKEND_CUDA_KERNELS_ATTENTION_H
 
@@ -14,7 +14,7 @@ enum {
 };
 
 struct tile {
-    float at[TILE][TILE + 1]; /* one more: no two rows begin in the same bank */
+    float at[TILE][TILE + 1]; /* one extra column: no two rows begin in the same bank */
 };
 
 /* A thread's part of one tile, and of a tile of queries or keys by all columns of a head. */
@@ -36,7 +36,7 @@ DEVICE int tile_row(int thread, int mine)
     return thread / TILE + mine * TILE_LANES;
 }
 
-/* Rows [row, row + rows) of one panel of a head; zeros beside them. */
+/* Loads rows [row, row + rows) of one panel of a head; zeros beyond them. */
 DEVICE void tile_load(struct tile *to, struct head_view view, int64_t head, const struct attention_rows *rows,
                       int panel, int64_t dim, int thread)
 {
@@ -116,7 +116,8 @@ DEVICE bool key_visible(int64_t query, int64_t key, int64_t window)
     return key <= query && (window <= 0 || key > query - window);
 }
 
-/* The next tile of keys of a span that a tile of queries sees, from *key (a position) on; false at the end. */
+/* The next tile of keys of a span that a tile of queries sees, from *key (a position) on; false at the end of the
+ * span. */
 DEVICE bool key_tile(const struct attention_span *span, const struct attention_rows *queries, int64_t window,
                      int64_t *key, struct attention_rows *out)
 {
@@ -137,7 +138,7 @@ struct softmax_rows {
     double sum[TILE];
 };
 
-/* Scores become weights against the largest score so far; what was summed before is to be multiplied by `factor`. */
+/* Turns scores into weights against the largest score so far; earlier sums must be multiplied by `factor`. */
 DEVICE void softmax_step(const struct launch *grid, struct softmax_rows *rows, struct tile *scores)
 {
     EACH_THREAD(thread)

@@ -1,13 +1,14 @@
-/* attention_rows.h: what lies between the products of attention (attention_products.c): where their factors begin, and
- * rows of scores that become weights and slopes. reference/attention.c has the equations. A row is one query's, by the
- * keys of its block; what it does not see becomes zero. A thread has every 32nd column of a row, through all phases. */
+/* attention_rows.h: the work between the products of attention (attention_products.c): it computes the addresses of
+ * their factors, and turns rows of scores into weights and slopes. reference/attention.c has the equations. A row
+ * belongs to one query and has the keys of its block; keys that the query does not see become zero. A thread has every
+ * 32nd column of a row, through all phases. */
 #ifndef BACKEND_CUDA_KERNELS_ATTENTION_ROWS_H
 #define BACKEND_CUDA_KERNELS_ATTENTION_ROWS_H
 
 #include "backend/cuda/kernels/elementwise.h"
 
 struct attention_pair {
-    int64_t start, head, kv_head; /* of the sequence's first row */
+    int64_t start, head, kv_head; /* start: the sequence's first row */
 };
 
 DEVICE struct attention_pair attention_pair_of(const struct attention_block_args *args, int64_t pair)
@@ -18,8 +19,9 @@ DEVICE struct attention_pair attention_pair_of(const struct attention_block_args
     return out;
 }
 
-/* Where each view and each matrix of weights begins for each pair: arrays [(views, weights) * 2, pitch]. The second of
- * two is the same from its place 1 on: an array that begins at an odd pair begins at a multiple of 16 bytes there. */
+/* The address of each view and each matrix of weights for each pair: arrays [(views, weights) * 2, pitch]. Each array
+ * is stored twice, the second time shifted by one place: one of the two begins at a multiple of 16 bytes for any first
+ * pair. */
 KERNEL(attention_pointers, attention_block_args)
 {
     EACH_ELEMENT(i, (ATTENTION_VIEWS + ATTENTION_WEIGHTS) * args->pairs)
@@ -38,7 +40,7 @@ KERNEL(attention_pointers, attention_block_args)
     }
 }
 
-/* Gradients of keys and values, which products add to. */
+/* Clears the gradients of keys and values, to which products add. */
 KERNEL(attention_clear, attention_block_args)
 {
     const int64_t columns = args->kv_heads * args->head_dim;
@@ -52,8 +54,8 @@ KERNEL(attention_clear, attention_block_args)
     }
 }
 
-/* A thread's row: its place in the weights, row of the batch and head, and columns [low, high) that it sees of `keys`
- * (none of none behind the last row). */
+/* A thread's row: its place in the weights, its row of the batch and its head, and the columns [low, high) of `keys`
+ * that it sees (no columns beyond the last row). */
 struct weights_row {
     int64_t at, t, head, low, high, keys;
     int lane;
@@ -80,7 +82,7 @@ DEVICE bool row_sees(const struct weights_row *row, int64_t j)
     return j >= row->low && j < row->high;
 }
 
-/* p and log_sum from q·k. */
+/* Computes p and log_sum from q·k. */
 KERNEL(attention_softmax, attention_block_args)
 {
     SHARED double shared[KERNEL_THREADS];
@@ -121,7 +123,7 @@ KERNEL(attention_softmax, attention_block_args)
     }
 }
 
-/* p, its tangent and log_sum's from q·k, its tangent and log_sum. */
+/* Computes p, its tangent, and the tangent of log_sum from q·k, its tangent and log_sum. */
 KERNEL(attention_softmax_tangent, attention_block_args)
 {
     SHARED double shared[KERNEL_THREADS];
@@ -152,7 +154,7 @@ KERNEL(attention_softmax_tangent, attention_block_args)
     }
 }
 
-/* A lane's share of dout·out, and of its tangent. */
+/* A lane's part of dout·out, or of its tangent. */
 DEVICE double delta_part(const struct attention_block_args *args, const struct weights_row *row, bool tangent)
 {
     double sum = 0;
@@ -170,7 +172,7 @@ DEVICE double delta_part(const struct attention_block_args *args, const struct w
     return sum;
 }
 
-/* p and scale ds, and their tangents, of what the products left in their places: q·k, dout·v and their tangents. */
+/* Computes p and scale ds, and their tangents, in place from the products' outputs: q·k, dout·v and their tangents. */
 DEVICE void row_slopes(const struct attention_block_args *args, const struct weights_row *row, double delta,
                        double delta_t, bool tangent)
 {

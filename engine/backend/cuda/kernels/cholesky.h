@@ -1,11 +1,11 @@
-/* cholesky.h: what the blocked factorisation of products.c needs besides matrix products; reference/cholesky.c has the
- * equations. */
+/* cholesky.h: the kernels of the blocked factorisation in products.c, besides matrix products; reference/cholesky.c has
+ * the equations. */
 #ifndef BACKEND_CUDA_KERNELS_CHOLESKY_H
 #define BACKEND_CUDA_KERNELS_CHOLESKY_H
 
 #include "backend/cuda/kernels/elementwise.h"
 
-/* The lower triangle above the diagonal. */
+/* Copies the lower triangle to the upper one. */
 KERNEL(cholesky_mirror, cholesky_args)
 {
     EACH_ELEMENT(i, args->h.rows * args->h.columns)
@@ -15,7 +15,7 @@ KERNEL(cholesky_mirror, cholesky_args)
     }
 }
 
-/* One block: R from the last column back, then its inverse, both in shared memory. */
+/* Factors one block: R from the last column back, then its inverse, both in shared memory. */
 KERNEL(cholesky_factor, cholesky_args)
 {
     SHARED float r[CHOLESKY_BLOCK][CHOLESKY_BLOCK + 1];
@@ -48,7 +48,7 @@ KERNEL(cholesky_factor, cholesky_args)
                 if (i / j <= i % j) r[i / j][i % j] -= r[i / j][j] * r[i % j][j];
         }
     }
-    EACH_THREAD(thread) /* a thread has a row of U: each needs only what stands left of it */
+    EACH_THREAD(thread) /* each thread has a row of U, whose entries depend only on those to their left */
     {
         for (int j = thread + 1; thread < count && j < count; j++) {
             float sum = 0;

@@ -1,11 +1,11 @@
-/* clip_search.h: the parts of reference/codes.c's clip_search between two products; one group of the columns of some
- * rows at a time (backend/codes.h has the equations). */
+/* clip_search.h: the parts of reference/codes.c's clip_search between two products, for one group of the columns of
+ * some rows at a time (backend/codes.h has the equations). */
 #ifndef BACKEND_CUDA_KERNELS_CLIP_SEARCH_H
 #define BACKEND_CUDA_KERNELS_CLIP_SEARCH_H
 
 #include "backend/cuda/kernels/elementwise.h"
 
-/* The row's range and largest magnitude; a block has a row. */
+/* The range and largest magnitude of a row; one row per block. */
 KERNEL(clip_begin, clip_search_kernel_args)
 {
     SHARED double shared[KERNEL_THREADS];
@@ -62,7 +62,7 @@ KERNEL(clip_difference, clip_search_kernel_args)
     }
 }
 
-/* Keeps the part whose error is less than any before. */
+/* Keeps the part whose error is less than all before. */
 KERNEL(clip_judge, clip_search_kernel_args)
 {
     SHARED double shared[KERNEL_THREADS];

@@ -75,7 +75,7 @@ DEVICE int64_t group_of(const struct launch *grid, int thread)
     return grid->block * CODES_GROUPS + thread / CODES_LANES;
 }
 
-/* Weights of a thread's group; 0 when the block has no such group. */
+/* Weights of a thread's group; 0 when there is no such group. */
 DEVICE int64_t group_count(const struct launch *grid, const struct codes *codes, int thread)
 {
     const int64_t group = group_of(grid, thread);
@@ -89,7 +89,7 @@ DEVICE float weight_of(const struct encode_args *args, int64_t group, int64_t k)
     return row_of(args->weight, r)[c];
 }
 
-/* Where the scale goes, by the first thread of a group. */
+/* Stores the scale of a group; called by its first thread. */
 DEVICE void put_scale(const struct codes *codes, int64_t group, double scale, double zero)
 {
     const int64_t at = group % codes->groups * codes->grids.stride + group / codes->groups;
@@ -102,7 +102,7 @@ DEVICE void put_scale(const struct codes *codes, int64_t group, double scale, do
     if (codes->zeros != NULL) codes->zeros[group] = (uint8_t)zero;
 }
 
-/* CODES_LANES threads have a group: its range, its scale, and where codes are wanted its codes. */
+/* CODES_LANES threads take a group: its range, its scale, and, unless only grids are wanted, its codes. */
 KERNEL(encode, encode_args)
 {
     SHARED float low[KERNEL_THREADS], high[KERNEL_THREADS];
@@ -131,7 +131,7 @@ KERNEL(encode, encode_args)
     {
         const int slot = thread / CODES_LANES;
         if (thread % CODES_LANES > 0) continue;
-        scales[slot] = zeros[slot] = 0; /* compilers read them for threads without a group too, before they look */
+        scales[slot] = zeros[slot] = 0; /* compilers read them also for threads without a group */
         if (group_count(grid, codes, thread) == 0) continue;
         const int64_t group = group_of(grid, thread);
         if (coding.given) {
@@ -172,8 +172,8 @@ KERNEL(decode, decode_args)
     }
 }
 
-/* A block has GPTQ_KERNEL_ROWS rows and all columns of the block, in shared memory. Column by column: a thread a row
- * finds the code and the error, then all threads take the error from the columns still to come. */
+/* A block of threads takes GPTQ_KERNEL_ROWS rows and all columns of the block, in shared memory. Column by column, one
+ * thread per row finds the code and the error, then all threads subtract the error from the later columns. */
 KERNEL(gptq_block, gptq_kernel_args)
 {
     SHARED float weights[GPTQ_KERNEL_ROWS][GPTQ_BLOCK + 1]; /* + 1: rows begin in different banks */

@@ -4,7 +4,7 @@
 
 #include "backend/cuda/kernels/elementwise.h"
 
-/* What tap j of row t (of sequence b) reads. */
+/* The input of tap j at row t (of sequence b). */
 DEVICE float tap_input(const struct convolution_kernel_args *args, int64_t b, int64_t t, int64_t j, int64_t c)
 {
     const struct convolution_args *v = &args->convolution;
@@ -40,7 +40,7 @@ KERNEL(convolution_backward, convolution_kernel_args)
     }
 }
 
-/* A block has a channel; its threads share the rows. */
+/* One channel per block; its threads share the rows. */
 KERNEL(convolution_parameters, convolution_kernel_args)
 {
     SHARED double shared[KERNEL_THREADS];

@@ -1,4 +1,4 @@
-/* elementwise.h: kernels of reference/elementwise.c, adamw.c, rope.c and embedding.c, which say what they compute. */
+/* elementwise.h: kernels of reference/elementwise.c, adamw.c, rope.c and embedding.c, which have the equations. */
 #ifndef BACKEND_CUDA_KERNELS_ELEMENTWISE_H
 #define BACKEND_CUDA_KERNELS_ELEMENTWISE_H
 
@@ -106,13 +106,13 @@ KERNEL(dot_end, dot_args)
     }
 }
 
-/* A block has SPLIT_ROWS rows of SPLIT_COLUMNS columns; a thread every eighth row of its column. `shared` is
+/* A block takes SPLIT_ROWS rows of SPLIT_COLUMNS columns; a thread takes every eighth row of its column. `shared` is
  * scratch. */
 enum { SPLIT_LANES = KERNEL_THREADS / SPLIT_COLUMNS };
 
 struct split {
     int64_t first, end, column; /* rows; the first column */
-    int64_t index;              /* which split of the rows */
+    int64_t index;              /* index of the split */
 };
 
 DEVICE struct split split_of(const struct launch *grid, int64_t rows, int64_t columns)
@@ -211,7 +211,7 @@ KERNEL(gather, embedding_args)
     }
 }
 
-/* A block adds to one row of the table: no two blocks meet, and the order is that of the tokens. */
+/* A block adds to one row of the table: no two blocks write to the same row, and tokens are added in order. */
 KERNEL(scatter_add, embedding_args)
 {
     float *to = row_of(args->table, args->ids[grid->block]);

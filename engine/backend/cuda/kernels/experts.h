@@ -1,7 +1,7 @@
-/* experts.h: kernels of reference/experts.c, which has the equations, over the layout of backend/routes.h. Rows of
- * logits go to ROUTE_LANES threads each, which share out the experts; visits are sorted in tiles of ROUTE_TILE: how
- * many of each tile go to each expert, where each of these begins, and then every thread places the visits of its
- * experts in their order. No sum and no place depends on the order of threads or blocks. */
+/* experts.h: kernels of reference/experts.c, which has the equations, over the layout of backend/routes.h. ROUTE_LANES
+ * threads take a row of logits and divide its experts among them. Visits are sorted in tiles of ROUTE_TILE: count each
+ * tile's visits by expert, compute where each of these runs begins, then each thread places the visits of its experts
+ * in order. No sum and no place depends on the order of threads or blocks. */
 #ifndef BACKEND_CUDA_KERNELS_EXPERTS_H
 #define BACKEND_CUDA_KERNELS_EXPERTS_H
 
@@ -9,19 +9,19 @@
 #include "backend/cuda/kernels/loss.h"
 #include "backend/routes.h"
 
-/* One of the parts that routes hold, one after another; the functions of routes.h are the host's. */
+/* The address of a part of the routes; the functions of routes.h are for the host. */
 DEVICE float *routes_part_of(struct matrix routes, enum routes_part part, int64_t per_token)
 {
     return (float *)routes.data + (int64_t)part * routes.rows * per_token;
 }
 
-/* The row of a thread; blocks may end with rows that are not there. */
+/* The row of a thread; the last block may have threads beyond the last row. */
 DEVICE int64_t route_row(const struct launch *grid, int thread)
 {
     return grid->block * ROUTE_ROWS + thread / ROUTE_LANES;
 }
 
-/* Which of the first `count` chosen of row t expert e is, or -1. */
+/* Index of expert e among the first `count` chosen of row t, or -1. */
 DEVICE int64_t chosen_as(const struct route_args *route, int64_t t, int64_t e, int64_t count)
 {
     const float *chosen = routes_part_of(route->routes, ROUTES_EXPERT, route->per_token) + t * route->per_token;
@@ -30,7 +30,7 @@ DEVICE int64_t chosen_as(const struct route_args *route, int64_t t, int64_t e, i
     return -1;
 }
 
-/* log of the sum of exponentials over S, for every thread that of its row. */
+/* log of the sum of exponentials over S; every thread gets that of its row. */
 DEVICE void lanes_log_sum(const struct launch *grid, const struct route_args *route, double *sum, double *shared)
 {
     const int64_t k = route->per_token;
@@ -54,13 +54,14 @@ DEVICE void lanes_log_sum(const struct launch *grid, const struct route_args *ro
     }
 }
 
-/* P of expert e, which is the j-th chosen (-1: none). */
+/* P of expert e, the j-th chosen (-1: not chosen). */
 DEVICE double route_share(const struct route_args *route, int64_t t, int64_t e, int64_t j, double log_sum)
 {
     return route->normalise && j < 0 ? 0 : exp((double)row_of(route->logits, t)[e] - log_sum);
 }
 
-/* The likeliest that is not chosen yet, the first of equals; NaN wins only from the first place (as in loss.h). */
+/* Chooses the largest logit that is not chosen yet, the first of equals; NaN wins only if it is the first one left (as
+ * in loss.h). */
 DEVICE void choose_next(const struct launch *grid, const struct route_args *route, int64_t j, int64_t *best)
 {
     const int64_t k = route->per_token, experts = route->logits.columns;
@@ -109,7 +110,7 @@ KERNEL(route_choose, route_kernel_args)
     }
 }
 
-/* The experts of a tile's visits; how many these are. */
+/* Loads the experts of a tile's visits; returns the number of visits. */
 DEVICE int64_t visits_load(const struct launch *grid, const struct route_args *route, int32_t *tile)
 {
     const int64_t first = grid->block * ROUTE_TILE,
@@ -136,7 +137,8 @@ KERNEL(route_count, route_kernel_args)
     }
 }
 
-/* One block: counts become the visits of an expert in the tiles before; the last row those in all tiles. */
+/* One block. The counts of a tile become the expert's visits in earlier tiles; the last row becomes those in all
+ * tiles. */
 KERNEL(route_starts, route_kernel_args)
 {
     const int64_t experts = args->route.logits.columns;
@@ -215,7 +217,7 @@ KERNEL(route_backward, route_kernel_args)
     }
 }
 
-/* The sum of P l. over the experts, for every thread that of its row. */
+/* The sum of P l. over the experts; every thread gets that of its row. */
 DEVICE void lanes_mean_tangent(const struct launch *grid, const struct route_args *route, const double *log_sum,
                                double *mean, double *shared)
 {
@@ -325,7 +327,7 @@ KERNEL(experts_collect, experts_args)
     }
 }
 
-/* A row of lanes has one visit. */
+/* One visit per row of lanes. */
 KERNEL(experts_dot, experts_args)
 {
     SHARED double shared[KERNEL_THREADS];

@@ -4,7 +4,7 @@
 
 #include "backend/cuda/kernels/elementwise.h"
 
-/* Whoever finds an outlier writes the same byte. */
+/* Threads that find an outlier in the same column write the same byte. */
 KERNEL(round_mark, round_rows_args)
 {
     EACH_ELEMENT(i, args->x.rows * args->x.columns)
@@ -18,7 +18,7 @@ DEVICE float round_smoothed(const struct round_rows_args *args, const float *x, 
     return args->smoothing == NULL ? x[c] : x[c] / args->smoothing[c];
 }
 
-/* Whether column c of a row counts for its maximum. */
+/* Whether column c of a row counts for the row's maximum. */
 DEVICE bool round_counts(const struct round_rows_args *args, int64_t c, float smoothed)
 {
     if (args->spared != NULL && args->spared[c]) return false;
@@ -26,7 +26,7 @@ DEVICE bool round_counts(const struct round_rows_args *args, int64_t c, float sm
     return args->exact ? !args->left[c] : !(fabsf(smoothed) >= (float)args->threshold);
 }
 
-/* A block has a row. */
+/* One row per block. */
 KERNEL(round_rows, round_rows_args)
 {
     SHARED double shared[KERNEL_THREADS];
@@ -63,7 +63,7 @@ DEVICE float *hadamard_number(const struct hadamard_args *args, struct matrix m,
     return args->columns ? row_of(m, i) + vector : row_of(m, vector) + i;
 }
 
-/* Takes the mean of a block's vector away. */
+/* Subtracts the mean from a block's vector. */
 DEVICE void hadamard_centre(const struct launch *grid, int64_t size, double *v, double *shared)
 {
     PRIVATE(double, sum);
@@ -140,7 +140,7 @@ KERNEL(hadamard, hadamard_kernel_args)
     }
 }
 
-/* A block has a row of `from`. */
+/* One row of `from` per block. */
 KERNEL(add_products, select_args)
 {
     SHARED double shared[KERNEL_THREADS];

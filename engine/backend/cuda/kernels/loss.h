@@ -1,10 +1,10 @@
-/* loss.h: kernels of reference/cross_entropy.c, which has the equations. A block has one row. */
+/* loss.h: kernels of reference/cross_entropy.c, which has the equations. One row per block. */
 #ifndef BACKEND_CUDA_KERNELS_LOSS_H
 #define BACKEND_CUDA_KERNELS_LOSS_H
 
 #include "backend/cuda/kernels/kernel.h"
 
-/* A sum of exponentials in one pass: `sum` is of exp(z - largest), and moves on with the largest. */
+/* A sum of exponentials in one pass: `sum` is the sum of exp(z - largest), rescaled when `largest` grows. */
 struct running {
     double largest, sum;
 };
@@ -18,7 +18,7 @@ DEVICE struct running running_add(struct running a, struct running b)
     return both;
 }
 
-/* log of the sum of all threads' exponentials, merged in an order that is always the same; NaN stays. */
+/* log of the sum of all threads' exponentials, merged in a fixed order; NaN stays. */
 DEVICE double block_log_sum(const struct launch *grid, const struct running *values, struct running *shared)
 {
     EACH_THREAD(thread)
@@ -34,12 +34,12 @@ DEVICE double block_log_sum(const struct launch *grid, const struct running *val
     return log_sum;
 }
 
-/* One more number; a run begins with nothing at -infinity. */
+/* Adds a number; a run begins with sum 0 and largest -infinity. */
 DEVICE void running_take(struct running *run, double z)
 {
     if (z > run->largest) {
         run->sum =
-            run->sum * exp(run->largest - z) + (1 + (z - z)); /* NaN for an infinite one, as the plain loops have it */
+            run->sum * exp(run->largest - z) + (1 + (z - z)); /* NaN for an infinite number, like the plain loops */
         run->largest = z;
     } else if (!(z == -(double)INFINITY)) {
         run->sum += exp(z - run->largest);
@@ -115,13 +115,13 @@ KERNEL(cross_entropy_backward_tangent, cross_entropy_args)
     }
 }
 
-/* Whether entry b of a row stands before a: it is larger, or as large and earlier; NaN never wins. */
+/* Whether entry b of a row precedes entry a: it is larger, or equal and earlier; NaN never wins. */
 DEVICE bool stands_before(const float *z, int64_t b, int64_t a)
 {
     return z[b] > z[a] || (isnan(z[a]) && !isnan(z[b])) || (z[a] == z[b] && b < a);
 }
 
-/* The first of the threads' entries; from the first place NaN wins, because nothing beats it there. */
+/* The first of the threads' entries; NaN wins at the first place, because nothing precedes it there. */
 DEVICE int64_t block_first(const struct launch *grid, const float *z, const int64_t *entries, int64_t *shared)
 {
     EACH_THREAD(thread)
@@ -138,8 +138,8 @@ DEVICE int64_t block_first(const struct launch *grid, const float *z, const int6
     return isnan(z[0]) ? 0 : best;
 }
 
-/* One pass over both rows: q's sum of exponentials beside sum e^(p - P) (p - P - q) and sum e^(p - P), P and Q the logs
- * of the sums; KL = the first + Q times the second. */
+/* One pass over both rows: q's sum of exponentials, sum e^(p - P) (p - P - q) and sum e^(p - P), with P and Q the logs
+ * of the sums; KL = the second sum + Q times the third. */
 KERNEL(compare, compare_args)
 {
     SHARED struct running runs[KERNEL_THREADS];

@@ -1,5 +1,5 @@
-/* norm.h: kernels of reference/norm.c, which has the equations. A block has one segment of a row; gradients of
- * parameters are sums over rows, made before dx is written, which may replace dy. */
+/* norm.h: kernels of reference/norm.c, which has the equations. One segment of a row per block. Gradients of parameters
+ * are sums over rows; they are computed before dx is written, because dx may alias dy. */
 #ifndef BACKEND_CUDA_KERNELS_NORM_H
 #define BACKEND_CUDA_KERNELS_NORM_H
 
@@ -9,7 +9,7 @@ struct norm_numbers {
     double mean, scale, mean_t, q;
 };
 
-/* A segment: `count` elements beginning at column `first` of row t; of a parameter at column `parameter`. */
+/* A segment: `count` elements from column `first` of row t; its parameters begin at column `parameter`. */
 struct norm_segment {
     int64_t t, first, count, parameter;
 };
@@ -29,7 +29,7 @@ DEVICE double parameter_at(struct matrix parameter, int64_t column)
     return parameter.data != NULL ? (double)row_of(parameter, 0)[column] : 0;
 }
 
-/* The sum over the segment of what `term` says of an element: 0: x, 1: (x - mean)², 2: x_t, 3: n (x_t - mean_t). */
+/* Sum over the segment of a term, by its number: 0: x, 1: (x - mean)², 2: x_t, 3: n (x_t - mean_t). */
 DEVICE double norm_sum(const struct launch *grid, const struct norm_args *norm, const struct norm_segment *s, int term,
                        const struct norm_numbers *numbers, double *shared)
 {
@@ -130,7 +130,7 @@ DEVICE struct norm_numbers numbers_of(const struct norm_kernel_args *args, int64
     return n;
 }
 
-/* What virtual row v gives to the gradients of element c of the parameters. */
+/* The terms of virtual row v in the gradients of element c of the parameters. */
 DEVICE void parameter_terms(const struct norm_kernel_args *args, int64_t v, int64_t c, double *weight, double *bias)
 {
     const struct norm_args *norm = &args->norm;

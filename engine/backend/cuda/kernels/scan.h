@@ -1,7 +1,7 @@
-/* scan.h: kernels of reference/scan.c and scan_tangent.c, which have the equations; values and tangents go together as
- * pairs. A thread has a channel. Going back, a block has all channels of a group of one sequence, in stripes, because
- * it sums over them; what is summed over sequences goes through `sums` [sequences, channels, states + 2]: da_log by
- * state, dskip, dstep_bias. In double. */
+/* scan.h: kernels of reference/scan.c and scan_tangent.c, which have the equations; values and tangents are pairs. One
+ * channel per thread. In the backward pass a block takes all channels of a group of one sequence, in stripes, because
+ * it sums over them; sums over sequences go through `sums` [sequences, channels, states + 2]: da_log by state, dskip,
+ * dstep_bias. In double. */
 #ifndef BACKEND_CUDA_KERNELS_SCAN_H
 #define BACKEND_CUDA_KERNELS_SCAN_H
 
@@ -29,7 +29,7 @@ DEVICE struct pair sum_of(struct pair a, struct pair b)
     return pair_of(a.value + b.value, a.tangent + b.tangent);
 }
 
-/* Element [t, c] and its tangent, where there is one. */
+/* Element [t, c] and its tangent, or 0 without one. */
 DEVICE struct pair pair_at(struct matrix m, struct matrix m_t, int64_t t, int64_t c)
 {
     return pair_of(m.data != NULL ? (double)row_of(m, t)[c] : 0, m_t.data != NULL ? (double)row_of(m_t, t)[c] : 0);
@@ -49,7 +49,7 @@ DEVICE struct scan_place scan_place(const struct scan_args *s, int64_t channel)
     return at;
 }
 
-/* What a channel's states need of a row; slope: the derivative of delta by the step, with its tangent. */
+/* The values of a row that a channel's states need; slope: the derivative of delta by the step, with its tangent. */
 struct scan_row {
     struct pair delta, x, slope;
 };
@@ -160,7 +160,7 @@ KERNEL(scan_tangent, scan_kernel_args)
     scan_walk(grid, args, true);
 }
 
-/* A thread's channel on its way back. */
+/* The state of a thread's channel in the backward pass. */
 struct scan_back {
     bool there;
     struct scan_place at;
@@ -198,7 +198,7 @@ DEVICE struct pair back_input(const struct scan_args *s, const struct scan_back 
                    pair_at(s->bc, s->bc_t, first + i, scan_b(s, &back->at, n)));
 }
 
-/* Makes the states of the chunk again: before[i] = a_t s_{t-1}. */
+/* Recomputes the states of the chunk: before[i] = a_t s_{t-1}. */
 DEVICE void back_states(const struct scan_args *s, struct scan_back *back, bool chunk_has_kept, int64_t first,
                         int64_t count, int64_t n)
 {
@@ -215,7 +215,7 @@ DEVICE void back_states(const struct scan_args *s, struct scan_back *back, bool 
     back->g = back->carry[n];
 }
 
-/* Row i, from the last: gives the shares of dB and dC. */
+/* Row i, from the last: returns the channel's parts of dB and dC. */
 DEVICE void back_row(const struct scan_args *s, struct scan_back *back, int64_t first, int64_t i, int64_t n,
                      struct pair *db, struct pair *dc, double *sums, bool tangent)
 {
@@ -234,7 +234,7 @@ DEVICE void back_row(const struct scan_args *s, struct scan_back *back, int64_t 
     back->g = product(back->g, scan_factor(row, a));
 }
 
-/* dx of row i, and the channel's share of dstep. */
+/* Writes dx of row i and returns the channel's part of dstep. */
 DEVICE struct pair back_store(const struct scan_args *s, struct scan_back *back, int64_t first, int64_t i, bool tangent)
 {
     if (!back->there) return pair_of(0, 0);
@@ -248,7 +248,7 @@ DEVICE struct pair back_store(const struct scan_args *s, struct scan_back *back,
     return dstep;
 }
 
-/* to[head of each channel] += the channels' shares, summed in order by the first thread of each head. */
+/* to[head of each channel] += the channels' parts, summed in order by the first thread of each head. */
 DEVICE void back_heads(const struct launch *grid, const struct scan_args *s, const struct scan_back *back,
                        const double *shares, struct matrix to, int64_t t)
 {
@@ -369,7 +369,7 @@ KERNEL(scan_backward_tangent, scan_kernel_args)
     scan_walk_back(grid, args, shared, true);
 }
 
-/* The share of columns [first, first + count) of `sums`, over all sequences and the channels of a head. */
+/* The sum of columns [first, first + count) of `sums` over all sequences and the channels of a head. */
 DEVICE double scan_total(const struct scan_kernel_args *args, int64_t head, int64_t first, int64_t count)
 {
     const struct scan_args *s = &args->scan;
@@ -382,7 +382,7 @@ DEVICE double scan_total(const struct scan_kernel_args *args, int64_t head, int6
     return sum;
 }
 
-/* Adds to the gradients of the parameters (the host puts those that are wanted where the values' are). */
+/* Adds to the gradients of the parameters, or to their tangents: the host puts those in the same fields. */
 KERNEL(scan_sums, scan_kernel_args)
 {
     const struct scan_args *s = &args->scan;

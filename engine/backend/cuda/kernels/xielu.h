@@ -1,5 +1,5 @@
-/* xielu.h: kernels of reference/xielu.c, which has the equations. The two learned numbers' gradients are sums over
- * everything: partials of DOT_PARTS blocks, then one block. In double, as there. */
+/* xielu.h: kernels of reference/xielu.c, which has the equations. The gradients of the two learned numbers are sums
+ * over all elements: first partials of DOT_PARTS blocks, then one block. In double, like the reference. */
 #ifndef BACKEND_CUDA_KERNELS_XIELU_H
 #define BACKEND_CUDA_KERNELS_XIELU_H
 

@@ -1,4 +1,5 @@
-/* device_kernels.h: a list of kernels (kernels/args.h), made for the device. Included by what nvcc compiles. */
+/* device_kernels.h: defines a list of kernels (kernels/args.h) for the device. Included by the files that nvcc
+ * compiles. */
 #ifndef BACKEND_CUDA_PLUGIN_DEVICE_KERNELS_H
 #define BACKEND_CUDA_PLUGIN_DEVICE_KERNELS_H
 
@@ -10,7 +11,7 @@
         const struct launch grid = {(int64_t)blockIdx.x, (int64_t)gridDim.x, false};                                 \
         name##_kernel(&grid, &args);                                                                                 \
     }
-/* Its address, in a switch. */
+/* A case of a switch that returns a kernel's address. */
 #define DEVICE_KERNEL_CASE(name, type) \
     case KERNEL_##name:                \
         return (const void *)device_##name;

@@ -11,13 +11,13 @@ static struct gpu *gpu_of(struct device *device)
     return device->state;
 }
 
-/* Every thread has its own idea of the current device. */
+/* The current device is a setting of each thread. */
 static int select_gpu(struct device *device)
 {
     return (int)cudaSetDevice(gpu_of(device)->ordinal);
 }
 
-/* A product that cuBLAS did not start it says nothing of; what the runtime has noticed may. */
+/* If cuBLAS did not start a product, its status does not say why; an error that the runtime has noticed may. */
 void gpu_error_text(int code, char *text, size_t size)
 {
     const cudaError_t below = code >= GPU_BLAS_FAILED ? cudaPeekAtLastError() : cudaSuccess;
@@ -31,8 +31,8 @@ void gpu_error_text(int code, char *text, size_t size)
                        cudaGetErrorName((cudaError_t)code), code);
 }
 
-/* What the runtime's documentation says that only a new process recovers from, and what a device that is lost or in
- * error answers. */
+/* Faults: errors from which, according to the runtime's documentation, only a new process recovers, and the answers of
+ * a lost or failed device. */
 enum device_failure gpu_failure(int code)
 {
     static const int faults[] = {
@@ -52,8 +52,8 @@ enum device_failure gpu_failure(int code)
         cudaErrorInvalidPc,
         cudaErrorLaunchFailure,
         721, /* cudaErrorTensorMemoryLeak, too */
-        /* cudaErrorMps…, which older toolkits lack in part: the server of CUDA's multi-process service is not there,
-         * not ready, has no room, or has ended this process for what another one did */
+        /* cudaErrorMps…, some of which older toolkits lack: the server of CUDA's multi-process service is missing, is
+         * not ready, has no room, or has ended this process because another one failed */
         805,
         806,
         807,
@@ -89,13 +89,13 @@ static int gpu_allocate(struct device *device, size_t bytes, void **out)
     const int code = select_gpu(device);
     if (code != 0) return code;
     const int result = (int)cudaMalloc(out, bytes);
-    if (result != 0) (void)cudaGetLastError(); /* no memory is an answer, not a broken device */
+    if (result != 0) (void)cudaGetLastError(); /* clears the error: lack of memory is an answer, not a broken device */
     return result;
 }
 
 static int gpu_release(struct device *device, void *block)
 {
-    const int code = select_gpu(device), freed = (int)cudaFree(block); /* addresses are of one device alone */
+    const int code = select_gpu(device), freed = (int)cudaFree(block); /* an address belongs to one device */
     return code != 0 ? code : freed;
 }
 
@@ -104,7 +104,7 @@ static int gpu_allocate_host(struct device *device, size_t bytes, void **out)
     const int code = select_gpu(device);
     if (code != 0) return code;
     const int result = (int)cudaMallocHost(out, bytes);
-    if (result != 0) (void)cudaGetLastError(); /* so here */
+    if (result != 0) (void)cudaGetLastError(); /* likewise */
     return result;
 }
 
@@ -198,7 +198,7 @@ static int gpu_arrive(struct device *device, enum lane lane, int which)
     return code != 0 ? code : (int)cudaEventSynchronize(gpu_of(device)->lanes[lane].points[which]);
 }
 
-/* The runtime reads the arguments and writes none. */
+/* The cast is safe: the runtime only reads the arguments. */
 static int gpu_launch(struct device *device, enum kernel kernel, int64_t blocks, const void *args)
 {
     void *parameters[] = {(void *)(uintptr_t)args};

@@ -18,9 +18,9 @@ struct gpu {
     struct gpu_blas blas;
 };
 
-/* Fills in the functions of gpu->device; gpu->device.close ends whatever was made until then, and frees `gpu`. */
+/* Sets the functions of gpu->device. gpu->device.close releases everything made so far and frees `gpu`. */
 void gpu_init(struct gpu *gpu, int ordinal);
-/* What device.failure says, and device.error_text. */
+/* Implement device.failure and device.error_text. */
 enum device_failure gpu_failure(int code);
 void gpu_error_text(int code, char *text, size_t size);
 

@@ -7,10 +7,10 @@
 #include <string.h>
 
 enum {
-    NOT_FOUND = GPU_BLAS_FAILED, /* no library: as if it were a status */
+    NOT_FOUND = GPU_BLAS_FAILED, /* no library was found: used like a status */
     REAL_FLOAT = 0,              /* CUDA_R_32F */
     REAL_BF16 = 14,              /* CUDA_R_16BF */
-    COMPUTE_FLOAT = 68,          /* CUBLAS_COMPUTE_32F: never TF32 behind the caller's back */
+    COMPUTE_FLOAT = 68,          /* CUBLAS_COMPUTE_32F: never uses TF32 unasked */
     DEFAULT_ALGORITHM = -1,
     LARGEST_INT = 0x7fffffff,
     NO_MEMORY = 3, /* cublasStatus_t */
@@ -19,13 +19,13 @@ enum {
     BROKEN = 14
 };
 
-/* How products are made: cublasComputeType_t. In "bf16" both factors are rounded to bf16 and summed in float. */
+/* Precision of products as cublasComputeType_t. "bf16" rounds both factors to bf16 and sums in float. */
 static const struct {
     const char *name;
     int compute;
 } product_kinds[] = {{"f32", COMPUTE_FLOAT}, {"tf32", 77}, {"bf16", 75}};
 
-/* Where the system looks is the empty name. */
+/* Directories to search; the empty name means the system's search path. */
 #ifndef GPU_BLAS_PLACES
 #if defined(__aarch64__)
 #define GPU_BLAS_PLACES "", "/usr/local/cuda/lib64", "/usr/lib/aarch64-linux-gnu"
@@ -34,7 +34,7 @@ static const struct {
 #endif
 #endif
 
-/* What was tried, and what came of it. */
+/* The libraries that were tried, and the outcomes. */
 struct tries {
     char *text;
     size_t size, length;
@@ -61,7 +61,7 @@ static bool resolve(void *library, const char *name, void *function)
     return symbol != NULL;
 }
 
-/* The name of a function that it lacks, or NULL. */
+/* The name of a function that the library lacks, or NULL. */
 static const char *resolve_all(struct gpu_blas *blas, void *library)
 {
     const struct {
@@ -77,13 +77,13 @@ static const char *resolve_all(struct gpu_blas *blas, void *library)
     return NULL;
 }
 
-/* 130101 is 13.1.1; the first ones of 11 were 11000. */
+/* The major version: 130101 is 13.1.1; early versions of 11 were numbered 11000. */
 static int major(int version)
 {
     return version >= 100000 ? version / 10000 : version / 1000;
 }
 
-/* A library that does not start stays loaded: its own threads and destructors may be on their way. */
+/* A library that does not start stays loaded, because its own threads and destructors may still run. */
 static bool start(struct gpu_blas *blas, void *library, struct CUstream_st *stream, struct tries *tries)
 {
     const char *lacks = resolve_all(blas, library);
@@ -110,8 +110,9 @@ static bool start(struct gpu_blas *blas, void *library, struct CUstream_st *stre
     return false;
 }
 
-/* In a directory, or where the system looks. cuBLAS needs cublasLt of the same version, which lies beside it and which
- * the system need not find there: it is taken by its name once it is loaded. */
+/* Loads a version from a directory, or from the system's search path. cuBLAS needs cublasLt of the same version from
+ * the same directory, which the system may not search; so cublasLt is loaded first, and cuBLAS then finds it by
+ * name. */
 static void *load_version(struct gpu_blas *blas, const char *directory, int version)
 {
     char beside[GPU_BLAS_PATH];
@@ -123,8 +124,8 @@ static void *load_version(struct gpu_blas *blas, const char *directory, int vers
     return dlopen(blas->path, RTLD_NOW | RTLD_LOCAL);
 }
 
-/* What is there and does not load says why; what is not there need not. Where memory is short another library would
- * find no more of it. */
+/* A library that exists and does not load is reported; one that does not exist is not. If memory is short, the search
+ * ends, because another library would not find more. */
 static bool try_place(struct gpu_blas *blas, const char *directory, struct CUstream_st *stream, struct tries *tries)
 {
     for (int version = GPU_BLAS_NEWEST; version >= GPU_BLAS_OLDEST; version--) {
@@ -211,7 +212,7 @@ const char *gpu_blas_status(int code)
     return "a status that is not in its documentation";
 }
 
-/* Of a product that was not started it says only that. */
+/* A product that was not started gives no more than that: it counts as refused. */
 enum device_failure gpu_blas_failure(int code)
 {
     if (code == GPU_BLAS_FAILED + NO_MEMORY) return DEVICE_FULL;
@@ -232,7 +233,7 @@ static bool fits_int(const struct device_gemm *g)
            g->ldb <= LARGEST_INT && g->ldc <= LARGEST_INT;
 }
 
-/* Factors that are bf16 already are multiplied as they are, whatever the device was opened with. */
+/* bf16 factors are multiplied as they are, whatever the device was opened with. */
 int gpu_blas_gemm(const struct gpu_blas *blas, const struct device_gemm *g)
 {
     const int type = g->bf16 ? REAL_BF16 : REAL_FLOAT;
@@ -243,8 +244,8 @@ int gpu_blas_gemm(const struct gpu_blas *blas, const struct device_gemm *g)
                                        DEFAULT_ALGORITHM));
 }
 
-/* Of one product cuBLAS sees where its factors begin. Of arrays of pointers it does not: what is rounded for the tensor
- * cores must begin at multiples of 16 bytes there, and else is multiplied in float. */
+/* cuBLAS checks alignment for single products, not for pointer arrays. So a batch may round its factors for the tensor
+ * cores only if all addresses are multiples of 16 bytes; otherwise it is computed in float. */
 int gpu_blas_gemm_batched(const struct gpu_blas *blas, const struct device_gemm_batched *args)
 {
     const struct device_gemm *g = &args->each;

@@ -8,15 +8,15 @@
 #include <string.h>
 
 enum { OLDEST_COMPUTE = 80, VERSION_TEXT = 32 };
-/* A handle of cuBLAS takes a workspace of 32 MiB on newer devices, and its first kernels. */
+/* On newer devices a handle of cuBLAS takes a workspace of 32 MiB, and memory for its first kernels. */
 enum { BLAS_BYTES = 256 << 20 };
 
-/* The kernel's side of the driver says its own version here. */
+/* The driver's kernel module reports its version in this file. */
 #ifndef PLUGIN_DRIVER_FILE
 #define PLUGIN_DRIVER_FILE "/proc/driver/nvidia/version"
 #endif
 
-/* A step of opening that failed. */
+/* Reports a step of opening that failed. */
 static int check(cudaError_t code, const char *what, char *text, size_t size)
 {
     if (code == cudaSuccess) return 0;
@@ -31,8 +31,8 @@ static void write_version(int version, char text[static VERSION_TEXT])
     (void)snprintf(text, VERSION_TEXT, "%d.%d", version / 1000, version % 1000 / 10);
 }
 
-/* "580.95.05", or nothing: the first word of the line that is a number with a point ("NVIDIA UNIX Open Kernel Module
- * for x86_64  580.95.05  Release Build"). */
+/* Reads "580.95.05", or nothing: the first word of the line that is a number with a point ("NVIDIA UNIX Open Kernel
+ * Module for x86_64 580.95.05 Release Build"). */
 static void read_driver(char text[static VERSION_TEXT])
 {
     char line[200] = "";
@@ -51,7 +51,7 @@ static void read_driver(char text[static VERSION_TEXT])
     }
 }
 
-/* What each runtime wants (CUDA's release notes). */
+/* The driver that each runtime requires (CUDA's release notes). */
 static int driver_wanted(int runtime)
 {
     static const struct {
@@ -63,7 +63,7 @@ static int driver_wanted(int runtime)
 }
 
 struct versions {
-    int driver, runtime; /* 0: there is none */
+    int driver, runtime; /* 0: none */
     char driver_text[VERSION_TEXT], runtime_text[VERSION_TEXT], module[VERSION_TEXT];
 };
 
@@ -87,7 +87,7 @@ static void say_too_old(const struct versions *found, char *text, size_t size)
         driver_wanted(found->runtime), found->driver / 1000);
 }
 
-/* Why there are no devices. True: there is nothing that should work. */
+/* Says why there are no devices. True: nothing is installed that should work. */
 static bool say_none(cudaError_t code, char *text, size_t size)
 {
     struct versions found;
@@ -124,7 +124,7 @@ static int plugin_count(char *text, size_t size, bool *sound)
     return count;
 }
 
-/* The properties come without a context: nothing is made on the device. */
+/* Reading the properties makes no context on the device. */
 static void identity_of(const struct cudaDeviceProp *found, struct device_identity *out)
 {
     const unsigned char *u = (const unsigned char *)found->uuid.bytes;
@@ -177,19 +177,20 @@ static int make_event(cudaEvent_t *event, char *text, size_t size)
                  text, size);
 }
 
-/* The one device that this process has a context on. Who waits for it sleeps: the processor is for others. */
+/* Chooses the only device on which this process has a context. Waiting threads sleep, to leave the processor to
+ * others. */
 static int choose(int ordinal, char *text, size_t size)
 {
     const int code = check(cudaSetDevice(ordinal), "choosing the device", text, size);
     if (code != 0) return code;
     const cudaError_t flags = cudaSetDeviceFlags(cudaDeviceScheduleBlockingSync);
     if (flags != cudaErrorSetOnActiveProcess) return check(flags, "having waits block", text, size);
-    (void)cudaGetLastError(); /* an older runtime, and an earlier run's flags hold */
+    (void)cudaGetLastError(); /* an error of an older runtime: the flags of an earlier run stay */
     return 0;
 }
 
-/* On a device whose memory others have, cublasCreate says that CUDA could not be initialised: it is then as if it had
- * said that memory is short, so that the run is tried again. */
+/* On a device whose memory is taken by others, cublasCreate reports that CUDA could not be initialised. This counts as
+ * lack of memory, so that the run is tried again. */
 static int open_blas(struct gpu *gpu, const char *products, char *text, size_t size)
 {
     size_t available = 0, total = 0;
@@ -201,7 +202,7 @@ static int open_blas(struct gpu *gpu, const char *products, char *text, size_t s
     return GPU_BLAS_FULL;
 }
 
-/* What was made is ended by who closes the device. */
+/* On failure the caller's `close` of the device releases what was made. */
 static int start(struct gpu *gpu, const char *products, char *text, size_t size)
 {
     int code = choose(gpu->ordinal, text, size);

@@ -1,4 +1,4 @@
-/* plugin.h: what kernels.cu and exact.cu give the rest of the plugin. */
+/* plugin.h: the interface of kernels.cu and exact.cu to the rest of the plugin. */
 #ifndef BACKEND_CUDA_PLUGIN_PLUGIN_H
 #define BACKEND_CUDA_PLUGIN_PLUGIN_H
 
@@ -6,7 +6,7 @@
 
 /* A kernel's address for cudaLaunchKernel. */
 const void *plugin_kernel(enum kernel kernel);
-/* Of the second list alone; NULL for others. */
+/* For kernels of the second list; NULL for others. */
 const void *plugin_exact_kernel(enum kernel kernel);
 
 #endif
