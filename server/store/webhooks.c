@@ -24,7 +24,7 @@ void webhook_job_reset(struct webhook_job *job)
     explicit_bzero(job, sizeof *job);
 }
 
-/* ---- the resource ---- */
+/* ---- the webhook ---- */
 
 enum status webhook_insert(struct connection *connection, const char *url, const json_t *events, const char *secret,
                            json_t **document, struct error *error)
