@@ -75,7 +75,7 @@ static const struct param attribution_params[] = {
     {0},
 };
 
-/* All that follows from the parameters; the method is not complete yet. */
+/* Everything that follows from the parameters; the method is not complete yet. */
 static struct attribution_request request_of(const struct attribution_params *params)
 {
     return (struct attribution_request){
@@ -109,7 +109,7 @@ static enum status attribution_kind_check(struct run_request *request, const voi
     return inputs_check_use(request, params->checkpoint, params->calibration.dataset, "calibration", error);
 }
 
-/* What a run reads, and the request over it. Stays where it is. */
+/* The inputs of a run, and the request that lends from them. Must not move. */
 struct opened {
     struct inputs inputs;
     struct sequences calibration, evaluation;

@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* How much text of token_differences.csv is written at once. */
+/* How much text of token_differences.csv is collected before it is written. */
 enum { CHUNK_BYTES = 1 << 20 };
 
 /* ---- Its table ---- */

@@ -6,7 +6,7 @@
 
 #define CHANGE_HELP "Quantized less full precision, on the same items"
 
-/* The accuracy, and its change by quantization. */
+/* The accuracy, and its change through quantization. */
 #define METRICS(variable, metric, title, text)                                                            \
     static const struct result_metric variable##_metric = {                                               \
         .name = metric, .label = title, .help = text, .better = RESULT_HIGHER, .format = RESULT_PERCENT}; \
