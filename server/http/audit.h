@@ -14,11 +14,11 @@
 
 enum { AUDIT_REFUSALS = 1, AUDIT_RATE_SECONDS = 60, AUDIT_KEY = 16 };
 
-/* On a handler thread, once the answer is decided and before it is prepared. */
+/* Call it on a handler thread when the answer is decided, before it is prepared. */
 void audit_answer(struct exchange *exchange);
 
-/* On a network thread: a client asks too often. `key` is its bucket's; `token`: that of a token which was right lately,
- * whose id stands in the principal; else of an address. Never waits. */
+/* Call it on a network thread when a client asks too often. `key`: of its bucket. `token`: the bucket belongs to a
+ * token that was right recently, whose id is in the principal; false: to an address. Never waits. */
 void audit_rate(struct exchange *exchange, bool token, const unsigned char key[AUDIT_KEY]);
 
 #endif

@@ -48,9 +48,9 @@ struct response {
     char *bytes; /* owned unless `lent` */
     size_t length;
     bool lent;     /* bytes outlive the server */
-    bool gzip;     /* bytes are packed already */
-    bool vary;     /* Accept-Encoding had a say */
-    bool no_cache; /* not to be kept at all: event streams */
+    bool gzip;     /* bytes are already compressed */
+    bool vary;     /* the answer depends on Accept-Encoding */
+    bool no_cache; /* caches must not store it: event streams */
     bool immutable;
     bool recorded; /* the handler's own transaction keeps this answer for the Idempotency-Key */
     int file;      /* owned; -1: none */
@@ -70,18 +70,18 @@ struct response {
 };
 
 void response_init(struct response *response, struct streams *streams);
-void response_reset(struct response *response); /* frees all and makes it unset; `streams` stays */
+void response_reset(struct response *response); /* frees everything; `streams` stays */
 
 void response_drop_headers(struct response *response);
 
 enum exchange_stage {
-    EXCHANGE_HEAD,     /* nothing seen but the request line */
-    EXCHANGE_BODY,     /* linted; the body is collected, or thrown away when `refused` */
-    EXCHANGE_HANDLING, /* suspended: with the pool or the waiters */
+    EXCHANGE_HEAD,     /* only the request line was read */
+    EXCHANGE_BODY,     /* linted; the body is collected, or discarded when `refused` */
+    EXCHANGE_HANDLING, /* suspended: the pool or the waiters have it */
     EXCHANGE_ANSWERED
 };
 
-/* Where connections come in. */
+/* The listeners of a server. */
 enum front_kind { FRONT_MAIN, FRONT_SOCKET, FRONT_PROBES, FRONT_COUNT };
 
 struct front {
@@ -90,54 +90,55 @@ struct front {
     struct MHD_Daemon *daemon;  /* NULL: there is none */
     char **hosts;               /* owned, ends with NULL */
     bool tls;
-    bool wildcard; /* bound to all addresses: Host may be the literal address that the client connected to */
+    bool wildcard; /* bound to all addresses: Host may also be the address that the client connected to */
 };
 
-/* Who runs handlers: each with threads and a queue of its own. */
+/* The pools of handler threads; each has its own queue. */
 enum pool_kind { POOL_PLAIN, POOL_PROBES, POOL_WORK, POOL_COUNT };
 
 struct exchange {
-    struct exchange *next; /* in the pool's queue or the waiters' list */
+    struct exchange *next; /* in the pool's queue or in the waiters' list */
     struct http_server *server;
     const struct front *front;
-    struct handler_pool *pool; /* whose it is; lent */
+    struct handler_pool *pool; /* the pool that has it; lent */
     struct MHD_Connection *connection;
     struct reaper_entry *entry;     /* of the connection; lent */
     const struct head_guard *guard; /* the same */
-    unsigned number;                /* of the request on its connection, from 1 */
+    unsigned number;                /* number of the request on its connection, from 1 */
     struct request request;
     struct response response;
-    struct monitor monitor; /* what request.monitor leads to */
+    struct monitor monitor; /* request.monitor points to it */
     struct monitor presence;
-    int64_t work_ms; /* when the handler began */
+    int64_t work_ms; /* when the handler started */
     enum exchange_stage stage;
     char *target; /* own copy of the request target; request.path points into it, cut at the "?" */
     const char *query;
     const char *method; /* as sent */
     const struct route *route;
     size_t metric; /* row in the metrics */
-    bool refused;  /* the answer is prepared; the rest of the body is thrown away */
+    bool refused;  /* the answer is prepared; the rest of the body is discarded */
     bool close;
-    bool started;  /* counted among the active */
-    bool reserved; /* its Idempotency-Key is reserved */
-    bool replayed; /* the answer is that of an earlier request with its Idempotency-Key */
+    bool started;  /* counted in `active` */
+    bool reserved; /* its Idempotency-Key is reserved for it */
+    bool replayed; /* the answer is that of an earlier request with the same Idempotency-Key */
     bool left;     /* the client has left while it was parked */
     struct body body;
     size_t body_limit;
-    uint64_t body_declared; /* 0: the client did not say */
-    char *text;             /* of the body, while it is read; body.bytes, or owned */
-    size_t parsed_bytes;    /* memory of what was parsed */
+    uint64_t body_declared; /* 0: the client sent no length */
+    char *text;             /* of the body, while it is parsed: body.bytes, or owned */
+    size_t parsed_bytes;    /* memory of the parsed body */
     int64_t started_ms;
-    int64_t deadline_ms;        /* end of the handler's wait; 0: it did not ask for one */
-    int64_t retry_ms;           /* parked for a busy Idempotency-Key: when to look again; 0: not so */
-    int64_t retry_deadline_ms;  /* when to give that up */
-    uint64_t wakes_seen;        /* number of wakes before the handler ran; see waiters.h */
-    int retry_seconds;          /* Retry-After of a problem that a retry may help with; 0: 1 */
-    struct client_address from; /* whose request it is (client_address.h) */
-    bool local;                 /* no token was sent, and it is our own user's or root's, or all of them are trusted */
-    uid_t user;                 /* of `local`, where that is known; else (uid_t)-1 */
-    bool authorized, admitted;  /* admitted: and parsed */
-    bool refused_who;           /* for want of a token, for a wrong one, or for one that may not do this */
+    int64_t deadline_ms;        /* end of the handler's wait; 0: it does not wait */
+    int64_t retry_ms;           /* when to look at a busy Idempotency-Key again; 0: it is not parked for one */
+    int64_t retry_deadline_ms;  /* when to give up on the busy key */
+    uint64_t wakes_seen;        /* number of wakes when the handler started; see waiters.h */
+    int retry_seconds;          /* Retry-After of a problem that is worth a retry; 0: 1 */
+    struct client_address from; /* the client (client_address.h) */
+    bool local;                 /* no token was sent, and the client is our own user or root, or all clients of this
+                                 * machine are trusted */
+    uid_t user;                 /* the user, where `local` and known; else (uid_t)-1 */
+    bool authorized, admitted;  /* admitted: authorized, and the body is parsed */
+    bool refused_who;           /* refused because the token was missing, wrong, or not sufficient */
     char key_hash[65];
     struct MHD_Response *answer; /* owned */
     int http_status;
@@ -155,27 +156,27 @@ struct http_server {
     struct tls_current *tls; /* NULL: no HTTPS */
     struct token_backoff *backoff;
     struct rate_limit *by_address, *by_token; /* NULL: no limit */
-    struct rate_limit *refusals;              /* lines of the log about them */
+    struct rate_limit *refusals;              /* limits the log lines about refusals */
     atomic_uint refusals_left_out;            /* since the last such line */
-    struct rate_limit *rate_lines;            /* lines about who asks too often */
+    struct rate_limit *rate_lines;            /* limits the log lines about clients that ask too often */
     atomic_uint rate_left_out;
     pthread_mutex_t conditional; /* held from the check of an If-Match to the end of its handler */
     char url[128];
     atomic_bool stopping;
-    atomic_uint active; /* exchanges begun and not completed */
+    atomic_uint active; /* exchanges that have started and not completed */
     struct bodies bodies;
 };
 
 void exchange_free(struct exchange *exchange);
 
-/* Turns exchange->response into exchange->answer: entity tag and 304, gzip, headers. Falls back to a fixed text when
- * memory has run out; only then can exchange->answer be NULL (the connection is dropped). */
+/* Makes exchange->answer from exchange->response: entity tag and 304, gzip, headers. Uses a fixed text when memory has
+ * run out; only then can exchange->answer be NULL (the connection is dropped). */
 void answer_prepare(struct exchange *exchange);
 
 /* Sets the response to a problem document. */
 void answer_problem(struct exchange *exchange, const struct problem *problem, const struct error *error);
 
-/* Adds a header that the caller knows to be valid. It is left out when memory has run out. */
+/* Adds a header that the caller knows to be valid. Drops it when memory has run out. */
 void answer_header(struct exchange *exchange, const char *name, const char *value);
 
 #endif

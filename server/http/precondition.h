@@ -4,13 +4,13 @@
 
 #include "http/exchange.h"
 
-/* Whether the request makes a condition of what it changes. */
+/* Whether the request has an If-Match. */
 bool precondition_given(const struct exchange *exchange);
 
-/* Compares If-Match with the entity tag that a GET of the same address has now. *holds is true also when there is no
- * such thing, which the handler says; when it is false, `error` says why. Any other status is the GET's: whether the
- * condition holds is not known then. Two conditional requests at once must not overlap from here to the end of the
- * handler: the caller holds a lock. */
+/* Compares If-Match with the entity tag of a GET of the same address. *holds is also true when the resource does not
+ * exist, which the handler reports. When *holds is false, `error` says why. Any other status comes from the GET, and
+ * the condition is not known then. The caller holds a lock from this call to the end of the handler, so that two
+ * conditional requests do not overlap. */
 MUST_CHECK enum status precondition_check(struct exchange *exchange, void *thread, bool *holds, struct error *error);
 
 #endif

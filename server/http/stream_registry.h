@@ -17,11 +17,11 @@ struct stream;
  * streams_free). */
 MUST_CHECK enum status streams_start(const struct http_options *options, struct streams **out, struct error *error);
 
-/* Makes a stream, which is not produced before streams_response. Takes `state`. STATUS_UNAVAILABLE,
+/* Makes a stream; `produce` is not called before streams_response. Takes `state`. STATUS_UNAVAILABLE,
  * STATUS_NO_MEMORY. */
 MUST_CHECK enum status streams_new(struct streams *streams, const char *topic, const struct stream_ops *ops,
                                    void *state, struct stream **out, struct error *error);
-void streams_discard(struct stream *stream); /* one that has no response; NULL is fine */
+void streams_discard(struct stream *stream); /* frees a stream that has no response; NULL is fine */
 
 /* The response that reads the stream; it owns the stream from here on. NULL: no memory, and the caller keeps the
  * stream. */
