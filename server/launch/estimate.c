@@ -7,7 +7,7 @@
 
 enum { AT_ONCE = 20 };
 
-/* What a dry run's document says of memory and time. */
+/* Reads memory and time from the document of a dry run. */
 static void read_plan(const json_t *plan, int64_t *memory, double *seconds)
 {
     const json_t *host = json_object_get(json_object_get(plan, "memory"), "host");
