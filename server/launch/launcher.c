@@ -21,22 +21,22 @@ static const double BEAT_SECONDS = 15;
 struct launcher {
     struct launcher_options options;
     struct store_id owner;
-    char label[128];  /* that its workers have */
-    bool waited;      /* it has said that another has its name */
-    bool submitted;   /* since a worker of its had a run */
-    int in_vain;      /* looks in a row at which all that was submitted had gone without a run */
-    int skip;         /* looks that pass without a submission */
-    double looked_at; /* by the database's clock, at the look that the next rescue goes by; 0: none */
+    char label[128];  /* label of its workers */
+    bool waited;      /* it has logged that another launcher has the name */
+    bool submitted;   /* since one of its workers last had a run */
+    int in_vain;      /* consecutive polls where every job ended without taking a run */
+    int skip;         /* number of polls to pass without a submission */
+    double looked_at; /* time of the database at the poll that the next rescue compares with; 0: none */
     char unserved[256];
 };
 
-/* A look: jobs, and which of them are spoken for. */
+/* One poll: the jobs, and which of them are needed. */
 struct look {
     struct slurm_job *jobs;
     bool *taken;
     size_t count;
     int64_t busy;
-    bool submits; /* not while jobs end without a run */
+    bool submits; /* false while jobs end without taking a run */
 };
 
 /* A label that a worker did not get would leave runs without one that may take them. */
@@ -233,7 +233,7 @@ static bool has_job(const struct look *look, const char *id)
     return false;
 }
 
-/* Busy ones are spoken for; what a job held that is gone goes back. */
+/* Marks jobs whose worker is busy. Runs of a vanished job return to the queue. */
 static enum status meet_workers(struct launcher *launcher, struct look *look, const json_t *workers,
                                 struct error *error)
 {
@@ -261,9 +261,9 @@ static enum status meet_workers(struct launcher *launcher, struct look *look, co
     return status;
 }
 
-/* Workers rescue what others no longer renew. When the last of all vanishes there is none to do it, and a run that
- * nobody takes back would never ask for a job. So the launcher does it, too: what was over at one look and still is at
- * another, half a lease later, has nobody. */
+/* A lease expired at two polls half a lease apart has no living worker. Other workers normally return such runs to the
+ * queue; when the last worker has vanished the launcher must do it, because otherwise no job would be submitted for
+ * them. */
 static enum status rescue(struct launcher *launcher, double time, struct error *error)
 {
     int rescued = 0;
@@ -272,7 +272,9 @@ static enum status rescue(struct launcher *launcher, double time, struct error *
     if (launcher->options.dry_run || (!first && time - launcher->looked_at < BEAT_SECONDS)) return STATUS_OK;
     if (!first) status = queue_rescue_older(launcher->options.place.connection, launcher->looked_at, &rescued, error);
     launcher->looked_at = time;
-    if (rescued > 0) log_warning(LOG_COMPONENT_LAUNCHER, "rescued %d runs of workers that are gone", rescued);
+    if (rescued > 0)
+        log_warning(LOG_COMPONENT_LAUNCHER, "rescued %d run%s of workers that are gone", rescued,
+                    rescued == 1 ? "" : "s");
     return status;
 }
 
