@@ -10,8 +10,8 @@
 enum {
     VERB_DONE = 0,
     VERB_FAILED = 1,     /* the server refused, a run failed or was cancelled, a gate failed */
-    VERB_USAGE = 2,      /* not finished, or not measured yet */
-    VERB_PENDING = 3,    /* not finished, not measured yet */
+    VERB_USAGE = 2,      /* the command line was not understood */
+    VERB_PENDING = 3,    /* not finished, or not measured yet */
     VERB_UNREACHABLE = 4 /* no answer from the server */
 };
 #define VERB_NOTES                                                                                                \

@@ -148,10 +148,10 @@ static bool resolve(const struct roots *roots, const char *path, char *canonical
     return false;
 }
 
-/* Where what is there of a path, from the left, ends. */
+/* Where the longest existing prefix of a path leads. */
 enum end { END_OUTSIDE, END_INSIDE, END_CLOSED };
 
-/* Of a path that leads out, or into what is closed, it says the same whether there is something or not. */
+/* The answer for a path outside the roots, or to a closed place, does not reveal whether the file exists. */
 static enum end leads_to(const struct roots *roots, const char *path)
 {
     char part[PATH_MAX], canonical[PATH_MAX], top[PATH_MAX];

@@ -99,7 +99,7 @@ static enum status plan_find(const struct dry_run_place *place, const struct pre
     return status;
 }
 
-/* Whether the failure is one of this server at this moment, and not one of the run. */
+/* Whether the failure is due to this server at this moment, and not to the run. */
 static bool is_ours(const struct kind *kind, enum status status)
 {
     return (status == STATUS_UNAVAILABLE && !kind->asks_hub) || status == STATUS_TOO_MANY || status == STATUS_INTERNAL;

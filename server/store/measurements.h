@@ -13,7 +13,7 @@ struct measurement {
     char method[64];   /* "gptq", "" for full precision */
     int bits;          /* 0: none */
     char label[128];   /* names the series for a person: "gptq 4-bit g128"; "" for full precision */
-    char dataset[128]; /* names the series for people: "gptq 4-bit g128"; "" for full precision */
+    char dataset[128]; /* name of the dataset that it was measured on, or "" */
     /* id of the evaluation (kinds/protocol.h), "" where there is none; one curve never joins numbers of different
      * ids */
     char protocol[24];
