@@ -9,14 +9,14 @@
 #include <math.h>
 #include <string.h>
 
-/* A series' test takes some hundredths of a second; the worst of all numbers would take minutes. */
+/* The test of one series takes some hundredths of a second; testing all series would take minutes. */
 enum { SERIES_MAX = 200 };
 #define ALARM 0.05
 
-/* Points of one series by rising x, those alone whose number is finite. */
+/* Points of one series by rising x; points whose number is not finite are left out. */
 struct series {
     double *x, *y;
-    size_t *places; /* in the document's list */
+    size_t *places; /* indexes in the document's list */
     int64_t count;
 };
 
@@ -65,7 +65,7 @@ static json_t *change_of(const json_t *points, const struct series *series, cons
                      series->x[found->high + 1], "size", found->size);
 }
 
-/* What identifies the series, its test, and the change if there is one; `tests` of them were asked for at once. */
+/* Describes the series, its test, and its change if there is one; `tests` is the number of simultaneous tests. */
 static enum status describe(const json_t *given, double from, int64_t tests, json_t *out, struct error *error)
 {
     static const char *const fields[] = {"trajectory", "label",       "method",         "bits",
@@ -120,7 +120,7 @@ static enum status read_query(const struct request *request, const char **trajec
     return answer_check_metric(query->metric, "metric", error);
 }
 
-/* *count: so many of the series have enough points to be tested. */
+/* *count: how many series have enough points for a test. */
 static enum status count_tests(const json_t *list, double from, int64_t *count, struct error *error)
 {
     enum status status = STATUS_OK;

@@ -60,7 +60,7 @@ static enum status read_axis(const char *name, enum curve_axis *out, struct erro
     return request_query_fault(error, "x", "must be one of step, tokens, learning_rate, found \"%.60s\"", name);
 }
 
-/* A first, a last and one part's lowest and highest at least. */
+/* At least four points: the first, the last, and the lowest and highest of one part. */
 static enum status read_points(const struct request *request, int64_t *out, struct error *error)
 {
     const enum status status = request_query_integer(request, "points", 0, 0, POINTS_MAX, out, error);
@@ -94,7 +94,7 @@ static enum status read_query(const struct request *request, struct curve_query 
     return answer_check_metric(query->metric, "metric", error);
 }
 
-/* {CHECKPOINT: [FLAG]} of the checkpoints with which something is wrong. */
+/* {CHECKPOINT: [FLAG]} of the checkpoints that have flags. */
 static enum status read_flags(struct connection *connection, const struct curve_query *query, json_t **out,
                               struct error *error)
 {

@@ -1,5 +1,5 @@
-/* notifier.h: one thread that hears from the database that something changed, gives the changes their ids, and wakes
- * waiting requests and event streams. Once an hour it removes what has outlived its use. */
+/* notifier.h: a thread that the database notifies of changes. It gives the changes their ids, and wakes waiting
+ * requests and event streams. Once an hour it removes expired rows. */
 #ifndef RESOURCES_NOTIFIER_H
 #define RESOURCES_NOTIFIER_H
 

@@ -67,7 +67,7 @@ static enum status check_state(const char *state, struct error *error)
                                "must be one of queued, running, succeeded, failed, cancelled, found \"%.60s\"", state);
 }
 
-/* In a summary a result has its numbers, words and intervals alone (run_list). */
+/* The result in a summary has only numbers, words and intervals (run_list). */
 static const struct list_field fields[] = {
     {"id", true},
     {"kind", true},

@@ -153,7 +153,7 @@ enum status sweeps_delete(struct http_context *context, const struct request *re
     return answer_deleted(response, connection, sweep_delete(connection, request_parameter(request, "sweep"), error));
 }
 
-/* The trajectory that a standing sweep follows. */
+/* Finds the trajectory that a standing sweep follows. */
 static enum status find_standing(struct connection *connection, const json_t *grid, struct store_id *id,
                                  struct error *error)
 {
@@ -254,7 +254,7 @@ struct extension {
     const struct idempotency_record *record;
     const char *requester;
     bool dry_run;
-    size_t made; /* runs that come in */
+    size_t made; /* number of new runs */
 };
 
 static enum status widen(struct http_context *context, struct extension *extension, struct faults *faults,

@@ -66,7 +66,8 @@ enum status tokens_delete(struct http_context *context, const struct request *re
     return status;
 }
 
-/* Answers under an Idempotency-Key are kept in the database, where the text of a token must not stand. */
+/* Refuses an Idempotency-Key, because its answer would be stored in the database, which must not contain the text of a
+ * token. */
 static enum status check_request(const struct request *request, const struct token_body *body, struct error *error)
 {
     if (request_header(request, "Idempotency-Key") != NULL)

@@ -39,8 +39,7 @@ struct curve_pairs_query {
     const char *x, *y;               /* metrics, or "step", "tokens", "learning_rate" of the checkpoint */
     const char *method, *dataset, *protocol, *calibration; /* of y; NULL: all */
     int bits;                                              /* of y; 0: all */
-    int64_t most;                                          /* the most pairs that are returned, which ones is not
-                                                            * defined; 0: all */
+    int64_t most;                                          /* at most so many pairs, whichever they are; 0: all */
 };
 
 /* [{"trajectory", "checkpoint", "checkpoint_name", "step", "tokens", "unit", "series", "label", "method", "bits",
