@@ -17,7 +17,7 @@ struct archive_segments {
 MUST_CHECK enum status archive_segments_look(const struct archive *archive, const char *first,
                                              struct archive_segments *out, struct error *error);
 
-/* Files in wal: segments and their companions (NAME.gz, NAME.part, NAME.….backup.gz). */
+/* Files in wal: segments and the files of a segment (NAME.gz, NAME.part, NAME.….backup.gz). */
 struct archive_amount {
     int64_t files, bytes;
 };
