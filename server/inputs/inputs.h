@@ -20,7 +20,8 @@ extern const char *const inputs_precisions[]; /* ends with NULL */
     }
 /* The first is for kinds that only make forward passes, on any device; the second for kinds that make gradients, which
  * check it (inputs_check_precision). */
-#define INPUTS_PRECISION_PARAM(at) INPUTS_PRECISION_ROW(at, "What factors of the model's products are rounded to")
+#define INPUTS_PRECISION_PARAM(at) \
+    INPUTS_PRECISION_ROW(at, "The format that factors of the model's products are rounded to")
 #define INPUTS_PRECISION_OF_GRADIENTS_PARAM(at) \
     INPUTS_PRECISION_ROW(at, "Arithmetic of the model's products; bf16 needs a CUDA device")
 
@@ -36,7 +37,7 @@ extern const char *const inputs_precisions[]; /* ends with NULL */
     {                                                                                         \
         .name = "calibration", .type = PARAM_OBJECT, .schema = "Calibration", .offset = (at), \
         .children = data_source_calibration, .fallback = "null", .nullable = true,            \
-        .help = "What the quantizer sees; null only for methods that need none"               \
+        .help = "Data for calibrating the quantizer; null only for methods that need none"    \
     }
 #define INPUTS_EVALUATION_PARAM(at, text)                                                   \
     {                                                                                       \

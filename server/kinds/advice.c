@@ -60,7 +60,7 @@ static const struct param advice_params[] = {
      .item = &option_item,
      .minimum = 1,
      .maximum = ADVICE_OPTIONS,
-     .help = "What could be done next, each with one of its fields"},
+     .help = "Options for the next step; each item has one of the fields"},
     {.name = "budget",
      .type = PARAM_INTEGER,
      .offset = AT(budget),
@@ -84,7 +84,7 @@ static const struct param advice_params[] = {
      .help = "Of decays"},
     METHOD_PARAM(AT(method), "The quantizer, by name, and its parameters"),
     INPUTS_CALIBRATION_PARAM(AT(calibration)),
-    INPUTS_EVALUATION_PARAM(AT(evaluation), "What losses are measured on"),
+    INPUTS_EVALUATION_PARAM(AT(evaluation), "Data that losses are measured on"),
     INPUTS_SEED_PARAM(AT(seed), "Of the bootstrap in each measurement, which no forecast reads"),
     {0},
 };

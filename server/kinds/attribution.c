@@ -36,7 +36,7 @@ static const struct param attribution_params[] = {
         AT(method),
         "The quantizer of the whole, by name, and its parameters; without overrides, embedding_bits and lm_head_bits"),
     INPUTS_CALIBRATION_PARAM(AT(calibration)),
-    INPUTS_EVALUATION_PARAM(AT(evaluation), "What all losses are measured on"),
+    INPUTS_EVALUATION_PARAM(AT(evaluation), "Data that all losses are measured on"),
     {.name = "unit",
      .type = PARAM_CHOICE,
      .offset = AT(part),
@@ -71,7 +71,7 @@ static const struct param attribution_params[] = {
      .fallback = "\"loss\"",
      .help = "What frontier and allocation make least: the loss, or the divergence, which is less noisy"},
     INPUTS_PRECISION_PARAM(AT(precision)),
-    INPUTS_SEED_PARAM(AT(seed), "Of the bootstrap behind intervals"),
+    INPUTS_SEED_PARAM(AT(seed), "Seed of the bootstrap behind intervals"),
     {0},
 };
 

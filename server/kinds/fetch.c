@@ -95,7 +95,7 @@ static const struct param fetch_params[] = {
      .offset = AT(config),
      .fallback = "null",
      .nullable = true,
-     .help = "Keys of a config.json that go before those of the repository's, or stand for it"},
+     .help = "Keys of a config.json that override the repository's, or replace a missing one"},
     {.name = "tags", .type = PARAM_JSON, .offset = AT(tags), .fallback = "{}", .help = "Anything worth remembering"},
     {0},
 };
@@ -277,7 +277,7 @@ static const struct result_field fetch_fields[] = {
      .format = RESULT_BYTES,
      .offset = REPORT(found.came),
      .unit = "bytes",
-     .help = "What came over the network; the rest was in the cache"},
+     .help = "Downloaded now; the rest was in the cache"},
     {0},
 };
 static const struct result_shape fetch_shape = {.name = "FetchResult", .fields = fetch_fields};

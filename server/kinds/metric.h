@@ -11,7 +11,7 @@ extern const struct result_metric metric_loss, metric_loss_fp, metric_loss_q, me
 #define METRIC_NOTE_FIELD(at)                                                            \
     {                                                                                    \
         .name = "note", .type = RESULT_TEXT, .offset = (at), .absence = RESULT_LEFT_OUT, \
-        .help = "What to know of the numbers"                                            \
+        .help = "A note on the numbers"                                                  \
     }
 
 #endif

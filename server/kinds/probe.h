@@ -15,7 +15,7 @@
      .variants = quantize_method_variants, .recipes = recipes_table, \
      .fallback = "null", .nullable = true, .help = "Quantizer of the quantized losses; null: full precision only"}, \
     INPUTS_CALIBRATION_PARAM(calibration_at)
-#define PROBE_SEED_PARAM(at) INPUTS_SEED_PARAM(at, "Of the bootstrap behind intervals")
+#define PROBE_SEED_PARAM(at) INPUTS_SEED_PARAM(at, "Seed of the bootstrap behind intervals")
 /* clang-format on */
 
 /* For check: method and calibration fit, and `checkpoint`'s tokenizer can read the datasets. `object`: where the

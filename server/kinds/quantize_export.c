@@ -40,8 +40,8 @@ static const struct result_field export_fields[] = {
      .help = "A dequantized one is registered too, in the trajectory NAME-quantized"},
     {0},
 };
-const struct result_shape quantize_export_shape = {.help = "What the run left; null where nothing was asked for",
-                                                   .fields = export_fields};
+const struct result_shape quantize_export_shape = {
+    .help = "The exported checkpoint; null where no export was asked for", .fields = export_fields};
 
 void quantize_export_reset(struct quantize_exported *exported)
 {

@@ -172,7 +172,7 @@ static const struct result_field overlap_fields[] = {
     {.name = "overlapping",
      .type = RESULT_INTEGER,
      .offset = OVERLAP(overlap.overlapping),
-     .help = "Those that stand in the calibration data too"},
+     .help = "Windows that the calibration data contain too"},
     {.name = "share",
      .type = RESULT_NUMBER,
      .offset = OVERLAP(overlap_share),
@@ -181,7 +181,7 @@ static const struct result_field overlap_fields[] = {
     {0},
 };
 static const struct result_shape overlap_shape = {
-    .help = "Windows of the evaluation that stand in the calibration data too; null without calibration",
+    .help = "Windows of the evaluation that the calibration data contain too; null without calibration",
     .fields = overlap_fields};
 
 /* By enum ratio_method, after RATIO_NONE. */

@@ -47,7 +47,7 @@ static const struct param direction_params[] = {
      .children = data_source_calibration,
      .fallback = "null",
      .nullable = true,
-     .help = "What the quantizer sees; null only for methods that need none"},
+     .help = "Data for calibrating the quantizer; null only for methods that need none"},
     {0},
 };
 
@@ -66,7 +66,7 @@ static const struct param sharpness_params[] = {
      .fallback = "[\"top_eigenvalue\", \"trace\", \"spectrum\"]",
      .minimum = 0,
      .maximum = 4,
-     .help = "What is estimated beside the loss and the norms of gradient and weights"},
+     .help = "Estimators to run beside the loss and the norms of gradient and weights"},
     {.name = "groups",
      .type = PARAM_BOOLEAN,
      .offset = SETTING(groups),
