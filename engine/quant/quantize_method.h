@@ -147,7 +147,7 @@ struct quantize_method {
      .help = "A basis without outliers that the model is turned into first; null is none"}, \
     {.name = "rotation_seed", .type = PARAM_INTEGER, .offset = QUANTIZE_AT(options.rotation_seed), .fallback = "0", \
      .minimum = 0, \
-     .maximum = 9007199254740992.0, .help = "Of the rotation's signs"}, \
+     .maximum = 9007199254740992.0, .help = "Seed of the rotation's signs"}, \
     {.name = "keep_outliers", .type = PARAM_INTEGER, .offset = QUANTIZE_AT(options.keep_outliers), .fallback = "0", \
      .minimum = 0, \
      .maximum = 1 << 20, .help = "Input columns of every linear that are kept as they are: those" \
@@ -161,7 +161,7 @@ struct quantize_method {
      .nullable = true, .allowed = quantize_method_bits, .help = "Round the output matrix to so many bits; null:" \
                                                                 " leave it"}, \
     {.name = "overrides", .type = PARAM_LIST, .offset = QUANTIZE_AT(options.list), .fallback = "[]", .maximum = 64, \
-     .item = &quantize_method_override, .help = "What differs for modules by name; the first pattern that matches" \
+     .item = &quantize_method_override, .help = "Exceptions for modules by name; the first pattern that matches" \
                                                 " counts"}
 #define QUANTIZE_ACTIVATION_PARAM \
     {.name = "activation_bits", .type = PARAM_INTEGER, .schema = "ActivationBits", \

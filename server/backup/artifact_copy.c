@@ -65,7 +65,7 @@ enum status artifact_copy_in(const struct artifact_place *place, const char *sha
     const int fd = open(path, O_RDONLY | O_CLOEXEC | O_NOFOLLOW);
     enum status status = fd < 0 ? error_set_errno(error, "opening it in the backup") : STATUS_OK;
     if (status == STATUS_OK) status = artifact_store_put(place->store, sha256, fd, bytes, NULL, error);
-    /* What was there already was told by its ETag. */
+    /* An object that was there already has been compared only by its ETag. */
     if (status == STATUS_OK)
         status = artifact_store_get(place->store, sha256, bytes, place->data_directory, NULL, &there, error);
     if (fd >= 0) (void)close(fd);

@@ -25,9 +25,9 @@ enum { KEPT_BACKUPS = 2 };
 
 struct making {
     const char *conninfo, *directory;
-    const struct artifact_place *place; /* where the files are */
+    const struct artifact_place *place; /* the place of the files */
     bool with_files;
-    int fd; /* of the directory */
+    int fd; /* the directory's descriptor */
     json_t *files, *elsewhere;
 };
 
@@ -91,7 +91,7 @@ static enum status write_manifest(const struct making *making, const json_t *con
     return status;
 }
 
-/* While the snapshot is held, which pins nothing on disk: what it names is copied at once. */
+/* Runs while the snapshot is held. The snapshot pins no files on disk, so those that it names are copied at once. */
 static enum status make(const json_t *contents, void *context, struct error *error)
 {
     const struct making *making = context;
@@ -159,7 +159,7 @@ static int is_kept(const struct dirent *entry)
     return is_ours(entry->d_name);
 }
 
-/* Names sort by time. What was not finished goes, and of the others all but the newest. */
+/* Names sort by time. Removes unfinished copies, and all others except the newest. */
 static void keep_newest(const char *parent)
 {
     char path[PATH_MAX + 256], manifest[2 * PATH_MAX];

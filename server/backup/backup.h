@@ -24,7 +24,7 @@ MUST_CHECK enum status backup_make(struct connection *connection, const char *co
                                    const struct artifact_place *place, const char *directory, bool files,
                                    struct error *error);
 
-/* Before schema `number` of the private database is changed: the database alone, into
+/* Called before schema `number` of the private database is changed: backs up the database only, into
  * $DATA/backups/TIME-schema-NUMBER, of which the newest two are kept. */
 MUST_CHECK enum status backup_before_migration(struct connection *connection, const char *conninfo,
                                                const char *data_directory, int number, struct error *error);

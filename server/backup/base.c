@@ -29,7 +29,7 @@ static const char *text_of(const json_t *object, const char *key)
 
 /* ---- making one ---- */
 
-/* The segment of the log, 16 MiB, that the copy is to be replayed from, as PostgreSQL's own list says. */
+/* The segment of the log (16 MiB) from which the copy must be replayed, from PostgreSQL's own list. */
 static enum status read_segment(const char *directory, char out[25], struct error *error)
 {
     char path[PATH_MAX + 32], *end = NULL;
@@ -91,7 +91,7 @@ static enum status copy_database(struct connection *connection, const char *conn
     return status;
 }
 
-/* A name without ".unfinished" is that of a whole one. */
+/* A name without ".unfinished" means that the copy is complete. */
 static enum status put_in_place(const char *unfinished, const char *finished, struct error *error)
 {
     char parent[PATH_MAX];
@@ -165,7 +165,7 @@ static enum status none_so_early(const char *archive, const struct base_list *li
                      archive, earliest, earliest + 11);
 }
 
-/* Of a copy that is damaged: whether there is another one to begin from. */
+/* For a damaged copy: adds whether there is an earlier one to begin with. */
 static enum status fall_back(enum status status, const char *path, bool earlier, struct error *error)
 {
     const struct error cause = *error;
@@ -204,13 +204,14 @@ enum status base_find(const char *archive, const char *until, char *path, size_t
     return status;
 }
 
-/* Whether there is such a day and such a time of it. */
+/* Whether the date and the time exist. */
 static bool is_moment(const char *text)
 {
     struct tm fields = {0};
     if (strptime(text, "%Y-%m-%dT%H:%M:%S", &fields) == NULL) return false;
     const struct tm said = fields;
-    (void)timegm(&fields); /* the 31st of a shorter month becomes another day, the 60th second another minute */
+    (void)timegm(&fields); /* timegm turns the 31st of a shorter month into another day, and the 60th second into
+                            * another minute */
     return said.tm_mday == fields.tm_mday && said.tm_sec == fields.tm_sec;
 }
 

@@ -16,7 +16,7 @@
 
 enum { CHUNK = 1 << 20 };
 
-/* For who started the program: it names the file. */
+/* For errors that the user who started the program sees: they name the file. */
 static enum status file_failed(const char *action, const char *directory, const char *path, struct error *error)
 {
     const enum status status = errno == ENOENT ? STATUS_NOT_FOUND : errno == ENOSPC ? STATUS_DISK_FULL : STATUS_IO;
@@ -49,7 +49,7 @@ static enum status copy_bytes(int source, struct hash *hash, struct file_writer 
     return status;
 }
 
-/* A regular file, opened without following a link or waiting. */
+/* Opens a regular file without following a link and without waiting. */
 static enum status open_file(const char *directory, const char *path, int *fd, struct stat *file, struct error *error)
 {
     char source[PATH_MAX];
@@ -118,7 +118,7 @@ enum status copy_open(int fd, const char *from, const char *to, const char *path
     if (status == STATUS_OK) status = file_writer_commit(writer, error);
     if (status == STATUS_OK) {
         const struct timespec times[2] = {file.st_atim, file.st_mtim};
-        (void)utimensat(AT_FDCWD, target, times, 0); /* a copy without its time is as good */
+        (void)utimensat(AT_FDCWD, target, times, 0); /* a copy without its time is as good as one with it */
         status = copy_note(files, path, bytes, found, error);
     }
     file_writer_close(writer);
@@ -173,6 +173,6 @@ enum status copy_is_empty(const char *path, bool *empty, struct error *error)
     int count = 0;
     while (readdir(directory) != NULL) count++;
     (void)closedir(directory);
-    *empty = count == 2; /* "." and ".." */
+    *empty = count == 2; /* only "." and ".." */
     return STATUS_OK;
 }

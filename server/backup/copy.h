@@ -1,4 +1,4 @@
-/* copy.h: files into a backup and out of it, hashed on the way. */
+/* copy.h: copies files into a backup and out of it, and hashes them on the way. */
 #ifndef BACKUP_COPY_H
 #define BACKUP_COPY_H
 
@@ -13,7 +13,7 @@
 MUST_CHECK enum status copy_file(const char *from, const char *to, const char *path, const char *sha256, json_t *files,
                                  struct error *error);
 
-/* The same of a file that is open, at its beginning; `from` is where messages say that it lies. */
+/* The same for an open file, positioned at its beginning; `from` is the directory that messages name. */
 MUST_CHECK enum status copy_open(int fd, const char *from, const char *to, const char *path, const char *sha256,
                                  json_t *files, struct error *error);
 
@@ -24,13 +24,13 @@ MUST_CHECK enum status copy_tree(const char *from, const char *to, const char *p
 /* Size and SHA-256 of the regular file `path` below `directory`. Errors name it. */
 MUST_CHECK enum status copy_digest(const char *directory, const char *path, int64_t *bytes, char sha256[65],
                                    struct error *error);
-/* The same of a file that is open, from where it stands. */
+/* The same for an open file, from its position on. */
 MUST_CHECK enum status copy_digest_open(int fd, int64_t *bytes, char sha256[65], struct error *error);
-/* Appends such a row to `files`; NULL is fine. */
+/* Appends such a row to `files`; `files` may be NULL. */
 MUST_CHECK enum status copy_note(json_t *files, const char *path, int64_t bytes, const char *sha256,
                                  struct error *error);
 
-/* Whether there is nothing in the directory; also when it is not there. STATUS_IO when that cannot be told. */
+/* *empty: the directory has no entries, or does not exist. STATUS_IO when that cannot be determined. */
 MUST_CHECK enum status copy_is_empty(const char *directory, bool *empty, struct error *error);
 
 #endif

@@ -38,7 +38,7 @@ static enum status damaged(struct error *error)
     return error_set(error, STATUS_CORRUPT, "the backup's " MANIFEST_NAME " is damaged");
 }
 
-/* A name below the backup: relative, and nowhere up. */
+/* Whether the name stays below the backup: relative, without "..". */
 static bool path_is_plain(const char *path)
 {
     if (path[0] == '\0' || path[0] == '/') return false;

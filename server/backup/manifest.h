@@ -1,5 +1,5 @@
-/* manifest.h: what a backup has. manifest.json is written last, so a directory without one is no backup: whatever was
- * killed meanwhile leaves nothing that looks whole. */
+/* manifest.h: the contents of a backup. manifest.json is written last, so a directory without one is no backup, and a
+ * killed backup never looks complete. */
 #ifndef BACKUP_MANIFEST_H
 #define BACKUP_MANIFEST_H
 
@@ -11,7 +11,7 @@
 #define MANIFEST_DUMP "database.dump"
 enum { MANIFEST_FORMAT = 1 };
 
-/* Writes `manifest` with its own SHA-256 ("sha256", of the rest) into `directory`, whole or not at all. */
+/* Writes `manifest` with its own SHA-256 ("sha256", over the rest) into `directory`, completely or not at all. */
 MUST_CHECK enum status manifest_write(const char *directory, json_t *manifest, struct error *error);
 
 /* Reads the manifest of `directory`: {"format", "whole", "deltaq", "schema", "postgresql", "made_at", "data_directory",

@@ -25,7 +25,7 @@ static enum status failed(const char *action, const char *name, struct error *er
 
 /* ---- what stays ---- */
 
-/* A moment this long ago, as base_entry.ended_at. */
+/* Writes the moment in the form of base_entry.ended_at. */
 static void name_moment(time_t moment, char out[BASE_TIME])
 {
     struct tm utc = {0};
@@ -33,8 +33,8 @@ static void name_moment(time_t moment, char out[BASE_TIME])
     if (gmtime_r(&moment, &utc) != NULL) (void)strftime(out, BASE_TIME, "%Y-%m-%d %H:%M:%S.000000", &utc);
 }
 
-/* The oldest copy that the rule needs; -1: there are too few that are whole, or none that is old enough. Each that
- * counts is read to its end: whoever relies on the others must know that these are whole. */
+/* The oldest copy that the rule needs; -1: too few are undamaged, or none is old enough. Every counted copy is read to
+ * its end, because the others are removed in reliance on it. */
 static int find_oldest(const char *archive, const struct base_list *list, const struct prune_rule *rule, time_t now,
                        struct prune_found *out)
 {
@@ -64,7 +64,7 @@ static int is_unfinished(const struct dirent *entry)
     return length == BASE_NAME - 1 + end && strcmp(entry->d_name + length - end, BASE_UNFINISHED) == 0;
 }
 
-/* From now on nobody begins from them, whatever is killed. */
+/* Renames the copies, so that no recovery begins with one that is partly removed. */
 static enum status put_aside(int base, const struct base_list *list, int count, struct error *error)
 {
     char aside[BASE_NAME + sizeof BASE_UNFINISHED];
@@ -76,7 +76,7 @@ static enum status put_aside(int base, const struct base_list *list, int count, 
     return fsync(base) == 0 ? STATUS_OK : failed("cannot sync", "", error);
 }
 
-/* Nobody makes a copy meanwhile: the archive is locked. */
+/* No copy is being made meanwhile, because the archive is locked. */
 static enum status remove_unfinished(int base, bool remove, int *found, struct error *error)
 {
     struct dirent **entries = NULL;
@@ -98,7 +98,7 @@ static enum status remove_unfinished(int base, bool remove, int *found, struct e
     return status;
 }
 
-/* Copies go before the segments that they need. */
+/* Copies are removed before the segments that they need. */
 static enum status remove_all(const struct archive *archive, int base, const struct base_list *list, bool remove,
                               struct prune_found *out, struct error *error)
 {

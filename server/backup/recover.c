@@ -27,7 +27,7 @@ static enum status check_empty(const char *data_directory, struct error *error)
                      "the data directory %.300s is not empty: restore into a new one (--data-dir)", data_directory);
 }
 
-/* All that the archive has is wanted, so nothing may be missing in the middle. */
+/* Refuses a gap when the whole archive is to be replayed. */
 static enum status refuse_gap(const struct recover *recover, const char *archive, struct error *error)
 {
     if (recover->segments.gap[0] == '\0' || recover->until[0] != '\0') return STATUS_OK;
@@ -73,7 +73,7 @@ enum status recover_explain(const struct recover *recover, const char *archive, 
     if (cause.status == STATUS_NOT_FOUND && recover->segments.gap[0] != '\0')
         return error_set(error, STATUS_CORRUPT, "the archive %.250s lacks wal/%s.gz, so nothing later can be had",
                          archive, recover->segments.gap);
-    if (strstr(cause.detail, "from archive") != NULL) /* PostgreSQL's words, which have the segment's name */
+    if (strstr(cause.detail, "from archive") != NULL) /* PostgreSQL's message, which contains the segment's name */
         return error_set(error, STATUS_CORRUPT, "a segment of the archive %.150s is damaged or cannot be read: %.300s",
                          archive, cause.detail);
     return error_set(error, cause.status, "replaying the archive %.150s: %.300s", archive, cause.detail);
@@ -97,7 +97,7 @@ static bool is_there(const char *directory, const char *path)
            lstat(name, &found) == 0;
 }
 
-/* Where `path` lies; NULL: nowhere. */
+/* The directory that contains `path`; NULL: none does. */
 static const char *find(const struct finding *finding, const char *path)
 {
     if (is_there(finding->from[0], path)) return finding->from[0];

@@ -1,5 +1,6 @@
-/* recover.h: a new data directory out of an archive (postgres/archive.h), with the database as of any moment since the
- * archive began, and the files that it names then. While a data directory archives, it keeps every artifact. */
+/* recover.h: makes a new data directory from an archive (postgres/archive.h), with the database as of any moment since
+ * the archive began, and the files that it names at that moment. While a data directory archives, it keeps every
+ * artifact. */
 #ifndef BACKUP_RECOVER_H
 #define BACKUP_RECOVER_H
 
@@ -9,11 +10,11 @@
 struct artifact_place;
 
 struct recover {
-    char base[ARCHIVE_PATH];          /* the copy of the database to begin from */
-    char former[ARCHIVE_PATH];        /* the data directory that the archive is of */
-    char until[BASE_TIME + 4];        /* for recovery_target_time; "": all that there is */
-    struct archive_segments segments; /* a gap: a moment before it can be had */
-    int lock;                         /* nobody removes what is read; -1: none */
+    char base[ARCHIVE_PATH];          /* the base copy to begin with */
+    char former[ARCHIVE_PATH];        /* the data directory that was archived */
+    char until[BASE_TIME + 4];        /* for recovery_target_time; "": the whole archive */
+    struct archive_segments segments; /* when there is a gap, moments before it can still be reached */
+    int lock;                         /* keeps others from removing what is read; -1: none */
 };
 
 /* Reads the copy of the database that `until` needs, and what else can be known before anything is written. `until`:
@@ -25,13 +26,13 @@ MUST_CHECK enum status recover_check(const char *archive, const char *until, con
 
 void recover_reset(struct recover *recover);
 
-/* Says of a recovery that failed what is known besides. Returns the status. */
+/* Adds known reasons to the error of a failed recovery. Returns the status. */
 enum status recover_explain(const struct recover *recover, const char *archive, struct error *error);
 
-/* Copies the files that the recovered database names from the former data directory, or from `given` (a backup, or
- * where that data directory is now; NULL: none), and checks that other artifacts are in the bucket of `place`, if it
- * has one; then the checkpoints lie below place->data_directory. STATUS_NOT_FOUND: the first that is nowhere, and how
- * many are; STATUS_CORRUPT and statuses of artifact_copy_check. */
+/* Copies the files that the recovered database names from the former data directory, or from `given` (a backup, or the
+ * new place of that data directory; NULL: none). Artifacts that are in neither must be in the bucket of `place`, if it
+ * has one. Then the paths of checkpoints are changed to place->data_directory. STATUS_NOT_FOUND: the first file that is
+ * nowhere, and their number; STATUS_CORRUPT and statuses of artifact_copy_check. */
 MUST_CHECK enum status recover_files(struct connection *connection, const struct recover *recover, const char *given,
                                      const struct artifact_place *place, struct error *error);
 

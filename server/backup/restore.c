@@ -14,7 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
-/* A backup of all goes into an empty directory; one of the database alone goes back to the files that it left. */
+/* A full backup is restored into an empty directory; a backup of the database only, beside the files that it left. */
 static enum status check_place(const char *data_directory, const json_t *manifest, struct error *error)
 {
     char database[PATH_MAX];
@@ -32,7 +32,7 @@ static enum status check_place(const char *data_directory, const json_t *manifes
                      "the data directory %.300s has a database: move its directory pg away first", data_directory);
 }
 
-/* The artifacts that a backup of the database alone left where they were. */
+/* Checks the artifacts that a backup of the database only left in their place. */
 static enum status check_elsewhere(const struct artifact_place *place, const json_t *elsewhere, struct error *error)
 {
     size_t index;

@@ -1,4 +1,4 @@
-/* restore.h: a backup put back, in steps: check it, copy its files, fill the database. */
+/* restore.h: restores a backup in steps: check it, copy its files, fill the database. */
 #ifndef BACKUP_RESTORE_H
 #define BACKUP_RESTORE_H
 
@@ -6,7 +6,7 @@
 
 struct artifact_place;
 
-/* In a data directory while a restore fills it: nothing starts there. */
+/* A file in a data directory that is being restored: deltaq does not start there. */
 #define RESTORE_MARKER "restore.unfinished"
 
 /* Reads all of the backup and of what it goes into; changes nothing. `place`: the data directory, and the bucket that
@@ -17,18 +17,19 @@ struct artifact_place;
 MUST_CHECK enum status restore_check(const char *directory, const struct artifact_place *place, int schema,
                                      struct connection *database, json_t **manifest, struct error *error);
 
-/* Marks the data directory, so that nothing starts there. */
+/* Marks the data directory, so that deltaq does not start there. */
 MUST_CHECK enum status restore_begin(const char *data_directory, struct error *error);
 
-/* restore_begin, and copies the files; artifacts into the bucket where there is one, and nowhere else. */
+/* Calls restore_begin and copies the files; artifacts go into the bucket when there is one, and otherwise into the data
+ * directory. */
 MUST_CHECK enum status restore_files(const char *directory, const struct artifact_place *place, const json_t *manifest,
                                      struct error *error);
 
-/* Fills the database, which is empty; the checkpoints of the backup lie below `data_directory` now. */
+/* Fills the empty database and changes the paths of checkpoints to `data_directory`. */
 MUST_CHECK enum status restore_database(struct connection *connection, const char *conninfo, const char *directory,
                                         const char *data_directory, const json_t *manifest, struct error *error);
 
-/* Takes the mark away, when all is durable. */
+/* Removes the mark, when everything is durable. */
 MUST_CHECK enum status restore_finish(const char *data_directory, struct error *error);
 
 /* STATUS_CONFLICT while the data directory is marked. */

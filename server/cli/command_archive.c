@@ -58,7 +58,7 @@ static void print_copies(const struct base_list *list)
     }
 }
 
-/* By the first copy that can be begun from. */
+/* Grouped by the first copy that a recovery can begin with. */
 static enum status print_segments(const struct archive *archive, const struct base_list *list, struct error *error)
 {
     struct archive_segments segments = {.gap = ""};

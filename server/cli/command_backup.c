@@ -11,7 +11,7 @@
 
 static const struct option_row backup_options[] = {PLACE_DATA_DIR, PLACE_DATABASE_URL, PLACE_STORE, {0}};
 
-/* Somebody else's database has its files in our data directory all the same. */
+/* With --database-url the database is not in the data directory, but its files are. */
 static enum status find_data_directory(const struct options *options, struct place_database *database,
                                        struct error *error)
 {
@@ -23,11 +23,11 @@ static enum status find_data_directory(const struct options *options, struct pla
     return error_set(error, STATUS_NOT_FOUND, "the data directory has no database: there is nothing to back up");
 }
 
-/* A newer copy in the archive, if there is one: less is to be replayed from it on. */
+/* Makes a newer base copy in the archive, if there is one, so that a recovery replays less. */
 static enum status back_up_archive(struct place_database *database, const char *backup, struct error *error)
 {
     char archive[ARCHIVE_PATH];
-    if (database->data_directory[0] == '\0') return STATUS_OK; /* of another server */
+    if (database->data_directory[0] == '\0') return STATUS_OK; /* the database is another server's */
     enum status status = archive_recorded(database->data_directory, archive, error);
     if (status != STATUS_OK || archive[0] == '\0') return status;
     status = base_make(database->connection, database->conninfo, archive, database->data_directory, error);

@@ -3,8 +3,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The scripts ask the program itself, which knows its tables: `deltaq complete -- WORD…`, the last word being the one
- * that is written. Where it has nothing to say the shell offers files. */
+/* The scripts ask the program, which knows its own tables: `deltaq complete -- WORD…`, where the last word is
+ * incomplete. When the program offers nothing, the shell offers files. */
 static const struct shell {
     const char *name, *script;
 } shells[] = {
@@ -43,7 +43,7 @@ const struct command command_completion = {
     .notes = "bash: source <(deltaq completion bash)\nzsh:  source <(deltaq completion zsh), after compinit\n",
 };
 
-/* ---- what may stand here ---- */
+/* ---- which words are allowed here ---- */
 
 static void offer(const char *word, const char *begun)
 {
@@ -61,7 +61,7 @@ static void offer_flags(const struct command *command, const struct fields *fiel
     offer("--help", begun);
 }
 
-/* The values of the flag before the word, where they can be listed. */
+/* Offers the values of the flag before the word, where they can be listed. */
 static void offer_values(const struct fields *fields, const char *flag, const char *begun)
 {
     for (int64_t i = 0; i < fields->count; i++) {

@@ -4,7 +4,7 @@
 #include <math.h>
 #include <string.h>
 
-/* A row with a value is a query field of GET /v1/curves by its name (a test compares them with the route). */
+/* The name of each row with a value is a query field of GET /v1/curves (a test compares them with the route). */
 static const struct option_row curve_options[] = {
     {"--metric", "METRIC", NULL, "delta", OPTION_ONCE, "A number that runs measure; GET /v1/metrics lists them"},
     {"--x", "AXIS", NULL, "step", OPTION_ONCE, "step, tokens or learning_rate"},
@@ -50,7 +50,7 @@ static void print_number(const json_t *value)
         (void)printf(" %12s", "-");
 }
 
-/* Series below one another, a line a point. */
+/* Prints the series one after another, a line for each point. */
 static void print_table(const json_t *curves)
 {
     static const char *const columns[] = {"y", "low", "high"};

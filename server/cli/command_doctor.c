@@ -28,7 +28,8 @@ int doctor_say(bool good, const char *what, const char *detail)
     return good ? 0 : 1;
 }
 
-/* As a worker does it. What a library gets wrong is wrong with this machine, though deltaq works without it. */
+/* Checks the products as a worker does. A library with wrong results is a failure of this machine, although deltaq
+ * works without it. */
 static int check_products(void)
 {
     struct error error;
@@ -69,7 +70,7 @@ static int say_device(const struct device_trial *trial)
     return doctor_say(passed, "cuda", line);
 }
 
-/* The self-test's table. */
+/* The table of the self-test. */
 static void print_table(const struct selftest_report *report)
 {
     (void)printf("       %-36s %6s %12s %18s %9s\n", "check", "shapes", "repetitions", "error of its bound", "ms");
@@ -83,15 +84,15 @@ static void print_table(const struct selftest_report *report)
     (void)printf("       %-36s %14.2f s\n", "in all", report->seconds);
 }
 
-/* No device is nothing wrong: the CPU does the work. What is there and cannot be used is. Each device as a worker of
- * `--device auto` finds it. */
+/* A missing device is not a failure, because the CPU does the work; a device that cannot be used is one. Each device is
+ * tested as a worker with `--device auto` does. */
 static int check_cuda(const struct options *options)
 {
     const bool table = options_text(options, "--device") != NULL;
     struct device_trial trial;
     struct error error;
     int wrong = 0;
-    if (!cuda_installed()) { /* so this loads nothing */
+    if (!cuda_installed()) { /* loads nothing in that case */
         (void)cuda_look(trial.found, sizeof trial.found, &trial.sound);
         return doctor_say(trial.sound, "cuda", trial.found);
     }
@@ -106,7 +107,7 @@ static int check_cuda(const struct options *options)
     return wrong;
 }
 
-/* Lists the buckets, which credentials for one of them need not be allowed to do. */
+/* Lists the buckets. Credentials for a single bucket need not have that right. */
 static int check_objects(const struct options *options)
 {
     const struct objects_options how = {.endpoint = options_text(options, "--s3-endpoint"),

@@ -12,7 +12,7 @@ static const struct option_row gate_options[] = {
     {0},
 };
 
-/* A verdict by its name; what is not known is no pass. */
+/* The exit status of a verdict; an unknown verdict does not pass. */
 static int verdict_status(const json_t *document)
 {
     const char *verdict = json_string_value(json_object_get(document, "verdict"));
@@ -70,7 +70,7 @@ static void conclude(struct verb *verb, const json_t *document)
         print_verdict(document);
 }
 
-/* A verdict that is still pending when the time is over is told as well. */
+/* A verdict that is still pending at the timeout is printed as well. */
 static void check(struct verb *verb)
 {
     struct buffer path = {0};

@@ -15,7 +15,7 @@
 
 enum { WORKER_WORDS = PLACE_WORDS + 4, MOST_JOBS = 10000, MOST_SECONDS = 366 * 86400 };
 
-/* Of memory, for plans of runs whose jobs have what the batch system gives them. */
+/* Memory for plans of runs whose jobs get what the batch system gives them. */
 static const int64_t NO_BOUND = (int64_t)1 << 50;
 
 static const struct option_row launcher_rows[] = {
@@ -116,7 +116,7 @@ static enum status read_line(const struct options *options, struct launching *la
     return place_check(options, error);
 }
 
-/* What every worker is told; the database it finds in the environment, which sbatch hands on. */
+/* The command line of every worker. Workers find the database in the environment, which sbatch passes on. */
 static void worker_line(const struct options *options, struct launching *launching)
 {
     const char **words = launching->worker;
@@ -132,7 +132,7 @@ static enum status make_places(const struct options *options, struct launching *
     const char *url = options_text(options, "--database-url");
     const ssize_t length = readlink("/proc/self/exe", launching->executable, PLACE_PATH - 1);
     if (length <= 0) return error_set_errno(error, "cannot tell where the program is");
-    /* A supervisor's, which are not the workers' that are submitted here. */
+    /* It belongs to a supervisor and not to the workers that are submitted here. */
     (void)unsetenv("DELTAQ_WORKER_ID");
     (void)unsetenv("DELTAQ_WORKER_SLOT");
     if (setenv("DATABASE_URL", url, 1) != 0) return error_set_errno(error, "changing the environment");
@@ -159,7 +159,7 @@ static enum status make_places(const struct options *options, struct launching *
     return status;
 }
 
-/* Until SIGTERM or SIGINT. What is away is asked again at the next look. */
+/* Runs until SIGTERM or SIGINT. When the database or Slurm does not answer, the next look tries again. */
 static int look_again_and_again(struct launching *launching)
 {
     struct error error;

@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Manual pages in man(7), of the tables that --help is made of: `make install` writes one for the program and one for
- * each command. What reads them takes a dot or an apostrophe at the start of a line for an instruction, and a minus
- * for a hyphen. */
+/* Manual pages in man(7), from the tables behind --help: `make install` writes one for the program and one for each
+ * command. Formatters read a dot or an apostrophe at the start of a line as an instruction, and a minus as a hyphen, so
+ * these are escaped. */
 static void text(const char *words)
 {
     bool begins = true;
@@ -30,7 +30,7 @@ static void line(const char *words)
     (void)putchar('\n');
 }
 
-/* Lines as they are. */
+/* Prints lines unchanged. */
 static void verbatim(const char *words)
 {
     (void)puts(".EX");
@@ -69,7 +69,7 @@ static void option(const struct option_row *row)
     if (row->environment != NULL) (void)printf("Without it the variable \\fB%s\\fR is read.\n", row->environment);
 }
 
-/* What `word` adds to the command, as --help prints it. */
+/* Prints the parameters that `word` adds to the command, as --help does. */
 static enum status parameters(const struct command *command, const char *word, struct error *error)
 {
     struct fields fields = {0};

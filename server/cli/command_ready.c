@@ -13,7 +13,7 @@ static const struct option_row ready_options[] = {
     {0},
 };
 
-/* The last answer is the one that is told. */
+/* Prints the last answer. */
 static void ask(struct verb *verb, bool wait, int64_t timeout)
 {
     const struct client_request request = {.method = "GET", .path = "/readyz", .seconds = ANSWER_SECONDS};

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* What a path can be registered as. `path`: where it goes in the body. */
+/* The types of objects that a path can be registered as. `path`: the field of the body that gets it. */
 enum { CHECKPOINT, TRAJECTORY, DATASET, THINGS };
 
 static const struct thing {
@@ -40,7 +40,7 @@ static enum status register_fields(const char *word, struct fields *fields, stru
     return status;
 }
 
-/* A checkpoint has config.json, or is one file of weights; a dataset is asked for by name. */
+/* Guesses the type: a checkpoint is a directory with config.json or a file of weights; a dataset must be asked for. */
 static int guess(const char *path)
 {
     char config[PATH_MAX + 16];
@@ -65,13 +65,13 @@ static int what_it_is(struct verb *verb, const char *path)
     return thing;
 }
 
-/* Whether a flag that was given is one of another thing's. */
+/* False when a flag was given that belongs to another type. */
 static bool check_flags(struct verb *verb, int thing)
 {
     const struct fields *fields = verb->options->fields;
     for (int64_t i = 0; i < fields->count; i++) {
         const struct field *field = &fields->items[i];
-        /* The trajectory of a scan stands in its address, and in the table of checkpoints. */
+        /* The trajectory of a scan is in its address; for a checkpoint it is in the table. */
         if (thing == TRAJECTORY && strcmp(field->path, "trajectory") == 0) continue;
         if (field->object == thing || fields_find(fields, thing, field->path, strlen(field->path)) != NULL) continue;
         if (options_given(verb->options, field->flags[FIELDS_SHORT]) ||
@@ -83,14 +83,14 @@ static bool check_flags(struct verb *verb, int thing)
     return true;
 }
 
-/* The last word of a path, for a name that was not given. */
+/* The last component of a path, used as the name when none was given. */
 static const char *last_word(const char *path)
 {
     const char *slash = strrchr(path, '/');
     return slash != NULL && slash[1] != '\0' ? slash + 1 : path;
 }
 
-/* What the table wants and the path itself tells: names. A trajectory's is part of the address. */
+/* Adds the names that the table requires, taken from the path. A trajectory's name is part of the address. */
 static void add_names(struct verb *verb, int thing, const char *path, json_t *body)
 {
     char parent[PATH_MAX];

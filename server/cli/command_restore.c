@@ -19,7 +19,7 @@ static const struct option_row restore_options[] = {
     {"--until", "TIME", NULL, NULL, OPTION_ONCE, "The database as of then (2026-11-23T15:04:05Z), of an archive"},
     {0}};
 
-/* Where the backup goes. */
+/* The destination of the backup. */
 struct target {
     char data_directory[PLACE_PATH];
     struct place_store store;
@@ -28,7 +28,7 @@ struct target {
     struct connection *connection;
 };
 
-/* The private cluster is made after the files are there: until then the directory holds no database. */
+/* The private cluster is made after the files are in place, so that the directory has no database until then. */
 static enum status start_embedded(struct target *target, struct error *error)
 {
     const enum status status = place_embedded_start(target->data_directory, &target->embedded, error);
@@ -37,7 +37,7 @@ static enum status start_embedded(struct target *target, struct error *error)
     return connection_new(target->conninfo, "deltaq restore", &target->connection, error);
 }
 
-/* A given database is asked whether it may be filled before anything is written. */
+/* A given database is checked before anything is written. */
 static enum status restore(const struct options *options, struct target *target, struct error *error)
 {
     const char *from = options->positional, *data_directory = target->data_directory;
@@ -72,7 +72,7 @@ static enum status start_recovered(struct target *target, const struct recover *
     return connection_new(embedded_conninfo(target->embedded), "deltaq restore", &target->connection, error);
 }
 
-/* Out of an archive: a data directory may be made at the same place as the one that was lost. */
+/* Restores from an archive. The new data directory may have the path of the lost one. */
 static enum status recover(const struct options *options, struct target *target, struct error *error)
 {
     struct recover how = {.lock = -1};
@@ -99,7 +99,7 @@ static enum status check(const struct options *options, struct error *error)
     return STATUS_OK;
 }
 
-/* The data directory is no longer marked when all is durable: the private cluster has stopped. */
+/* The mark in the data directory is removed when everything is durable, after the private cluster has stopped. */
 static enum status restore_all(const struct options *options, struct error *error)
 {
     struct target target = {.conninfo = NULL};

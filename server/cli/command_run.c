@@ -25,7 +25,8 @@ static enum status run_fields(const char *word, struct fields *fields, struct er
     return status == STATUS_OK ? fields_add(fields, BODY, "", runs_post_body, given, error) : status;
 }
 
-/* The words after the kind are its first parameter: a checkpoint, a repository, or a list of checkpoints. */
+/* The words after the kind are the value of its first parameter: a checkpoint, a repository, or a list of
+ * checkpoints. */
 static bool add_words(struct verb *verb, json_t *params)
 {
     const struct options *options = verb->options;
@@ -63,7 +64,7 @@ static json_t *make_body(struct verb *verb)
     return NULL;
 }
 
-/* What a run that has ended says by the exit status. */
+/* Sets the exit status of a run that has ended. */
 static void conclude(struct verb *verb, const json_t *run)
 {
     const char *state = json_string_value(json_object_get(run, "state"));

@@ -94,7 +94,7 @@ static const struct option_row serve_options[] = {
     {0},
 };
 
-/* All that runs, in the order in which it is started. */
+/* Everything that runs, in the order in which it is started. */
 struct serving {
     bool loopback, first_token;
     int64_t workers, devices, watch_poll, keep_events;
@@ -113,15 +113,15 @@ struct serving {
     struct supervisor *supervisor;
     const char *worker_arguments[WORKER_ARGUMENTS], *launcher_arguments[WORKER_ARGUMENTS];
     char device[PLACE_DEVICE_NAME], on_cpu[16];
-    char labels[LABELS_BYTES]; /* of its workers, with commas */
+    char labels[LABELS_BYTES]; /* labels of its workers, separated by commas */
     int64_t token_rate, address_rate;
     struct client_networks proxies;
     struct tls_identity tls;
     struct renewal renewal;
 };
 
-/* A schema of this binary, and whether any token exists; without one nothing is changed for an address that others
- * reach, unless the first one is to be made. */
+/* Brings the database to this binary's schema, and finds out whether any token exists. When other machines reach the
+ * address and there is no token, nothing is changed, unless the first token is to be made. */
 static enum status prepare_database(const struct options *options, const struct serving *serving, bool *tokens,
                                     struct error *error)
 {
@@ -188,7 +188,7 @@ static enum status start_watcher(struct serving *serving, struct error *error)
     return watcher_start(&how, &serving->watcher, error);
 }
 
-/* Of the launcher, if there is one; the rest it reads from the environment. */
+/* The options of the launcher, if one is to run; it reads everything else from the environment. */
 static const char *const *launcher_words(const struct options *options, struct serving *serving)
 {
     const char **words = serving->launcher_arguments;
@@ -277,7 +277,7 @@ static enum status check_launcher(const struct options *options, struct error *e
                      "--launcher needs --database-url: jobs on other machines cannot reach the private database");
 }
 
-/* How clients come, and how often. */
+/* Checks the options on clients: where they connect, and how often. */
 static enum status check_clients(const struct options *options, struct serving *serving, struct error *error)
 {
     const int most = RATE_LIMIT_MOST;
@@ -292,8 +292,8 @@ static enum status check_clients(const struct options *options, struct serving *
                              &serving->tls, error);
 }
 
-/* Which devices the workers will try; a process of its own asks the driver. With `auto` plans are made for what the
- * workers found. */
+/* Finds the devices that the workers will try; a child process asks the driver. With `auto`, plans are made for the
+ * devices that workers have found. */
 static enum status look_for_devices(const struct options *options, struct serving *serving, struct error *error)
 {
     const char *device = options_text(options, "--device");
@@ -302,12 +302,12 @@ static enum status look_for_devices(const struct options *options, struct servin
     const enum status status = device_choice_try(device, 0, false, &trial, error);
     if (status != STATUS_OK && (status != STATUS_DEVICE || !automatic)) return status;
     (void)snprintf(serving->device, sizeof serving->device, "%s", trial.device);
-    serving->devices = status == STATUS_OK ? trial.count : 1; /* of a driver that crashes the workers tell */
+    serving->devices = status == STATUS_OK ? trial.count : 1; /* the workers report a driver that crashes */
     serving->application.device = automatic && strcmp(trial.device, "cpu") != 0 ? NULL : serving->device;
     return STATUS_OK;
 }
 
-/* Everything that can be told from the command line, before anything is made or started. */
+/* Checks everything that depends only on the command line, before anything is made or started. */
 static enum status check(const struct options *options, struct serving *serving, struct error *error)
 {
     const char *address = options_text(options, "--listen");
@@ -377,7 +377,7 @@ static enum status start_embedded(const struct options *options, struct serving 
     return STATUS_OK;
 }
 
-/* What the archive begins with, if it is new or was not begun. */
+/* Makes the archive's first copy, if the archive is new or has none. */
 static enum status begin_archive(const struct serving *serving, struct error *error)
 {
     char archive[ARCHIVE_PATH];
@@ -436,8 +436,8 @@ static void stop(struct serving *serving)
     place_roots_reset(&serving->roots);
 }
 
-/* Memory that a request took goes back to the system: a large block is a mapping of its own whatever was freed before
- * (glibc would raise that threshold), and few arenas leave few remains. */
+/* Returns a request's memory to the system: with a fixed threshold every large block is a mapping of its own (glibc
+ * would raise the threshold after the first free), and few arenas leave few fragments. */
 static void give_memory_back(void)
 {
     (void)mallopt(M_MMAP_THRESHOLD, 256 << 10);
@@ -445,7 +445,7 @@ static void give_memory_back(void)
     (void)mallopt(M_ARENA_MAX, 4);
 }
 
-/* As many descriptors as the system lets us have, up to what all connections need: shells give 1,024 of them. */
+/* Raises the limit of descriptors as far as the system allows, up to what all connections need: shells give 1,024. */
 static void raise_descriptors(void)
 {
     struct rlimit files;
@@ -464,7 +464,7 @@ static int serve_run(const struct options *options)
     give_memory_back();
     raise_descriptors();
     supervisor_block_signals(is_https(options));
-    (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit of files' sizes fails, and says so */
+    (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit on file sizes fails with an error instead */
     (void)umask(077);
     (void)setrlimit(RLIMIT_CORE, &no_core);
     if (place_log(options, &error) == STATUS_OK && start(options, serving, &error) == STATUS_OK) {

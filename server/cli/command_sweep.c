@@ -23,7 +23,7 @@ static const char *const *sweep_kinds(void)
     return kind_names;
 }
 
-/* What is done with a sweep that is there. POST, unless it says otherwise, to /v1/sweeps/SWEEP and `path`. */
+/* Actions on an existing sweep. Each is a POST to /v1/sweeps/SWEEP`path` unless its row names another method. */
 enum { SHOW, WAIT, EXTEND, RETRY, CANCEL, DELETE, ACTIONS };
 static const struct command_action actions[] = {
     [SHOW] = {"show", "Print the counts of its runs; with --json all that the server says of it"},
@@ -37,7 +37,7 @@ static const struct command_action actions[] = {
 };
 static_assert(sizeof actions / sizeof actions[0] == ACTIONS + 1, "a word for every action");
 static const struct {
-    const char *method, *path; /* NULL: nothing is sent before the wait */
+    const char *method, *path; /* NULL: no request is sent before the wait */
 } requests[ACTIONS] = {[SHOW] = {"GET", ""},
                        [EXTEND] = {"POST", "/extend"},
                        [RETRY] = {"POST", "/retry-failed"},
@@ -64,7 +64,7 @@ static enum status sweep_fields(const char *word, struct fields *fields, struct 
     return status == STATUS_OK ? fields_add(fields, BODY, "", sweeps_post_body, given, error) : status;
 }
 
-/* `fields` are those of runs of the kind. */
+/* `fields`: the parameters of runs of the kind. */
 static bool read_grid(struct verb *verb, const struct fields *fields, const char *kind, json_t *grid)
 {
     const char *trajectory = options_text(verb->options, "--along");
@@ -125,7 +125,7 @@ static void conclude(struct verb *verb, const json_t *sweep)
 
 /* ---- a sweep that is there ---- */
 
-/* Its further values, read as those of its kind's parameters, which the server tells. NULL: told. */
+/* Reads the further values like parameters of the sweep's kind, which the server tells. NULL: the error was printed. */
 static json_t *make_extension(struct verb *verb, const char *path)
 {
     struct client_reply reply;
@@ -137,7 +137,7 @@ static json_t *make_extension(struct verb *verb, const char *path)
     const struct kind *kind = name != NULL ? kind_find(kinds, name) : NULL;
     if (good && kind == NULL) (void)verb_usage(verb, "this program does not know the sweep's kind");
     good = good && kind != NULL;
-    /* The rows make the short names: "bits" for "method.bits". */
+    /* The rows resolve short names: "bits" for "method.bits". */
     if (good && (fields_add(&fields, BASE, "/base", kind->params, NULL, &error) != STATUS_OK ||
                  fields_rows(&fields, sweep_options, &error) != STATUS_OK)) {
         (void)verb_usage(verb, "%s", error.detail);
@@ -172,7 +172,8 @@ static void act(struct verb *verb, int action)
     const struct client_request request = {.method = requests[action].method,
                                            .path = path.bytes,
                                            .body = body,
-                                           .accept = action == DELETE ? "*/*" : NULL}; /* 204 has no document */
+                                           .accept = action == DELETE ? "*/*" : NULL}; /* an answer 204 has no
+                                                                                        * document */
     if (!verb_call(verb, &request, &reply) || action == DELETE) goto done;
     const bool dry_run = json_is_true(json_object_get(body, "dry_run"));
     if (dry_run || (action == SHOW && options_given(options, "--json")))
@@ -188,7 +189,7 @@ done:
     buffer_reset(&path);
 }
 
-/* Whether the options fit the action; told where they do not. */
+/* False, with a message, when an option does not belong to the action. */
 static bool check_action(struct verb *verb, int action)
 {
     const struct options *options = verb->options;

@@ -74,8 +74,8 @@ static enum status revoke(struct connection *connection, const struct options *o
     return token_revoke(connection, options_text(options, "--name"), "", error);
 }
 
-/* The first token may come before the first server, so the database is made for it; an older schema is left as it is,
- * because workers of that schema may be at work. */
+/* Makes the database if it does not exist, because the first token may be made before the first server starts. An older
+ * schema is left as it is, because workers of that schema may be running. */
 static enum status open_or_make(const struct options *options, struct place_database *database, struct error *error)
 {
     int number;
@@ -85,7 +85,7 @@ static enum status open_or_make(const struct options *options, struct place_data
 }
 
 static const struct action {
-    const char *word, *needs; /* the option it cannot do without, or NULL */
+    const char *word, *needs; /* needs: the option that the action requires, or NULL */
     enum status (*open)(const struct options *options, struct place_database *database, struct error *error);
     enum status (*run)(struct connection *connection, const struct options *options, struct error *error);
 } actions[] = {{"create", "--scope", open_or_make, create},

@@ -38,7 +38,7 @@ static bool ledger_path(struct verb *verb, const struct exporter *exporter, cons
     return (void)verb_usage(verb, "the path is too long"), false;
 }
 
-/* What is away is tried again: for ever with --follow, and a few times without. */
+/* A server or tracker that does not answer is retried: for ever with --follow, a few times without. */
 static void work(struct verb *verb, struct track *track, bool follow, int64_t every)
 {
     struct track_counts counts = {0};

@@ -32,7 +32,7 @@ static const struct option_row worker_options[] = {
      "The same as a moment: 2026-11-22T23:00:00Z, or seconds since 1970"},
     {"--idle-exit", "SECONDS", "DELTAQ_IDLE_EXIT", "0", OPTION_ONCE,
      "End after so long without a run; 0: wait for ever"},
-    /* from `serve`: of its workers so many work on the CPU when the devices that `auto` found fail */
+    /* set by `serve`: how many of its workers use the CPU when the devices that `auto` found fail */
     {"--on-cpu", "N", NULL, "1", OPTION_ONCE, NULL},
     /* from `serve`, whose key may lie below a root: it is no input (secret_files.h) */
     {"--tls-key", "FILE", "DELTAQ_TLS_KEY", NULL, OPTION_ONCE, NULL},
@@ -41,7 +41,7 @@ static const struct option_row worker_options[] = {
     {0},
 };
 
-/* Seconds until `text`. */
+/* Reads `text` as a time and returns the seconds until then. */
 static enum status read_until(const char *text, double *seconds, struct error *error)
 {
     struct tm parts = {0};
@@ -72,11 +72,11 @@ static enum status read_limits(const struct options *options, struct worker_opti
     return STATUS_OK;
 }
 
-/* Last of what is checked before anything is made: it takes a second or two where there is a device. */
+/* The last check before anything is made, because it takes a second or two where there is a device. */
 static enum status choose_device(const struct options *options, char device[PLACE_DEVICE_NAME],
                                  struct worker_options *out, json_t **selftest, struct error *error)
 {
-    const char *slot = getenv("DELTAQ_WORKER_SLOT"); /* from the supervisor: workers share the devices */
+    const char *slot = getenv("DELTAQ_WORKER_SLOT"); /* set by the supervisor, whose workers share the devices */
     const char *faults = getenv("DELTAQ_DEVICE_FAULTS");
     struct device_choosing how = {.which = slot != NULL ? strtol(slot, NULL, 10) : 0,
                                   .faults = faults != NULL ? (int)strtol(faults, NULL, 10) : -1};
@@ -85,7 +85,7 @@ static enum status choose_device(const struct options *options, char device[PLAC
     return device_choice_make(options_text(options, "--device"), &how, device, &out->device_state, selftest, error);
 }
 
-/* Everything is checked before anything is made. */
+/* Checks everything before anything is made. */
 static enum status fill(const struct options *options, char data_directory[PLACE_PATH], struct place_roots *roots,
                         char attached[512], char device[PLACE_DEVICE_NAME], struct worker_options *out, json_t **labels,
                         json_t **selftest, struct error *error)
@@ -114,7 +114,7 @@ static enum status fill(const struct options *options, char data_directory[PLACE
     return place_embedded_attach(data_directory, attached, 512, error);
 }
 
-/* Before anything has a thread, and before any backend is made. */
+/* Called before the first thread, and before any backend is made. */
 static enum status choose_products(struct worker_blas *out, struct error *error)
 {
     struct blas_choice choice;

@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Between two steps of a trial: a first use of a device loads its driver, cuBLAS and the kernels, which takes seconds
- * on a machine that has not done so before. */
+/* Limit between two steps of a trial. The first use of a device loads its driver, cuBLAS and the kernels, which takes
+ * seconds on a machine that has not done so before. */
 enum { DEADLINE_SECONDS = 120 };
-/* For all repetitions; DELTAQ_SELFTEST_SECONDS says another time. */
+/* Limit for all repetitions; DELTAQ_SELFTEST_SECONDS overrides it. */
 static const double REPEAT_SECONDS = 1;
 
 struct report {
     struct trial_progress progress;
-    enum status status; /* of looking */
+    enum status status; /* outcome of looking for the device */
     struct error error;
     struct device_trial found;
 };
@@ -54,7 +54,7 @@ static void test_device(struct report *report)
     if (found->status != STATUS_OK) (void)snprintf(found->failure, sizeof found->failure, "%s", error.detail);
 }
 
-/* In the child. The variable says so to a plugin. */
+/* Runs in the child. The variable tells a plugin so. */
 static void look(void *memory, const void *context)
 {
     struct report *report = memory;
@@ -67,7 +67,7 @@ static void look(void *memory, const void *context)
     if (question->test) test_device(report);
 }
 
-/* A child that did not come to its end: of a test the device failed, else nobody knows of one. */
+/* Handles a child that did not finish. During a test the device has failed; before that no device is known. */
 static enum status take_failure(struct report *report, const char *failure, struct error *error)
 {
     if (!report->found.tested) return error_set(error, STATUS_DEVICE, "looking for devices failed: %s", failure);
@@ -113,13 +113,13 @@ static json_t *selftest_document(const struct selftest_report *report)
     return json_pack("{si sf so}", "checks", report->row_count, "seconds", report->seconds, "rates", rates);
 }
 
-/* In use. */
+/* The worker uses the device. */
 static enum status take_device(const struct device_trial *trial, struct worker_device *out, json_t **selftest,
                                struct error *error)
 {
     char rates[400];
     (void)snprintf(out->state, sizeof out->state, "in_use");
-    if (trial->status != STATUS_OK) { /* others have its memory: nothing is wrong with it */
+    if (trial->status != STATUS_OK) { /* no memory is free on the device, which is not a fault of it */
         log_warning(LOG_COMPONENT_WORKER, "device %s: %s, %s, %s; used without a self-test: %s", trial->device,
                     out->name, out->uuid, out->bus, trial->failure);
         return STATUS_OK;
@@ -131,7 +131,7 @@ static enum status take_device(const struct device_trial *trial, struct worker_d
     return *selftest != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for what a self-test found");
 }
 
-/* Of `auto`: the CPU in its place, or nothing where enough workers have that. */
+/* With `auto`: the worker uses the CPU instead, or takes no runs when enough workers use the CPU. */
 static void leave_device(const struct device_choosing *how, char device[PLACE_DEVICE_NAME], struct worker_device *out)
 {
     const bool works = how->which < how->on_cpu;
@@ -148,7 +148,7 @@ static void fill_identity(const struct device_trial *trial, struct worker_device
     (void)snprintf(out->bus, sizeof out->bus, "%s", trial->identity.bus);
 }
 
-/* What three faults in a row come to (worker.h). The device is not asked for again. */
+/* After three breakdowns in a row (worker.h) the device is not tried again. */
 static void put_aside(const struct device_choosing *how, bool automatic, char device[PLACE_DEVICE_NAME],
                       struct worker_device *out)
 {
@@ -159,8 +159,8 @@ static void put_aside(const struct device_choosing *how, bool automatic, char de
     if (automatic) leave_device(how, device, out);
 }
 
-/* With `auto`: why nothing of what is there can be used, into out->reason. False: something can, or nothing is
- * there. */
+/* With `auto`: true when none of the existing devices can be used, with the reason in out->reason. False when one can
+ * be used, or when there is none. */
 static bool is_unusable(enum status status, const struct device_trial *trial, const struct error *error,
                         struct worker_device *out)
 {
@@ -200,7 +200,7 @@ enum status device_choice_make(const char *asked, const struct device_choosing *
         leave_device(how, device, out);
         return STATUS_OK;
     }
-    /* one that was there when the server started and is not now broke down */
+    /* A device that the server found at its start has gone: it broke down. */
     if (status == STATUS_UNSUPPORTED && how->faults >= 0) error->status = STATUS_DEVICE;
     if (status != STATUS_OK) return error->status;
     if (strcmp(device, "cpu") == 0) return STATUS_OK;

@@ -1,17 +1,19 @@
-/* doctor.h: what `deltaq doctor` tries. Nothing is changed for good: what a trial makes it removes. Each function
- * prints a line a finding, with what was tried and, where it failed, what to do; it returns how many are wrong. */
+/* doctor.h: the checks of `deltaq doctor`. They change nothing permanently: everything that a check makes is removed.
+ * Each function prints one line for each finding: what was tried and, when it failed, what to do. It returns the number
+ * of failures. */
 #ifndef CLI_DOCTOR_H
 #define CLI_DOCTOR_H
 
 #include "cli/options.h"
 
-/* One line; 1 when it is not good. */
+/* Prints one line; returns 1 when it is a failure. */
 int doctor_say(bool good, const char *what, const char *detail);
 
-/* The data directory, or where it will be made: files written, synced, renamed and read, locks, free space. */
+/* Checks the data directory, or the place where it will be made: write, sync, rename and read files; locks; free
+ * space. */
 int doctor_directory(const struct options *options);
 
-/* The database: its schema, its clock, locks, and what its role may do. */
+/* Checks the database: its schema, its clock, locks, and the rights of the role. */
 int doctor_database(const struct options *options);
 
 #endif

@@ -10,11 +10,11 @@
 #include <string.h>
 #include <time.h>
 
-/* A skew of seconds puts log lines and runs out of order; one of minutes makes object storage refuse signatures. */
+/* A skew of seconds puts log lines and runs out of order; a skew of minutes makes object storage refuse signatures. */
 static const double skew_most = 5;
 enum { LINE = 1600, LACKING = 300 };
 
-/* Nothing is wrong with a machine where no server was started yet, if the database can be made. */
+/* A machine where no server was started yet has no fault, if the database can be made. */
 static int say_absent(void)
 {
     char binaries[512], text[LINE];
@@ -39,7 +39,7 @@ static int say_away(const struct error *error)
     return doctor_say(false, "database", text);
 }
 
-/* Who we are there, into `role`. */
+/* Finds our role in the database, into `role`. */
 static enum status check_answer(struct connection *connection, char role[DIAGNOSIS_TEXT], int *wrong)
 {
     struct error error;
@@ -54,7 +54,7 @@ static enum status check_answer(struct connection *connection, char role[DIAGNOS
     return STATUS_OK;
 }
 
-/* *fits: this binary can work with the tables that are there. *number 0: there are none. */
+/* *fits: this binary can use the existing tables. *number 0: there are none. */
 static int check_schema(struct connection *connection, int *number, bool *fits)
 {
     struct error error;
@@ -89,7 +89,7 @@ static double wall_seconds(void)
     return (double)now.tv_sec + 1e-9 * (double)now.tv_nsec;
 }
 
-/* The answer was given at some time between question and arrival. */
+/* The database answered at an unknown time between the question and its arrival. */
 static int check_clock(struct connection *connection)
 {
     struct error error;
@@ -108,7 +108,7 @@ static int check_clock(struct connection *connection)
 struct lock_trial {
     struct connection *other;
     const char *key;
-    bool held, shared; /* out: the first session has it; and the other had it, too */
+    bool held, shared; /* out: the first session got the lock; the second one got it as well */
 };
 
 static enum status lock_body(struct connection *connection, void *context, struct error *error)
@@ -139,7 +139,8 @@ static int check_locks(struct connection *connection, const char *conninfo)
     return doctor_say(good, "database locks", text);
 }
 
-/* A role of a worker need not serve, and nobody's need not migrate: wrong is one that can do neither. */
+/* A worker's role need not serve, and a user's role need not migrate: the check fails for a role that can do
+ * neither. */
 static int check_rights(struct connection *connection, const char *user)
 {
     struct error error;
@@ -166,7 +167,7 @@ static int check_rights(struct connection *connection, const char *user)
     return doctor_say(true, "rights", text);
 }
 
-/* Of an empty database: whether its tables can be made. */
+/* For an empty database: checks whether its tables can be made. */
 static int check_may_make(struct connection *connection, const char *user)
 {
     struct error error;
@@ -181,7 +182,7 @@ static int check_may_make(struct connection *connection, const char *user)
     return doctor_say(may && !read_only, "rights", text);
 }
 
-/* Also while a restore was not finished the answer is another one. */
+/* False also while a restore is unfinished, because that gives another error. */
 static bool is_absent(const struct options *options)
 {
     char path[PLACE_PATH];

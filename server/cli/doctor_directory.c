@@ -16,7 +16,7 @@
 
 enum { SCRATCH_BYTES = 1 << 20, BLOCK_BYTES = 1 << 16, ENOUGH_GIBIBYTES = 2, LINE = PLACE_PATH + 600 };
 
-/* A directory of doctor's own, in the one that is tried. */
+/* A directory of doctor's own inside the directory that is tested. */
 struct scratch {
     char path[PLACE_PATH + 32];
     int fd; /* -1: not open */
@@ -60,7 +60,7 @@ static enum status write_file(int fd, struct error *error)
     unsigned char block[BLOCK_BYTES];
     for (int i = 0; i < SCRATCH_BYTES / BLOCK_BYTES; i++) {
         fill(block, i);
-        errno = ENOSPC; /* of a write that is short and says nothing */
+        errno = ENOSPC; /* after a short write that sets no error */
         if (write(fd, block, sizeof block) != (ssize_t)sizeof block) return step_failed("writing 1 MiB", error);
     }
     return fsync(fd) == 0 ? STATUS_OK : step_failed("fsync of a file", error);
@@ -79,7 +79,7 @@ static enum status read_file(int fd, struct error *error)
     return STATUS_OK;
 }
 
-/* As artifacts and checkpoints are written: under another name, synced, renamed, the directory synced. */
+/* Writes as artifacts and checkpoints are written: under another name, synced, renamed, and the directory synced. */
 static enum status try_files(const struct scratch *scratch, struct error *error)
 {
     enum status status;
@@ -96,7 +96,7 @@ static enum status try_files(const struct scratch *scratch, struct error *error)
     return status;
 }
 
-/* Two descriptors opened apart exclude each other, as two processes would. */
+/* Two descriptors from two calls of open exclude each other, as two processes would. */
 static enum status try_locks(const struct scratch *scratch, struct error *error)
 {
     enum status status = STATUS_OK;
@@ -117,7 +117,7 @@ static enum status try_locks(const struct scratch *scratch, struct error *error)
     return status;
 }
 
-/* `asked`: the data directory; `directory`: it, or the nearest one above it. */
+/* `asked`: the data directory; `directory`: the same, or its nearest existing parent. */
 static int say_files(enum status status, const char *asked, const char *directory, bool there,
                      const struct error *error)
 {
@@ -159,7 +159,7 @@ static int check_space(const char *directory)
     return doctor_say(enough, "free space", text);
 }
 
-/* Only the private database is particular about it. */
+/* Only the private database needs certain file systems. */
 static int check_file_system(const struct options *options, const char *directory)
 {
     struct statfs found;

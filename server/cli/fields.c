@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What stands for a value in the help, by its type. */
+/* The placeholder of a value in the help, by type. */
 static const char *const placeholders[] = {
     [PARAM_INTEGER] = "N",       [PARAM_NUMBER] = "X",
     [PARAM_BOOLEAN] = "",        [PARAM_STRING] = "TEXT",
@@ -16,7 +16,7 @@ static const char *const placeholders[] = {
     [PARAM_LIST] = "LIST",
 };
 
-enum { PLACEHOLDER_WIDTH = 40 }; /* choices that are longer are told in the list of what a value may be */
+enum { PLACEHOLDER_WIDTH = 40 }; /* longer choices are listed with the possible values */
 
 /* ---- which fields there are ---- */
 
@@ -45,7 +45,7 @@ static enum status add_field(struct fields *fields, int object, const char *path
     return STATUS_OK;
 }
 
-/* Where a table stands: below which path, in which variant of how many. */
+/* The place of a table: the path above it, and its variant among how many. */
 struct place {
     int object;
     const char *path, *variant;
@@ -139,7 +139,7 @@ static bool taken(const struct fields *fields, const struct field *field, const 
     return false;
 }
 
-/* A word of the top keeps its name: what has it deeper down is longer. */
+/* A top-level field keeps its plain name, because the flag of a field further down can be longer. */
 static const char *short_name(const struct fields *fields, const struct field *field, const struct option_row *own)
 {
     if (strchr(field->path, '.') == NULL) return field->path;
@@ -201,7 +201,7 @@ enum status fields_rows(struct fields *fields, const struct option_row *own, str
     return STATUS_OK;
 }
 
-/* ---- found and told ---- */
+/* ---- looking up and printing ---- */
 
 static bool is_named(const struct field *field, const char *word, size_t length)
 {

@@ -5,7 +5,7 @@
 
 /* ---- a value from its text ---- */
 
-/* A reader gives a new reference, or NULL for a text that it does not take. */
+/* A reader returns a new reference, or NULL when it does not accept the text. */
 typedef json_t *read_text(const struct param *param, const char *text);
 
 static json_t *read_json(const char *text)
@@ -43,7 +43,7 @@ static json_t *read_object(const struct param *param, const char *text)
     return NULL;
 }
 
-/* The name of a variant or of a recipe, or all of the object. */
+/* The name of a variant or of a recipe, or the whole object as JSON. */
 static json_t *read_variant(const struct param *param, const char *text)
 {
     if (text[0] == '{' || text[0] == '@') return read_object(param, text);
@@ -62,7 +62,7 @@ static read_text *const readers[] = {
     [PARAM_LIST] = read_list,
 };
 
-/* What a text that its reader does not take should have been. */
+/* What a text should have been that a reader does not accept. */
 static const char *const wanted[] = {
     [PARAM_INTEGER] = "a whole number",
     [PARAM_NUMBER] = "a number",
@@ -153,7 +153,7 @@ enum status fields_values(const struct field *field, const char *text, json_t **
 
 /* ---- into the document ---- */
 
-/* Sets the value at a path, takes `value`; objects on the way are made. */
+/* Sets the value at a path and takes `value`; missing objects on the way are made. */
 static enum status put(json_t *into, const struct field *field, json_t *value, struct error *error)
 {
     const char *at = field->path, *dot;

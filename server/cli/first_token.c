@@ -16,7 +16,7 @@ struct making {
     bool made;
 };
 
-/* The file comes first: a token whose text nobody has would close the server to everybody. */
+/* The file is written first: a token whose text is lost would close the server to everybody. */
 static enum status make(struct connection *connection, void *context, struct error *error)
 {
     struct making *making = context;

@@ -1,5 +1,5 @@
-/* first_token.h: the token that a server makes by itself while there is none, so that a container can be reached from
- * elsewhere without a step before it. */
+/* first_token.h: the token that a server makes when the database has none, so that a container can be reached from
+ * other machines without a step before it. */
 #ifndef CLI_FIRST_TOKEN_H
 #define CLI_FIRST_TOKEN_H
 
@@ -7,7 +7,7 @@
 
 #include <stdbool.h>
 
-/* Its name below the data directory; no root opens it to requests (inputs/roots.c). */
+/* The file's name in the data directory; requests cannot read it, whatever the roots (inputs/roots.c). */
 #define FIRST_TOKEN_FILE "first-token"
 #define FIRST_TOKEN_OPTION                                                                                            \
     {                                                                                                                 \
@@ -16,8 +16,8 @@
     }
 
 /* Makes a token of scope admin called "first" in the database, which has this binary's schema, and writes its text to
- * FIRST_TOKEN_FILE, for its owner alone: both or neither. Does nothing when there is a token already, of another
- * server of this database too. Statuses of connection_transaction and file_writer_put. */
+ * FIRST_TOKEN_FILE, readable by the owner only: both or neither. Does nothing when the database has any token, also one
+ * that another server made. Statuses of connection_transaction and file_writer_put. */
 MUST_CHECK enum status first_token_make(const char *conninfo, const char *data_directory, struct error *error);
 
 #endif

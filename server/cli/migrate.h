@@ -1,4 +1,4 @@
-/* migrate.h: the schema brought up to this binary's, after a backup of the private database. */
+/* migrate.h: brings the schema up to this binary's, after a backup of the private database. */
 #ifndef CLI_MIGRATE_H
 #define CLI_MIGRATE_H
 
@@ -10,9 +10,8 @@
             "Do not back the private database up before its schema changes" \
     }
 
-/* migrations_apply. When that will change the schema of the private database of `data_directory` (NULL: the database is
- * somebody else's), a backup of it is made first, unless the options say otherwise; if it cannot be made nothing is
- * changed. */
+/* Calls migrations_apply. When that will change the private database of `data_directory` (NULL: the database belongs to
+ * somebody else), it makes a backup first, unless the options say otherwise; without the backup nothing is changed. */
 MUST_CHECK enum status migrate_schema(const struct options *options, struct connection *connection,
                                       const char *conninfo, const char *data_directory, int *applied,
                                       struct error *error);

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* --sequence-length is the API's sequence_length, and both are understood. */
+/* Compares flags with "-" and "_" as the same character: --sequence-length is the API's sequence_length. */
 static bool same_flag(const char *flag, const char *word, size_t length)
 {
     for (size_t i = 0; i < length; i++) {
@@ -52,7 +52,7 @@ static enum status read_environment(struct options *options, int index, struct e
     return status;
 }
 
-/* Overwrites the value that ps shows, where the flag is one of those that hold secrets in whatever command. */
+/* Overwrites the value that ps shows, for the flags that hold secrets in any command. */
 static void hide(const char *flag, char *value)
 {
     static const char *const secret[] = {"--database-url", "--token"};

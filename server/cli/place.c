@@ -21,7 +21,7 @@
 
 enum { MIGRATION_MILLISECONDS = 60000, LABEL_BYTES = 100, DEVICE_WORD = 64 };
 
-/* For who started the program alone: paths of the server do not go into answers. */
+/* For errors that only the user who started the program sees: paths of the server do not go into answers. */
 static enum status path_failed(const char *action, const char *path, struct error *error)
 {
     return error_set(error, STATUS_IO, "%s %.300s: %s", action, path, strerror(errno));
@@ -100,7 +100,7 @@ static enum status add_root(struct place_roots *roots, size_t *count, const char
     return STATUS_OK;
 }
 
-/* Whether `root` is the data directory or above it, as they are written: it will be there when that is made. */
+/* Whether `root` is the data directory or above it, compared as text: `root` will exist when the directory is made. */
 static bool comes_with(const char *data_directory, const char *root)
 {
     size_t length = strlen(root);
@@ -268,7 +268,7 @@ bool place_find(const char *name, int index, char *out, size_t size)
     return false;
 }
 
-/* A word of the list at *at, which moves past it and a comma: the number of a device, or another name of one. */
+/* Reads the next word of the list at *at and moves past it and a comma: a device's number, or another name of it. */
 static bool next_device(const char **at, char word[DEVICE_WORD])
 {
     const size_t length = strcspn(*at, ",");
@@ -279,7 +279,7 @@ static bool next_device(const char **at, char word[DEVICE_WORD])
     return number || strncasecmp(word, "GPU-", 4) == 0 || strpbrk(word, ":.") != NULL;
 }
 
-/* The number of the device that a word of --device means; -1 with what was found in `text`. */
+/* The number of the device that a word of --device names; -1, with an explanation in `text`, when there is none. */
 static long device_number(const char *word, char *text, size_t size)
 {
     const long number = strtol(word, NULL, 10);
@@ -328,7 +328,7 @@ enum status place_name(enum status status, const char *place, struct error *erro
     return error_set(error, status, "%.200s: %.250s", place, cause.detail);
 }
 
-/* Adds where it is to what went wrong. */
+/* Adds the data directory to the error. */
 static enum status name_directory(enum status status, const char *data_directory, struct error *error)
 {
     struct error cause = *error;
@@ -364,7 +364,7 @@ static enum status database_open(const struct options *options, int64_t ballast_
         status = place_embedded_start_as(&how, &out->embedded, error);
         if (status == STATUS_OK) {
             out->conninfo = embedded_conninfo(out->embedded);
-        } else if (status == STATUS_CONFLICT) { /* a server runs it */
+        } else if (status == STATUS_CONFLICT) { /* a server runs the cluster */
             status = place_embedded_attach(out->data_directory, out->attached, sizeof out->attached, error);
             out->conninfo = out->attached;
         }

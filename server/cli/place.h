@@ -1,4 +1,4 @@
-/* place.h: where a command works: the data directory, the roots, the files that came with the binary, the database. */
+/* place.h: the surroundings of a command: data directory, roots, files that came with the binary, database. */
 #ifndef CLI_PLACE_H
 #define CLI_PLACE_H
 
@@ -17,7 +17,7 @@ struct hub;
 
 enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
 
-/* Rows that several commands have. */
+/* Option rows that several commands have. */
 #define PLACE_DATA_DIR                                                 \
     {                                                                  \
         "--data-dir", "DIR", "DELTAQ_DATA_DIR", NULL, OPTION_ONCE,     \
@@ -49,7 +49,7 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
             "What may be kept of it, like 200G (half of the file system)" \
     }
 
-/* Object storage; credentials come from the environment and the like (objects/credentials.h). */
+/* Object storage; its credentials come from the environment and other sources (objects/credentials.h). */
 #define PLACE_S3_ENDPOINT                                                 \
     {                                                                     \
         "--s3-endpoint", "URL", "AWS_ENDPOINT_URL_S3", NULL, OPTION_ONCE, \
@@ -66,11 +66,11 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
             "s3://BUCKET/PREFIX that gets the artifacts of all workers, too" \
     }
 
-/* How the hub and object storage are reached. */
+/* The options for the hub and object storage. */
 #define PLACE_ACCESS \
     PLACE_HUB_ENDPOINT, PLACE_HUB_PRIVATE, PLACE_HUB_CACHE, PLACE_S3_ENDPOINT, PLACE_S3_REGION, PLACE_ARTIFACTS
 
-/* The artifacts' bucket and how it is reached, for commands that read no checkpoints. */
+/* The bucket of artifacts, and the options for reaching it, for commands that read no checkpoints. */
 #define PLACE_STORE PLACE_S3_ENDPOINT, PLACE_S3_REGION, PLACE_ARTIFACTS
 
 #define PLACE_DEVICE                                                                                                  \
@@ -79,12 +79,12 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
             "cpu or cuda:0,1, a number, UUID or PCI address each; auto: CUDA devices that pass a self-test, else cpu" \
     }
 
-/* Of the host, for workers and for the plans that a server tells. */
+/* Host memory, for workers and for plans that a server computes. */
 #define PLACE_MEMORY                                                                                             \
     {                                                                                                            \
         "--memory", "MIB", "DELTAQ_MEMORY", "0", OPTION_ONCE, "Host memory that a run may take; 0: what is free" \
     }
-/* Of a device, for the same. */
+/* Device memory, for workers and for plans that a server computes. */
 #define PLACE_DEVICE_MEMORY                                                       \
     {                                                                             \
         "--device-memory", "SIZE", "DELTAQ_DEVICE_MEMORY", "0", OPTION_ONCE,      \
@@ -107,7 +107,7 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
         "--label", "LABELS", "DELTAQ_LABEL", NULL, OPTION_COLONS,               \
             "What runs may require of the workers, like gpu=h100,partition=big" \
     }
-/* What `serve` and `worker` write to stderr. */
+/* The log of `serve` and `worker` on stderr. */
 #define PLACE_LOG_FORMAT                                                    \
     {                                                                       \
         "--log-format", "FORMAT", "DELTAQ_LOG_FORMAT", "text", OPTION_ONCE, \
@@ -118,9 +118,9 @@ enum { PLACE_PATH = 4096, PLACE_ROOTS = 64 };
         "--log-level", "LEVEL", "DELTAQ_LOG_LEVEL", "info", OPTION_ONCE, \
             "Least level of these lines: error, warning or info"         \
     }
-/* Before the first thread, since worker processes and the log itself read it from the environment. */
+/* Call it before the first thread starts: worker processes and the log read these settings from the environment. */
 MUST_CHECK enum status place_log(const struct options *options, struct error *error);
-/* The labels, each once: a new list, or NULL for none. STATUS_INVALID names the one that is none. */
+/* The labels without duplicates: a new list, or NULL for none. STATUS_INVALID names a text that is not a label. */
 MUST_CHECK enum status place_labels(const struct options *options, json_t **out, struct error *error);
 MUST_CHECK enum status place_affinity_grace(const struct options *options, double *seconds, struct error *error);
 MUST_CHECK enum status place_save_every(const struct options *options, double *seconds, struct error *error);
@@ -128,27 +128,27 @@ MUST_CHECK enum status place_memory(const struct options *options, int64_t *byte
 MUST_CHECK enum status place_device_memory(const struct options *options, int64_t *bytes, struct error *error);
 
 enum { PLACE_DEVICE_NAME = 24 };
-/* One of the devices of an option --device: "cpu", or the number ("cuda:1") of that of cuda:A,B,… (auto: of all that
- * there are) which worker number `which` has, round and round; *count: how many there are. It asks the driver:
- * device_choice.h does so in a process of its own. STATUS_INVALID for another form, STATUS_UNSUPPORTED when there is no
- * such CUDA device. */
+/* The device that worker number `which` gets: "cpu", or one of the devices in cuda:A,B,… (auto: all devices), which
+ * workers take in turn, as "cuda:N". *count: the number of devices. It asks the driver, so device_choice.h calls it in
+ * a child process. STATUS_INVALID for another form, STATUS_UNSUPPORTED when there is no such CUDA device. */
 MUST_CHECK enum status place_device(const char *device, int64_t which, char out[PLACE_DEVICE_NAME], int64_t *count,
                                     struct error *error);
 
-/* Whether a private database was made below the data directory once. Makes nothing. */
+/* Whether the data directory contains a private database. Makes nothing. */
 MUST_CHECK enum status place_has_database(const struct options *options, bool *out, struct error *error);
 
-/* The data directory as it was asked for, into `out` [PLACE_PATH]. STATUS_INVALID: there is no place for it. */
+/* The path of the data directory as the options have it, into `out` [PLACE_PATH]. STATUS_INVALID when no path is
+ * known. */
 MUST_CHECK enum status place_data_path(const struct options *options, char *out, struct error *error);
 
 /* Makes the data directory (mode 0700) if it is missing; canonical path in `out` [PLACE_PATH]. STATUS_CONFLICT: a
  * restore into it was not finished. */
 MUST_CHECK enum status place_data_directory(const struct options *options, char *out, struct error *error);
-/* The same of what is there, and makes nothing: where the data directory is missing *there is false, and `out` has the
- * nearest directory above it. */
+/* Finds an existing data directory without making one. When it is missing, *there is false and `out` is its nearest
+ * existing parent. */
 MUST_CHECK enum status place_data_look(const struct options *options, char *out, bool *there, struct error *error);
 
-/* Canonical paths of the roots and of $DATA/checkpoints, where training runs write. */
+/* Canonical paths of the roots, and of $DATA/checkpoints, where training runs write. */
 struct place_roots {
     char *paths[PLACE_ROOTS + 2];         /* owned (place_roots_reset); ends with NULL */
     char *secrets[SECRET_FILES_MOST + 1]; /* likewise */
@@ -169,21 +169,22 @@ enum { PLACE_WORDS = 2 * PLACE_ROOTS + 20 };
 size_t place_words(const struct options *options, const char *data_directory, const struct place_roots *roots,
                    const char **words, size_t count);
 
-/* What place_roots, place_hub and conninfo_check will say of the options, before the data directory is made. */
+/* Reports the errors that place_roots, place_hub and conninfo_check would report of the options, before the data
+ * directory is made. */
 MUST_CHECK enum status place_check(const struct options *options, struct error *error);
 
-/* The hub by its options and HF_TOKEN. The caller owns *out (hub_free). Call it before the first thread. */
+/* Makes the hub from its options and HF_TOKEN. The caller owns *out (hub_free). Call it before the first thread. */
 MUST_CHECK enum status place_hub(const struct options *options, const char *data_directory, struct hub **out,
                                  struct error *error);
 
-/* The store of --artifacts, with the hub's access to object storage; NULL without one. The caller owns *out
- * (artifact_store_free). */
+/* The store of --artifacts, which uses the hub's access to object storage; NULL without the option. The caller owns
+ * *out (artifact_store_free). */
 struct artifact_store;
 MUST_CHECK enum status place_artifacts(const struct options *options, const struct hub *hub,
                                        struct artifact_store **out, struct error *error);
 
-/* The same for a command that fetches nothing: it needs no hub, and the data directory stays as it is. Both members are
- * NULL without --artifacts. place_store_close in any case. */
+/* The same for a command that fetches nothing: it needs no hub, and the data directory does not change. Both members
+ * are NULL without --artifacts. place_store_close in any case. */
 struct objects;
 struct place_store {
     struct objects *objects;
@@ -193,22 +194,22 @@ MUST_CHECK enum status place_store_open(const struct options *options, struct pl
 void place_store_close(struct place_store *store);
 
 /* Finds `name` ("static", "openapi.yaml") of this build: beside the binary (build/static), above it (the source tree),
- * or in share/deltaq of where it is installed. False when it is in none. `index` counts the places where it is. */
+ * or in share/deltaq of its installation. `index` counts the places that have it. False when there are no more. */
 bool place_find(const char *name, int index, char *out, size_t size);
 
-/* `status`; unless it is good, *error says first at which `place` that was: a file, an option. */
+/* Returns `status`; unless it is STATUS_OK, puts `place` (a file, an option) before the error's text. */
 enum status place_name(enum status status, const char *place, struct error *error);
 
-/* The private database of a data directory: embedded_start and embedded_attach, whose errors then name the
- * directory. */
+/* Open the private database of a data directory: embedded_start and embedded_attach, with the directory named in their
+ * errors. */
 MUST_CHECK enum status place_embedded_start(const char *data_directory, struct embedded **out, struct error *error);
 MUST_CHECK enum status place_embedded_start_as(const struct embedded_options *how, struct embedded **out,
                                                struct error *error);
 MUST_CHECK enum status place_embedded_attach(const char *data_directory, char *conninfo, size_t size,
                                              struct error *error);
 
-/* A session with the database for a small command: --database-url, else the embedded cluster, started for the time or,
- * when a server runs it, through that one. */
+/* A session with the database for a small command: --database-url, else the private cluster, which is started for the
+ * command, or attached to when a server runs it. */
 struct place_database {
     struct embedded *embedded;
     struct connection *connection;
@@ -218,12 +219,12 @@ struct place_database {
 };
 MUST_CHECK enum status place_database_open(const struct options *options, struct place_database *out,
                                            struct error *error);
-/* The same for a command that only looks: a private database is not made. STATUS_NOT_FOUND: there is none. */
+/* The same for a command that only reads: no private database is made. STATUS_NOT_FOUND: there is none. */
 MUST_CHECK enum status place_database_look(const struct options *options, struct place_database *out,
                                            struct error *error);
 void place_database_close(struct place_database *database);
 
-/* Says it on stderr; returns 1. */
+/* Prints the error on stderr; returns 1. */
 int place_fail(const char *command, const struct error *error);
 
 #endif

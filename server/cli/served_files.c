@@ -5,7 +5,7 @@
 
 #include <string.h>
 
-/* What `make static` fetches for the dashboard, and the description of the API. */
+/* The libraries that `make static` fetches for the dashboard, and the description of the API. */
 static const struct {
     const char *url, *name;
 } beside[] = {
@@ -15,7 +15,7 @@ static const struct {
     {"/openapi.yaml", "openapi.yaml"},
 };
 
-/* A file beside the binary, unless the dashboard's directory has it already. */
+/* Adds a file beside the binary, unless the dashboard's directory has one of that name. */
 static enum status add_file(struct static_files *files, const char *url, const char *name, struct error *error)
 {
     char path[PLACE_PATH];

@@ -29,7 +29,7 @@ int verb_error(struct verb *verb, const struct error *error)
     return verb->exit_status = VERB_FAILED;
 }
 
-/* ---- where the server is ---- */
+/* ---- the server's address ---- */
 
 static bool default_file(char path[VERB_PATH])
 {
@@ -39,7 +39,7 @@ static bool default_file(char path[VERB_PATH])
     return home != NULL && snprintf(path, VERB_PATH, "%s/.config/deltaq/client.json", home) < VERB_PATH;
 }
 
-/* *out stays NULL where there is no file and none was named. */
+/* *out stays NULL when no file exists and none was named. */
 static bool read_file(struct verb *verb, json_t **out)
 {
     char path[VERB_PATH];
@@ -70,7 +70,7 @@ bool verb_open(const struct options *options, const char *name, struct verb *ver
     }
     const char *url = options_text(options, "--url"), *token = options_text(options, "--token");
     if (token == NULL) token = json_string_value(json_object_get(file, "token"));
-    /* A token goes to the server that it stands beside. */
+    /* A token is sent only to the server that it is written beside. */
     if (url != NULL && options_text(options, "--token") == NULL) token = NULL;
     if (url == NULL) url = json_string_value(json_object_get(file, "url"));
     const char *authorities = options_text(options, "--cacert");
@@ -91,7 +91,7 @@ int verb_close(struct verb *verb)
 
 /* ---- problems ---- */
 
-/* "/params/method/bits" → the flag that it is; NULL: none of ours. */
+/* The flag of a pointer: "/params/method/bits" -> "--bits"; NULL: no flag of this command. */
 static const char *flag_of(const struct verb *verb, const char *pointer)
 {
     const struct fields *fields = verb->options->fields;

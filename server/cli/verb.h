@@ -1,5 +1,5 @@
-/* verb.h: what the commands that speak to a running server have in common: where it is, how its problems are told, how
- * a run is waited for, and what the exit status means. */
+/* verb.h: shared code of the commands that talk to a running server: its address, error messages, waiting for a run,
+ * and the exit status. */
 #ifndef CLI_VERB_H
 #define CLI_VERB_H
 
@@ -11,14 +11,14 @@ enum {
     VERB_DONE = 0,
     VERB_FAILED = 1,     /* the server refused, a run failed or was cancelled, a gate failed */
     VERB_USAGE = 2,      /* the command line was not understood */
-    VERB_PENDING = 3,    /* not finished, not measured yet */
+    VERB_PENDING = 3,    /* not finished, or not measured yet */
     VERB_UNREACHABLE = 4 /* no answer from the server */
 };
 #define VERB_NOTES                                                                                                \
     "Exit status: 0 done, 1 refused or failed, 2 command line not understood, 3 not finished yet, 4 no answer.\n" \
     "URL, token and cacert may stand in a file instead, as {\"url\": …, \"token\": …}, which only its owner may read.\n"
 
-/* Rows that all of them have. */
+/* Option rows that all verbs have. */
 #define VERB_ROWS                                                                                                   \
     {"--url", "URL", "DELTAQ_URL", NULL, OPTION_ONCE, "The server (default http://127.0.0.1:8642)"},                \
         {"--token", "TOKEN", "DELTAQ_TOKEN", NULL, OPTION_ONCE, "Access token, where the server wants one"},        \
@@ -39,39 +39,39 @@ enum {
 
 struct verb {
     const struct options *options;
-    const char *name; /* of the command, before what went wrong */
+    const char *name; /* the command's name, which begins its error messages */
     struct client *client;
     int exit_status;
 };
 
-/* Reads where the server is. False: it was told on stderr, and verb->exit_status says how to end. verb_close in any
+/* Reads the server's address. False: the error was printed on stderr, and verb->exit_status is set. verb_close in any
  * case. */
 bool verb_open(const struct options *options, const char *name, struct verb *verb);
 int verb_close(struct verb *verb); /* verb->exit_status */
 
-/* One request; anything but an answer below 300, with a document unless request->accept asks for something else, is
- * told on stderr with the server's detail, each pointer and its flag. Then false, and verb->exit_status is set. The
- * caller resets *reply in any case. */
+/* Sends one request. True for an answer below 300 that has a document (request->accept may ask for something else).
+ * Otherwise prints the server's detail on stderr, with the flag of each pointer, sets verb->exit_status and returns
+ * false. The caller resets *reply in any case. */
 bool verb_call(struct verb *verb, const struct client_request *request, struct client_reply *reply);
-/* What became of a client_send, told likewise. */
+/* Prints the outcome of a client_send in the same way. */
 bool verb_told(struct verb *verb, const struct client_request *request, enum status status,
                const struct client_reply *reply, const struct error *error);
 
-/* Waits until the run or sweep at `path` has ended, or the verdict there is not pending; the server holds its answer
- * back for ?wait=. *out is the last document, the caller's, or NULL. False as above; with --timeout also VERB_PENDING.
- * A server that is away for a minute is waited for. */
+/* Waits until the run or sweep at `path` has ended, or the verdict there is not pending; the server delays its answer
+ * because of ?wait=. *out is the last document, owned by the caller, or NULL. False as above, and VERB_PENDING when
+ * --timeout is over. A server that does not answer is retried for a minute. */
 bool verb_wait(struct verb *verb, const char *path, json_t **out);
 
-/* Of a run or sweep below `route` that the server answered with: prints its id, or with --json all of it; with --wait,
- * what `conclude` makes of it when it has ended. */
+/* Handles the server's answer about a run or sweep below `route`: prints its id, or with --json the document; with
+ * --wait, waits for its end and calls `conclude`. */
 void verb_follow(struct verb *verb, const char *route, const json_t *document,
                  void (*conclude)(struct verb *verb, const json_t *document));
 
-/* Posts a run or sweep to `route` and follows it; of a dry run, prints the answer. */
+/* Posts a run or sweep to `route` and follows it; prints the answer of a dry run. */
 void verb_post(struct verb *verb, const char *route, const json_t *body,
                void (*conclude)(struct verb *verb, const json_t *document));
 
-/* Tells a fault of the command line; returns VERB_USAGE, which is then the verb's. */
+/* Prints an error of the command line; returns VERB_USAGE, which becomes the verb's exit status. */
 int verb_usage(struct verb *verb, const char *format, ...) __attribute__((format(printf, 2, 3)));
 int verb_error(struct verb *verb, const struct error *error);
 

@@ -7,7 +7,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How long one request waits, on a terminal and elsewhere; how long a server may be away. */
+/* How long one request waits, on a terminal and elsewhere; how long a server that does not answer is retried. */
 enum { LOOK_SECONDS = 2, HOLD_SECONDS = 30, AWAY_SECONDS = 60 };
 
 /* ---- progress ---- */
@@ -56,7 +56,7 @@ static const char *verdict_of(const json_t *document)
     return json_string_value(json_object_get(document, "verdict"));
 }
 
-/* One line that is written over itself. */
+/* Prints a single line that overwrites itself. */
 static void show(const json_t *document, bool terminal)
 {
     char line[160];
@@ -88,13 +88,13 @@ static void rest(double seconds)
     if (seconds > 0) (void)nanosleep(&time, NULL);
 }
 
-/* Worth asking again: no answer, or one that says so. */
+/* Whether to ask again: there was no answer, or it says that the server is unavailable. */
 static bool is_away(enum status status, const struct client_reply *reply)
 {
     return status == STATUS_UNAVAILABLE || (status == STATUS_OK && (reply->http == 503 || reply->http == 429));
 }
 
-/* One look, of a server that may be away until `until`; false: told. *out may stay NULL: look again. */
+/* Asks once; a server may be unavailable until `until`. False: the error was printed. *out may stay NULL: ask again. */
 static bool look(struct verb *verb, const char *path, double seconds, double *until, json_t **out)
 {
     struct error error;
@@ -142,7 +142,7 @@ bool verb_wait(struct verb *verb, const char *path, json_t **out)
             verb->exit_status = VERB_PENDING;
             return false;
         }
-        /* Where the answer was not held back, the next look is not at once. */
+        /* When the server did not delay its answer, the next request waits. */
         rest(fmin(document != NULL ? began + 1 - clock_seconds() : 0, end - clock_seconds()));
     }
     if (terminal) (void)fputs("\r\033[K", stderr);

@@ -16,7 +16,7 @@ struct client_request {
     const json_t *body;         /* or NULL; lent */
     const char *accept;         /* NULL: application/json */
     const char *const *headers; /* further lines, ends with NULL; or NULL */
-    long seconds;               /* most of the whole request; 0: CLIENT_SECONDS */
+    long seconds;               /* time limit of the whole request; 0: CLIENT_SECONDS */
 };
 enum { CLIENT_SECONDS = 120 };
 
@@ -28,29 +28,31 @@ struct client_reply {
     json_t *document;   /* owned; the body when it is JSON and whole, or NULL */
 };
 
-/* `url`: http or https, a host, perhaps a path below which all requests go; `token` may be NULL. `authorities`: a file
- * of certificates in PEM that https is checked against in place of the system's; or NULL. Nothing is connected yet.
- * The caller owns *out. STATUS_INVALID: not such an address, or a file that cannot be read. */
+/* Makes a client; nothing is connected yet. `url`: http or https, a host, and perhaps a path below which all requests
+ * go; `token` may be NULL. `authorities`: a PEM file of certificates that https is checked against instead of the
+ * system's; or NULL. The caller owns *out. STATUS_INVALID: the address is not of this form, or the file cannot be
+ * read. */
 MUST_CHECK enum status client_new(const char *url, const char *token, const char *authorities, struct client **out,
                                   struct error *error);
 void client_free(struct client *client);
 
-/* Any answer of HTTP is STATUS_OK; *reply is the caller's (client_reply_reset, in any case). STATUS_UNAVAILABLE: there
- * was no answer, and the detail names the address; STATUS_TOO_LARGE: more than CLIENT_MOST bytes. */
+/* Sends a request. Any HTTP answer is STATUS_OK; the caller owns *reply (client_reply_reset, in any case).
+ * STATUS_UNAVAILABLE: there was no answer, and the detail names the address; STATUS_TOO_LARGE: more than CLIENT_MOST
+ * bytes. */
 MUST_CHECK enum status client_send(struct client *client, const struct client_request *request,
                                    struct client_reply *reply, struct error *error);
 void client_reply_reset(struct client_reply *reply);
 enum { CLIENT_MOST = 1 << 30 };
 
-/* client_send, and an answer of 300 or more becomes its status (client_problem). */
+/* As client_send, but an answer of 300 or more is returned as its status (client_problem). */
 MUST_CHECK enum status client_call(struct client *client, const struct client_request *request,
                                    struct client_reply *reply, struct error *error);
 
-/* What a problem document (RFC 9457) says, its first pointer with it; of another body, its beginning. The status is
- * the one whose HTTP code the answer has. */
+/* Sets the error from a problem document (RFC 9457) with its first pointer, or from the beginning of another body.
+ * Returns the status whose HTTP code the answer has. */
 enum status client_problem(const struct client_reply *reply, struct error *error);
 
-/* Appends `text` to an address, all but unreserved characters escaped. */
+/* Appends `text` to an address and escapes all but unreserved characters. */
 void client_escape(struct buffer *out, const char *text);
 
 #endif

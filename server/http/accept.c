@@ -48,7 +48,7 @@ static int element_next(const char **cursor, struct element *out)
     return 1;
 }
 
-/* 3: the very type, 2: its family ("text" then "/" and a star), 1: anything, 0: no match */
+/* 3: the type itself, 2: its family ("text" then "/" and a star), 1: anything, 0: no match */
 static int type_specificity(const struct element *range, const char *type, size_t type_length)
 {
     const size_t family = strcspn(type, "/");

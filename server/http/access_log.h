@@ -5,7 +5,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* What a line may show of bytes that a client sent: those of visible ASCII, "?" for others, cut at `size`. */
+/* Copies bytes of a client for a log line: visible ASCII as it is, "?" for other bytes, cut at `size`. */
 void access_log_shown(const char *text, char *out, size_t size);
 
 void access_log_write(const char *request_id, const char *method, const char *target, int http_status, int64_t bytes,

@@ -47,7 +47,7 @@ void answer_problem(struct exchange *exchange, const struct problem *problem, co
     exchange->close = exchange->close || problem->close;
 }
 
-/* Gives the body its entity tag. True when the client of a GET has that body already. */
+/* Sets the entity tag of the body. True when the client of a GET already has that body. */
 static bool not_modified(struct exchange *exchange)
 {
     struct response *response = &exchange->response;
@@ -74,7 +74,7 @@ static void compress(struct exchange *exchange)
     if (accept_coding_quality(request_header(&exchange->request, "Accept-Encoding"), "gzip") == 0) return;
     enum status status =
         encoding_gzip(response->bytes, response->length, GZIP_LEVEL, &packed, &packed_length, &ignored);
-    if (status != STATUS_OK || packed == NULL) return; /* it is sent uncompressed */
+    if (status != STATUS_OK || packed == NULL) return; /* sent uncompressed */
     free(response->bytes);
     response->bytes = packed;
     response->length = packed_length;

@@ -17,7 +17,7 @@ struct actor {
     char text[2 * SHOWN];
 };
 
-/* The object that was made or meant: the last part of Location, else the first parameter of the route; "": none. */
+/* The object of the request: the last part of Location, else the first parameter of the route; "": none. */
 static void put_object(const struct exchange *exchange, char out[SHOWN])
 {
     const struct request *request = &exchange->request;
@@ -86,7 +86,7 @@ void audit_answer(struct exchange *exchange)
     const struct route *route = exchange->route;
     const bool refused = exchange->refused_who;
     unsigned char key[RATE_LIMIT_KEY];
-    if (server->options.authorize == NULL) return; /* nobody is told apart */
+    if (server->options.authorize == NULL) return; /* clients are not distinguished */
     if (exchange->replayed) return;
     if (refused) metrics_refused(server->metrics, METRICS_REFUSED_WHO);
     if (!refused && !(exchange->authorized && route->scope >= SCOPE_WRITE && strcmp(route->method, "GET") != 0)) return;

@@ -14,7 +14,7 @@
 
 enum { AUDIT_REFUSALS = 1, AUDIT_RATE_SECONDS = 60, AUDIT_KEY = 16 };
 
-/* On a handler thread, once the answer is decided and before it is prepared. */
+/* Call it on a handler thread when the answer is decided, before it is prepared. */
 void audit_answer(struct exchange *exchange);
 
 /* On a network thread: a client asks too often. `key` is its bucket's; `token`: that of a token known to be right,

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Counts `bytes` more of this body. False when all bodies together would be too many. */
+/* Counts `bytes` more of this body. False when all bodies together would exceed the limit. */
 static bool count(struct bodies *bodies, struct body *body, size_t bytes)
 {
     if (atomic_fetch_add(&bodies->received, bytes) + bytes > bodies->received_limit) {
@@ -21,7 +21,7 @@ static enum status too_many(struct error *error)
     return error_set(error, STATUS_UNAVAILABLE, "too many bodies are being received; try again later");
 }
 
-/* Moves what is in memory to a file. */
+/* Moves the bytes in memory to a file. */
 static enum status spill(struct bodies *bodies, struct body *body, uint64_t declared, struct error *error)
 {
     enum status status = spill_open(bodies->directory, (int64_t)declared, "a request's body", &body->file, error);

@@ -43,7 +43,7 @@ static unsigned width(const struct client_address *address)
     return address->family == AF_INET ? 32 : address->family == AF_INET6 ? 128 : 0;
 }
 
-/* STATUS_INVALID is the caller's to say. */
+/* Returns false when it is no network; the caller sets STATUS_INVALID. */
 static bool parse_network(const char *text, struct client_network *out)
 {
     char word[WORD_MOST];
@@ -112,7 +112,7 @@ static bool parse_word(const char *text, size_t length, struct client_address *o
     return parse(word, out);
 }
 
-/* Goes through one header from its end. True: *address is who asked, nothing before it counts. */
+/* Reads one header from its end. True: *address is the client, and earlier addresses do not count. */
 static bool walk_back(const char *value, const struct client_networks *trusted, struct client_address *address)
 {
     size_t end = strlen(value);

@@ -1,6 +1,7 @@
-/* client_address.h: the address that a request counts for: in limits, in the waiting after wrong tokens and in the log.
- * It is that of the connection's other end. Where that is a proxy that the operator trusts, it is what the proxy says
- * (X-Forwarded-For); a header that anybody can send is believed of nobody else. Any thread. */
+/* client_address.h: the address that a request counts for in limits, in the backoff after wrong tokens and in the log.
+ * It is the address of the connection's other end. When that is a proxy that the operator trusts, it is the address
+ * that the proxy reports (X-Forwarded-For). The header of any other client is ignored, because everybody can send it.
+ * Any thread. */
 #ifndef HTTP_CLIENT_ADDRESS_H
 #define HTTP_CLIENT_ADDRESS_H
 
@@ -19,7 +20,7 @@ struct client_address {
 
 enum { CLIENT_NETWORKS_MOST = 32 };
 
-/* Addresses of proxies: each the first `bits` of an address. */
+/* Networks of proxies, each given by the first `bits` of an address. */
 struct client_networks {
     size_t count;
     struct client_network {
@@ -28,22 +29,22 @@ struct client_networks {
     } items[CLIENT_NETWORKS_MOST];
 };
 
-/* "10.0.0.7", "10.0.0.0/8", "2001:db8::/32", "unix" (whoever connects to the unix socket); ends with NULL.
- * STATUS_INVALID names the one that is none of these. */
+/* Parses "10.0.0.7", "10.0.0.0/8", "2001:db8::/32", "unix" (any client of the unix socket); `texts` ends with NULL.
+ * STATUS_INVALID names the text that is none of these. */
 MUST_CHECK enum status client_networks_parse(const char *const *texts, struct client_networks *out,
                                              struct error *error);
 
 struct client_address client_address_of(const struct sockaddr *peer);
 
-/* Whose request it is that came from `peer`. Of the addresses in X-Forwarded-For, to which each proxy adds at the end
- * who asked it, the last that is no trusted proxy itself; a word that is no address ends the search, for what stands
- * before it was not written by a proxy that we know. *proxied: a trusted proxy passed the request on. */
+/* The client of a request that came from `peer`. Each proxy appends the address that connected to it to
+ * X-Forwarded-For. The client is the last address there that is not a trusted proxy; a word that is no address ends the
+ * search, because no known proxy wrote what is before it. *proxied: a trusted proxy passed the request on. */
 struct client_address client_address_forwarded(const struct client_address *peer, const struct client_networks *trusted,
                                                const struct request *request, bool *proxied);
 
-/* What is given to one client: an address of IPv4, the first 64 bits of IPv6. */
+/* The network that counts as one client: an address of IPv4, the first 64 bits of IPv6. */
 struct client_address client_address_network(const struct client_address *address);
-bool client_address_is_here(const struct client_address *address); /* of the loopback, or of the unix socket */
+bool client_address_is_here(const struct client_address *address); /* a loopback address, or the unix socket */
 bool client_address_same(const struct client_address *a, const struct client_address *b);
 
 /* Bytes that tell networks and users apart. */

@@ -14,13 +14,13 @@
 #include <string.h>
 #include <sys/socket.h>
 
-/* What is kept of a connection from its beginning to its end. */
+/* The state of a connection, from its beginning to its end. */
 struct kept {
     struct reaper_entry *entry;          /* NULL: no memory for it */
     struct tls_credentials *credentials; /* NULL: without TLS */
     struct library_reads reads;
     int descriptor;
-    unsigned requests; /* whose request line was read */
+    unsigned requests; /* number of request lines that were read */
 };
 
 int connection_descriptor(struct MHD_Connection *connection)
@@ -35,7 +35,7 @@ bool connection_left(int descriptor)
     return poll(&socket, 1, 0) > 0 && (socket.revents & (POLLRDHUP | POLLHUP | POLLERR)) != 0;
 }
 
-/* Its handshake is still to come when it is started. */
+/* The connection's TLS session, whose handshake has not started when the connection opens. */
 static gnutls_session_t tls_session(struct MHD_Connection *connection)
 {
     const union MHD_ConnectionInfo *info = MHD_get_connection_info(connection, MHD_CONNECTION_INFO_GNUTLS_SESSION);
@@ -56,7 +56,7 @@ void connection_notify(void *closure, struct MHD_Connection *connection, void **
             kept->reads.session = tls_session(connection);
         }
         if (kept == NULL || !library_reads_watch(descriptor, &kept->reads)) {
-            (void)shutdown(descriptor, SHUT_RDWR); /* nobody would check what the library reads */
+            (void)shutdown(descriptor, SHUT_RDWR); /* nothing would check the bytes that the library reads */
             return;
         }
         kept->entry = reaper_add(server->reaper, descriptor, server->options.limits.header_milliseconds);
@@ -132,7 +132,7 @@ void connection_completed(void *closure, struct MHD_Connection *connection, void
     (void)code;
     *slot = NULL;
     if (exchange == NULL) return;
-    /* from here the connection is idle; the time for the next head counts once its request line has come */
+    /* the connection is idle from here on; the time for the next head starts with its request line */
     reaper_waits(server->reaper, exchange->entry, true);
     reaper_deadline(server->reaper, exchange->entry,
                     (int64_t)server->options.limits.idle_seconds * 1000 + server->options.limits.header_milliseconds);

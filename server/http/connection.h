@@ -1,18 +1,18 @@
-/* connection.h: the callbacks of libmicrohttpd's threads: a connection is opened or closed; a request line, a head, a
- * part of a body is read; an answer is sent. None of them blocks. Private to server/http. */
+/* connection.h: the callbacks of libmicrohttpd's threads: a connection opens or closes; a request line, a head or a
+ * part of a body was read; an answer was sent. None of them blocks. Private to server/http. */
 #ifndef HTTP_CONNECTION_H
 #define HTTP_CONNECTION_H
 
 #include "http/exchange.h"
 
-/* MHD_NotifyConnectionCallback: a struct front as closure, as for all of these. */
+/* MHD_NotifyConnectionCallback. The closure of all these callbacks is a struct front. */
 void connection_notify(void *front, struct MHD_Connection *connection, void **socket_context,
                        enum MHD_ConnectionNotificationCode code);
 
-/* The URI-log callback: makes the exchange, and keeps the request target as it was sent. */
+/* The URI-log callback: makes the exchange and keeps the request target as it was sent. */
 void *connection_request_line(void *front, const char *target, struct MHD_Connection *connection);
 
-/* Leaves escapes as they are: the router decodes, once. */
+/* Leaves escapes unchanged, because the router decodes them once. */
 size_t connection_unescape(void *front, struct MHD_Connection *connection, char *text);
 
 /* MHD_AccessHandlerCallback and MHD_RequestCompletedCallback. */
@@ -21,11 +21,11 @@ enum MHD_Result connection_access(void *front, struct MHD_Connection *connection
 void connection_completed(void *front, struct MHD_Connection *connection, void **exchange,
                           enum MHD_RequestTerminationCode code);
 
-/* Its socket; -1 when that is not known. */
+/* The connection's socket; -1 when it is not known. */
 int connection_descriptor(struct MHD_Connection *connection);
 
-/* Whether the client at the other end of a suspended connection's socket has left: closed it, or its sending half.
- * libmicrohttpd notices that only when the connection is resumed. False for -1. */
+/* Whether the client of a suspended connection has closed its socket, or its sending half. libmicrohttpd notices that
+ * only when the connection is resumed. False for descriptor -1. */
 bool connection_left(int descriptor);
 
 #endif

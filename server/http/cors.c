@@ -6,11 +6,11 @@
 
 enum { ORIGIN_MAX = 200 };
 
-/* Those that answers have, and that are not among the ones that every page may read. */
+/* Headers of answers that are not readable by every page already. */
 static const char exposed_headers[] = "Allow, Content-Disposition, Deltaq-Cursor, ETag, Idempotency-Replayed, Link, "
                                       "Location, Preference-Applied, Retry-After, WWW-Authenticate, X-Request-Id";
 
-/* Those that requests may have, and that make a browser ask first. */
+/* Headers of requests that make a browser send a preflight first. */
 static const char request_headers[] = "Authorization, Content-Type, Idempotency-Key, If-Match, If-None-Match, "
                                       "Last-Event-ID, Prefer";
 
@@ -63,7 +63,7 @@ enum status cors_check(const char *const *origins, struct error *error)
                      "--allow-origin *: stands alone: it lets pages of any origin read, names let theirs write too");
 }
 
-/* The row that the request's Origin matches; NULL: none. */
+/* The row that matches the request's Origin; NULL: none. */
 static const char *match(const char *const *origins, const struct request *request)
 {
     const char *origin = request_header(request, "Origin");
@@ -88,7 +88,8 @@ struct cors_answer cors_answer(const char *const *origins, const struct request 
 {
     struct cors_answer answer = {0};
     if (origins == NULL || origins[0] == NULL) return answer;
-    answer.vary = "Origin"; /* also without one: a cache must not give this answer to a page that sends it */
+    answer.vary = "Origin"; /* also without an Origin, so that a cache does not give this answer to a page that sends
+                             * one */
     answer.allowed = match(origins, request);
     if (answer.allowed == NULL) return answer;
     const bool preflight = request->method != NULL && strcmp(request->method, "OPTIONS") == 0 &&

@@ -10,7 +10,7 @@
 
 enum { HASH_CHUNK = 16 << 10 };
 
-/* Adds the source's bytes. *good: the hash could be gone on with. */
+/* Adds the source's bytes to the hash. *good: false when hashing failed. */
 static enum status add_source(EVP_MD_CTX *context, const struct hash_source *source, bool *good, struct error *error)
 {
     char chunk[HASH_CHUNK];
@@ -116,5 +116,5 @@ enum status encoding_gzip(const void *bytes, size_t length, int level, char **ou
     }
     free(packed);
     if (result == Z_MEM_ERROR) return error_set(error, STATUS_NO_MEMORY, "out of memory for compression");
-    return STATUS_OK; /* no room: it would not be smaller */
+    return STATUS_OK; /* no room: the result would not be smaller */
 }

@@ -51,9 +51,9 @@ struct response {
     char *bytes; /* owned unless `lent` */
     size_t length;
     bool lent;     /* bytes outlive the server */
-    bool gzip;     /* bytes are packed already */
-    bool vary;     /* Accept-Encoding had a say */
-    bool no_cache; /* not to be kept at all: event streams */
+    bool gzip;     /* bytes are already compressed */
+    bool vary;     /* the answer depends on Accept-Encoding */
+    bool no_cache; /* caches must not store it: event streams */
     bool immutable;
     bool recorded; /* the handler's own transaction keeps this answer for the Idempotency-Key */
     int file;      /* owned; -1: none */
@@ -86,7 +86,7 @@ enum exchange_stage {
     EXCHANGE_ANSWERED
 };
 
-/* Where connections come in. */
+/* The listeners of a server. */
 enum front_kind { FRONT_MAIN, FRONT_SOCKET, FRONT_PROBES, FRONT_COUNT };
 
 struct front {
@@ -95,7 +95,7 @@ struct front {
     struct MHD_Daemon *daemon;  /* NULL: there is none */
     char **hosts;               /* owned, ends with NULL */
     bool tls;
-    bool wildcard; /* bound to all addresses: Host may be the literal address that the client connected to */
+    bool wildcard; /* bound to all addresses: Host may also be the address that the client connected to */
 };
 
 /* Who runs handlers: each with threads and a queue of its own. POOL_PROBES is of those places that others may flood,
@@ -103,19 +103,19 @@ struct front {
 enum pool_kind { POOL_PLAIN, POOL_PROBES, POOL_OWN_PROBES, POOL_WORK, POOL_COUNT };
 
 struct exchange {
-    struct exchange *next; /* in the pool's queue or the waiters' list */
+    struct exchange *next; /* in the pool's queue or in the waiters' list */
     struct http_server *server;
     const struct front *front;
-    struct handler_pool *pool; /* whose it is; lent */
+    struct handler_pool *pool; /* the pool that has it; lent */
     struct MHD_Connection *connection;
     struct reaper_entry *entry;     /* of the connection; lent */
     const struct head_guard *guard; /* the same */
-    unsigned number;                /* of the request on its connection, from 1 */
+    unsigned number;                /* number of the request on its connection, from 1 */
     struct request request;
     struct response response;
-    struct monitor monitor; /* what request.monitor leads to */
+    struct monitor monitor; /* request.monitor points to it */
     struct monitor presence;
-    int64_t work_ms; /* when the handler began */
+    int64_t work_ms; /* when the handler started */
     enum exchange_stage stage;
     char *target; /* own copy of the request target; request.path points into it, cut at the "?" */
     const char *query;
@@ -125,16 +125,16 @@ struct exchange {
     bool refused;  /* the answer is prepared; the rest of the body is thrown away */
     bool swallow;  /* the body is small enough for that, else the connection is closed behind a refusal */
     bool close;
-    bool started;  /* counted among the active */
-    bool reserved; /* its Idempotency-Key is reserved */
-    bool replayed; /* the answer is that of an earlier request with its Idempotency-Key */
+    bool started;  /* counted in `active` */
+    bool reserved; /* its Idempotency-Key is reserved for it */
+    bool replayed; /* the answer is that of an earlier request with the same Idempotency-Key */
     bool left;     /* the client has left while it was parked */
     bool waits;    /* it has one of the places for waits */
     struct body body;
     size_t body_limit;
-    uint64_t body_declared; /* 0: the client did not say */
-    char *text;             /* of the body, while it is read; body.bytes, or owned */
-    size_t parsed_bytes;    /* memory of what was parsed */
+    uint64_t body_declared; /* 0: the client sent no length */
+    char *text;             /* of the body, while it is parsed: body.bytes, or owned */
+    size_t parsed_bytes;    /* memory of the parsed body */
     int64_t started_ms;
     int64_t deadline_ms;        /* end of the handler's wait; 0: it did not ask for one */
     int64_t retry_ms;           /* parked for a busy Idempotency-Key: when to look again; 0: not so */
@@ -166,26 +166,26 @@ struct http_server {
     struct tls_current *tls; /* NULL: no HTTPS */
     struct token_backoff *backoff;
     struct rate_limit *by_address, *by_token; /* NULL: no limit */
-    struct rate_limit *refusals;              /* lines of the log about them */
+    struct rate_limit *refusals;              /* limits the log lines about refusals */
     atomic_uint refusals_left_out;            /* since the last such line */
-    struct rate_limit *rate_lines;            /* lines about who asks too often */
+    struct rate_limit *rate_lines;            /* limits the log lines about clients that ask too often */
     atomic_uint rate_left_out;
     char url[128];
     atomic_bool stopping;
-    atomic_uint active; /* exchanges begun and not completed */
+    atomic_uint active; /* exchanges that have started and not completed */
     struct bodies bodies;
 };
 
 void exchange_free(struct exchange *exchange);
 
-/* Turns exchange->response into exchange->answer: entity tag and 304, gzip, headers. Falls back to a fixed text when
- * memory has run out; only then can exchange->answer be NULL (the connection is dropped). */
+/* Makes exchange->answer from exchange->response: entity tag and 304, gzip, headers. Uses a fixed text when memory has
+ * run out; only then can exchange->answer be NULL (the connection is dropped). */
 void answer_prepare(struct exchange *exchange);
 
 /* Sets the response to a problem document. */
 void answer_problem(struct exchange *exchange, const struct problem *problem, const struct error *error);
 
-/* Adds a header that the caller knows to be valid. It is left out when memory has run out. */
+/* Adds a header that the caller knows to be valid. Drops it when memory has run out. */
 void answer_header(struct exchange *exchange, const char *name, const char *value);
 
 #endif

@@ -3,10 +3,10 @@
 #include <string.h>
 
 enum { LENGTH_DIGITS = 19, CHUNK_DIGITS = 15 }; /* below 2^64 */
-enum { EXTENSION_MOST = 1024 };                 /* for one that fills its buffer, the library answers with 500 */
+enum { EXTENSION_MOST = 1024 }; /* for a chunk extension that fills its buffer the library answers 500 */
 
 enum state {
-    STATE_START, /* of a request line, or empty lines before it */
+    STATE_START, /* of a request line, or of empty lines before it */
     STATE_START_LF,
     STATE_METHOD,
     STATE_TARGET,
@@ -16,8 +16,8 @@ enum state {
     STATE_VALUE,
     STATE_LENGTH,
     STATE_CODING,
-    STATE_FIELD_LF, /* behind the CR of a request line or a header line */
-    STATE_END_LF,   /* behind the CR of the empty line that ends a head, or a trailer */
+    STATE_FIELD_LF, /* after the CR of a request line or a header line */
+    STATE_END_LF,   /* after the CR of the empty line that ends a head or a trailer */
     STATE_BODY,
     STATE_SIZE,
     STATE_EXTENSION,
@@ -28,7 +28,7 @@ enum state {
     STATE_COUNT
 };
 
-/* Names that mean something to the library; the numbers are those of the bits. */
+/* Names that mean something to the library; the values are bit numbers. */
 enum { NAME_LENGTH, NAME_CODING, NAME_COOKIE, NAME_HOST, NAME_COUNT };
 static const char *const names[NAME_COUNT] = {"content-length", "transfer-encoding", "cookie", "host"};
 
@@ -139,7 +139,7 @@ static const char *read_field(struct head_guard *guard, char *c)
     return read_name(guard, c);
 }
 
-/* The colon behind a name that is not that of a trailer. */
+/* The colon after the name of a header outside a trailer. */
 static const char *name_ends(struct head_guard *guard)
 {
     const bool length = guard->names & 1U << NAME_LENGTH && names[NAME_LENGTH][guard->at] == '\0';
@@ -313,7 +313,7 @@ static const struct {
     [STATE_DATA_LF] = {read_data_lf, "\n1\r\nx", NULL, NULL},
 };
 
-/* Of a word that was begun only the rest is missing. */
+/* How many bytes of the state's end to skip, because the client has sent a part of the word that it begins with. */
 static size_t begun(const struct head_guard *guard)
 {
     if (guard->state == STATE_VERSION || guard->state == STATE_CODING) return guard->at;
@@ -331,7 +331,7 @@ static void refuse(struct head_guard *guard, const char *fault)
     guard->end = last ? rows[guard->state].last : whole + begun(guard);
 }
 
-/* Bytes of a body, of which at most `size` are here. */
+/* Counts bytes of a body, of which at most `size` are here. */
 static size_t count_body(struct head_guard *guard, size_t size)
 {
     const size_t here = guard->left < size ? (size_t)guard->left : size;
@@ -340,7 +340,7 @@ static size_t count_body(struct head_guard *guard, size_t size)
     return here;
 }
 
-/* How many of these bytes of a value need no look at the rows; most bytes of a head are such. */
+/* How many of these bytes of a value can be skipped without the table, as most bytes of a head can. */
 static size_t plain(const char *bytes, size_t size)
 {
     size_t at = 0;

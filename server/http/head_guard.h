@@ -16,32 +16,32 @@
 #include <stdint.h>
 
 struct head_guard {    /* {0} for a new connection */
-    int state;         /* what is being read (enum state of the .c file) */
-    unsigned messages; /* whose first byte has come */
-    unsigned heads;    /* that have ended well */
-    const char *fault; /* why the last message is refused; NULL: it is not */
-    const char *end;   /* what the library is still to be given of that message's end */
-    size_t at;         /* characters read of a name, a number, a version */
-    uint64_t left;     /* bytes of the body, or of the chunk, that are still to come */
-    unsigned names;    /* those of the names looked for that the name may still become, a bit each */
+    int state;         /* the part that is being read (enum state of the .c file) */
+    unsigned messages; /* number of messages whose first byte was read */
+    unsigned heads;    /* number of heads that ended without a fault */
+    const char *fault; /* why the last message is refused; NULL: it is not refused */
+    const char *end;   /* bytes that the library still has to get so that this message ends */
+    size_t at;         /* characters read of the current name, number or version */
+    uint64_t left;     /* bytes of the body or chunk that are still to come */
+    unsigned names;    /* the names of interest that the current name may still become, a bit for each */
     bool has_length, chunked, trailer, has_host;
 };
 
-/* Checks `size` bytes as they came. The first so many of them, which is what it returns, are to be passed on; fewer
- * than `size` when a message was refused (head_guard_end), none ever after. Two things are changed in place, which
- * nobody here reads through the library and which 0.9.75 has too little memory for: the "?" of a target becomes a "#"
+/* Checks `size` bytes as they were received. Returns how many of the first bytes may be passed on: fewer than `size`
+ * when a message was refused (head_guard_end), and none ever after. Two things are changed in place, because 0.9.75 has
+ * too little memory for them and nobody reads them through the library: the "?" of a target becomes a "#"
  * (head_guard_restore), and a header "Cookie" gets another name. */
 size_t head_guard_pass(struct head_guard *guard, char *bytes, size_t size);
 
-/* Writes what is to follow the passed bytes of a refused message, at most `room`; 0: all of it was taken, or no message
- * was refused. */
+/* Writes the bytes that end a refused message after the passed ones, at most `room`. 0: all of them were written, or no
+ * message was refused. */
 size_t head_guard_end(struct head_guard *guard, char *bytes, size_t room);
 
-/* Why the message with this number (the first is 1), whose head the library has read, may not be served. NULL: its head
- * was checked and is clean, and so is what has come of its body. */
+/* Why the message of this number (the first is 1), whose head the library has read, may not be served. NULL: its head
+ * and the received part of its body have no fault. */
 const char *head_guard_fault(const struct head_guard *guard, unsigned message);
 
-/* Gives a request target its "?" back. */
+/* Restores the "?" of a request target. */
 void head_guard_restore(char *target);
 
 #endif

@@ -108,7 +108,7 @@ enum idempotent_step idempotent_begin(struct exchange *exchange, void *thread)
     return IDEMPOTENT_RUN;
 }
 
-/* The response in the form in which it is kept; its strings are lent by the response. */
+/* The response in its stored form; its strings are lent by the response. */
 static struct idempotent_answer snapshot(struct response *response)
 {
     struct idempotent_answer answer = {.http_status = response->http_status};
@@ -132,7 +132,7 @@ void idempotent_finish(struct exchange *exchange, void *thread, bool success)
     const bool keep = success && response->http_status >= 200 && response->http_status < 300 &&
                       (response->kind == RESPONSE_BYTES || response->kind == RESPONSE_EMPTY);
     const struct idempotent_answer answer = snapshot(response);
-    /* the hook reports its failures itself: the work is done, so the answer is right even if it could not be kept */
+    /* the hook reports its own failures; the work is done, so the answer is right even if it could not be stored */
     enum status status = exchange->server->options.idempotency->finish(
         thread, exchange->request.principal.name, request_header(&exchange->request, "Idempotency-Key"),
         keep ? &answer : NULL, &error);

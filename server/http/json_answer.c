@@ -8,7 +8,7 @@
 
 enum { REAL_MAX = 40 };
 
-/* Rewrites the number [from, end) at `to`, which is not behind it, and never longer. Returns where it ends. */
+/* Rewrites the number [from, end) at `to`, which is not after `from`; the result is never longer. Returns its end. */
 static char *copy_number(char *to, const char *from, const char *end)
 {
     char given[REAL_MAX], made[REAL_MAX];

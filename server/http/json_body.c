@@ -4,8 +4,8 @@
 
 enum { DEPTH_MAX = 32, OBJECTS_MAX = 65536, ARRAYS_MAX = 524288 };
 
-/* What jansson 2.14 takes on 64 bits with glibc's allocator, its blocks' heads included: a number with its place in an
- * array that was just doubled, an object with its first table, a string beside its bytes. */
+/* Bytes that jansson 2.14 takes on 64 bits with glibc's allocator, including the headers of blocks: a number with its
+ * place in an array that has just doubled, an object with its first table, a string in addition to its bytes. */
 enum { VALUE_BYTES = 56, OBJECT_BYTES = 272, ARRAY_BYTES = 144, STRING_BYTES = 96 };
 
 /* Counts brackets outside strings before any tree is built. The rest of the grammar is left to the parser, which runs

@@ -1,4 +1,4 @@
-/* json_body.h: JSON that comes from outside, parsed strictly. */
+/* json_body.h: strict parsing of JSON from clients. */
 #ifndef HTTP_JSON_BODY_H
 #define HTTP_JSON_BODY_H
 
@@ -12,7 +12,8 @@
  * times its text). */
 MUST_CHECK enum status json_body_parse(const char *bytes, size_t length, json_t **out, struct error *error);
 
-/* Bytes that its tree takes at most: 10 to 80 times the text. Any bytes will do, also what is no JSON. */
+/* The most bytes that the tree of this text takes: 10 to 80 times the text. Accepts any bytes, also text that is not
+ * JSON. */
 size_t json_body_cost(const char *bytes, size_t length);
 
 #endif

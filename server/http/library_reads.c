@@ -1,4 +1,4 @@
-/* The compiler's checked variant of recv would stand in the way of its definition. */
+/* The compiler's checked variant of recv would conflict with this definition. */
 #undef _FORTIFY_SOURCE
 
 #include "http/library_reads.h"
@@ -7,10 +7,10 @@
 #include <stdatomic.h>
 #include <sys/socket.h>
 
-enum { DESCRIPTORS = 1 << 16 }; /* the kernel gives out the lowest that is free, so these are enough */
+enum { DESCRIPTORS = 1 << 16 }; /* the kernel assigns the lowest free descriptor, so these are enough */
 
-/* The only variable of the program that is shared without being passed: recv is told a descriptor and nothing else.
- * Each row is written by the thread that reads the connection, while the descriptor is that connection's. */
+/* The only shared variable of the program that is not passed as an argument: recv gets a descriptor and nothing else.
+ * Each row is written by the thread that reads the connection, while the connection owns the descriptor. */
 static _Atomic(struct library_reads *) watched[DESCRIPTORS];
 
 bool library_reads_watch(int descriptor, struct library_reads *reads)
@@ -30,7 +30,8 @@ static struct library_reads *find(int descriptor)
     return descriptor >= 0 && descriptor < DESCRIPTORS ? atomic_load(&watched[descriptor]) : NULL;
 }
 
-/* What the library is given of `got` bytes that came into its buffer of `size`; 0: nothing, it shall ask again. */
+/* Passes `got` bytes in the library's buffer of `size` through the guard. Returns how many of them the library gets; 0:
+ * none, and it asks again. */
 static size_t filter(struct head_guard *guard, char *bytes, size_t got, size_t size)
 {
     const size_t passed = head_guard_pass(guard, bytes, got);
@@ -38,7 +39,7 @@ static size_t filter(struct head_guard *guard, char *bytes, size_t got, size_t s
 }
 
 /* recv is recvfrom without an address: POSIX says so, and glibc makes the same system call. When the guard holds
- * everything back, the library hears that nothing is there yet; the reaper's deadlines hold as ever. */
+ * everything back, the library is told that nothing has arrived; the reaper's deadlines stay in force. */
 __attribute__((used, visibility("default"))) ssize_t recv(int descriptor, void *bytes, size_t size, int flags)
 {
     struct library_reads *reads = find(descriptor);

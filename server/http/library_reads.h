@@ -13,14 +13,14 @@
 #include <gnutls/gnutls.h>
 
 struct library_reads {
-    gnutls_session_t session; /* NULL: without TLS */
+    gnutls_session_t session; /* NULL: a connection without TLS */
     struct head_guard guard;
 };
 
-/* From now on what is read from `descriptor`, or decrypted by its session, passes the guard. `reads` is lent until
- * library_reads_forget, which comes before the descriptor is closed. The connection is read by the calling thread
- * alone. False: this descriptor cannot be watched, and may not be served. */
+/* Makes everything that is read from `descriptor`, or decrypted by its session, pass the guard. `reads` is lent until
+ * library_reads_forget, which must be called before the descriptor is closed. Only the calling thread may read the
+ * connection. False: this descriptor cannot be watched and must not be served. */
 bool library_reads_watch(int descriptor, struct library_reads *reads);
-void library_reads_forget(int descriptor); /* one that is not watched is fine */
+void library_reads_forget(int descriptor); /* a descriptor that is not watched is fine */
 
 #endif

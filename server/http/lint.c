@@ -8,7 +8,7 @@ enum { TARGET_MAX = 8192, KEY_MAX = 200 };
 
 static const char *const methods[] = {"GET", "HEAD", "POST", "PUT", "PATCH", "DELETE", "OPTIONS"};
 
-/* Headers of which a second one is an attack or a mistake. */
+/* Headers that may occur once; a second one is an attack or a mistake. */
 static const char *const single[] = {
     "Host",   "Content-Length", "Transfer-Encoding", "Content-Type", "Authorization", "Idempotency-Key",
     "Origin", "Expect",         "Content-Encoding",  "Last-Event-ID"};

@@ -6,10 +6,10 @@
 #include "http/problem.h"
 #include "http/request.h"
 
-/* What the head says of the body. */
+/* The body as the head describes it. */
 struct lint_body {
     bool chunked;
-    bool present;    /* chunked, or a length above 0 */
+    bool present;    /* the body is chunked, or has a length above 0 */
     uint64_t length; /* 0 when chunked */
 };
 
@@ -25,11 +25,11 @@ MUST_CHECK enum problem_id lint_head(const struct request *request, const char *
 MUST_CHECK enum problem_id lint_host(const struct request *request, char *const *hosts, const char *own,
                                      struct error *error);
 
-/* Whether Origin was sent and is the address that Host names, with either scheme (a proxy may end TLS). */
+/* Whether Origin was sent and equals the address in Host, with either scheme (a proxy may end TLS). */
 bool lint_own_origin(const struct request *request);
 
-/* Writes must not come from another site: Sec-Fetch-Site, when sent, is `same-origin` or `none`; Origin, when sent, is
- * Host's own. */
+/* Refuses writes from other sites: Sec-Fetch-Site, when sent, must be `same-origin` or `none`; Origin, when sent, must
+ * be Host's own. */
 MUST_CHECK enum problem_id lint_origin(const struct request *request, const char *method, struct error *error);
 
 /* A body must be application/json (or application/merge-patch+json) without a content coding. */

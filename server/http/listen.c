@@ -133,7 +133,7 @@ static enum status bind_failed(const char *address, struct error *error)
                      strerror(errno));
 }
 
-/* The one numeric address that the text names; freeaddrinfo on STATUS_OK. */
+/* The only numeric address that the text names; freeaddrinfo on STATUS_OK. */
 static enum status resolve(const char *address, struct addrinfo **found, bool *loopback, bool *wildcard,
                            struct error *error)
 {
@@ -186,7 +186,7 @@ enum status listen_refuse(const char *address, struct error *error)
         address);
 }
 
-/* Whether somebody answers there. */
+/* Whether a server answers on the socket. */
 static bool is_served(const struct sockaddr_un *address)
 {
     const int probe = socket(AF_UNIX, SOCK_STREAM | SOCK_NONBLOCK | SOCK_CLOEXEC, 0);

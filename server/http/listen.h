@@ -6,27 +6,27 @@
 #include "base/error.h"
 
 struct listener {
-    int descriptor; /* bound and listening; owned by who opened it */
+    int descriptor; /* bound and listening; owned by the caller that opened it */
     bool ipv6;
     bool wildcard; /* bound to all addresses */
     bool loopback;
-    char url[128]; /* "http://127.0.0.1:8642" with the port that was bound, or https of a `tls` one */
-    char **hosts;  /* every Host that is answered, owned, ends with NULL (listen_hosts_free) */
+    char url[128]; /* "http://127.0.0.1:8642" with the actual port; https for a listener with `tls` */
+    char **hosts;  /* every accepted Host, owned, ends with NULL (listen_hosts_free) */
 };
 
-/* Opens `address` ("127.0.0.1:8642", "[::1]:0", "localhost:80"). Beyond loopback only with `token_configured`. `extra`:
- * more names (ends with NULL; NULL: none). STATUS_INVALID, STATUS_UNAVAILABLE (in use), STATUS_FORBIDDEN, STATUS_IO,
- * STATUS_NO_MEMORY; nothing is open then. */
+/* Opens `address` ("127.0.0.1:8642", "[::1]:0", "localhost:80"). An address beyond loopback needs `token_configured`.
+ * `extra`: more host names (ends with NULL; NULL: none). STATUS_INVALID, STATUS_UNAVAILABLE (in use), STATUS_FORBIDDEN,
+ * STATUS_IO, STATUS_NO_MEMORY; nothing is open then. */
 MUST_CHECK enum status listen_open(const char *address, const char *const *extra, bool token_configured, bool tls,
                                    struct listener *out, struct error *error);
-/* The same of a unix socket at `path`, which any user may connect to who can reach the directory. A socket that nobody
- * listens on any more is replaced. It has no hosts and no url. */
+/* Opens a unix socket at `path`. Every user who can reach the directory may connect. A socket that nobody listens on is
+ * replaced. It has no hosts and no url. */
 MUST_CHECK enum status listen_open_socket(const char *path, struct listener *out, struct error *error);
-/* Whether listen_open could open `address` now, a token apart, and whether it is one of the loopback. Leaves nothing
- * open. */
+/* Whether listen_open could open `address` now, apart from the token. *loopback: it is a loopback address. Leaves
+ * nothing open. */
 MUST_CHECK enum status listen_check(const char *address, bool *loopback, struct error *error);
 
-/* Refuses an address that other machines reach while there is no token. Returns STATUS_FORBIDDEN. */
+/* Returns STATUS_FORBIDDEN for an address that other machines can reach while there is no token. */
 enum status listen_refuse(const char *address, struct error *error);
 
 void listen_hosts_free(char **hosts); /* NULL is fine */

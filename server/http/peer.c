@@ -15,14 +15,14 @@
 #include <sys/time.h>
 #include <unistd.h>
 
-/* The two ends of a connection as the peer sees them: its own is the source. */
+/* The two ends of a connection from the peer's view, whose own end is the source. */
 struct ends {
     int family;
     uint16_t source_port, target_port; /* network order */
     uint32_t source[4], target[4];     /* network order, IPv4 in the first word */
 };
 
-/* IPv4 clients of an IPv6 socket have IPv4 sockets themselves. */
+/* IPv4 clients of an IPv6 socket have an IPv4 socket themselves. */
 static void fill_end(const struct sockaddr_storage *from, int *family, uint16_t *port, uint32_t out[4])
 {
     memset(out, 0, 4 * sizeof *out);
@@ -60,8 +60,8 @@ static bool read_ends(int descriptor, struct ends *out)
     return family == out->family && is_loopback(family, out->source) && is_loopback(family, out->target);
 }
 
-/* Asks the kernel for that one socket. The user is only believed of a socket that a process holds: one that was closed
- * has no inode, and its user is told as 0. The kernel reads the user before the inode. */
+/* Asks the kernel for that one socket. A closed socket has no inode and reports user 0, so the user is believed only of
+ * a socket that a process holds. The kernel reads the user before the inode. */
 static bool ask(int netlink, const struct ends *ends, uid_t *user)
 {
     struct {
@@ -127,7 +127,7 @@ static unsigned long last_number(const char *path, unsigned long fallback)
     return read ? strtoul(word != NULL ? word + 1 : line, NULL, 10) : fallback;
 }
 
-/* In a user namespace all users that it does not have are told as one number, which may be our own as well. */
+/* In a user namespace all unknown users are reported as one number, which may also be ours. */
 static bool is_anybody(uid_t user)
 {
     return user == last_number("/proc/sys/kernel/overflowuid", 65534) &&

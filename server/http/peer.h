@@ -1,5 +1,5 @@
-/* peer.h: which user of this machine is at the other end of a connection. A loopback address is open to every user of
- * the machine, a login node's hundreds too; the kernel knows whose socket the other end is. */
+/* peer.h: which user of this machine is at the other end of a connection. Every user of the machine can connect to a
+ * loopback address, which on a login node may be hundreds; the kernel knows the owner of the other socket. */
 #ifndef HTTP_PEER_H
 #define HTTP_PEER_H
 

@@ -9,7 +9,7 @@ bool precondition_given(const struct exchange *exchange)
     return strcmp(exchange->request.method, "GET") != 0 && request_header(&exchange->request, "If-Match") != NULL;
 }
 
-/* The GET of the same pattern: it has the same parameters. NULL: there is none. */
+/* The GET route of the same pattern, which has the same parameters. NULL: there is none. */
 static const struct route *reading_route(const struct exchange *exchange)
 {
     const struct http_options *options = &exchange->server->options;
@@ -20,7 +20,7 @@ static const struct route *reading_route(const struct exchange *exchange)
     return NULL;
 }
 
-/* The entity tag that a GET would send now; "" when there is no such thing. */
+/* The entity tag that a GET would send now; "" when the resource does not exist. */
 static enum status read_etag(struct exchange *exchange, const struct route *route, void *thread, char etag[ETAG_SIZE],
                              struct error *error)
 {

@@ -4,7 +4,7 @@
 
 #include "http/exchange.h"
 
-/* Whether the request makes a condition of what it changes. */
+/* Whether the request has an If-Match. */
 bool precondition_given(const struct exchange *exchange);
 
 enum precondition { PRECONDITION_HOLDS, PRECONDITION_FAILED, PRECONDITION_BUSY };

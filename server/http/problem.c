@@ -42,7 +42,7 @@ struct problem problem_of_status(enum status status)
     return (struct problem){info->name, info->title, info->http, info->http == 400 || info->http == 413, info->retry};
 }
 
-/* The detail of a single fault names its place, because clients show the detail alone. Several faults are listed in
+/* The detail of a single fault includes its pointer, because clients show only the detail. Several faults are listed in
  * `errors`. */
 static void say_where(const struct error *error, const json_t *errors, char *out, size_t size)
 {
@@ -57,7 +57,7 @@ char *problem_render(const struct problem *problem, const struct error *error, j
     char *written = NULL;
     (void)snprintf(type, sizeof type, "/problems/%s", problem->code);
     say_where(error, errors, said, sizeof said);
-    /* an address that is refused may be anything */
+    /* a refused address may contain any bytes */
     const bool text = utf8_check(instance, strlen(instance)) == strlen(instance);
     json_t *document = json_pack("{s:s, s:s, s:i, s:s, s:s, s:s}", "type", type, "title", problem->title, "status",
                                  problem->http, "detail", said, "code", problem->code, "request_id", request_id);

@@ -9,7 +9,7 @@
 
 enum problem_id {
     PROBLEM_NONE,
-    PROBLEM_BAD_REQUEST, /* the request's grammar: the connection is closed after it */
+    PROBLEM_BAD_REQUEST, /* the request breaks the grammar; the connection is closed afterwards */
     PROBLEM_BODY_TOO_LARGE,
     PROBLEM_TARGET_TOO_LONG,
     PROBLEM_TOO_MANY_HEADERS,
@@ -29,10 +29,10 @@ enum problem_id {
 
 struct problem {
     const char *code;  /* the last part of `type` */
-    const char *title; /* the same for all of this code */
+    const char *title; /* the title of every problem with this code */
     int http;
-    bool close; /* what else came on the connection cannot be trusted, or is not wanted */
-    bool retry; /* gets Retry-After */
+    bool close; /* the connection is closed, because its other bytes cannot be trusted or are not wanted */
+    bool retry; /* has a Retry-After */
 };
 
 struct problem problem_row(enum problem_id id);

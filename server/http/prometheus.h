@@ -13,11 +13,12 @@ struct prometheus_row {
     const char *name;                      /* "deltaq_..." with its unit: _bytes, _seconds; counters end with _total */
     const char *type;                      /* "gauge", "counter", "histogram" */
     const char *help;                      /* one line */
-    const char *labels[PROMETHEUS_LABELS]; /* NULL: no more */
+    const char *labels[PROMETHEUS_LABELS]; /* ends with NULL */
 };
 
 void prometheus_head(const struct prometheus_row *row, struct buffer *out);
-/* `labels`: as many values as the row has labels, of any characters; may be NULL where it has none. */
+/* Writes one sample. `labels`: one value for each label of the row, any characters; may be NULL when the row has
+ * none. */
 void prometheus_sample(const struct prometheus_row *row, const char *const *labels, double value, struct buffer *out);
 
 #endif

@@ -6,15 +6,15 @@
 
 enum { ROWS = 1024, MICROSECONDS = 1000000 };
 
-/* The generic cell rate algorithm: of a bucket, all there is to know is when it will be full again. */
+/* The generic cell rate algorithm: the state of a bucket is the time when it will be full again. */
 struct bucket {
     unsigned char key[RATE_LIMIT_KEY];
-    int64_t full_at; /* microseconds; in the past: nobody's row, or as good as that */
+    int64_t full_at; /* microseconds; a time in the past: the row is free, or its bucket is full */
 };
 
 struct rate_limit {
     pthread_mutex_t mutex;
-    int64_t interval, depth; /* microseconds: of one request, and of a whole bucket */
+    int64_t interval, depth; /* microseconds for one request, and for a whole bucket */
     struct bucket buckets[ROWS];
 };
 
@@ -47,7 +47,8 @@ void rate_limit_free(struct rate_limit *limit)
     free(limit);
 }
 
-/* The key's own row, else the one that is full soonest. Linear: 1,024 rows of 24 bytes take about a microsecond. */
+/* The key's own row, else the row whose bucket is full soonest. Linear: 1,024 rows of 24 bytes take about a
+ * microsecond. */
 static struct bucket *find(struct rate_limit *limit, const unsigned char key[RATE_LIMIT_KEY])
 {
     struct bucket *soonest = &limit->buckets[0];

@@ -1,6 +1,6 @@
-/* rate_limit.h: token buckets. Each key (a client's address, a token) may ask `rate` times a second in the mean, and
- * BURST_SECONDS' worth at once after a rest. Memory is bounded: a fixed table, in which a new key takes the place of
- * the one whose bucket is full soonest, so who was just refused stays known longest. Any thread. */
+/* rate_limit.h: token buckets. Each key (a client's address, a token) may send `rate` requests a second on average, and
+ * BURST_SECONDS' worth at once after a pause. Memory is bounded by a fixed table: a new key replaces the one whose
+ * bucket will be full soonest, so that a key which was just refused stays known longest. Any thread. */
 #ifndef HTTP_RATE_LIMIT_H
 #define HTTP_RATE_LIMIT_H
 
@@ -16,11 +16,11 @@ enum { RATE_LIMIT_BURST_SECONDS = 20, RATE_LIMIT_KEY = 16, RATE_LIMIT_MOST = 100
 MUST_CHECK enum status rate_limit_new(int rate, struct rate_limit **out, struct error *error);
 void rate_limit_free(struct rate_limit *limit); /* NULL is fine */
 
-/* The same for once in `seconds` (1 to 3600), and never twice at once. */
+/* A limit of one request in `seconds` (1 to 3600), without a burst. */
 MUST_CHECK enum status rate_limit_new_rare(int seconds, struct rate_limit **out, struct error *error);
 
-/* 0: go on, and it is counted; else the seconds after which it would be let through, and nothing is counted. `now` in
- * milliseconds, never falling. */
+/* Returns 0 and counts the request, or the seconds until one would be let through. `now` in milliseconds, never
+ * falling. */
 int rate_limit_take(struct rate_limit *limit, const unsigned char key[RATE_LIMIT_KEY], int64_t now);
 
 #endif

@@ -98,7 +98,7 @@ const char *request_header(const struct request *request, const char *name)
     return NULL;
 }
 
-/* The value of `wait` in one header: preferences have commas between them, and their parameters stand after ";". */
+/* The value of `wait` in one header, whose preferences are separated by commas and have parameters after ";". */
 static int64_t wait_of(const char *header)
 {
     for (const char *at = header; *at != '\0';) {

@@ -15,12 +15,13 @@
 /* Each scope includes those before it. SCOPE_NONE: no token is needed. */
 enum scope { SCOPE_NONE, SCOPE_READ, SCOPE_WRITE, SCOPE_ADMIN };
 
-/* Who sent the request, as `authorize` said. */
+/* The sender of a request, as `authorize` found it. */
 struct principal {
     char name[64];   /* token id; "" when no token was needed */
-    char label[208]; /* what the token is called; "": it has no name */
+    char label[208]; /* the token's name; "": none */
     enum scope scope;
-    bool local; /* before that: the client is our own user or root on this machine, or all there are trusted */
+    bool local; /* set before `authorize`: the client is our own user or root on this machine, or all users of it are
+                 * trusted */
 };
 
 struct name_value {
@@ -31,24 +32,24 @@ enum { REQUEST_HEADERS_MAX = 100, REQUEST_PARAMETERS_MAX = 4, REQUEST_QUERY_MAX 
 
 struct request {
     const char *method; /* "GET", "POST", "PATCH", "PUT", "DELETE"; a HEAD request arrives as "GET" */
-    const char *path;   /* as sent (still escaped, without the query): for `instance` and logs, never for file names */
+    const char *path;   /* as sent (escaped, without the query): for `instance` and logs, never for file names */
     json_t *body;       /* lent; NULL: there was none. Any JSON value: check json_is_object */
     /* The text of the body's member route.large, which is null in `body`; lent, its grammar is checked and its strings
      * may hold \u0000. Size 0: it is absent or null. */
     struct json_reader_text large;
     const char *last_event_id; /* of a reconnecting event stream; NULL: none */
     struct principal principal;
-    /* For what computes: its check gives STATUS_CANCELLED when the client has left and STATUS_TOO_LARGE when the work
-     * has taken longer than a request may (http_limits.work_milliseconds). Ask at least once a second. */
+    /* For handlers that compute: its check returns STATUS_CANCELLED when the client has left, and STATUS_TOO_LARGE when
+     * the work has taken longer than a request may (http_limits.work_milliseconds). Call it at least once a second. */
     const struct monitor *monitor;
-    const struct monitor *presence; /* the same without that limit: for bytes that come from elsewhere */
-    bool head;                      /* it came as HEAD: of the answer only the headers are sent */
-    bool working;   /* on a thread for what computes; else a handler may ask for one (response_to_work) */
-    bool wait_over; /* response_wait was used before and its deadline has passed (or the server stops): answer now */
-    char remembered[64]; /* what the handler left with response_remember when it waited; "" at first */
+    const struct monitor *presence; /* the same without that limit: for bytes that come from other servers */
+    bool head;                      /* the request was a HEAD: only the headers of the answer are sent */
+    bool working;   /* the handler runs on a thread for computing; otherwise it may ask for one (response_to_work) */
+    bool wait_over; /* the deadline of an earlier response_wait has passed, or the server stops: answer now */
+    char remembered[64]; /* the memo that the handler left with response_remember before it waited; "" at first */
     char id[17];         /* request id, also sent as X-Request-Id */
 
-    /* for the framework and the functions below */
+    /* used by the framework and the functions below */
     struct name_value headers[REQUEST_HEADERS_MAX];
     struct name_value parameters[REQUEST_PARAMETERS_MAX];
     struct name_value query[REQUEST_QUERY_MAX];
@@ -56,8 +57,8 @@ struct request {
     char *target_text, *query_text; /* own the decoded path segments and query */
 };
 
-/* The decoded path segment that stands for {name} in the route's pattern; never NULL for a name that the pattern has.
- * It may hold any character but control characters ("/" came as %2F). */
+/* The decoded path segment in place of {name} in the route's pattern; never NULL for a name of the pattern. It may
+ * contain any character except control characters ("/" was sent as %2F). */
 const char *request_parameter(const struct request *request, const char *name);
 
 /* The first value of query key `name`; NULL when absent. */
@@ -79,14 +80,15 @@ MUST_CHECK enum status request_query_allow(const struct request *request, const 
 MUST_CHECK enum status request_query_integer(const struct request *request, const char *name, int64_t fallback,
                                              int64_t minimum, int64_t maximum, int64_t *out, struct error *error);
 
-/* Whether the bytes of an answer with this entity tag will be sent: not to HEAD, nor to who says that it has them. */
+/* Whether the body of an answer with this entity tag will be sent. It is not for HEAD, nor when the client has it
+ * already. */
 bool request_wants_body(const struct request *request, const char *etag);
 
 /* First value of a header, its name in any case; NULL when absent. */
 const char *request_header(const struct request *request, const char *name);
 
-/* The seconds of `Prefer: wait=` (RFC 7240), at most `most`; 0 without it, and for what is no number: a preference is
- * never refused. */
+/* The seconds of `Prefer: wait=` (RFC 7240), at most `most`. 0 when the preference is missing or is no number: a
+ * preference is never refused. */
 int64_t request_preferred_wait(const struct request *request, int64_t most);
 
 /* The index of the type that the Accept header prefers among `types` ("application/json", "text/csv"; ends with NULL):

@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRIM_BYTES = 1 << 20 }; /* freeing more than this is worth giving pages back to the system */
+enum { TRIM_BYTES = 1 << 20 }; /* freed memory above this size is returned to the system */
 
 /* Takes `bytes` more for this request. False: *wait or the error says why. */
 static bool reserve(struct exchange *exchange, size_t bytes, bool *wait, struct error *error)
@@ -24,7 +24,7 @@ static bool reserve(struct exchange *exchange, size_t bytes, bool *wait, struct 
     return !*wait;
 }
 
-/* The text in memory: where it is, or read from its file. */
+/* Lends the text from memory, or reads it from its file. */
 static enum status load(struct exchange *exchange, bool *wait, struct error *error)
 {
     struct body *body = &exchange->body;
@@ -50,8 +50,8 @@ static enum status parse(struct exchange *exchange, const char *text, size_t len
     return json_body_parse(text, length, &exchange->request.body, error);
 }
 
-/* Finds the member called `name` of the object that the text is, and checks all of the text's grammar. Of a text that
- * is no object, and one without that member, *out is empty. */
+/* Finds the member called `name` of the object in the text, and checks the grammar of the whole text. *out is empty
+ * when the text is no object or lacks the member. */
 static enum status find_member(const char *text, size_t length, const char *name, struct json_reader_text *out,
                                struct error *error)
 {
@@ -66,7 +66,7 @@ static enum status find_member(const char *text, size_t length, const char *name
     return json_reader_finish(&reader);
 }
 
-/* The tree of all but the large member, which is null in it. */
+/* Parses everything except the large member, which is null in the tree. */
 static enum status split(struct exchange *exchange, bool *wait, struct error *error)
 {
     static const char null[] = "null";
@@ -117,6 +117,6 @@ void request_body_drop(struct exchange *exchange)
     exchange->request.body = NULL;
     exchange->request.large = (struct json_reader_text){0};
     exchange->parsed_bytes = 0;
-    if (reserved >= TRIM_BYTES) (void)malloc_trim(0); /* before others take it: small blocks do not go back alone */
+    if (reserved >= TRIM_BYTES) (void)malloc_trim(0); /* before others take it: small blocks stay otherwise */
     bodies_release(&exchange->server->bodies, reserved);
 }

@@ -33,7 +33,7 @@ void response_reset(struct response *response)
     response->client = client;
 }
 
-/* Drops an earlier body, keeps headers and errors. */
+/* Drops an earlier body; headers and errors stay. */
 static void response_clear(struct response *response)
 {
     if (!response->lent) free(response->bytes);

@@ -36,8 +36,8 @@ void response_empty(struct response *response, int http_status);
  * framework then keeps nothing. */
 void response_recorded(struct response *response);
 
-/* Adds a header (Location, Link, Content-Disposition); both are copied. Values come from ids, names are escaped by
- * response_header_escaped. STATUS_INTERNAL for a value with control characters; STATUS_NO_MEMORY. */
+/* Adds a header (Location, Link, Content-Disposition); both texts are copied. Values are made of ids, and of names
+ * escaped by response_escape_segment. STATUS_INTERNAL for a value with control characters; STATUS_NO_MEMORY. */
 MUST_CHECK enum status response_header(struct response *response, const char *name, const char *value,
                                        struct error *error);
 
@@ -46,17 +46,16 @@ MUST_CHECK enum status response_header(struct response *response, const char *na
  * makes the only one. */
 void response_add_error(struct response *response, const char *pointer, const char *detail);
 
-/* Parks the request without holding a thread; the handler is called again when http_server_wake(topic) comes or
+/* Parks the request without holding a thread. The handler is called again when http_server_wake(topic) comes, or when
  * `seconds` from its first wait have passed (request->wait_over is then true). Return STATUS_OK after it. A wake that
- * came between the start of the handler and this call is not lost. Topics have at most 63 bytes ("run/ID"). */
+ * came after the handler started is not lost. Topics have at most 63 bytes ("run/ID"). */
 void response_wait(struct response *response, const char *topic, double seconds);
 
 /* Keeps `memo` (at most 63 bytes) as request->remembered for the calls after a wait: a POST that made something before
  * it waited must not make it again. */
 void response_remember(struct response *response, const char *memo);
 
-/* Has the handler called again on a thread for what computes (request->working is true then). Return STATUS_OK after
- * it. */
+/* Has the handler called again on a thread for computing (request->working is then true). Return STATUS_OK after it. */
 void response_to_work(struct response *response);
 
 /* Answers with a stream of server-sent events (see streams.h); takes `state` (ops->free), also on failure.

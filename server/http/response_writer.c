@@ -10,7 +10,7 @@ void response_writer_init(struct response_writer *writer, const char *directory)
     buffer_init(&writer->waiting, 0);
 }
 
-/* Moves what waits to the file. */
+/* Moves the collected bytes to the file. */
 static void flush(struct response_writer *writer)
 {
     struct buffer *waiting = &writer->waiting;

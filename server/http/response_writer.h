@@ -1,5 +1,5 @@
-/* response_writer.h: an answer that is written in chunks: in memory while it is small, in a nameless file beyond
- * that. Errors stick: write, and look at what response_writer_answer gives. */
+/* response_writer.h: an answer that is written in chunks: kept in memory while it is small, then in a nameless file.
+ * After an error all further writes are ignored; response_writer_answer returns it. */
 #ifndef HTTP_RESPONSE_WRITER_H
 #define HTTP_RESPONSE_WRITER_H
 
@@ -9,8 +9,8 @@
 struct spill;
 
 struct response_writer {
-    const char *directory; /* lent: where the file is */
-    struct buffer waiting; /* what is not in the file yet */
+    const char *directory; /* lent: the directory of the file */
+    struct buffer waiting; /* bytes that are not in the file yet */
     struct spill *file;    /* owned; NULL: not needed so far */
     int64_t in_file;
     struct error error; /* the first one */

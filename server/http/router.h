@@ -7,7 +7,7 @@
 
 struct http_server;
 
-/* What a handler is given beside the request. */
+/* The arguments of a handler beside the request. */
 struct http_context {
     void *application;          /* http_options.application */
     void *thread;               /* what thread_open made for this handler thread; NULL for a ROUTE_INLINE route */
@@ -22,16 +22,17 @@ typedef enum status http_handler(struct http_context *context, const struct requ
 enum route_body { ROUTE_BODY_NONE, ROUTE_BODY_OPTIONAL, ROUTE_BODY_REQUIRED };
 
 enum {
-    /* The handler runs on a network thread, so it may not block or compute (healthz, metrics); scope is SCOPE_NONE. */
+    /* The handler runs on a network thread, so it must not block or compute (healthz, metrics); its scope is
+     * SCOPE_NONE. */
     ROUTE_INLINE = 1,
     /* Answered on the listener for probes too, and on handler threads of their own: one of that listener, one of the
      * other fronts. */
     ROUTE_PROBE = 2,
-    /* The handler computes: it runs on handler threads of its own, so that others need not wait for it. */
+    /* The handler computes, so it runs on handler threads of its own and other requests need not wait. */
     ROUTE_WORK = 4,
 };
 
-/* Bytes of a body: without its large member, and with it. */
+/* The most bytes of a body, without and with its large member. */
 enum { HTTP_BODY_LIMIT = 1 << 20, HTTP_BODY_LIMIT_LARGE = 16 << 20 };
 
 struct route {
@@ -40,9 +41,9 @@ struct route {
     http_handler *handler;
     enum scope scope;
     enum route_body body;
-    const char *large; /* the member of the body that request.large has; NULL: none */
+    const char *large; /* the member of the body that becomes request.large; NULL: none */
     unsigned flags;
-    /* the query fields it has (ends with NULL), others are refused; NULL: the handler looks itself */
+    /* the allowed query fields (ends with NULL), others are refused; NULL: the handler checks them */
     const char *const *query;
 };
 

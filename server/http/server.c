@@ -23,7 +23,7 @@
 enum { CONNECTION_MEMORY = 32 << 10, PROBE_CONNECTIONS = 32, PROBE_QUEUE = 32, WORK_THREADS = 3, WORK_QUEUE = 32 };
 enum { OWN_DESCRIPTORS = 64, CONNECTIONS_LEAST = 8 };
 
-/* Version 1.0 has levels of discipline. The strict mode of 0.9 adds only the check for a missing Host, and answers such
+/* Version 1.0 has levels of strictness. The strict mode of 0.9 only adds the check for a missing Host, and answers such
  * a request with two response heads, so the lint makes that check instead. */
 #if MHD_VERSION >= 0x00097701
 #define STRICT_OPTION MHD_OPTION_CLIENT_DISCIPLINE_LVL, 1
@@ -41,8 +41,9 @@ static void fill_unsigned(unsigned *value, unsigned fallback)
     if (*value == 0) *value = fallback;
 }
 
-/* No more connections than there are descriptors for. A listener whose accept fails for want of one stays ready, and
- * libmicrohttpd asks again and again where it has no connection of its own. A third is left to bodies and artifacts. */
+/* Bounds connections by the available descriptors. A listener whose accept fails for lack of one stays ready, and
+ * libmicrohttpd retries at once when it has no connection of its own. A third of the descriptors is left for bodies and
+ * artifacts. */
 static unsigned connections_that_fit(const struct http_options *options)
 {
     struct rlimit files;
@@ -84,7 +85,7 @@ static void tick(void *closure)
     waiters_tick(server->waiters);
 }
 
-/* Probes and the unix socket stay what they are: they do not leave the machine, or say nothing that is secret. */
+/* Probes and the unix socket are served without TLS: they tell nothing secret, or do not leave the machine. */
 static bool has_tls(enum front_kind kind, const struct http_options *options)
 {
     return kind == FRONT_MAIN && options->tls != NULL && options->tls->certificate != NULL;
@@ -115,11 +116,11 @@ static enum status daemon_start(struct front *front, struct listener *listener, 
                          connection_unescape, front, MHD_OPTION_ARRAY, tls ? encrypted : plain, MHD_OPTION_END);
     if (front->daemon == NULL)
         return error_set(error, STATUS_IO, "the HTTP library refused to start; are there too few file descriptors?");
-    listener->descriptor = -1; /* the daemon's now */
+    listener->descriptor = -1; /* owned by the daemon now */
     return STATUS_OK;
 }
 
-/* Takes the listener over. */
+/* Starts a front, which takes the listener. */
 static enum status front_start(struct http_server *server, enum front_kind kind, struct listener *listener,
                                struct error *error)
 {
@@ -142,7 +143,7 @@ static enum status fronts_start(struct http_server *server, struct listener list
     return status;
 }
 
-/* All addresses are taken before any of them is served, so a server that cannot have one of them answers nobody. */
+/* Opens all addresses before any of them is served, so that a server that cannot have one of them answers nobody. */
 static enum status listeners_open(const struct http_options *options, struct listener listeners[FRONT_COUNT],
                                   struct error *error)
 {
@@ -155,7 +156,7 @@ static enum status listeners_open(const struct http_options *options, struct lis
     return status;
 }
 
-/* Closes what no front has taken over. */
+/* Closes the listeners that no front has taken. */
 static void listeners_close(const struct http_options *options, struct listener listeners[FRONT_COUNT])
 {
     for (int i = 0; i < FRONT_COUNT; i++) {
@@ -166,7 +167,7 @@ static void listeners_close(const struct http_options *options, struct listener 
     }
 }
 
-/* Everything that counts clients. */
+/* Makes all limits on clients. */
 static enum status limits_start(struct http_server *server, struct error *error)
 {
     const struct http_options *options = &server->options;
@@ -288,7 +289,7 @@ void http_server_metrics(const struct http_server *server, struct buffer *out)
                    out);
 }
 
-/* Waits until no request is being answered, but no longer than stopping may take. */
+/* Waits until no request is being answered, at most for the time that stopping may take. */
 static void drain(struct http_server *server)
 {
     const struct timespec nap = {.tv_nsec = 5000000};
@@ -296,7 +297,7 @@ static void drain(struct http_server *server)
     while (atomic_load(&server->active) > 0 && clock_milliseconds() < end) (void)nanosleep(&nap, NULL);
 }
 
-/* Also of a server that came up in part: a daemon must not stop while one of its connections is suspended. */
+/* Also stops a partly started server: a daemon must not stop while one of its connections is suspended. */
 void http_server_stop(struct http_server *server)
 {
     if (server == NULL) return;
@@ -309,7 +310,7 @@ void http_server_stop(struct http_server *server)
     if (server->waiters != NULL) waiters_end(server->waiters);
     if (server->streams != NULL) streams_end(server->streams);
     drain(server);
-    /* whatever is left is answered here, so that no connection is suspended when the daemon stops */
+    /* the remaining requests are answered here, so that no connection is suspended when the daemon stops */
     for (int i = 0; i < POOL_COUNT; i++)
         if (server->pools[i] != NULL) handler_pool_stop(server->pools[i]);
     reaper_stop(server->reaper);

@@ -22,13 +22,13 @@ struct idempotent_answer {
 void idempotent_answer_reset(struct idempotent_answer *answer);
 
 enum idempotency {
-    IDEMPOTENCY_NEW,      /* reserved for this request: run the handler */
-    IDEMPOTENCY_REPLAY,   /* done before: *answer holds it */
+    IDEMPOTENCY_NEW,      /* reserved for this request: call the handler */
+    IDEMPOTENCY_REPLAY,   /* the request was answered before: *answer */
     IDEMPOTENCY_MISMATCH, /* the key came with another body: 422 */
     IDEMPOTENCY_BUSY      /* another request with it is running: asked again for up to 10 s, then 409 */
 };
 
-/* How answers are kept. Both functions run on a handler thread with its context. */
+/* The storage of answers. Both functions run on a handler thread with its context. */
 struct idempotency_hooks {
     /* Looks (principal, key) up or reserves it, in one statement. `sha256` is the hex hash of method, path and body. */
     enum status (*begin)(void *thread, const char *principal, const char *key, const char *sha256,
@@ -46,7 +46,7 @@ struct condition_hooks {
 };
 
 struct http_limits {         /* 0: the default */
-    int header_milliseconds; /* 5000: from connecting, or from the request line, to the last header */
+    int header_milliseconds; /* 5000: from the connection, or the request line, to the last header */
     int body_milliseconds;   /* 10000, and a second more for each 256 KiB received */
     int idle_seconds;        /* 15 */
     int write_milliseconds;  /* 30000, and a second more for each 64 KiB of the answer */
@@ -59,36 +59,39 @@ struct http_limits {         /* 0: the default */
     unsigned waits;          /* 512 requests that wait until something changes */
     unsigned queue;          /* 256 requests waiting for a handler thread */
     size_t body_bytes;       /* 256 MiB: all bodies being received together, most of it in files; beyond it 503 */
-    size_t body_memory;      /* 48 MiB: what all bodies that were parsed may take; others wait 10 s, then 503 */
+    size_t body_memory;      /* 48 MiB: what all parsed bodies may take; other requests wait 10 s, then get 503 */
 };
 
 struct http_options {   /* lent for the life of the server */
     const char *listen; /* "127.0.0.1:8642", "[::1]:0", "0.0.0.0:80"; a numeric address or "localhost" */
-    /* More names for the Host check ("node7" for any port of ours, "node7:80"); ends with NULL; NULL: none. */
+    /* More names for the Host check ("node7" with any of our ports, "node7:80"); ends with NULL; NULL: none. */
     const char *const *allowed_hosts;
-    const char *const *allowed_origins; /* pages that may read answers (cors.h), checked; ends with NULL; NULL: none */
-    bool token_configured;              /* some token exists: needed to listen beyond loopback */
-    const char *socket;                 /* a unix socket beside it; NULL: none */
-    const char *probes;                 /* an address for ROUTE_PROBE alone; NULL: none */
-    bool trust_loopback; /* whoever sends no token is principal.local; for where only loopback clients need none */
-    const struct client_networks *trusted_proxies; /* whose X-Forwarded-For is believed; NULL: nobody's */
+    const char *const *allowed_origins; /* origins whose pages may read answers (cors.h), checked; ends with NULL; NULL:
+                                         * none */
+    bool token_configured;              /* a token exists: needed to listen beyond loopback */
+    const char *socket;                 /* an additional unix socket; NULL: none */
+    const char *probes;                 /* an address that serves only ROUTE_PROBE; NULL: none */
+    bool trust_loopback; /* every client without a token is principal.local; for servers where only loopback clients
+                          * need none */
+    const struct client_networks *trusted_proxies; /* proxies whose X-Forwarded-For is believed; NULL: none */
     int token_rate, address_rate;                  /* requests a second (client.h); 0: no limit */
-    const struct tls_identity *tls; /* of `listen`, not of `socket` and `probes`; no certificate or NULL: HTTP */
+    const struct tls_identity *tls; /* for `listen`, not for `socket` and `probes`; NULL, or without a certificate:
+                                     * HTTP */
     const struct route *routes;
     size_t route_count;
     const struct static_files *files; /* NULL: none */
-    const char *spill_directory;      /* where bodies lie that are not small, in files without names; NULL: /tmp */
+    const char *spill_directory;      /* directory of the nameless files of large bodies; NULL: /tmp */
     int handler_threads;              /* 0: 4 */
     int network_threads;              /* 0: 2 */
     bool access_log;                  /* one line a request to stderr */
     void *application;
-    /* Makes and frees what each handler thread (and the broadcaster of streams) keeps: its database connection.
-     * thread_open should not need the database to be up. Both may be NULL. */
+    /* Make and free the context of each handler thread (and of the broadcaster of streams): its database connection.
+     * thread_open should work while the database is down. Both may be NULL. */
     enum status (*thread_open)(void *application, void **thread, struct error *error);
     void (*thread_close)(void *application, void *thread);
-    /* Says who `token` (NULL: none sent) is and whether that is enough for `scope`. STATUS_UNAUTHORIZED: no or unknown
-     * token, STATUS_FORBIDDEN: scope too small. Without a token principal->local says whether it came from our own
-     * user. NULL: everyone may do everything. */
+    /* Finds the owner of `token` (NULL: none was sent) and whether the token suffices for `scope`. STATUS_UNAUTHORIZED:
+     * no token, or an unknown one; STATUS_FORBIDDEN: its scope is too small. Without a token principal->local says
+     * whether the request came from our own user. NULL: everyone may do everything. */
     enum status (*authorize)(void *thread, const char *token, enum scope scope, struct principal *principal,
                              struct error *error);
     const struct idempotency_hooks *idempotency; /* NULL: the header is ignored */
@@ -102,16 +105,16 @@ struct http_options {   /* lent for the life of the server */
 MUST_CHECK enum status http_server_start(const struct http_options *options, struct http_server **out,
                                          struct error *error);
 
-/* "http://127.0.0.1:8642", with the port that was really bound; lent. */
+/* "http://127.0.0.1:8642" with the port that was actually bound; lent. */
 const char *http_server_url(const struct http_server *server);
 
-/* New connections are given this pair of certificate and key, checked (tls_identity_read) and copied; others go on as
- * they are. Only of a server that was started with one. STATUS_NO_MEMORY: as before. Any thread. */
+/* Gives new connections this certificate and key, checked (tls_identity_read) and copied; open connections are not
+ * affected. The server must have been started with a certificate. STATUS_NO_MEMORY: nothing changes. Any thread. */
 MUST_CHECK enum status http_server_renew(struct http_server *server, const struct tls_identity *identity,
                                          struct error *error);
 
-/* Says that something about `topic` (NULL: all topics) changed: handlers and streams that wait on it run again. Cheap;
- * any thread may call it. A caller that may miss notifications wakes NULL every second or two. */
+/* Says that something about `topic` (NULL: all topics) has changed: handlers and streams that wait for it run again. It
+ * is cheap, and any thread may call it. A caller that may miss notifications wakes NULL every second or two. */
 void http_server_wake(struct http_server *server, const char *topic);
 
 enum { HTTP_TOKEN_SHA256 = 32, HTTP_TOKEN_ID = 64 };

@@ -31,9 +31,9 @@ static const struct {
 };
 
 struct static_packing {
-    pthread_mutex_t lock; /* over what follows */
+    pthread_mutex_t lock; /* guards the members below */
     bool tried;
-    char *bytes; /* NULL: not tried yet, or not smaller */
+    char *bytes; /* NULL: not compressed yet, or not smaller */
     size_t length;
 };
 
@@ -206,7 +206,7 @@ static int by_path(const void *one, const void *other)
     return strcmp(((const struct static_file *)one)->path, ((const struct static_file *)other)->path);
 }
 
-/* "/0123456789abcdef" of the paths and tags of all files, in one order whatever the directory's is */
+/* "/0123456789abcdef", a hash of the paths and tags of all files, in an order that does not depend on the directory */
 static enum status seal_text(struct static_files *files, char out[SEAL_LENGTH + 2], struct error *error)
 {
     char hash[SHA256_TEXT_SIZE];
@@ -280,7 +280,7 @@ char *static_file_gzip(const struct static_file *file, size_t *length)
     if (packing == NULL) return NULL;
     (void)pthread_mutex_lock(&packing->lock);
     if (!packing->tried) {
-        struct error ignored; /* without memory the file goes as it is, and the next request tries again */
+        struct error ignored; /* without memory the file is sent uncompressed, and the next request tries again */
         packing->tried = encoding_gzip(file->bytes, file->length, GZIP_LEVEL, &packing->bytes, &packing->length,
                                        &ignored) == STATUS_OK;
     }

@@ -6,7 +6,7 @@
 
 struct tls_credentials {
     gnutls_certificate_credentials_t pair;
-    int users; /* connections, and one while it is the current one */
+    int users; /* number of connections, plus one while the pair is the current one */
 };
 
 struct tls_current {

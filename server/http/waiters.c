@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* wakes that are remembered, for requests that are about to park; how often clients are looked at */
+/* wakes that are remembered for requests about to park; how often the clients are checked */
 enum { RECENT = 256, LOOK_MILLISECONDS = 500 };
 
 struct waiters {
@@ -17,7 +17,7 @@ struct waiters {
     struct exchange *first;
     unsigned count;
     uint64_t sequence; /* number of wakes so far */
-    int64_t look_ms;   /* when to look next whether clients have left */
+    int64_t look_ms;   /* when to check next whether clients have left */
     bool ended;
     void (*release)(struct exchange *exchange);
     char recent[RECENT][TOPIC_SIZE]; /* topic of wake number n at n % RECENT; "" is all topics */
@@ -80,7 +80,8 @@ static bool overdue(const struct exchange *exchange, int64_t now)
            (exchange->retry_ms && exchange->retry_ms <= now);
 }
 
-/* Notes whose client has left; the mutex is held. A parked request is suspended, so its socket is still open. */
+/* Marks the exchanges whose client has left; the mutex is held. A parked request is suspended, so its socket is still
+ * open. */
 static void look_for_left(struct waiters *waiters, int64_t now)
 {
     if (now < waiters->look_ms) return;
@@ -89,7 +90,7 @@ static void look_for_left(struct waiters *waiters, int64_t now)
         exchange->left = connection_left(connection_descriptor(exchange->connection));
 }
 
-/* Releases the requests that wait on `topic` (NULL: none), and those whose deadline is before `now` (0: none) or whose
+/* Releases the requests that wait for `topic` (NULL: none), and those whose deadline is before `now` (0: none) or whose
  * client has left. */
 static void waiters_release(struct waiters *waiters, const char *topic, int64_t now)
 {

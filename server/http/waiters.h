@@ -16,7 +16,7 @@ struct exchange;
  * lock. */
 MUST_CHECK enum status waiters_new(void (*release)(struct exchange *exchange), struct waiters **out,
                                    struct error *error);
-void waiters_free(struct waiters *waiters); /* NULL is fine; it must be empty */
+void waiters_free(struct waiters *waiters); /* NULL is fine; no exchange may be parked */
 
 uint64_t waiters_sequence(struct waiters *waiters);
 
@@ -24,10 +24,10 @@ uint64_t waiters_sequence(struct waiters *waiters);
 void waiters_park(struct waiters *waiters, struct exchange *exchange);
 
 void waiters_wake(struct waiters *waiters, const char *topic); /* NULL: all */
-void waiters_tick(struct waiters *waiters); /* releases those past their deadline, or whose client has left */
+void waiters_tick(struct waiters *waiters); /* releases exchanges whose deadline has passed or whose client has left */
 unsigned waiters_count(struct waiters *waiters);
 
-/* From now on everything is released at once. */
+/* From now on every exchange is released at once. */
 void waiters_end(struct waiters *waiters);
 
 #endif

@@ -15,7 +15,7 @@ static enum status no_memory(struct error *error)
 
 /* ---- objects by their directories ---- */
 
-/* Of its directory's name, with the slash. */
+/* The length of the directory's name in the item's name, with the slash. */
 static size_t directory_length(const struct listing_item *item)
 {
     const char *slash = strrchr(item->name, '/');
@@ -29,7 +29,7 @@ static int compare_directories(const struct listing_item *a, const struct listin
     return order != 0 ? order : (x > y) - (x < y);
 }
 
-/* A bucket's own order puts the directories in a directory between its files. */
+/* Sorts by directory: the bucket's own order puts subdirectories between the files of a directory. */
 static int compare_items(const void *a, const void *b)
 {
     const struct listing_item *x = a, *y = b;
@@ -46,7 +46,7 @@ static const struct repository_file *find_file(const struct repository_file *fil
     return NULL;
 }
 
-/* "model-00001-of-00003.safetensors" tells that there are three. */
+/* "model-00001-of-00003.safetensors" says that there are three shards. */
 static bool shards_are_there(const struct repository_file *files, size_t count)
 {
     for (size_t i = 0; i < count; i++) {
@@ -79,8 +79,7 @@ static bool is_checkpoint(const struct repository_file *files, size_t count)
     return false;
 }
 
-/* Whether the directory can be registered: one with an empty part in its name ("a//b") or "..", or whose name is too
- * long, has no place. */
+/* Whether the directory can be registered: not when its name has an empty part ("a//b") or "..", or is too long. */
 static bool has_place(const char *text)
 {
     struct objects_place place;
@@ -91,7 +90,7 @@ static bool has_place(const char *text)
     return strcmp(text, written) == 0;
 }
 
-/* The group as a repository has its files. Of the modified times the newest, of those that are taken. */
+/* Turns the group into the files of a repository. `modified` is the newest time of the files that are used. */
 static enum status read_group(const struct repository_caller *caller, const char *place, struct listing_item *items,
                               size_t count, struct bucket_checkpoint *out, bool *found, struct error *error)
 {
@@ -101,7 +100,7 @@ static enum status read_group(const struct repository_caller *caller, const char
     const size_t directory = directory_length(&items[0]);
     *found = false;
     if (length >= (int)sizeof out->place) return STATUS_OK; /* deeper than any place that can be registered */
-    out->place[strlen(place) + directory] = '\0';           /* without the slash behind it */
+    out->place[strlen(place) + directory] = '\0';           /* without the trailing slash */
     if (!has_place(out->place)) return STATUS_OK;
     enum status status = bucket_files_take(caller, out->place, items, count, directory, &files, &file_count, error);
     if (status == STATUS_OK) status = selection_make(files, file_count, NULL, 0, &taken, error);

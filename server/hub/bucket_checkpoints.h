@@ -1,4 +1,4 @@
-/* bucket_checkpoints.h: the directories of a bucket that are checkpoints. */
+/* bucket_checkpoints.h: finds the directories of a bucket that are checkpoints. */
 #ifndef HUB_BUCKET_CHECKPOINTS_H
 #define HUB_BUCKET_CHECKPOINTS_H
 
@@ -7,12 +7,12 @@
 struct bucket_checkpoint {
     char place[OBJECTS_PLACE_MOST + 8]; /* "s3://bucket/prefix/step1000" */
     char commit[NAMES_COMMIT];          /* of bucket_files.h */
-    double modified;                    /* when the last of its files came, in seconds since 1970 */
-    bool whole;                         /* no shard is missing whose number the names of others tell */
+    double modified;                    /* when the last of its files changed, in seconds since 1970 */
+    bool whole;                         /* no shard is missing, by the number that the names of the shards tell */
 };
 
-/* Finds what fetch_run would take for a checkpoint, in `place` itself and in the directories below it: weights in one
- * format with a config.json beside them, or a single GGUF file. In the order of their places. Statuses of listing_make;
+/* Finds what fetch_run would take as a checkpoint, in `place` itself and in the directories below it: weights in one
+ * format with a config.json beside them, or a single GGUF file; sorted by place. Statuses of listing_make;
  * STATUS_TOO_LARGE for a place longer than OBJECTS_PLACE_MOST. *out is malloc'ed and the caller's. */
 MUST_CHECK enum status bucket_checkpoints_find(const struct repository_caller *caller, const char *place,
                                                struct bucket_checkpoint **out, size_t *count, struct error *error);

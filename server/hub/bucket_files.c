@@ -28,7 +28,7 @@ static enum status hash_texts(const char *const *texts, size_t count, char out[6
 
 /* ---- the list ---- */
 
-/* A blob is called by which object it is, since its content is not known before it is fetched. */
+/* A blob is named by its object, because its content is not known before it is fetched. */
 static enum status take_file(const struct source_of_bucket *source, const struct listing_item *item, const char *name,
                              struct repository_file *out, struct error *error)
 {
@@ -90,7 +90,7 @@ enum status bucket_files_list(const struct repository_caller *caller, const char
     return status;
 }
 
-/* ---- its identity ---- */
+/* ---- the directory's commit ---- */
 
 static int compare_names(const void *a, const void *b)
 {
@@ -122,10 +122,10 @@ enum status bucket_files_commit(const struct repository_file *files, size_t coun
     return status;
 }
 
-/* ---- what the bytes must be ---- */
+/* ---- the expected hash ---- */
 
-/* base64 of `bytes` bytes as "NAME-hexadecimal digits". False when it is something else: a composite of the checksums
- * of parts has "-N" at its end. */
+/* Converts base64 of `bytes` bytes into "NAME-hexadecimal digits". False for any other text: a composite of the
+ * checksums of parts has "-N" at its end. */
 static bool read_base64(const char *text, const char *name, size_t bytes, char out[DIGEST_TEXT])
 {
     unsigned char decoded[64];

@@ -5,8 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* CRC-64/NVME, the checksum that S3 computes where the client gives none: reflected polynomial 0x9a6c9329ac4bc9b5, all
- * ones at the beginning and inverted at the end. No library of Debian has it. Eight bytes at a time. */
+/* CRC-64/NVME, the checksum that S3 computes when the client gives none: reflected polynomial 0x9a6c9329ac4bc9b5, all
+ * ones at the beginning and inverted at the end. No library of Debian has it, so it is computed here, eight bytes at a
+ * time. */
 #define POLYNOMIAL UINT64_C(0x9a6c9329ac4bc9b5)
 
 static const struct algorithm {
@@ -20,7 +21,7 @@ static const struct algorithm {
 };
 
 struct digest {
-    const struct algorithm *algorithm; /* NULL: nothing is expected */
+    const struct algorithm *algorithm; /* NULL: any bytes are right */
     char expected[DIGEST_TEXT];        /* the digits */
     int64_t bytes;
     EVP_MD_CTX *context; /* owned */

@@ -1,5 +1,5 @@
-/* digest.h: what a file must be: "sha256-…", "git-…" (SHA-1 of git's header and the bytes), "md5-…" or "crc64nvme-…",
- * with lower-case hexadecimal digits behind the name; "" is fulfilled by any bytes. */
+/* digest.h: the expected hash of a file: "sha256-…", "git-…" (SHA-1 of git's header and the bytes), "md5-…" or
+ * "crc64nvme-…", followed by lower-case hexadecimal digits; "" accepts any bytes. */
 #ifndef HUB_DIGEST_H
 #define HUB_DIGEST_H
 
@@ -16,10 +16,10 @@ struct digest;
 MUST_CHECK enum status digest_new(const char *expected, int64_t bytes, struct digest **out, struct error *error);
 void digest_free(struct digest *digest); /* NULL is fine */
 
-/* Forgets what was added. STATUS_NO_MEMORY. */
+/* Forgets the bytes that were added. STATUS_NO_MEMORY. */
 MUST_CHECK enum status digest_restart(struct digest *digest, struct error *error);
 MUST_CHECK enum status digest_add(struct digest *digest, const void *bytes, size_t length, struct error *error);
-/* Whether the bytes are what they must be; nothing is added afterwards. STATUS_NO_MEMORY. */
+/* *right: the bytes have the expected hash; nothing may be added afterwards. STATUS_NO_MEMORY. */
 MUST_CHECK enum status digest_matches(struct digest *digest, bool *right, struct error *error);
 
 #endif

@@ -31,7 +31,7 @@ struct wanted {
     bool *busy;            /* [ranges], owned: a request is under way */
     char *location;        /* owned; NULL: the hub itself */
     enum route route;
-    bool whole; /* the server knows no ranges: one request from the first byte on */
+    bool whole; /* the server does not support ranges: one request for the whole file */
     int requests, moves, wrong;
     struct backoff backoff;
     double not_before;
@@ -42,10 +42,10 @@ struct slot {
     struct transfer *transfer; /* owned; NULL: free */
     struct wanted *wanted;
     int range;
-    int64_t at; /* where the next byte belongs */
+    int64_t at; /* offset of the next byte */
     int64_t came;
     bool checked, away, no_ranges;
-    enum status status; /* of the sink */
+    enum status status; /* the status of the sink */
     struct error error;
 };
 
@@ -55,7 +55,7 @@ struct download {
     struct wanted *wanted; /* [request->count], owned */
     struct slot slots[SLOTS];
     int64_t total, came;
-    double not_before; /* the hub asked all of us to wait */
+    double not_before; /* the hub asked to wait until then with all requests */
 };
 
 static enum status no_memory(struct error *error)
@@ -63,16 +63,16 @@ static enum status no_memory(struct error *error)
     return error_set(error, STATUS_NO_MEMORY, "no memory for a download");
 }
 
-/* ---- what comes in ---- */
+/* ---- received bytes ---- */
 
-/* Whether the head is that of the file that was asked for, as far as the server itself answers. */
+/* Checks that the head belongs to the requested file, unless another server (after a redirect) answers. */
 static enum status check_head(const struct slot *slot, const struct transfer_head *head, struct error *error)
 {
     const struct source *source = slot->download->request->source;
     return slot->away ? STATUS_OK : source->check(source, slot->wanted->file, head, error);
 }
 
-/* Whether the bytes that follow are those of the range that was asked for. */
+/* Checks that the following bytes belong to the requested range. */
 static enum status check_range(struct slot *slot, const struct transfer_head *head, struct error *error)
 {
     const struct repository_file *file = slot->wanted->file;
@@ -241,7 +241,8 @@ static enum status wanted_check(struct download *download, struct wanted *wanted
     return begin_again(download, wanted, error);
 }
 
-/* The next range to ask for; -1: none now. Until the hub has told where a file is, one request asks for all of them. */
+/* The next range to request; -1: none now. Until the hub has told the address of a file, only one request for it is
+ * made at a time. */
 static int wanted_next(const struct wanted *wanted)
 {
     int64_t first, last;
@@ -275,9 +276,9 @@ static enum status fill_slots(struct download *download, struct error *error)
     return status;
 }
 
-/* ---- what has ended ---- */
+/* ---- requests that have ended ---- */
 
-/* Puts the file's next try off. A rate limit applies to all requests, so it puts all of them off. */
+/* Postpones the file's next try. A rate limit applies to all requests, so it postpones all of them. */
 static enum status put_off(struct download *download, struct wanted *wanted, const struct transfer_head *head,
                            struct error *error)
 {
@@ -405,7 +406,7 @@ static enum status step(struct download *download, bool *finished, struct error 
             continue;
         void *slot = owner; /* as transfer_new was given it */
         status = heed(download, slot, code, error);
-        idle = false; /* its slot is free */
+        idle = false; /* its slot is free now */
     }
     *finished = true;
     for (size_t i = 0; status == STATUS_OK && i < download->request->count; i++) {

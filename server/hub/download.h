@@ -10,19 +10,19 @@
 
 struct download_request {
     const struct source *source;
-    const struct repository_file *files; /* what is to be there; what is in the cache already is not fetched */
+    const struct repository_file *files; /* the wanted files; those that are in the cache are not fetched */
     size_t count;
     const struct hub_cache *cache;
-    const struct hub_cache_hold *hold; /* to make; begun */
+    const struct hub_cache_hold *hold; /* the snapshot to make, begun */
     const struct monitor *monitor;
-    int tries; /* without progress, for each file */
+    int tries; /* the most tries without progress, for each file */
     double longest_wait;
 };
 
-/* Progress counts bytes of the files that are fetched. *bytes: those that came over the network. STATUS_CORRUPT (other
- * bytes than announced, twice), STATUS_INPUT_CHANGED (another commit or object answers), STATUS_NOT_FOUND,
- * STATUS_FORBIDDEN, STATUS_UNAVAILABLE (given up), STATUS_DISK_FULL, STATUS_IO, STATUS_NO_MEMORY; statuses of the
- * monitor. The bytes of an unfinished file stay for the next try. */
+/* Progress counts the bytes of the fetched files. *bytes: those that came over the network. STATUS_CORRUPT (other bytes
+ * than announced, twice), STATUS_INPUT_CHANGED (another commit or object answers), STATUS_NOT_FOUND, STATUS_FORBIDDEN,
+ * STATUS_UNAVAILABLE (given up), STATUS_DISK_FULL, STATUS_IO, STATUS_NO_MEMORY; statuses of the monitor. The bytes of
+ * an unfinished file stay for the next try. */
 MUST_CHECK enum status download_run(const struct download_request *request, int64_t *bytes, struct error *error);
 
 #endif

@@ -88,7 +88,7 @@ static bool remove_abandoned(void *owner, int directory, const char *name)
         return true;
     const int fd = openat(directory, name, O_RDWR | O_CLOEXEC | O_NOFOLLOW);
     if (fd < 0) return true;
-    const char *dot = strrchr(name, '.'); /* a record alone is what a crash left of a finished file */
+    const char *dot = strrchr(name, '.'); /* a record without its file is what a crash left of a finished file */
     (void)snprintf(record, sizeof record, "%.*s", dot != NULL ? (int)(dot - name) : 0, name);
     const bool alone = dot == NULL || faccessat(directory, record, F_OK, AT_SYMLINK_NOFOLLOW) != 0;
     if (alone && (flock(fd, LOCK_EX | LOCK_NB) == 0 || errno != EWOULDBLOCK)) {
@@ -104,7 +104,7 @@ static bool remove_abandoned(void *owner, int directory, const char *name)
 
 struct candidate {
     char name[HUB_CACHE_KEY + 1]; /* a key, or "." and a key: one that was never finished */
-    int rank;                     /* lower goes first */
+    int rank;                     /* the lower rank is evicted first */
     struct timespec used;
 };
 
@@ -134,7 +134,7 @@ static bool note_candidate(void *owner, int directory, const char *name)
     const char *key = name + (name[0] == '.');
     (void)directory;
     if (strcmp(name + strcspn(name + 1, ".") + 1, ".gone") == 0)
-        directory_remove(list->cache->snapshots, name); /* of an evictor that died */
+        directory_remove(list->cache->snapshots, name); /* left by an evictor that was killed */
     if (!names_is_hex(key, HUB_CACHE_KEY - 1)) return true;
     if (list->count == list->room) {
         const size_t room = 2 * list->room + 64;

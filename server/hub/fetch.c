@@ -12,8 +12,8 @@
 #include <string.h>
 #include <sys/stat.h>
 
-/* These are small: a run does not hold its worker while the hub is away, but goes back to the queue and is retried. The
- * bytes that have come are kept. */
+/* Small numbers: while the hub is unavailable a run does not hold its worker, but returns to the queue and is retried.
+ * Downloaded bytes are kept. */
 enum { REQUEST_SECONDS = 120, ASK_TRIES = 2, DOWNLOAD_TRIES = 6 };
 static const double LONGEST_WAIT_SECONDS = 5;
 /* Short, because a plan or a question holds a handler thread of the server. */
@@ -46,7 +46,7 @@ static enum status list_all(const struct fetch_request *request, const char *com
                : repository_files(&caller, request->repo, commit, deep, files, count, error);
 }
 
-/* The files of `commit`; of a bucket those that are there, whose commit is `found`. */
+/* Lists the files of `commit`; of a bucket the present ones, whose commit is `found`. */
 static enum status list_selected(const struct fetch_request *request, const char *commit, int seconds,
                                  struct manifest *out, char found[NAMES_COMMIT], struct error *error)
 {
@@ -88,7 +88,7 @@ static enum status list(const struct fetch_request *request, const char *commit,
         request->repo);
 }
 
-/* The bytes of an unfinished file that an earlier try has downloaded. */
+/* How many bytes of an unfinished file an earlier try has downloaded. */
 static int64_t partly_there(const struct hub_cache *cache, const struct repository_file *file)
 {
     struct stat found;
@@ -97,7 +97,7 @@ static int64_t partly_there(const struct hub_cache *cache, const struct reposito
     return there < file->bytes ? there : file->bytes;
 }
 
-/* Links the files that are in the cache, and moves those that are not to the front of the list. */
+/* Links the files that are in the cache, and moves the missing ones to the front of the list. */
 static enum status link_known(const struct hub_cache *cache, const struct hub_cache_hold *hold,
                               struct manifest *manifest, size_t *absent, struct error *error)
 {
@@ -115,7 +115,7 @@ static enum status link_known(const struct hub_cache *cache, const struct hub_ca
     return status;
 }
 
-/* The first `absent` files of the manifest. */
+/* Downloads the first `absent` files of the manifest. */
 static enum status download(const struct fetch_request *request, const char *commit, const struct hub_cache *cache,
                             const struct hub_cache_hold *hold, struct manifest *manifest, size_t absent, int64_t *came,
                             struct error *error)
@@ -163,7 +163,7 @@ done:
 
 /* ---- the result ---- */
 
-/* The length of the directory that all names have in common, with its slash. */
+/* The length of the longest directory that all names share, with its slash. */
 static size_t common_directory(const char *const *files, size_t count)
 {
     size_t common = 0, end = count > 0 ? strlen(files[0]) : 0;
@@ -272,7 +272,7 @@ static enum status plan_files(const struct hub_cache *cache, const struct manife
     return status;
 }
 
-/* The hub is not asked about a commit that the cache has. */
+/* Plans the missing files. The hub is not asked about a commit that the cache has. */
 static enum status plan_absent(const struct fetch_request *request, const struct hub_cache *cache, struct run_plan *out,
                                struct error *error)
 {

@@ -1,5 +1,5 @@
-/* fetch.h: a revision of a repository, or a directory of a bucket, on this machine: found in the cache, or fetched into
- * it. */
+/* fetch.h: brings a revision of a repository, or a directory of a bucket, onto this machine: it is found in the cache,
+ * or fetched into it. */
 #ifndef HUB_FETCH_H
 #define HUB_FETCH_H
 
@@ -12,10 +12,10 @@ struct fetch_request {
     const struct hub *hub;
     const char *repo;         /* of the hub; or a directory of a bucket, "s3://bucket/prefix" */
     const char *revision;     /* of the hub */
-    const char *commit;       /* pinned; NULL: what revision, or the directory, is now */
-    const char *const *files; /* names; none: what a checkpoint needs (selection.h) */
+    const char *commit;       /* pinned commit; NULL: the present one of the revision or directory */
+    const char *const *files; /* names of files; none: the files that a checkpoint needs (selection.h) */
     size_t file_count;
-    const struct eviction_need *needs; /* of runs: what eviction spares */
+    const struct eviction_need *needs; /* what runs need, which eviction spares */
     size_t need_count;
     const struct monitor *monitor; /* progress in bytes */
 };
@@ -23,10 +23,11 @@ struct fetch_request {
 struct fetch_result {
     char commit[NAMES_COMMIT];
     char key[HUB_CACHE_KEY]; /* of the snapshot */
-    char path[4096];         /* the directory of the files; the deepest one that has all of them when they were named */
+    char path[4096];         /* the directory of the files; when files were named, the deepest directory that has all of
+                              * them */
     int64_t bytes;           /* of the files */
-    int64_t came;            /* over the network */
-    struct hub_cache_hold *hold; /* keeps them; the caller's (hub_cache_release) */
+    int64_t came;            /* bytes that came over the network */
+    struct hub_cache_hold *hold; /* keeps the files from eviction; the caller's (hub_cache_release) */
 };
 
 /* Resolves, lists, makes room, downloads, checks, publishes: statuses of repository_commit, repository_files,
@@ -34,13 +35,13 @@ struct fetch_result {
  * the pinned one any more. It waits for another process that fetches the same snapshot. */
 MUST_CHECK enum status fetch_run(const struct fetch_request *request, struct fetch_result *out, struct error *error);
 
-/* What request->commit would be now; nothing is fetched. Gives the server little time, for requests that wait. Statuses
- * of fetch_run; STATUS_TOO_MANY (hub_enter). */
+/* Finds the present commit of the revision or directory; nothing is fetched. The server gets little time, because a
+ * request waits. Statuses of fetch_run; STATUS_TOO_MANY (hub_enter). */
 MUST_CHECK enum status fetch_commit(const struct fetch_request *request, char out[NAMES_COMMIT], struct error *error);
 
-/* Plans fetch_run from what the hub lists and what the cache has. It makes, holds and waits for nothing, and gives the
- * hub less time to answer. *available: the bytes of disk that it may take (eviction_most). Statuses of
- * repository_commit, repository_files, selection_make and, with *out filled, eviction_check; STATUS_TOO_MANY
+/* Plans fetch_run from the hub's list of files and the cache. It makes nothing, holds nothing, waits for nothing, and
+ * gives the hub less time to answer. *available: the bytes of disk that the download may take (eviction_most). Statuses
+ * of repository_commit, repository_files, selection_make and, with *out filled, eviction_check; STATUS_TOO_MANY
  * (hub_enter). */
 MUST_CHECK enum status fetch_plan(const struct fetch_request *request, int64_t *available, struct run_plan *out,
                                   struct error *error);

@@ -92,7 +92,7 @@ static enum status read_size(const char *text, struct hub *hub, struct error *er
     return STATUS_OK;
 }
 
-/* The directory, and the half of its file system where no size was given. */
+/* Makes the directory; without a given size the bound is half of its file system. */
 static enum status make_directory(const char *data_directory, struct hub *hub, struct error *error)
 {
     struct statvfs space;

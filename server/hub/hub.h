@@ -12,16 +12,17 @@
 
 struct hub_options {
     const char *endpoint;       /* "https://huggingface.co"; http only on a loopback address */
-    const char *token;          /* NULL: none. Sent to the endpoint alone; never logged, never stored */
+    const char *token;          /* NULL: none. Sent only to the endpoint; never logged, never stored */
     bool allow_private;         /* redirects may lead to addresses of this machine and of private networks */
-    const char *data_directory; /* what is fetched lies in its hub/ */
-    const char *cache; /* what it may hold: "200G" (K, M, G, T: powers of 1,024); NULL or "": half of the file system */
+    const char *data_directory; /* fetched files are in its hub/ */
+    const char *cache; /* the most that the cache may hold: "200G" (K, M, G, T: powers of 1,024); NULL or "": half of
+                        * the file system */
     struct objects_options objects; /* buckets, whose files lie in the same cache */
 };
 
 /* For the files of this room. */
 struct hub {
-    struct transfer_server server; /* first: what it authorizes is found by it */
+    struct transfer_server server; /* must be first: its authorize finds the hub through it */
     char endpoint[512];            /* without a slash at its end */
     char *token;                   /* NULL: none */
     struct objects *objects;       /* owned */
@@ -31,7 +32,7 @@ struct hub {
 };
 
 /* Checks the options and makes the directory. Call it before the first thread. The caller owns *out (hub_free).
- * STATUS_INVALID, STATUS_NO_MEMORY, STATUS_IO (names the directory: for who starts the program). */
+ * STATUS_INVALID, STATUS_NO_MEMORY, STATUS_IO (names the directory, for the user who starts the program). */
 MUST_CHECK enum status hub_new(const struct hub_options *options, struct hub **out, struct error *error);
 void hub_free(struct hub *hub); /* NULL is fine */
 

@@ -19,7 +19,7 @@ struct hub_cache_hold {
     int lock; /* descriptor */
     char key[HUB_CACHE_KEY];
     char path[PATH_MAX];  /* of the snapshot */
-    int blobs, snapshots; /* descriptors of its own, for making; else -1: a run may hold a thousand */
+    int blobs, snapshots; /* its own descriptors, only for making; else -1, because a run may hold a thousand */
 };
 
 /* ---- the key ---- */
@@ -114,8 +114,8 @@ static enum status is_there(const struct hub_cache *cache, const char *key, bool
 }
 
 /* Locks the file of `key`. *fd is -1 when another process has the lock and `wait` is false. Eviction may remove the
- * file between open and flock. On a file system without locks the error is another one, and the lock counts as
- * taken. */
+ * file between open and flock, so it is checked afterwards. A file system without locks gives another error, and the
+ * lock then counts as taken. */
 static enum status lock(const struct hub_cache *cache, const char *key, int how, bool wait,
                         const struct monitor *monitor, int *fd, struct error *error)
 {
@@ -153,7 +153,7 @@ static enum status hold_new(const struct hub_cache *cache, const char *key, int 
     (void)snprintf(hold->key, sizeof hold->key, "%s", key);
     const int length = snprintf(hold->path, sizeof hold->path, "%s/snapshots/%s", cache->directory, key);
     if ((!making || (hold->blobs >= 0 && hold->snapshots >= 0)) && length < (int)sizeof hold->path) {
-        (void)futimens(fd, NULL); /* when it was used last: what eviction goes by */
+        (void)futimens(fd, NULL); /* the time of the last use, which decides eviction */
         return STATUS_OK;
     }
     hub_cache_release(hold);
@@ -222,7 +222,7 @@ enum status hub_cache_begin(const struct hub_cache_hold *hold, struct error *err
     return mkdirat(hold->snapshots, name, 0700) == 0 ? STATUS_OK : error_set_errno(error, "making a snapshot");
 }
 
-/* Makes the directories that `name` lies in. */
+/* Makes the directories of `name`. */
 static enum status make_parents(int directory, const char *name, struct error *error)
 {
     char part[NAMES_FILE_MOST + 1];
@@ -233,7 +233,7 @@ static enum status make_parents(int directory, const char *name, struct error *e
     return STATUS_OK;
 }
 
-/* Links OID, of the directory `from`, into the snapshot that is being made. */
+/* Links OID, a file of the directory `from`, into the snapshot that is being made. */
 static enum status link_as(const struct hub_cache_hold *hold, int from, const char *oid, const char *name, bool *found,
                            struct error *error)
 {

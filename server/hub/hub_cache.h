@@ -38,11 +38,11 @@ MUST_CHECK enum status hub_cache_key(const char *repo, const char *commit, const
 MUST_CHECK enum status hub_cache_open(const char *directory, int64_t most, struct hub_cache **out, struct error *error);
 void hub_cache_close(struct hub_cache *cache); /* NULL is fine */
 
-/* Holds snapshot `key` for reading if it is there: *out is NULL when it is not. Waits while it is being made only if
- * `monitor` is given. The caller owns *out (hub_cache_release), which may outlive the cache. */
+/* Holds snapshot `key` for reading. *out is NULL when the snapshot is not in the cache. With `monitor` it waits while
+ * the snapshot is being made. The caller owns *out (hub_cache_release), which may outlive the cache. */
 MUST_CHECK enum status hub_cache_take(const struct hub_cache *cache, const char *key, const struct monitor *monitor,
                                       struct hub_cache_hold **out, struct error *error);
-/* Whether the cache in `directory` has snapshot `key`. That is no use of it, and does not hold it. */
+/* Whether the cache in `directory` has snapshot `key`. This does not count as a use and does not hold it. */
 bool hub_cache_there(const char *directory, const char *key);
 /* Holds snapshot `key` exclusively, to make it; without `monitor` it does not wait. *out is NULL when the snapshot has
  * appeared meanwhile, or when another process holds it and there is no monitor. */

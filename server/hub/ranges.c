@@ -14,7 +14,7 @@
 enum { SAVE_BYTES = 256 << 10, READ_BYTES = 1 << 20, OID_BYTES = 96 };
 #define MAGIC UINT64_C(0x3150656365695071) /* changes with the layout of the record */
 
-/* The head of the record on disk; behind it, for each range, the number of bytes that are there. */
+/* The head of the record on disk. The number of downloaded bytes of each range follows it. */
 struct record {
     uint64_t magic;
     int64_t bytes, range_bytes;
@@ -66,7 +66,7 @@ static enum status save(struct ranges *ranges, int index, struct error *error)
 
 /* ---- opening ---- */
 
-/* Locks the file that `name` leads to now. *fd is -1 while another process has it. */
+/* Locks the file that `name` refers to now. *fd is -1 while another process has it. */
 static enum status open_locked(int directory, const char *name, int *fd, struct error *error)
 {
     for (;;) {
@@ -207,7 +207,7 @@ enum status ranges_write(struct ranges *ranges, int index, const char *bytes, si
 
 /* ---- checking ---- */
 
-/* The number of bytes at the beginning of the file that are there without a gap. */
+/* The number of downloaded bytes from the beginning of the file to the first gap. */
 static int64_t contiguous(const struct ranges *ranges)
 {
     for (int i = (int)(ranges->hashed / RANGES_BYTES); i < ranges->count; i++)

@@ -17,12 +17,12 @@ struct ranges;
  * STATUS_NO_MEMORY. */
 MUST_CHECK enum status ranges_open(int directory, const char *oid, const char *check, int64_t bytes,
                                    struct ranges **out, struct error *error);
-void ranges_close(struct ranges *ranges); /* NULL is fine; what is there stays */
+void ranges_close(struct ranges *ranges); /* NULL is fine; the downloaded bytes stay */
 
 int ranges_count(const struct ranges *ranges); /* 0 for an empty file */
 /* The missing bytes of range `index`: [*first, *last]; *first > *last when none is missing. */
 void ranges_missing(const struct ranges *ranges, int index, int64_t *first, int64_t *last);
-int64_t ranges_there(const struct ranges *ranges); /* bytes that are there */
+int64_t ranges_there(const struct ranges *ranges); /* number of downloaded bytes */
 
 /* Appends to range `index`. STATUS_CORRUPT for more than is missing; STATUS_DISK_FULL, STATUS_IO. */
 MUST_CHECK enum status ranges_write(struct ranges *ranges, int index, const char *bytes, size_t length,
@@ -34,7 +34,7 @@ MUST_CHECK enum status ranges_restart(struct ranges *ranges, struct error *error
 /* Hashes at most `most` more bytes, as far as the file is complete from its beginning. *done: the whole file is
  * hashed. */
 MUST_CHECK enum status ranges_hash(struct ranges *ranges, int64_t most, bool *done, struct error *error);
-/* After the last byte was hashed: whether the file is what it must be. Then the file is durable on disk. */
+/* Call it when the last byte was hashed. *right: the file has the expected hash; then the file is durable on disk. */
 MUST_CHECK enum status ranges_finish(struct ranges *ranges, bool *right, struct error *error);
 /* Removes the record, after the file was put in place. */
 void ranges_forget(struct ranges *ranges);

@@ -26,7 +26,7 @@ static bool take(void *owner, const struct transfer_head *head, const char *byte
 
 /* ---- one request ---- */
 
-/* One try. A renamed repository is a redirect within the endpoint; the API sends nobody elsewhere. */
+/* Makes one try. A renamed repository redirects within the endpoint; the API redirects nowhere else. */
 static enum status try_once(const struct repository_caller *caller, char url[URL_BYTES], const char *what,
                             struct buffer *body, struct transfer_head *head, enum transfer_verdict *verdict,
                             struct error *error)
@@ -218,7 +218,7 @@ static enum status take_page(const json_t *page, struct repository_file **files,
 }
 
 /* Only the query of the next page's address is used, so that every page comes from the endpoint, whatever the answer
- * says. */
+ * names. */
 enum status repository_files(const struct repository_caller *caller, const char *repo, const char *commit, bool deep,
                              struct repository_file **out, size_t *count, struct error *error)
 {

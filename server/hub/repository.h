@@ -1,4 +1,4 @@
-/* repository.h: what the hub tells of a repository: the commit of a revision, its revisions, its files. The answers are
+/* repository.h: asks the hub about a repository: the commit of a revision, its revisions, its files. The answers are
  * not trusted: sizes, counts and lengths are bounded, and files whose names are not plain are left out. */
 #ifndef HUB_REPOSITORY_H
 #define HUB_REPOSITORY_H
@@ -25,13 +25,13 @@ struct repository_ref {
 /* Large files are identified by the SHA-256 of their bytes, small ones by git's SHA-1 of a header and their bytes. */
 struct repository_file {
     char name[NAMES_FILE_MOST + 1];
-    char oid[REPOSITORY_OID]; /* "sha256-…" or "git-…": what its blob is called; "object-…" out of a bucket */
-    char check[DIGEST_TEXT];  /* what its bytes must be (digest.h) */
-    char etag[LISTING_ETAG];  /* of an object; "" for the hub's */
+    char oid[REPOSITORY_OID]; /* "sha256-…" or "git-…": the name of its blob; "object-…" for a file of a bucket */
+    char check[DIGEST_TEXT];  /* expected hash of its bytes (digest.h) */
+    char etag[LISTING_ETAG];  /* of a bucket's object; "" for a file of the hub */
     int64_t bytes;
 };
 
-/* The commit that `revision` is now. STATUS_NOT_FOUND, STATUS_FORBIDDEN (gated, private, or no such repository),
+/* The present commit of `revision`. STATUS_NOT_FOUND, STATUS_FORBIDDEN (gated, private, or no such repository),
  * STATUS_UNAVAILABLE, STATUS_CORRUPT (an answer that makes no sense), STATUS_TOO_LARGE; statuses of the monitor. */
 MUST_CHECK enum status repository_commit(const struct repository_caller *caller, const char *repo, const char *revision,
                                          char out[NAMES_COMMIT], struct error *error);
@@ -40,7 +40,7 @@ MUST_CHECK enum status repository_commit(const struct repository_caller *caller,
 MUST_CHECK enum status repository_refs(const struct repository_caller *caller, const char *repo,
                                        struct repository_ref **out, size_t *count, struct error *error);
 
-/* Files at `commit`: of the top, or of all directories when `deep`. *out is malloc'ed and the caller's. */
+/* The files at `commit`: those at the top, or of all directories when `deep`. *out is malloc'ed and the caller's. */
 MUST_CHECK enum status repository_files(const struct repository_caller *caller, const char *repo, const char *commit,
                                         bool deep, struct repository_file **out, size_t *count, struct error *error);
 

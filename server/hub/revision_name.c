@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Patterns of whole names, with the groups stage, ingredient, step, tokens, unit; the first row that fits counts. A
- * row's `stage` is that of a pattern without this group. Stages are ordered by `order`, then by the number in them. */
+/* Patterns of whole names, with the groups stage, ingredient, step, tokens, unit; the first row that matches counts. A
+ * row's `stage` is used when its pattern lacks that group. Stages are sorted by `order`, then by the number in them. */
 #define TOKENS "(?:-tokens(?<tokens>[0-9]{1,9}(?:\\.[0-9]{1,6})?)(?<unit>[KMBT]?))?"
 #define STEP   "(?<step>[0-9]{1,15})"
 static const struct row {
@@ -70,7 +70,7 @@ void revision_names_free(struct revision_names *names)
     free(names);
 }
 
-/* The group of the last match into `out`; false when it took no part. */
+/* Copies the group of the last match into `out`; false when it did not take part in the match. */
 static bool group(const struct revision_names *names, const char *which, char *out, size_t size)
 {
     PCRE2_SIZE length = size;

@@ -1,5 +1,5 @@
-/* revision_name.h: what the name of a revision tells of a checkpoint: training step, tokens, stage. A table of patterns
- * has the names that public training runs use. */
+/* revision_name.h: the checkpoint's training step, tokens and stage, read from the name of a revision. A table of
+ * patterns has the names that public training runs use. */
 #ifndef HUB_REVISION_NAME_H
 #define HUB_REVISION_NAME_H
 
@@ -12,8 +12,8 @@ struct revision_name {
     int64_t step;       /* -1: not told */
     int64_t tokens;     /* -1: not told; names round them up */
     char stage[64];     /* "stage1", "lc-4k-to-32k", "it", "final"; "": not told */
-    int64_t ingredient; /* of a stage that is trained several times, to be averaged; -1: not told */
-    int order;          /* stages in the order of training, the same for names without one */
+    int64_t ingredient; /* number of a training of the stage, when several are trained to be averaged; -1: not told */
+    int order;          /* number of the stage in the order of training; equal for names without a stage */
 };
 
 struct revision_names;

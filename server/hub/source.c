@@ -62,7 +62,7 @@ static enum status bucket_address(const struct source *source, const struct repo
     return error_set(error, STATUS_INVALID, "%.200s: the key is too long", file->name);
 }
 
-/* On every range: an object that is written anew between two of them is refused. */
+/* Sent with every range, so that an object which is replaced between two of them is refused. */
 static void bucket_header(const struct repository_file *file, char *out, size_t size)
 {
     (void)snprintf(out, size, "If-Match: \"%s\"", file->etag);

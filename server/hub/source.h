@@ -1,4 +1,4 @@
-/* source.h: where the files of a snapshot come from: a commit of a repository, or a directory of a bucket. */
+/* source.h: the source of a snapshot's files: a commit of a repository, or a directory of a bucket. */
 #ifndef HUB_SOURCE_H
 #define HUB_SOURCE_H
 
@@ -8,13 +8,13 @@
 
 struct source {
     const struct transfer_server *server;
-    bool direct; /* it serves the bytes itself; else it may redirect, for all ranges of a file alike */
+    bool direct; /* the server sends the bytes itself; else it may redirect, in the same way for all ranges of a file */
     /* The address of a file. STATUS_INVALID: its name is too long. */
     enum status (*address)(const struct source *source, const struct repository_file *file, char *out, size_t size,
                            struct error *error);
-    /* A header of each request for it, "Name: value". */
+    /* Writes a header for each request for the file, "Name: value". */
     void (*header)(const struct repository_file *file, char *out, size_t size);
-    /* Whether an answer of the server is about the file that was asked for. STATUS_INPUT_CHANGED. */
+    /* STATUS_OK when an answer of the server is about the requested file. STATUS_INPUT_CHANGED. */
     enum status (*check)(const struct source *source, const struct repository_file *file,
                          const struct transfer_head *head, struct error *error);
 };
@@ -32,7 +32,7 @@ struct source_of_bucket {
     struct bucket bucket;
     struct objects_place place;
 };
-/* STATUS_INVALID. The source points into itself: it is not to be copied. */
+/* STATUS_INVALID. The source points into itself, so it must not be copied. */
 MUST_CHECK enum status source_of_bucket_init(struct source_of_bucket *source, const struct hub *hub, const char *repo,
                                              struct error *error);
 

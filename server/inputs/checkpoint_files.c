@@ -17,7 +17,8 @@
 
 enum { STATE_LIMIT = 64 << 20 };
 
-/* The same text whatever its white space: it comes from a request first and from the database later. */
+/* Adds the given configuration in canonical form, because its white space differs between the request and the
+ * database. */
 static enum status add_given(struct hash *hash, const struct model *model, struct error *error)
 {
     const char *given = weights_given_config(model->weights);
@@ -31,7 +32,8 @@ static enum status add_given(struct hash *hash, const struct model *model, struc
     return added ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a configuration");
 }
 
-/* Adds every weights file, config.json if there is one, and what was given beside it to the hash, files by `add`. */
+/* Adds every weights file, config.json if there is one, and the configuration given beside it to the hash; files are
+ * added by `add`. */
 static enum status hash_files(const struct model *model, const struct monitor *monitor,
                               enum status (*add)(struct hash *, const char *, struct error *), char out[HASH_TEXT],
                               struct error *error)
@@ -82,8 +84,8 @@ static json_t *list_files(const struct model *model)
     return list;
 }
 
-/* trainer_state.json as the Transformers library writes it: global_step, num_input_tokens_seen, and the learning rate
- * in the last line of log_history that has one. A file that is not as expected says nothing. */
+/* Reads trainer_state.json as the Transformers library writes it: global_step, num_input_tokens_seen, and the last
+ * learning rate in log_history. Nothing is read from a file of another form. */
 static void read_training_state(const char *directory, struct checkpoint_files *out)
 {
     char path[PATH_MAX], *text = NULL;
@@ -107,7 +109,7 @@ static void read_training_state(const char *directory, struct checkpoint_files *
     memory_free(text);
 }
 
-/* A pipe or a device in the tokenizer's place would be noticed by the first run that reads text, or keep it waiting. */
+/* A pipe or a device in place of the tokenizer would fail the first run that reads text, or make it wait. */
 static enum status check_tokenizer(const char *path, struct error *error)
 {
     char tokenizer[PATH_MAX];
@@ -118,7 +120,7 @@ static enum status check_tokenizer(const char *path, struct error *error)
     return error_set(error, STATUS_INVALID, "its tokenizer.json is not a regular file");
 }
 
-/* Where reading is so slow that a request may not wait for it, the first run makes up for it. */
+/* When reading is too slow for a waiting request, the first run computes the hash. */
 static enum status hash_at_once(const struct model *model, const struct monitor *monitor, char out[HASH_TEXT],
                                 struct error *error)
 {
@@ -182,7 +184,8 @@ enum status checkpoint_files_register(struct connection *connection, const struc
             public_rate(row->source, row->trajectory, row->name, files.parameters, new.step != NULL ? *new.step : -1);
     if (new.learning_rate == NULL && isfinite(files.learning_rate)) new.learning_rate = &files.learning_rate;
     if (new.source == NULL) new.source = source = json_pack("{ss}", "path", row->path);
-    /* where it is in the cache of this machine is no place; where a run has made it, is one beside the bucket */
+    /* the path in this machine's cache is not stored; the path where a run made the checkpoint is stored beside its
+     * bucket */
     if (json_object_get(new.source, "commit") != NULL && json_object_get(new.derived_from, "run") == NULL)
         new.path = NULL;
     new.architecture = files.architecture;

@@ -1,5 +1,5 @@
-/* checkpoint_files.h: what the files of a checkpoint say of it, and its registration; for POST, for scans and for
- * training runs. */
+/* checkpoint_files.h: reads what the files of a checkpoint tell, and registers it; for POST, for scans and for training
+ * runs. */
 #ifndef INPUTS_CHECKPOINT_FILES_H
 #define INPUTS_CHECKPOINT_FILES_H
 
@@ -13,7 +13,7 @@ struct checkpoint_files {
         sha256[HASH_TEXT]; /* sha256 "": too large to hash at once */
     int64_t parameters, bytes;
     json_t *files; /* owned: [{"name", "bytes"}] */
-    /* What a training state beside the weights says; -1, NaN: nothing. */
+    /* From the training state beside the weights; -1, NaN: not known. */
     int64_t step, tokens;
     double learning_rate;
 };
@@ -26,17 +26,17 @@ MUST_CHECK enum status checkpoint_files_read(const char *path, const char *confi
                                              struct checkpoint_files *out, struct error *error);
 void checkpoint_files_reset(struct checkpoint_files *files);
 
-/* Of headers, sizes and samples of the content; of the whole content. Both over the weight files, config.json and what
- * was given beside it. `monitor` (may be NULL) is told of the bytes read and may stop it. */
+/* Hash the headers, sizes and samples of the content, and the whole content. Both cover the weight files, config.json
+ * and the configuration given beside it. `monitor` (may be NULL) is told the bytes read and may stop the hashing. */
 MUST_CHECK enum status checkpoint_files_fingerprint(const struct model *model, char out[HASH_TEXT],
                                                     struct error *error);
 MUST_CHECK enum status checkpoint_files_content(const struct model *model, const struct monitor *monitor,
                                                 char out[HASH_TEXT], struct error *error);
 
-/* Reads the files at `row`->path and inserts the checkpoint; what `row` leaves NULL of step, tokens and learning rate
- * comes from the training state, else from `guess` (may be NULL); the rate of a published run from what is known of it
- * (public_rate.h). row->source is {"path": row->path} when NULL; its "config", if any, goes before config.json; one
- * with a "commit" is registered without a path, unless a run has made it (row->derived_from). */
+/* Reads the files at `row`->path and inserts the checkpoint. Step, tokens and learning rate that are NULL in `row` come
+ * from the training state, else from `guess` (may be NULL); for a published run the rate may come from public_rate.h.
+ * row->source is {"path": row->path} when NULL; its "config", if any, overrides config.json. A source with a "commit"
+ * is registered without a path, unless a run made the checkpoint (row->derived_from). */
 struct checkpoint_guess {
     int64_t step, tokens; /* -1: none */
 };

@@ -24,7 +24,7 @@ static enum status no_memory(struct error *error)
 /* ---- names of files, as a row has them ---- */
 
 struct name_list {
-    json_t *json; /* owned; the names are its */
+    json_t *json; /* owned; the names are lent from it */
     const char **names;
     size_t count;
 };
@@ -53,7 +53,7 @@ static enum status name_list_read(const char *text, struct name_list *out, struc
     return STATUS_OK;
 }
 
-/* ---- what runs need ---- */
+/* ---- files that runs need ---- */
 
 static enum status needs_read(struct connection *connection, struct eviction_need **out, size_t *count,
                               struct error *error)
@@ -149,7 +149,8 @@ static enum status open_fetched(const struct run_context *context, struct checkp
 
 /* ---- a checkpoint at a path ---- */
 
-/* Files that a run made lie in the data directory of its worker, and a path may lead nowhere on other machines. */
+/* A path may not exist on this machine: it may belong to another, or to the data directory of the worker that made the
+ * files. */
 static enum status not_here(const struct checkpoint *row, enum status status, const char *pointer, struct error *error)
 {
     const struct error cause = *error;
@@ -168,8 +169,8 @@ static enum status open_path(const struct run_context *context, const struct che
     return status == STATUS_INVALID ? not_here(row, STATUS_NOT_FOUND, "", error) : status;
 }
 
-/* One that a run made here and put into a bucket for the others. What lies there must be that checkpoint: another
- * machine's data directory may have the same path. */
+/* A checkpoint that a run made here and uploaded for the other machines. The files must be that checkpoint, because
+ * another machine's data directory may have the same path. */
 static bool made_here(const struct roots *roots, const struct checkpoint *row, char out[sizeof row->path])
 {
     char fingerprint[HASH_TEXT];
@@ -184,7 +185,7 @@ static bool made_here(const struct roots *roots, const struct checkpoint *row, c
     return here;
 }
 
-/* ---- either ---- */
+/* ---- both cases ---- */
 
 enum status checkpoint_place_open(const struct run_context *context, struct checkpoint *row,
                                   struct checkpoint_place *out, struct error *error)

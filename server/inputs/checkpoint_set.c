@@ -12,7 +12,7 @@ static enum status no_memory(struct error *error)
     return error_set(error, STATUS_NO_MEMORY, "no memory for a list of checkpoints");
 }
 
-/* Gives the error of a step the place in the request that is to blame. */
+/* Adds the field of the request to the error. */
 static enum status blame(enum status status, const char *pointer, struct error *error)
 {
     const struct error cause = *error;
@@ -51,7 +51,7 @@ static void label_set(const struct checkpoint *row, char **out)
     if (*out != NULL) (void)snprintf(*out, size, "%s/%s", row->trajectory_name, row->name);
 }
 
-/* One of a bucket or the hub that a worker has read or made need not be on this machine: the run that opens all of them
+/* Finds a checkpoint's files. One in a bucket or on the hub need not be on this machine: the run that opens all of them
  * compares them. */
 static enum status find(const struct run_request *request, const struct checkpoint *row, struct checkpoint_place *out,
                         bool *here, struct error *error)
@@ -61,7 +61,7 @@ static enum status find(const struct run_request *request, const struct checkpoi
     return status == STATUS_INVALID && row->repo[0] != '\0' && row->fingerprint[0] != '\0' ? STATUS_OK : status;
 }
 
-/* Headers of one of them; *model is NULL where its files are elsewhere. */
+/* Reads the headers of one checkpoint; *model is NULL when its files are elsewhere. */
 static enum status look(const struct run_request *request, const char *id, json_t *contents, char **label,
                         struct model **model, struct error *error)
 {
@@ -95,7 +95,7 @@ enum status checkpoint_set_check(struct run_request *request, const json_t *ids,
     if (status == STATUS_OK) status = memory_new(count, sizeof *models, "checkpoint list", &models, error);
     if (status == STATUS_OK) status = memory_new(count, sizeof *labels, "checkpoint list", &labels, error);
     for (int64_t k = 0; k < count && status == STATUS_OK; k++) {
-        free(labels[opened]); /* of one that is elsewhere */
+        free(labels[opened]); /* of a checkpoint whose files are elsewhere */
         labels[opened] = NULL;
         status = look(request, json_string_value(json_array_get(ids, (size_t)k)), contents, &labels[opened],
                       &models[opened], error);

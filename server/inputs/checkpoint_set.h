@@ -1,4 +1,4 @@
-/* checkpoint_set.h: several registered checkpoints of one model, for kinds that combine them. */
+/* checkpoint_set.h: several registered checkpoints of the same model, for kinds that combine them. */
 #ifndef INPUTS_CHECKPOINT_SET_H
 #define INPUTS_CHECKPOINT_SET_H
 
@@ -7,7 +7,8 @@
 
 enum { CHECKPOINT_SET_MOST = 1000 };
 
-/* The rows of a list of checkpoints, at least `least` of them, and of the trajectory that may stand in its place. */
+/* The parameter rows of a list of checkpoints, at least `least` of them, and of a trajectory that may replace the
+ * list. */
 /* clang-format off */
 #define CHECKPOINT_SET_PARAMS(list_at, least, list_help, trajectory_at, trajectory_help) \
     {.name = "checkpoints", .type = PARAM_LIST, .offset = (list_at), .item = &checkpoint_set_item, \
@@ -17,18 +18,18 @@ enum { CHECKPOINT_SET_MOST = 1000 };
 /* clang-format on */
 extern const struct param checkpoint_set_item;
 
-/* For check: the ids of a trajectory's checkpoints, by step, appended to `ids` (an array of the parameters) as what the
- * run reads. STATUS_INVALID at `pointer` when it has none, more than CHECKPOINT_SET_MOST, or one that is not on
- * disk. */
+/* For check: appends the ids of a trajectory's checkpoints, by step, to `ids` (an array of the parameters), as inputs
+ * of the run. STATUS_INVALID at `pointer` when the trajectory has none, more than CHECKPOINT_SET_MOST, or one that is
+ * not on disk. */
 MUST_CHECK enum status checkpoint_set_list(struct run_request *request, const char *trajectory, const char *pointer,
                                            json_t *ids, struct error *error);
 
-/* For check: whether the checkpoints `ids` (an array) are of one model, as far as their headers tell; else
- * STATUS_INVALID at `pointer`, naming the tensor. Adds their contents to request->identity. */
+/* For check: STATUS_OK when the headers of the checkpoints `ids` (an array) agree that they are of one model; else
+ * STATUS_INVALID at `pointer`, which names the tensor. Adds the checkpoints' contents to request->identity. */
 MUST_CHECK enum status checkpoint_set_check(struct run_request *request, const json_t *ids, const char *pointer,
                                             struct error *error);
 
-/* Opened for the engine. */
+/* The checkpoints, opened for the engine. */
 struct checkpoint_set {
     int64_t count;
     struct inputs *inputs;       /* [count], owned; only the first has a backend */

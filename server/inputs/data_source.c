@@ -54,7 +54,7 @@ static int64_t bytes_of(const struct dataset_files *files)
     return bytes;
 }
 
-/* All files, by `add`, watched by `monitor` (may be NULL); *bytes is their size. */
+/* Hashes all files by `add`, watched by `monitor` (may be NULL); *bytes is their size. */
 static enum status hash_files(const struct dataset_source *source, const struct monitor *monitor,
                               enum status (*add)(struct hash *, const char *, struct error *), char out[HASH_TEXT],
                               int64_t *bytes, struct error *error)
@@ -103,7 +103,7 @@ static enum status load_inline(struct connection *connection, struct data_source
     if ((status = memory_new(tokens, sizeof *to->tokens, "sequences", &to->tokens, error)) != STATUS_OK) goto done;
     if ((status = memory_new(count, sizeof *lengths, "sequences", &lengths, error)) != STATUS_OK) goto done;
     if ((status = dataset_numbers(connection, row, DATASET_PART_LENGTHS, lengths, error)) != STATUS_OK) goto done;
-    /* no token is negative, so as int32 they are what they are as uint32 */
+    /* no token is negative, so their int32 and uint32 forms are equal */
     if ((status = dataset_numbers(connection, row, DATASET_PART_TOKENS, (int32_t *)to->tokens, error)) != STATUS_OK)
         goto done;
     for (int64_t i = 0; i < count; i++) to->starts[i + 1] = to->starts[i] + lengths[i];
@@ -119,7 +119,7 @@ done:
     return status;
 }
 
-/* Files that nobody has hashed yet, because they were too large when they were registered. */
+/* Hashes files that were too large to hash when they were registered. */
 static enum status hash_now(const struct run_context *context, struct data_source *source, struct error *error)
 {
     int64_t bytes;
@@ -138,7 +138,7 @@ static enum status check_files(const struct run_context *context, struct data_so
     struct data_source_files found;
     struct dataset *row = &source->row;
     enum status status = roots_resolve(context->roots, source->source.path, "", canonical, sizeof canonical, error);
-    const bool sampled = row->fingerprint[0] != '\0'; /* older rows are not */
+    const bool sampled = row->fingerprint[0] != '\0'; /* rows of older versions have no fingerprint */
     if (status == STATUS_OK) status = data_source_read(&source->source, context->monitor, &found, error);
     if (status == STATUS_OK && !sampled && found.sha256[0] == '\0' && !context->planning)
         status = hash_files(&source->source, context->monitor, hash_add_file, found.sha256, &bytes, error);
@@ -152,7 +152,7 @@ static enum status check_files(const struct run_context *context, struct data_so
     return row->sha256[0] == '\0' ? hash_now(context, source, error) : STATUS_OK;
 }
 
-/* An object is pinned by its ETag, so that its content is not compared again. */
+/* An object is pinned by its ETag, so its content is not compared again. */
 static enum status open_object(const struct run_context *context, const char *commit, struct data_source *source,
                                struct error *error)
 {

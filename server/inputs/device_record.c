@@ -31,7 +31,7 @@ int64_t device_record_read(const char *data_directory, const char *device)
     return bytes > 0 ? bytes : INT64_MAX;
 }
 
-/* What is free of a device hardly changes between runs: a file that says nearly the same stays. */
+/* The free memory of a device hardly changes between runs, so a file with nearly the same number is not rewritten. */
 void device_record_write(const char *data_directory, const char *device, int64_t bytes)
 {
     const int64_t before = device_record_read(data_directory, device);

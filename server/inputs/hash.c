@@ -14,7 +14,7 @@ struct hash {
     EVP_MD_CTX *context;
     bool failed;
     const struct monitor *monitor; /* lent */
-    int64_t done, total;           /* for it */
+    int64_t done, total;           /* bytes reported to it */
 };
 
 enum status hash_new(struct hash **out, struct error *error)
@@ -73,7 +73,7 @@ enum status hash_add_part(struct hash *hash, const void *bytes, size_t length, s
     return monitor_check(hash->monitor, error);
 }
 
-/* Chunks of `chunk` bytes, `stride` apart. */
+/* Adds chunks of `chunk` bytes whose starts are `stride` apart. */
 static enum status add_chunks(struct hash *hash, const char *path, int64_t chunk, int64_t chunks, int64_t most,
                               struct error *error)
 {

@@ -1,4 +1,4 @@
-/* hash.h: SHA-256 of contents, as 64 hex digits, so that equal work is recognised whatever it is called. */
+/* hash.h: SHA-256 of contents, as 64 hex digits, so that equal work is recognised under any name. */
 #ifndef INPUTS_HASH_H
 #define INPUTS_HASH_H
 
@@ -20,29 +20,29 @@ MUST_CHECK enum status hash_new(struct hash **out, struct error *error);
 void hash_add(struct hash *hash, const void *bytes, size_t length);
 /* Writes the digits and frees. STATUS_NO_MEMORY when anything failed on the way. */
 MUST_CHECK enum status hash_finish(struct hash *hash, char out[HASH_TEXT], struct error *error);
-/* The same as 32 bytes. */
+/* As hash_finish, but writes 32 bytes. */
 MUST_CHECK enum status hash_finish_bytes(struct hash *hash, unsigned char out[32], struct error *error);
 void hash_free(struct hash *hash); /* NULL is fine */
 
-/* From now on hash_add_file and hash_add_part tell `monitor` (lent; may be NULL) how many bytes of `total` they have
- * read, and ask it at every chunk whether to stop: hundreds of gigabytes take an hour. */
+/* Makes hash_add_file and hash_add_part report to `monitor` (lent; may be NULL) how many bytes of `total` they have
+ * read, and check it at every chunk, because hundreds of gigabytes take an hour. */
 void hash_watch(struct hash *hash, const struct monitor *monitor, int64_t total);
 
-/* Bytes of something long, told to the monitor. Statuses of the monitor. */
+/* Adds bytes of a long input and reports them to the monitor. Statuses of the monitor. */
 MUST_CHECK enum status hash_add_part(struct hash *hash, const void *bytes, size_t length, struct error *error);
 
 /* Adds all bytes of the regular file at `path`. STATUS_INPUT_CHANGED when it shrinks meanwhile; statuses of the
  * monitor. */
 MUST_CHECK enum status hash_add_file(struct hash *hash, const char *path, struct error *error);
 
-/* The same of a file that must not be larger than `most` bytes, and is hashed while somebody waits. STATUS_INVALID. */
+/* As hash_add_file, for a file of at most `most` bytes that is hashed while a request waits. STATUS_INVALID. */
 MUST_CHECK enum status hash_add_small_file(struct hash *hash, const char *path, int64_t most, struct error *error);
 
-/* Adds some of the file's bytes, spread evenly over it: cheap, and different checkpoints of one training run differ
- * everywhere. */
+/* Adds samples of the file's bytes, spread evenly over it. This is cheap, and different checkpoints of one training run
+ * differ everywhere. */
 MUST_CHECK enum status hash_add_sample(struct hash *hash, const char *path, struct error *error);
 
-/* Of the canonical text: keys sorted, no white space. */
+/* Hashes the canonical text: keys sorted, no white space. */
 MUST_CHECK enum status hash_json(const json_t *value, char out[HASH_TEXT], struct error *error);
 
 #endif

@@ -17,7 +17,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CONFIG_BYTES = 4 << 20, PLANNED_TOKENS = 8 << 20 /* held by the server for a plan */ };
+enum { CONFIG_BYTES = 4 << 20, PLANNED_TOKENS = 8 << 20 /* bounds of a plan, which the server keeps in memory */ };
 
 const char *const inputs_precisions[] = {"f32", "bf16", NULL};
 
@@ -35,7 +35,7 @@ enum status inputs_check_precision(struct run_request *request, int precision, s
                        "\"f32\" (checkpoints stored in bf16 are read exactly)");
 }
 
-/* Files as registered; the content's hash is made now if it was too much work then. */
+/* Compares the files with the registered ones; computes the hash of their content if it was too much work then. */
 static enum status check_content(const struct run_context *context, struct inputs *inputs, struct error *error)
 {
     char fingerprint[HASH_TEXT];
@@ -53,7 +53,8 @@ static enum status check_content(const struct run_context *context, struct input
     return checkpoint_set_content(context->connection, &inputs->row.id, inputs->row.sha256, error);
 }
 
-/* The server's process has no driver of a device: it goes by what a worker noted, and by --device-memory. */
+/* A backend that only plans. The server's process has no driver, so the device's memory is what a worker recorded, or
+ * --device-memory. */
 static enum status paper_backend(const struct run_context *context, struct backend **out, struct error *error)
 {
     if (strcmp(context->device, "cpu") == 0) return backend_paper_new(out, error);
@@ -63,7 +64,7 @@ static enum status paper_backend(const struct run_context *context, struct backe
     return status == STATUS_OK ? backend_cuda_paper_new(bytes, out, error) : status;
 }
 
-/* Workers of this data directory plan with a device together. */
+/* Workers of one data directory share the memory of a device (backend_share). */
 static enum status shared_backend(const struct run_context *context, int precision, struct backend **out,
                                   struct error *error)
 {
@@ -122,8 +123,8 @@ void inputs_reset(struct inputs *inputs)
     *inputs = (struct inputs){0};
 }
 
-/* The path of the file that has the tokenizer of the checkpoint at `checkpoint`, whose own directory was checked. One
- * above it must lie below a root too. STATUS_INVALID at `pointer` when there is none. */
+/* Finds the file with the tokenizer of the checkpoint at `checkpoint`, whose own directory was checked. A tokenizer in
+ * a directory above must also be below a root. STATUS_INVALID at `pointer` when there is none. */
 static enum status find_tokenizer(const struct roots *roots, const char *checkpoint, const char *pointer,
                                   char out[PATH_MAX], struct error *error)
 {
@@ -181,7 +182,7 @@ enum status inputs_sequences(const struct run_context *context, struct inputs *i
     return status;
 }
 
-/* A commit decides every file of a repository, fetched or not. */
+/* A commit determines every file of a repository, fetched or not. */
 static enum status add_pinned_tokenizer(struct run_request *request, const struct checkpoint *row, struct error *error)
 {
     json_t *text = json_sprintf("%s@%s", row->repo, row->commit);
@@ -190,8 +191,8 @@ static enum status add_pinned_tokenizer(struct run_request *request, const struc
                : error_set(error, STATUS_NO_MEMORY, "no memory for a run");
 }
 
-/* Of a tokenizer.json its bytes; of a GGUF file the tokenizer.json that its metadata becomes, since its weights do not
- * matter. */
+/* Hashes the bytes of a tokenizer.json, or the tokenizer.json that the metadata of a GGUF file becomes, because its
+ * weights do not matter. */
 static enum status hash_tokenizer(const char *path, char sha256[HASH_TEXT], struct error *error)
 {
     struct hash *hash = NULL;
@@ -226,7 +227,7 @@ static enum status add_tokenizer(struct run_request *request, const struct check
     return status;
 }
 
-/* "direction/calibration": the object there. Lent; NULL when there is none. */
+/* The object at "direction/calibration". Lent; NULL when there is none. */
 static json_t *object_at(const json_t *from, const char *path)
 {
     const char *slash = strchr(path, '/');
@@ -236,8 +237,8 @@ static json_t *object_at(const json_t *from, const char *path)
     return object_at(json_object_get(from, key), slash + 1);
 }
 
-/* Where the length of the parameters `object` is the default, it becomes `length` (taken). Clients made from
- * openapi.yaml send defaults, so that a default that is sent means what it means when it is left out. */
+/* Replaces a default length in the parameters `object` by `length` (taken). Clients generated from openapi.yaml send
+ * defaults, so a default that is sent must mean the same as a missing one. */
 static enum status complete_length(const struct run_request *request, const char *object, json_t *length,
                                    struct error *error)
 {
@@ -252,7 +253,7 @@ static enum status complete_length(const struct run_request *request, const char
                : error_set(error, STATUS_NO_MEMORY, "no memory for a run");
 }
 
-/* The positions of a checkpoint whose config.json can be read at once; 0: not known before its weights are opened. */
+/* The positions of a checkpoint whose config.json can be read at once; 0: not known until its weights are opened. */
 static int64_t known_positions(const struct run_request *request, const struct checkpoint *row)
 {
     char path[PATH_MAX], *text = NULL, *all = NULL;
@@ -275,7 +276,7 @@ static int64_t known_positions(const struct run_request *request, const struct c
     return read ? config.maximum_positions : 0;
 }
 
-/* What can be told of the length of sequences without the data: the default is no more than the model has positions.
+/* Checks the length of sequences as far as possible without the data, and bounds the default by the model's positions.
  * `object` as for inputs_check_use. */
 static enum status check_length(const struct run_request *request, const struct checkpoint *row, const char *object,
                                 bool text, struct error *error)

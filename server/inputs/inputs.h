@@ -1,4 +1,5 @@
-/* inputs.h: what a run reads, opened for the engine: a registered checkpoint, its tokenizer, sequences of a dataset. */
+/* inputs.h: opens the inputs of a run for the engine: a registered checkpoint, its tokenizer, sequences of a
+ * dataset. */
 #ifndef INPUTS_INPUTS_H
 #define INPUTS_INPUTS_H
 
@@ -17,25 +18,26 @@ extern const char *const inputs_precisions[]; /* ends with NULL */
         .name = "precision", .type = PARAM_CHOICE, .schema = "Precision", .offset = (at), .fallback = "\"f32\"", \
         .choices = inputs_precisions, .help = text                                                               \
     }
-/* Of kinds that make forward passes alone, on any device; and of those that make gradients, which check it
- * (inputs_check_precision). */
-#define INPUTS_PRECISION_PARAM(at) INPUTS_PRECISION_ROW(at, "What factors of the model's products are rounded to")
+/* The first is for kinds that only make forward passes, on any device; the second for kinds that make gradients, which
+ * check it (inputs_check_precision). */
+#define INPUTS_PRECISION_PARAM(at) \
+    INPUTS_PRECISION_ROW(at, "The format that factors of the model's products are rounded to")
 #define INPUTS_PRECISION_OF_GRADIENTS_PARAM(at) \
     INPUTS_PRECISION_ROW(at, "Arithmetic of the model's products; bf16 needs a CUDA device")
 
-/* `text`: what the seed is of. 2^53: every JSON reader holds so many integers exactly. */
+/* `text`: what the seed is for. Up to 2^53, because every JSON reader represents such integers exactly. */
 #define INPUTS_SEED_PARAM(at, text)                                                           \
     {                                                                                         \
         .name = "seed", .type = PARAM_INTEGER, .offset = (at), .fallback = "0", .minimum = 0, \
         .maximum = 9007199254740992.0, .help = text                                           \
     }
 
-/* What a quantizer is calibrated on, and what losses are measured on; each a struct data_use at `at`. */
+/* The datasets for calibrating a quantizer and for measuring losses; each a struct data_use at `at`. */
 #define INPUTS_CALIBRATION_PARAM(at)                                                          \
     {                                                                                         \
         .name = "calibration", .type = PARAM_OBJECT, .schema = "Calibration", .offset = (at), \
         .children = data_source_calibration, .fallback = "null", .nullable = true,            \
-        .help = "What the quantizer sees; null only for methods that need none"               \
+        .help = "Data for calibrating the quantizer; null only for methods that need none"    \
     }
 #define INPUTS_EVALUATION_PARAM(at, text)                                                   \
     {                                                                                       \
@@ -48,7 +50,7 @@ extern const char *const inputs_precisions[]; /* ends with NULL */
         .children = data_source_evaluation, .fallback = "null", .nullable = true, .help = text \
     }
 
-/* The name of a checkpoint or trajectory that is made. `text`: what null means. */
+/* The name of a checkpoint or trajectory to make. `text`: the meaning of null. */
 enum { INPUTS_NAME_BYTES = 200 };
 #define INPUTS_NAME_PARAM(label, at, text)                                                           \
     {                                                                                                \
@@ -60,7 +62,7 @@ struct inputs {
     struct checkpoint row;
     struct checkpoint_place place;
     struct model *model;
-    struct tokenizer *tokenizer; /* NULL until text asks for it */
+    struct tokenizer *tokenizer; /* NULL until a text needs it */
     const struct roots *roots;   /* lent */
     struct backend *backend;
 };
@@ -72,12 +74,12 @@ MUST_CHECK enum status inputs_open(const struct run_context *context, const char
                                    struct error *error);
 void inputs_reset(struct inputs *inputs);
 
-/* The context's backend with its budget, its products in `precision`; for a plan one of paper. The caller frees it
- * (backend_free). */
+/* Makes the context's backend with its budget, and with products in `precision`; for a plan, one that only plans. The
+ * caller frees it (backend_free). */
 MUST_CHECK enum status inputs_backend(const struct run_context *context, int precision, struct backend **out,
                                       struct error *error);
 
-/* Opens its tokenizer, once. Statuses of tokenizer_open. */
+/* Opens the checkpoint's tokenizer unless it is open. Statuses of tokenizer_open. */
 MUST_CHECK enum status inputs_open_tokenizer(struct inputs *inputs, struct error *error);
 
 /* The sequences of `use`. Calibration adds special tokens to text and cuts documents to the model's positions;
@@ -88,8 +90,8 @@ MUST_CHECK enum status inputs_sequences(const struct run_context *context, struc
                                         const struct data_use *use, bool calibration, struct sequences *out,
                                         char name[128], struct error *error);
 
-/* For check, of kinds that make gradients: what is not in single precision is for workers on CUDA devices alone.
- * STATUS_UNSUPPORTED while there is none. */
+/* For check, of kinds that make gradients: any precision but single needs a worker on a CUDA device. STATUS_UNSUPPORTED
+ * while there is none. */
 MUST_CHECK enum status inputs_check_precision(struct run_request *request, int precision, struct error *error);
 
 /* For check, of the data_use in `object` of the parameters ("evaluation", "direction/calibration"; NULL: themselves).
@@ -106,7 +108,7 @@ MUST_CHECK enum status inputs_check_use(struct run_request *request, const char 
 MUST_CHECK enum status inputs_check_tokenizer(struct run_request *request, const char *checkpoint, const char *pointer,
                                               struct error *error);
 
-/* Numbers of results: what is not finite becomes null. */
+/* A number for a result; null when it is not finite. */
 json_t *inputs_number(double value);
 
 #endif

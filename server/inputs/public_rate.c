@@ -4,7 +4,7 @@
 
 #include <math.h>
 
-#define ALIKE 0.05 /* share by which the number of parameters may differ */
+#define ALIKE 0.05 /* relative difference that the numbers of parameters may have */
 
 double public_rate(const json_t *source, const char *trajectory, const char *name, int64_t parameters, int64_t step)
 {
@@ -13,7 +13,7 @@ double public_rate(const json_t *source, const char *trajectory, const char *nam
     if (step < 0) return NAN;
     if (repository != NULL) {
         const struct public_run *run = public_runs_find(repository, revision != NULL ? revision : name);
-        if (run == NULL) run = public_runs_find(repository, name); /* the revision may be a commit by now */
+        if (run == NULL) run = public_runs_find(repository, name); /* the revision may have become a commit */
         return run != NULL ? public_runs_rate(run, step) : NAN;
     }
     const struct public_run *run = public_runs_find(trajectory, name);

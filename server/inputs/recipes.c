@@ -67,7 +67,7 @@ enum status recipes_id(const struct quantize_method *method, char out[RECIPE_TEX
     return STATUS_OK;
 }
 
-/* A named recipe as a method in effect. */
+/* Completes a named recipe as a method. */
 static enum status named(const char *name, struct quantize_method *out, struct error *error)
 {
     struct schema_filled filled = {0};
@@ -76,7 +76,7 @@ static enum status named(const char *name, struct quantize_method *out, struct e
     if (status == STATUS_OK) status = schema_fill(table, sizeof(struct holder), params, "", NULL, &filled, error);
     if (status == STATUS_OK) {
         *out = ((const struct holder *)filled.params)->method;
-        out->options.override_count = 0; /* lent by what was filled; no named recipe has any */
+        out->options.override_count = 0; /* lent by the filled struct; no named recipe has overrides */
         status = quantize_method_complete(out, error);
         schema_filled_reset(&filled);
     }

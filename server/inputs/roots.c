@@ -159,7 +159,7 @@ static bool resolve(const struct roots *roots, const char *path, char *canonical
     return false;
 }
 
-/* Where what is there of a path, from the left, ends. */
+/* Where the longest existing prefix of a path leads. */
 enum end { END_OUTSIDE, END_INSIDE, END_CLOSED };
 
 /* Of a path that leads out, or into what is closed, it says the same whether there is something or not; of a link to

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Appends *id unless it is there already. */
+/* Appends *id unless the list has it. */
 static enum status uses(struct store_id **list, size_t *count, const struct store_id *id, struct error *error)
 {
     for (size_t i = 0; i < *count; i++)

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { CHUNK = 1 << 20, SMALL_BYTES = 8 << 20 }; /* small: read whole when posted */
+enum { CHUNK = 1 << 20, SMALL_BYTES = 8 << 20 }; /* small files are parsed when the run is posted */
 
 #define AT(field) offsetof(struct task_param, field)
 
@@ -70,7 +70,7 @@ static enum status hash_of(const char *path, char out[HASH_TEXT], int64_t *size,
     return status;
 }
 
-/* A file of a task: found, hashed, and held to what is expected of it. */
+/* A file of a task: found, hashed, and compared with the expected hash. */
 struct found {
     char path[PATH_MAX], sha256[HASH_TEXT];
     int64_t size;
@@ -111,7 +111,7 @@ static enum status check_records(const struct task_param *task, const struct fou
     const enum status status = task_set_open(&source, &set, &cause);
     task_set_close(set);
     if (status == STATUS_OK) return STATUS_OK;
-    /* the request is well-formed, the file that it names is not */
+    /* the request is well-formed, but the file is not */
     return error_set_at(error, status == STATUS_MALFORMED ? STATUS_INVALID : status, pointer, "%s", cause.detail);
 }
 
@@ -127,7 +127,8 @@ static enum status check_one(struct run_request *request, const struct task_para
         status = find(request->roots, task->path, task->sha256, pointer, STATUS_INVALID, &found[0], error);
     if (status == STATUS_OK) status = note(object, "sha256", found[0].sha256, identity, error);
     (void)snprintf(pointer, sizeof pointer, "/params/tasks/%lld/fewshot", (long long)index);
-    if (status == STATUS_OK && shots == 0 && task->fewshot != NULL) /* not read, and yet no wrong path is passed over */
+    if (status == STATUS_OK && shots == 0 && task->fewshot != NULL) /* the file is not needed without shots, but a wrong
+                                                                     * path is still refused */
         status = find(request->roots, task->fewshot, task->fewshot_sha256, pointer, STATUS_INVALID, &found[1], error);
     if (status == STATUS_OK && shots > 0) {
         status =

@@ -2,7 +2,7 @@
 
 #include "base/buffer.h"
 
-/* What fails sticks: what comes behind it is not appended. */
+/* After a failure nothing more is appended. */
 static int append(const char *bytes, size_t length, void *owner)
 {
     struct buffer *buffer = owner;

@@ -1,5 +1,6 @@
-/* written.h: JSON as text, whole or not at all. jansson 2.14 ignores that it had no room for the name of a member, and
- * json_dumps then gives a text with a part missing: a hash of it, or a manifest, would be wrong and look right. */
+/* written.h: JSON as text, complete or not at all. jansson 2.14 ignores a failed allocation for the name of a member;
+ * json_dumps then returns a text with a part missing, and a hash of it, or a manifest, would be wrong without
+ * notice. */
 #ifndef JSON_WRITTEN_H
 #define JSON_WRITTEN_H
 

@@ -1,4 +1,5 @@
-/* The kind `plan`. Its files are called advice, as a plan in the code is what a run needs (base/plan.h). */
+/* The kind `plan`. Its files are called advice, because "plan" in the code means the resources that a run needs
+ * (base/plan.h). */
 #include "jobs/advice/advice.h"
 
 #include "base/memory.h"
@@ -59,7 +60,7 @@ static const struct param advice_params[] = {
      .item = &option_item,
      .minimum = 1,
      .maximum = ADVICE_OPTIONS,
-     .help = "What could be done next, each with one of its fields"},
+     .help = "Options for the next step; each item has one of the fields"},
     {.name = "budget",
      .type = PARAM_INTEGER,
      .offset = AT(budget),
@@ -83,7 +84,7 @@ static const struct param advice_params[] = {
      .help = "Of decays"},
     METHOD_PARAM(AT(method), "The quantizer, by name, and its parameters"),
     INPUTS_CALIBRATION_PARAM(AT(calibration)),
-    INPUTS_EVALUATION_PARAM(AT(evaluation), "What losses are measured on"),
+    INPUTS_EVALUATION_PARAM(AT(evaluation), "Data that losses are measured on"),
     INPUTS_SEED_PARAM(AT(seed), "Of the bootstrap in each measurement, which no forecast reads"),
     {0},
 };
@@ -95,7 +96,7 @@ static enum status no_memory(struct error *error)
     return error_set(error, STATUS_NO_MEMORY, "no memory for a run");
 }
 
-/* What the options are asked of; the rest of a request is opened later. */
+/* The part of the request that the options depend on; the rest is opened later. */
 static struct advice_request request_of(const struct advice_params *params, const struct advice_settings *settings)
 {
     return (struct advice_request){
@@ -111,7 +112,7 @@ static struct advice_request request_of(const struct advice_params *params, cons
     };
 }
 
-/* As many of the trajectory's last checkpoints as averages and trends look at, into the document. */
+/* Writes the trajectory's last checkpoints into the document, as many as averages and trends need. */
 static enum status choose_checkpoints(struct run_request *request, const struct advice_params *params, json_t **out,
                                       struct error *error)
 {
@@ -135,7 +136,7 @@ static enum status choose_checkpoints(struct run_request *request, const struct 
     return status;
 }
 
-/* The checkpoints' own training, and whether the options can be had of it. */
+/* Checks how the checkpoints were trained, and whether the options are possible for that training. */
 static enum status check_training(struct run_request *request, const struct advice_params *params, const json_t *ids,
                                   struct error *error)
 {
@@ -184,11 +185,11 @@ static enum status advice_kind_check(struct run_request *request, const void *fi
 
 /* ---- execution --------------------------------------------------------------------------------------------------- */
 
-/* All that a request lends, opened. Stays where it is. */
+/* The opened inputs that a request lends from. Must not move. */
 struct opened {
     struct advice_settings settings;
     struct checkpoint_set set;
-    struct checkpoint_place state; /* of the last; {0}: it lies beside it */
+    struct checkpoint_place state; /* of the last checkpoint; {0}: the state lies beside it */
     struct data_source training;
     struct sequences calibration, evaluation;
     struct quantize_method method;
@@ -250,7 +251,7 @@ static enum status opened_new(struct opened **out, struct error *error)
     return *out == NULL ? no_memory(error) : STATUS_OK;
 }
 
-/* Training goes by a share of the machine, as that of the kind train does, and quantizations by what is free. */
+/* Training uses a share of the machine, as in the kind train; quantizations use what is free. */
 static enum status plan_of(const struct run_context *context, const struct opened *o, struct plan_budget *budget,
                            struct run_plan *out, struct error *error)
 {
@@ -304,7 +305,7 @@ static enum status advice_execute(const struct run_context *context, const void 
     struct run_plan plan;
     struct opened *o = NULL;
     enum status status = opened_new(&o, error);
-    (void)out; /* branches are not kept, and forecasts are no measurements */
+    (void)out; /* branches are not kept, and forecasts are not measurements */
     if (status == STATUS_OK) status = open_all(context, params, o, error);
     if (status == STATUS_OK) status = plan_of(context, o, &budget, &plan, error);
     if (status == STATUS_OK) status = advice_run(&o->request, &found, error);

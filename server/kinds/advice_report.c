@@ -32,7 +32,7 @@ struct report {
     char reason[REASON];
 };
 
-/* What was done: one of the three, the others are null. `of` is the struct that has the option. */
+/* The action of an option: one of the three members, the others are null. `of` is the struct that has the option. */
 /* clang-format off */
 #define ACT_FIELDS(of, option) \
     {.name = "decay", .type = RESULT_INTEGER, .offset = offsetof(struct of, option.decay), .absence = RESULT_NULL, \

@@ -1,4 +1,4 @@
-/* advice_report.h: what a plan run found, in the API's shape. */
+/* advice_report.h: the result of a plan run, in the API's shape. */
 #ifndef KINDS_ADVICE_REPORT_H
 #define KINDS_ADVICE_REPORT_H
 
@@ -9,9 +9,9 @@
 
 extern const struct result_shape advice_report_shape;
 
-/* What the numbers are of; all lent. */
+/* The objects that the result's numbers belong to; all lent. */
 struct advice_subject {
-    const char *const *ids; /* of the family's members */
+    const char *const *ids; /* ids of the family's members */
     int64_t members;
     const char *method, *recipe, *protocol, *calibration; /* calibration "": none */
 };

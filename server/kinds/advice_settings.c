@@ -31,7 +31,7 @@ static enum status refuse_origin(struct error *error)
                         " is not known");
 }
 
-/* By step, of one trajectory. */
+/* Checks that the checkpoints are of one trajectory and sorted by step. */
 static enum status check_order(const json_t *documents, const int64_t *steps, struct error *error)
 {
     for (size_t i = 1; i < json_array_size(documents); i++) {
@@ -45,7 +45,7 @@ static enum status check_order(const json_t *documents, const int64_t *steps, st
     return STATUS_OK;
 }
 
-/* The run's parameters, as they were completed when it was posted. */
+/* Reads the run's parameters, as they were completed when it was posted. */
 static enum status run_read(struct connection *connection, const char *id, struct advice_settings *out,
                             struct error *error)
 {
@@ -127,7 +127,7 @@ enum status advice_settings_check_last(const struct run_request *request, const 
         status = error_set_at(error, STATUS_INVALID, "/params/checkpoints", "must be of the trajectory");
     if (status == STATUS_OK)
         status = checkpoint_place_find(request->roots, request->data_directory, row, POINTER, &place, error);
-    /* Out of a bucket the state comes when the run asks for it. */
+    /* When the checkpoint comes from a bucket, the state is fetched when the run asks for it. */
     if (status == STATUS_OK && (place.hold == NULL || !objects_place_is(row->repo))) {
         (void)snprintf(path, sizeof path, "%s/training.state", place.path);
         if (access(path, F_OK) != 0)

@@ -13,7 +13,7 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-/* Small tries, as for downloads: a run whose artifact cannot be uploaded goes back to the queue. */
+/* Short tries, as for downloads: a run whose artifact cannot be uploaded returns to the queue. */
 enum { REQUEST_SECONDS = 300, TRIES = 5, QUICK_SECONDS = 5, READ_BYTES = 16 << 20, SPARE_BYTES = 64 << 20 };
 static const double LONGEST_WAIT_SECONDS = 10;
 
@@ -110,7 +110,7 @@ enum status artifact_store_put_directory(const struct artifact_store *store, con
     objects_place_write(&below, place, OBJECTS_PLACE_MOST + 1);
     if ((stream = opendir(directory)) == NULL) return error_set_errno(error, "cannot list a checkpoint");
     while (status == STATUS_OK) {
-        errno = 0; /* at the end of the list and on a failure readdir gives NULL */
+        errno = 0; /* readdir returns NULL both at the end and on a failure */
         const struct dirent *entry = readdir(stream);
         if (entry == NULL && errno != 0) status = error_set_errno(error, "cannot list a checkpoint");
         if (entry == NULL) break;
@@ -134,7 +134,7 @@ static enum status write_all(int fd, const char *bytes, size_t length, struct er
     return STATUS_OK;
 }
 
-/* Range by range, each of which is tried again on its own. */
+/* Copies range by range; each range is retried on its own. */
 static enum status copy(const struct artifact_store *store, const char *key, int64_t bytes, int fd, struct hash *hash,
                         const struct monitor *monitor, struct error *error)
 {
@@ -158,7 +158,7 @@ static enum status copy(const struct artifact_store *store, const char *key, int
     return status;
 }
 
-/* Before anything is asked for: the database may lie on the same file system, and needs room to go on. */
+/* Checked before any transfer: the database may be on the same file system and needs room to go on. */
 static enum status check_room(int fd, int64_t bytes, struct error *error)
 {
     struct statvfs space;

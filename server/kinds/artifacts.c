@@ -15,7 +15,7 @@
 #include <time.h>
 #include <unistd.h>
 
-/* Temporaries lie in the same directory as what they become: a rename never crosses file systems. */
+/* Temporary files are in the directory of the final files, so that a rename never crosses file systems. */
 #define TEMPORARY ".tmp-"
 enum { BUFFER_BYTES = 1 << 16, OLD_SECONDS = 24 * 3600 };
 
@@ -148,7 +148,7 @@ static enum status note(struct artifacts *artifacts, const struct queue_artifact
     return STATUS_OK;
 }
 
-/* Opened anew: the writer's descriptor cannot be read. */
+/* Opens the file again, because the writer's descriptor cannot be read. */
 static enum status upload(const struct artifacts *artifacts, const struct queue_artifact *item, struct error *error)
 {
     if (artifacts->store == NULL) return STATUS_OK;
@@ -167,17 +167,18 @@ enum status artifact_publish(struct artifact_writer *writer, struct error *error
     struct hash *hash = writer->hash;
     writer->hash = NULL;
     if ((status = hash_finish(hash, writer->item.sha256, error)) != STATUS_OK) goto done;
-    /* A failed fsync is never repeated as if the second one meant something: the object is given up. */
+    /* A failed fsync is never repeated, because a second one may succeed without writing the data: the object is given
+     * up. */
     if (fsync(writer->fd) != 0) {
         status = error_set_errno(error, "cannot make an artifact durable");
         goto done;
     }
-    /* An object of this name has the same bytes; replacing it by itself is harmless. */
+    /* An object of this name has the same bytes, so replacing it is harmless. */
     if (renameat(artifacts->directory, writer->temporary, artifacts->directory, writer->item.sha256) != 0) {
         status = error_set_errno(error, "cannot put an artifact in place");
         goto done;
     }
-    /* Two names of one file, as when this is done a second time: rename leaves both. */
+    /* When both names are links to one file, as when this step is repeated, rename leaves both. */
     (void)unlinkat(artifacts->directory, writer->temporary, 0);
     writer->temporary[0] = '\0';
     if (fsync(artifacts->directory) != 0) {
@@ -225,8 +226,8 @@ static enum status hash_all(int fd, struct artifact_writer *writer, bool copy, c
     return status;
 }
 
-/* The file itself under the temporary name, in place of the empty one: large files are not there twice. Its time is
- * now, so that it is not taken for something old before the run ends. False: it lies on another file system. */
+/* Links the file itself under the temporary name, in place of the empty one, so that large files are not stored twice.
+ * Its time is set to now, so that it does not count as old before the run ends. False: it is on another file system. */
 static bool link_in(const struct artifact_writer *writer, int fd, const char *path)
 {
     char name[sizeof writer->temporary + 2];

@@ -1,6 +1,6 @@
-/* artifacts.h: files that a run leaves. Written to a temporary name, hashed, made durable (fsync, rename, fsync of the
- * directory) as $DATA/artifacts/<sha256>, and only then recorded, in the transaction that ends the run. One thread at a
- * time. */
+/* artifacts.h: files that a run leaves. A file is written under a temporary name, hashed, made durable (fsync, rename,
+ * fsync of the directory) as $DATA/artifacts/<sha256>, and only then recorded, in the transaction that ends the run.
+ * One thread at a time. */
 #ifndef KINDS_ARTIFACTS_H
 #define KINDS_ARTIFACTS_H
 
@@ -14,8 +14,8 @@ struct artifact_store;
 struct artifact_writer;
 struct artifacts;
 
-/* `epoch` goes into the temporary names. `store` (lent; NULL: none) gets each file when it is published, with `monitor`
- * (lent; NULL: nobody asks) asked meanwhile. Makes $DATA/artifacts if it is missing. The caller owns *out
+/* Makes $DATA/artifacts if it is missing. `epoch` becomes part of the temporary names. `store` (lent; NULL: none) gets
+ * each file when it is published; `monitor` (lent; NULL: nobody) may stop the upload. The caller owns *out
  * (artifacts_free). */
 MUST_CHECK enum status artifacts_new(const char *data_directory, const char *run, int64_t epoch,
                                      const struct artifact_store *store, const struct monitor *monitor,
@@ -29,20 +29,20 @@ MUST_CHECK enum status artifact_open(struct artifacts *artifacts, const char *na
 /* STATUS_DISK_FULL, STATUS_IO. */
 MUST_CHECK enum status artifact_write(struct artifact_writer *writer, const void *bytes, size_t length,
                                       struct error *error);
-/* Makes it durable and notes it for the end of the run; frees the writer in any case. */
+/* Makes the file durable and notes it for the end of the run; frees the writer in any case. */
 MUST_CHECK enum status artifact_publish(struct artifact_writer *writer, struct error *error);
 void artifact_abandon(struct artifact_writer *writer); /* removes the temporary file; NULL is fine */
 
-/* Publishes a finished file at `path`, which nobody changes any more: as a second link where it lies on the same file
- * system, else as a copy. `monitor` (may be NULL) may stop it: its statuses. */
+/* Publishes a finished file at `path`, which is not changed any more: as a second link on the same file system, else as
+ * a copy. `monitor` (may be NULL) may stop it: its statuses. */
 MUST_CHECK enum status artifact_publish_file(struct artifacts *artifacts, const char *name, const char *media_type,
                                              const char *path, const struct monitor *monitor, struct error *error);
 
-/* What has been published, lent. */
+/* All files that were published, lent. */
 const struct queue_artifact *artifacts_items(const struct artifacts *artifacts, size_t *count);
 
-/* Removes temporaries older than 24 hours and, unless `keep` (an archive's earlier moments name them), published files
- * that no run refers to and are as old. */
+/* Removes temporary files older than 24 hours, and, unless `keep` is set (an archive's earlier moments may name them),
+ * published files of that age that no run refers to. */
 MUST_CHECK enum status artifacts_remove_unused(struct connection *connection, const char *data_directory, bool keep,
                                                int *removed, struct error *error);
 

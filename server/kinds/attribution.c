@@ -36,7 +36,7 @@ static const struct param attribution_params[] = {
         AT(method),
         "The quantizer of the whole, by name, and its parameters; without overrides, embedding_bits and lm_head_bits"),
     INPUTS_CALIBRATION_PARAM(AT(calibration)),
-    INPUTS_EVALUATION_PARAM(AT(evaluation), "What all losses are measured on"),
+    INPUTS_EVALUATION_PARAM(AT(evaluation), "Data that all losses are measured on"),
     {.name = "unit",
      .type = PARAM_CHOICE,
      .offset = AT(part),
@@ -71,11 +71,11 @@ static const struct param attribution_params[] = {
      .fallback = "\"loss\"",
      .help = "What frontier and allocation make least: the loss, or the divergence, which is less noisy"},
     INPUTS_PRECISION_PARAM(AT(precision)),
-    INPUTS_SEED_PARAM(AT(seed), "Of the bootstrap behind intervals"),
+    INPUTS_SEED_PARAM(AT(seed), "Seed of the bootstrap behind intervals"),
     {0},
 };
 
-/* All that follows from the parameters; the method is not complete yet. */
+/* Everything that follows from the parameters; the method is not complete yet. */
 static struct attribution_request request_of(const struct attribution_params *params)
 {
     return (struct attribution_request){
@@ -109,7 +109,7 @@ static enum status attribution_kind_check(struct run_request *request, const voi
     return inputs_check_use(request, params->checkpoint, params->calibration.dataset, "calibration", error);
 }
 
-/* What a run reads, and the request over it. Stays where it is. */
+/* The inputs of a run, and the request that lends from them. Must not move. */
 struct opened {
     struct inputs inputs;
     struct sequences calibration, evaluation;

@@ -47,7 +47,7 @@ static void fill_unit(const struct attribution_result *found, int64_t index, str
     for (int64_t w = 0; w < found->width_count; w++) fill_width(&unit->widths[w], &alone[w], found->widths[w]);
 }
 
-/* What a reader must know; the first that holds. */
+/* Writes the first note that applies, which a reader must know. */
 static void fill_note(const struct attribution_findings *findings, struct attribution_report *report)
 {
     const struct attribution_result *found = findings->result;

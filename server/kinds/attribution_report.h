@@ -1,4 +1,4 @@
-/* attribution_report.h: what an attribution found, as the result of its run and as a number for curves. */
+/* attribution_report.h: the result of an attribution run, and its numbers for curves. */
 #ifndef KINDS_ATTRIBUTION_REPORT_H
 #define KINDS_ATTRIBUTION_REPORT_H
 
@@ -9,15 +9,15 @@
 
 #include <jansson.h>
 
-/* What a run found, and what its numbers are of. All lent. */
+/* The findings of a run and the objects that they belong to. All lent. */
 struct attribution_findings {
     const struct attribution_request *request;
     const struct attribution_result *result;
     char recipe[RECIPE_TEXT], protocol[PROTOCOL_TEXT]; /* of the method; of the evaluation */
 };
 
-/* The result (attribution_table.h), a new reference, and the numbers of it that curves are made of, which are those of
- * `series`. STATUS_NO_MEMORY. */
+/* Makes the result (attribution_table.h), a new reference, and lists its numbers for curves in the series `series`.
+ * STATUS_NO_MEMORY. */
 MUST_CHECK enum status attribution_report_make(const struct attribution_findings *findings,
                                                const struct measurement *series, json_t **result,
                                                struct measurements *out, struct error *error);

@@ -84,7 +84,7 @@ static const struct result_field unit_width_fields[] = {
 static const struct result_shape unit_width_shape = {.fields = unit_width_fields, .size = sizeof(struct width_report)};
 static const struct result_field unit_width_item = {.type = RESULT_OBJECT, .shape = &unit_width_shape};
 
-/* Everything at one width, beside the sums of the units alone. */
+/* The whole model at one width, beside the sums over units. */
 static const struct result_field width_fields[] = {
     {.type = RESULT_MERGED, .shape = &unit_width_shape},
     {.name = "delta_alone",

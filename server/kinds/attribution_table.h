@@ -11,12 +11,12 @@ struct quantization {
     double bits_per_weight;
 };
 
-/* A unit, or everything, at one width. */
+/* One unit, or the whole model, at one width. */
 struct width_report {
     struct quantization quantization;
-    struct attribution_additive sums; /* of everything only */
+    struct attribution_additive sums; /* for the whole model only */
     int64_t bits;
-    bool has_bits; /* false for methods that have no choice */
+    bool has_bits; /* false for methods that have no bits to choose */
 };
 
 struct unit_report {

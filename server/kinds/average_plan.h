@@ -1,5 +1,4 @@
-/* average_plan.h: which checkpoints a run of the kind "average" takes the averages of, and what the results are
- * called. */
+/* average_plan.h: which averages a run of the kind "average" makes, of which checkpoints, and under which names. */
 #ifndef KINDS_AVERAGE_PLAN_H
 #define KINDS_AVERAGE_PLAN_H
 
@@ -10,19 +9,19 @@ struct average_group {
     const struct checkpoint **members; /* [count], owned array */
     double *weights;                   /* [count], owned */
     int64_t count;
-    const char *name;                /* of the result, in plan->into */
-    const struct checkpoint *newest; /* gives the result its step, tokens and learning rate */
+    const char *name;                /* name of the result, in plan->into */
+    const struct checkpoint *newest; /* its step, tokens and learning rate become those of the result */
 };
 
 struct average_plan {
-    struct checkpoint *rows; /* [row_count], owned: all that are listed */
+    struct checkpoint *rows; /* [row_count], owned: all checkpoints that the request lists */
     int64_t row_count;
     struct average_group *groups; /* [count], owned */
     int64_t count;
 };
 
 struct average_plan_request {
-    const char *const *ids; /* [count], in order; those of one trajectory are a lane */
+    const char *const *ids; /* [count], in order; the checkpoints of one trajectory form a lane */
     int64_t count;
     /* [weight_count]: of the checkpoints, or of the places in a window, oldest first; NULL: all 1 */
     const double *weights;
@@ -31,7 +30,7 @@ struct average_plan_request {
     /* 0: one average of all. Else one for each place in the first lane with a full window behind it in every lane;
      * lanes are matched by step. */
     int64_t window;
-    const char *name; /* of the one average */
+    const char *name; /* name of the single average */
 };
 
 /* Reads the checkpoints and groups them. STATUS_INVALID with a pointer when there is no full window, weights do not
@@ -40,16 +39,16 @@ MUST_CHECK enum status average_plan_make(struct connection *connection, const st
                                          struct average_plan *out, struct error *error);
 void average_plan_reset(struct average_plan *plan); /* {0} is fine */
 
-/* The group of the last `window` of each lane, uniform. It replaces the plan's groups. STATUS_INVALID when a lane is
- * shorter. */
+/* Replaces the plan's groups by one uniform group: the last `window` checkpoints of each lane. STATUS_INVALID when a
+ * lane is shorter. */
 MUST_CHECK enum status average_plan_last(struct average_plan *plan, int64_t window, const char *name,
                                          struct error *error);
 
 /* {"checkpoints": [ids], "weights": [their shares]}: a new reference, NULL when out of memory. */
 json_t *average_plan_origin(const struct average_group *group);
 
-/* Whether INTO/NAME is there: *id is "" when it is not. STATUS_CONFLICT at `pointer` when it is something else than
- * this average. */
+/* Finds INTO/NAME: *id is "" when it does not exist. STATUS_CONFLICT at `pointer` when it is something other than this
+ * average. */
 MUST_CHECK enum status average_plan_find(struct connection *connection, const char *into,
                                          const struct average_group *group, const char *pointer, struct store_id *id,
                                          struct error *error);

@@ -59,7 +59,7 @@ static const struct result_field report_fields[] = {
      .count = REPORT(candidate_count),
      .absence = RESULT_LEFT_OUT,
      .item = &candidate_item,
-     .help = "What a search measured, in the order of the parameter"},
+     .help = "Measurements of a search, in the order of the parameter"},
     {0},
 };
 

@@ -1,4 +1,5 @@
-/* average_report.h: what a run of the kind "average" made and, where it searched windows, what it measured. */
+/* average_report.h: the averages that a run of the kind "average" made and, when it searched windows, the
+ * measurements. */
 #ifndef KINDS_AVERAGE_REPORT_H
 #define KINDS_AVERAGE_REPORT_H
 
@@ -14,11 +15,11 @@ struct average_candidate {
 };
 
 struct average_report {
-    const char *trajectory; /* where the averages are */
-    const json_t *ids;      /* theirs */
-    const char *checkpoint; /* the one average; NULL with a window */
+    const char *trajectory; /* the trajectory of the averages */
+    const json_t *ids;      /* ids of the averages */
+    const char *checkpoint; /* the single average; NULL with a window */
     bool searched;
-    int64_t best;                         /* window of a search */
+    int64_t best;                         /* the best window of a search */
     struct average_candidate *candidates; /* [candidate_count]; owned; NULL: no search */
     int64_t candidate_count;
 };

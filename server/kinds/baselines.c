@@ -11,7 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define KEPT_BYTES (2LL << 30) /* of all baselines together */
+#define KEPT_BYTES (2LL << 30) /* of all files together */
 
 static enum status key_make(const struct inputs *inputs, const struct sequences *evaluation, char out[HASH_TEXT],
                             struct error *error)
@@ -54,8 +54,8 @@ static void look_through(int directory, DIR *listing, struct oldest *oldest)
     }
 }
 
-/* Removes the oldest files until `wanted` more bytes fit. Several workers may do so at once: each removal is one file
- * less. */
+/* Removes the oldest files until `wanted` more bytes fit. Several workers may do so at once; each removes one file at a
+ * time. */
 static void make_room(const char *path, int64_t wanted)
 {
     DIR *listing = opendir(path);
@@ -80,7 +80,7 @@ enum status baselines_path(const struct run_context *context, const struct input
     if ((status = key_make(inputs, evaluation, key, error)) != STATUS_OK) return status;
     if (asprintf(&directory, "%s/tmp/baselines", context->data_directory) < 0)
         return error_set(error, STATUS_NO_MEMORY, "no memory for a path");
-    (void)mkdir(directory, 0700); /* one that cannot be made shows when the file is written, and only costs time */
+    (void)mkdir(directory, 0700); /* if the directory cannot be made, writing the file fails, which costs only time */
     make_room(directory, bytes);
     if (asprintf(out, "%s/%s", directory, key) < 0) {
         *out = NULL;

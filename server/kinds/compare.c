@@ -71,7 +71,7 @@ static enum status missing(const char *pointer, struct error *error)
                         "is missing: give two runs, a and b, or checkpoints and an evaluation");
 }
 
-/* Which of the two ways to ask this is. */
+/* Checks that the request uses exactly one of the two forms. */
 static enum status check_way(const struct compare_params *params, struct error *error)
 {
     static const char *const useless = "is of no use with two runs, which have theirs";
@@ -121,7 +121,7 @@ static enum status check_runs(struct run_request *request, const struct compare_
     return status;
 }
 
-/* Each checkpoint may have a tokenizer of its own, which decides the result too. */
+/* Each checkpoint may have its own tokenizer, which decides the result too. */
 static enum status check_checkpoints(struct run_request *request, const struct compare_params *params,
                                      struct error *error)
 {
@@ -149,14 +149,14 @@ static enum status compare_check(struct run_request *request, const void *filled
 
 /* ---- What it takes ---- */
 
-/* Additions of the samples that intervals are made of. */
+/* The number of additions in the resampling behind the intervals. */
 static double resampled(int64_t units, int numbers)
 {
     const bool drawn = units >= RATIO_BOOTSTRAP_FROM && units <= DIFFERENCE_BOOTSTRAP_MOST;
     return (drawn ? (double)BOOTSTRAP_DRAWS : 1) * 4 * numbers * (double)units;
 }
 
-/* What comes behind the losses: statistics and text. */
+/* Plans the work after the losses: statistics and text. */
 static void plan_statistics(struct run_plan *plan, int64_t sequences, int64_t predictions, int numbers, bool tokens)
 {
     const int64_t doubles = BOOTSTRAP_DRAWS * DIFFERENCE_PAIRS_MOST + numbers * sequences * 2;
@@ -216,7 +216,7 @@ static enum status runs_plan(const struct run_context *context, const struct com
         const int numbers = runs.a.left->count == 1 ? 1 : COMPARED_NUMBERS - 1;
         *budget = backend_budget(backend, context->work_directory);
         out->read_bytes = bytes[0] + bytes[1];
-        plan_take(out, PLAN_HOST, 2 * out->read_bytes); /* a file as text beside what was read of it */
+        plan_take(out, PLAN_HOST, 2 * out->read_bytes); /* a file as text and what was parsed of it */
         plan_statistics(out, sequences, predictions, numbers, runs.tokens);
     }
     backend_free(backend);
@@ -322,7 +322,7 @@ static enum status pair_execute(const struct run_context *context, const struct 
     enum status status;
     if ((status = compare_pair_open(context, &request, &pair, error)) != STATUS_OK) goto done;
     if ((status = pair_plan(context, &pair, &budget, &plan, error)) != STATUS_OK) goto done;
-    if (context->work != NULL) *context->work = plan_work(&plan); /* no attempt goes on with an earlier one's work */
+    if (context->work != NULL) *context->work = plan_work(&plan); /* an attempt never continues an earlier one's work */
     if ((status = compare_pair_measure(context, &pair, error)) != STATUS_OK) goto done;
     const struct compared_losses a = compare_pair_losses(&pair, 0), b = compare_pair_losses(&pair, 1);
     struct compare_report report = {.a = pair_side(&pair.sides[0]),
@@ -338,7 +338,7 @@ static enum status compare_execute(const struct run_context *context, const void
                                    struct measurements *out, struct error *error)
 {
     const struct compare_params *params = filled;
-    (void)out; /* a difference of two checkpoints is no number of either, which a curve could show */
+    (void)out; /* a difference of two checkpoints belongs to neither, so no curve can show it */
     return of_runs(params) ? runs_execute(context, params, result, error)
                            : pair_execute(context, params, result, error);
 }

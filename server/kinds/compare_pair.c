@@ -81,7 +81,7 @@ static struct quantize_request quantization_of(const struct run_context *context
                                      .directory = context->work_directory};
 }
 
-/* Losses of sequences, and of tokens in single precision, that one measurement leaves behind. */
+/* Bytes of the losses of sequences, and of tokens in single precision, that one measurement leaves. */
 static int64_t kept_bytes(const struct compare_pair *pair)
 {
     const struct sequences *evaluation = &pair->sides[0].evaluation;
@@ -109,7 +109,7 @@ enum status compare_pair_plan(const struct run_context *context, struct compare_
     return status;
 }
 
-/* Progress of both as one. */
+/* Reports the progress of both measurements as one. */
 struct relay {
     const struct monitor *outer;
     int side;

@@ -1,4 +1,4 @@
-/* compare_pair.h: two checkpoints measured on the same sequences, for a comparison: evaluated, or with a method
+/* compare_pair.h: two checkpoints measured on the same sequences for a comparison: evaluated, or, with a method,
  * quantized. */
 #ifndef KINDS_COMPARE_PAIR_H
 #define KINDS_COMPARE_PAIR_H
@@ -15,11 +15,11 @@ struct compare_pair_request {
     const struct quantize_method *method; /* NULL: none */
     int precision;
     bool per_token;
-    int64_t seed; /* of the bootstrap behind intervals */
+    int64_t seed; /* of the bootstrap that gives the intervals */
 };
 
 struct compare_pair_side {
-    struct inputs inputs; /* only the first side's has a backend */
+    struct inputs inputs; /* only the first side has a backend; the second uses it */
     struct sequences evaluation, calibration;
     struct quantize_method method; /* complete */
     char protocol[PROTOCOL_TEXT], recipe[RECIPE_TEXT];
@@ -33,19 +33,20 @@ struct compare_pair {
     struct compare_pair_request request;
 };
 
-/* Opens both and their sequences. STATUS_INVALID at "/params/checkpoints/1" when the second one's tokenizer makes other
- * tokens of the evaluation; statuses of inputs_open and inputs_sequences. The caller resets *out, which stays where it
- * is, also after a failure. */
+/* Opens both checkpoints and their sequences. STATUS_INVALID at "/params/checkpoints/1" when the second one's tokenizer
+ * makes other tokens of the evaluation; statuses of inputs_open and inputs_sequences. The caller resets *out, which
+ * must not move, also after a failure. */
 MUST_CHECK enum status compare_pair_open(const struct run_context *context, const struct compare_pair_request *request,
                                          struct compare_pair *out, struct error *error);
 void compare_pair_reset(struct compare_pair *pair); /* {0} is fine */
 
-/* Both measurements, one after the other, with what is kept of the first. Statuses of evaluate_plan, quantize_plan. */
+/* Plans both measurements, one after the other, with the results kept from the first. Statuses of evaluate_plan,
+ * quantize_plan. */
 MUST_CHECK enum status compare_pair_plan(const struct run_context *context, struct compare_pair *pair,
                                          struct plan_budget *budget, struct run_plan *out, struct error *error);
 
-/* Measures both, to be read by compare_pair_losses. Progress counts both. Statuses of evaluate_asked and
- * quantize_run. */
+/* Measures both checkpoints; compare_pair_losses gives the results. Progress counts both. Statuses of evaluate_asked
+ * and quantize_run. */
 MUST_CHECK enum status compare_pair_measure(const struct run_context *context, struct compare_pair *pair,
                                             struct error *error);
 

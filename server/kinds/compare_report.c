@@ -7,7 +7,7 @@
 #include <math.h>
 #include <string.h>
 
-/* How much text of token_differences.csv is written at once. */
+/* How much text of token_differences.csv is collected before it is written. */
 enum { CHUNK_BYTES = 1 << 20 };
 
 /* ---- Its table ---- */
@@ -39,8 +39,8 @@ static const struct result_shape side_shape = {
 #define REPORT(field) offsetof(struct compare_report, field)
 
 static const struct result_field report_fields[] = {
-    {.name = "a", .type = RESULT_OBJECT, .offset = REPORT(a), .shape = &side_shape, .help = "What is compared with"},
-    {.name = "b", .type = RESULT_OBJECT, .offset = REPORT(b), .shape = &side_shape, .help = "What is compared"},
+    {.name = "a", .type = RESULT_OBJECT, .offset = REPORT(a), .shape = &side_shape, .help = "The side to compare with"},
+    {.name = "b", .type = RESULT_OBJECT, .offset = REPORT(b), .shape = &side_shape, .help = "The compared side"},
     {.type = RESULT_MERGED, .offset = REPORT(numbers), .shape = &compared_numbers_shape},
     {.name = "by_token",
      .type = RESULT_OBJECT,

@@ -1,4 +1,4 @@
-/* compare_report.h: what a run of the kind compare tells and leaves. */
+/* compare_report.h: the result and the artifacts of a run of the kind compare. */
 #ifndef KINDS_COMPARE_REPORT_H
 #define KINDS_COMPARE_REPORT_H
 
@@ -18,14 +18,15 @@ struct compare_report {
 };
 extern const struct result_shape compare_report_shape;
 
-/* Compares: fills numbers and tokens (of measurements that both have them) and the note. `report` has its sides, kind
- * and protocol already. STATUS_NO_MEMORY, STATUS_CORRUPT. */
+/* Compares: fills the numbers, the tokens (when both measurements have them) and the note. The sides, kind and protocol
+ * of `report` must be set. STATUS_NO_MEMORY, STATUS_CORRUPT. */
 MUST_CHECK enum status compare_report_fill(const struct compared_losses *a, const struct compared_losses *b,
                                            uint64_t seed, struct compare_report *report, struct error *error);
 
-/* Leaves differences.csv: sequence and tokens as in losses.csv, then b - a of each number of the sequence; and where
- * both have tokens token_differences.csv: sequence, position (of the predicted token in it, from 1), then b - a of each
- * loss. Statuses of artifact_open, artifact_write and artifact_publish; STATUS_NO_MEMORY. */
+/* Publishes differences.csv: sequence and tokens as in losses.csv, then b - a of each number of the sequence. When both
+ * measurements have tokens, also token_differences.csv: sequence, position (of the predicted token in the sequence,
+ * from 1), then b - a of each loss. Statuses of artifact_open, artifact_write and artifact_publish;
+ * STATUS_NO_MEMORY. */
 MUST_CHECK enum status compare_report_publish(const struct compared_losses *a, const struct compared_losses *b,
                                               struct artifacts *artifacts, struct error *error);
 

@@ -85,7 +85,7 @@ static const struct result_field numbers_fields[] = {
 };
 const struct result_shape compared_numbers_shape = {.fields = numbers_fields};
 
-/* By number; in losses_kinds of evaluate and quantize. */
+/* The columns of each number; they index losses_evaluate.columns and losses_quantize.columns. */
 static const struct compared_columns columns_of[COMPARED_NUMBERS] = {{0, -1}, {0, -1}, {1, -1}, {1, 0}, {2, -1}};
 
 struct compared_columns compared_columns(int number)
@@ -119,7 +119,7 @@ static struct difference_side side_of(const struct compared_losses *losses, stru
                                     columns.under < 0 ? NULL : losses->columns[columns.under]};
 }
 
-/* What the protocol says already, of files that nobody changed. */
+/* Checks the sequences' lengths. The protocol says the same already, unless somebody changed the files. */
 static enum status match(const struct compared_losses *a, const struct compared_losses *b, struct error *error)
 {
     const size_t bytes = (size_t)a->sequences * sizeof *a->predictions;

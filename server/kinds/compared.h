@@ -1,5 +1,5 @@
-/* compared.h: the numbers of two measurements of the same sequences, beside each other. Who reads the measurements
- * (GET /v1/compare, runs of the kind compare) leaves the arithmetic and the table of its results to this file. */
+/* compared.h: the numbers of two measurements of the same sequences, side by side. The readers of measurements (GET
+ * /v1/compare, runs of the kind compare) leave the arithmetic and the result table to this file. */
 #ifndef KINDS_COMPARED_H
 #define KINDS_COMPARED_H
 
@@ -9,15 +9,15 @@
 
 enum { COMPARED_LOSS, COMPARED_LOSS_FP, COMPARED_LOSS_Q, COMPARED_DELTA, COMPARED_KL, COMPARED_NUMBERS };
 
-/* The name of each in results: "loss", "loss_fp", … */
+/* The name of each number in results: "loss", "loss_fp", … */
 extern const char *const compared_names[COMPARED_NUMBERS];
 
 /* One measurement. Lent. */
 struct compared_losses {
-    const struct losses_kind *left; /* what kind of run it is of */
+    const struct losses_kind *left; /* the kind of the run that left it */
     int64_t sequences;
     const int64_t *predictions; /* [sequences] */
-    /* both in the order of left->columns; tokens are NULL where none were kept */
+    /* both in the order of left->columns; a token column is NULL when the run kept no tokens */
     const double *columns[LOSSES_TABLE_COLUMNS];
     const float *tokens[LOSSES_TABLE_COLUMNS];
 };
@@ -30,9 +30,9 @@ struct compared_span {
 };
 struct compared_span compared_span(const struct losses_kind *left);
 
-/* The columns that a number is made of. */
+/* The columns that a number is computed from. */
 struct compared_columns {
-    int over, under; /* in losses_kind.columns; under < 0: a mean */
+    int over, under; /* indexes into losses_kind.columns; under < 0: the number is a mean */
 };
 struct compared_columns compared_columns(int number);
 
@@ -55,12 +55,12 @@ extern const struct result_shape compared_numbers_shape;
 MUST_CHECK enum status compared_measure(const struct compared_losses *a, const struct compared_losses *b, uint64_t seed,
                                         struct compared_numbers *out, struct error *error);
 
-/* The same by tokens. */
+/* The same numbers by token. */
 struct compared_token_number {
     struct token_difference found;
     const char *method, *worse_method; /* NULL: no interval */
     bool told;
-    bool counted; /* `worse` and `better` mean something: not of a ratio of two losses of one token */
+    bool counted; /* `worse` and `better` are meaningful: they are not for a ratio of two losses of one token */
 };
 
 struct compared_tokens {
@@ -69,7 +69,7 @@ struct compared_tokens {
 };
 extern const struct result_shape compared_tokens_shape;
 
-/* Of measurements that both have tokens; `by_sequence` is what compared_measure made of them. STATUS_NO_MEMORY. */
+/* For measurements that both have tokens; `by_sequence` is the result of compared_measure. STATUS_NO_MEMORY. */
 MUST_CHECK enum status compared_measure_tokens(const struct compared_losses *a, const struct compared_losses *b,
                                                const struct compared_numbers *by_sequence, uint64_t seed,
                                                struct compared_tokens *out, struct error *error);

@@ -95,7 +95,7 @@ enum status compared_run_find(struct connection *connection, const struct compar
     return status;
 }
 
-/* An artifact that lies open, under a path for readers that want one. */
+/* An open artifact, and a path to it for readers that want one. */
 struct opened {
     int fd;
     char path[32];

@@ -1,5 +1,5 @@
-/* compared_run.h: a finished run as one side of a comparison: the losses of every sequence, and of every token where it
- * kept them, that it left. */
+/* compared_run.h: a finished run as one side of a comparison: the losses that it left of every sequence, and of every
+ * token if it kept them. */
 #ifndef KINDS_COMPARED_RUN_H
 #define KINDS_COMPARED_RUN_H
 
@@ -9,14 +9,14 @@
 struct artifact_place;
 
 struct compared_run {
-    const char *pointer; /* what is blamed: "/params/a"; set by the caller, like id; both lent */
+    const char *pointer; /* the field that errors name: "/params/a"; set by the caller, like id; both lent */
     const char *id;
     json_t *document;               /* of the run; owned */
-    const struct losses_kind *left; /* what its kind leaves */
+    const struct losses_kind *left; /* the losses that its kind leaves */
     /* lent by the document; "": none */
     const char *kind, *protocol, *checkpoint, *recipe, *calibration;
     struct losses_table table;           /* owned */
-    float *tokens[LOSSES_TABLE_COLUMNS]; /* owned; NULL: it left none, or nobody asked */
+    float *tokens[LOSSES_TABLE_COLUMNS]; /* owned; NULL: the run left none, or they were not asked for */
 };
 void compared_run_reset(struct compared_run *run); /* {0} is fine */
 
@@ -24,18 +24,18 @@ void compared_run_reset(struct compared_run *run); /* {0} is fine */
  * a run that has not succeeded. The caller resets *run, also after a failure. */
 MUST_CHECK enum status compared_run_open(struct connection *connection, struct compared_run *run, struct error *error);
 
-/* Whether two such runs can be compared: one kind, one evaluation, and of quantizations one checkpoint or one recipe.
- * STATUS_INVALID at b's pointer, with what to do. */
+/* STATUS_OK when two such runs can be compared: same kind and same evaluation; quantizations also need the same
+ * checkpoint or the same recipe. STATUS_INVALID at b's pointer, with what to do. */
 MUST_CHECK enum status compared_runs_check(const struct compared_run *a, const struct compared_run *b,
                                            struct error *error);
 
-/* What it left, in bytes; *tokens: whether the values of tokens are there. STATUS_INVALID at the pointer when there are
- * no losses of sequences, or with `tokens_needed` none of tokens. */
+/* Finds the losses that the run left and their size in bytes; *tokens: it left the values of tokens. STATUS_INVALID at
+ * the pointer when it left no losses of sequences, or, with `tokens_needed`, none of tokens. */
 MUST_CHECK enum status compared_run_find(struct connection *connection, const struct compared_run *run,
                                          bool tokens_needed, bool *tokens, int64_t *bytes, struct error *error);
 
-/* Reads what compared_run_find found, tokens only if asked for. Statuses of it and of artifact_file_open;
- * STATUS_NO_MEMORY. */
+/* Reads the losses that compared_run_find finds, those of tokens only if asked for. Statuses of compared_run_find and
+ * artifact_file_open; STATUS_NO_MEMORY. */
 MUST_CHECK enum status compared_run_read(struct connection *connection, const struct artifact_place *place, bool tokens,
                                          struct compared_run *run, struct error *error);
 

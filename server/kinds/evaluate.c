@@ -33,7 +33,7 @@ static enum status evaluate_check_params(struct run_request *request, const void
     return inputs_check_use(request, params->checkpoint, params->use.dataset, NULL, error);
 }
 
-/* What a run tells. */
+/* The result of a run. */
 struct evaluate_report {
     struct evaluate_result found;
     double perplexity;
@@ -156,7 +156,7 @@ static enum status evaluate_execute(const struct run_context *context, const voi
     const struct evaluate_request request = request_of(context, params, &inputs, &sequences);
     if ((status = evaluate_asked(&request, &told.found, error)) != STATUS_OK) goto done;
     if (context->work != NULL)
-        *context->work = told.found.flops; /* of any attempt: none goes on with an earlier one's work */
+        *context->work = told.found.flops; /* this is the work of any attempt: none continues an earlier one's work */
     if ((status = losses_of(context, &told.found, error)) != STATUS_OK) goto done;
     status = report(&inputs, dataset, &told, result, out, error);
 done:

@@ -95,7 +95,7 @@ static const struct param fetch_params[] = {
      .offset = AT(config),
      .fallback = "null",
      .nullable = true,
-     .help = "Keys of a config.json that go before those of the repository's, or stand for it"},
+     .help = "Keys of a config.json that override the repository's, or replace a missing one"},
     {.name = "tags", .type = PARAM_JSON, .offset = AT(tags), .fallback = "{}", .help = "Anything worth remembering"},
     {0},
 };
@@ -109,7 +109,8 @@ static enum status check_name(const char *name, const char *pointer, struct erro
                         INPUTS_NAME_BYTES);
 }
 
-/* The text behind the last slash of text[0 … length), in `out`; the length of what is before that slash. */
+/* Copies the text after the last slash of text[0 … length) into `out`; returns the length of the text before that
+ * slash. */
 static size_t last_part(const char *text, size_t length, char *out, size_t size)
 {
     size_t begin = length;
@@ -118,8 +119,8 @@ static size_t last_part(const char *text, size_t length, char *out, size_t size)
     return begin > 0 ? begin - 1 : 0;
 }
 
-/* The names that are not given: of a repository its own and that of the revision; of a directory of a bucket its own
- * and that of the one above. */
+/* The default trajectory and name: for a repository, its name and that of the revision; for a directory of a bucket,
+ * the name of the directory above and its own. */
 static void default_names(const struct fetch_params *params, char *trajectory, char *name, size_t size)
 {
     if (params->path == NULL) {
@@ -134,7 +135,7 @@ static void default_names(const struct fetch_params *params, char *trajectory, c
     (void)last_part(place, above > 0 ? above : strlen(place), trajectory, size);
 }
 
-/* Writes the defaults that depend on other parameters, and the place in the form that it is known by. */
+/* Writes defaults that depend on other parameters, and the canonical form of the place. */
 static enum status complete(struct run_request *request, const struct fetch_params *params,
                             char trajectory[INPUTS_NAME_BYTES + 8], char name[INPUTS_NAME_BYTES + 8],
                             struct error *error)
@@ -151,7 +152,7 @@ static enum status complete(struct run_request *request, const struct fetch_para
     return STATUS_OK;
 }
 
-/* The repository, or the place in the form that it is known by: *params may lend from `place`. */
+/* Checks the repository, or the place in its canonical form: *params may lend from `place`. */
 static enum status check_source(struct fetch_params *params, char place[OBJECTS_PLACE_MOST + 8], struct error *error)
 {
     struct objects_place read;
@@ -172,7 +173,7 @@ static enum status check_source(struct fetch_params *params, char place[OBJECTS_
     return STATUS_OK;
 }
 
-/* The files as a row of the store has them: JSON, or "" for none. */
+/* The files as the store's row has them: JSON, or "" for none. */
 static enum status files_text(const struct param_list *files, char out[FILES_TEXT + 1], struct error *error)
 {
     json_t *list = json_array();
@@ -188,7 +189,7 @@ static enum status files_text(const struct param_list *files, char out[FILES_TEX
                                (int)FILES_TEXT);
 }
 
-/* Whether both are the same document, or none. */
+/* Whether both are the same document, or both are absent. */
 static bool same_config(const char *a, const char *b)
 {
     json_t *x = a != NULL ? json_loads(a, 0, NULL) : NULL, *y = b != NULL ? json_loads(b, 0, NULL) : NULL;
@@ -198,13 +199,13 @@ static bool same_config(const char *a, const char *b)
     return same;
 }
 
-/* As a row has it. */
+/* The repository or place, as a row has it. */
 static const char *remote_of(const struct fetch_params *params)
 {
     return params->path != NULL ? params->path : params->repo;
 }
 
-/* The row that stands under the name, which must be of the same revision. row->id is "" when there is none. */
+/* Finds the row of that name, which must be of the same revision. row->id is "" when there is none. */
 static enum status find_row(struct connection *connection, const struct fetch_params *params, const char *trajectory,
                             const char *name, struct checkpoint *row, struct error *error)
 {
@@ -276,7 +277,7 @@ static const struct result_field fetch_fields[] = {
      .format = RESULT_BYTES,
      .offset = REPORT(found.came),
      .unit = "bytes",
-     .help = "What came over the network; the rest was in the cache"},
+     .help = "Downloaded now; the rest was in the cache"},
     {0},
 };
 static const struct result_shape fetch_shape = {.name = "FetchResult", .fields = fetch_fields};
@@ -296,7 +297,7 @@ static json_t *make_source(const struct fetch_params *params, const char *commit
     return source;
 }
 
-/* What was given, and what the revision's name says beyond step and tokens. */
+/* The given tags, and what the revision's name says beyond step and tokens. */
 static json_t *make_tags(const struct fetch_params *params, const struct revision_name *name)
 {
     json_t *tags = json_loads(params->tags, 0, NULL);
@@ -341,19 +342,19 @@ static enum status insert(const struct run_context *context, const struct fetch_
     return status;
 }
 
-/* `row` is the checkpoint that stands under the name, if there is one. */
+/* `row` is the checkpoint that already has the name, if there is one. */
 static struct fetch_request request_of(const struct fetch_params *params, const struct checkpoint *row)
 {
     return (struct fetch_request){
         .repo = remote_of(params),
         .revision = params->revision,
-        .commit = row->id.text[0] != '\0' ? row->commit : NULL, /* pinned: the branch may have moved since */
+        .commit = row->id.text[0] != '\0' ? row->commit : NULL, /* pinned, because the branch may have moved since */
         .files = params->files.texts,
         .file_count = (size_t)params->files.count,
     };
 }
 
-/* As plan_work has it of a plan: what came was written, and read for its hash. */
+/* As plan_work computes it for a plan: the fetched bytes were written, and read for their hash. */
 static double work_of(const struct fetch_result *found)
 {
     return 3 * (double)found->came;
@@ -387,7 +388,7 @@ static enum status fetch_execute(const struct run_context *context, const void *
     struct fetch_report report = {.id = {{0}}};
     struct checkpoint *row = malloc(sizeof *row);
     enum status status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint") : STATUS_OK;
-    (void)out; /* what was fetched is measured by other runs */
+    (void)out; /* a fetched checkpoint is measured by other runs */
     if (status == STATUS_OK)
         status = find_row(context->connection, params, params->trajectory, params->name, row, error);
     if (status != STATUS_OK) goto done;

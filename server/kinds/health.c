@@ -38,8 +38,8 @@ static enum status no_memory(struct error *error)
     return error_set(error, STATUS_NO_MEMORY, "no memory for a reading of weights");
 }
 
-/* What is found belongs to this checkpoint, not to its content: two of the same content have two readings, which is how
- * it shows. */
+/* A reading belongs to this checkpoint and not to its content: two checkpoints of the same content have two readings,
+ * and comparing these shows that they are identical. */
 static enum status check(struct run_request *request, const void *filled, struct error *error)
 {
     const struct health_params *params = filled;
@@ -91,7 +91,7 @@ static enum status digest_finish(void *owner, unsigned char digest[READING_DIGES
     return hash_finish_bytes(hash, digest, error);
 }
 
-/* A hash over names and digests of the tensors for which `file` is the file (-1: all). */
+/* Hashes names and digests of the tensors for which `file` is the file (-1: all). */
 static enum status hash_tensors(const struct reading *reading, int64_t first, int64_t count, int file,
                                 unsigned char out[32], struct error *error)
 {
@@ -158,7 +158,7 @@ static json_t *render_tensor(const struct tensor_reading *tensor, const struct w
     return object;
 }
 
-/* False for a file without tensors: an index. */
+/* False for a file without tensors, such as an index. */
 static bool fill_file(const struct reading *reading, const struct weights *weights, int file, struct health_file *out)
 {
     struct distance distance = {0};
@@ -189,7 +189,7 @@ static enum status fill_files(const struct reading *reading, const struct weight
     return status;
 }
 
-/* The document of the whole: a run's result, and the row of the store. */
+/* The document of the whole checkpoint: the run's result, and the row in the store. */
 static enum status render(const struct reading *reading, const struct weights *weights, const char *previous,
                           json_t **out, struct error *error)
 {
@@ -253,8 +253,8 @@ static enum status measure(const struct store_id *checkpoint, const struct readi
     return measure_result(&health_report_shape, &report, &series, out, error);
 }
 
-/* The checkpoint before is a wish: it may have gone from disk since the run was posted, and this one's own health is
- * still worth having. The result says so. */
+/* The previous checkpoint is optional: its files may have gone since the run was posted, and this checkpoint's own
+ * health is still worth having. The result says so. */
 static enum status open_previous(const struct run_context *context, const char *id, struct inputs *out, char note[240],
                                  struct error *error)
 {
@@ -273,7 +273,7 @@ static enum status open_previous(const struct run_context *context, const char *
     return STATUS_OK;
 }
 
-/* No texts go through a model: its time goes by bytes. */
+/* No text passes through a model, so the time depends on the bytes that are read. */
 static void plan_fill(const struct inputs *inputs, const struct inputs *previous, int threads, struct run_plan *out)
 {
     *out = (struct run_plan){.flops = 0};

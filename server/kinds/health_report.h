@@ -1,11 +1,11 @@
-/* health_report.h: what a reading of weights found, in the API's shape and as numbers for curves. */
+/* health_report.h: the result of reading a checkpoint's weights, in the API's shape and as numbers for curves. */
 #ifndef KINDS_HEALTH_REPORT_H
 #define KINDS_HEALTH_REPORT_H
 
 #include "base/result.h"
 #include "health/reading.h"
 
-/* Of the whole, or of a block. */
+/* The numbers of the whole checkpoint or of one block. */
 struct health_numbers {
     struct health health;
     int64_t elements;
@@ -34,7 +34,7 @@ struct health_report {
 
 extern const struct result_shape health_report_shape;
 
-/* Of one layer, or READING_ALL. */
+/* The numbers of one layer, or of all with READING_ALL. */
 struct health_numbers health_report_numbers(const struct reading *reading, int layer);
 
 #endif

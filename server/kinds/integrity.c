@@ -20,7 +20,7 @@ static const struct {
              {INTEGRITY_JUMP, "jump"},
              {INTEGRITY_NOT_FINITE, "not_finite"}};
 
-/* The rows of the store and what the engine finds in them. */
+/* The rows of the store and the engine's findings. */
 struct finding {
     struct health_rows rows;
     struct integrity_point *points; /* owned */
@@ -40,7 +40,8 @@ static uint64_t key_of(const char *digits)
     return strtoull(first, NULL, 16);
 }
 
-/* Files by the place that `homes` names; one that is not listed has no key of its own and no distance. */
+/* Reads the files into an array indexed by the numbers of `homes`; a file that is not listed has no key of its own and
+ * no distance. */
 static enum status read_files(const struct health_row *row, struct integrity_file **out, int64_t *count,
                               struct error *error)
 {
@@ -130,7 +131,7 @@ done:
     return status;
 }
 
-/* ---- rendering; what fails for want of memory leaves a NULL in the list, which json_array_append_new answers ---- */
+/* ---- rendering; a NULL from a failed allocation goes into the list, which json_array_append_new then refuses ---- */
 
 static json_t *number_or_null(int64_t number)
 {

@@ -1,4 +1,4 @@
-/* integrity.h: a trajectory's readings laid side by side (health/integrity.h), as documents. */
+/* integrity.h: the weight readings of a trajectory compared with each other (health/integrity.h), as documents. */
 #ifndef KINDS_INTEGRITY_H
 #define KINDS_INTEGRITY_H
 
@@ -13,7 +13,8 @@
 MUST_CHECK enum status integrity_document(struct connection *connection, const char *trajectory, const char *checkpoint,
                                           json_t **document, struct error *error);
 
-/* {id of a checkpoint: ["identical", ...]} of those that have any flag. Cheap where nothing was read. */
+/* {id of a checkpoint: ["identical", ...]} for the checkpoints that have any flag. Cheap when no checkpoint was
+ * read. */
 MUST_CHECK enum status integrity_flags(struct connection *connection, const char *trajectory, json_t **out,
                                        struct error *error);
 

@@ -113,7 +113,7 @@ static enum status render(const struct interpolate_result *found, bool quantized
     return result_render(&interpolate_shape, &report, result, error);
 }
 
-/* What a run reads, and the request over it. Stays where it is. */
+/* The inputs of a run, and the request that lends from them. Must not move. */
 struct opened {
     struct probe_set read;
     struct interpolate_request request;
@@ -160,7 +160,7 @@ static enum status interpolate_execute(const struct run_context *context, const 
     struct plan_budget budget;
     struct run_plan plan;
     enum status status;
-    (void)out; /* between checkpoints there is nothing that a curve over checkpoints could show */
+    (void)out; /* points between checkpoints cannot be shown on a curve over checkpoints */
     if ((status = open_all(context, filled, &o, error)) != STATUS_OK) goto done;
     if ((status = plan_find(&o, &budget, &plan, error)) != STATUS_OK) goto done;
     if ((status = interpolate_run(&o.request, &found, error)) != STATUS_OK) goto done;

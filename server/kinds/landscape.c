@@ -55,7 +55,7 @@ static const struct param landscape_params[] = {
     {0},
 };
 
-/* The parameters' list of checkpoints, made from the trajectory if it is not there. Lent. */
+/* The list of checkpoints in the parameters, filled in from the trajectory when it is missing. Lent. */
 static enum status complete_checkpoints(struct run_request *request, const struct landscape_params *params,
                                         json_t **out, struct error *error)
 {
@@ -205,7 +205,7 @@ static enum status render(const struct landscape_request *request, const struct 
     return status;
 }
 
-/* What a run reads, and the request over it. Stays where it is. */
+/* The inputs of a run, and the request that lends from them. Must not move. */
 struct opened {
     struct probe_set read;
     struct landscape_request request;
@@ -254,7 +254,7 @@ static enum status landscape_execute(const struct run_context *context, const vo
     struct plan_budget budget;
     struct run_plan plan;
     enum status status;
-    (void)out; /* the losses are those of points in a plane, not of checkpoints */
+    (void)out; /* the losses belong to points in a plane, not to checkpoints */
     if ((status = open_all(context, params, &o, error)) != STATUS_OK) goto done;
     if ((status = plan_find(&o, &budget, &plan, error)) != STATUS_OK) goto done;
     if ((status = landscape_run(&o.request, &found, error)) != STATUS_OK) goto done;

@@ -36,7 +36,7 @@ enum status made_checkpoint_directory(const struct run_context *context, char *o
 
 /* ---- into the bucket ---- */
 
-/* Whether an attempt at this run has registered it with its place in a bucket, and as what. */
+/* Whether an attempt at this run has registered the checkpoint with its place in a bucket, and its id. */
 static enum status is_there(const struct run_context *context, const struct checkpoint_new *row, bool *there,
                             struct store_id *id, struct error *error)
 {
@@ -52,8 +52,8 @@ static enum status is_there(const struct run_context *context, const struct chec
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }
 
-/* "checkpoints/RUN/step0001000-1b2c3d4e5f60". What other bits an attempt on another kind of device makes has a place of
- * its own, so nothing that is registered is ever written over. */
+/* "checkpoints/RUN/step0001000-1b2c3d4e5f60". An attempt on another kind of device may make other bits; the content in
+ * the name gives these a place of their own, so nothing that is registered is ever overwritten. */
 static enum status name_of(const struct run_context *context, const char *directory, char *out, size_t size,
                            struct error *error)
 {
@@ -69,7 +69,7 @@ static enum status name_of(const struct run_context *context, const char *direct
     return status;
 }
 
-/* What stands for its commit, as a run that fetches it will find it. */
+/* The value that serves as the commit of a place, as a run that fetches the checkpoint will find it. */
 static enum status commit_of(const struct run_context *context, const char *place, char out[NAMES_COMMIT],
                              struct error *error)
 {
@@ -87,7 +87,7 @@ static enum status commit_of(const struct run_context *context, const char *plac
     return status;
 }
 
-/* The files lie on another node, whose attempt this one goes on from. *elsewhere: they were registered by it. */
+/* The files are on another node, whose attempt this one continues. *elsewhere: that attempt registered them. */
 static enum status find_elsewhere(const struct checkpoint_new *row, bool there, bool *elsewhere, struct error *error)
 {
     *elsewhere = access(row->path, F_OK) != 0 && errno == ENOENT;
@@ -98,7 +98,8 @@ static enum status find_elsewhere(const struct checkpoint_new *row, bool there, 
                      row->name);
 }
 
-/* *source: what it is registered with; NULL where that stands already. *elsewhere: all is done, and *id is its own. */
+/* *source: the source to register with; NULL where it is registered already. *elsewhere: nothing is left to do, and *id
+ * is the checkpoint's. */
 static enum status publish(const struct run_context *context, const struct checkpoint_new *row, json_t **source,
                            bool *elsewhere, struct store_id *id, struct error *error)
 {
@@ -143,7 +144,7 @@ enum status made_checkpoint_register(const struct run_context *context, const st
     return status;
 }
 
-/* The directory is one run's and is not written again, so the file needs no commit of its own. */
+/* The directory belongs to one run and is never rewritten, so the file needs no commit of its own. */
 enum status made_checkpoint_state(const struct run_context *context, const struct checkpoint *row,
                                   const struct checkpoint_place *place, struct checkpoint_place *out,
                                   struct error *error)

@@ -51,7 +51,7 @@ int method_bits(const struct quantize_method *method)
     return fixed > 0 ? fixed : (int)method_integer(method, "bits");
 }
 
-/* What the parameter holds, when that is not its default; "" otherwise. */
+/* The parameter's value when it is not the default; "" otherwise. */
 static void param_label(const struct param *param, const char *base, char *out, size_t size)
 {
     const bool none = strcmp(param->fallback, "null") == 0;

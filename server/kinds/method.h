@@ -6,7 +6,7 @@
 #include "kinds/kind.h"
 #include "quant/quantizer.h"
 
-/* The row of a quantizer, a struct quantize_method at `at`. `text`: its help. */
+/* The parameter row of a quantizer, a struct quantize_method at `at`. `text`: its help. */
 #define METHOD_PARAM(at, text)                                                                              \
     {                                                                                                       \
         .name = "method", .type = PARAM_VARIANT, .schema = "Method",                                        \
@@ -14,19 +14,19 @@
         .recipes = recipes_table, .help = text                                                              \
     }
 
-/* For check, of the "method" and "calibration" in `object` of the parameters ("direction"; NULL: the parameters
- * themselves). Refuses (at the calibration) a quantizer without the calibration it needs, and asks its cross-field
- * rules; the values that they complete are written back into the document. */
+/* For check: `object` names the part of the parameters that has "method" and "calibration" ("direction"; NULL: the
+ * parameters themselves). Refuses a quantizer that lacks the calibration it needs (at the calibration), and applies the
+ * quantizer's cross-field rules; values that these complete are written back into the document. */
 MUST_CHECK enum status method_check(const struct run_request *request, const char *object,
                                     const struct quantize_method *method, bool calibrated, struct error *error);
 
-/* The method's parameter of that name, 0 when it has none. */
+/* The method's parameter of that name; 0 when it has none. */
 int64_t method_integer(const struct quantize_method *method, const char *name);
 
-/* Bits of a code. */
+/* The width of a code in bits. */
 int method_bits(const struct quantize_method *method);
 
-/* "gptq 4-bit g128", with what else differs from the method's defaults. */
+/* Writes "gptq 4-bit g128", with every other parameter that differs from its default. */
 void method_label(const struct quantize_method *method, char *out, size_t size);
 
 #endif

@@ -1,4 +1,4 @@
-/* metric.h: metrics, and rows of results, that several kinds of run know; those of one kind stand in its own file. */
+/* metric.h: metrics and result rows that several kinds share; those of one kind are in its own file. */
 #ifndef KINDS_METRIC_H
 #define KINDS_METRIC_H
 
@@ -7,11 +7,11 @@
 extern const struct result_metric metric_loss, metric_loss_fp, metric_loss_q, metric_delta, metric_kl,
     metric_top1_agreement, metric_bits_per_weight;
 
-/* The row of the text at `at` (const char *), left out where it is NULL. */
+/* The result row of a note, a text (const char *) at `at`, left out where it is NULL. */
 #define METRIC_NOTE_FIELD(at)                                                            \
     {                                                                                    \
         .name = "note", .type = RESULT_TEXT, .offset = (at), .absence = RESULT_LEFT_OUT, \
-        .help = "What to know of the numbers"                                            \
+        .help = "A note on the numbers"                                                  \
     }
 
 #endif

@@ -5,7 +5,7 @@
 #include <assert.h>
 #include <string.h>
 
-/* No run measures it. */
+/* A property of checkpoints; no run measures it. */
 static const struct result_metric learning_rate_metric = {
     .name = "learning_rate",
     .label = "Learning rate",
@@ -27,7 +27,7 @@ static void add(const struct result_metric *about, const char *kind, struct metr
     metric->kinds[metric->kind_count++] = kind;
 }
 
-/* The rows that measure_result takes: not those of lists. */
+/* Adds the rows that measure_result takes; rows of lists are left out. */
 static void add_shape(const struct result_shape *shape, const char *kind, struct metric *out, size_t *count)
 {
     for (const struct result_field *field = shape->fields; field->type != RESULT_END; field++) {
@@ -61,7 +61,8 @@ const struct result_metric *metrics_find(const char *name)
 
 enum { NAME_MOST = 40 };
 
-/* Levenshtein's distance, and a swap of neighbours as one edit. Names longer than NAME_MOST are far from everything. */
+/* Levenshtein distance, where swapping two neighbours is one edit. Names longer than NAME_MOST are far from
+ * everything. */
 static size_t distance(const char *a, const char *b)
 {
     const size_t rows = strlen(a), columns = strlen(b);

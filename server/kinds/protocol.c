@@ -6,7 +6,7 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Of `version`, `detail` and the sequences. */
+/* The id is a hash of `version`, `detail` and the sequences. */
 static enum status id_of(const char *version, const char *detail, const struct sequences *sequences,
                          char out[PROTOCOL_TEXT], struct error *error)
 {
@@ -27,7 +27,7 @@ static enum status id_of(const char *version, const char *detail, const struct s
 enum status protocol_id(const struct sequences *evaluation, const char *precision, char out[PROTOCOL_TEXT],
                         struct error *error)
 {
-    /* mean over the T - 1 predictions of a sequence, all sequences alike */
+    /* the mean over the T - 1 predictions of a sequence; all sequences have the same weight */
     return id_of("next-token loss 1", precision, evaluation, out, error);
 }
 

@@ -1,6 +1,6 @@
-/* protocol.h: the data behind a number, as ids. The evaluation: the very tokens, how they are cut into sequences, the
- * arithmetic of the passes. Two numbers of one metric under different ids answer different questions, and never lie on
- * one curve. */
+/* protocol.h: the data behind a number, as ids. An evaluation's id covers its exact tokens, how they are cut into
+ * sequences, and the arithmetic of the passes. Numbers of one metric with different ids answer different questions and
+ * never lie on one curve. */
 #ifndef KINDS_PROTOCOL_H
 #define KINDS_PROTOCOL_H
 
@@ -15,12 +15,13 @@ MUST_CHECK enum status protocol_id(const struct sequences *evaluation, const cha
 
 /* The calibration behind a quantized model. */
 struct protocol_calibration {
-    char id[PROTOCOL_TEXT]; /* the very tokens, how they are cut into sequences, and into how many draws; "": none */
+    char id[PROTOCOL_TEXT]; /* covers the exact tokens, how they are cut into sequences, and the number of draws; "":
+                             * none */
     char text[192];         /* "wikitext: 128 sequences, 262144 tokens"; "": none */
 };
 
-/* Both are "" where the method reads no calibration, whatever it was given: its numbers are the same. `calibration` may
- * be NULL or empty. STATUS_NO_MEMORY. */
+/* Both members are "" when the method reads no calibration: whatever was given does not affect its numbers.
+ * `calibration` may be NULL or empty. STATUS_NO_MEMORY. */
 MUST_CHECK enum status protocol_calibrated(const struct quantize_method *method, const struct sequences *calibration,
                                            int64_t draws, const char *dataset, struct protocol_calibration *out,
                                            struct error *error);

@@ -40,8 +40,8 @@ static const struct result_field export_fields[] = {
      .help = "A dequantized one is registered too, in the trajectory NAME-quantized"},
     {0},
 };
-const struct result_shape quantize_export_shape = {.help = "What the run left; null where nothing was asked for",
-                                                   .fields = export_fields};
+const struct result_shape quantize_export_shape = {
+    .help = "The exported checkpoint; null where no export was asked for", .fields = export_fields};
 
 void quantize_export_reset(struct quantize_exported *exported)
 {
@@ -62,7 +62,7 @@ static enum status path_of(char out[PATH_MAX], const char *directory, const char
 
 /* ---- when posted ---- */
 
-/* The model's part; what is not here yet is checked by the run. */
+/* Checks the model; files that are not here yet are checked by the run. */
 static enum status check_model(const struct run_request *request, int format, const struct checkpoint *row,
                                const struct quantize_method *method, struct error *error)
 {
@@ -126,7 +126,7 @@ static int compare_names(const void *left, const void *right)
     return strcmp(left, right);
 }
 
-/* In order of their names, so that a run says the same each time. */
+/* Sorted by name, so that equal runs give equal results. */
 static enum status list_files(const char *directory, struct quantize_exported *out, struct error *error)
 {
     enum status status = memory_new(FILES_MOST, sizeof *out->files, "an export", &out->files, error);
@@ -168,7 +168,8 @@ static enum status sync_directory(const char *path, struct error *error)
     return status;
 }
 
-/* $DATA/checkpoints/RUN/dequantized. What an attempt that was killed here left has the same bits. */
+/* Moves the export to $DATA/checkpoints/RUN/dequantized. An earlier attempt that was killed may have left files there;
+ * they have the same bits. */
 static enum status move_directory(const struct run_context *context, const char *from, char to[PATH_MAX],
                                   struct error *error)
 {

@@ -1,4 +1,4 @@
-/* quantize_export.h: the checkpoint that a quantize run leaves: a packed one as artifacts, a dequantized one registered
+/* quantize_export.h: the exported checkpoint of a quantize run: a packed one as artifacts, a dequantized one registered
  * beside the original, in the trajectory NAME-quantized. */
 #ifndef KINDS_QUANTIZE_EXPORT_H
 #define KINDS_QUANTIZE_EXPORT_H
@@ -9,13 +9,13 @@
 
 enum { QUANTIZE_EXPORT_NAME = 128 };
 
-/* What a run left. {0}: nothing. */
+/* The export of a run. {0}: none. */
 struct quantize_exported {
-    const char *format; /* as it was asked for; NULL: none was */
+    const char *format; /* the requested format; NULL: none */
     char artifact[QUANTIZE_EXPORT_NAME];
     char (*files)[QUANTIZE_EXPORT_NAME]; /* [file_count], by name; owned */
     int64_t file_count;
-    bool registered; /* as `checkpoint` */
+    bool registered; /* the dequantized checkpoint was registered, as `checkpoint` */
     struct store_id checkpoint;
 };
 void quantize_export_reset(struct quantize_exported *exported);
@@ -23,12 +23,12 @@ void quantize_export_reset(struct quantize_exported *exported);
 /* The table of struct quantize_exported. */
 extern const struct result_shape quantize_export_shape;
 
-/* For check: whether method and, as far as its files are here, checkpoint can be so stored (export_check), at
- * /params/export. */
+/* For check: STATUS_OK when the method and the checkpoint can be stored in this format (export_check); the checkpoint
+ * is checked as far as its files are here. Errors are at /params/export. */
 MUST_CHECK enum status quantize_export_check(const struct run_request *request, int format, const char *checkpoint,
                                              const struct quantize_method *method, struct error *error);
 
-/* export_open in the run's work directory. */
+/* As export_open, in the run's work directory. */
 MUST_CHECK enum status quantize_export_open(const struct run_context *context, int format,
                                             const struct quantize_method *method, const struct inputs *inputs,
                                             struct export_job **out, struct error *error);

@@ -14,11 +14,11 @@ enum { WHY_BYTES = 160 };
 
 struct layer_report {
     struct layer_summary summary;
-    const char *degraded; /* NULL: not */
+    const char *degraded; /* NULL: it did not give way */
     char why[WHY_BYTES];
 };
 
-/* What a run found and what follows from it. Copies lend what they point at. */
+/* The findings of a run, and the values derived from them. Copies lend from the originals. */
 struct quantize_report {
     struct quantize_result result;
     struct quantize_draws draws;
@@ -172,7 +172,7 @@ static const struct result_field overlap_fields[] = {
     {.name = "overlapping",
      .type = RESULT_INTEGER,
      .offset = OVERLAP(overlap.overlapping),
-     .help = "Those that stand in the calibration data too"},
+     .help = "Windows that the calibration data contain too"},
     {.name = "share",
      .type = RESULT_NUMBER,
      .offset = OVERLAP(overlap_share),
@@ -181,7 +181,7 @@ static const struct result_field overlap_fields[] = {
     {0},
 };
 static const struct result_shape overlap_shape = {
-    .help = "Windows of the evaluation that stand in the calibration data too; null without calibration",
+    .help = "Windows of the evaluation that the calibration data contain too; null without calibration",
     .fields = overlap_fields};
 
 /* By enum ratio_method, after RATIO_NONE. */
@@ -342,7 +342,7 @@ static void explain_layer(struct layer_report *layer, int64_t calibration_tokens
                        (long long)summary->tokens, (long long)calibration_tokens);
 }
 
-/* Layers where the method gave way, and those that fewer tokens reached than they have inputs, so that their Hessians
+/* Layers where the method gave way, and layers that fewer tokens reached than they have inputs, so that their Hessians
  * lack rank. */
 static void fill_layers(struct quantize_report *report)
 {
@@ -369,7 +369,7 @@ static void fill_note(struct quantize_report *report)
         report->note = "a loss is not finite: the model's outputs overflow or are not numbers";
 }
 
-/* All but the layers and the note. Metrics are measured of this. */
+/* Everything except layers and note. The metrics are measured from this. */
 static struct quantize_report report_of(const struct quantize_findings *found, const struct quantize_identity *identity)
 {
     const struct overlap *overlap = &found->overlap;

@@ -1,4 +1,4 @@
-/* quantize_report.h: what a quantize run found, in the API's shape and as numbers for curves. */
+/* quantize_report.h: the result of a quantize run, in the API's shape and as numbers for curves. */
 #ifndef KINDS_QUANTIZE_REPORT_H
 #define KINDS_QUANTIZE_REPORT_H
 
@@ -10,15 +10,15 @@
 #include "kinds/quantize_export.h"
 #include "kinds/quantize_run.h"
 
-/* What one run finds. */
+/* The findings of one run. */
 struct quantize_findings {
-    struct quantize_result result; /* over all draws (quantize_draws_run); owned, like `exported` */
+    struct quantize_result result; /* over all calibration draws (quantize_draws_run); owned, like `exported` */
     struct quantize_draws draws;
-    struct overlap overlap; /* windows 0: no calibration */
+    struct overlap overlap; /* windows 0: the run had no calibration */
     struct quantize_exported exported;
 };
 
-/* What a number of a run is a number of. */
+/* What identifies the numbers of a run. */
 struct quantize_identity {
     char dataset[128], protocol[PROTOCOL_TEXT], recipe[RECIPE_TEXT];
     struct protocol_calibration calibration;

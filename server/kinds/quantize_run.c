@@ -20,7 +20,7 @@ struct run_batch;
 struct run_member {
     struct member member;
     struct run_batch *batch;
-    struct kind_member *given; /* lent: the run, and where its end goes */
+    struct kind_member *given; /* lent: the run, which is told its end through it */
     const struct quantize_params *params;
     struct export_job *export;
     char *keep;
@@ -28,12 +28,12 @@ struct run_member {
     struct quantize_findings found;
 };
 
-/* What runs that are executed together have in common. */
+/* The inputs that runs of a batch share. */
 struct run_batch {
     struct members members;
     struct run_member *runs; /* [count] */
     size_t count;
-    struct run_context context; /* the first's, with everybody's monitor */
+    struct run_context context; /* the first run's context, with the monitor of all members */
     struct inputs inputs;
     struct sequences calibration, evaluation;
     struct overlap overlap;
@@ -92,7 +92,8 @@ static enum status batch_open(struct run_batch *batch, struct error *error)
 
 /* ---- What is each one's own -------------------------------------------------------------------------------------- */
 
-/* The work directory is the run's own; what its checkpoint holds may have been replaced all the same. */
+/* A hash of the files' content: the work directory belongs to the run, but the checkpoint's files may have been
+ * replaced since. */
 static uint64_t content_of(const struct inputs *inputs)
 {
     struct checksum sum;
@@ -102,7 +103,7 @@ static uint64_t content_of(const struct inputs *inputs)
     return checksum_value(&sum);
 }
 
-/* Streams stay in the work directory between two attempts, and so does what was exported of the blocks behind them. */
+/* Streams stay in the work directory between two attempts, and so do the exported blocks. */
 static enum status run_open(struct run_member *run, struct quantize_request *request, struct error *error)
 {
     struct run_batch *batch = run->batch;
@@ -155,7 +156,7 @@ static enum status losses_of(const struct run_context *context, const struct qua
     return losses_publish_tokens(context->artifacts, &losses_quantize, tokens, found->fp.predictions, error);
 }
 
-/* From what was found to what is told. */
+/* Turns the findings into the report. */
 static enum status run_report(struct run_member *run, const struct quantize_request *request, struct error *error)
 {
     const struct run_batch *batch = run->batch;
@@ -173,7 +174,7 @@ static enum status run_report(struct run_member *run, const struct quantize_requ
     return run->given->result != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a result");
 }
 
-/* What is behind the last block, when the engine is done with it. */
+/* Called when the last block is done: finishes the member's export. */
 static void quantized(struct quantize_member *quantization)
 {
     struct run_member *run = quantization->owner;
@@ -195,8 +196,8 @@ static void draw(struct run_member *run, const struct quantize_request *request)
     members_end(&run->member, status, &error);
 }
 
-/* What a run computes that is alone in its batch: of several the time does not tell. Nothing where a baseline spares it
- * a part. */
+/* Notes the work of a run that is alone in its batch; the time of a batch says nothing about one member. Does nothing
+ * when a saved baseline spares a part of the work. */
 static void work_note(const struct run_context *context, const struct run_member *run,
                       const struct quantize_request *request)
 {
@@ -209,7 +210,7 @@ static void work_note(const struct run_context *context, const struct run_member
         *context->work = plan.flops * (double)run->params->calibration_draws;
 }
 
-/* Takes as many into the pass as memory has room for; the others go back. */
+/* Takes as many members into the pass as memory has room for; the others return to the queue. */
 static size_t take_in(struct run_batch *batch, struct quantize_member *quantizations)
 {
     size_t count = 0;

@@ -1,5 +1,5 @@
-/* quantize_run.h: executes runs of the kind quantize, one or several that differ in method, seed and export: what they
- * have in common is opened once, and one forward pass serves all. */
+/* quantize_run.h: executes one run of the kind quantize, or several that differ in method, seed and export: shared
+ * inputs are opened once, and one forward pass serves all. */
 #ifndef KINDS_QUANTIZE_RUN_H
 #define KINDS_QUANTIZE_RUN_H
 
@@ -17,11 +17,11 @@ struct quantize_params {
     bool per_token;
 };
 
-/* As kind.execute_batch. Those that memory has no room for beside the others are given back. A run with several
- * calibration draws comes alone. */
+/* As kind.execute_batch. Members that do not fit into memory beside the others are given back. A run with several
+ * calibration draws is executed alone. */
 void quantize_run_batch(struct kind_member *members, size_t count);
 
-/* As kind.plan. The files of an export count as large as those of the checkpoint. */
+/* As kind.plan. The files of an export are assumed to be as large as those of the checkpoint. */
 MUST_CHECK enum status quantize_run_plan(const struct run_context *context, const void *params,
                                          struct plan_budget *budget, struct run_plan *out, struct error *error);
 

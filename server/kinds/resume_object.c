@@ -52,6 +52,6 @@ enum status resume_object_remove(const struct artifact_store *store, const char 
 {
     char whole[RESUME_OBJECT_NAME];
     if (snprintf(whole, sizeof whole, RESUME_OBJECT_FOLDER "/%s/%s", run, name) >= (int)sizeof whole)
-        return STATUS_OK; /* none of ours has so long a name */
+        return STATUS_OK; /* no object of ours has so long a name */
     return artifact_store_remove(store, whole, quick, monitor, error);
 }

@@ -1,4 +1,4 @@
-/* resume_object.h: the objects that resume_store.h speaks of, by their names. For resume_store.c. */
+/* resume_object.h: the names of the objects that resume_store.h describes. For resume_store.c. */
 #ifndef KINDS_RESUME_OBJECT_H
 #define KINDS_RESUME_OBJECT_H
 
@@ -10,9 +10,9 @@
 #define RESUME_OBJECT_FOLDER "resume"
 enum { RESUME_OBJECT_DIGITS = 10, RESUME_OBJECT_DIGEST = HASH_TEXT - 1, RESUME_OBJECT_NAME = 256 };
 
-/* "LEASE/SHA256" or "LEASE/NUMBER-SHA256", as they stand in a listing of a run. */
+/* "LEASE/SHA256" or "LEASE/NUMBER-SHA256", as a listing of a run shows it. */
 struct resume_object {
-    int64_t epoch, number; /* number 0: a file */
+    int64_t epoch, number; /* number 0: a file, not a list */
     const char *sha256;    /* [RESUME_OBJECT_DIGEST], lent by the name */
 };
 
@@ -23,7 +23,7 @@ bool resume_object_is_digest(const char *text);
 /* "resume/RUN/LEASE/REST" for the artifact store. */
 void resume_object_name(const char *run, int64_t epoch, const char *rest, char out[RESUME_OBJECT_NAME]);
 
-/* What there is of a run, and the end of one of these. As artifact_store_list and artifact_store_remove. */
+/* List the objects of a run, and remove one of them. As artifact_store_list and artifact_store_remove. */
 MUST_CHECK enum status resume_object_list(const struct artifact_store *store, const char *run, bool quick,
                                           const struct monitor *monitor, struct listing *out, struct error *error);
 MUST_CHECK enum status resume_object_remove(const struct artifact_store *store, const char *run, const char *name,

@@ -17,7 +17,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#define LEASE_FILE "lease" /* in the work directory: the last lease whose state it has */
+#define LEASE_FILE "lease" /* in the work directory: the last lease whose state it contains */
 enum { LIST_MOST = 1 << 16, CHUNK = 1 << 20 };
 
 static bool is_resumed(const struct resume_place *place, const char *name)
@@ -48,7 +48,7 @@ static void identify(const struct stat *found, struct resume_file *out)
     out->changed = (int64_t)found->st_mtim.tv_sec * 1000000000 + found->st_mtim.tv_nsec;
 }
 
-/* The files of the state in the order of their names. *alone: there is no directory among them. */
+/* Lists the files of the state by name. *alone: the work directory contains no directory. */
 static enum status list_files(const struct resume_place *place, struct resume_file *files, int64_t *count, bool *alone,
                               struct error *error)
 {
@@ -60,7 +60,7 @@ static enum status list_files(const struct resume_place *place, struct resume_fi
     if (stream == NULL) return error_set_errno(error, "cannot list a work directory");
     for (const struct dirent *entry; status == STATUS_OK && (entry = readdir(stream)) != NULL;) {
         if (strcmp(entry->d_name, ".") == 0 || strcmp(entry->d_name, "..") == 0) continue;
-        if (fstatat(dirfd(stream), entry->d_name, &found, AT_SYMLINK_NOFOLLOW) != 0) continue; /* replaced just now */
+        if (fstatat(dirfd(stream), entry->d_name, &found, AT_SYMLINK_NOFOLLOW) != 0) continue; /* just replaced */
         if (S_ISDIR(found.st_mode)) *alone = false;
         if (!S_ISREG(found.st_mode) || !is_resumed(place, entry->d_name)) continue;
         if (*count == RESUME_STORE_FILES) {
@@ -103,7 +103,7 @@ static enum status note_lease(const struct resume_place *place, struct error *er
     return error_set_errno(error, "cannot note which lease a work directory is of");
 }
 
-/* The last list of an earlier lease than this one. */
+/* The last list of any lease before this one. */
 static const struct listing_item *newest_list(const struct listing *listing, int64_t before, struct resume_object *out)
 {
     const struct listing_item *newest = NULL;
@@ -139,7 +139,7 @@ static enum status read_list(const struct resume_place *place, const struct list
     return error_set(error, STATUS_CORRUPT, "the list of a run's state is not one");
 }
 
-/* Files as they were fetched, without names yet. */
+/* Fetched files that have no name yet. */
 struct fetched {
     int count, descriptors[RESUME_STORE_FILES];
     char names[RESUME_STORE_FILES][RESUME_STORE_NAME];
@@ -208,12 +208,12 @@ enum status resume_store_fetch(struct resume_published *published, const struct 
                                struct error *error)
 {
     const struct resume_place *place = &published->place;
-    bool alone; /* it is: what was fetched are files */
+    bool alone; /* only files were fetched, so it is true */
     struct listing listing = {0};
     struct resume_object object = {0};
     *found = false;
     enum status status = STATUS_OK;
-    if (place->epoch > 1) { /* the first lease comes after none */
+    if (place->epoch > 1) { /* there is no lease before the first */
         status = resume_object_list(place->store, place->run, false, monitor, &listing, error);
         *found = listing.count > 0;
         const struct listing_item *item = newest_list(&listing, place->epoch, &object);
@@ -276,7 +276,7 @@ static bool is_new(const struct resume_published *published, const struct resume
     return state->count != published->count;
 }
 
-/* Uploads the file `out->name` unless this lease has. *gone: it is not there any more. */
+/* Uploads the file `out->name` unless this lease has uploaded it. *gone: the file no longer exists. */
 static enum status take_file(const struct resume_published *published, const struct monitor *monitor,
                              struct resume_file *out, bool *gone, struct error *error)
 {
@@ -334,7 +334,7 @@ static json_t *describe(const struct resume_published *state)
     return list;
 }
 
-/* The list of `state`, behind its files. */
+/* Uploads the list of `state`, after its files. */
 static enum status put_list(const struct resume_published *state, const struct monitor *monitor, struct error *error)
 {
     char sha256[HASH_TEXT], rest[RESUME_OBJECT_DIGITS + 1 + HASH_TEXT];
@@ -355,7 +355,7 @@ static enum status put_list(const struct resume_published *state, const struct m
     return status;
 }
 
-/* Whether `state`, the newest, still needs the object. What is not of this form, or of a later lease, is not ours. */
+/* Whether `state`, the newest, still needs the object. Objects with other names, or of a later lease, must stay. */
 static bool is_needed(const struct resume_published *state, const char *name)
 {
     struct resume_object object;
@@ -367,7 +367,7 @@ static bool is_needed(const struct resume_published *state, const char *name)
     return false;
 }
 
-/* A failure costs room in the bucket until the run ends, and nothing else. */
+/* A failure only costs room in the bucket until the run ends. */
 static void tidy(struct resume_published *state, const struct monitor *monitor)
 {
     struct listing listing = {0};

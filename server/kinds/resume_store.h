@@ -18,16 +18,16 @@
 
 enum { RESUME_STORE_FILES = 160, RESUME_STORE_NAME = 64 };
 
-/* A run and where it is executed. All lent. */
+/* A run and the place where it is executed. All lent. */
 struct resume_place {
     const struct artifact_store *store;
     const char *run; /* id */
     int64_t epoch;
-    const char *directory;      /* its work directory */
-    const char *const *resumes; /* as in its kind */
+    const char *directory;      /* the run's work directory */
+    const char *const *resumes; /* the patterns of its kind */
 };
 
-/* What the bucket has: what this lease fetched, then what it has uploaded last. {.place = …} at first. */
+/* The state in the bucket: fetched by this lease at first, then its latest upload. Start with {.place = …}. */
 struct resume_published {
     struct resume_place place;
     int64_t number, count;
@@ -37,30 +37,31 @@ struct resume_published {
         ino_t inode;
         int64_t bytes, changed; /* nanoseconds */
     } files[RESUME_STORE_FILES];
-    bool untidy; /* what older lists name cannot be removed, which was said */
+    bool untidy; /* removing objects that only older lists name failed, which was logged */
 };
 
-/* Fetches the newest state that an earlier lease left into the work directory, in place of what is there, unless what
- * is there comes of the same lease or a later one; then notes that the directory is of this lease. *found: the bucket
- * has something of the run. Statuses of artifact_store_get and of the monitor; after a failure the directory has what
- * it had, or less. */
+/* Fetches the newest state that an earlier lease left into the work directory, replacing what is there, unless the
+ * directory's state is of the same lease or a later one; then notes that the directory belongs to this lease. *found:
+ * the bucket has some state of the run. Statuses of artifact_store_get and of the monitor; a failure leaves the
+ * directory with its old files or fewer. */
 MUST_CHECK enum status resume_store_fetch(struct resume_published *published, const struct monitor *monitor,
                                           bool *found, struct error *error);
 
-/* Uploads the state if it is another than the last one (*done), and removes what no list needs any more. Files are
- * replaced as a whole by who writes them, so they may be written meanwhile. A work directory that has directories in it
- * (an export, branches) is not what those files alone can bring back: then nothing is uploaded. Statuses of
- * artifact_store_put and of the monitor. */
+/* Uploads the state if it differs from the last one (*done), and removes objects that no list needs any more. The run
+ * may write meanwhile, because it replaces files as a whole. When the work directory contains directories (an export,
+ * branches), these files alone cannot restore it, and nothing is uploaded. Statuses of artifact_store_put and of the
+ * monitor. */
 MUST_CHECK enum status resume_store_publish(struct resume_published *published, const struct monitor *monitor,
                                             bool *done, struct error *error);
 
-/* Removes what leases up to `epoch` of a run that has ended left. In one try of some seconds: who calls it holds other
- * runs. Statuses of bucket_ask. */
+/* Removes the state that leases up to `epoch` left of a run that has ended. It makes one try of some seconds, because
+ * its caller holds other runs. Statuses of bucket_ask. */
 MUST_CHECK enum status resume_store_remove(const struct artifact_store *store, const char *run, int64_t epoch,
                                            struct error *error);
 
-/* Of every run of which the bucket had something when this was called: asks `ended`, and removes it if *yes. `newest`:
- * when the last of it was written, in seconds since 1970. Statuses of bucket_ask and of `ended`. */
+/* For every run with state in the bucket at the time of the call: calls `ended`, and removes the state if *yes.
+ * `newest`: when the latest object of the run was written, in seconds since 1970. Statuses of bucket_ask and of
+ * `ended`. */
 MUST_CHECK enum status resume_store_sweep(const struct artifact_store *store,
                                           enum status (*ended)(void *owner, const char *run, double newest, bool *yes,
                                                                struct error *error),

@@ -14,9 +14,10 @@
 enum estimator { ESTIMATOR_TOP_EIGENVALUE, ESTIMATOR_TRACE, ESTIMATOR_SPECTRUM, ESTIMATOR_CRITICAL };
 static const char *const estimators[] = {"top_eigenvalue", "trace", "spectrum", "critical_sharpness", NULL};
 
-/* Of a quantization whose error is the direction. */
+/* The quantization whose error is the direction. */
 struct direction_params {
-    struct quantize_method method; /* a null direction leaves it zeroed, which no method is: all have bits */
+    struct quantize_method method; /* a null direction leaves it zeroed, which no method is, because every method has
+                                    * bits */
     struct data_use calibration;   /* dataset NULL: none */
 };
 
@@ -24,7 +25,7 @@ struct sharpness_params {
     const char *checkpoint;
     struct data_use use;
     struct param_list estimators;
-    struct sharpness_settings settings; /* which estimators: by the list above */
+    struct sharpness_settings settings; /* which estimators run, by the list above */
     struct direction_params direction;
     int precision;
 };
@@ -46,7 +47,7 @@ static const struct param direction_params[] = {
      .children = data_source_calibration,
      .fallback = "null",
      .nullable = true,
-     .help = "What the quantizer sees; null only for methods that need none"},
+     .help = "Data for calibrating the quantizer; null only for methods that need none"},
     {0},
 };
 
@@ -65,7 +66,7 @@ static const struct param sharpness_params[] = {
      .fallback = "[\"top_eigenvalue\", \"trace\", \"spectrum\"]",
      .minimum = 0,
      .maximum = 4,
-     .help = "What is estimated beside the loss and the norms of gradient and weights"},
+     .help = "Estimators to run beside the loss and the norms of gradient and weights"},
     {.name = "groups",
      .type = PARAM_BOOLEAN,
      .offset = SETTING(groups),
@@ -175,7 +176,7 @@ static struct sharpness_settings settings_of(const struct sharpness_params *para
     return settings;
 }
 
-/* What a run reads, and the request over it. */
+/* The inputs of a run, and the request that lends from them. */
 struct opened {
     struct inputs inputs;
     struct sequences sequences, calibration;
@@ -219,7 +220,8 @@ static void close_all(struct opened *o)
     inputs_reset(&o->inputs);
 }
 
-/* Of the products that were made, which may be fewer than planned; not of a run that an earlier attempt had begun. */
+/* Notes the work of the products that were made, which may be fewer than planned. Does nothing when an earlier attempt
+ * had begun the run. */
 static enum status work_note(const struct run_context *context, const struct sharpness_request *request,
                              int64_t products, struct error *error)
 {
@@ -233,8 +235,7 @@ static enum status work_note(const struct run_context *context, const struct sha
     return status;
 }
 
-/* The budget is the one that the engine goes by: not what is free now, so that the basis does not depend on the
- * moment. */
+/* The budget is a share of the machine and not what is free now, so that the basis does not depend on the moment. */
 static enum status sharpness_run_plan(const struct run_context *context, const void *filled, struct plan_budget *budget,
                                       struct run_plan *out, struct error *error)
 {

@@ -9,7 +9,7 @@
 
 /* --- What is told ---- */
 
-/* The ends of a spectrum, and where the eigenvalues that they approximate lie. */
+/* The ends of a spectrum, and the intervals that contain the eigenvalues they approximate. */
 struct ends_report {
     struct spectrum_ends found;
     double top_low, top_high, largest_low, largest_high, smallest_low, smallest_high;
@@ -23,7 +23,7 @@ struct group_report {
     struct ends_report ends;
 };
 
-/* What a run found, and what of that was asked for. Lends what it points at. */
+/* The findings of a run, and which of them were asked for. Lends from its sources. */
 struct report {
     struct sharpness_result found;
     struct ends_report ends;
@@ -32,10 +32,10 @@ struct report {
     bool in_range;
     int method; /* enum sharpness_method */
     double critical, critical_low, critical_high;
-    bool has_critical; /* and found */
+    bool has_critical; /* it was asked for, and found */
     bool has_ends, has_trace, has_spectrum, has_groups, has_direction;
     int64_t group_count;
-    struct group_report groups[GROUPS]; /* those that the model has */
+    struct group_report groups[GROUPS]; /* the groups that the model has */
 };
 
 /* --- Its table ---- */

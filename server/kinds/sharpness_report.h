@@ -1,4 +1,4 @@
-/* sharpness_report.h: what a sharpness run found, in the API's shape and as numbers for curves. */
+/* sharpness_report.h: the result of a sharpness run, in the API's shape and as numbers for curves. */
 #ifndef KINDS_SHARPNESS_REPORT_H
 #define KINDS_SHARPNESS_REPORT_H
 
@@ -10,8 +10,8 @@
 
 extern const struct result_shape sharpness_report_shape;
 
-/* *result is a new reference; `out` gets the numbers, those of a direction in the series of `series`' method ("": there
- * was none). STATUS_NO_MEMORY. */
+/* *result is a new reference; `out` gets the numbers. Numbers of a direction are in the series of `series`' method ("":
+ * there was none). STATUS_NO_MEMORY. */
 MUST_CHECK enum status sharpness_report(const struct sharpness_settings *settings, const struct sharpness_result *found,
                                         const struct measurement *series, json_t **result, struct measurements *out,
                                         struct error *error);

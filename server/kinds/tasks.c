@@ -101,8 +101,8 @@ static void add_text(struct checksum *sum, const char *text)
     checksum_add(sum, text == NULL ? "" : text, text == NULL ? 1 : strlen(text) + 1);
 }
 
-/* Work that an earlier attempt of this very run left is told from everything else by its run's id; the checkpoint's
- * content and the files are in it too, should they have been replaced meanwhile. */
+/* Saved work of an earlier attempt is recognised by a hash of the run's id, of the checkpoint's content and of the
+ * files, which may have been replaced meanwhile. */
 static uint64_t fingerprint(const struct run_context *context, const struct tasks_params *params,
                             const struct inputs *inputs)
 {
@@ -128,7 +128,7 @@ static enum status report_all(const struct run_context *context, struct tasks_re
     return status == STATUS_OK ? tasks_report_result(report, result, error) : status;
 }
 
-/* What a run reads, and the request over it. Stays where it is. */
+/* The inputs of a run, and the request that lends from them. Must not move. */
 struct opened {
     struct inputs inputs;
     struct sequences calibration;

@@ -19,12 +19,14 @@ static void fill_score(const char *name, const struct tasks_score *score, int mo
     (void)snprintf(out->name, sizeof out->name, "%s", name);
     out->items = score->items;
     out->plain = (struct tasks_table_measure){score->plain, models > 1};
-    const bool compared = models > 1 && !isnan(score->normalised.accuracy[TASKS_FULL].value); /* not a mean of none */
+    const bool compared = models > 1 && !isnan(score->normalised.accuracy[TASKS_FULL].value); /* false when the accuracy
+                                                                                               * is a mean of no
+                                                                                               * items */
     out->normalised = (struct tasks_table_measure){score->normalised, compared};
 }
 
-/* Scores the outcomes of set `s` that `wanted` says, by subject or by group of subjects, and appends them unless there
- * are none. */
+/* Scores the outcomes of set `s` that `wanted` selects (a subject or a group of subjects), and appends the scores
+ * unless there are none. */
 static enum status fill_part(const struct tasks_report *report, int64_t s, const char *name,
                              bool (*wanted)(const struct task_set *set, int64_t subject, const char *name),
                              struct tasks_table_score *list, int64_t *listed, struct error *error)
@@ -143,7 +145,7 @@ static struct measurement series_of(const struct tasks_report *report, const cha
     return series;
 }
 
-/* What was asked, and how: the file is its own identity. */
+/* What was asked and how; the file of items is identified by its hash. */
 static enum status protocol_of(const struct tasks_report *report, int64_t s, char out[24], struct error *error)
 {
     const struct task_param *param = &report->tasks[s];
@@ -195,7 +197,7 @@ enum status tasks_report_protocol(struct tasks_report *report, struct error *err
 
 enum { QUESTION_BYTES = 400 };
 
-/* The end of a prompt, where the question stands, for people. */
+/* The end of a prompt, which contains the question, for people. */
 static void question_of(const struct prompt *prompt, const char **text, size_t *size)
 {
     const struct prompt_span span = prompt_context(prompt, 0);

@@ -1,4 +1,4 @@
-/* tasks_report.h: what a run of tasks found, as its result, its measurements and its artifact items.jsonl. */
+/* tasks_report.h: the result of a run of tasks, its measurements, and its artifact items.jsonl. */
 #ifndef KINDS_TASKS_REPORT_H
 #define KINDS_TASKS_REPORT_H
 
@@ -14,12 +14,12 @@ struct tasks_report {
     int shots;
     struct store_id checkpoint;
     char method[64], label[128]; /* of the quantized model; "" without */
-    char protocol[24];           /* of all tasks together */
+    char protocol[24];           /* the protocol of all tasks together */
     int bits;
     struct protocol_calibration calibration; /* of the quantized model */
 };
 
-/* Fills report->protocol from the tasks: curves never mix two of them. STATUS_NO_MEMORY. */
+/* Fills report->protocol from the tasks; curves never mix two protocols. STATUS_NO_MEMORY. */
 MUST_CHECK enum status tasks_report_protocol(struct tasks_report *report, struct error *error);
 
 /* A new reference. STATUS_NO_MEMORY. */

@@ -6,7 +6,7 @@
 
 #define CHANGE_HELP "Quantized less full precision, on the same items"
 
-/* The accuracy, and its change by quantization. */
+/* The accuracy, and its change through quantization. */
 #define METRICS(variable, metric, title, text)                                                            \
     static const struct result_metric variable##_metric = {                                               \
         .name = metric, .label = title, .help = text, .better = RESULT_HIGHER, .format = RESULT_PERCENT}; \
@@ -161,7 +161,7 @@ static const struct result_field table_fields[] = {
     {.name = "tokens_alone",
      .type = RESULT_INTEGER,
      .offset = TABLE(tokens_alone),
-     .help = "What feeding every choice by itself would have taken"},
+     .help = "Tokens that feeding every choice separately would have taken"},
     {.name = "truncated",
      .type = RESULT_INTEGER,
      .offset = TABLE(truncated),

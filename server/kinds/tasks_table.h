@@ -1,14 +1,14 @@
-/* tasks_table.h: the table of a tasks run's result, and the structs that it describes. */
+/* tasks_table.h: the result table of a tasks run, and the structs that it describes. */
 #ifndef KINDS_TASKS_TABLE_H
 #define KINDS_TASKS_TABLE_H
 
 #include "base/result.h"
 #include "jobs/tasks/tasks.h"
 
-/* One way to choose (plain or normalised). */
+/* The scores of one way to choose an answer (plain or normalised). */
 struct tasks_table_measure {
     struct tasks_measure found;
-    bool quantized; /* of both models */
+    bool quantized; /* a quantized model was scored as well */
 };
 
 struct tasks_table_score {
@@ -21,8 +21,8 @@ struct tasks_table_task {
     struct tasks_table_score score;
     const char *const *metrics; /* [metric_count] */
     int64_t metric_count, shots, group_count, subject_count;
-    const char *sha256, *fewshot_sha256;         /* the latter NULL without shots */
-    struct tasks_table_score *groups, *subjects; /* owned; NULL: it has none */
+    const char *sha256, *fewshot_sha256;         /* fewshot_sha256 is NULL without shots */
+    struct tasks_table_score *groups, *subjects; /* owned; NULL: the task has none */
 };
 
 struct tasks_table {
@@ -35,9 +35,9 @@ struct tasks_table {
 };
 
 extern const struct result_shape tasks_table_shape;
-/* What a score leaves for curves: of one task; the means are in tasks_table_shape. */
+/* The metrics of one task's score; the means over tasks are in tasks_table_shape. */
 extern const struct result_shape tasks_table_score_shape;
-/* The latter alone, ends with NULL. */
+/* Only tasks_table_score_shape, ends with NULL. */
 extern const struct result_shape *const tasks_table_measured[];
 
 #endif

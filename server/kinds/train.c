@@ -14,7 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* What the checkpoints of a run are registered with, and what is remembered of each. */
+/* The arguments for registering the checkpoints of a run, and the ids of those that were registered. */
 struct registrar {
     const struct run_context *context;
     char trajectory[256], dataset[128], validation[128];
@@ -22,7 +22,7 @@ struct registrar {
     struct measurements *measurements;
 };
 
-/* Text needs a tokenizer, unless a checkpoint that is continued brings its own. */
+/* Text needs a tokenizer, unless the continued checkpoint brings its own. */
 static enum status check_data(struct run_request *request, const struct train_params *params, const char *dataset,
                               const char *pointer, struct error *error)
 {
@@ -40,7 +40,7 @@ static enum status check_data(struct run_request *request, const struct train_pa
     return status;
 }
 
-/* The file's content decides the result, whatever its path. */
+/* The result depends on the file's content and not on its path. */
 static enum status check_tokenizer(struct run_request *request, const struct train_params *params, struct error *error)
 {
     char path[PATH_MAX], sha256[HASH_TEXT];
@@ -166,7 +166,7 @@ static const struct result_field train_fields[] = {
 };
 static const struct result_shape train_shape = {.name = "TrainResult", .fields = train_fields};
 
-/* Registers a checkpoint as it appears. After a resumption the same ones come again and are found to be there. */
+/* Registers a checkpoint as soon as it is written. After a resumption the same checkpoints come again and are found. */
 static enum status note_written(void *owner, const struct train_written *written, struct error *error)
 {
     struct registrar *registrar = owner;
@@ -175,7 +175,7 @@ static enum status note_written(void *owner, const struct train_written *written
     json_t *origin = json_pack("{ss}", "run", registrar->context->run);
     if (origin != NULL && written->ema != NULL)
         (void)json_object_set_new(origin, "ema", json_pack("{sf}", "decay", written->ema->decay));
-    /* averages are a curve of their own: among the run's checkpoints each step would have two points */
+    /* averages form their own trajectory; among the run's checkpoints each step would have two points */
     (void)snprintf(trajectory, sizeof trajectory, "%s%s", registrar->trajectory, written->ema != NULL ? "-ema" : "");
     const struct checkpoint_new row = {
         .trajectory = trajectory,
@@ -213,12 +213,12 @@ static enum status name_trajectory(struct registrar *registrar, const char *id, 
     return status;
 }
 
-/* All that a request lends, opened; closed by places_reset. */
+/* The opened inputs that a request lends from; closed by places_reset. */
 struct places {
     struct data_source dataset, validation;
     struct checkpoint_place from;
     char directory[PATH_MAX], tokenizer[PATH_MAX];
-    struct checkpoint_place state; /* of `from`; {0}: it lies there */
+    struct checkpoint_place state; /* of `from`; {0}: the state lies beside it */
     struct backend *backend;
 };
 
@@ -259,7 +259,7 @@ static void places_reset(struct places *places)
     backend_free(places->backend);
 }
 
-/* Without the data nobody knows how many tokens they are. As sharpness, training goes by a share of the machine. */
+/* The number of tokens is not known without the data. Like sharpness, training uses a share of the machine. */
 static enum status train_run_plan(const struct run_context *context, const void *filled, struct plan_budget *budget,
                                   struct run_plan *out, struct error *error)
 {

@@ -15,13 +15,13 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Losses that are read for one answer, of each run: some 2.7 million predictions of `quantize`, 8 million of
- * `evaluate`, as many as a planning context reads tokens. */
+/* The bytes of losses that are read for one answer, of each run: about 2.7 million predictions of `quantize` or 8
+ * million of `evaluate`, as many as a planning context reads tokens. */
 #define READ_BYTES (INT64_C(32) << 20)
 
 const char *const worst_tokens_decodes[] = {"tokenizer", "bytes", "ids", NULL};
 
-/* What losses are held against. */
+/* What the losses are compared with. */
 enum reference { REFERENCE_NOTHING, REFERENCE_FULL_PRECISION, REFERENCE_RUN };
 static const char *const reference_names[] = {"nothing", "full_precision", "run", NULL};
 
@@ -30,7 +30,7 @@ enum { WINDOW = 2 * WORST_TOKENS_CONTEXT_MOST + 1 };
 struct worst_token {
     int64_t sequence, position, token;
     double loss, reference_loss, difference, kl;
-    struct token_text text; /* owned; NULLs: none is asked for */
+    struct token_text text; /* owned; NULL members when no text is asked for */
     int64_t from, count;    /* of the window */
     int64_t tokens[WINDOW];
     double losses[WINDOW], reference_losses[WINDOW];
@@ -215,7 +215,8 @@ static enum status runs_read(const struct run_context *context, struct worst_tok
 
 /* ---- The tokens ---- */
 
-/* How the run read its evaluation. The caller resets *filled before it releases *own, which lends to it. */
+/* Finds how the run read its evaluation. The caller resets *filled before it releases *own, because *filled lends from
+ * it. */
 static enum status use_find(const struct compared_run *run, json_t **own, struct schema_filled *filled,
                             struct error *error)
 {
@@ -230,7 +231,7 @@ static enum status use_find(const struct compared_run *run, json_t **own, struct
     return schema_fill(data_source_evaluation, sizeof(struct data_use), *own, "/params", NULL, filled, error);
 }
 
-/* They are those that were measured, or nothing is said of them. */
+/* Checks that the tokens are the ones that were measured; otherwise there is no answer. */
 static enum status tokens_check(const struct worst_tokens *found, struct error *error)
 {
     const struct compared_run *run = &found->run;
@@ -266,8 +267,8 @@ static enum status tokens_read(const struct run_context *context, struct worst_t
     return status;
 }
 
-/* What is wrong with a run's checkpoint or dataset is said of the run. What may be better the next time, and what stops
- * the work, stays as it is. */
+/* Errors of the run's checkpoint or dataset are reported at /run. Retryable errors, cancellation and STATUS_TOO_LARGE
+ * pass unchanged. */
 static enum status blame(enum status status, struct error *error)
 {
     const struct error cause = *error;
@@ -295,7 +296,7 @@ static enum status tokenizer_find_for(struct worst_tokens *found, struct tokeniz
     return error_set_at(error, status, "/decode", "%s; decode=ids needs no tokenizer", cause.detail);
 }
 
-/* The place of a sequence's first prediction. */
+/* The index of a sequence's first prediction. */
 static int64_t first_of(const struct sequences *sequences, int64_t sequence)
 {
     return sequences->starts[sequence] - sequence;

@@ -16,7 +16,7 @@ extern char **environ;
 
 enum { DEADLINE_MS = 60000, ERRORS_BYTES = 4096 };
 
-/* What comes out of one descriptor. */
+/* The output of one descriptor. */
 struct stream {
     int descriptor;
     char *text;
@@ -53,7 +53,7 @@ static enum status open_pipes(struct pipes *pipes, struct error *error)
     return error->status;
 }
 
-/* With the signals of a fresh process: ours are blocked. */
+/* The child has the signal mask of a fresh process, because ours are blocked. */
 static int spawn(const char *const *words, const struct pipes *pipes, pid_t *pid)
 {
     posix_spawn_file_actions_t actions;
@@ -77,7 +77,7 @@ static int spawn(const char *const *words, const struct pipes *pipes, pid_t *pid
     return failed;
 }
 
-/* What does not fit is read and dropped. */
+/* Bytes that do not fit are read and dropped. */
 static void read_some(struct stream *stream)
 {
     char chunk[4096];
@@ -93,7 +93,7 @@ static void read_some(struct stream *stream)
     stream->length += kept;
 }
 
-/* Until both ends are closed; false when that takes too long. */
+/* Reads until both ends are closed; false when that takes too long. */
 static bool read_all(struct stream streams[2])
 {
     const int64_t end = clock_milliseconds() + DEADLINE_MS;

@@ -1,4 +1,5 @@
-/* command_output.h: programs of a batch system, run with a deadline: no shell, words as they are. */
+/* command_output.h: runs programs of a batch system with a deadline, without a shell: their arguments are passed
+ * unchanged. */
 #ifndef LAUNCH_COMMAND_OUTPUT_H
 #define LAUNCH_COMMAND_OUTPUT_H
 
@@ -6,9 +7,9 @@
 
 enum { COMMAND_OUTPUT_BYTES = 1 << 20 };
 
-/* Runs words[0], looked for in PATH, with `input` (NULL: none; at most 32 KiB) as its standard input. *out: what it
- * wrote to its standard output, the caller's (free). STATUS_UNAVAILABLE with what it said on stderr when it cannot be
- * run, fails, writes too much or takes longer than a minute. */
+/* Runs words[0], which is searched in PATH, with `input` (NULL: none; at most 32 KiB) as its standard input. *out: its
+ * standard output, owned by the caller (free). STATUS_UNAVAILABLE, with its standard error in the detail, when it
+ * cannot be run, fails, writes too much or takes longer than a minute. */
 MUST_CHECK enum status command_output(const char *const *words, const char *input, char **out, struct error *error);
 
 #endif

@@ -1,5 +1,5 @@
-/* estimate.h: what queued runs will take, by their plans (runs/dry_run.h), so that a launcher asks the batch system for
- * enough. Only a run that does not fit the usual worker says what it needs: others make do with less memory. */
+/* estimate.h: plans queued runs (runs/dry_run.h), so that a launcher asks the batch system for enough memory and time.
+ * A need is stored only for a run that does not fit the usual worker; other runs can do with less memory. */
 #ifndef LAUNCH_ESTIMATE_H
 #define LAUNCH_ESTIMATE_H
 

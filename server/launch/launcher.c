@@ -30,13 +30,13 @@ struct launcher {
     char unserved[256], refused[sizeof((struct error *)0)->detail]; /* that it has said */
 };
 
-/* A look: jobs, and which of them are spoken for. */
+/* One poll: the jobs, and which of them are needed. */
 struct look {
     struct slurm_job *jobs;
     bool *taken;
     size_t count;
     int64_t busy;
-    bool submits; /* not while jobs end without a run */
+    bool submits; /* false while jobs end without taking a run */
 };
 
 /* A label that a worker did not get would leave runs without one that may take them. */
@@ -296,9 +296,9 @@ static enum status meet_workers(struct launcher *launcher, struct look *look, co
     return status;
 }
 
-/* Workers rescue what others no longer renew. When the last of all vanishes there is none to do it, and a run that
- * nobody takes back would never ask for a job. So the launcher does it, too: what was over at one look and still is at
- * another, half a lease later, has nobody. */
+/* A lease expired at two polls half a lease apart has no living worker. Other workers normally return such runs to the
+ * queue; when the last worker has vanished the launcher must do it, because otherwise no job would be submitted for
+ * them. */
 static enum status rescue(struct launcher *launcher, double time, struct error *error)
 {
     int rescued = 0;
@@ -307,7 +307,9 @@ static enum status rescue(struct launcher *launcher, double time, struct error *
     if (launcher->options.dry_run || (!first && time - launcher->looked_at < BEAT_SECONDS)) return STATUS_OK;
     if (!first) status = queue_rescue_older(launcher->options.place.connection, launcher->looked_at, &rescued, error);
     launcher->looked_at = time;
-    if (rescued > 0) log_warning(LOG_COMPONENT_LAUNCHER, "rescued %d runs of workers that are gone", rescued);
+    if (rescued > 0)
+        log_warning(LOG_COMPONENT_LAUNCHER, "rescued %d run%s of workers that are gone", rescued,
+                    rescued == 1 ? "" : "s");
     return status;
 }
 

@@ -8,7 +8,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* States of jobs that work or will; those that end (COMPLETING, TIMEOUT, PREEMPTED, NODE_FAIL) are none of them. */
+/* States of jobs that run or will run; states of jobs that are ending (COMPLETING, TIMEOUT, PREEMPTED, NODE_FAIL) are
+ * not listed. */
 static const char *const waiting_states[] = {"PENDING", "REQUEUED", "CONFIGURING", "REQUEUE_HOLD", NULL};
 static const char *const working_states[] = {"RUNNING", "SUSPENDED", "RESIZING", "STOPPED", "SIGNALING", NULL};
 
@@ -19,7 +20,7 @@ static bool is_one_of(const char *const *list, const char *word)
     return false;
 }
 
-/* "ID|HANDLE|NAME|STATE|REASON"; false for what is no living job of that name. */
+/* Reads "ID|HANDLE|NAME|STATE|REASON"; false for a line that is not about a living job of that name. */
 static bool read_job(const char *line, const char *name, struct slurm_job *out)
 {
     char full[256], id[24], reason[32] = "";
@@ -65,7 +66,7 @@ static bool add(json_t *words, const char *format, ...)
     return length >= 0 && (size_t)length < sizeof text && json_array_append_new(words, json_string(text)) == 0;
 }
 
-/* In single quotes, as a shell takes a word for what it is. */
+/* Writes the word in single quotes, within which a shell changes nothing. */
 static bool quote(const char *word, char *out, size_t size, size_t *length)
 {
     bool good = true;

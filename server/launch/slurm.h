@@ -1,23 +1,23 @@
-/* slurm.h: jobs of Slurm through its own commands, sbatch, squeue, scancel and, where there is accounting, sacct. Jobs
- * are known by their names, so that a launcher that starts again finds those of the one before. */
+/* slurm.h: jobs of Slurm through its own commands: sbatch, squeue, scancel and, where there is accounting, sacct. Jobs
+ * are identified by their names, so that a restarted launcher finds the jobs of the one before. */
 #ifndef LAUNCH_SLURM_H
 #define LAUNCH_SLURM_H
 
 #include "launch/template.h"
 
-/* NAME-HASH-MEMORY, which is all that has to be known of a job besides its state. */
+/* A job. Its name is NAME-HASH-MEMORY, which says everything about it except its state. */
 struct slurm_job {
-    char id[24];     /* its own number, also within an array: SLURM_JOB_ID of its worker; "" of one that is part of a
-                        pending array */
-    char handle[32]; /* what scancel takes: "12", "12_3" */
+    char id[24];     /* its own number, also within an array: the SLURM_JOB_ID of its worker; "" for part of a pending
+                      * array */
+    char handle[32]; /* the argument of scancel: "12", "12_3" */
     uint32_t hash;   /* of its template */
     int64_t memory_mib;
     bool pending;
-    bool delayed; /* it went back to Slurm's queue and begins minutes from now: a new job is quicker */
+    bool delayed; /* it is back in Slurm's queue and starts minutes from now, so a new job is quicker */
     char state[20];
 };
 
-/* Those of `name` that wait or run, in *out, the caller's (free). What is about to end is none of them. */
+/* Lists the jobs of `name` that wait or run, but not those that are ending. The caller owns *out (free). */
 MUST_CHECK enum status slurm_jobs(const char *name, struct slurm_job **out, size_t *count, struct error *error);
 
 struct slurm_submission {

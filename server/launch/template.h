@@ -1,5 +1,5 @@
-/* template.h: a kind of job that a launcher may submit: what its workers are, and how the batch system is asked for
- * them. Written as "LABELS: OPTIONS": "device=cuda,gpu=h100: --partition=h100 --gres=gpu:1". */
+/* template.h: a kind of job that a launcher may submit: the device and labels of its workers, and the options of the
+ * batch system. Written as "LABELS: OPTIONS": "device=cuda,gpu=h100: --partition=h100 --gres=gpu:1". */
 #ifndef LAUNCH_TEMPLATE_H
 #define LAUNCH_TEMPLATE_H
 
@@ -15,16 +15,16 @@ struct template
 {
     char *text;                                /* owned */
     char device[8];                            /* kind: "cpu", "cuda" */
-    json_t *labels;                            /* owned: those of its workers, without the device */
+    json_t *labels;                            /* owned: the labels of its workers, without the device */
     const char *options[TEMPLATE_OPTIONS + 1]; /* into `text`; ends with NULL */
-    uint32_t hash;                             /* of the text as it was given: names its jobs */
+    uint32_t hash;                             /* hash of the text as given, part of its jobs' names */
 };
 
 /* STATUS_INVALID says what is wrong. The caller resets *out. */
 MUST_CHECK enum status template_parse(const char *text, struct template *out, struct error *error);
 void template_reset(struct template *template);
 
-/* Whether its workers are on that kind of device (NULL: any) and have all of the labels (a list; NULL: none). */
+/* Whether its workers have that kind of device (NULL: any) and all of the labels (a list; NULL: none). */
 bool template_meets(const struct template *template, const char *device, const json_t *labels);
 /* The first that does, NULL: none. */
 const struct template *template_find(const struct template *templates, size_t count, const char *device,

@@ -19,10 +19,10 @@ static const char *const levels[] = {
     [LOG_LEVEL_ERROR] = "error", [LOG_LEVEL_WARNING] = "warning", [LOG_LEVEL_INFO] = "info"};
 enum { FORMATS = sizeof formats / sizeof formats[0], LEVELS = sizeof levels / sizeof levels[0] };
 
-/* How lines begin as text. */
+/* The beginnings of lines in text form. */
 static const struct {
     const char *name, *text;
-    bool pid;          /* stands behind the text */
+    bool pid;          /* the process id follows the text */
     const char *colon; /* between the beginning and the message */
 } components[] = {
     [LOG_COMPONENT_AUDIT] = {"audit", "audit", false, " "},
@@ -47,7 +47,7 @@ static int place_of(const char *text, const char *const *words, int count)
     return -1;
 }
 
-/* What the environment says; what is not set there, or not understood, is `otherwise`. */
+/* The environment's setting; `otherwise` when it is missing or not understood. */
 static int chosen(const char *variable, const char *const *words, int count, int otherwise)
 {
     const char *text = getenv(variable);

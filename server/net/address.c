@@ -58,8 +58,8 @@ static bool begins(const uint8_t *address, const char *prefix, size_t length)
     return memcmp(address, prefix, length) == 0;
 }
 
-/* Global unicast is 2000::/3; what of it is not the internet is refused, and what carries an IPv4 address is judged by
- * that one. */
+/* Only global unicast (2000::/3) is public, without its parts for special purposes. An address that contains an IPv4
+ * address is judged by the IPv4 address. */
 static bool public6(const uint8_t *address)
 {
     if (begins(address, "\0\0\0\0\0\0\0\0\0\0\xff\xff", 12)) return public4(four(address + 12));   /* mapped */

@@ -1,5 +1,5 @@
-/* address.h: which addresses belong to the internet at large. A webhook, or a redirect of the hub, may not reach what
- * only this machine or its network can: whoever may name an address could otherwise have the server speak for them
+/* address.h: which addresses belong to the public internet. A webhook, or a redirect of the hub, must not reach
+ * addresses that only this machine or its network can reach: otherwise any client could make the server send requests
  * there. */
 #ifndef NET_ADDRESS_H
 #define NET_ADDRESS_H

@@ -1,5 +1,5 @@
-/* guard.h: sockets of libcurl that are judged by the address they connect to. What a name stood for before, and what a
- * redirect says, does not matter then: the address is the one that is connected to. */
+/* guard.h: checks the address that a socket of libcurl connects to. What a name resolved to earlier, or what a redirect
+ * says, does not matter, because the check is made on the address of the connection itself. */
 #ifndef NET_GUARD_H
 #define NET_GUARD_H
 
@@ -9,14 +9,13 @@
 #include <sys/socket.h>
 
 struct guard {
-    /* Whether a socket may be connected to `address`; `owner` is lent. NULL: to those of the internet at large
-     * (address_public). */
+    /* Whether a socket may connect to `address`; `owner` is lent. NULL: public addresses only (address_public). */
     bool (*allowed)(const void *owner, const struct sockaddr *address, size_t length);
     const void *owner;
-    char refused[NI_MAXHOST]; /* the last address that was not connected to; "" so far: none */
+    char refused[NI_MAXHOST]; /* the last refused address; "": none yet */
 };
 
-/* Has `easy` (libcurl's handle) ask `guard`, which outlives its transfers. */
+/* Makes `easy` (a handle of libcurl) call `guard`, which must outlive its transfers. */
 bool guard_set(void *easy, struct guard *guard);
 
 #endif

@@ -14,7 +14,7 @@ struct reading {
     char path[PATH_BYTES];
     char text[TEXT_BYTES];
     size_t length;
-    bool leaf; /* no element has ended within the one that is open */
+    bool leaf; /* no element has ended inside the open one */
     enum status status;
     struct error *error;
 };
@@ -31,7 +31,7 @@ static void XMLCALL on_start(void *owner, const XML_Char *name, const XML_Char *
     struct reading *reading = owner;
     const size_t used = strlen(reading->path);
     const char *colon = strrchr(name, ':');
-    const char *local = colon != NULL ? colon + 1 : name; /* a prefix of a name space */
+    const char *local = colon != NULL ? colon + 1 : name; /* without the prefix of a name space */
     (void)attributes;
     if (used + strlen(local) + 2 > sizeof reading->path) {
         stop(reading, "nested too deeply");
@@ -114,7 +114,7 @@ static enum status take_refusal(void *context, const char *path, const char *tex
 
 void answer_xml_refusal(const char *body, size_t length, struct transfer_head *head)
 {
-    struct error ignored; /* the beginning of a refusal will do */
+    struct error ignored; /* a truncated refusal is parsed as far as it goes */
     if (length > 0) (void)!answer_xml_read(body, length, take_refusal, head, &ignored);
     for (char *at = head->code; *at != '\0'; at++)
         if (*at < ' ' || *at > '~') *at = '?';

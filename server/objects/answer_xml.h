@@ -1,5 +1,5 @@
-/* answer_xml.h: the XML in which S3 answers (expat). Bytes of strangers: depth and lengths are bounded, document types
- * and with them entities are refused. */
+/* answer_xml.h: parses the XML answers of S3 (expat). The bytes come from a stranger: depth and lengths are bounded,
+ * and document types, which could define entities, are refused. */
 #ifndef OBJECTS_ANSWER_XML_H
 #define OBJECTS_ANSWER_XML_H
 
@@ -11,12 +11,12 @@
  * the reading unless it is STATUS_OK. */
 typedef enum status answer_xml_visitor(void *context, const char *path, const char *text, struct error *error);
 
-/* STATUS_CORRUPT for what is no such XML; statuses of the visitor. */
+/* STATUS_CORRUPT for text that is no such XML; statuses of the visitor. */
 MUST_CHECK enum status answer_xml_read(const char *bytes, size_t length, answer_xml_visitor *visit, void *context,
                                        struct error *error);
 
-/* <Error><Code>…</Code><Message>…</Message><Region>…</Region></Error>, as far as it is there, into head->code, message
- * and region. */
+/* Copies the parts of <Error><Code>…</Code><Message>…</Message><Region>…</Region></Error> that are present into
+ * head->code, message and region. */
 void answer_xml_refusal(const char *body, size_t length, struct transfer_head *head);
 
 #endif

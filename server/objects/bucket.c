@@ -13,7 +13,7 @@
 #define RIGHT_TEXT \
     "access is refused: the credentials have no right to this, or there are none and the bucket is not a public one"
 
-/* `code` is S3's, out of the body. Answers to HEAD have no body. */
+/* `code` is S3's code in the body. Answers to HEAD have no body. */
 static const struct transfer_meaning meanings[] = {
     {400, 400, "AuthorizationHeaderMalformed", TRANSFER_FAILED, STATUS_INVALID, REGION_TEXT},
     {400, 400, "IllegalLocationConstraintException", TRANSFER_FAILED, STATUS_INVALID, REGION_TEXT},
@@ -54,10 +54,10 @@ static bool payload_header(const struct transfer_request *request, char *out, si
     return true;
 }
 
-/* libcurl signs; versions from 7.88 on must give the same. What 7.88 does not do is done here: the hash of the payload
- * is a header of ours, the address is in its canonical form already (bucket_url), the session is a header, which is
- * signed like all. Every header in the list is signed, one without a value as if it were sent, and they are sorted with
- * their values: so none is there but those that are sent, and no name is the beginning of another. */
+/* libcurl signs; versions from 7.88 on must give the same signature. Because 7.88 lacks some steps, they are done here:
+ * the payload's hash is a header, the address is already canonical (bucket_url), and the session is a header, which is
+ * signed like all headers. libcurl signs every header of the list, even one without a value, and sorts headers with
+ * their values. Signed headers must be exactly the sent ones; no header name may be a prefix of another. */
 static enum status sign(const struct transfer_server *server, const struct transfer_request *request,
                         struct transfer *transfer, struct error *error)
 {
@@ -82,7 +82,7 @@ done:
     return status;
 }
 
-/* A region is told of only where it is another one. */
+/* The region is part of the message only when it is another one. */
 static void read_refusal(const struct transfer_server *server, const char *body, size_t length,
                          struct transfer_head *head)
 {
@@ -107,8 +107,8 @@ static enum status init(const struct objects *objects, const char *name, struct 
     return error_set(error, STATUS_INVALID, "\"%.64s\" is no name for a bucket", name);
 }
 
-/* Without an endpoint, Amazon's: the bucket is part of the host's name, unless a dot in it would not fit the
- * certificate. */
+/* Without an endpoint it is Amazon's, where the bucket is part of the host's name, unless a dot in the bucket's name
+ * would not match the certificate. */
 enum status bucket_init(const struct objects *objects, const char *name, struct bucket *out, struct error *error)
 {
     if (objects->endpoint[0] != '\0')
@@ -129,7 +129,7 @@ enum status bucket_init_service(const struct objects *objects, struct bucket *ou
     return init(objects, "", out, error);
 }
 
-/* libcurl would take "." and ".." out of the path before it signs, and ask for another object. */
+/* libcurl would remove "." and ".." from the path before it signs, and ask for another object. */
 static bool has_dots(const char *key)
 {
     for (const char *at = key; at != NULL; at = strchr(at, '/')) {

@@ -1,5 +1,5 @@
-/* bucket.h: one bucket of an S3 server: the addresses of its objects, requests signed for it (libcurl's AWS signature
- * version 4), and what its refusals mean. */
+/* bucket.h: one bucket of an S3 server: the addresses of its objects, signed requests (libcurl's AWS signature version
+ * 4), and the meaning of its refusals. */
 #ifndef OBJECTS_BUCKET_H
 #define OBJECTS_BUCKET_H
 
@@ -11,16 +11,16 @@
 enum { BUCKET_URL = 8192 };
 
 struct bucket {
-    struct transfer_server server; /* first: what it authorizes is found by it */
+    struct transfer_server server; /* must be first: its authorize finds the bucket through it */
     const struct objects *objects; /* lent */
     char base[640];                /* the address of the bucket, without a slash at its end */
 };
 
-/* STATUS_INVALID. Nothing is to be freed. */
+/* Fills *out, which needs no release. STATUS_INVALID. */
 MUST_CHECK enum status bucket_init(const struct objects *objects, const char *name, struct bucket *out,
                                    struct error *error);
 
-/* The server itself, in place of a bucket. */
+/* As bucket_init, for the server itself instead of a bucket. */
 MUST_CHECK enum status bucket_init_service(const struct objects *objects, struct bucket *out, struct error *error);
 
 /* The address of `key` ("": the bucket itself) with `query` ("": none), whose parts are escaped and in the order of
@@ -29,7 +29,7 @@ MUST_CHECK enum status bucket_init_service(const struct objects *objects, struct
 MUST_CHECK enum status bucket_url(const struct bucket *bucket, const char *key, const char *query, char out[BUCKET_URL],
                                   struct error *error);
 
-/* One question and its answer. */
+/* One request. */
 struct bucket_request {
     enum transfer_method method;
     const char *key, *query;    /* as for bucket_url; NULL: "" */
@@ -37,13 +37,14 @@ struct bucket_request {
     const void *body;
     size_t body_bytes;
     int64_t first, bytes; /* a range of the object; bytes 0: all of it */
-    const char *what;     /* names it in messages: "s3://lab/run" */
+    const char *what;     /* the name in messages: "s3://lab/run" */
 };
 
-/* Asks, with backoff. *head is that of the answer; `body` gets its bytes as far as its limit lets it; NULL: they are
- * dropped. Statuses by what the server means: STATUS_NOT_FOUND (no such bucket, no such object), STATUS_FORBIDDEN (no
- * rights, unknown key, wrong signature, skewed clock), STATUS_INVALID (another region), STATUS_INPUT_CHANGED
- * (If-Match), STATUS_UNAVAILABLE, STATUS_CORRUPT; those of credentials_take and of the monitor. */
+/* Sends the request, with backoff. *head is the head of the answer; `body` gets the answer's bytes up to its limit;
+ * NULL: they are dropped. Statuses by the meaning of the answer: STATUS_NOT_FOUND (no such bucket, no such object),
+ * STATUS_FORBIDDEN (no rights, unknown key, wrong signature, skewed clock), STATUS_INVALID (another region),
+ * STATUS_INPUT_CHANGED (If-Match), STATUS_UNAVAILABLE, STATUS_CORRUPT; also those of credentials_take and of the
+ * monitor. */
 MUST_CHECK enum status bucket_ask(const struct bucket *bucket, const struct asking *asking,
                                   const struct bucket_request *request, struct transfer_head *head, struct buffer *body,
                                   struct error *error);

@@ -6,8 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* Asked again so long before they expire. What a source says of itself is believed for a while: somebody may rewrite
- * the file, and a machine without a metadata service lets us wait for it. */
+/* EARLY: how long before their end keys are renewed. BELIEVED: how long the keys of a source without an end are used,
+ * because somebody may rewrite the file. NONE: how long to wait before asking again when no source exists, because a
+ * missing metadata service answers slowly. */
 enum { EARLY_SECONDS = 300, BELIEVED_SECONDS = 60, NONE_SECONDS = 600 };
 
 static const struct credentials_source *const chain[] = {&credentials_source_environment, &credentials_source_file,
@@ -17,8 +18,8 @@ struct credentials {
     struct credentials_environment environment; /* owned */
     pthread_mutex_t lock;
     struct credentials_found found;
-    const char *source; /* NULL: not asked yet */
-    time_t believed;    /* until then */
+    const char *source; /* NULL: no source was asked yet */
+    time_t believed;    /* the end of their use */
 };
 
 /* ---- the environment ---- */
@@ -97,7 +98,7 @@ bool credentials_source_copy(const char *text, char *out, size_t size)
     return true;
 }
 
-/* Of the first source that has any. What was known before stays when a source fails before it has expired. */
+/* Takes the keys of the first source that has any. Known keys stay when a source fails before they have expired. */
 static enum status ask(struct credentials *credentials, time_t now, struct error *error)
 {
     enum status status = STATUS_OK;

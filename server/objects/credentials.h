@@ -18,7 +18,7 @@ struct credentials;
 
 enum { CREDENTIALS_KEY = 256, CREDENTIALS_SESSION = 8192 };
 
-/* Empty texts: no credentials, and no session. To be forgotten with credentials_wipe. */
+/* Empty texts: no credentials, or no session. Overwrite with credentials_wipe. */
 struct credentials_keys {
     char access[CREDENTIALS_KEY], secret[CREDENTIALS_KEY], session[CREDENTIALS_SESSION];
 };
@@ -27,17 +27,17 @@ struct credentials_keys {
 MUST_CHECK enum status credentials_new(struct credentials **out, struct error *error);
 void credentials_free(struct credentials *credentials); /* NULL is fine */
 
-/* The keys of now. Services of the machine are asked when those that are known are about to expire. STATUS_INVALID (a
- * file or an answer without keys), STATUS_FORBIDDEN, STATUS_UNAVAILABLE, STATUS_NO_MEMORY. */
+/* Returns the current keys. Asks the machine's services when the known keys are about to expire. STATUS_INVALID (a file
+ * or an answer without keys), STATUS_FORBIDDEN, STATUS_UNAVAILABLE, STATUS_NO_MEMORY. */
 MUST_CHECK enum status credentials_take(struct credentials *credentials, struct credentials_keys *out,
                                         struct error *error);
 void credentials_wipe(struct credentials_keys *keys);
 
-/* The server says that they have expired: the next credentials_take asks again. */
+/* Call it when the server says that the keys have expired: the next credentials_take asks again. */
 void credentials_forget(struct credentials *credentials);
 
-/* Where they came from ("environment", "shared file", "container", "instance", "none"), for people. Takes them first.
- * Statuses of credentials_take. */
+/* The source of the keys ("environment", "shared file", "container", "instance", "none"), for people. Takes the keys
+ * first. Statuses of credentials_take. */
 MUST_CHECK enum status credentials_source(struct credentials *credentials, const char **out, struct error *error);
 
 #endif

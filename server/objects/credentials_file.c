@@ -43,7 +43,7 @@ static char *trimmed(char *text)
 
 struct section {
     const char *wanted;
-    bool within, found, elsewhere; /* elsewhere: its keys are to be had from somebody else */
+    bool within, found, elsewhere; /* elsewhere: the profile takes its keys from another source */
     struct credentials_keys *keys;
     bool good;
 };
@@ -101,7 +101,7 @@ static enum status judge(const struct section *section, struct error *error)
                      profile);
 }
 
-/* A file that is not there is no source, unless it was named. */
+/* A missing file means no source, unless it was named explicitly. */
 static enum status from_file(const struct credentials_environment *environment, struct credentials_found *out,
                              struct error *error)
 {
@@ -121,7 +121,7 @@ static enum status from_file(const struct credentials_environment *environment, 
                          "the shared credentials file cannot be read: %s", strerror(errno));
     while (getline(&line, &size, file) >= 0) read_line(&section, line);
     if (line != NULL) explicit_bzero(line, size);
-    const bool whole = feof(file) != 0; /* or else there was no memory for a line */
+    const bool whole = feof(file) != 0; /* false when there was no memory for a line */
     free(line);
     (void)fclose(file);
     if (!whole) {

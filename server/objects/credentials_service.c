@@ -1,5 +1,5 @@
-/* Services that hand out credentials with an end: the one of a container, and the metadata of an instance (version 2: a
- * token is asked for first, which a forged request from elsewhere could not do). Their addresses are local. */
+/* Services that hand out temporary credentials: that of a container, and the metadata of an instance (version 2: a
+ * token is requested first, which a forged request from outside cannot do). Their addresses are local. */
 #include "objects/credentials_source.h"
 
 #include "base/buffer.h"
@@ -57,7 +57,7 @@ static enum status once(void *context, enum transfer_verdict *verdict, double *w
     return status;
 }
 
-/* The text at `url`, into question->body. */
+/* Reads the text at `url` into question->body. */
 static enum status ask(struct question *question, const char *url, enum transfer_method method,
                        const char *const *headers, int tries, struct error *error)
 {
@@ -110,7 +110,7 @@ static enum status read_answer(const struct buffer *body, struct credentials_fou
 
 /* ---- a container ---- */
 
-/* https, or an address of this machine: the token is for nobody else. */
+/* Requires https, or an address of this machine, because nobody else may see the token. */
 static bool may_be_asked(const char *url)
 {
     static const char *const local[] = {"169.254.170.2", "169.254.170.23", "[fd00:ec2::23]"};
@@ -121,7 +121,7 @@ static bool may_be_asked(const char *url)
     return strcmp(origin.scheme, "https") == 0 || origin_is_loopback(&origin);
 }
 
-/* The token's file is written anew while we run. */
+/* Reads the token's file each time, because it is rewritten while we run. */
 static enum status read_token(const struct credentials_environment *environment, char out[CREDENTIALS_SESSION],
                               struct error *error)
 {
@@ -167,7 +167,7 @@ const struct credentials_source credentials_source_container = {.name = "contain
 
 /* ---- an instance ---- */
 
-/* The first line of the answer, without its end. False when it is none. */
+/* The first line of the answer, without its end. False when there is none. */
 static bool first_line(const struct buffer *body, char *out, size_t size)
 {
     const size_t length = strcspn(body->bytes, "\r\n");
@@ -192,7 +192,7 @@ static enum status of_role(const char *endpoint, struct question *question, stru
     return status == STATUS_OK ? read_answer(&question->body, out, error) : status;
 }
 
-/* Whoever does not answer at all is not there: most machines are no instances. */
+/* No answer means no metadata service; most machines are not cloud instances. */
 static enum status from_instance(const struct credentials_environment *environment, struct credentials_found *out,
                                  struct error *error)
 {

@@ -1,4 +1,4 @@
-/* credentials_source.h: the links of the chain of credentials.h, each asked in its turn. */
+/* credentials_source.h: the sources of credentials.h, asked in order. */
 #ifndef OBJECTS_CREDENTIALS_SOURCE_H
 #define OBJECTS_CREDENTIALS_SOURCE_H
 
@@ -6,7 +6,7 @@
 
 #include <time.h>
 
-/* What the environment says; a text is NULL where it says nothing. Owned. */
+/* The variables of the environment; NULL where one is not set. Owned. */
 struct credentials_environment {
     char *access, *secret, *session, *file, *profile, *home;
     char *relative_uri, *full_uri, *token, *token_file;
@@ -18,8 +18,8 @@ struct credentials_found {
     time_t expires;               /* 0: never */
 };
 
-/* `found` gives STATUS_OK without keys where the source is not there, and another status where it is there and cannot
- * be used: the next one would be somebody else. */
+/* `found` returns STATUS_OK without keys when the source does not exist. It returns another status when the source
+ * exists and cannot be used, because the next source might belong to somebody else. */
 struct credentials_source {
     const char *name;
     enum status (*find)(const struct credentials_environment *environment, struct credentials_found *out,
@@ -28,7 +28,7 @@ struct credentials_source {
 extern const struct credentials_source credentials_source_environment, credentials_source_file,
     credentials_source_container, credentials_source_instance;
 
-/* Copies a key or a session. False when it does not fit, is empty, or has characters that no header may have. */
+/* Copies a key or a session. False when it does not fit, is empty, or has characters that a header must not have. */
 bool credentials_source_copy(const char *text, char *out, size_t size);
 
 #endif

@@ -13,12 +13,12 @@ enum { PAGE_BYTES = 16 << 20, TOKEN_BYTES = 2048, QUERY_BYTES = BUCKET_URL / 2, 
 
 struct page {
     struct listing *listing;
-    const char *prefix;       /* with its slash; "" for a whole bucket */
-    struct listing_item item; /* the one that is read */
+    const char *prefix;       /* with its trailing slash; "" for a whole bucket */
+    struct listing_item item; /* the item that is being read */
     char key[OBJECTS_PLACE_KEY];
     bool long_key, encoded, more;
     char next[TOKEN_BYTES];
-    size_t begin; /* of this page's items */
+    size_t begin; /* index of this page's first item */
 };
 
 static enum status no_memory(struct error *error)
@@ -43,7 +43,7 @@ static double read_time(const char *text)
     return strptime(text, "%Y-%m-%dT%H:%M:%S", &broken) != NULL ? (double)timegm(&broken) : 0;
 }
 
-/* The order of the elements within one object is not fixed: it is taken in when it ends. */
+/* The order of the elements of one object is not fixed, so an item is added when its object ends. */
 static enum status take_item(struct page *page, struct error *error)
 {
     struct listing *listing = page->listing;
@@ -98,7 +98,7 @@ static enum status take(void *context, const char *path, const char *text, struc
     return STATUS_OK;
 }
 
-/* Parts in the order of their names. Keys are asked for escaped, since XML has no room for some characters. */
+/* Query parameters sorted by name. Keys are requested in escaped form, because XML cannot represent some characters. */
 static enum status make_query(const struct page *page, bool deep, char out[QUERY_BYTES], struct error *error)
 {
     char prefix[3 * OBJECTS_PLACE_KEY], token[3 * TOKEN_BYTES];
@@ -110,7 +110,7 @@ static enum status make_query(const struct page *page, bool deep, char out[QUERY
     return fits ? STATUS_OK : error_set(error, STATUS_INVALID, "the prefix is too long to list what lies below it");
 }
 
-/* Answers that name the encoding behind the keys are read twice: what is known then counts. */
+/* When an answer names the encoding after the keys, it is read a second time with that encoding. */
 static enum status read_page(struct page *page, const struct buffer *body, struct error *error)
 {
     const bool encoded = page->encoded;

@@ -18,9 +18,9 @@ struct listing {
     size_t count, capacity;
 };
 
-/* Lists what lies below `place` as in a directory: its own objects, or those of all directories in it when `deep`.
- * Directories' own objects (keys that end with "/") are left out, and with them what has no ETag. STATUS_TOO_LARGE for
- * more than LISTING_MOST. Statuses of bucket_ask; nothing there at all is fine. The caller resets *out in any case. */
+/* Lists the objects below `place` as a directory: only direct ones, or with `deep` those of all subdirectories. Objects
+ * that stand for directories (keys that end with "/") and objects without an ETag are left out. An empty listing is
+ * fine. STATUS_TOO_LARGE for more than LISTING_MOST. Statuses of bucket_ask. The caller resets *out in any case. */
 MUST_CHECK enum status listing_make(const struct bucket *bucket, const struct asking *asking,
                                     const struct objects_place *place, bool deep, struct listing *out,
                                     struct error *error);

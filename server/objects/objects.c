@@ -22,7 +22,7 @@ static enum status read_endpoint(const char *text, struct objects *out, struct e
                      " or query");
 }
 
-/* The region goes into the signature, and without an endpoint into a host's name. */
+/* The region is part of the signature, and without an endpoint part of the host's name. */
 static enum status read_region(const char *text, struct objects *out, struct error *error)
 {
     static const char *const variables[] = {"AWS_REGION", "AWS_DEFAULT_REGION"};

@@ -1,5 +1,5 @@
-/* objects.h: the configuration of object storage: the S3 server, its region, and who asks. It does not change (the
- * credentials are renewed within), so threads may share it. */
+/* objects.h: the configuration of object storage: the S3 server, its region and the credentials. It does not change
+ * (only credentials are renewed inside), so threads may share it. */
 #ifndef OBJECTS_OBJECTS_H
 #define OBJECTS_OBJECTS_H
 
@@ -10,8 +10,8 @@
 struct credentials;
 
 struct objects_options {
-    /* "https://minio.lab:9000", where buckets are the first part of the path; NULL: Amazon's of the region. http is
-     * taken as it was written by who runs the server: requests are signed, and their secret does not travel. */
+    /* "https://minio.lab:9000", where the bucket is the first part of the path; NULL: Amazon's endpoint of the region.
+     * http is accepted because the operator chose it; requests are signed, so the secret is not sent. */
     const char *endpoint;
     const char *region; /* NULL: AWS_REGION, AWS_DEFAULT_REGION, "us-east-1" */
 };
@@ -26,7 +26,7 @@ struct objects {
 MUST_CHECK enum status objects_new(const struct objects_options *options, struct objects **out, struct error *error);
 void objects_free(struct objects *objects); /* NULL is fine */
 
-/* The same check without keeping anything. */
+/* As objects_new, but keeps nothing. */
 MUST_CHECK enum status objects_check(const struct objects_options *options, struct error *error);
 
 #endif

@@ -13,15 +13,15 @@ struct objects_place {
     char key[OBJECTS_PLACE_KEY]; /* without slashes at its ends; "": the bucket itself */
 };
 
-/* Whether the text names object storage at all, rightly or not. */
+/* Whether the text begins like a place in object storage, valid or not. */
 bool objects_place_is(const char *text);
 
-/* STATUS_INVALID at `pointer`: a bucket of 3 to 63 letters, digits, ".", "-" and "_", and a prefix whose parts are not
- * empty, "." or ".." and have no control characters. Slashes at the end mean nothing. */
+/* STATUS_INVALID at `pointer` unless the bucket has 3 to 63 letters, digits, ".", "-" and "_", and no part of the
+ * prefix is empty, "." or ".." or has control characters. Slashes at the end are ignored. */
 MUST_CHECK enum status objects_place_read(const char *text, const char *pointer, struct objects_place *out,
                                           struct error *error);
 
-/* "s3://BUCKET/PREFIX", without a slash at its end: equal for equal places. */
+/* "s3://BUCKET/PREFIX" without a slash at its end; equal places give equal texts. */
 void objects_place_write(const struct objects_place *place, char *out, size_t size);
 
 /* The key of the object `name` below the place. False when it is too long. */

@@ -111,8 +111,8 @@ static enum status send_parts(struct upload *upload, struct error *error)
 
 /* ---- what is there ---- */
 
-/* The ETag that the server gives to these bytes: their MD5, or that of the MD5s of the parts. "": where MD5 may not be
- * computed. An object that is encrypted with a key of a key service has another one. */
+/* The ETag that the server gives these bytes: their MD5, or the MD5 of the parts' MD5s. "": MD5 may not be computed
+ * here. Objects encrypted with a key of a key service have another ETag. */
 static enum status etag_of(struct upload *upload, char out[ETAG_BYTES], struct error *error)
 {
     unsigned char digest[EVP_MAX_MD_SIZE];
@@ -137,8 +137,8 @@ static enum status etag_of(struct upload *upload, char out[ETAG_BYTES], struct e
     return status;
 }
 
-/* Whether an object of this key and size is there, and whether it has these bytes. Who may not list a bucket is refused
- * for what is not there. */
+/* *there: an object of this key and size exists; *same: it has these bytes. A caller without the right to list gets a
+ * refusal for a missing object. */
 static enum status look(struct upload *upload, bool *there, bool *same, struct error *error)
 {
     char etag[ETAG_BYTES];
@@ -160,8 +160,8 @@ static enum status take_completion(void *context, const char *path, const char *
                      text != NULL ? text : "");
 }
 
-/* The answer may be a failure in spite of its status, since the server begins it before it knows. An answer that was
- * lost leaves an upload that is not known any more, and the object. */
+/* The body may report a failure in spite of the status, because the server starts the answer before it knows. After a
+ * lost answer the upload is unknown to the server, and the object exists. */
 static enum status complete(struct upload *upload, struct error *error)
 {
     struct buffer body = {.limit = ANSWER_MOST};
@@ -183,7 +183,7 @@ static enum status complete(struct upload *upload, struct error *error)
     if (status != STATUS_NOT_FOUND) return status;
     const struct error cause = *error;
     status = look(upload, &there, &same, error);
-    /* where the ETag tells nothing, the parts were taken with their hashes just now */
+    /* when the ETag says nothing: the parts were just accepted with their hashes */
     if (there && strncmp(upload->head->encryption, "aws:kms", 7) == 0) same = true;
     if (status == STATUS_OK && !same) *error = cause;
     return status == STATUS_OK && !same ? STATUS_NOT_FOUND : status;

@@ -1,4 +1,4 @@
-/* upload.h: a file becomes an object. */
+/* upload.h: uploads a file as an object. */
 #ifndef OBJECTS_UPLOAD_H
 #define OBJECTS_UPLOAD_H
 

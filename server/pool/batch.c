@@ -33,15 +33,15 @@ struct leased_member {
     bool ended;
     uint64_t version;
     struct queue_progress progress;
-    double first_at;    /* when the first progress came, and where it stood: for the estimate */
+    double first_at;    /* when the first progress came, and its value: for the estimate */
     int64_t first_done; /* -1: none yet */
     json_t *lines;      /* owns */
 
-    /* The engine thread's alone. */
+    /* Used by the engine thread only. */
     struct monitor monitor;
     struct artifact_place artifact_place;
     struct schema_filled filled;
-    bool resumes; /* what it saves is uploaded, by `resume_number` */
+    bool resumes; /* its saved state is uploaded, under `resume_number` */
     size_t resume_number;
 
     /* Written by the engine thread before `ended`, read after it. */
@@ -53,8 +53,8 @@ struct leased_member {
     struct task_items items;
     struct artifacts *artifacts;
     struct queue_usage usage;
-    double work;   /* by the run's plan */
-    bool uploaded; /* the bucket has something of what it goes on from */
+    double work;   /* work by the run's plan */
+    bool uploaded; /* the bucket has saved state of the run */
 };
 
 struct leased_batch {
@@ -71,7 +71,7 @@ struct leased_batch {
     pthread_mutex_t mutex;
     pthread_cond_t resumed; /* a member is no longer paused, or is stopped */
     uint64_t moves;         /* under the mutex */
-    bool draining;          /* likewise: all goes back, since the worker stops */
+    bool draining;          /* under the mutex: the worker stops and all runs return to the queue */
     size_t count;
     struct leased_member members[]; /* owns */
 };
@@ -102,8 +102,8 @@ static void note_progress(void *owner, int64_t done, int64_t total, const char *
     gate_pass(member->batch->gate, &place, &member->monitor);
 }
 
-/* A line that is no UTF-8 is refused by jansson and left out. When the database is away for long the oldest lines are
- * kept. */
+/* jansson refuses a line that is not UTF-8, so it is dropped. When the database is unavailable for long, the oldest
+ * lines are kept. */
 static void note_line(void *owner, const char *line)
 {
     struct leased_member *member = owner;
@@ -128,7 +128,7 @@ static enum status check_stop(void *owner, struct error *error)
 
 /* ---- the engine thread ---- */
 
-/* The kernel's high-water mark of resident memory, which "5" in clear_refs sets back to what is resident now. */
+/* Resets the kernel's high-water mark of resident memory to the present value ("5" in clear_refs). */
 static void reset_peak(void)
 {
     const int fd = open("/proc/self/clear_refs", O_WRONLY | O_CLOEXEC);
@@ -166,7 +166,8 @@ static enum status make_work_directory(struct leased_member *member, struct erro
     return status;
 }
 
-/* A run that fails after a fault of its device fails for that, whatever it found in what the device left. */
+/* After a fault of the device, a failed run has failed because of the device, whatever error it met in the device's
+ * data. */
 static enum status blame(const struct leased_batch *batch, enum status status, const struct error **error)
 {
     const bool own = status != STATUS_OK && status != STATUS_CANCELLED && status != STATUS_LEASE_LOST;
@@ -175,7 +176,7 @@ static enum status blame(const struct leased_batch *batch, enum status status, c
     return STATUS_DEVICE;
 }
 
-/* Before its end is seen: its files are removed then, here and in the bucket. */
+/* Must run before the end is published, because the files, here and in the bucket, are removed then. */
 static void end_uploads(struct leased_member *member)
 {
     if (!member->resumes) return;
@@ -185,7 +186,7 @@ static void end_uploads(struct leased_member *member)
     member->uploaded = resume_end(member->batch->resume, member->resume_number, last);
 }
 
-/* The main thread sees the end of this run; the engine thread touches it no more. */
+/* Publishes the end of the run to the main thread; the engine thread does not use the run afterwards. */
 static void member_end(struct leased_member *member, enum status status, const struct error *error)
 {
     const uint64_t one = 1;
@@ -235,7 +236,7 @@ static struct run_context context_of(struct leased_member *member)
     };
 }
 
-/* What an earlier attempt left elsewhere is fetched, and what this one saves is uploaded. */
+/* Fetches the state that an earlier attempt left on another node, and starts uploads of new state. */
 static enum status begin_uploads(struct leased_member *member, const struct kind *kind, struct error *error)
 {
     struct leased_batch *batch = member->batch;
@@ -266,7 +267,7 @@ static enum status prepare(struct leased_member *member, const struct kind *kind
                                 member->run.lease.epoch, member->batch->options.artifact_store, &member->monitor,
                                 &member->artifacts, error)) != STATUS_OK)
         return status;
-    /* Checked again: what stands in the database may be older than this binary. */
+    /* Checked again, because the parameters in the database may be older than this binary. */
     return schema_fill(kind->params, kind->params_size, member->run.params, "/params", NULL, &member->filled, error);
 }
 

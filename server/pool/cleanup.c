@@ -22,13 +22,13 @@
  * long. */
 enum { UNKNOWN_SECONDS = 24 * 3600 };
 
-/* What one run may have left below the data directory. */
+/* Files that a run may have left in the data directory. */
 struct leftover {
     const char *data_directory, *run;
     bool removed;
 };
 
-/* $DATA/checkpoints/RUN/.NAME.tmp: what checkpoint_write had not finished. The directory is removed, too, if it is then
+/* Removes $DATA/checkpoints/RUN/.NAME.tmp, which checkpoint_write had not finished, and the directory if it is then
  * empty. */
 static void remove_unfinished_checkpoints(const struct leftover *leftover)
 {
@@ -89,7 +89,7 @@ static enum status cleanup_runs(struct connection *connection, const char *data_
     enum status status = STATUS_OK;
     (void)snprintf(path, sizeof path, "%s/tmp", data_directory);
     DIR *directory = opendir(path);
-    if (directory == NULL) return STATUS_OK; /* no run has been here */
+    if (directory == NULL) return STATUS_OK; /* no run was executed here */
     for (const struct dirent *entry; status == STATUS_OK && (entry = readdir(directory)) != NULL;) {
         const size_t prefix = strlen(CLEANUP_WORK_PREFIX);
         if (strncmp(entry->d_name, CLEANUP_WORK_PREFIX, prefix) != 0) continue;
@@ -111,7 +111,7 @@ enum status cleanup_all(struct connection *connection, const char *node, const c
     if (status == STATUS_OK) status = node_files_check(connection, node, data_directory, error);
     if (status == STATUS_OK) status = nodes_prune(connection, error);
     if (status != STATUS_OK) return status;
-    /* Where it cannot be told, because the private database is another user's, nothing is lost by keeping them. */
+    /* When the owner cannot be determined, because the private database is another user's, the files are kept. */
     struct error untold;
     const bool keep = archive_recorded(data_directory, archive, &untold) != STATUS_OK || archive[0] != '\0';
     const enum status told = artifacts_remove_unused(connection, data_directory, keep, &artifacts, error);
@@ -132,7 +132,7 @@ static enum status ask_locked(struct connection *connection, void *context, stru
     return leftovers_lock_run(connection, asked->run, &asked->known, &asked->ended, error);
 }
 
-/* A run that is retried right after this begins with nothing: all that there is of it was listed before. */
+/* A run that is retried after this check begins without saved state, because all of it was listed before. */
 static enum status has_ended(void *owner, const char *run, double newest, bool *yes, struct error *error)
 {
     struct asked_run asked = {.run = run};

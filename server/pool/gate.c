@@ -72,8 +72,7 @@ static bool holds(const struct gate *gate, const struct gate_place *place)
     return held;
 }
 
-/* Makes the sign that the run is held, or removes it. A test that waits for a sign that could not be made says so
- * itself. */
+/* Makes the file that says that the run is held, or removes it. When it cannot be made, the waiting test reports so. */
 static void mark(const struct gate *gate, const struct gate_place *place, bool held)
 {
     char *path;
@@ -92,7 +91,7 @@ static void mark(const struct gate *gate, const struct gate_place *place, bool h
 
 void gate_pass(const struct gate *gate, const struct gate_place *place, const struct monitor *monitor)
 {
-    struct error ignored; /* the engine's own next check gives it again */
+    struct error ignored; /* the engine's own next check returns it again */
     if (gate == NULL || !holds(gate, place)) return;
     mark(gate, place, true);
     while (holds(gate, place) && monitor_check(monitor, &ignored) == STATUS_OK) (void)nanosleep(&PAUSE, NULL);

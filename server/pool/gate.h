@@ -22,7 +22,7 @@
 
 struct gate;
 
-/* Where a run stands. */
+/* The progress of a run. */
 struct gate_place {
     const char *kind, *run;
     int64_t lease;
@@ -35,9 +35,8 @@ struct gate_place {
 MUST_CHECK enum status gate_new(struct gate **out, struct error *error);
 void gate_free(struct gate *gate); /* NULL is fine */
 
-/* Returns at once unless `gate` (NULL is fine) holds a run at that place. Otherwise returns when it holds the run no
- * more, or when monitor_check, which is called all the while, gives anything but STATUS_OK. Threads may share a
- * gate. */
+/* Waits while `gate` (NULL is fine) holds a run at that place. Returns earlier when monitor_check, which is called all
+ * the time, returns anything but STATUS_OK. Threads may share a gate. */
 void gate_pass(const struct gate *gate, const struct gate_place *place, const struct monitor *monitor);
 
 #endif

@@ -10,15 +10,15 @@
 #include <string.h>
 #include <unistd.h>
 
-/* The job of the batch system that this process is of; an element of an array is a job with a number of its own. */
+/* The id of the batch system's job that this process belongs to; each element of an array has its own. */
 static const char *slurm_job(void)
 {
     const char *job = getenv("SLURM_JOB_ID");
     return job != NULL ? job : "";
 }
 
-/* The id of the data directory: the target of a link, since a link is made whole or not at all. "" where none can be
- * made: then no run is near. */
+/* Reads the id of the data directory, which is the target of a symbolic link, because a link is made in one step. ""
+ * when it cannot be made: then no run is near. */
 static void read_node(const char *data_directory, struct store_id *out)
 {
     char path[PATH_MAX];

@@ -13,7 +13,7 @@ static const double EVERY_SECONDS = 60, LOOK_SECONDS = 1, SHARE = 20, RETRY_SECO
 struct resumed_run {
     struct resume *resume;
     const struct monitor *log; /* lent: the run's own */
-    struct monitor monitor;    /* of uploads in the background: stops them when the run has ended */
+    struct monitor monitor;    /* for background uploads: stops them when the run has ended */
     struct resume_published published;
     char said[sizeof((struct error){0}.detail)]; /* of the last failure */
 
@@ -28,7 +28,7 @@ struct resume {
     pthread_mutex_t mutex;
     pthread_cond_t changed;
     bool started, quit;
-    const struct resumed_run *busy; /* which is uploaded by the thread */
+    const struct resumed_run *busy; /* the run whose state the thread is uploading */
     size_t count, most;
     struct resumed_run runs[];
 };
@@ -42,7 +42,7 @@ static enum status check_ending(void *owner, struct error *error)
     return ending ? error_set(error, STATUS_CANCELLED, "the run has ended") : STATUS_OK;
 }
 
-/* Not under the mutex. Seconds until it may be done again. */
+/* Uploads without holding the mutex. Returns the seconds until the next upload. */
 static double publish(struct resumed_run *run, const struct monitor *monitor, double every)
 {
     struct error error;
@@ -64,7 +64,7 @@ static double publish(struct resumed_run *run, const struct monitor *monitor, do
 
 /* ---- the thread ---- */
 
-/* The run whose turn it is, or NULL; *wait: seconds until the next one's. */
+/* The run whose turn it is, or NULL; *wait: seconds until the next turn. */
 static struct resumed_run *next_run(struct resume *resume, double *wait)
 {
     const double now = clock_seconds();
@@ -144,7 +144,7 @@ enum status resume_add(struct resume *resume, const struct resume_place *place, 
     *number = resume->count;
     if (resume->count == resume->most) return error_set(error, STATUS_INTERNAL, "more runs than a batch has");
     struct resumed_run *run = &resume->runs[*number];
-    memset(run, 0, sizeof *run); /* a run before it may not have come so far */
+    memset(run, 0, sizeof *run); /* a run that used the entry before leaves nothing in it */
     run->published.place = *place;
     const enum status status = resume_store_fetch(&run->published, monitor, &found, error);
     if (status == STATUS_CANCELLED || status == STATUS_LEASE_LOST ||
@@ -170,7 +170,7 @@ bool resume_end(struct resume *resume, size_t number, bool last)
 {
     struct resumed_run *run = &resume->runs[number];
     (void)pthread_mutex_lock(&resume->mutex);
-    run->ending = !last; /* an upload of a run that goes back is worth its end */
+    run->ending = !last; /* the upload of a run that returns to the queue may finish */
     run->active = false;
     while (resume->busy == run) (void)pthread_cond_wait(&resume->changed, &resume->mutex);
     (void)pthread_mutex_unlock(&resume->mutex);

@@ -36,12 +36,12 @@ enum {
 struct slot {
     pid_t pid; /* 0: none */
     struct store_id owner;
-    int failures; /* fast ones in a row */
-    int faults;   /* of its device, in a row without a run that went well: the last ends of its workers */
+    int failures; /* consecutive short lives */
+    int faults;   /* consecutive workers that ended because of their device, without a successful run between */
     int64_t started_at, start_at;
 };
 
-/* A worker whose leases are still to be released; the database may be away when it dies. */
+/* A dead worker whose leases must still be released; the database may be unavailable when it dies. */
 struct burial {
     struct store_id owner;
     enum queue_death death;
@@ -51,7 +51,7 @@ struct burial {
 struct supervisor {
     struct supervisor_options options;
     struct connection *connection;
-    struct slot *slots; /* of the workers, then of the other process */
+    struct slot *slots; /* the workers' slots, then that of the other process */
     int slot_count;
     struct burial burials[BURIALS_MOST];
     int burial_count;
@@ -80,7 +80,7 @@ void supervisor_block_signals(bool hangup)
 
 /* ---- starting a worker ---- */
 
-/* The environment of a worker, made before the fork: ours, with the database and the worker's id and number. *out and
+/* The environment of a worker, made before the fork: ours, with the database, and the worker's id and number. *out and
  * the four texts are owned. */
 static enum status worker_environment(const struct supervisor *supervisor, const struct slot *slot, char ***out,
                                       struct error *error)
@@ -121,7 +121,7 @@ static _Noreturn void become_worker(const struct supervisor *supervisor, char **
         if (i != SIGKILL && i != SIGSTOP) (void)signal(i, SIG_DFL);
     (void)sigprocmask(SIG_SETMASK, &none, NULL);
     (void)syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
-    (void)setpgid(0, 0); /* Ctrl-C in a terminal goes to the supervisor alone */
+    (void)setpgid(0, 0); /* Ctrl-C in a terminal reaches the supervisor only */
     if (prctl(PR_SET_PDEATHSIG, SIGTERM) != 0 || getppid() != parent) _exit(127);
     (void)execve(supervisor->options.executable, arguments, variables);
     _exit(127);
@@ -191,7 +191,7 @@ static void bury(struct supervisor *supervisor)
     }
 }
 
-/* A device that was put aside stays so until the server is started again: nobody else knows whether it was mended. */
+/* A device that was put aside stays so until the server is restarted, because nothing tells whether it was repaired. */
 static void note_fault(struct supervisor *supervisor, struct slot *slot, int end)
 {
     const int code = WIFEXITED(end) ? WEXITSTATUS(end) : 0;
@@ -220,8 +220,8 @@ static void note_end(struct supervisor *supervisor, struct slot *slot, int end)
     slot->start_at = clock_milliseconds() + (delay < BACKOFF_LAST_MS ? delay : BACKOFF_LAST_MS);
 }
 
-/* Workers of an earlier server on this host, of which nobody was left to say that they died: their host has booted
- * since, or their process is gone. A process that only looks dead from here loses its runs by the fence, no more. */
+/* Finds workers of an earlier server on this host whose death nobody reported: the host has booted since, or their
+ * process is gone. A process that only looks dead from here merely loses its runs through the fence. */
 static void search_dead(struct supervisor *supervisor)
 {
     struct error error;
@@ -239,7 +239,7 @@ static void search_dead(struct supervisor *supervisor)
     supervisor->searched = true;
 }
 
-/* As process 1 of a container we inherit orphans; only those that nobody here waits for are reaped. */
+/* As process 1 of a container we inherit orphans; children that somebody here waits for are not reaped. */
 static void reap_orphans(const struct supervisor *supervisor)
 {
     siginfo_t info;
@@ -273,7 +273,7 @@ static void step(struct supervisor *supervisor)
     supervisor->options.tick(supervisor->options.context);
 }
 
-/* Short while something is to be done soon. */
+/* The timeout of poll: short while something is due soon. */
 static int poll_ms(const struct supervisor *supervisor)
 {
     struct error ignored;
@@ -285,7 +285,7 @@ static int poll_ms(const struct supervisor *supervisor)
     return 1000;
 }
 
-/* 0, or the signal to stop that came. */
+/* Returns 0, or the signal to stop. */
 static int wait_for_signal(const struct supervisor *supervisor)
 {
     struct signalfd_siginfo info;
@@ -357,7 +357,7 @@ void supervisor_stop(struct supervisor *supervisor)
     for (int alive = signal_workers(supervisor, SIGTERM); alive > 0; alive = signal_workers(supervisor, 0)) {
         if (wait_for_signal(supervisor) != 0 && end > clock_milliseconds() + HURRIED_MS) {
             end = clock_milliseconds() + HURRIED_MS;
-            (void)signal_workers(supervisor, SIGTERM); /* a second one: they do not wait for the engine */
+            (void)signal_workers(supervisor, SIGTERM); /* a second signal: the workers do not wait for the engine */
         }
         if (clock_milliseconds() > end) (void)signal_workers(supervisor, SIGKILL);
         step(supervisor);

@@ -1,12 +1,12 @@
-/* supervisor.h: `serve` starts worker processes and looks after them: one that dies is started again (with backoff) and
- * what it held is released at once, fenced, with its signal or exit status as evidence. All calls from the main thread:
- * the parent-death signal of a child follows the thread that made it.
+/* supervisor.h: starts the worker processes of `serve` and restarts (with backoff) those that die. The runs of a dead
+ * worker are released at once through the fence, with its signal or exit status as evidence. Make all calls from the
+ * main thread, because a child gets its parent-death signal when the thread that made it ends.
  *
- *   supervisor_block_signals(false);             // first of all, before any thread exists
- *   embedded_start(...); http_start(...);
+ *   supervisor_block_signals(false);             // before any thread exists
+ *   embedded_start(...); http_server_start(...);
  *   supervisor_start(&options, &supervisor, &error);
  *   supervisor_run(supervisor);                  // until SIGTERM or SIGINT
- *   (stop HTTP) supervisor_stop(supervisor); embedded_stop(embedded); */
+ *   http_server_stop(...); supervisor_stop(supervisor); embedded_stop(embedded); */
 #ifndef POOL_SUPERVISOR_H
 #define POOL_SUPERVISOR_H
 
@@ -19,13 +19,13 @@ struct supervisor;
 
 struct supervisor_options {
     int workers;                   /* 0: none */
-    const char *executable;        /* NULL: this binary */
-    const char *const *arguments;  /* after the executable: "worker", ...; ends with NULL. Nothing secret */
-    const char *const *beside;     /* those of one more process, a launcher; NULL: none */
-    const char *conninfo;          /* given to the workers as DATABASE_URL */
+    const char *executable;        /* NULL: the running binary */
+    const char *const *arguments;  /* arguments of a worker: "worker", ...; ends with NULL. They contain no secrets */
+    const char *const *beside;     /* arguments of one more process, a launcher; NULL: none */
+    const char *conninfo;          /* the workers' DATABASE_URL */
     struct embedded *embedded;     /* ticked in the loop; NULL with a DATABASE_URL */
     void (*tick)(void *context);   /* called about once a second, e.g. to watch directories; or NULL */
-    void (*hangup)(void *context); /* called after SIGHUP; NULL: it ends the process, as ever */
+    void (*hangup)(void *context); /* called after SIGHUP; NULL: SIGHUP ends the process, as usual */
     void *context;
 };
 
@@ -34,9 +34,9 @@ void supervisor_block_signals(bool hangup);
 
 MUST_CHECK enum status supervisor_start(const struct supervisor_options *options, struct supervisor **out,
                                         struct error *error);
-/* Returns the signal that ended it. */
+/* Runs until a signal to stop, which it returns. */
 int supervisor_run(struct supervisor *supervisor);
-/* SIGTERM to the workers, SIGKILL after 10 s (1 s after a second signal), what they still held is released; frees. NULL
+/* Sends SIGTERM to the workers, and SIGKILL after 10 s (1 s after a second signal); releases their leases; frees. NULL
  * is fine. */
 void supervisor_stop(struct supervisor *supervisor);
 

@@ -23,19 +23,19 @@
 #include <time.h>
 #include <unistd.h>
 
-/* How the main thread spends its time: step() looks at everything that is due and returns; then poll waits for a
- * notification, a signal, the end of the batch, or the next thing due. Times are seconds on CLOCK_BOOTTIME: it goes on
- * while the host is suspended, so a worker that wakes up after its lease knows. */
+/* The main thread's loop: step() does everything that is due; then poll waits for a notification, a signal, the end of
+ * the batch, or the next thing due. Times are seconds on CLOCK_BOOTTIME, which continues while the host is suspended,
+ * so that a worker notices a lease that expired meanwhile. */
 
 enum { EXIT_STOPPED = 0, EXIT_CANNOT_START = 1, EXIT_OLDER = 78 };
 static const double BUSY_SECONDS = 0.25, HOUSEKEEPING_SECONDS = 10, CLEANUP_SECONDS = 3600, AGAIN_SECONDS = 60;
 static const double STOP_SECONDS = 8;
-/* In parts of a lease. A gap of so much, and two polls, between two signs of life from the database (or a host that was
- * suspended for so long) is an outage, after which a worker rescues nobody for a while: the others may live, and have
- * time for a beat. */
+/* Fractions of a lease. A gap of OUTAGE and two polls between two answers of the database (or a host suspended for that
+ * long) is an outage. For AFTER_OUTAGE the worker then rescues no runs, because other workers may be alive and need
+ * time to renew. */
 static const double OUTAGE = 0.6, AFTER_OUTAGE = 0.5;
 
-/* Between 0.75 and 1.25 of it, so that a thousand workers do not ask together. */
+/* Between 0.75 and 1.25 times `seconds`, so that a thousand workers do not ask at the same time. */
 static double jittered(double seconds)
 {
     uint16_t bits = 0;
@@ -45,8 +45,8 @@ static double jittered(double seconds)
 
 /* ---- taking work ---- */
 
-/* A worker of another version than the database's takes nothing, also when the database was upgraded behind it. One
- * that is newer waits for that; one that is older ends. */
+/* A worker of another version than the database's takes no runs, also when the database was upgraded while it ran. A
+ * newer worker waits for the upgrade; an older one ends. */
 static bool fits_database(struct worker *worker)
 {
     struct error error;
@@ -60,7 +60,7 @@ static bool fits_database(struct worker *worker)
     return false;
 }
 
-/* True when the database is of our version and we stand in the table of workers. */
+/* True when the database has our version and the worker is in the table of workers. */
 static bool ready(struct worker *worker)
 {
     struct error error;
@@ -100,7 +100,7 @@ static void take_batch(struct worker *worker, struct leased_run *runs, size_t co
         };
 }
 
-/* The other members of a run's batch; without them it goes alone. */
+/* Leases the other members of a run's batch; when that fails the run is executed alone. */
 static size_t seek_members(struct worker *worker, struct leased_run *runs)
 {
     struct error error;
@@ -139,7 +139,7 @@ static void seek_work(struct worker *worker)
     take_batch(worker, runs, 1 + others, sent_at);
 }
 
-/* Called when the database has answered. */
+/* Call it when the database has answered. True when there was no recent outage. */
 static bool steady(struct worker *worker)
 {
     const double time = worker_now();
@@ -164,7 +164,7 @@ static void keep_house(struct worker *worker)
     if (rescued > 0) log_warning(LOG_COMPONENT_WORKER, "rescued %d runs of workers that are gone", rescued);
 }
 
-/* Between two runs, since it may take longer than a lease can go without a beat. */
+/* Called between runs, because it may take longer than a lease may go without a beat. */
 static void clean_up(struct worker *worker)
 {
     struct error error;
@@ -206,7 +206,8 @@ static void heed_drain(struct worker *worker)
     begin_stop(worker);
 }
 
-/* The engine did not come to its next step in time: the run goes back without it, and the process ends with it. */
+/* The engine did not reach its next step in time: the run returns to the queue, and the process ends with the
+ * engine. */
 static void leave_engine(struct worker *worker)
 {
     struct error error;
@@ -221,7 +222,7 @@ static void leave_engine(struct worker *worker)
     _exit(EXIT_STOPPED);
 }
 
-/* What this process has of the device is lost. It ends without closing anything, which a driver may hang in. */
+/* The process has lost its device. It ends without closing anything, because a driver may hang in that. */
 static _Noreturn void leave_device(struct worker *worker)
 {
     struct error error;
@@ -289,9 +290,9 @@ static enum status prepare(struct worker *worker, struct error *error)
     (void)sigemptyset(&set);
     (void)sigaddset(&set, SIGTERM);
     (void)sigaddset(&set, SIGINT);
-    (void)sigprocmask(SIG_BLOCK, &set, NULL); /* before the first thread: all of them inherit it */
+    (void)sigprocmask(SIG_BLOCK, &set, NULL); /* before the first thread, because threads inherit the mask */
     (void)signal(SIGPIPE, SIG_IGN);
-    (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit of files' sizes fails, and says so */
+    (void)signal(SIGXFSZ, SIG_IGN); /* a write beyond the limit on file sizes fails with an error instead */
     if (worker->options.conninfo == NULL) return error_set(error, STATUS_INVALID, "no database: give DATABASE_URL");
     worker->signals = signalfd(-1, &set, SFD_NONBLOCK | SFD_CLOEXEC);
     worker->wake = eventfd(0, EFD_NONBLOCK | EFD_CLOEXEC);

@@ -9,11 +9,11 @@
 
 struct artifact_store;
 
-enum { WORKER_BATCH_MOST = 8 }; /* members of a batch, at most */
+enum { WORKER_BATCH_MOST = 8 }; /* the most members of a batch */
 
-/* How a worker ends whose device broke down: before any run went well on it, or after one had. Its supervisor starts
- * another one, and tells it by DELTAQ_DEVICE_FAULTS how many of its kind ended so in a row, without a run that went
- * well between. After WORKER_FAULTS_MOST the device is put aside: the worker says so and takes no runs. */
+/* Exit statuses of a worker whose device broke down: before any run succeeded on it, or after one had. The supervisor
+ * starts another worker and passes the number of consecutive breakdowns without a successful run in
+ * DELTAQ_DEVICE_FAULTS. After WORKER_FAULTS_MOST the device is put aside: the worker reports that and takes no runs. */
 enum { WORKER_EXIT_DEVICE = 71, WORKER_EXIT_DEVICE_LATER = 72, WORKER_FAULTS_MOST = 3 };
 
 struct worker_options {
@@ -21,22 +21,24 @@ struct worker_options {
     const char *data_directory;
     const struct roots *roots;
     const char *device;                          /* "cpu" */
-    const json_t *labels;                        /* that runs may require, ["gpu=h100"]; NULL: none */
-    const struct hub *hub;                       /* for checkpoints of the hub; NULL: none can be fetched */
-    const struct artifact_store *artifact_store; /* gets what runs leave; NULL: none */
+    const json_t *labels;                        /* labels that runs may require, ["gpu=h100"]; NULL: none */
+    const struct hub *hub;                       /* for checkpoints of the hub; NULL: fetching is not possible */
+    const struct artifact_store *artifact_store; /* stores what runs leave; NULL: none */
     int threads;                                 /* 0: one for each processor */
-    int64_t memory_bytes;                        /* of the host that a run may take; 0: what is free */
-    int64_t device_memory_bytes;                 /* of its device that it may take; 0: what is free, less a reserve */
-    const struct kind *const *kinds;             /* what it can do; ends with NULL */
+    int64_t memory_bytes;                        /* host memory that a run may take; 0: what is free */
+    int64_t device_memory_bytes;                 /* device memory that a run may take; 0: what is free, less a
+                                                  * reserve */
+    const struct kind *const *kinds;             /* the kinds that it can execute; ends with NULL */
     double lease_seconds;                        /* 0: 30; beats at a third, pauses at two thirds */
-    double stall_seconds; /* 0: 600; longest time without a call of the monitor, or 8 MiB read of files */
-    double limit_seconds; /* 0: none; the process is gone after so long (drain.h) */
-    double idle_seconds;  /* 0: never; it ends after so long without a run */
-    double save_seconds;  /* as in struct run_context; what is saved is uploaded at most so often, too */
+    double stall_seconds; /* 0: 600; the longest time without a call of the monitor and without 8 MiB read from files */
+    double limit_seconds; /* 0: none; the process is killed after that time (drain.h) */
+    double idle_seconds;  /* 0: never; it ends after that time without a run */
+    double save_seconds;  /* as in struct run_context; also the least time between uploads of saved state */
     double grace_seconds; /* worker_identity */
-    const char *node;     /* the same; filled in by worker_run */
+    const char *node;     /* as above; set by worker_run */
     struct worker_device device_state;
-    const struct worker_blas *blas; /* which products it makes, for the table of workers; NULL: it does not say */
+    const struct worker_blas *blas; /* the library of its matrix products, for the table of workers; NULL: not
+                                     * reported */
     const char *owner;              /* the id under which its supervisor will release its leases; NULL: a random one */
 };
 

@@ -10,10 +10,10 @@
 
 enum { EXIT_STALLED = 70 };
 static const double STALL_SECONDS = 600;
-enum { READ_LEAST = 8 << 20 }; /* bytes of files in that time that show that an engine lives */
+enum { READ_LEAST = 8 << 20 }; /* bytes read from files in that time that prove that an engine is alive */
 static const double FLUSH_SECONDS = 0.5, RETRY_SECONDS = 0.5, LOST_SECONDS = 60;
-/* Without a successful beat for this part of the lease a worker pauses its runs until it knows whether they are still
- * its own. tests/pool builds without it, to hold the fence of the database alone to its promise. */
+/* After this fraction of the lease without a successful beat, a worker pauses its runs until it knows whether they are
+ * still its own. tests/pool builds without it, to test the database's fence alone. */
 #ifndef WORKER_GRACE
 #define WORKER_GRACE (2.0 / 3)
 #endif
@@ -37,8 +37,8 @@ const struct lease *worker_lease_of(const struct worker *worker, const struct he
 
 /* ---- Holding it ---- */
 
-/* Between two thirds of a lease without a beat and the next one that comes through the engine waits: what it has is not
- * lost when the run is still ours, and nothing is written when it is another's. */
+/* After two thirds of a lease without a beat the engine waits for the next one: its work is not lost if the run is
+ * still ours, and nothing is written if the run is another worker's. */
 static void doubt(struct worker *worker, struct held_member *member)
 {
     const bool doubted = worker_now() - member->renewed_at > worker->lease_seconds * WORKER_GRACE;
@@ -109,8 +109,8 @@ static void flush_log(struct worker *worker, struct held_member *member)
     heed(worker, member, status, false);
 }
 
-/* The engine has not called its monitor for too long: nothing in this process can be trusted to end, so the process
- * does. */
+/* The engine has not called its monitor for too long. No part of this process can be relied on to stop it, so the
+ * process ends. */
 static void give_up(struct worker *worker, double seconds)
 {
     struct error error;
@@ -128,8 +128,8 @@ static void give_up(struct worker *worker, double seconds)
     _exit(EXIT_STALLED);
 }
 
-/* Whether files were read since the last sign of life: a large tensor on a slow file system takes longer than an engine
- * may stand still, and nobody calls the monitor meanwhile. What this thread itself reads of /proc is far less. */
+/* Whether files were read since the last sign of life: reading a large tensor from a slow file system may take longer
+ * than the allowed silence, and does not call the monitor. This thread's own reads of /proc are far smaller. */
 static bool reads_on(const struct worker *worker)
 {
     return machine_bytes_read() - worker->read_seen >= READ_LEAST;
@@ -150,25 +150,25 @@ static void watch_engine(struct worker *worker, const struct held_member *member
 
 /* ---- The end ---- */
 
-/* Whether this fault is the one after which the device is put aside: then it is to blame, and no run. */
+/* Whether this fault puts the device aside: then the device is the cause, and not a run. */
 static bool puts_aside(const struct worker *worker)
 {
     return !worker->device_proven && worker->identity.device_state.faults + 1 >= WORKER_FAULTS_MOST;
 }
 
-/* Sends what the run came to. STATUS_LEASE_LOST: it is not ours to say. */
+/* Sends the outcome of the run. STATUS_LEASE_LOST: another process decides it. */
 static enum status send_result(struct worker *worker, const struct lease *lease, const struct batch_outcome *outcome,
                                struct error *error)
 {
     const enum status status = queue_finish(worker->connection, lease, &outcome->result, error);
-    /* one that asked nothing of the device says nothing of it */
+    /* a run that did not use the device proves nothing about it */
     if (status == STATUS_OK && outcome->result.usage.peak_device_bytes >= 0) worker->device_proven = true;
     if (status == STATUS_OK || status == STATUS_LEASE_LOST || status_info(status)->retry) return status;
-    const struct error cause = *error; /* the database refuses what the kind gave: that is how the run ends */
+    const struct error cause = *error; /* the database refuses the result of the kind, which fails the run */
     return queue_fail(worker->connection, lease, &cause, &outcome->result.usage, error);
 }
 
-/* Whether another worker may have what this one lacks, memory or files: then the run goes back to the queue. */
+/* Whether another worker may have the memory or files that this one lacks: then the run returns to the queue. */
 static enum status send_elsewhere(struct worker *worker, const struct lease *lease, const struct batch_outcome *outcome,
                                   bool *elsewhere, struct error *error)
 {
@@ -198,7 +198,7 @@ static enum status send_end(struct worker *worker, const struct held_member *mem
     return queue_fail(worker->connection, lease, &outcome.error, &outcome.result.usage, error);
 }
 
-/* What is not removed now, because the database or the bucket is away, is removed within the hour. */
+/* Files that cannot be removed now, because the database or the bucket is unavailable, are removed within the hour. */
 static void clean_up(struct worker *worker, const struct held_member *member)
 {
     struct error error;
@@ -213,8 +213,8 @@ static void clean_up(struct worker *worker, const struct held_member *member)
         worker_say("cannot remove from the bucket what a run went on from", &error);
 }
 
-/* Tries to commit the end until it stands or the lease is lost. After a failure it is asked first whether it had been
- * committed. */
+/* Tries to commit the end until it is committed or the lease is lost. After a failure it first asks whether the end had
+ * been committed. */
 static void end_run(struct worker *worker, struct held_member *member)
 {
     struct error error;

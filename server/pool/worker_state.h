@@ -1,5 +1,5 @@
-/* worker_state.h: what a worker's main thread knows, and how it holds the runs that it has leased: beats, progress,
- * log, cancellation, and their end (worker_hold.c). For worker.c. */
+/* worker_state.h: the state of a worker's main thread, and its handling of leased runs: beats, progress, log,
+ * cancellation and end (worker_hold.c). For worker.c. */
 #ifndef POOL_WORKER_STATE_H
 #define POOL_WORKER_STATE_H
 
@@ -11,18 +11,18 @@
 enum { WORKER_KINDS_MOST = 64 };
 #define WORKER_POLL_SECONDS 1.0
 
-/* A leased run of the batch, as the main thread holds it. */
+/* A member of the batch as the main thread sees it. */
 struct held_member {
     size_t number;                     /* in the batch */
     double renewed_at;                 /* when the last successful beat was *sent* */
-    double beat_at, peek_at, flush_at; /* next */
+    double beat_at, peek_at, flush_at; /* times of the next ones */
     uint64_t version_written;
     bool cancelling, lost;
-    bool doubted; /* no beat came through for long: paused until one does, or the lease is lost */
+    bool doubted; /* no beat succeeded for long: paused until one does, or the lease is lost */
     double lost_at;
-    bool unsure;   /* an end of the lease was sent and its outcome is not known */
-    double end_at; /* when to try again */
-    bool done;     /* its end stands, or is not ours to say */
+    bool unsure;   /* the end of the lease was sent, and its outcome is not known */
+    double end_at; /* when to send it again */
+    bool done;     /* its end is committed, or another process decides it */
 };
 
 struct worker {
@@ -37,17 +37,17 @@ struct worker {
     double lease_seconds;
 
     bool registered;
-    bool refused;   /* it is older than the database */
-    double said_at; /* when it may next say why it takes no work */
+    bool refused;   /* its deltaq is older than the database */
+    double said_at; /* when it may next log why it takes no work */
     struct drain drain;
-    bool broken;        /* its device: the process ends */
-    bool device_proven; /* a run on it went well */
+    bool broken;        /* its device broke down: the process ends */
+    bool device_proven; /* a run has succeeded on the device */
     bool stopping;
     int stops;                                    /* signals to stop so far */
-    double stop_at;                               /* when it began to stop */
-    double lease_at, housekeeping_at, cleanup_at; /* next */
+    double stop_at;                               /* when it started to stop */
+    double lease_at, housekeeping_at, cleanup_at; /* times of the next ones */
     double answered_at;                           /* when housekeeping last reached the database */
-    double steady_since;                          /* since when it has, without an outage */
+    double steady_since;                          /* the database has answered since then, without an outage */
 
     struct leased_batch *batch; /* NULL: idle */
     struct held_member members[WORKER_BATCH_MOST];
@@ -64,8 +64,8 @@ void worker_say(const char *what, const struct error *error);
 /* Lent by the batch. */
 const struct lease *worker_lease_of(const struct worker *worker, const struct held_member *member);
 
-/* Does what is due of each member of the batch, and frees the batch when all are done. `hinted`: a notification came,
- * which may be a cancellation. Ends the process when the engine stands still. */
+/* Does everything that is due for each member of the batch, and frees the batch when all are done. `hinted`: a
+ * notification came, which may be a cancellation. Ends the process when the engine hangs. */
 void worker_hold(struct worker *worker, bool hinted);
 
 #endif

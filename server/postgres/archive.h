@@ -27,35 +27,36 @@ struct archive {
     int wal; /* descriptor of DIR/wal; -1: none */
 };
 
-/* The archive of the cluster whose directory ($DATA/pg) is `home`; the caller holds its lock. `wanted`: NULL for what
- * the record says, "off" to end it, or a directory: that of the record, or one that is missing or empty, where a new
- * archive begins. archive_close in any case. STATUS_CONFLICT: it archives elsewhere, the directory is another's, or the
- * data directory is a copy of one that archives there; STATUS_NOT_FOUND: the directory is away; STATUS_IO and the like,
- * which name it. */
+/* Opens the archive of the cluster whose directory ($DATA/pg) is `home`; the caller holds its lock. `wanted`: NULL for
+ * the directory in the record, "off" to end archiving, or a directory: that of the record, or one that is missing or
+ * empty, where a new archive begins. archive_close in any case. STATUS_CONFLICT: it archives elsewhere, the directory
+ * belongs to another, or the data directory is a copy of one that archives there; STATUS_NOT_FOUND: the directory does
+ * not exist; STATUS_IO and other errors name it. */
 MUST_CHECK enum status archive_open(int home, const char *data_directory, const char *wanted, uid_t uid, gid_t gid,
                                     struct archive *out, struct error *error);
 void archive_close(struct archive *archive);
 
-/* The directory that the data directory's record names, "" for none. Any process; no lock is needed. */
+/* The directory that the data directory's record names; "" for none. Any process may call it without a lock. */
 MUST_CHECK enum status archive_recorded(const char *data_directory, char out[ARCHIVE_PATH], struct error *error);
 
-/* Opens an archive to read from, whosever it is; `data_directory` gets the one that it belongs to. STATUS_NOT_FOUND:
- * there is none. */
+/* Opens an archive for reading, whichever data directory it belongs to; `data_directory` gets that one.
+ * STATUS_NOT_FOUND: there is none. */
 MUST_CHECK enum status archive_read(const char *directory, char data_directory[ARCHIVE_PATH], struct archive *out,
                                     struct error *error);
 
-/* STATUS_FORBIDDEN: the user `uid`, as whom root runs PostgreSQL, cannot read it, as after a copy by root. */
+/* STATUS_FORBIDDEN: the user `uid`, as whom root runs PostgreSQL, cannot read it, for example after root has copied
+ * it. */
 MUST_CHECK enum status archive_check_reader(const struct archive *archive, uid_t uid, struct error *error);
 
-/* Held while something of the archive is read that another process might remove, or written: shared by restores and
- * copies, which wait for it; `alone` for who removes, which does not wait: STATUS_CONFLICT. The caller closes *lock. A
- * file system without locks: STATUS_IO and the like, for `alone`. */
+/* Locks the archive. Restores and copies share the lock and wait for it. `alone`: for a process that removes files; it
+ * does not wait: STATUS_CONFLICT. The caller closes *lock. On a file system without locks, `alone` fails with STATUS_IO
+ * or the like. */
 MUST_CHECK enum status archive_lock(const struct archive *archive, bool alone, int *lock, struct error *error);
 
-/* What PostgreSQL is started with: "name=value", ends with NULL. */
+/* Settings of PostgreSQL for archiving, "name=value"; ends with NULL. */
 extern const char *const archive_settings[];
-/* Its restore_command for a recovery. `last`: of archive_segments_look; up to there all are there, and one of them that
- * cannot be had ends the recovery. */
+/* The restore_command for a recovery. `last`: from archive_segments_look. All segments up to it exist, and the recovery
+ * fails when one of them cannot be read. */
 void archive_restore_command(const char *last, char *out, size_t size);
 
 #endif

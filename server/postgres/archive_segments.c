@@ -58,7 +58,8 @@ static void forget(struct dirent **entries, int count)
     free(entries);
 }
 
-/* The number of a segment: 8 digits of the timeline, 8 of the upper and 8 of the lower half, which counts to 256. */
+/* The number of a segment: its name has 8 digits of the timeline, 8 of the upper and 8 of the lower half, which counts
+ * to 256. */
 static int64_t number_of(const char *name)
 {
     char part[9];
@@ -113,7 +114,7 @@ enum status archive_segments_count(const struct archive *archive, struct archive
     return status;
 }
 
-/* The oldest first: what is left of a removal that was broken off has no gap. */
+/* The oldest first, so that an interrupted removal leaves no gap. */
 enum status archive_segments_before(const struct archive *archive, const char *first, bool remove,
                                     struct archive_amount *out, struct error *error)
 {

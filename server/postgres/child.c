@@ -52,7 +52,7 @@ static bool place_streams(const struct child *child)
            place_descriptor(child->output >= 0 ? child->output : null, 1) && dup2(1, 2) == 2;
 }
 
-/* The directory and what is beside it, if they are wanted; every other descriptor is closed by execve. */
+/* Places the directory and the descriptor beside it, if wanted; execve closes every other descriptor. */
 static bool place_others(const struct child *child)
 {
     const bool wanted = child->directory >= 0, beside = child->beside > 0;
@@ -61,7 +61,7 @@ static bool place_others(const struct child *child)
         (void)syscall(SYS_close_range, 3U, ~0U, CLOSE_RANGE_CLOEXEC);
         return true;
     }
-    /* Out of the way first: its number may be that of the directory's place. */
+    /* Moved first, because its number may be the one that the directory gets. */
     const int aside = beside ? fcntl(child->beside, F_DUPFD, CHILD_DIRECTORY_FD + 2) : -1;
     if (beside && aside < 0) return false;
     if (!place_descriptor(child->directory, CHILD_DIRECTORY_FD)) return false;
@@ -76,7 +76,7 @@ static _Noreturn void become(const struct child *child, pid_t parent)
     static const char *const environment[] = {"PATH=/usr/local/bin:/usr/bin:/bin", "LC_ALL=C", "TZ=UTC", "HOME=/",
                                               NULL};
     reset_signals();
-    (void)setpgid(0, 0); /* Ctrl-C in a terminal goes to us, and we stop it when its clients are done */
+    (void)setpgid(0, 0); /* Ctrl-C in a terminal reaches only us, and we stop it when its clients are done */
     (void)umask(077);
     if (chdir("/") != 0 || !place_streams(child) || !place_others(child)) _exit(EXIT_NOT_STARTED);
     if (!drop_ids(child->uid, child->gid)) _exit(EXIT_NOT_STARTED);

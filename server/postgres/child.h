@@ -14,16 +14,17 @@ struct child {
     const char *program;            /* path */
     const char *const *arguments;   /* argv, ends with NULL */
     const char *const *environment; /* ends with NULL; NULL: a small one, see child_start */
-    uid_t uid;                      /* taken on if we are root, with no other groups */
+    uid_t uid;                      /* ids for the program when we are root, without other groups */
     gid_t gid;
-    int input, output; /* descriptors for stdin and for stdout and stderr; -1: /dev/null */
+    int input, output; /* descriptors of its stdin, and of its stdout and stderr; -1: /dev/null */
     int directory;     /* becomes descriptor CHILD_DIRECTORY_FD; -1: none */
     int beside;        /* with a directory: becomes the next descriptor; -1 or 0: none */
-    int death_signal;  /* sent to it when the *thread* that called child_start ends */
-    const char *what;  /* for child_run: what it does, said on stderr once it takes long; NULL: nothing is said */
+    int death_signal;  /* the signal that it gets when the *thread* that called child_start ends */
+    const char *what;  /* for child_run: a description that is printed on stderr when it takes long; NULL: nothing is
+                        * printed */
 };
 
-/* A wait during the start. After CHILD_GRACE_MS stderr says what is waited for, and again every CHILD_REMINDER_MS. */
+/* A wait during the start. After CHILD_GRACE_MS, and then every CHILD_REMINDER_MS, stderr says what it waits for. */
 enum { CHILD_GRACE_MS = 2000, CHILD_REMINDER_MS = 20000 };
 struct child_wait {
     const char *what;           /* "making the database: ..." */

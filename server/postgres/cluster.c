@@ -143,12 +143,12 @@ void cluster_rotate_log(struct cluster *cluster)
 {
     struct stat now;
     if (fstat(cluster->log, &now) != 0 || now.st_size <= LOG_MOST) return;
-    /* What cannot be copied, on a full disk say, is kept for a while and then given up. */
+    /* A log that cannot be copied, for example on a full disk, is kept for a while and then emptied. */
     if (!copy_log(cluster) && now.st_size <= LOG_GIVEN_UP) return;
     if (ftruncate(cluster->log, 0) == 0) cluster->log_start = 0;
 }
 
-/* Another process may have the log open (embedded_attach), and PostgreSQL keeps it for its life: it stays this file. */
+/* The file is never replaced: another process may have it open (embedded_attach), and PostgreSQL keeps it open. */
 static enum status open_log(struct cluster *cluster, struct error *error)
 {
     cluster->log = openat(cluster->home, "postgres.log", O_RDWR | O_CREAT | O_APPEND | O_CLOEXEC | O_NOFOLLOW, 0600);
@@ -249,7 +249,7 @@ static enum status initialise(struct cluster *cluster, int directory, struct err
     static const char statement[] = "create database deltaq\n";
     (void)snprintf(initdb, sizeof initdb, "%s/initdb", cluster->binaries);
     (void)snprintf(postgres, sizeof postgres, "%s/postgres", cluster->binaries);
-    /* Called by their paths, because initdb and postgres look for each other beside the path that they were called
+    /* Called by absolute paths, because initdb and postgres look for each other beside the path that they were called
      * by. */
     const char *const make[] = {initdb,
                                 "-D",
@@ -292,7 +292,7 @@ static enum status make_cluster(struct cluster *cluster, struct error *error)
         status = recovery_unpack(cluster->recovery, &child, error);
     else
         status = initialise(cluster, directory, error);
-    if (status == STATUS_UNAVAILABLE) { /* the log may know better */
+    if (status == STATUS_UNAVAILABLE) { /* the log may have a better reason */
         struct error why;
         if (cluster_diagnose(cluster, &why) == STATUS_DISK_FULL) status = (*error = why).status;
     }
@@ -317,7 +317,7 @@ static enum status check_version(struct cluster *cluster, struct error *error)
             " or restore it;"
             " it is never made anew");
     (void)snprintf(path, sizeof path, BINARIES "/%ld/bin", major);
-    if (strncmp(cluster->binaries, BINARIES "/", sizeof BINARIES) != 0) return STATUS_OK; /* given by the caller */
+    if (strncmp(cluster->binaries, BINARIES "/", sizeof BINARIES) != 0) return STATUS_OK; /* chosen by the caller */
     if (has_server(path)) { /* the cluster's own version goes before a newer one */
         (void)snprintf(cluster->binaries, sizeof cluster->binaries, "%s", path);
         return STATUS_OK;
@@ -328,7 +328,7 @@ static enum status check_version(struct cluster *cluster, struct error *error)
                      version, version);
 }
 
-/* Before a cluster is made: what is asked for may be impossible. */
+/* Called before a cluster is made, because the requested archive may be impossible. */
 static enum status choose_archive(struct cluster *cluster, const char *data_directory, const char *wanted,
                                   struct error *error)
 {
@@ -398,7 +398,7 @@ static const char *const settings[] = {
 };
 enum { SETTINGS = sizeof settings / sizeof settings[0], SETTINGS_MOST = SETTINGS + RECOVERY_SETTINGS + 3 };
 
-/* Later ones go before earlier ones. */
+/* Later settings override earlier ones. */
 static size_t all_settings(const struct cluster *cluster, char texts[2][RECOVERY_TEXT], const char **out)
 {
     size_t count = SETTINGS;
@@ -425,8 +425,8 @@ enum status cluster_start(struct cluster *cluster, pid_t *pid, struct error *err
     return child_start(&child, pid, error);
 }
 
-/* What follows the last FATAL or PANIC, to the end of its line; NULL for none. Cuts `text` there. Those that tell a
- * client, us, that the database is starting or stopping are no reason. */
+/* The text after the last FATAL or PANIC, to the end of its line; NULL for none. Cuts `text` there. Messages to a
+ * client (us) that the database is starting or stopping are ignored. */
 static const char *last_complaint(char *text)
 {
     static const char *const marks[] = {"PANIC:  ", "FATAL:  "}, polled[] = "the database system is ";

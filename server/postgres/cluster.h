@@ -23,7 +23,7 @@ struct cluster {
     int log;        /* descriptor of postgres.log; its size when PostgreSQL was started: */
     int64_t log_start;
     struct archive archive;          /* that it archives into, or that it is recovered from */
-    const struct recovery *recovery; /* lent; NULL: it is started as it is */
+    const struct recovery *recovery; /* lent; NULL: a normal start */
 };
 
 /* Refuses network file systems by the magic number of statfs. STATUS_UNSUPPORTED. */
@@ -34,21 +34,22 @@ MUST_CHECK enum status cluster_check_filesystem(int64_t magic, struct error *err
 MUST_CHECK enum status cluster_open(const char *data_directory, const char *binaries, struct cluster *cluster,
                                     struct error *error);
 
-/* Opens $DATA/pg/data, and creates it first if it is absent: anew, or for `recovery` (lent; NULL: none) from its base;
- * opens the archive (`archive`: as archive_open's `wanted`). The caller holds the lock. STATUS_UNSUPPORTED for another
- * major version; STATUS_CONFLICT: there is a database to be recovered over; statuses of archive_open. */
+/* Opens $DATA/pg/data, and creates it first if it is absent: as a new cluster, or for `recovery` (lent; NULL: none)
+ * from its base copy; opens the archive (`archive`: as archive_open's `wanted`). The caller holds the lock.
+ * STATUS_UNSUPPORTED for another major version; STATUS_CONFLICT: a recovery would overwrite a database; statuses of
+ * archive_open. */
 MUST_CHECK enum status cluster_ensure(struct cluster *cluster, const char *data_directory, const char *archive,
                                       const struct recovery *recovery, struct error *error);
 
 /* Starts `postgres` in the foreground. */
 MUST_CHECK enum status cluster_start(struct cluster *cluster, pid_t *pid, struct error *error);
 
-/* Why PostgreSQL ended, from the last FATAL or PANIC of the log since cluster_start: always fills *error and returns
- * its status. */
+/* Fills *error with the reason why PostgreSQL ended, from the last FATAL or PANIC in the log since cluster_start, and
+ * returns its status. */
 enum status cluster_diagnose(const struct cluster *cluster, struct error *error);
 
-/* Keeps postgres.log below 8 MiB or so: what is more becomes postgres.log.1, in place of the one before. PostgreSQL
- * goes on writing to the same file, which is emptied under it; a line that it writes in that moment may be lost. */
+/* Keeps postgres.log below about 8 MiB: a longer log becomes postgres.log.1, which replaces the one before. PostgreSQL
+ * keeps writing to the same file, which is emptied; a line that it writes at that moment may be lost. */
 void cluster_rotate_log(struct cluster *cluster);
 
 void cluster_reset(struct cluster *cluster);

@@ -22,8 +22,8 @@ struct connection {
     PGconn *session;              /* owns; NULL: none */
     int deadline_ms;
     bool in_transaction;
-    bool again;        /* a statement of the open transaction failed so that the whole may be run again */
-    unsigned failures; /* to connect, in a row */
+    bool again;        /* a statement of the open transaction failed in a way that allows running the whole again */
+    unsigned failures; /* consecutive failures to connect */
     int64_t retry_at;  /* of clock_milliseconds */
     bool notified;
     struct error last_failure;
@@ -95,8 +95,8 @@ static enum status listen_again(struct connection *connection, int64_t deadline,
     return status;
 }
 
-/* Closes a session that the server ended while it was idle. It shows end of file now, before anything is sent, so
- * nothing is lost by opening another one. After a statement was sent its outcome may be unknown, and it is not sent
+/* Closes a session that the server ended while it was idle. The socket shows end of file before anything is sent, so
+ * opening another session loses nothing. Once a statement was sent its outcome may be unknown, and it is not sent
  * again. */
 static void drop_if_ended(struct connection *connection)
 {
@@ -122,7 +122,7 @@ static enum status ensure_session(struct connection *connection, int64_t deadlin
     if (status == STATUS_OK) {
         connection->failures = 0;
         connection->retry_at = 0;
-        connection->notified = true; /* what was sent in between is lost: look */
+        connection->notified = true; /* notifications between the sessions are lost, so look */
         return STATUS_OK;
     }
     drop_session(connection);
@@ -135,8 +135,8 @@ static enum status ensure_session(struct connection *connection, int64_t deadlin
     return status;
 }
 
-/* The statement's own error. It is told by the name of the constraint, which says more than PostgreSQL's sentence with
- * the row's values. */
+/* Sets the error of the statement. It names the constraint, which says more than PostgreSQL's sentence with the row's
+ * values. */
 static enum status failed(struct connection *connection, const PGresult *result, const struct sqlstate_row *row,
                           struct error *error)
 {
@@ -149,7 +149,7 @@ static enum status failed(struct connection *connection, const PGresult *result,
                      message != NULL ? message : "no reason given");
 }
 
-/* One statement. *again: it was rolled back and may be sent again as it is. */
+/* Sends one statement. *again: it was rolled back and may be sent again. */
 static enum status send_once(struct connection *connection, const char *sql, const struct value_arguments *arguments,
                              PGresult **out, bool *again, struct error *error)
 {
@@ -254,7 +254,7 @@ static void rollback(struct connection *connection)
     struct error ignored;
     PGresult *result;
     bool again;
-    connection->in_transaction = true; /* no new session for it: without one there is nothing to roll back */
+    connection->in_transaction = true; /* opens no new session: without a session there is nothing to roll back */
     if (connection->session != NULL && send_once(connection, "rollback", NULL, &result, &again, &ignored) == STATUS_OK)
         PQclear(result);
     else
@@ -328,7 +328,7 @@ enum status connection_listen(struct connection *connection, const char *channel
     if (copy == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to listen");
     free(connection->channel);
     connection->channel = copy;
-    if (connection->session == NULL) return STATUS_OK; /* the next session will */
+    if (connection->session == NULL) return STATUS_OK; /* the next session will listen */
     const enum status status = listen_again(connection, deadline, error);
     if (status != STATUS_OK) drop_session(connection);
     return status;

@@ -28,7 +28,7 @@ MUST_CHECK enum status connection_new(const char *conninfo, const char *applicat
                                       struct error *error);
 void connection_free(struct connection *connection); /* NULL is fine; an open transaction rolls back */
 
-/* Longest time for one statement, connecting included (0: the default, 5,000 ms; migrations need more). */
+/* The longest time for one statement, including connecting (0: the default, 5,000 ms; migrations need more). */
 void connection_set_deadline(struct connection *connection, int milliseconds);
 
 /* Any number of rows. On STATUS_OK the caller owns *out (rows_free). */
@@ -54,7 +54,7 @@ MUST_CHECK enum status connection_script(struct connection *connection, const ch
 MUST_CHECK enum status connection_transaction(struct connection *connection,
                                               enum status (*body)(struct connection *, void *context, struct error *),
                                               void *context, bool *unknown, struct error *error);
-/* The same for reading: all statements of `body` see the database as it was at the first. */
+/* As connection_transaction, for reading: all statements of `body` see the database as of the first. */
 MUST_CHECK enum status connection_snapshot(struct connection *connection,
                                            enum status (*body)(struct connection *, void *context, struct error *),
                                            void *context, struct error *error);

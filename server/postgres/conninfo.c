@@ -10,14 +10,14 @@
 #define PORT        "5432"
 enum { SOCKET_PATH_MOST = sizeof((struct sockaddr_un *)0)->sun_path - 1 };
 
-/* libpq takes anything else for the name of a database. */
+/* libpq takes any other text for the name of a database. */
 static bool is_connection_string(const char *text)
 {
     return strncmp(text, "postgresql://", 13) == 0 || strncmp(text, "postgres://", 11) == 0 ||
            strchr(text, '=') != NULL;
 }
 
-/* NULL: not given. `options`: NULL for none. */
+/* NULL: not given. `options` may be NULL. */
 static const char *given(const PQconninfoOption *options, const char *keyword)
 {
     for (; options != NULL && options->keyword != NULL; options++)
@@ -26,7 +26,7 @@ static const char *given(const PQconninfoOption *options, const char *keyword)
     return NULL;
 }
 
-/* What was given, else the variable's value, else `fallback`. */
+/* The given value, else the variable's, else `fallback`. */
 static const char *value_of(const PQconninfoOption *options, const char *keyword, const char *variable,
                             const char *fallback)
 {
@@ -35,7 +35,7 @@ static const char *value_of(const PQconninfoOption *options, const char *keyword
     return named != NULL && named[0] != '\0' ? named : fallback;
 }
 
-/* libpq tries one host after the other; one port is that of all. */
+/* libpq tries the hosts in turn; a single port applies to all of them. */
 static enum status check_sockets(const char *hosts, const char *ports, struct error *error)
 {
     for (const char *host = hosts, *port = ports;;) {

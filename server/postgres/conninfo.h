@@ -1,5 +1,5 @@
-/* conninfo.h: what can be told of the place of a database before anybody connects. A place that can never be reached
- * looks like a database that is away, for which everything waits. */
+/* conninfo.h: checks the address of a database before connecting. An address that can never be reached would look like
+ * a database that is temporarily unavailable, for which everything waits. */
 #ifndef POSTGRES_CONNINFO_H
 #define POSTGRES_CONNINFO_H
 
@@ -10,7 +10,7 @@
  * whose paths are too long for the system. */
 MUST_CHECK enum status conninfo_check(const char *conninfo, struct error *error);
 
-/* What it says itself of `keyword` ("passfile"). False: nothing, or what is longer than `size`. */
+/* The value of `keyword` ("passfile") in `conninfo` itself. False: it is missing, or longer than `size`. */
 bool conninfo_find(const char *conninfo, const char *keyword, char *out, size_t size);
 
 #endif

@@ -33,7 +33,7 @@ enum {
     START_MS = 120000, /* crash recovery of a large log */
     RECOVERY_MS = INT32_MAX,
     SPACE_CHECK_MS = 30000,
-    FULL_BYTES = 32 << 20 /* less is room for no segment that does not compress, and its successor */
+    FULL_BYTES = 32 << 20 /* with less, a segment that does not compress, and its successor, would not fit */
 };
 
 struct embedded {
@@ -74,7 +74,7 @@ pid_t embedded_pid(const struct embedded *embedded)
     return embedded->pid;
 }
 
-/* ---- ballast: space that a full disk gets back, enough for recovery to write its log ---- */
+/* ---- ballast: space that is released on a full disk, enough for recovery to write its log ---- */
 
 static void ballast_drop(struct embedded *embedded)
 {
@@ -160,7 +160,7 @@ static void try_answer(struct embedded *embedded)
     set_state(embedded, &(struct error){.status = STATUS_OK});
 }
 
-/* What cannot be archived stays in pg_wal, and fills the disk in the end. */
+/* Segments that cannot be archived stay in pg_wal and finally fill the disk. */
 static void look_at_archive(const struct embedded *embedded)
 {
     const struct archive *archive = &embedded->cluster.archive;
@@ -189,7 +189,7 @@ void embedded_tick(struct embedded *embedded)
 static enum status wait_until_it_answers(struct embedded *embedded, struct error *error)
 {
     const bool recovers = embedded->cluster.recovery != NULL;
-    const struct timespec pause = {.tv_nsec = (recovers ? 250 : 15) * 1000 * 1000}; /* each is a line of its log */
+    const struct timespec pause = {.tv_nsec = (recovers ? 250 : 15) * 1000 * 1000}; /* each try is a line of its log */
     const int64_t end = clock_milliseconds() + (recovers ? RECOVERY_MS : START_MS);
     struct child_wait wait =
         child_wait_start(recovers ? "replaying the archive"
@@ -240,7 +240,7 @@ enum status embedded_start(const struct embedded_options *options, struct embedd
     if (status != STATUS_OK) goto failed;
     if ((status = leftovers_clear(embedded->cluster.data, error)) != STATUS_OK) goto failed;
     if ((status = wait_until_it_answers(embedded, error)) != STATUS_OK) goto failed;
-    if (options->recovery != NULL) archive_close(&embedded->cluster.archive); /* it was another database's */
+    if (options->recovery != NULL) archive_close(&embedded->cluster.archive); /* another database's */
     embedded->cluster.recovery = NULL;
     ballast_keep(embedded);
     *out = embedded;

@@ -24,7 +24,7 @@ struct embedded_options {
     const char *binaries;       /* directory of `postgres` and `initdb`; NULL: the newest /usr/lib/postgresql/N/bin */
     int64_t ballast_bytes;      /* -1: 64 MiB */
     const char *archive;        /* as archive_open's `wanted`: NULL: as the data directory's record says */
-    const struct recovery *recovery; /* how the database is made that is not there; NULL: anew. Lent until the start */
+    const struct recovery *recovery; /* how to make a missing database; NULL: as a new one. Lent until the start */
 };
 
 /* Takes the lock, makes the cluster if there is none, clears what a crash left, starts PostgreSQL and waits until it
@@ -36,18 +36,18 @@ struct embedded_options {
 MUST_CHECK enum status embedded_start(const struct embedded_options *options, struct embedded **out,
                                       struct error *error);
 
-/* Where to connect to the cluster in `data_directory` while another process of this machine runs it. */
+/* The connection string of the cluster in `data_directory` while another process of this machine runs it. */
 MUST_CHECK enum status embedded_attach(const char *data_directory, char *conninfo, size_t size, struct error *error);
 
-/* Where to connect; lent until embedded_stop. It holds no secret. */
+/* The connection string; lent until embedded_stop. It contains no secret. */
 const char *embedded_conninfo(const struct embedded *embedded);
 
-/* To be called on every SIGCHLD and at least once a second. Starts PostgreSQL again when it died (backoff 0.2 to 10 s;
- * after 5 fast failures it is `degraded` and tried every 10 s), and frees and remakes the ballast. Does not block for
+/* Call it on every SIGCHLD and at least once a second. Restarts PostgreSQL when it has died (backoff 0.2 to 10 s; after
+ * 5 fast failures it is `degraded` and tried every 10 s), and releases and remakes the ballast. Does not block for
  * long. */
 void embedded_tick(struct embedded *embedded);
 
-/* STATUS_OK, or why the database is away (STATUS_DISK_FULL, STATUS_UNAVAILABLE, ...). Any thread. */
+/* STATUS_OK, or the reason why the database is unavailable (STATUS_DISK_FULL, STATUS_UNAVAILABLE, ...). Any thread. */
 enum status embedded_state(struct embedded *embedded, struct error *error);
 
 pid_t embedded_pid(const struct embedded *embedded); /* of the postmaster; 0 while it is down */

@@ -7,7 +7,7 @@
 #include <stdio.h>
 #include <unistd.h>
 
-/* Unpacked by PostgreSQL's user, to whom the files then belong. */
+/* Unpacks as PostgreSQL's user, who must own the files. */
 static enum status unpack(const struct recovery *recovery, const struct child *like, const char *name, const char *into,
                           struct error *error)
 {
@@ -31,7 +31,7 @@ enum status recovery_unpack(const struct recovery *recovery, const struct child 
     enum status status = unpack(recovery, child, "base.tar.gz", data, error);
     if (status == STATUS_OK) status = unpack(recovery, child, "pg_wal.tar.gz", wal, error);
     if (status != STATUS_OK) return status;
-    /* Its presence has PostgreSQL recover at the next start. */
+    /* This file makes PostgreSQL recover at the next start. */
     const int signal = openat(child->directory, "recovery.signal", O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
     const bool done =
         signal >= 0 && (geteuid() != 0 || fchown(signal, child->uid, child->gid) == 0) && syncfs(child->directory) == 0;
@@ -43,7 +43,7 @@ enum status recovery_unpack(const struct recovery *recovery, const struct child 
 size_t recovery_settings(const struct recovery *recovery, char texts[2][RECOVERY_TEXT], const char **out)
 {
     size_t count = 0;
-    out[count++] = "hot_standby=off"; /* nobody is let in before all is replayed */
+    out[count++] = "hot_standby=off"; /* no client is admitted before everything is replayed */
     out[count++] = "recovery_target_timeline=current";
     out[count++] = "recovery_target_action=promote";
     const int used = snprintf(texts[0], RECOVERY_TEXT, "restore_command=");

@@ -1,4 +1,4 @@
-/* rows.h: what a statement answered. */
+/* rows.h: the answer to a statement. */
 #ifndef POSTGRES_ROWS_H
 #define POSTGRES_ROWS_H
 

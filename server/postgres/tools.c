@@ -41,7 +41,7 @@ bool tools_newest(const char *program, char out[512])
     return newest > 0;
 }
 
-/* ---- how the program learns where to connect ---- */
+/* ---- how the program finds the database ---- */
 
 static enum status no_memory(struct error *error)
 {
@@ -63,8 +63,8 @@ static enum status write_settings(const PQconninfoOption *options, FILE *file, s
     return fflush(file) == 0 ? STATUS_OK : error_set_errno(error, "cannot write the connection's settings");
 }
 
-/* A service file in memory, which becomes the program's stdin: neither its arguments, which every user sees, nor a file
- * on disk hold the password. */
+/* A service file in memory, which becomes the program's stdin, so that the password is neither in its arguments, which
+ * every user sees, nor in a file on disk. */
 static enum status make_service(const char *conninfo, FILE **out, struct error *error)
 {
     char *why = NULL;
@@ -84,7 +84,7 @@ static enum status make_service(const char *conninfo, FILE **out, struct error *
     return status;
 }
 
-/* Ours, with what libpq reads from it, and where the settings are. */
+/* Our environment, with the variables that libpq reads, and the place of the settings. */
 static const char **make_environment(void)
 {
     static const char *const added[] = {"PGSERVICEFILE=/proc/self/fd/0", "PGSERVICE=deltaq", "LC_ALL=C"};
@@ -105,7 +105,7 @@ static const char **make_environment(void)
 
 /* ---- running it ---- */
 
-/* The first line of what it said is the cause; what follows are consequences. */
+/* The first line of its output is the cause; later lines are consequences. */
 static enum status explain(int said, enum status status, struct error *error)
 {
     char text[SAID_MOST] = "";

@@ -144,7 +144,7 @@ enum status answer_filter(const struct request *request, struct list_filter *out
     return status;
 }
 
-/* The request's own address with another cursor. */
+/* The request's address with another cursor. */
 static enum status next_address(const struct request *request, const char *cursor, struct buffer *out,
                                 struct error *error)
 {

@@ -59,8 +59,8 @@ void application_thread_close(void *application, void *thread)
     connection_free(thread);
 }
 
-/* Without any token in the database the server listens on a loopback address only, and our own user may do everything
- * there; so may root. */
+/* Without any token in the database the server listens only on a loopback address, where our own user and root may do
+ * everything. */
 static enum status authorize_nobody(struct connection *connection, struct principal *principal, struct error *error)
 {
     bool any = true;

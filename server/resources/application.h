@@ -1,4 +1,4 @@
-/* application.h: what all handlers share, and the hooks that tie HTTP to the database. */
+/* application.h: the state that all handlers share, and the hooks that connect HTTP to the database. */
 #ifndef RESOURCES_APPLICATION_H
 #define RESOURCES_APPLICATION_H
 
@@ -12,7 +12,7 @@ struct embedded;
 struct hub;
 struct service_metrics;
 
-struct application { /* lent for the life of the server; does not change */
+struct application { /* lent for the life of the server; it never changes */
     const char *conninfo;
     const char *data_directory;
     const struct roots *roots;
@@ -20,22 +20,22 @@ struct application { /* lent for the life of the server; does not change */
     double watch_quiet_seconds; /* watcher_options */
     const struct hub *hub;
     struct artifact_place artifact_place;
-    const char *device;          /* of the workers here: what plans are made for; NULL: what they found */
-    int64_t memory_bytes;        /* that a run may take of the host; 0: what is free */
-    int64_t device_memory_bytes; /* that a worker may take of its device; 0: what is free */
-    int threads;                 /* of a worker; 0: one for each processor */
+    const char *device;          /* device of the workers here, for plans; NULL: the devices that they found */
+    int64_t memory_bytes;        /* host memory that a run may take; 0: what is free */
+    int64_t device_memory_bytes; /* device memory that a worker may take; 0: what is free */
+    int threads;                 /* threads of a worker; 0: one for each processor */
     bool allow_private_webhooks;
-    int64_t queue_per_token; /* run_new.queued_most of what is asked for */
+    int64_t queue_per_token; /* run_new.queued_most of posted runs */
     struct service_metrics *metrics;
 };
 
 /* The handler's own connection. */
 struct connection *application_connection(struct http_context *context);
 const struct application *application_of(const struct http_context *context);
-/* What a dry run is told for: the workers of this server. */
+/* The place for which a dry run plans: the workers of this server. */
 MUST_CHECK enum status application_dry_run_place(struct http_context *context, const struct monitor *monitor,
                                                  struct dry_run_place *out, struct error *error);
-/* Where inputs of runs are read, which no device has a part in. */
+/* The place for reading inputs of runs, without a device. */
 struct dry_run_place application_reading_place(struct http_context *context, const struct monitor *monitor);
 
 /* For http_options: a connection for each thread; tokens; answers kept for Idempotency-Key; locks for If-Match. */
@@ -46,7 +46,7 @@ enum status application_authorize(void *thread, const char *token, enum scope sc
 extern const struct idempotency_hooks application_idempotency;
 extern const struct condition_hooks application_conditions;
 
-/* *out filled for a request with an Idempotency-Key, and its address; NULL without one. Lent by the request. */
+/* Fills *out for a request with an Idempotency-Key and returns its address; NULL without one. Lent by the request. */
 const struct idempotency_record *application_record(const struct request *request, const char *prefix, int created,
                                                     int existed, struct idempotency_record *out);
 

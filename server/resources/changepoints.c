@@ -6,10 +6,10 @@
 
 #include <string.h>
 
-/* A series' test takes some hundredths of a second; the worst of all numbers would take minutes. */
+/* The test of one series takes some hundredths of a second; testing all series would take minutes. */
 enum { SERIES_MAX = 200 };
 
-/* What identifies the series, its test, and the change if there is one; `tests` of them were asked for at once. */
+/* Describes the series, its test, and its change if there is one; `tests` is the number of simultaneous tests. */
 static enum status describe(const json_t *given, double from, int64_t tests, json_t *out, struct error *error)
 {
     static const char *const fields[] = {"trajectory", "label",       "method",         "bits",

@@ -18,7 +18,7 @@
 #include <sys/stat.h>
 
 enum { PATH_BYTES = 4000, NAME_BYTES = 200 };
-#define COUNT_MAX 9007199254740992.0 /* 2^53: what every JSON reader can hold */
+#define COUNT_MAX 9007199254740992.0 /* 2^53: every JSON reader represents such integers */
 
 struct checkpoint_body {
     const char *trajectory, *name;
@@ -201,7 +201,7 @@ static enum status check_source(const struct source *source, struct error *error
     return STATUS_OK;
 }
 
-/* The canonical path, and every link in its directory, below the roots. */
+/* Resolves the canonical path, which must lie below the roots, as must every link in its directory. */
 static enum status resolve_path(const struct roots *roots, const char *path, char *out, size_t size,
                                 struct error *error)
 {
@@ -215,7 +215,7 @@ static enum status resolve_path(const struct roots *roots, const char *path, cha
     return roots_check_links(roots, directory, "/source/path", error);
 }
 
-/* What files lack or refuse is a fault of the body that names them: 404 and 403 would speak of the address and of
+/* A missing or unreadable file is a fault of the body that names it: 404 would be about the address, and 403 about
  * tokens. */
 static enum status blame_source(enum status status, struct error *error)
 {
@@ -256,13 +256,13 @@ static enum status register_body(struct http_context *context, const struct moni
     return blame_source(status, error);
 }
 
-/* Whether the files are not on this machine: of the hub, or of a bucket. */
+/* Whether the files are not on this machine: on the hub, or in a bucket. */
 static bool is_remote(const struct source *source)
 {
     return source->repo != NULL || (source->path != NULL && objects_place_is(source->path));
 }
 
-/* The body as parameters of a fetch run. */
+/* Turns the body into parameters of a fetch run. */
 static json_t *fetch_params(const struct checkpoint_body *body, const json_t *document)
 {
     static const char *const names[] = {"trajectory", "name", "step", "tokens", "learning_rate", "tags"};
@@ -281,7 +281,7 @@ static json_t *fetch_params(const struct checkpoint_body *body, const json_t *do
     return params;
 }
 
-/* "/params/repo" is "/source/repo" of the body. */
+/* Translates the pointer "/params/repo" to "/source/repo" of the body. */
 static void point_to_body(char pointer[sizeof((struct error *)0)->pointer])
 {
     char found[sizeof((struct error *)0)->pointer];

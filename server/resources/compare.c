@@ -3,9 +3,9 @@
 #include "resources/handlers.h"
 #include "schema/result_render.h"
 
-/* Two runs, and no run of their own: what is read are two small files, and nothing is computed that would wait for a
- * worker. 2000 samples of at most DIFFERENCE_BOOTSTRAP_MOST sequences take a second or two. Tokens are for runs of the
- * kind compare. */
+/* Compares two runs without a run of its own, because it reads two small files and the computation is short: 2000
+ * samples of at most DIFFERENCE_BOOTSTRAP_MOST sequences take a second or two. Tokens are compared by runs of the kind
+ * compare. */
 
 struct comparison {
     const char *a, *b;

@@ -1,4 +1,4 @@
-/* csv.h: tables as RFC 4180 has them. */
+/* csv.h: tables in the form of RFC 4180. */
 #ifndef RESOURCES_CSV_H
 #define RESOURCES_CSV_H
 
@@ -7,16 +7,16 @@
 
 #include <jansson.h>
 
-enum { CSV_MAX = 64 << 20 }; /* ceiling for a table's buffer */
+enum { CSV_MAX = 64 << 20 }; /* the most bytes of a table */
 
-/* A number, a text or nothing (null, NULL), then `end`. A text that a spreadsheet would take for a formula gets an
- * apostrophe in front. */
+/* Appends a number, a text or nothing (null, NULL), then `end`. A text that a spreadsheet would read as a formula gets
+ * an apostrophe in front. */
 void csv_field(struct buffer *out, const json_t *value, char end);
 
 /* Answers 200 with the table (its buffer is taken). STATUS_TOO_LARGE, STATUS_NO_MEMORY. */
 MUST_CHECK enum status csv_answer(struct response *response, struct buffer *table, struct error *error);
 
-/* The same for rows of another text type; without any the answer is empty. */
+/* The same for rows of another text type; the answer is empty without rows. */
 MUST_CHECK enum status csv_answer_as(struct response *response, const char *content_type, struct buffer *table,
                                      struct error *error);
 

@@ -20,7 +20,7 @@ static void put_value(json_t *value, struct buffer *out)
     json_decref(value);
 }
 
-/* PostgreSQL writes the fewest digits that give the number again, as answers do. Exponents are written in another way,
+/* PostgreSQL writes the fewest digits that give the number again, as answers do. Only the form of exponents differs,
  * and 0 has no sign. */
 static void put_number(const char *text, struct buffer *out)
 {
@@ -71,7 +71,7 @@ static void put_point(const struct curve_points *points, int row, const json_t *
     buffer_puts(out, "}");
 }
 
-/* The members of `object`, and a last one of that name, whose value is to follow; the caller closes the object. */
+/* Writes the members of `object`, and then the name `last`, whose value must follow; the caller closes the object. */
 static void open_object(json_t *object, const char *last, struct buffer *out)
 {
     char *text = json_answer_dump(object);

@@ -62,7 +62,7 @@ static enum status read_axis(const char *name, enum curve_axis *out, struct erro
     return request_query_fault(error, "x", "must be one of step, tokens, learning_rate, found \"%.60s\"", name);
 }
 
-/* A first, a last and one part's lowest and highest at least. */
+/* At least four points: the first, the last, and the lowest and highest of one part. */
 static enum status read_points(const struct request *request, int64_t *out, struct error *error)
 {
     const enum status status = request_query_integer(request, "points", 0, 0, POINTS_MAX, out, error);

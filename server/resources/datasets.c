@@ -46,7 +46,7 @@ const struct param datasets_post_body[] = {
      .nullable = true,
      .schema = "FileFormat",
      .choices = formats,
-     .help = "What the files hold; needed with path"},
+     .help = "Content of the files; needed with path"},
     {.name = "field",
      .type = PARAM_STRING,
      .offset = offsetof(struct dataset_body, field),
@@ -158,7 +158,7 @@ static enum status read_inline(struct http_context *context, const struct reques
     return status;
 }
 
-/* {"path", "field", "dtype", "add_special_tokens"}: what is given and means something for the format. */
+/* {"path", "field", "dtype", "add_special_tokens"}: the given fields that the format uses. */
 static enum status define(const json_t *body, const char *format, const char *path, json_t **out, struct error *error)
 {
     static const struct {
@@ -179,7 +179,7 @@ static enum status define(const json_t *body, const char *format, const char *pa
     return STATUS_OK;
 }
 
-/* Nothing of it is read yet but what the server tells of it; "commit" stands for that. */
+/* Nothing of the object is read yet; its "commit" comes from the server and stands for the content. */
 static enum status insert_object(struct http_context *context, const struct dataset_body *body, const json_t *given,
                                  enum store_outcome *outcome, json_t **document, struct error *error)
 {
@@ -203,7 +203,8 @@ static enum status insert_object(struct http_context *context, const struct data
     return status;
 }
 
-/* What the files tell of themselves. A fault is theirs, not the address's or the body's form. */
+/* Reads properties of the files. A fault is the files', so the status is neither about the address nor about the body's
+ * form. */
 static enum status read_files(const struct dataset_source *source, const struct monitor *monitor,
                               struct data_source_files *out, struct error *error)
 {

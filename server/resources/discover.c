@@ -64,7 +64,7 @@ static int compare_revisions(const void *a, const void *b)
     return order != 0 ? order : strverscmp(x->ref.name, y->ref.name);
 }
 
-/* What the hub refuses is the fault of the request's repo; that the hub is away is nobody's. */
+/* A refusal of the hub is a fault of the request's repo; a hub that does not answer is not. */
 static enum status blame(enum status status, struct error *error)
 {
     const struct error cause = *error;
@@ -74,7 +74,7 @@ static enum status blame(enum status status, struct error *error)
     return error_set_at(error, STATUS_INVALID, "/repo", "%s", cause.detail);
 }
 
-/* All revisions that fit, in the order of training. *out is malloc'ed and the caller's. */
+/* All matching revisions in the order of training. *out is malloc'ed and the caller's. */
 static enum status ask_hub(const struct application *application, const char *repo, const char *match,
                            struct revision **out, size_t *count, struct error *error)
 {
@@ -120,7 +120,7 @@ static enum status registered(struct connection *connection, const char *traject
     *out = json_object();
     enum status status =
         *out == NULL ? no_memory(error) : checkpoint_of_trajectory(connection, trajectory, &rows, &count, error);
-    if (status == STATUS_NOT_FOUND) return STATUS_OK; /* it may be made by a POST */
+    if (status == STATUS_NOT_FOUND) return STATUS_OK; /* a POST may make it */
     for (size_t i = 0; i < count && status == STATUS_OK; i++) {
         char key[sizeof rows->repo + sizeof rows->revision + 2];
         (void)snprintf(key, sizeof key, "%s@%s", rows[i].repo, rows[i].revision);
@@ -186,7 +186,7 @@ static json_t *make_row(const char *repo, const char *trajectory, const struct r
                      isfinite(rate) ? json_real(rate) : json_null(), "source", source, "tags", tags);
 }
 
-/* Why a revision is left out; NULL: it is not. "main" is most often the last checkpoint once more. */
+/* The reason why a revision is left out; NULL: it is not. "main" is most often a copy of the last checkpoint. */
 static const char *objection(const struct revision *revisions, size_t count, size_t index)
 {
     const struct revision *revision = &revisions[index];
@@ -198,7 +198,7 @@ static const char *objection(const struct revision *revisions, size_t count, siz
     return NULL;
 }
 
-/* `rows` and `skipped` are filled. Each so-many-th of what is to be registered, and the last. */
+/* Fills `rows` and `skipped`: takes every n-th of the revisions that could be registered, and the last one. */
 static enum status choose(const struct discover_body *body, const char *trajectory, const struct revision *revisions,
                           size_t count, json_t *rows, json_t *skipped, struct error *error)
 {
@@ -230,7 +230,7 @@ static enum status choose(const struct discover_body *body, const char *trajecto
     return STATUS_OK;
 }
 
-/* What stands under a revision's name with another source is skipped too. */
+/* A revision whose name is registered with another source is skipped too. */
 static enum status add_different(json_t *document, json_t *skipped, struct error *error)
 {
     size_t index;

@@ -33,7 +33,7 @@ struct disk_usage {
     pthread_t thread;
 };
 
-/* What disappears while it is looked at counts nothing. */
+/* Files that disappear meanwhile count as 0. */
 static int64_t add_up(const struct disk_usage *usage, int parent, const char *name, int depth)
 {
     int64_t sum = 0;

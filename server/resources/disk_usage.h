@@ -1,5 +1,5 @@
-/* disk_usage.h: one thread that adds up what lies in the directories of the data directory, since no request may wait
- * for that. It takes a fiftieth of a processor at most. */
+/* disk_usage.h: a thread that adds up the sizes of directories in the data directory, because no request may wait for
+ * that. It takes a fiftieth of a processor at most. */
 #ifndef RESOURCES_DISK_USAGE_H
 #define RESOURCES_DISK_USAGE_H
 
@@ -16,8 +16,8 @@ extern const char *const disk_usage_names[];
 MUST_CHECK enum status disk_usage_start(const char *data_directory, struct disk_usage **out, struct error *error);
 void disk_usage_stop(struct disk_usage *usage); /* NULL is fine */
 
-/* Bytes on the disk of directory number `which`; a file with several links counts in equal parts at each. -1: not
- * added up yet. */
+/* Bytes on disk of directory number `which`; a file with several links counts in equal parts for each. -1: not added up
+ * yet. */
 int64_t disk_usage_bytes(const struct disk_usage *usage, size_t which);
 
 #endif

@@ -9,15 +9,15 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* How many events go out in one call; and how far a filter may pass over others before the client is told where it
- * stands. */
+/* BATCH: the most events in one call. SILENT: how many changes a filter may skip before the client gets the present
+ * position. */
 enum { BATCH = 200, SILENT = 100, FILTERS_MAX = 32 };
 
 /* One client's stream of the change log. */
 struct event_stream {
     int64_t after;                /* everything up to there was sent or passed over */
-    int64_t told;                 /* the last id that the client knows */
-    bool follow;                  /* on, when all that there is was sent */
+    int64_t told;                 /* the last id that was sent to the client */
+    bool follow;                  /* stay open after everything was sent */
     json_t *kinds, *trajectories; /* owned; NULL: all */
 };
 
@@ -65,7 +65,7 @@ static enum status stream_produce(void *thread, void *state, struct stream_write
     json_t *items = NULL;
     int64_t until = stream->after;
     enum status status = changes_read(thread, &query, &span, &until, &items, error);
-    if (status == STATUS_OK) status = changes_check(&span, stream->after, error); /* it comes again and is told 410 */
+    if (status == STATUS_OK) status = changes_check(&span, stream->after, error); /* the client reconnects: 410 */
     if (status == STATUS_OK) status = send_events(stream, items, writer, error);
     json_decref(items);
     if (status != STATUS_OK) return status;
@@ -106,8 +106,8 @@ static enum status read_filter(const struct request *request, const char *field,
     return status;
 }
 
-/* Where the client goes on: after the last event that it saw, else after ?after=, else with what happens from now
- * on. */
+/* The position at which the client continues: after the last event that it saw, else after ?after=, else at the present
+ * end. */
 static enum status read_position(struct connection *connection, const struct request *request, int64_t *out,
                                  struct error *error)
 {

@@ -101,7 +101,7 @@ enum status gates_post(struct http_context *context, const struct request *reque
     return answer_made(response, outcome == STORE_CREATED ? 201 : 200, "/v1/gates/", document, error);
 }
 
-/* By its name in the gate's trajectory first: a bare name means that one. */
+/* Looks for the name in the gate's trajectory first, because a bare name means that one. */
 static enum status find_checkpoint(struct connection *connection, const struct gate_row *gate, const char *reference,
                                    struct checkpoint *out, struct error *error)
 {

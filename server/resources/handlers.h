@@ -1,4 +1,4 @@
-/* handlers.h: every handler, by the file it is in. routes.c says which request goes where. */
+/* handlers.h: all handlers, by file. routes.c assigns them to requests. */
 #ifndef RESOURCES_HANDLERS_H
 #define RESOURCES_HANDLERS_H
 
@@ -34,7 +34,7 @@ extern const struct param trajectories_patch_body[], trajectories_scan_body[], d
     checkpoints_post_body[], checkpoints_patch_body[], datasets_post_body[], tokenize_post_body[], runs_post_body[],
     sweeps_post_body[], sweeps_extend_body[], gates_post_body[], webhooks_post_body[], tokens_post_body[];
 
-/* The tables of answers, likewise. */
+/* The tables of answers, for the same comparison. */
 extern const struct result_shape compare_result;
 
 #endif

@@ -13,7 +13,7 @@ enum { CHUNK = 16384 /* numbers */, TOKEN_MOST = INT32_MAX - 1, NUMBER_SIZE = 64
 
 static_assert((int)INLINE_SEQUENCES_HASH == (int)HASH_TEXT, "a hash is written as one");
 
-/* Numbers on their way to a file. */
+/* Collects numbers for a file. */
 struct writer {
     struct spill *file; /* lent */
     int64_t count;
@@ -53,7 +53,7 @@ static const char *type_name(enum json_reader_type type)
     return names[type];
 }
 
-/* The whole number that `text` is: JSON Schema has 256.0 and 1e3 as integers too. */
+/* Reads `text` as a whole number; as in JSON Schema, 256.0 and 1e3 are integers too. */
 static bool whole(struct json_reader_text text, double *out)
 {
     char copy[NUMBER_SIZE];
@@ -102,7 +102,7 @@ static void read_token(struct reading *reading, int64_t sequence, int64_t index)
         put(reading, DATASET_PART_TOKENS, (int32_t)number);
 }
 
-/* At least two ids: a loss needs a token to predict. */
+/* Reads at least two ids, because a loss needs a token to predict. */
 static void read_sequence(struct reading *reading, int64_t index)
 {
     char pointer[48];

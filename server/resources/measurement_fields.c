@@ -10,7 +10,7 @@
 
 enum { NAME_SIZE = 80, LIST_MOST = 4096 };
 
-/* Of every row, as measurement_page has it. */
+/* Fields of every row, as measurement_page has them. */
 static const char *const names[] = {
     "trajectory",     "trajectory_id", "checkpoint", "checkpoint_name", "step",
     "tokens",         "learning_rate", "tags",       "series",          "label",
@@ -19,7 +19,7 @@ static const char *const names[] = {
 };
 enum { NAMES = sizeof names / sizeof names[0] };
 
-/* What stands in a metric's [value, low, high]. */
+/* Suffixes of the items of a metric's [value, low, high]. */
 static const char *const parts[] = {"", "_low", "_high"};
 enum { PARTS = sizeof parts / sizeof parts[0] };
 
@@ -35,7 +35,8 @@ static bool names_row(const char *column)
     return false;
 }
 
-/* The metric of a column into `metric`; the place of its number, -1 when no metric has it. */
+/* Splits a column's name: its metric goes into `metric`; returns the index of its number, -1 when no metric has such a
+ * column. */
 static int split(const char *column, char metric[NAME_SIZE])
 {
     for (int i = PARTS - 1; i >= 0; i--) {

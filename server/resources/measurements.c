@@ -21,7 +21,7 @@ enum form { FORM_JSON, FORM_NDJSON, FORM_CSV };
 static const char *const types[] = {"application/json", "application/x-ndjson", "text/csv", NULL};
 static const char *const forms[] = {[FORM_JSON] = "json", [FORM_NDJSON] = "ndjson", [FORM_CSV] = "csv"};
 
-/* A request while it is answered. */
+/* The state of a request. */
 struct table {
     enum form form;
     bool chosen; /* of the columns, by `fields` */
@@ -31,7 +31,7 @@ struct table {
     struct measurement_selection selection;
     struct measurement_column *places; /* owned: of the columns */
     json_t *labels;                    /* owned: {SERIES: LABEL} */
-    bool updates;                      /* only what changed since the change `since` */
+    bool updates;                      /* only rows that changed after the change `since` */
     int64_t since;
 };
 
@@ -82,7 +82,7 @@ static enum status read_metrics(const struct request *request, json_t **metrics,
         }
     }
     if (wanted == NULL) return status;
-    json_decref(*metrics); /* `metric` says which rows there are, whatever columns are shown */
+    json_decref(*metrics); /* `metric` selects the rows, whatever columns are shown */
     *metrics = wanted;
     return status;
 }
@@ -128,7 +128,7 @@ static enum status read_filter(const struct request *request, struct table *tabl
     return STATUS_OK;
 }
 
-/* What is committed by now belongs to the answer. */
+/* Everything committed so far belongs to the answer, so the pending changes get their ids first. */
 static enum status read_since(struct connection *connection, const struct request *request, struct table *table,
                               struct error *error)
 {
@@ -146,7 +146,7 @@ static enum status read_page(struct connection *connection, const struct table *
                           : measurement_page(connection, &table->selection, page, document, error);
 }
 
-/* The labels of all series, and the columns that stand in no request: those of every metric that there is. */
+/* Reads the labels of all series, and, when the request names no columns, all existing metrics. */
 static enum status read_series(struct connection *connection, struct table *table, struct error *error)
 {
     json_t *found = NULL;
@@ -158,7 +158,7 @@ static enum status read_series(struct connection *connection, struct table *tabl
     return status == STATUS_OK ? measurement_fields_place(table->columns, &table->places, error) : status;
 }
 
-/* The row as it is shown: its columns in their order, null where it has nothing. */
+/* The row as it is shown: its columns in order, null where it has no value. */
 static json_t *shown(const struct table *table, json_t *row)
 {
     const size_t columns = json_array_size(table->columns);
@@ -195,7 +195,7 @@ static void append_row(const struct table *table, const json_t *row, struct buff
     buffer_puts(out, "\n");
 }
 
-/* Takes the page of the store: its rows go into `out` as text, or, where that is NULL, become those of the page. */
+/* Takes the store's page. Its rows are appended to `out` as text; with `out` NULL they replace the page's items. */
 static enum status show_page(const struct table *table, json_t *page, struct buffer *out, struct error *error)
 {
     size_t i, k;
@@ -234,7 +234,7 @@ static void append_head(const struct table *table, struct buffer *out)
     buffer_puts(out, "\r\n");
 }
 
-/* All pages from the asked one on, or that one alone when a limit was given. */
+/* Writes all pages from the requested one on, or only that one when a limit was given. */
 static enum status answer_text(struct connection *connection, const struct request *request, struct response *response,
                                const struct table *table, struct page *page, struct error *error)
 {
@@ -281,7 +281,7 @@ struct reading {
     struct table *table;
 };
 
-/* The labels tell the series apart that there are, so they and the rows must be of one moment. */
+/* Labels distinguish the series that exist, so labels and rows must be of the same moment. */
 static enum status answer_table(struct connection *connection, void *context, struct error *error)
 {
     const struct reading *reading = context;

@@ -39,7 +39,7 @@ static json_t *metrics(void)
     return NULL;
 }
 
-/* The row of the same struct that holds the interval, or the standard error, of this one's number; NULL: none. */
+/* The field of the same struct that has the interval, or the standard error, of this number; NULL: none. */
 static const char *spread_of(const struct result_field *fields, const struct result_field *field,
                              enum result_spread spread)
 {
@@ -64,7 +64,7 @@ static json_t *figure_of(const struct kind *kind, const struct result_field *fie
                      spread_of(fields, field, RESULT_BETWEEN), "stderr", spread_of(fields, field, RESULT_STDERR));
 }
 
-/* The numbers with a label that stand at the top of a kind's result. */
+/* Adds the labelled numbers at the top level of a kind's result. */
 static bool add_figures(const struct kind *kind, const struct result_shape *shape, bool optional, json_t *out)
 {
     bool good = true;

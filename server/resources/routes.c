@@ -149,7 +149,7 @@ static json_t *refer(const char *name)
     return json_pack("{ss+}", "$ref", "#/components/schemas/", name);
 }
 
-/* The body of a run of that kind: its parameters are named. */
+/* The body of a run of that kind, which refers to the schema of its parameters. */
 static json_t *describe_request(const json_t *body, const struct kind *kind)
 {
     char params[80];
@@ -162,7 +162,7 @@ static json_t *describe_request(const json_t *body, const struct kind *kind)
     return NULL;
 }
 
-/* The parameters of each kind, the body that has them, and "RunRequest", which is any of these. */
+/* The parameters of each kind, its request body, and "RunRequest", which is any of these bodies. */
 static enum status describe_requests(json_t *document, struct error *error)
 {
     json_t *bodies = json_object(), *list = json_array(), *mapping = json_object();

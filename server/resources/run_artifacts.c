@@ -21,14 +21,14 @@ enum status run_artifacts_list(struct http_context *context, const struct reques
     return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
 }
 
-/* Of an answer whose bytes nobody is sent nothing is read: its file is an empty one. */
+/* HEAD and 304 send no body, so the file is /dev/null. */
 static enum status open_headers_only(int *file, struct error *error)
 {
     *file = open("/dev/null", O_RDONLY | O_CLOEXEC);
     return *file >= 0 ? STATUS_OK : error_set_errno(error, "opening /dev/null");
 }
 
-/* What has to come out of a bucket comes on a thread for such things, and stops when the client has left. */
+/* A file that must come from a bucket is fetched on a thread for such work, and stops when the client has left. */
 enum status run_artifacts_get(struct http_context *context, const struct request *request, struct response *response,
                               struct error *error)
 {

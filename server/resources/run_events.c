@@ -21,7 +21,7 @@ static void stream_free(void *state)
     free(stream);
 }
 
-/* State changes and log lines with their ids, so that a client resumes after the last one it saw. */
+/* State changes and log lines have ids, so that a client can resume after the last one it saw. */
 static enum status send_events(struct run_stream *stream, const json_t *events, struct stream_writer *writer,
                                struct error *error)
 {
@@ -64,7 +64,7 @@ static enum status stream_produce(void *thread, void *state, struct stream_write
     if (status == STATUS_OK) status = send_events(stream, events, writer, error);
     *finished = final && json_array_size(events) == 0;
     if (status == STATUS_OK && final && !*finished) {
-        /* Nothing comes after the end: ask once more at once whether these were all. */
+        /* No event follows the end; ask once more at once whether these were all. */
         json_decref(document);
         return stream_produce(thread, state, writer, finished, error);
     }

@@ -38,7 +38,7 @@ const struct param runs_post_body[] = {
      .type = PARAM_BOOLEAN,
      .offset = offsetof(struct run_body, dry_run),
      .fallback = "false",
-     .help = "Make no run: tell what it would need"},
+     .help = "Make no run: answer what it would need"},
     {.name = "priority",
      .type = PARAM_INTEGER,
      .offset = offsetof(struct run_body, priority),
@@ -53,7 +53,7 @@ const struct param runs_post_body[] = {
      .fallback = "null",
      .nullable = true,
      .children = requirements_params,
-     .help = "What its worker must be and have; the run waits for one"},
+     .help = "Requirements on its worker; the run waits for one that meets them"},
     {0},
 };
 
@@ -67,7 +67,7 @@ static enum status check_state(const char *state, struct error *error)
                                "must be one of queued, running, succeeded, failed, cancelled, found \"%.60s\"", state);
 }
 
-/* In a summary a result has its numbers, words and intervals alone (run_list). */
+/* The result in a summary has only numbers, words and intervals (run_list). */
 static const struct list_field fields[] = {
     {"id", true},
     {"kind", true},

@@ -18,8 +18,8 @@
 
 #define PREFIX "deltaq_"
 
-/* Every metric of the service. The numbers stand in a document by these names without the prefix: what of_database has
- * comes from statistics_read, the others from look_around. docs/running.md has the same table. */
+/* All metrics of the service. A document has the numbers by these names without the prefix: rows with of_database come
+ * from statistics_read, the others from look_around. docs/running.md has the same table. */
 static const struct prometheus_row rows[] = {
     {"deltaq_runs", "gauge", "Runs in the state", {"kind", "state"}},
     {"deltaq_runs_unfinished", "gauge", "Runs in the queue or running: what workers are there for", {NULL}},
@@ -56,7 +56,7 @@ struct service_metrics {
     const char *data_directory; /* lent */
     struct disk_usage *usage;
     json_t *kinds;
-    pthread_mutex_t mutex; /* over what follows */
+    pthread_mutex_t mutex; /* guards the members below */
     int64_t read_at;       /* clock_milliseconds; 0: never */
     json_t *document;      /* NULL: none yet, or no memory */
 };
@@ -91,7 +91,7 @@ void service_metrics_free(struct service_metrics *metrics)
     free(metrics);
 }
 
-/* ---- what the machine says ---- */
+/* ---- numbers of this machine ---- */
 
 /* -1: not known. */
 static int64_t resident_bytes(void)
@@ -104,7 +104,7 @@ static int64_t resident_bytes(void)
     return pages < 0 ? -1 : (int64_t)pages * sysconf(_SC_PAGESIZE);
 }
 
-/* -1: nothing is archived, or it is not known. */
+/* -1: nothing is archived, or the number is not known. */
 static int64_t waiting_segments(const char *data_directory)
 {
     char archive[ARCHIVE_PATH], path[PATH_MAX];
@@ -160,7 +160,7 @@ static void render_samples(const struct prometheus_row *row, const json_t *docum
     for (size_t i = 0; i < json_array_size(found); i++) render_labelled(row, json_array_get(found, i), out);
 }
 
-/* Buckets have a label more, their upper bound. */
+/* Buckets have an additional label: their upper bound. */
 static void render_histogram(const struct prometheus_row *row, const json_t *document, struct buffer *out)
 {
     static const struct {

@@ -51,7 +51,7 @@ const struct param sweeps_post_body[] = {
      .type = PARAM_BOOLEAN,
      .offset = offsetof(struct sweep_body, dry_run),
      .fallback = "false",
-     .help = "Make no sweep: tell what its runs would need"},
+     .help = "Make no sweep: answer what its runs would need"},
     {.name = "requires",
      .type = PARAM_OBJECT,
      .schema = "Requirements",
@@ -59,7 +59,7 @@ const struct param sweeps_post_body[] = {
      .fallback = "null",
      .nullable = true,
      .children = requirements_params,
-     .help = "What the workers of its runs must be and have"},
+     .help = "Requirements on the workers of its runs"},
     {0},
 };
 
@@ -78,7 +78,7 @@ const struct param sweeps_extend_body[] = {
      .type = PARAM_BOOLEAN,
      .offset = offsetof(struct extend_body, dry_run),
      .fallback = "false",
-     .help = "Add nothing: tell what the runs that would come in would need"},
+     .help = "Add nothing: answer what the new runs would need"},
     {0},
 };
 
@@ -153,7 +153,7 @@ enum status sweeps_delete(struct http_context *context, const struct request *re
     return answer_deleted(response, connection, sweep_delete(connection, request_parameter(request, "sweep"), error));
 }
 
-/* The trajectory that a standing sweep follows. */
+/* Finds the trajectory that a standing sweep follows. */
 static enum status find_standing(struct connection *connection, const json_t *grid, struct store_id *id,
                                  struct error *error)
 {
@@ -254,7 +254,7 @@ struct extension {
     const struct idempotency_record *record;
     const char *requester;
     bool dry_run;
-    size_t made; /* runs that come in */
+    size_t made; /* number of new runs */
 };
 
 static enum status widen(struct http_context *context, struct extension *extension, struct faults *faults,

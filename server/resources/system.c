@@ -17,7 +17,7 @@ enum {
     DISK_LEAST = 16 << 20 /* bytes: a segment of PostgreSQL's log */
 };
 
-/* The process answers: that is all it says. */
+/* Answers that the process is alive, and nothing else. */
 enum status system_health(struct http_context *context, const struct request *request, struct response *response,
                           struct error *error)
 {
@@ -25,7 +25,7 @@ enum status system_health(struct http_context *context, const struct request *re
     return response_json(response, 200, json_pack("{ss ss}", "status", "ok", "version", DELTAQ_VERSION), error);
 }
 
-/* Whether the data directory's disk takes what a small request writes. */
+/* Checks that the disk of the data directory has room for what a small request writes. */
 static enum status check_disk(const char *directory, struct error *error)
 {
     struct statvfs disk;
@@ -37,8 +37,8 @@ static enum status check_disk(const char *directory, struct error *error)
                      (unsigned long long)left, DISK_LEAST);
 }
 
-/* The database answers with the schema of this binary and takes writes, and the disk has room for them; how many
- * workers there are is shown, not judged. */
+/* Ready: the database answers, has this binary's schema and takes writes, and the disk has room. The number of workers
+ * is shown, but does not count. */
 enum status system_ready(struct http_context *context, const struct request *request, struct response *response,
                          struct error *error)
 {

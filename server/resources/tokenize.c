@@ -57,7 +57,7 @@ const struct param tokenize_post_body[] = {
     {0},
 };
 
-/* The path of the file that has the checkpoint's tokenizer. */
+/* Finds the file with the checkpoint's tokenizer. */
 static enum status checkpoint_tokenizer(struct http_context *context, const char *reference,
                                         struct checkpoint_place *place, char *out, size_t size, struct error *error)
 {
@@ -69,7 +69,8 @@ static enum status checkpoint_tokenizer(struct http_context *context, const char
         status =
             checkpoint_place_find(application->roots, application->data_directory, row, "/checkpoint", place, error);
         if (status == STATUS_OK)
-            (void)tokenizer_place_find(place->path, out, size, NULL); /* where there is none, opening says so */
+            (void)tokenizer_place_find(place->path, out, size, NULL); /* when there is none, opening it fails with a
+                                                                       * reason */
     } else if (status == STATUS_NOT_FOUND || status == STATUS_CONFLICT) {
         char detail[sizeof error->detail];
         (void)snprintf(detail, sizeof detail, "%s", error->detail);
@@ -97,7 +98,7 @@ static enum status open_tokenizer(struct http_context *context, const struct tok
     }
     if (status == STATUS_OK) {
         status = tokenizer_open(file, out, error);
-        if (status == STATUS_MALFORMED) status = STATUS_CORRUPT; /* the file is, not the request */
+        if (status == STATUS_MALFORMED) status = STATUS_CORRUPT; /* the file is malformed, not the request */
         if (status != STATUS_OK && error->pointer[0] == '\0')
             (void)snprintf(error->pointer, sizeof error->pointer, "%s", pointer);
     }
@@ -105,7 +106,7 @@ static enum status open_tokenizer(struct http_context *context, const struct tok
     return status;
 }
 
-/* Before any of them is encoded: that they are strings. */
+/* Checks that all texts are strings before any of them is encoded. */
 static enum status check_texts(const struct request *request, struct response *response, struct error *error)
 {
     struct faults faults = {0};
@@ -149,7 +150,7 @@ static enum status encode(const struct request *request, const struct tokenizer 
     return status;
 }
 
-/* Text by text from the body to the answer: neither is in memory as a tree. */
+/* Encodes text by text from the body into the answer; neither is in memory as a tree. */
 static enum status encode_all(const struct request *request, const struct tokenizer *tokenizer, bool special,
                               struct response_writer *writer, struct error *error)
 {
@@ -163,7 +164,7 @@ static enum status encode_all(const struct request *request, const struct tokeni
         status = encode(request, tokenizer, &reader, i, special, writer, error);
     response_writer_add(writer, end, sizeof end - 1);
     struct error ignored;
-    if (status != STATUS_OK) reader.error = &ignored; /* the first one is told */
+    if (status != STATUS_OK) reader.error = &ignored; /* only the first error counts */
     const enum status ended = json_reader_finish(&reader);
     return status != STATUS_OK ? status : ended;
 }

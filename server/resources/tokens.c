@@ -21,14 +21,14 @@ const struct param tokens_post_body[] = {
      .type = PARAM_CHOICE,
      .offset = offsetof(struct token_body, scope),
      .choices = scope_names,
-     .help = "What it may do; each includes the ones before"},
+     .help = "Its rights; each scope includes the ones before"},
     {.name = "name",
      .type = PARAM_STRING,
      .offset = offsetof(struct token_body, name),
      .maximum = 200,
      .form = &form_name,
      .fallback = "null",
-     .help = "What it is called in lists; no two have the same"},
+     .help = "Its name in lists; no two tokens share one"},
     {.name = "days",
      .type = PARAM_INTEGER,
      .offset = offsetof(struct token_body, days),
@@ -66,7 +66,8 @@ enum status tokens_delete(struct http_context *context, const struct request *re
     return status;
 }
 
-/* Answers under an Idempotency-Key are kept in the database, where the text of a token must not stand. */
+/* Refuses an Idempotency-Key, because its answer would be stored in the database, which must not contain the text of a
+ * token. */
 static enum status check_request(const struct request *request, const struct token_body *body, struct error *error)
 {
     if (request_header(request, "Idempotency-Key") != NULL)

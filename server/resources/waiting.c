@@ -9,7 +9,7 @@
 
 enum { SECONDS_MAX = 60 };
 
-/* Every wake is for all topics, so its form is nobody's business. */
+/* Every wake is for all topics, so the topic's form does not matter. */
 static void park(struct response *response, const json_t *document, int64_t seconds)
 {
     char topic[64];

@@ -20,12 +20,12 @@ static enum status decode_of(const struct request *request, enum worst_tokens_de
     return request_query_fault(error, "decode", "must be one of tokenizer, bytes, ids, found \"%.60s\"", name);
 }
 
-/* A place to read runs' inputs in, as a dry run does. */
+/* The context for reading runs' inputs, like that of a dry run. */
 static struct run_context reading(struct http_context *context, const struct request *request)
 {
     const struct dry_run_place place = application_reading_place(context, request->monitor);
     struct run_context out = dry_run_context(&place);
-    out.device = "cpu"; /* lent for longer than the place */
+    out.device = "cpu"; /* a literal, because the place's text does not live long enough */
     return out;
 }
 

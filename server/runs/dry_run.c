@@ -12,14 +12,14 @@
 
 enum { HUB_ASKED = 16 };
 
-/* What is known of a run before it starts. */
+/* What can be known about a run before it starts. */
 struct dry_run {
-    bool known; /* there is a plan */
+    bool known; /* a plan was made */
     struct run_plan plan;
     struct plan_budget budget;
-    double seconds; /* NAN: nobody knows */
+    double seconds; /* NAN: not known */
     char seconds_from[160];
-    enum status status; /* what the run would fail with */
+    enum status status; /* the status that the run would fail with */
     struct error error;
 };
 
@@ -88,8 +88,8 @@ static enum status plan_find(const struct dry_run_place *place, const struct pre
         f->status = kind->plan(&context, filled.params, &f->budget, &f->plan, &f->error);
         const bool too_much = f->status == STATUS_TOO_LARGE || f->status == STATUS_DISK_FULL;
         f->known = f->status == STATUS_OK || (too_much && f->plan.peak[PLAN_HOST] > 0);
-        status = monitor_check(place->monitor, error); /* what stopped the plan is no fault of the run */
-        if (status == STATUS_OK && too_long) {         /* nor is this */
+        status = monitor_check(place->monitor, error); /* a stopped plan is not a fault of the run */
+        if (status == STATUS_OK && too_long) {         /* neither is data that is too long to read */
             *error = f->error;
             status = f->status;
         }
@@ -99,7 +99,7 @@ static enum status plan_find(const struct dry_run_place *place, const struct pre
     return status;
 }
 
-/* What is wrong here and now, and not with the run. */
+/* Whether the failure is due to this server at this moment, and not to the run. */
 static bool is_ours(const struct kind *kind, enum status status)
 {
     return (status == STATUS_UNAVAILABLE && !kind->asks_hub) || status == STATUS_TOO_MANY || status == STATUS_INTERNAL;
@@ -161,7 +161,7 @@ static json_t *figures(const struct dry_run *f)
                      number(f->seconds), "seconds_from", f->seconds_from);
 }
 
-/* Whether the smallest plan fits; null where nobody knows. */
+/* Whether the smallest plan fits; null when that is not known. */
 static json_t *fits(const struct dry_run *f)
 {
     if (!f->known || (f->status == STATUS_OK && on_device(f) && f->budget.bytes[PLAN_DEVICE] == INT64_MAX))
@@ -169,7 +169,7 @@ static json_t *fits(const struct dry_run *f)
     return json_boolean(f->status == STATUS_OK && plan_fits(&f->plan, &f->budget));
 }
 
-/* The figures with what stands before them. */
+/* The document of a run: its kind and parameters, then the figures. */
 static json_t *document(const struct prepared_run *run, const struct dry_run *f)
 {
     json_t *out = figures(f);
@@ -208,7 +208,7 @@ struct totals {
     bool fits;
 };
 
-/* What of a checkpoint a plan depends on. */
+/* The properties of a checkpoint that a plan depends on. */
 static json_t *likeness(const json_t *checkpoint)
 {
     static const char *const names[] = {"trajectory", "architecture", "parameters", "dtype", "bytes"};
@@ -219,7 +219,7 @@ static json_t *likeness(const json_t *checkpoint)
     return out;
 }
 
-/* What decides a run's plan: its parameters, with what checkpoints are like in place of their ids. */
+/* A key for the run's plan: its parameters, with properties of checkpoints in place of their ids. */
 static enum status plan_key(const struct dry_run_place *place, const struct prepared_run *run, json_t **out,
                             struct error *error)
 {
@@ -267,7 +267,7 @@ static json_t *totals_document(const struct totals *totals, const char *kind, si
         "disk_bytes", known ? json_integer((json_int_t)sum->peak[PLAN_DISK]) : json_null(), "plans", plans);
 }
 
-/* How many of the runs from `first` on have the key of that one; their keys are taken away. */
+/* Counts the runs from `first` on that have the key of that run, and removes their keys. */
 static int64_t count_alike(json_t *keys, size_t first)
 {
     json_t *key = json_incref(json_array_get(keys, first));
@@ -281,8 +281,8 @@ static int64_t count_alike(json_t *keys, size_t first)
     return alike;
 }
 
-/* Of a run, unless its plan asks the hub and that has been asked often enough, or was away: then *f says so, or
- * stays. */
+/* Plans a run, unless its plan asks the hub and the hub was asked often enough or was unavailable: then *f says so, or
+ * keeps its value. */
 static enum status next_find(const struct dry_run_place *place, const struct prepared_run *run, int64_t *asked,
                              struct dry_run *f, struct error *error)
 {

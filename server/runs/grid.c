@@ -23,7 +23,7 @@ static enum status checkpoints_of(struct connection *connection, const char *tra
     return status;
 }
 
-/* The values of one key: a new array in *out; what is wrong goes into `faults`. */
+/* Reads the values of one key into a new array *out; faults are added to `faults`. */
 static enum status read_values(struct connection *connection, const char *pointer, json_t *value, bool may_be_empty,
                                struct faults *faults, json_t **out, struct error *error)
 {
@@ -46,8 +46,7 @@ static enum status read_values(struct connection *connection, const char *pointe
     return STATUS_OK;
 }
 
-/* Puts `value` at the dotted key, making objects on the way. False: something on the way is no object, or memory ran
- * out. */
+/* Puts `value` at the dotted key and makes missing objects. False: part of the path is no object, or memory ran out. */
 static bool put_at(json_t *params, const char *key, json_t *value)
 {
     const char *dot;
@@ -66,7 +65,7 @@ static bool put_at(json_t *params, const char *key, json_t *value)
     return *key != '\0' && json_object_set_new(params, key, json_deep_copy(value)) == 0;
 }
 
-/* Every run so far, once for each of the values. */
+/* Replaces every run so far by one run for each of the values. */
 static enum status multiply(const char *key, const char *pointer, const json_t *values, struct faults *faults,
                             json_t **runs, struct error *error)
 {

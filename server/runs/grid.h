@@ -1,4 +1,4 @@
-/* grid.h: a sweep's Cartesian product. */
+/* grid.h: the Cartesian product of a sweep. */
 #ifndef RUNS_GRID_H
 #define RUNS_GRID_H
 
@@ -7,7 +7,7 @@
 
 #include <jansson.h>
 
-enum { GRID_MOST = 1000 }; /* runs of one sweep */
+enum { GRID_MOST = 1000 }; /* the most runs of a sweep */
 
 /* Multiplies `grid` out over `base` (both objects, lent): each key is a field, with dots for fields of objects
  * ("method.bits"); each value a list, or {"trajectory": NAME}, which stands for all its checkpoints. *out: an array of
@@ -16,10 +16,10 @@ enum { GRID_MOST = 1000 }; /* runs of one sweep */
 MUST_CHECK enum status grid_expand(struct connection *connection, const json_t *base, const json_t *grid,
                                    bool may_be_empty, struct faults *faults, json_t **out, struct error *error);
 
-/* The value at the dotted key of a run's parameters; NULL: there is none. Lent. */
+/* The value at a dotted key of a run's parameters; NULL: there is none. Lent. */
 json_t *grid_value(const json_t *params, const char *key);
 
-/* Where a field of the parameters comes from: turns "/params/method/bits" into "/grid/method.bits" or
+/* Turns the pointer of a parameter into that of its source: "/params/method/bits" into "/grid/method.bits" or
  * "/base/method/bits". */
 void grid_pointer(const json_t *grid, const char *params_pointer, char *out, size_t size);
 

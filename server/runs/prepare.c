@@ -14,12 +14,12 @@
 
 enum { NAME_BYTES = 200 };
 
-/* References are resolved in the parameters, and put as content into a copy of them that only the dedupe key sees. */
+/* References are resolved in the parameters; their content goes into a copy that only the dedupe key sees. */
 struct resolver {
     struct run_request *request;
     const struct kind *kind;
     struct faults *faults;
-    json_t *content; /* object: pointer -> what stands there, by content */
+    json_t *content; /* object: pointer -> content of the reference there */
 };
 
 static enum status no_memory(struct error *error)
@@ -27,7 +27,7 @@ static enum status no_memory(struct error *error)
     return error_set(error, STATUS_NO_MEMORY, "no memory for a run");
 }
 
-/* The id stands for itself while the content's hash is not known: registered files do not change under an id. */
+/* The id stands for the content while its hash is not known, because the files registered under an id do not change. */
 static enum status replace(struct resolver *resolver, const char *pointer, json_t *value, const char *id,
                            const char *sha256, struct error *error)
 {
@@ -70,7 +70,7 @@ static bool may_be_made(const char *name)
     return true;
 }
 
-/* One that is to be made stays a name until everything else is known to be right (make_trajectory). */
+/* A trajectory that will be made stays a name until everything else is known to be valid (make_trajectory). */
 static enum status visit_trajectory(struct resolver *resolver, const char *pointer, json_t *value, struct error *error)
 {
     struct store_id id = {0};
@@ -92,7 +92,7 @@ static enum status make_trajectory(void *context, enum param_type type, const ch
     return status == STATUS_OK ? replace(resolver, pointer, value, id.text, "", error) : status;
 }
 
-/* An unknown or ambiguous name is one more fault; anything else ends the walk. */
+/* An unknown or ambiguous name is one more fault; any other error ends the walk. */
 static enum status visit(void *context, enum param_type type, const char *pointer, json_t *value, struct error *error)
 {
     struct resolver *resolver = context;
@@ -108,7 +108,7 @@ static enum status visit(void *context, enum param_type type, const char *pointe
     return STATUS_OK;
 }
 
-/* content NULL: the parameters have the ids of what they refer to. */
+/* content NULL: the key is made of the references' ids. */
 static enum status make_key(const struct kind *kind, const struct run_request *request, const json_t *content,
                             char out[HASH_TEXT], struct error *error)
 {
@@ -120,7 +120,7 @@ static enum status make_key(const struct kind *kind, const struct run_request *r
     return status;
 }
 
-/* The parameters once more with every reference blanked: their content stands beside them. */
+/* Copies the parameters with every reference blanked, because the content is added beside them. */
 static enum status blank(void *context, enum param_type type, const char *pointer, json_t *value, struct error *error)
 {
     (void)context, (void)type, (void)pointer;
@@ -144,7 +144,7 @@ static enum status prepare_key(struct prepared_run *run, const json_t *content, 
     return status;
 }
 
-/* Ids and not content: what is read is opened once for all of them. */
+/* The batch key uses ids and not content, because a batch opens its inputs once for all members. */
 static enum status prepare_batch(struct prepared_run *run, struct error *error)
 {
     const struct kind *kind = run->kind;
@@ -173,7 +173,7 @@ enum status prepare_run(struct connection *connection, const struct kind *kind, 
     enum status status = STATUS_OK;
     if (resolver.content == NULL || out->request.params == NULL || out->request.identity == NULL)
         status = no_memory(error);
-    /* Once for the faults and the defaults, once more below, when its strings are ids. */
+    /* filled once for faults and defaults, and again below, when strings have become ids */
     if (status == STATUS_OK)
         status = schema_fill(kind->params, kind->params_size, out->request.params, "/params", faults, &filled, error);
     if (status == STATUS_OK)

@@ -1,4 +1,4 @@
-/* requirements.h: what a request says of the worker that its runs need: {"device", "labels", "memory_bytes"}. */
+/* requirements.h: the requirements of a request on the workers of its runs: {"device", "labels", "memory_bytes"}. */
 #ifndef RUNS_REQUIREMENTS_H
 #define RUNS_REQUIREMENTS_H
 
@@ -14,11 +14,11 @@ struct requirements {
 
 extern const struct param requirements_params[];
 
-/* What `given` (checked by the table; NULL or null: nothing) requires, without what it leaves open, into *out: a new
+/* Makes the requirements from `given` (checked by the table; NULL or null: none) without its empty fields. *out: a new
  * reference, or NULL. STATUS_NO_MEMORY. */
 MUST_CHECK enum status requirements_make(const json_t *given, json_t **out, struct error *error);
 
-/* Puts it into the row. STATUS_INVALID at "/requires/device": the run itself needs another kind of device. */
+/* Writes them into the row. STATUS_INVALID at "/requires/device" when the run itself needs another kind of device. */
 MUST_CHECK enum status requirements_put(const json_t *requires, struct run_new *row, struct error *error);
 
 #endif

@@ -8,7 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* The values of every field, those that the sweep has and those that come in. */
+/* The values of every field: those that the sweep has, and those to add. */
 struct values {
     json_t *old, *added; /* objects of lists, owned; a field without new values is not in `added` */
 };
@@ -49,7 +49,7 @@ static bool keep(json_t *fields, const char *key, json_t *list)
     return list != NULL;
 }
 
-/* Whether the sweep can take what `more` gives for its field. */
+/* Checks that the sweep can take the values which `more` gives for its field. */
 static void check_field(const json_t *grid, const char *key, const json_t *given, struct faults *faults)
 {
     const json_t *has = json_object_get(grid, key);
@@ -78,7 +78,7 @@ static enum status check_fields(const json_t *grid, const json_t *more, struct f
     return faults_status(faults, error);
 }
 
-/* The checkpoints of the grid's trajectory: those that the sweep has, and when asked for those that came later. */
+/* Reads the checkpoints of the grid's trajectory: those that the sweep has, and, when asked for, later ones. */
 static enum status read_checkpoints(struct connection *connection, const char *sweep, const char *key,
                                     const char *trajectory, bool later, struct values *values,
                                     struct sweep_growth *growth, struct error *error)
@@ -130,7 +130,8 @@ static enum status read_values(struct connection *connection, const struct sweep
     return status;
 }
 
-/* The part of the new runs in which `axis` is the first field with a new value: old values before it, any behind. */
+/* The runs in which `axis` is the first field with a new value: fields before it have old values, later fields have
+ * any. */
 static json_t *part(const json_t *grid, const struct values *values, const char *axis)
 {
     const char *key;

@@ -1,5 +1,5 @@
-/* sweep_growth.h: what further values of a sweep's grid add to it: the runs of the larger product that the smaller one
- * did not have, and no other, so that runs which failed or were cancelled are not made again. */
+/* sweep_growth.h: the runs that further values of a sweep's grid add: those of the larger product that the smaller one
+ * does not have. Runs that failed or were cancelled are not made again. */
 #ifndef RUNS_SWEEP_GROWTH_H
 #define RUNS_SWEEP_GROWTH_H
 
@@ -7,10 +7,11 @@
 
 struct sweep_growth {           /* start with {0} */
     json_t *grid;               /* the larger grid, owned */
-    struct store_id trajectory; /* whose checkpoints the grid has; "": none */
-    json_t *taken;              /* ids of those that the sweep has, owned; NULL without a trajectory */
-    json_t *later;              /* ids of those that come in, likewise */
-    struct sweep_plan plan;     /* the new runs; none when everything was there */
+    struct store_id trajectory; /* the grid's trajectory; "": none */
+    json_t *taken;              /* ids of the checkpoints that the sweep has taken in, owned; NULL without a
+                                 * trajectory */
+    json_t *later;              /* ids of the checkpoints to take in, likewise */
+    struct sweep_plan plan;     /* the new runs; none when nothing is new */
 };
 
 /* `request` describes the sweep as it is (its grid is the smaller one); `sweep` is its id. `more`: fields of the grid,

@@ -5,7 +5,7 @@
 
 #include <stdlib.h>
 
-/* Prepares every run of the product; the faults of the first that has any are told in terms of base and grid. */
+/* Prepares every run of the product; when one has faults, they are reported with pointers into base and grid. */
 static enum status prepare_all(struct connection *connection, const struct sweep_plan_request *request,
                                const json_t *product, struct sweep_plan *plan, struct faults *faults,
                                struct error *error)
@@ -42,7 +42,7 @@ enum status sweep_plan_of(struct connection *connection, const struct sweep_plan
     return prepare_all(connection, request, product, out, faults, error);
 }
 
-/* Runs are shared by content, so they do not tell whose checkpoints the sweep has. */
+/* Notes the checkpoints, because runs are shared by content and do not say which checkpoints the sweep has. */
 static enum status note_taken(const json_t *grid, const json_t *product, struct sweep_plan *plan, struct error *error)
 {
     const char *key, *trajectory;

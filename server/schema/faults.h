@@ -1,4 +1,4 @@
-/* faults.h: everything that is wrong with a request body, each with its place. A person mends them all at once. */
+/* faults.h: all faults of a request body, each with its pointer, so that a person can correct them at once. */
 #ifndef SCHEMA_FAULTS_H
 #define SCHEMA_FAULTS_H
 
@@ -10,7 +10,7 @@ struct faults { /* start with {0} */
     struct fault {
         char pointer[160]; /* RFC 6901, into the body */
         char detail[240];
-    } items[FAULTS_MAX]; /* what comes later is only counted */
+    } items[FAULTS_MAX]; /* later faults are only counted */
     size_t count;
 };
 
@@ -20,10 +20,10 @@ void faults_add(struct faults *faults, const char *pointer, const char *format, 
 /* STATUS_OK without faults, else STATUS_INVALID with the first one and the number of the others. */
 MUST_CHECK enum status faults_status(const struct faults *faults, struct error *error);
 
-/* How many of them stand in `items`. */
+/* The number of faults in `items`. */
 size_t faults_kept(const struct faults *faults);
 
-/* Writes `base` and "/", then `name` with "~" and "/" escaped, into `pointer`; what does not fit is cut off. */
+/* Writes `base`, "/" and `name` with "~" and "/" escaped into `pointer`; cut off when it does not fit. */
 void faults_pointer(char *pointer, size_t size, const char *base, const char *name);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <string.h>
 
-/* Control characters as the database counts them: also U+0080 to U+009F, U+2028 and U+2029. */
+/* Control characters as the database defines them: also U+0080 to U+009F, U+2028 and U+2029. */
 static bool is_control(const unsigned char *at)
 {
     return at[0] < 0x20 || at[0] == 0x7f || (at[0] == 0xc2 && at[1] < 0xa0) ||

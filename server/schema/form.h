@@ -1,12 +1,13 @@
-/* form.h: forms that texts of requests must have (struct param_form), where more than one table needs them. */
+/* form.h: forms of texts in requests (struct param_form) that several tables share. */
 #ifndef SCHEMA_FORM_H
 #define SCHEMA_FORM_H
 
 #include "base/param.h"
 
-/* Names stand in paths and in TRAJECTORY/NAME: no "/" and no control characters. Their length is the table's. */
+/* Names become parts of paths and of TRAJECTORY/NAME, so they have no "/" and no control characters. Each table sets
+ * their length. */
 extern const struct param_form form_name;
-/* What a worker is or has, as a word: "gpu=h100", "debug". */
+/* A label of a worker: "gpu=h100", "debug". */
 extern const struct param_form form_label;
 
 #endif

@@ -11,7 +11,7 @@ static bool put_type(json_t *schema, const char *type, bool nullable)
     return put(schema, "type", nullable ? json_pack("[ss]", type, "null") : json_string(type));
 }
 
-/* `more` may be NULL; it is what stands behind the text, in brackets. */
+/* `more` (may be NULL) follows the text in brackets. */
 static bool put_help(json_t *schema, const char *help, const char *more)
 {
     if (help == NULL && more == NULL) return true;
@@ -114,7 +114,7 @@ static bool put_object(json_t *schema, const struct result_shape *shape, bool nu
     return good;
 }
 
-/* The shapes with a name that these fields use. */
+/* Adds the named shapes that these fields use. */
 static bool describe_below(const struct result_field *field, json_t *document)
 {
     bool good = true;

@@ -6,8 +6,8 @@
 
 #include <jansson.h>
 
-/* Adds the schema of `shape`, which has a name, and of every shape with a name below it to `document`, each once under
- * its name. False when memory ran out. */
+/* Adds the schema of `shape`, which must have a name, and of every named shape below it to `document`, each once. False
+ * when memory ran out. */
 bool result_describe(const struct result_shape *shape, json_t *document);
 
 #endif

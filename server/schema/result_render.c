@@ -75,7 +75,7 @@ static int item_put(const struct result_field *field, const char *item, json_t *
                                      : json_array_append_new(list, value);
 }
 
-/* Items are made and taken one by one: nothing is held that a failure would leave behind. */
+/* Items are made and appended one at a time, so that a failure leaks nothing. */
 static enum status list_fill(const struct result_field *field, const char *base, json_t *list, struct error *error)
 {
     const char *first = base + field->offset;
@@ -129,7 +129,7 @@ static enum status field_put(const struct result_field *field, const char *base,
     return json_object_set_new(object, field->name, there ? value : json_null()) == 0 ? STATUS_OK : no_memory(error);
 }
 
-/* `absent`: all of them are, and stand as nulls. */
+/* `absent`: all fields are absent and rendered as null. */
 static enum status fields_put(const struct result_field *fields, const char *base, bool absent, json_t *object,
                               struct error *error)
 {

@@ -1,4 +1,4 @@
-/* result_render.h: JSON documents made from structs by the tables of base/result.h. */
+/* result_render.h: makes JSON documents from structs by the tables of base/result.h. */
 #ifndef SCHEMA_RESULT_RENDER_H
 #define SCHEMA_RESULT_RENDER_H
 
@@ -7,9 +7,9 @@
 
 #include <jansson.h>
 
-/* The struct at `from` as an object, its fields in the order of the table. *out is a new reference, NULL unless
- * STATUS_OK. STATUS_NO_MEMORY; STATUS_INTERNAL when a field that is always there is not, or a number that is never null
- * is not finite. */
+/* Renders the struct at `from` as an object, with its fields in the table's order. *out is a new reference, NULL unless
+ * STATUS_OK. STATUS_NO_MEMORY; STATUS_INTERNAL when a required field is absent, or a number that may not be null is not
+ * finite. */
 MUST_CHECK enum status result_render(const struct result_shape *shape, const void *from, json_t **out,
                                      struct error *error);
 

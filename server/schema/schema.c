@@ -42,7 +42,7 @@ static void check_bounds(struct reader *reader, const struct param *param, const
                    value);
 }
 
-/* In whole digits: 9.00719925474e+15 cannot be copied back into a request. */
+/* Bounds are printed in whole digits, because 9.00719925474e+15 could not be copied into a request. */
 static void check_integer_bounds(struct reader *reader, const struct param *param, const char *pointer, int64_t value)
 {
     const bool low =
@@ -61,10 +61,10 @@ static void list_length_fault(struct reader *reader, const struct param *param, 
                    (long long)count);
 }
 
-/* From 2^53 on a double no longer tells which integer was written. */
+/* From 2^53 on a double does not identify the integer that was written. */
 #define EXACT_BOUND 9007199254740992.0
 
-/* Whether `value` is an integer as JSON Schema has it, 256.0 and 1e9 among them; it goes to *out. */
+/* Whether `value` is an integer in the sense of JSON Schema, which includes 256.0 and 1e9; *out is its value. */
 static bool integer_of(const json_t *value, int64_t *out)
 {
     const double real = json_real_value(value);
@@ -76,8 +76,8 @@ static bool integer_of(const json_t *value, int64_t *out)
     return json_is_integer(value) || exact;
 }
 
-/* The form in which a number is kept, so that equal requests look equal: a new reference; NULL where `value` has it
- * already (or is none, or memory ran out, which sets no_memory). */
+/* The stored form of a number, so that equal requests look equal: a new reference; NULL when `value` has that form, is
+ * no number, or memory ran out (which sets no_memory). */
 static json_t *normalize(struct reader *reader, enum param_type type, const json_t *value)
 {
     json_t *made = NULL;
@@ -175,7 +175,7 @@ static void fill_choice(struct reader *reader, const struct param *param, const 
     faults_add(reader->faults, pointer, "must be one of %s, found \"%.60s\"", list, json_string_value(value));
 }
 
-/* Puts the fields that a recipe stands for into the object that names it, where they are not given. */
+/* Copies the fields of a recipe into the object that names it, where they are missing. */
 static void expand_recipe(struct reader *reader, const struct param *param, const char *pointer, json_t *value)
 {
     const json_t *asked = json_object_get(value, "recipe");
@@ -231,7 +231,7 @@ static void fill_variant(struct reader *reader, const struct param *param, const
         faults_add(reader->faults, at, name == NULL ? "is missing: one of %s" : "must be a string: one of %s", list);
 }
 
-/* `block` (taken) is kept with the filled struct. False: memory ran out. */
+/* Stores `block` (taken) with the filled struct. False: memory ran out. */
 static bool keep(struct reader *reader, void *block)
 {
     struct schema_filled *filled = reader->filled;
@@ -378,8 +378,8 @@ static void refuse_unknown(struct reader *reader, const struct param *table, con
     }
 }
 
-/* The field's value, its default put into the object when it is absent, a number in the form that is kept. Lent; NULL:
- * the field is absent (which is a fault where it is required), or memory ran out. */
+/* Returns the field's value: the default, which is also put into the object, when it is absent; a number in its stored
+ * form. Lent; NULL: the field is absent (a fault when it is required), or memory ran out. */
 static json_t *complete_field(struct reader *reader, const struct param *param, const char *pointer, json_t *object)
 {
     json_t *value = json_object_get(object, param->name), *made = NULL;

@@ -1,6 +1,6 @@
-/* schema.h: JSON documents held to the tables of base/param.h. A table is the only source of what is accepted:
- * validation, the defaults that are written back, the struct that the engine reads, and the schema in openapi.yaml (a
- * test compares). */
+/* schema.h: checks JSON documents against the tables of base/param.h. A table is the only source of what is accepted:
+ * validation, the defaults that are written back, the struct that the engine reads, and the schema in openapi.yaml
+ * (which a test compares). */
 #ifndef SCHEMA_SCHEMA_H
 #define SCHEMA_SCHEMA_H
 
@@ -34,7 +34,7 @@ typedef enum status schema_visitor(void *context, enum param_type type, const ch
 MUST_CHECK enum status schema_references(const struct param *table, json_t *object, const char *pointer,
                                          schema_visitor *visit, void *context, struct error *error);
 
-/* Writes the integers, numbers and booleans of a filled struct back into its document: for rules that complete some of
+/* Writes integers, numbers and booleans of a filled struct back into its document, for rules that complete some of
  * them. */
 MUST_CHECK enum status schema_write_back(const struct param *table, const void *params, json_t *object,
                                          struct error *error);

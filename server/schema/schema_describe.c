@@ -4,10 +4,10 @@
 #include <stdio.h>
 #include <string.h>
 
-/* Parts that have a name of their own are described once, in the document, and referred to. */
+/* A named part is described once in the document and referred to elsewhere. */
 struct describer {
     json_t *document; /* schemas by name */
-    char twice[80];   /* a name that two schemas have; "": none */
+    char twice[80];   /* a name that two different schemas have; "": none */
 };
 
 /* Takes `value`; false when memory ran out, which the caller reports once at the end. */
@@ -54,7 +54,7 @@ static json_t *refer(const char *name)
     return json_pack("{ss+}", "$ref", "#/components/schemas/", name);
 }
 
-/* Takes `schema`: it is in the document under `name` from now on. */
+/* Takes `schema` and puts it into the document under `name`. */
 static bool keep(struct describer *describer, const char *name, json_t *schema)
 {
     const json_t *there = json_object_get(describer->document, name);
@@ -65,7 +65,7 @@ static bool keep(struct describer *describer, const char *name, json_t *schema)
     return same;
 }
 
-/* Takes `schema`. Itself, or when `name` is not NULL a reference to it. */
+/* Takes `schema`. Returns it, or a reference to it when `name` is not NULL. */
 static json_t *named(struct describer *describer, const char *name, json_t *schema)
 {
     if (name == NULL || schema == NULL) return schema;
@@ -114,7 +114,7 @@ static const char *part_name(const char *schema, const char *name, char *out, si
     return out;
 }
 
-/* {"oneOf"} of the variants; which one it is says "name", where each is a schema of its own. */
+/* {"oneOf"} of the variants; "name" selects the variant, and each one is a named schema. */
 static json_t *describe_names(struct describer *describer, const struct param *param)
 {
     json_t *list = json_array(), *mapping = json_object();
@@ -165,7 +165,7 @@ static bool describe_plain(struct describer *describer, const struct param *para
                                                                  : describe_bounds(param, schema);
 }
 
-/* What a value of the field is; `nullable`: or null, where that is said in its type. */
+/* Describes the values of the field; `nullable` adds null where the type can express it. */
 static json_t *describe_value(struct describer *describer, const struct param *param, bool nullable)
 {
     if (param->type == PARAM_VARIANT) return describe_variant(describer, param);
@@ -191,7 +191,7 @@ static json_t *describe_param(struct describer *describer, const struct param *p
     return NULL;
 }
 
-/* `name`: of the variant that the table belongs to, or NULL. */
+/* `name`: name of the variant that the table belongs to, or NULL. */
 static json_t *describe_table(struct describer *describer, const struct param *table, const char *name)
 {
     json_t *schema = json_object(), *properties = json_object(), *required = json_array();

@@ -8,7 +8,7 @@ struct reading {
     void *context;
 };
 
-/* One snapshot for all statements, and no limit to how long the session may be idle while pg_dump works. */
+/* All statements see one snapshot, and the session may be idle for as long as pg_dump works. */
 static const char begin[] = "set transaction isolation level repeatable read, read only;"
                             " set local idle_in_transaction_session_timeout = 0";
 

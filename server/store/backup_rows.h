@@ -1,4 +1,4 @@
-/* backup_rows.h: what a backup asks of the database, and what a restore sets right in it. */
+/* backup_rows.h: the queries of a backup, and the corrections that a restore makes in the database. */
 #ifndef STORE_BACKUP_ROWS_H
 #define STORE_BACKUP_ROWS_H
 
@@ -12,15 +12,15 @@ MUST_CHECK enum status backup_rows_read(struct connection *connection, const cha
                                         enum status (*use)(const json_t *contents, void *context, struct error *error),
                                         void *context, struct error *error);
 
-/* Before and after a copy of the whole cluster: {"name" (of its directory, UTC), "schema", "postgresql", "made_at"
- * (UTC, with microseconds)}. The caller owns *out. */
+/* Describes the database at this moment; called before and after a copy of the whole cluster is made. *out, which the
+ * caller owns: {"name" (for the copy's directory, UTC), "schema", "postgresql", "made_at" (UTC, with microseconds)}. */
 MUST_CHECK enum status backup_rows_now(struct connection *connection, json_t **out, struct error *error);
 
-/* STATUS_CONFLICT unless the database has no tables of ours. */
+/* STATUS_CONFLICT when the database has any tables. */
 MUST_CHECK enum status backup_rows_check_empty(struct connection *connection, struct error *error);
 
-/* Checkpoints whose path begins with `from` lie at `to` now; and statistics for the planner of queries, which no dump
- * has. */
+/* Rewrites the paths of checkpoints that begin with `from` to begin with `to`, and collects the planner's statistics,
+ * which a dump does not contain. */
 MUST_CHECK enum status backup_rows_move(struct connection *connection, const char *from, const char *to,
                                         struct error *error);
 

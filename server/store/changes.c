@@ -12,8 +12,8 @@ enum { BATCH = 1000, WINDOW = 5000, PRUNE = 10000, CURSOR_DIGITS = 18, INPUTS_SH
 
 /* ---- ids ---- */
 
-/* The lock on change_log's row is held until the commit: the next one who gives ids sees all rows of this one, and
- * starts above them. A new statement after the lock sees what was committed while we waited for it. */
+/* The lock on change_log's row is held until the commit, so the next transaction that gives ids sees all rows of this
+ * one and continues above them. The statement after the lock sees everything that was committed during the wait. */
 static enum status number_body(struct connection *connection, void *context, struct error *error)
 {
     int64_t *count = context;

@@ -7,10 +7,10 @@
 
 #include "store/store.h"
 
-/* What a change tells of; ends with NULL. The same words as the schema's. */
+/* The kinds of a change, in the schema's words; ends with NULL. */
 extern const char *const change_kinds[];
 
-/* Where the log stands: its newest id, and the newest that was removed for its age. */
+/* The range of the log: its newest id, and the newest id among the changes that were removed for their age. */
 struct change_span {
     int64_t last, pruned;
 };
@@ -27,20 +27,20 @@ MUST_CHECK enum status changes_number(struct connection *connection, struct erro
 
 MUST_CHECK enum status changes_span(struct connection *connection, struct change_span *out, struct error *error);
 
-/* STATUS_GONE unless a reader that has seen everything up to `after` can go on from there: what followed was removed
- * for its age, or another log gave that id. 0 is the beginning of what is kept. */
+/* STATUS_GONE when a reader that has seen everything up to `after` cannot go on: later changes were already removed for
+ * their age, or `after` was given by another log. 0 is the beginning of what is kept. */
 MUST_CHECK enum status changes_check(const struct change_span *span, int64_t after, struct error *error);
 
-/* A text of digits as an id, at query field or header `name`. STATUS_INVALID. */
+/* Reads a text of digits as an id; `name` is the query field or header for the message. STATUS_INVALID. */
 MUST_CHECK enum status changes_cursor(const char *text, const char *name, int64_t *out, struct error *error);
 
-/* *items: [{"id", "kind", "data": {"at", …}}] by id, at most `limit`, the caller's (json_decref). *until: everything up
- * to there was looked at; below span->last there is more to read. Looks at a few thousand changes at most, however few
- * fit the query. */
+/* *items: [{"id", "kind", "data": {"at", …}}] by id, at most `limit`, owned by the caller (json_decref). *until: every
+ * change up to this id was examined; while it is below span->last there is more to read. A call examines a few thousand
+ * changes at most, however few of them fit the query. */
 MUST_CHECK enum status changes_read(struct connection *connection, const struct change_query *query,
                                     struct change_span *span, int64_t *until, json_t **items, struct error *error);
 
-/* Removes changes that are older than `days`, at most 10,000; *more: there are others. */
+/* Removes changes that are older than `days`, at most 10,000 at a time; *more: old ones remain. */
 MUST_CHECK enum status changes_prune(struct connection *connection, int64_t days, bool *more, struct error *error);
 
 #endif

@@ -10,8 +10,8 @@
     " 'dtype', c.dtype, 'bytes', c.bytes, 'sha256', c.sha256, 'derived_from', c.derived_from, 'tags', c.tags," \
     " 'created_at', rfc3339(c.created_at))"
 
-/* Where a checkpoint that is fetched comes from, and nothing for one that lies on disk: its repository, or the
- * directory of a bucket, whose source has a path and a commit. */
+/* The source of a checkpoint that is fetched: its repository, or the directory of a bucket (then it has a path and a
+ * commit). Empty for a checkpoint on disk. */
 #define CHECKPOINT_REMOTE \
     "coalesce(c.source ->> 'repo', case when c.source ->> 'commit' is not null then c.source ->> 'path' end)"
 

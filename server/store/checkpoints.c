@@ -98,9 +98,9 @@ static enum status differs(const struct checkpoint_new *new, const struct rows *
                         rows_text(rows, 0, 2));
 }
 
-/* Compares the stored checkpoint of that name with the fields that the new one gives. The error's pointer is the first
- * field that differs, as in a request that makes a checkpoint. Of what a run made, another attempt at that run may have
- * made the same on another machine: its source does not count. */
+/* Compares the stored checkpoint of that name with the given fields of the new one. The error's pointer is the first
+ * field that differs, as in a request that makes a checkpoint. The source is not compared when the same run made both:
+ * another attempt may have run on another machine. */
 static enum status compare(struct connection *connection, const struct store_id *trajectory,
                            struct insertion *insertion, struct error *error)
 {
@@ -135,8 +135,8 @@ static enum status compare(struct connection *connection, const struct store_id 
     return told;
 }
 
-/* The newest attempt at the run that made it says where its files lie: the machine of an earlier one may be gone. What
- * is in a bucket stays there. */
+/* Stores the path of the newest attempt at the run that made the checkpoint, because the machine of an earlier attempt
+ * may be gone. A checkpoint in a bucket stays there. */
 static enum status move(struct connection *connection, const struct insertion *insertion, struct error *error)
 {
     const struct checkpoint_new *new = insertion->checkpoint;

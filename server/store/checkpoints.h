@@ -8,18 +8,19 @@
 
 /* Everything is lent. NULL means "not known" (or "not given"). */
 struct checkpoint_new {
-    const char *trajectory; /* name; made when it does not exist */
+    const char *trajectory; /* made when no trajectory has this name */
     const char *name;
     const int64_t *step, *tokens;
     const double *learning_rate;
-    const json_t *source; /* {"path"}, {"repo", "revision", "commit"} or {"path", "commit"}, as answered */
-    const char *path;     /* where the weights are on disk; NULL for one of the hub or a bucket that no run here made */
+    const json_t *source; /* {"path"}, {"repo", "revision", "commit"} or {"path", "commit"}, as the API shows it */
+    const char *path;     /* where the weights are on disk; NULL when they are in a hub or bucket and no run here made
+                           * them */
     const char *architecture; /* "llama" */
     const int64_t *parameters, *bytes;
     const char *dtype;
-    const char *fingerprint;    /* of the headers and sizes: another one under the same name is a conflict */
-    const json_t *files;        /* what a later reader compares (path, bytes, mtime, inode); stored as it is */
-    const char *sha256;         /* of the content; may come later (checkpoint_set_content) */
+    const char *fingerprint;    /* hash of the headers and sizes; a different one under the same name is a conflict */
+    const json_t *files;        /* {path, bytes, mtime, inode} of each file, for later comparison; stored unchanged */
+    const char *sha256;         /* hash of the content; may be set later (checkpoint_set_content) */
     const json_t *derived_from; /* object; its "run" is the run that makes the checkpoint */
     const json_t *tags;         /* object */
 };
@@ -30,10 +31,12 @@ struct checkpoint {
     struct store_id id, trajectory;
     char name[256];
     char trajectory_name[256];
-    char path[4096]; /* "" for one that is fetched: see inputs/checkpoint_place.h. Beside a repo: where it was made */
+    char path[4096]; /* "" for one that is fetched: see inputs/checkpoint_place.h. With a repo: where the checkpoint was
+                      * made */
     char repo[CHECKPOINT_REPO], revision[204], commit[41]; /* of the hub or a bucket, as in its source; "" otherwise */
     char files[1024];                                      /* likewise, as JSON */
-    char config[CHECKPOINT_CONFIG_SIZE]; /* what was given beside config.json, as JSON text; "" otherwise */
+    char config[CHECKPOINT_CONFIG_SIZE]; /* configuration given beside config.json, as JSON text; "" when none was
+                                          * given */
     char sha256[65];                     /* "" until known */
     char fingerprint[65];
     char architecture[64];
@@ -44,10 +47,10 @@ struct checkpoint {
 /* row->config, or NULL when there is none. */
 const char *checkpoint_config(const struct checkpoint *row);
 
-/* Inserts; the same again is STORE_EXISTED with the stored document, a different one STATUS_CONFLICT at the first field
- * that differs ("/step", "/source/path"; "" for the content of the files). Fields that are NULL in the second call are
- * not compared, nor is the source of one that the same run made: an attempt at it on another machine has other paths,
- * and the newest one says where the files are, unless they are in a bucket. */
+/* Inserts a checkpoint. An equal one is STORE_EXISTED with the stored document; a different one is STATUS_CONFLICT at
+ * the first field that differs ("/step", "/source/path"; "" for the content of the files). Fields that are NULL in the
+ * second call are not compared. The source is not compared either when the same run made both, because an attempt on
+ * another machine has other paths; the newest attempt's path is stored, unless the files are in a bucket. */
 MUST_CHECK enum status checkpoint_insert(struct connection *connection, const struct checkpoint_new *checkpoint,
                                          enum store_outcome *outcome, json_t **document, struct error *error);
 /* STATUS_NOT_FOUND; STATUS_CONFLICT for a bare name that several trajectories have. */
@@ -55,10 +58,10 @@ MUST_CHECK enum status checkpoint_find(struct connection *connection, const char
                                        struct error *error);
 MUST_CHECK enum status checkpoint_get(struct connection *connection, const char *reference, json_t **document,
                                       struct error *error);
-/* `files` as it was stored. */
+/* *out: the `files` that were stored. */
 MUST_CHECK enum status checkpoint_files(struct connection *connection, const char *reference, json_t **document,
                                         struct error *error);
-/* `trajectory`: reference or NULL for all. */
+/* `trajectory`: a reference, or NULL for all trajectories. */
 MUST_CHECK enum status checkpoint_list(struct connection *connection, const char *trajectory,
                                        const struct list_filter *filter, const struct page *page, json_t **document,
                                        struct error *error);
@@ -66,7 +69,7 @@ MUST_CHECK enum status checkpoint_list(struct connection *connection, const char
  * (free). */
 MUST_CHECK enum status checkpoint_of_trajectory(struct connection *connection, const char *trajectory,
                                                 struct checkpoint **out, size_t *count, struct error *error);
-/* The nearest earlier checkpoint of its trajectory that can be read; *id is "" when there is none. */
+/* Finds the nearest earlier checkpoint of the same trajectory that can be read; *id is "" when there is none. */
 MUST_CHECK enum status checkpoint_before(struct connection *connection, const char *checkpoint, struct store_id *id,
                                          struct error *error);
 /* Any of name, step, tokens, learning_rate, tags; null clears, an absent field stays. The caller has checked the
@@ -75,8 +78,8 @@ MUST_CHECK enum status checkpoint_patch(struct connection *connection, const cha
                                         json_t **document, struct error *error);
 /* STATUS_CONFLICT while a queued or running run uses it. Finished runs keep their results. */
 MUST_CHECK enum status checkpoint_delete(struct connection *connection, const char *reference, struct error *error);
-/* Stores what the files of a hub's checkpoint tell when they are read for the first time: architecture, parameters,
- * dtype, bytes, fingerprint, files, sha256; and step, tokens and learning rate where they are not known yet. Later
+/* Stores what the files of a fetched checkpoint say when they are read for the first time: architecture, parameters,
+ * dtype, bytes, fingerprint, files, sha256; also step, tokens and learning rate where they are not known yet. Later
  * calls change nothing. */
 MUST_CHECK enum status checkpoint_fill(struct connection *connection, const struct store_id *id,
                                        const struct checkpoint_new *files, struct error *error);

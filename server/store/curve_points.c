@@ -8,12 +8,13 @@
 const char *const curve_points_axes[] = {
     [CURVE_STEP] = "step", [CURVE_TOKENS] = "tokens", [CURVE_LEARNING_RATE] = "learning_rate"};
 
-/* What was asked for of the series of a number `n`: nothing, or those are looked up first, by their ids. */
+/* The condition on a number `n` for the requested series: none when no series was named, else its series is among those
+ * looked up first. */
 #define CHOSEN                                                                                           \
     " and ($4 is null and $5 is null and $6 = 0 and $7 is null and $8 is null or n.series = any (array(" \
     "select s.id from series s where ($4 is null or s.method = $4) and ($5 is null or s.dataset = $5)"   \
     " and ($6 = 0 or s.bits = $6) and ($7 is null or s.protocol = $7) and ($8 is null or s.calibration = $8))))"
-/* What a checkpoint `c` has on the axis. */
+/* The value of a checkpoint `c` on the axis. */
 #define X                                                                                                   \
     "case $3 when 'step' then c.step::double precision when 'tokens' then c.tokens::double precision else " \
     "c.learning_rate end"
@@ -35,7 +36,7 @@ static const char question[] =
     " join wanted w on w.id = c.trajectory where $2 = 'learning_rate' and c.learning_rate is not null)"
     " select * from points where x is not null order by place, series, x, name";
 
-/* In the order of enum curve_column, behind these. */
+/* The columns before those of enum curve_column. */
 enum { PLACE, SERIES, POINT };
 
 const struct curve_column_name curve_points_columns[CURVE_COLUMNS] = {
@@ -60,7 +61,7 @@ const char *curve_points_text(const struct curve_points *points, int row, enum c
     return rows_null(points->rows, row, place) ? NULL : rows_text(points->rows, row, place);
 }
 
-/* A number is what it is in JSON that the database writes: an integer where it has no point and no exponent. */
+/* Makes the same JSON number as the database would: an integer when the text has no point and no exponent. */
 static json_t *value_of(const struct curve_points *points, int row, enum curve_column column)
 {
     const char *text = curve_points_text(points, row, column);
@@ -95,7 +96,7 @@ static double value_at(const struct rows *rows, int row)
     return rows_double(rows, row, POINT + CURVE_Y);
 }
 
-/* Which remain of more than `most`. Of equal ones the first does. */
+/* Marks the points that remain when there are more than `most`. Of equal points the first remains. */
 static void thin(const struct rows *rows, const struct curve_span *span, int64_t most)
 {
     const int64_t parts = (most - 2) / 2, count = span->count;

@@ -5,7 +5,8 @@
 
 #include "store/curves.h"
 
-/* The trajectories that were named. As an array they are few to the planner, which takes a hundred rows for granted. */
+/* The named trajectories. They are passed as an array because the planner assumes that it is short; of a set it assumes
+ * a hundred rows. */
 #define CURVE_NAMED "array(select json_array_elements_text($1::json))"
 
 /* By enum curve_axis. */
@@ -22,14 +23,14 @@ enum curve_column {
     CURVE_RUN,
     CURVE_COLUMNS
 };
-/* What a column is called in a point, and whether it is a number. */
+/* The name of a column in a point, and whether it is a number. */
 struct curve_column_name {
     const char *name;
     bool number;
 };
 extern const struct curve_column_name curve_points_columns[CURVE_COLUMNS];
 
-/* The points of one series: rows [first, first + count), of which those count that are kept. */
+/* The points of one series: rows [first, first + count), and which of them are kept. */
 struct curve_span {
     int first, count;
     bool *kept; /* [count], owned; NULL: all */
@@ -51,7 +52,7 @@ MUST_CHECK enum status curve_points_read(struct connection *connection, const js
                                          struct error *error);
 void curve_points_reset(struct curve_points *points);
 
-/* As PostgreSQL writes it, NULL for null. Lent. */
+/* The value as PostgreSQL writes it; NULL for null. Lent. */
 const char *curve_points_text(const struct curve_points *points, int row, enum curve_column column);
 
 /* The points of a span: [{"x", "y", "low", "high", "checkpoint", "checkpoint_name", "step", "run"}]. */

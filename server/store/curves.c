@@ -5,12 +5,11 @@
 
 #include <string.h>
 
-/* What identifies a series beside its trajectory: the method with its options, the data and protocol, the
- * calibration. */
+/* The columns that identify a series within its trajectory: method with options, data and protocol, calibration. */
 #define IDENTITY "label, dataset, protocol, calibration"
 
-/* A label that also distinguishes series which differ in their calibration or evaluation alone: by the words for it, or
- * by the first digits of its id where two have the same words. */
+/* A label that also distinguishes series which differ only in their calibration, by its description, or by the first
+ * digits of its id where two have the same description. */
 #define TOLD_APART                                                                            \
     "label || case when min(calibration) over (partition by label, dataset, protocol)"        \
     " = max(calibration) over (partition by label, dataset, protocol) then '' else"           \
@@ -18,7 +17,7 @@
     " case when min(calibration) over (partition by label, dataset, protocol, calibrated_on)" \
     " = max(calibration) over (partition by label, dataset, protocol, calibrated_on) then ''" \
     " else ' (' || left(calibration, 6) || ')' end end"
-/* Likewise of the evaluation, by its data where those tell. */
+/* The same for series that differ in their evaluation, by dataset where that distinguishes them. */
 #define TOLD_MEASURED                                                                                  \
     "case when dataset = '' or (min(dataset) over labelled = max(dataset) over labelled"               \
     " and min(protocol) over measured = max(protocol) over measured) then ''"                          \
@@ -31,7 +30,7 @@
     " window labelled as (partition by label), measured as (partition by label, dataset), spoken as" \
     " (partition by label, evaluated_on)"
 
-/* $1 the trajectories, $4 the series that have points. */
+/* $1: the trajectories; $4: the series that have points. */
 static enum status describe(struct connection *connection, const json_t *trajectories, const struct curve_query *query,
                             const json_t *series, json_t **document, struct error *error)
 {
@@ -122,8 +121,8 @@ enum status curve_pairs(struct connection *connection, const struct curve_pairs_
         trajectory_resolve_all(connection, query->trajectories, query->trajectory_count, &trajectories, error);
     *document = NULL;
     if (status != STATUS_OK) return status;
-    /* The planner may know nothing of checkpoints that are new, and believe that they are few. Full joins are never
-     * made by going through the one side for each row of the other; the conditions behind them leave an inner join. */
+    /* The planner may have no statistics of new checkpoints and expect few. It never executes a full join as a nested
+     * loop over the other side; the conditions after the joins reduce them to inner joins. */
     status = connection_query_json(
         connection,
         "with at as (select c.id, c.name, c.number, c.step, c.tokens, c.learning_rate, t.name as trajectory_name,"
@@ -162,7 +161,7 @@ enum status curve_pairs(struct connection *connection, const struct curve_pairs_
 
 enum status curve_metrics(struct connection *connection, json_t **document, struct error *error)
 {
-    /* From one metric of a trajectory to the next, along the primary key. */
+    /* Steps from one metric of a trajectory to the next along the primary key. */
     return connection_query_json(
         connection,
         "with recursive found as (select f.* from (select trajectory, metric from newest order by trajectory, metric"

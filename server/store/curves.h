@@ -26,13 +26,13 @@ struct curve_query {
 MUST_CHECK enum status curve_read(struct connection *connection, const struct curve_query *query, json_t **document,
                                   struct error *error);
 
-/* The same document, in which "points" of a series is the number of its span in *points. On STATUS_OK the caller owns
- * both (curve_points_reset of curve_points.h). */
+/* As curve_read, but "points" of a series is the number of its span in *points. On STATUS_OK the caller owns both
+ * (curve_points_reset of curve_points.h). */
 struct curve_points;
 MUST_CHECK enum status curve_open(struct connection *connection, const struct curve_query *query,
                                   struct curve_points *points, json_t **document, struct error *error);
 
-/* Puts the points into such a document. */
+/* Replaces the span numbers of such a document by the points. */
 MUST_CHECK enum status curve_attach(json_t *document, const struct curve_points *points, struct error *error);
 
 struct curve_pairs_query {
@@ -41,7 +41,7 @@ struct curve_pairs_query {
     const char *x, *y;               /* metrics, or "step", "tokens", "learning_rate" of the checkpoint */
     const char *method, *dataset, *protocol, *calibration; /* of y; NULL: all */
     int bits;                                              /* of y; 0: all */
-    int64_t most;                                          /* of more pairs any so many; 0: all */
+    int64_t most;                                          /* at most so many pairs, whichever they are; 0: all */
 };
 
 /* [{"trajectory", "checkpoint", "checkpoint_name", "step", "tokens", "unit", "series", "label", "method", "bits",
@@ -54,7 +54,7 @@ struct curve_pairs_query {
 MUST_CHECK enum status curve_pairs(struct connection *connection, const struct curve_pairs_query *query,
                                    json_t **document, struct error *error);
 
-/* The names that can be asked for: ["delta", "loss_fp", ...]. */
+/* The names of all metrics that were measured: ["delta", "loss_fp", ...]. */
 MUST_CHECK enum status curve_metrics(struct connection *connection, json_t **document, struct error *error);
 
 #endif

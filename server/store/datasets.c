@@ -49,7 +49,7 @@ static enum status compare(struct connection *connection, struct insertion *inse
     return error_set(error, STATUS_CONFLICT, "another dataset is called \"%.200s\": choose another name", new->name);
 }
 
-enum { CHUNK = (1 << 20) / sizeof(int32_t) }; /* numbers of a row; the schema has it too */
+enum { CHUNK = (1 << 20) / sizeof(int32_t) }; /* numbers in a row; the schema has the same bound */
 
 static const char *const part_names[DATASET_PARTS] = {"lengths", "tokens"};
 
@@ -150,7 +150,8 @@ void dataset_reset(struct dataset *dataset)
     memset(dataset, 0, sizeof *dataset);
 }
 
-/* Chunk `number` into `out`, which has room for `most` numbers. *count: how many it has; 0: there is none. */
+/* Reads chunk `number` into `out`, which has room for `most` numbers. *count: its length; 0: the chunk does not
+ * exist. */
 static enum status read_chunk(struct connection *connection, const struct store_id *id, enum dataset_part part,
                               int64_t number, int64_t most, int32_t *out, int64_t *count, struct error *error)
 {

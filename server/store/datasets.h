@@ -1,7 +1,6 @@
-/* datasets.h: where tokens come from. A reference is an id or a name.
- * Document: id, name, format ("text", "jsonl", "tokens", "sequences"), the rest of its definition (path, field, dtype,
- * add_special_tokens), sequences (count; null unless inline), tokens (count; null unless inline), sha256,
- * created_at. */
+/* datasets.h: the sources of tokens. A reference is an id or a name. Document: id, name, format ("text", "jsonl",
+ * "tokens", "sequences"), the rest of its definition (path, field, dtype, add_special_tokens), sequences (count; null
+ * unless inline), tokens (count; null unless inline), sha256, created_at. */
 #ifndef STORE_DATASETS_H
 #define STORE_DATASETS_H
 
@@ -10,11 +9,11 @@
 /* The numbers of an inline dataset: the lengths of its sequences, and their tokens, one sequence after another. */
 enum dataset_part { DATASET_PART_LENGTHS, DATASET_PART_TOKENS, DATASET_PARTS };
 
-/* Inline token sequences, wherever they lie. */
+/* Inline token sequences, from memory or a request. */
 struct dataset_sequences {
     int64_t counts[DATASET_PARTS]; /* of numbers; both at least 1 */
     const void *owner;             /* lent, for `read` */
-    /* Numbers first … first + count of a part into `out`; may be asked for the same ones again. */
+    /* Copies numbers first … first + count of a part into `out`; the same numbers may be asked for again. */
     enum status (*read)(const void *owner, enum dataset_part part, int64_t first, int64_t count, int32_t *out,
                         struct error *error);
 };
@@ -25,7 +24,7 @@ struct dataset_new {
     const json_t *definition;                  /* {"path", "field", ...}; {} for inline ones */
     const struct dataset_sequences *sequences; /* or NULL */
     const char *fingerprint;                   /* sizes and samples of the files; NULL: inline */
-    const char *sha256; /* of the content; NULL: files, and not known yet (dataset_set_content) */
+    const char *sha256; /* hash of the content; NULL: the files were not hashed yet (dataset_set_content) */
 };
 
 struct dataset {
@@ -35,18 +34,18 @@ struct dataset {
     char fingerprint[65], sha256[65]; /* "": not known */
     json_t *definition;               /* owns */
     bool inline_sequences;
-    int64_t counts[DATASET_PARTS]; /* of those */
+    int64_t counts[DATASET_PARTS]; /* of inline sequences */
 };
 
-/* Inline sequences go in chunks of a mebibyte, each a statement with the deadline of one. */
+/* Inline sequences are written in chunks of one mebibyte; each chunk is a statement with its own deadline. */
 MUST_CHECK enum status dataset_insert(struct connection *connection, const struct dataset_new *dataset,
                                       enum store_outcome *outcome, json_t **document, struct error *error);
 /* *out is filled for dataset_reset. STATUS_NOT_FOUND. */
 MUST_CHECK enum status dataset_find(struct connection *connection, const char *reference, struct dataset *out,
                                     struct error *error);
 void dataset_reset(struct dataset *dataset);
-/* All numbers of a part of an inline dataset into `out` [counts[part]], in chunks. STATUS_CORRUPT when there are
- * not as many. */
+/* Copies all numbers of a part of an inline dataset into `out` [counts[part]], in chunks. STATUS_CORRUPT when the
+ * database has fewer or more. */
 MUST_CHECK enum status dataset_numbers(struct connection *connection, const struct dataset *dataset,
                                        enum dataset_part part, int32_t *out, struct error *error);
 /* Stores the content hash that the first run over large files computes. STATUS_INPUT_CHANGED when another one is stored

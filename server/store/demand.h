@@ -1,4 +1,4 @@
-/* demand.h: what waits in the queue and who works on it, for launchers that submit workers to a batch system. */
+/* demand.h: the queued runs and the workers that serve them, for launchers that submit workers to a batch system. */
 #ifndef STORE_DEMAND_H
 #define STORE_DEMAND_H
 
@@ -23,12 +23,13 @@ MUST_CHECK enum status demand_read(struct connection *connection, const char *la
  * required one; null: any. */
 MUST_CHECK enum status demand_unplanned(struct connection *connection, int most, json_t **document,
                                         struct error *error);
-/* `memory_bytes`: more than the usual worker has, which the run needs; 0: it fits there. `seconds` NAN: not known. */
+/* Stores the plan of a run. `memory_bytes`: what the run needs where that is more than the usual worker has; 0: it fits
+ * there. `seconds`: NAN when not known. */
 MUST_CHECK enum status demand_planned(struct connection *connection, const char *run, int64_t memory_bytes,
                                       double seconds, struct error *error);
 
-/* The batch system has no job of this number any more: its workers with the label that have been silent for
- * `silent_seconds` are gone, and what they held goes back to the queue. *released counts. */
+/* Marks the job of this number as gone from the batch system: its workers with the label that have been silent for
+ * `silent_seconds` are dead, and their runs return to the queue. *released: the number of those runs. */
 MUST_CHECK enum status demand_job_gone(struct connection *connection, const char *label, const char *job,
                                        double silent_seconds, int *released, struct error *error);
 

@@ -1,4 +1,5 @@
-/* followers.h: how far those have come who follow the change log, in the transaction of what they make of it. */
+/* followers.h: how far each follower of the change log has read, stored in the transaction that writes the follower's
+ * results. */
 #ifndef STORE_FOLLOWERS_H
 #define STORE_FOLLOWERS_H
 

@@ -26,7 +26,7 @@ void gate_row_reset(struct gate_row *gate)
     gate->rules = NULL;
 }
 
-/* ---- the resource ---- */
+/* ---- the gate ---- */
 
 enum status gate_insert(struct connection *connection, const char *name, const char *trajectory, const json_t *rules,
                         enum store_outcome *outcome, json_t **document, struct error *error)
@@ -99,11 +99,12 @@ enum status gate_find(struct connection *connection, const char *reference, stru
 
 /* ---- what a rule is held against ---- */
 
-/* The order of a trajectory: of the checkpoint `c`, and of another one `a`. */
+/* The place of the checkpoint `c`, and of another one `a`, in the order of their trajectory. */
 #define PLACE       " (coalesce(c.step, 9223372036854775807), c.number) "
 #define OTHER_PLACE " (coalesce(a.step, 9223372036854775807), a.number) "
 #define SHARED      "(k.own or m.metric not in " BETWEEN_CHECKPOINTS ")"
-/* $3: every key must have its value; method.NAME is a parameter of the run's method, and of quantized numbers alone. */
+/* $3: every key must have its value. method.NAME is a parameter of the run's method and matches quantized numbers
+ * only. */
 #define SERIES_FITS                                                                                              \
     " not exists (select 1 from jsonb_each($3::jsonb) f where case f.key when 'label' then to_jsonb(m.label)"    \
     " when 'dataset' then to_jsonb(m.dataset) when 'protocol' then to_jsonb(m.protocol) when 'calibration' then" \

@@ -1,5 +1,5 @@
 /* gates.h: budgets on the measurements of a trajectory's checkpoints. A reference is an id or a name. Document: id,
- * name, trajectory (its name), rules, created_at. What rules mean: follow/verdict.h. */
+ * name, trajectory (its name), rules, created_at. follow/verdict.h defines the rules. */
 #ifndef STORE_GATES_H
 #define STORE_GATES_H
 
@@ -12,13 +12,13 @@ struct gate_row {
 };
 void gate_row_reset(struct gate_row *gate);
 
-/* Inserts; the same again is STORE_EXISTED, another one under the name STATUS_CONFLICT at /name. */
+/* Inserts a gate. An equal one is STORE_EXISTED; a different one with the same name is STATUS_CONFLICT at /name. */
 MUST_CHECK enum status gate_insert(struct connection *connection, const char *name, const char *trajectory,
                                    const json_t *rules, enum store_outcome *outcome, json_t **document,
                                    struct error *error);
 MUST_CHECK enum status gate_get(struct connection *connection, const char *reference, json_t **document,
                                 struct error *error);
-/* A page of those whose name fits, "*" standing for any text; NULL: of all. */
+/* A page of the gates whose name matches; "*" stands for any text; NULL: all gates. */
 MUST_CHECK enum status gate_list(struct connection *connection, const char *name, const struct page *page,
                                  json_t **document, struct error *error);
 MUST_CHECK enum status gate_delete(struct connection *connection, const char *reference, struct error *error);
@@ -29,12 +29,12 @@ struct gate_question {
     const char *checkpoint; /* id */
     const char *metric;
     const json_t *series; /* {KEY: VALUE}: label, dataset, protocol, calibration, method, method.NAME */
-    int64_t last;         /* how many measured checkpoints before it are compared with; 0: none */
+    int64_t last;         /* how many measured checkpoints before it the value is compared with; 0: none */
 };
 
 /* One item for each series that fits, newest run first: {"series", "value", "low", "high", "run", "base": median or
  * null, "compared_with": [names]}. As in measurement_table.h the newest measurement counts, and checkpoints of the same
- * content share theirs. Compared are at most the 1,000 checkpoints before. */
+ * content share measurements. At most the 1,000 checkpoints before are considered. */
 MUST_CHECK enum status gate_values(struct connection *connection, const struct gate_question *question,
                                    json_t **document, struct error *error);
 
@@ -50,16 +50,16 @@ MUST_CHECK enum status gate_read(struct connection *connection, const char *chec
 
 /* For who follows the log (store/followers.h), inside one transaction of the caller: */
 
-/* [{"gate", "checkpoint"}]: ids of what the changes in (after, until] may have given another verdict: the checkpoints
- * themselves, those of the same content, the next hundred with a verdict, and, where weights were read, all that have
- * one. */
+/* [{"gate", "checkpoint"}]: ids of the pairs whose verdict the changes in (after, until] may have altered: the
+ * checkpoints themselves, those of the same content, the next hundred with a verdict, and, where weights were read,
+ * every checkpoint with a verdict. */
 MUST_CHECK enum status gate_touched(struct connection *connection, int64_t after, int64_t until, json_t **document,
                                     struct error *error);
-/* The end of the next `most` changes that concern any gate; the log's end when there are none. */
+/* *until: the last of the next `most` changes that concern any gate; the log's end when there are none. */
 MUST_CHECK enum status gate_horizon(struct connection *connection, int64_t after, int64_t most, int64_t *until,
                                     struct error *error);
-/* Keeps a verdict document (follow/verdict.h). One that differs from the last (from pending, where there was none) is
- * told as a change of kind verdict, and a failure as an alert too. */
+/* Stores a verdict document (follow/verdict.h). When it differs from the last one (pending where there was none), a
+ * change of kind verdict is written; a failure also writes an alert. */
 MUST_CHECK enum status gate_tell(struct connection *connection, const struct gate_row *gate, const json_t *verdict,
                                  struct error *error);
 

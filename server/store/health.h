@@ -1,10 +1,10 @@
-/* health.h: properties of checkpoints' weights, as runs of the kind "health" measured them. */
+/* health.h: properties of checkpoints' weights, measured by runs of the kind "health". */
 #ifndef STORE_HEALTH_H
 #define STORE_HEALTH_H
 
 #include "store/store.h"
 
-/* Replaces what is known of a checkpoint. Everything is lent. */
+/* Replaces all health data of a checkpoint. Everything is lent. */
 struct health_new {
     const char *checkpoint; /* id */
     /* {"sha256", "tensor_count", "elements", "nan", "infinite", "l1", "l2", "linf", "kurtosis", "outlier_share",
@@ -18,8 +18,8 @@ struct health_new {
 /* STATUS_NOT_FOUND when the checkpoint is gone. */
 MUST_CHECK enum status health_save(struct connection *connection, const struct health_new *health, struct error *error);
 
-/* Norms, kurtosis and so on: of the whole checkpoint, by layer and by tensor. STATUS_NOT_FOUND, also before a run has
- * read the checkpoint. */
+/* *document: norms, kurtosis and the other numbers of the whole checkpoint, by layer and by tensor. STATUS_NOT_FOUND;
+ * also until a run has read the checkpoint. */
 MUST_CHECK enum status health_get(struct connection *connection, const char *checkpoint, json_t **document,
                                   struct error *error);
 
@@ -28,7 +28,7 @@ struct health_row {
     struct store_id id;
     char name[256];
     int64_t step, tokens; /* -1: not known */
-    bool measured;        /* else nothing below is set */
+    bool measured;        /* false: no member below is set */
     char content[65];
     struct store_id previous; /* "": none */
     double relative, cosine;  /* NaN: not known */

@@ -6,7 +6,7 @@
 
 #define SESSION "(select a.backend_start from pg_stat_activity a where a.pid = pg_backend_pid())"
 #define MINE    "claimed_by = pg_backend_pid() and claimed_session = " SESSION
-/* pg_stat_activity hides the start of another role's session. */
+/* pg_stat_activity hides the start time of another role's session, so an unknown start does not count as gone. */
 #define SESSION_IS_GONE                                                     \
     "not exists (select from pg_stat_activity a where a.pid = k.claimed_by" \
     " and coalesce(a.backend_start = k.claimed_session, true))"
@@ -67,7 +67,7 @@ enum status idempotency_claim(struct connection *connection, const char *scope, 
     return status;
 }
 
-/* *kept: the claim was this session's and had no answer yet. */
+/* *kept: this session had the claim, and it had no answer yet. */
 static enum status keep(struct connection *connection, const char *scope, const char *key,
                         const struct idempotency_answer *answer, bool *kept, struct error *error)
 {
@@ -86,7 +86,7 @@ static enum status keep(struct connection *connection, const char *scope, const 
 enum status idempotency_store(struct connection *connection, const char *scope, const char *key,
                               const struct idempotency_answer *answer, struct error *error)
 {
-    bool ignored; /* an answer that the request's transaction has kept stays */
+    bool ignored; /* an answer that the request's own transaction has stored stays */
     return keep(connection, scope, key, answer, &ignored, error);
 }
 

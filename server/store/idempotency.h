@@ -13,11 +13,11 @@ struct idempotency_answer {
     char *location;  /* likewise */
 };
 
-/* Claims the key for a request whose method, path and body hash to `request_sha256`. answer->http_status 0: it is ours,
- * do the work and call idempotency_store (or idempotency_forget). Else the stored answer. STATUS_INVALID: the key was
- * used for another request (422). STATUS_CONFLICT: the same request is being answered just now. `scope`: the token's id
- * or "". A claim without an answer is free again when the session that made it is gone (its server was killed), and
- * after 60 s. */
+/* Claims the key for a request whose method, path and body hash to `request_sha256`. answer->http_status 0: the key is
+ * claimed; do the work, then call idempotency_store (or idempotency_forget). Otherwise *answer is the stored answer.
+ * STATUS_INVALID: the key was used for another request (422). STATUS_CONFLICT: the same request is being answered at
+ * this moment. `scope`: the token's id or "". A claim without an answer becomes free when the session that made it is
+ * gone (its server was killed), and after 60 s. */
 MUST_CHECK enum status idempotency_claim(struct connection *connection, const char *scope, const char *key,
                                          const char *request_sha256, struct idempotency_answer *answer,
                                          struct error *error);
@@ -26,21 +26,20 @@ MUST_CHECK enum status idempotency_store(struct connection *connection, const ch
                                          const struct idempotency_answer *answer, struct error *error);
 MUST_CHECK enum status idempotency_forget(struct connection *connection, const char *scope, const char *key,
                                           struct error *error);
-/* What a transaction needs to write the answer of its request. All lent. */
+/* The arguments that a transaction needs to write the answer of its request. All lent. */
 struct idempotency_record {
     const char *scope, *key;
-    const char *prefix;                    /* of the Location: "/v1/runs/" before the id */
-    int created, existed;                  /* HTTP status when it was made, and when it was there already */
-    char *(*render)(const json_t *answer); /* malloc'ed text, as the answer is sent; NULL: no memory */
+    const char *prefix;                    /* the text of Location before the id: "/v1/runs/" */
+    int created, existed;                  /* HTTP status when the object was made, and when it already existed */
+    char *(*render)(const json_t *answer); /* makes the answer's text as it is sent, malloc'ed; NULL: no memory */
 };
 
-/* Writes the answer that will be sent, inside the caller's transaction; without a record (NULL) it does nothing.
- * STATUS_UNAVAILABLE: the claim is no longer this session's, because the connection broke or another server has the
- * key; the transaction must not be committed. */
+/* Writes the answer inside the caller's transaction; `record` NULL: does nothing. STATUS_UNAVAILABLE: this session has
+ * lost the claim, because the connection broke or another server has the key; the transaction must not be committed. */
 MUST_CHECK enum status idempotency_record_within(struct connection *connection, const struct idempotency_record *record,
                                                  enum store_outcome outcome, const json_t *answer, struct error *error);
 void idempotency_answer_reset(struct idempotency_answer *answer);
-/* Removes what is older than 24 hours. */
+/* Removes answers that are older than 24 hours. */
 MUST_CHECK enum status idempotency_expire(struct connection *connection, struct error *error);
 
 #endif

@@ -6,12 +6,12 @@
 
 #include <stdbool.h>
 
-/* Whether an artifact with these bytes is recorded. True also when the database does not answer: its file then
+/* Whether an artifact with these bytes is recorded. Also true when the database does not answer, so that the file
  * stays. */
 bool leftovers_artifact_is_recorded(struct connection *connection, const char *sha256);
 
-/* Locks the run's row for the caller's transaction, so that no worker takes the run meanwhile. *known: there is such a
- * run; *ended: and it has ended. */
+/* Locks the run's row for the caller's transaction, so that no worker takes the run meanwhile. *known: the run exists;
+ * *ended: it exists and has ended. */
 MUST_CHECK enum status leftovers_lock_run(struct connection *connection, const char *run, bool *known, bool *ended,
                                           struct error *error);
 

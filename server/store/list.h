@@ -1,7 +1,7 @@
 /* list.h: the SQL around every list. `inner` selects (number, document), with $1 the limit and $2 the cursor, and has
- * no order or limit of its own. One row more than asked for tells whether there is a next page, whose cursor is the
- * number of the last row shown. `first` are queries before it (WITH, each with a comma behind it) that choose what it
- * shows. */
+ * no order or limit of its own. The query fetches one row more than asked for, which tells whether there is a next
+ * page; the cursor is the number of the last row shown. `first`: WITH queries, each followed by a comma, that `inner`
+ * may use. */
 #ifndef STORE_LIST_H
 #define STORE_LIST_H
 
@@ -29,33 +29,33 @@
     "::json) f where case when f ->> 'value' is null then " column " -> (f ->> 'key') is null else " column \
     " ->> (f ->> 'key') is distinct from f ->> 'value' end)"
 
-/* One order that a list can have. The first of a table is the usual one. */
+/* One order of a list. The first of a table is the default. */
 struct list_order {
     const char *name;       /* as `sort` has it; NULL ends a table */
-    const char *sql;        /* the list, with $2 null on the first page */
-    const char *sql_narrow; /* the same of one trajectory, where that is another query */
-    const char *key;        /* the order's value in the row with number $1, as text; NULL: the number itself */
-    bool of_trajectory;     /* an index serves it within one trajectory alone */
+    const char *sql;        /* the query of the list; $2 is null on the first page */
+    const char *sql_narrow; /* the query of the list within one trajectory, where that is a different query */
+    const char *key;        /* the order's value in row number $1, as text; NULL: the number itself */
+    bool of_trajectory;     /* an index exists only within one trajectory */
 };
 
 /* A name has up to 200 characters, of up to four bytes each. */
 enum { LIST_KEY = 4 * 200 + 1 };
 
-/* Where a page begins. */
+/* The start of a page. */
 struct list_place {
     const struct list_order *order;
     int64_t limit, number;
-    bool first;         /* no number, no key */
-    char key[LIST_KEY]; /* "": the order needs none */
+    bool first;         /* the first page: number and key are not set */
+    char key[LIST_KEY]; /* "": the order has no key */
 };
 
-/* Finds the order that the page wants, and the place behind its cursor. `within`: the list is of one trajectory.
- * STATUS_INVALID at "/sort", "/limit" and "/cursor", there also when the row that it names is gone. */
+/* Finds the order that the page asks for, and the place after its cursor. `within`: the list is of one trajectory.
+ * STATUS_INVALID at "/sort", "/limit" and "/cursor"; at "/cursor" also when the row that it names is gone. */
 MUST_CHECK enum status list_place_find(struct connection *connection, const struct page *page,
                                        const struct list_order *orders, bool within, struct list_place *out,
                                        struct error *error);
 
-/* The place as $2 and as the key of its order. */
+/* The place as parameter $2, and as the key of its order. */
 struct value list_place_number(const struct list_place *place);
 struct value list_place_key(const struct list_place *place);
 

@@ -8,16 +8,16 @@
 
 #include <string.h>
 
-/* What a series is, beside its checkpoint, and a short id of it. */
+/* The columns that identify a series within its checkpoint, and a short id of them. */
 #define IDENTITY  "label, dataset, protocol, calibration"
 #define SERIES_ID "left(md5(concat_ws(chr(31), " IDENTITY ")), 12)"
 
-/* The selected trajectories in the order in which they were named. */
+/* The selected trajectories in the order in which they were named; all of them when none was named. */
 #define WANTED                                                                                                 \
     "wanted as (select w.id, w.place from json_array_elements_text($1::json) with ordinality as w (id, place)" \
     " union all select id, number from trajectories where json_array_length($1::json) = 0)"
 
-/* What a filter asks of a series `s`, and of a number `n`: $2 to $7. */
+/* The filter's conditions on a series `s` and on a number `n`: $2 to $7. */
 #define MEASURED                                                                                    \
     " ($2 is null or s.method = $2) and ($3 = 0 or s.bits = $3) and ($4 is null or s.dataset = $4)" \
     " and ($5 is null or s.protocol = $5) and ($6 is null or s.calibration = $6)"                   \
@@ -51,7 +51,7 @@ enum status measurement_series(struct connection *connection, const struct measu
     return connection_query_json(
         connection,
         "with recursive " WANTED ","
-        /* From one series to the next, along the primary key. */
+        /* Steps from one series to the next along the primary key. */
         " own as (select w.id as trajectory, f.metric, f.series from wanted w cross join lateral (select metric, series"
         " from newest n where n.trajectory = w.id order by metric, series limit 1) f union all"
         " select o.trajectory, f.metric, f.series from own o cross join lateral (select metric, series from newest n"
@@ -85,7 +85,7 @@ enum status measurement_series(struct connection *connection, const struct measu
         document, error);
 }
 
-/* $8 checkpoint, $9 and $10 steps, $11 tags, $12 name, $13 and $14 when it was measured. */
+/* $8: checkpoint; $9, $10: steps; $11: tags; $12: name; $13, $14: when it was measured. */
 #define CHECKPOINT_FITS \
     " ($8 = '' or c.id = $8)" LIST_STEPS("c.step", "$9", "$10") LIST_TAGGED("c.tags", "$11") LIST_NAMED("c.name", "$12")
 #define DATED                                                                                                    \
@@ -94,7 +94,8 @@ enum status measurement_series(struct connection *connection, const struct measu
 #define CHECKPOINT                                                                               \
     "c.id, c.name, c.trajectory, c.step, c.tokens, c.learning_rate, c.tags, c.sha256, c.number," \
     " coalesce(c.step, 9223372036854775807) as step_or_last"
-/* Numbers of the checkpoint `c`: its own, and those of others of the same content (sql/0032_same_content.sql). */
+/* Numbers of the checkpoint `c`: its own, and those of other checkpoints of the same content
+ * (sql/0032_same_content.sql). */
 #define SHARED                                                                                                 \
     "same_content t join checkpoints k on k.sha256 = c.sha256 and k.id <> c.id join newest n"                  \
     " on n.checkpoint = k.id join series s on s.id = n.series where" MEASURED DATED " and t.checkpoint = c.id" \
@@ -104,7 +105,7 @@ enum status measurement_series(struct connection *connection, const struct measu
     "(select distinct on (n.metric, n.series) n.* from (select n.*, true as own from " OWN \
     " union all select n.*, false from " SHARED ") n order by n.metric, n.series, n.own desc, n.number desc)"
 
-/* The series of the checkpoint `c`, each made of its newest numbers `n`: (series, run, measured). */
+/* The series of the checkpoint `c`, each from its newest numbers `n`: (series, run, measured). */
 #define SERIES_PARTS                                                                            \
     " n.series, (array_agg(n.run order by n.number desc))[1] as run, json_object_agg(n.metric," \
     " json_build_array(n.value, n.low, n.high)) as measured "
@@ -117,10 +118,10 @@ enum status measurement_series(struct connection *connection, const struct measu
     " 'calibration_id', nullif(calibration, ''), 'calibrated_on', nullif(calibrated_on, ''), 'run', g.run,"     \
     " 'measured_at', (select rfc3339(finished_at) from runs r where r.id = g.run), 'values', measured)"
 
-/* $15 limit, $16 the checkpoint that the page before ended with, $17 whether there is none. `way` and `order`: of steps
- * within a trajectory. Of each trajectory it takes no more than a page of what comes after the cursor, in the order of
- * an index. Whether a checkpoint has numbers is asked of one at a time: being a union, that question is never answered
- * by hashing all numbers that there are. */
+/* $15: limit; $16: the last checkpoint of the page before; $17: whether there is none. `way` and `order`: of steps
+ * within a trajectory. The query reads at most a page after the cursor from each trajectory, in index order. It asks
+ * for each checkpoint separately whether it has numbers: because that question is a union, the planner never answers it
+ * by hashing all numbers. */
 #define PAGE(way, order)                                                                                              \
     "with " WANTED ","                                                                                                \
     " before as (select w.place, coalesce(c.step, 9223372036854775807) as step_or_last, c.number"                     \
@@ -181,9 +182,9 @@ enum status measurement_updates(struct connection *connection, const struct meas
     if (status == STATUS_OK) status = changes_span(connection, &span, error);
     if (status == STATUS_OK) status = changes_check(&(struct change_span){.last = span.last}, after, error);
     if (status != STATUS_OK) return status;
-    /* A row changed with the newest change of what it is made of: its checkpoint's own mark (run '') and those of the
-     * runs that measured it. Taken are marks, in their order; told are the rows that changed last within them: a row
-     * with a later mark comes with that one. */
+    /* A row's last change is the newest mark among those of its checkpoint (run '') and of the runs that measured it.
+     * The query reads marks in order and returns the rows whose last mark is among them; a row with a later mark is
+     * returned with that mark. */
     return connection_query_json(
         connection,
         "with " WANTED ", taken as (select checkpoint, run, change from change_marks where change > $16"

@@ -1,5 +1,6 @@
-/* measurement_table.h: measurements as people read them, a row for each checkpoint and series. A series is a method
- * with its options, an evaluation (dataset and protocol) and a calibration; full precision is a method too. */
+/* measurement_table.h: the table of measurements that people read: a row for each checkpoint and series. A series is a
+ * method with its options, an evaluation (dataset and protocol) and a calibration; full precision counts as a
+ * method. */
 #ifndef STORE_MEASUREMENT_TABLE_H
 #define STORE_MEASUREMENT_TABLE_H
 
@@ -9,17 +10,17 @@ struct measurement_filter {
     const char *const *trajectories; /* references */
     size_t trajectory_count;         /* 0: all */
     const char *checkpoint;          /* reference; NULL: all */
-    const json_t *metrics;           /* array of names; NULL: all. Rows without any of them are left out */
+    const json_t *metrics;           /* array of names; NULL: all. Rows without any of these metrics are left out */
     const json_t *tags;              /* array of {"key", "value" or null}, all of which a checkpoint must have; NULL */
     const char *method, *dataset, *protocol, *calibration; /* of the series; NULL: all */
     int64_t bits;                                          /* of the series; 0: all */
-    int64_t step_from, step_to; /* inclusive; a checkpoint without a step has none of a narrower range than all */
-    const char *name;           /* of the checkpoint, "*" stands for any text; NULL: all */
-    int64_t measured_from, measured_to; /* when the run of a number ended; as in struct list_filter */
-    bool descending;                    /* by step, within a trajectory */
+    int64_t step_from, step_to;         /* inclusive; a checkpoint without a step matches the full range only */
+    const char *name;                   /* of the checkpoint; "*" stands for any text; NULL: all */
+    int64_t measured_from, measured_to; /* when the measuring run ended; as in struct list_filter */
+    bool descending;                    /* by falling step within a trajectory */
 };
 
-/* The filter's references as ids. */
+/* A filter whose references were resolved to ids. */
 struct measurement_selection {
     const struct measurement_filter *filter;
     json_t *trajectories; /* owned: array of ids */
@@ -32,8 +33,8 @@ MUST_CHECK enum status measurement_select(struct connection *connection, const s
                                           struct measurement_selection *out, struct error *error);
 void measurement_selection_reset(struct measurement_selection *selection);
 
-/* {"labels": {SERIES: LABEL}, "metrics": [NAME]}: the series of the selected trajectories, each with a label that tells
- * it from the others in words, and the metrics that the selection has. */
+/* {"labels": {SERIES: LABEL}, "metrics": [NAME]}: a distinct label for each series of the selected trajectories, and
+ * the metrics that occur in the selection. */
 MUST_CHECK enum status measurement_series(struct connection *connection, const struct measurement_selection *selection,
                                           json_t **document, struct error *error);
 
@@ -48,10 +49,10 @@ MUST_CHECK enum status measurement_page(struct connection *connection, const str
                                         const struct page *page, json_t **document, struct error *error);
 
 /* {"items", "next", "cursor"}: the rows of the selection that are new or changed since the change `since` (changes.h),
- * in the order in which they changed, a row once with its newest numbers: it looks at page->limit changes at most. The
- * page's cursor, where there is one, counts in place of `since`. "cursor": everything up to there is told; "next": the
- * same while there is more at once, else null. Of the log only its marks are read, so no `since` is too old; one beyond
- * the log's end is STATUS_GONE. */
+ * in the order in which they changed; each row once, with its newest numbers. A call examines page->limit changes at
+ * most. The page's cursor, when given, replaces `since`. "cursor": every change up to it is reported; "next": the same
+ * cursor while more can be read at once, else null. The query needs only the log's marks, so no `since` is too old; one
+ * beyond the log's end is STATUS_GONE. */
 MUST_CHECK enum status measurement_updates(struct connection *connection, const struct measurement_selection *selection,
                                            const struct page *page, int64_t since, json_t **document,
                                            struct error *error);

@@ -37,7 +37,7 @@ static json_t *text_or_null(const char *text)
     return text[0] != '\0' ? json_string(text) : json_null();
 }
 
-/* One array instead of a statement a row: a sweep over layers may bring thousands. */
+/* One array instead of one statement for each row: a sweep over layers may have thousands. */
 static json_t *as_json(const struct measurements *list)
 {
     json_t *array = json_array();

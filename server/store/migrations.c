@@ -13,8 +13,8 @@ static const struct migration migrations[] = {
 
 enum { MIGRATIONS = sizeof migrations / sizeof migrations[0], DEADLINE_MS = 10 * 60 * 1000 };
 
-/* "deltaq" in ASCII: the advisory lock of all who migrate one database. A transaction holds it, so a killed process
- * releases it. */
+/* "deltaq" in ASCII: the advisory lock of all processes that migrate one database. A transaction holds it, so a killed
+ * process releases it. */
 #define LOCK "select pg_advisory_xact_lock(110386775454065)"
 
 static const char bookkeeping[] =
@@ -72,7 +72,7 @@ static enum status already_applied(struct connection *connection, const struct m
 
 struct step {
     const struct migration *migration;
-    bool applied; /* out: it was done before */
+    bool applied; /* out: the step had been applied before */
 };
 
 static enum status apply_step(struct connection *connection, void *context, struct error *error)
@@ -104,7 +104,7 @@ static enum status newer_revision(int revision, struct error *error)
                      ENGINE_REVISION);
 }
 
-/* The revision in the database; 0: none was noted. */
+/* Reads the engine revision of the database; 0: none was recorded. */
 static enum status read_revision(struct connection *connection, int *revision, struct error *error)
 {
     struct rows *rows;
@@ -130,7 +130,7 @@ static enum status note_revision(struct connection *connection, struct error *er
     return status == STATUS_OK && revision > ENGINE_REVISION ? newer_revision(revision, error) : status;
 }
 
-/* Whether every step was applied, which a role that may change no table can find out. */
+/* *all: every step was applied. A role that may change no table can find this out. */
 static enum status all_applied(struct connection *connection, bool *all, struct error *error)
 {
     int number;

@@ -11,20 +11,20 @@
 #endif
 #define FENCE_OF(lease) value_text((lease)->run.text), value_integer((lease)->epoch), value_text((lease)->owner.text)
 
-/* A lease that ends more than two lengths ahead dates from before the clock was set back. It counts as expired, so that
- * no run waits an hour for it. */
+/* A lease that ends more than two lengths from now was given before the clock was set back. It counts as expired, so
+ * that no run waits an hour for it. */
 #define LEASE_EXPIRED(seconds) \
     " (lease_until < clock_timestamp() or lease_until > clock_timestamp() + 2 * " seconds " * interval '1 second') "
 #define LET_GO " owner = null, lease_until = null "
 /* min(60 s, 1 s * 2^n) with full jitter; the exponent is bounded before it is used. */
 #define DELAY(count) " clock_timestamp() + random() * least(60, power(2, least(" count ", 10))) * interval '1 second' "
 
-/* STATUS_UNAVAILABLE has more tries than other errors: the delays between twelve tries add up to some four minutes. */
+/* STATUS_UNAVAILABLE has more tries than other errors: the delays between twelve tries add up to about four minutes. */
 enum { AWAY_BUDGET = 12, RESCUE_BATCH = 100 };
 
-/* A run got further than ever before, by a twentieth or more of what is to be done: what was counted against it is
- * forgotten. Each unit of progress has a mark of its own, and a mark only grows, so a run that dies again and again at
- * the same place is not forgiven twice. $5 … $8: whether there is progress, done, total, unit. */
+/* The run got further than ever before, by at least a twentieth of its total: its counters are reset. Each unit of
+ * progress has its own mark, which only grows, so a run that fails repeatedly at the same place is forgiven once. $5 …
+ * $8: whether there is progress, done, total, unit. */
 #define FURTHER \
     " $5 and $7 > 0 and $6::double precision / $7 >= coalesce((progress_marks ->> $8)::double precision, 0) + 0.05 "
 #define FORGIVEN(counter) " " counter " = case when" FURTHER "then 0 else " counter " end,"
@@ -105,7 +105,7 @@ enum status queue_log(struct connection *connection, const struct lease *lease, 
                       struct error *error)
 {
     int64_t affected;
-    /* FOR SHARE, and not a foreign key's lock, keeps a rescue out until the lines are in. */
+    /* FOR SHARE keeps a rescue out until the lines are inserted; a foreign key's lock would not. */
     const enum status status = connection_execute(
         connection,
         "with held as (select id, epoch from runs where" QUEUE_FENCE "for share)"
@@ -179,7 +179,8 @@ enum status queue_fail(struct connection *connection, const struct lease *lease,
                        const struct queue_usage *usage, struct error *error)
 {
     int64_t affected;
-    /* A pointer to anything but the run's own request (to a checkpoint that it registered) would lead nowhere. */
+    /* Only a pointer into the run's own request is kept. One that belongs to another request (for a checkpoint that the
+     * run registered) would lead nowhere. */
     const bool ours = strncmp(cause->pointer, "/params", strlen("/params")) == 0;
     json_t *document = queue_problem(cause->status, ours ? cause->pointer : "", cause->detail);
     if (document == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to record why the run failed");
@@ -310,9 +311,9 @@ enum status queue_outcome(struct connection *connection, const struct lease *lea
 
 /* ---- runs of workers that died ---- */
 
-/* One statement: rows are locked and their predicate checked again under the lock; nothing is read, thought over and
- * then updated by id. It needs no knowledge of the kinds. What was counted for the first time keeps its place in the
- * queue and is tried again at once, later ones after a while. */
+/* One statement: rows are locked and their predicate is checked again under the lock, so nothing is read first and then
+ * updated by id. It does not depend on kinds. A run that is counted for the first time keeps its place in the queue and
+ * is retried at once, later ones after a delay. */
 #define BURY(predicate, counter, reason)                                                                   \
     "with dead as materialized (select id from runs where state = 'running' and" predicate                 \
     "order by id limit $2 for update skip locked),"                                                        \
@@ -329,7 +330,7 @@ enum status queue_outcome(struct connection *connection, const struct lease *lea
                  " json_build_object('from', 'running', 'to', state,"                                      \
                  " 'lease', epoch, 'reason', '" reason "', 'evidence', $5::text) from changed"
 
-/* What is counted, and what a run that is over the budget says. */
+/* The counter of a kind of death, and the message of a run that is over the budget. */
 struct death {
     const char *of_owner;
     int budget;

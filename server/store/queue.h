@@ -19,12 +19,12 @@
 #define QUEUE_EXPIRY_BUDGET 20
 #define QUEUE_ERROR_BUDGET  3
 
-/* How a worker ended. Crashed: its process was seen to die while its host lived, so the run may be to blame. Vanished:
- * nobody renews its leases, or its process was gone with its server; outages, suspended hosts and nodes that were taken
- * away look so, and so does a run that crashes a worker that nobody supervises. */
+/* How a worker ended. Crashed: its process died while its host lived, so the run may be the cause. Vanished: nobody
+ * renews its leases, or its process was gone with its server. Outages, suspended hosts and nodes that were taken away
+ * look like that; so does a run that crashes an unsupervised worker. */
 enum queue_death { QUEUE_CRASHED, QUEUE_VANISHED };
 
-/* What names a leased run; the fence. */
+/* Identifies a leased run: the fence. */
 struct lease {
     struct store_id run, owner;
     int64_t epoch;
@@ -46,7 +46,7 @@ struct queue_progress {
 struct queue_usage {
     double seconds;
     int64_t peak_host_bytes, peak_device_bytes; /* -1: not known */
-    double work; /* what the run computed by its plan (base/plan.h, flops); 0: not known */
+    double work; /* work that the run's plan computed (base/plan.h, flops); 0: not known */
 };
 
 struct queue_artifact {
@@ -54,7 +54,7 @@ struct queue_artifact {
     int64_t bytes;
 };
 
-/* All that is committed when a run succeeds. Lent. */
+/* Everything that is committed when a run succeeds. Lent. */
 struct queue_result {
     const json_t *result;
     const struct measurements *measurements; /* or NULL */
@@ -64,8 +64,8 @@ struct queue_result {
     struct queue_usage usage;
 };
 
-/* Leases the first run that is due, of one of `kinds` and may be taken by the worker. *found is false when there is
- * none, and to a deltaq of another version than the database's (migrations_compare). leased_run_reset frees *out. */
+/* Leases the first due run of `kinds` that the worker may take. *found is false when there is none, and for a deltaq of
+ * another version than the database's (migrations_compare). leased_run_reset frees *out. */
 MUST_CHECK enum status queue_lease(struct connection *connection, const struct worker_identity *worker,
                                    const char *const *kinds, size_t kind_count, double lease_seconds, bool *found,
                                    struct leased_run *out, struct error *error);
@@ -92,8 +92,8 @@ MUST_CHECK enum status queue_peek(struct connection *connection, const struct le
 MUST_CHECK enum status queue_log(struct connection *connection, const struct lease *lease, const json_t *lines,
                                  struct error *error);
 
-/* The ends of a lease; each is one transaction. On STATUS_UNAVAILABLE the outcome may be unknown: ask queue_outcome
- * after reconnecting, and only send again what was not committed. */
+/* The functions below end a lease, each in one transaction. On STATUS_UNAVAILABLE the outcome may be unknown: call
+ * queue_outcome after reconnecting, and repeat only what was not committed. */
 MUST_CHECK enum status queue_finish(struct connection *connection, const struct lease *lease,
                                     const struct queue_result *result, struct error *error);
 /* The run failed with `cause`. When that status is worth a retry (status_info), the run goes back to the queue with a
@@ -101,15 +101,15 @@ MUST_CHECK enum status queue_finish(struct connection *connection, const struct 
  * as long as the cause says. Otherwise the run is failed. */
 MUST_CHECK enum status queue_fail(struct connection *connection, const struct lease *lease, const struct error *cause,
                                   const struct queue_usage *usage, struct error *error);
-/* The run does not fit into the memory of `worker`, which has it: it goes back to the queue, uncounted, for one that
- * has more, when such a worker lives and may take it, or a launcher may submit one (*elsewhere). Otherwise, also when
- * the lease is lost, nothing is changed. */
+/* Ends the lease of a run that does not fit into the memory of `worker`, which holds it: the run returns to the queue,
+ * uncounted, when a living worker with more memory may take it, or a launcher may submit one (*elsewhere). Otherwise,
+ * and when the lease is lost, nothing changes. */
 MUST_CHECK enum status queue_too_large(struct connection *connection, const struct lease *lease,
                                        const struct worker_identity *worker, const char *evidence, bool *elsewhere,
                                        struct error *error);
-/* The node of `worker`, which has the run, lacks files of a checkpoint that the run reads (node_lacks): it goes back to
- * the queue, uncounted, for another node, when a worker of one lives that may take it (*elsewhere). Otherwise, also
- * when the lease is lost or nothing is lacking, nothing is changed. */
+/* Ends the lease of a run whose checkpoint has files that the node of `worker` lacks (node_lacks): the run returns to
+ * the queue, uncounted, when a living worker of another node may take it (*elsewhere). Otherwise, and when the lease is
+ * lost or no file is missing, nothing changes. */
 MUST_CHECK enum status queue_elsewhere(struct connection *connection, const struct lease *lease,
                                        const struct worker_identity *worker, const char *evidence, bool *elsewhere,
                                        struct error *error);
@@ -118,29 +118,31 @@ MUST_CHECK enum status queue_cancelled(struct connection *connection, const stru
                                        const struct queue_usage *usage, struct error *error);
 /* Puts the run back into the queue and counts nothing (graceful stop). A run that was asked to stop is cancelled. */
 MUST_CHECK enum status queue_release(struct connection *connection, const struct lease *lease, struct error *error);
-/* As queue_release, counted as a stall; `evidence` for a person. */
+/* As queue_release, but counted as a stall; `evidence` is a text for people. */
 MUST_CHECK enum status queue_stalled(struct connection *connection, const struct lease *lease, const char *evidence,
                                      struct error *error);
 
-/* *open: the lease still holds, so nothing was committed. Otherwise it has ended, through us or another process. */
+/* *open: the lease still holds, so nothing was committed. Otherwise this process or another one has ended the lease. */
 MUST_CHECK enum status queue_outcome(struct connection *connection, const struct lease *lease, bool *open,
                                      struct error *error);
 
-/* A worker process died: what it held goes back to the queue at once, counted as `death` says; over the budget the run
- * is failed with the evidence ("killed by signal 9"). *released (may be NULL) counts. */
+/* Returns the runs of a dead worker process to the queue at once, counted as `death` says; a run over its budget fails
+ * with the evidence ("killed by signal 9"). *released (may be NULL): the number of runs. */
 MUST_CHECK enum status queue_release_dead(struct connection *connection, const struct store_id *owner,
                                           enum queue_death death, const char *evidence, int *released,
                                           struct error *error);
-/* Rescues what nobody renews, whoever's it is, at most 100 at a time, counted as expired leases. Anyone may call it
- * whose own sessions have not been interrupted lately: after an outage living workers first need time for a beat. */
+/* Returns runs whose leases have expired to the queue, of any worker, at most 100 a call, counted as expired leases.
+ * Only a caller whose own sessions had no recent interruption may call it: after an outage living workers first need
+ * time to renew. */
 MUST_CHECK enum status queue_rescue(struct connection *connection, double lease_seconds, int *rescued,
                                     struct error *error);
-/* The same of leases that had ended at `moment`, in seconds since 1970 by the database's clock: for who looks seldom,
- * and cannot tell an outage. It gives a moment at which the database answered, and lets half a lease pass first. */
+/* As queue_rescue, for leases that had ended at `moment` (seconds since 1970 by the database's clock). It serves
+ * callers that look seldom and cannot notice an outage: they pass a moment at which the database answered, at least
+ * half a lease ago. */
 MUST_CHECK enum status queue_rescue_older(struct connection *connection, double moment, int *rescued,
                                           struct error *error);
 
-/* The document that stands as a failed run's error. NULL: no memory. */
+/* Makes the document that is shown as a failed run's error. NULL: no memory. */
 json_t *queue_problem(enum status status, const char *pointer, const char *detail);
 
 #endif

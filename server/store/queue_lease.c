@@ -6,7 +6,8 @@
 
 /* How a worker gets runs. docs/queue.md ("Shares", "Affinity") has the rules of queue_lease. */
 
-/* Delays are at most a minute: a retry that is due in more than ten also dates from before the clock was set back. */
+/* Delays are at most a minute: a retry that is due in more than ten minutes was scheduled before the clock was set
+ * back. */
 #define DUE " (run_at <= clock_timestamp() or run_at > clock_timestamp() + interval '10 minutes') "
 
 static json_t *text_array(const char *const *texts, size_t count)
@@ -20,7 +21,7 @@ static json_t *text_array(const char *const *texts, size_t count)
     return array;
 }
 
-/* Leases the rows of `candidate`. $1 is the owner, $2 the seconds; $3 (worker) and $4 (device) are for people. */
+/* Leases the rows of `candidate`. $1: owner; $2: seconds; $3 (worker) and $4 (device) are shown to people. */
 #define LEASE_CANDIDATES                                                                                             \
     " leased as (update runs r set state = 'running', epoch = r.epoch + 1, owner = $1, beat_at = clock_timestamp()," \
     " lease_until = clock_timestamp() + $2 * interval '1 second', leased_at = clock_timestamp(),"                    \
@@ -33,7 +34,7 @@ static json_t *text_array(const char *const *texts, size_t count)
     " on s.run = l.id"                                                                                               \
     " order by l.number"
 
-/* Whether the worker that asks may take run r. $4 is its device. */
+/* Whether the asking worker may take run r. $4 is the worker's device. */
 #define MIGRATED       MIGRATIONS_FIT("$8")
 #define FITS_HERE      RUN_FITS("r", "$4", "coalesce($6::jsonb, '[]')", "nullif($7::bigint, 0)", "$9")
 #define FITS_AS_MEMBER RUN_FITS("r", "$4", "coalesce($11::jsonb, '[]')", "nullif($12::bigint, 0)", "$14")
@@ -43,7 +44,7 @@ static void worker_name(const struct worker_identity *worker, char out[128])
     (void)snprintf(out, 128, "%s/%d", worker->host, worker->pid);
 }
 
-/* Reads the leased rows. One that cannot be read comes back to the queue when its lease expires. */
+/* Reads the leased rows. A row that cannot be read returns to the queue when its lease expires. */
 static enum status leased_read(const struct worker_identity *worker, struct rows *rows, size_t most,
                                struct leased_run *out, size_t *count, struct error *error)
 {
@@ -66,14 +67,14 @@ static enum status leased_read(const struct worker_identity *worker, struct rows
 
 /* ---- which run comes next ---- */
 
-/* A longer line has work for every worker: none of it is left to those that have its bytes. */
+/* Above this length a line has work for every worker, and no run is left to the nodes that have its files. */
 #define LONG_LINE "32"
-/* So much younger than the first that waits a run may be and go before it, because its bytes are here. */
+/* How much younger than the first waiting run a run may be to go before it because its files are here. */
 #define HEAD_START "interval '1 minute'"
-/* Checkpoints of a worker's node that are looked for, the last used first. */
+/* How many checkpoints of the worker's node are considered, most recently used first. */
 #define HERE_MOST "64"
 
-/* Each requester and priority of which runs wait: one probe of runs_queued_shares gives the next. */
+/* One row for each requester and priority with waiting runs: one probe of runs_queued_shares finds the next. */
 #define LINES                                                                                                    \
     " line (requester, priority) as ((select r.requester, r.priority from runs r where r.state = 'queued'"       \
     " and" MIGRATED "order by r.requester desc, r.priority desc limit 1) union all"                              \
@@ -81,8 +82,8 @@ static enum status leased_read(const struct worker_identity *worker, struct rows
     " where r.state = 'queued' and (r.requester, r.priority) < (l.requester, l.priority)"                        \
     " order by r.requester desc, r.priority desc limit 1) n),"                                                   \
     " lines as (select *, count(*) over (partition by priority) > 1 as shared from line),"
-/* In the order in which they are served: of equal priority, who has the fewest workers; of those, who was served least
- * recently. Nothing is counted where nobody else waits. */
+/* The lines in the order in which they are served: by priority, then the requester with the fewest workers, then the
+ * one served least recently. Nothing is counted when only one requester waits. */
 #define SHARES                                                                                                     \
     " shares as materialized (select l.requester, l.priority, exists (select from runs q where q.state = 'queued'" \
     " and q.requester = l.requester and q.priority = l.priority offset " LONG_LINE ") as long from lines l"        \
@@ -95,32 +96,32 @@ static enum status leased_read(const struct worker_identity *worker, struct rows
     " here as materialized (select n.checkpoint from node_checkpoints n where n.node = nullif($9, '')" \
     " order by n.used_at desc limit " HERE_MOST "),"
 
-/* Run r waits in line g, and the worker that asks may take it. */
+/* Run r waits in line g, and the asking worker may take it. */
 #define IN_LINE                                                                     \
     " r.state = 'queued' and r.requester = g.requester and r.priority = g.priority" \
     " and r.kind in (select json_array_elements_text($5::json)) and" FITS_HERE
 #define FIRST "order by r.run_at, r.number limit 1"
 #define TAKEN FIRST " for update of r skip locked"
-/* Its bytes are here: the checkpoint that was used last, then the run that came first, if the line's own first run is
- * not much older. */
+/* The next run whose files are here: by most recent use of its checkpoint, then by age, if it is not much younger than
+ * the line's first run. */
 #define NEAR                                                                                          \
     "(select near.id from here h cross join lateral (select r.id from runs r where" IN_LINE "and" DUE \
     "and r.checkpoint = h.checkpoint and r.run_at <= (select r.run_at + " HEAD_START                  \
     " from runs r where" IN_LINE FIRST ") " TAKEN ") near)"
-/* The first, but for a young run of a short line that another living node has the bytes of. */
+/* The line's first run, except a young run of a short line whose files another living node has. */
 #define FAR                                                                                                \
     "(select far.id from (select r.id from runs r where" IN_LINE "and" DUE                                 \
     "and (g.long or r.run_at < clock_timestamp() - $10 * interval '1 second' or not exists"                \
     " (select from node_checkpoints n join workers w on w.node = n.node where n.checkpoint = r.checkpoint" \
     " and n.node <> nullif($9, '') and" WORKER_LIVES "and" WORKER_FITS ")) " TAKEN ") far)"
-/* The lines are tried in their order until one gives a run; only that row is locked. Materialised: a nested loop could
- * run the subselect again and take more than one. */
+/* The lines are tried in their order until one gives a run; only that row is locked. Materialised, because a nested
+ * loop could run the subselect again and take more than one. */
 #define CANDIDATE                                                                                       \
     " candidate as materialized (select c.id from shares g cross join lateral (" NEAR " union all " FAR \
     " limit 1) c limit 1),"
 
-/* Asked first, because planning the statement above takes longer than executing it: workers that find nothing to do
- * ask every second. */
+/* Asked first, because idle workers ask every second and planning the statement above takes longer than executing
+ * it. */
 static enum status anything(struct connection *connection, const struct worker_identity *worker, const json_t *kinds,
                             bool *any, struct error *error)
 {

@@ -1,6 +1,7 @@
 #include "store/queue_room.h"
 
-/* Locks of transactions ("requ", "room"). The one for all comes first, so that two never wait for each other. */
+/* Advisory locks of transactions ("requ", "room"). The lock of all requesters is taken first, so that two transactions
+ * never wait for each other. */
 #define LOCK_REQUESTER "select pg_advisory_xact_lock(1919250805, hashtext($1))"
 #define LOCK_ALL       "select pg_advisory_xact_lock(1919905645, 0)"
 
@@ -23,7 +24,7 @@ static enum status count_waiting(struct connection *connection, struct queue_roo
     return STATUS_OK;
 }
 
-/* Whether `more` may come to those that were counted. */
+/* STATUS_OK when `more` runs may be added to those counted. */
 static enum status judge(const struct queue_room *room, int64_t more, struct error *error)
 {
     const int64_t mine = room->mine + more, left = QUEUE_ROOM_MOST - room->all - more;
@@ -63,7 +64,8 @@ enum status queue_room_hold_all(struct connection *connection, struct error *err
     return connection_execute(connection, LOCK_ALL, NO_VALUES, NULL, error);
 }
 
-/* The count is a statement of its own, behind the locks: a statement sees what was committed when it began. */
+/* The count is a separate statement after the locks, because a statement sees only what was committed before it
+ * began. */
 enum status queue_room_hold(struct connection *connection, struct queue_room *room, struct error *error)
 {
     enum status status = STATUS_OK;

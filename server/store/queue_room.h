@@ -14,28 +14,29 @@
 
 enum { QUEUE_ROOM_MOST = 10000 };
 
-/* Of one transaction and requester; begins with those that are lent, and zeros. */
+/* The state of one transaction and requester. Set the lent members and leave the rest zero. */
 struct queue_room {
-    const char *requester; /* "": of who needs no token */
-    int64_t queued_most;   /* the bound of --queue-per-token; 0: the share */
+    const char *requester; /* "": requests that need no token */
+    int64_t queued_most;   /* the bound of --queue-per-token; 0: a fair share */
 
     bool counted;
-    int64_t all, mine; /* that wait; `all` is counted up to a little more than fit */
-    bool others;       /* somebody else waits, or has a token to post runs with */
+    int64_t all, mine; /* waiting runs; `all` is counted only to a little above the bound */
+    bool others;       /* another requester has waiting runs, or a token that may post runs */
     int64_t added;
 };
 
-/* Whether one more run may come. STATUS_TOO_MANY names the bound and what to do. */
+/* STATUS_OK when one more run may be added. STATUS_TOO_MANY names the bound and what to do. */
 MUST_CHECK enum status queue_room_ask(struct connection *connection, struct queue_room *room, struct error *error);
 
-/* So many were put into the queue. */
+/* Counts runs that the transaction has added. */
 void queue_room_add(struct queue_room *room, int64_t count);
 
-/* Whether what was added may stay; nothing happens where nothing was. To be called last in a transaction: it takes
- * locks, which end with it. */
+/* STATUS_OK when the added runs may stay; does nothing when none were added. Call it last in a transaction: it takes
+ * locks that are held until the commit. */
 MUST_CHECK enum status queue_room_hold(struct connection *connection, struct queue_room *room, struct error *error);
 
-/* For who adds runs of several requesters and holds the room of each, in the order of their names: before the first. */
+/* Takes the lock of all requesters. A transaction that adds runs of several requesters calls it before queue_room_hold,
+ * which it then calls for each requester in the order of their names. */
 MUST_CHECK enum status queue_room_hold_all(struct connection *connection, struct error *error);
 
 #endif

@@ -2,7 +2,7 @@
 
 #include <stdio.h>
 
-/* Two that make them at once: the second finds the first one's. */
+/* When two processes make the role at once, the second one finds it and continues. */
 #define MAKE(role)                                                                     \
     "do $$ begin if not exists (select from pg_roles where rolname = '" role "') then" \
     " create role " role " nologin; end if;"                                           \
@@ -10,9 +10,10 @@
 
 static const char make_roles[] = MAKE("deltaq_server") MAKE("deltaq_worker") MAKE("deltaq_reader");
 
-/* What nobody but the server reads: hashes of tokens, secrets of webhooks, answers to requests. */
+/* Tables that only the server reads: hashes of tokens, secrets of webhooks, answers to requests. */
 #define SECRET " tokens, webhooks, webhook_deliveries, webhook_outcomes, idempotency_keys "
-/* What a worker writes: the queue, results, what it learns of checkpoints and datasets, what triggers keep of it. */
+/* Tables that a worker writes: the queue, results, what it learns of checkpoints and datasets, and what triggers
+ * write. */
 #define WORKER_ADDS                                                                                              \
     " run_results, run_events, measurements, artifacts, task_questions, task_runs, task_items, checkpoints,"     \
     " trajectories, same_content, checkpoint_health, tensor_health, workers, series, newest, trajectory_counts," \
@@ -20,7 +21,7 @@ static const char make_roles[] = MAKE("deltaq_server") MAKE("deltaq_worker") MAK
 #define WORKER_CHANGES                                                                                       \
     " runs, checkpoints, trajectories, datasets, workers, checkpoint_health, tensor_health, task_questions," \
     " task_runs, series, newest, trajectory_counts, node_checkpoints, node_lacks "
-/* Its own row, what its node has no more, and rows that it makes again of others. */
+/* Tables that a worker deletes from: its own row, files that its node no longer has, and rows that are written anew. */
 #define WORKER_REMOVES \
     " workers, node_checkpoints, node_lacks, checkpoint_health, tensor_health, newest, trajectory_counts "
 
@@ -81,7 +82,7 @@ enum status roles_renew(struct connection *connection, struct error *error)
     return connection_transaction(connection, make_body, &make, NULL, error);
 }
 
-/* Tables of the owner of ours: what somebody else keeps in the same schema is not asked for. */
+/* Tables with the same owner as ours. Tables that somebody else keeps in the schema are ignored. */
 #define OURS                                                                                                    \
     "with ours as (select oid, relname::text as name from pg_class where relnamespace = 'public'::regnamespace" \
     " and relkind in ('r', 'p', 'v') and relowner = (select relowner from pg_class where oid ="                 \

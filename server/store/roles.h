@@ -9,14 +9,14 @@
 
 #include "store/store.h"
 
-/* Makes the roles that are missing and gives each its rights anew, in one transaction; to be called by the owner of the
- * tables, with the right to make roles. STATUS_UNSUPPORTED: it has no such right. */
+/* Makes the roles that are missing and grants each its rights again, in one transaction. The caller must own the tables
+ * and have the right to make roles. STATUS_UNSUPPORTED: it lacks that right. */
 MUST_CHECK enum status roles_make(struct connection *connection, struct error *error);
-/* The same where the roles are there already, for tables that are new; nothing otherwise. */
+/* Grants rights on new tables to the roles that exist; does nothing otherwise. */
 MUST_CHECK enum status roles_renew(struct connection *connection, struct error *error);
 
-/* What the user of the connection lacks of the rights of deltaq_server or deltaq_worker, in words, into `out` ("insert
- * on runs and 30 more"); "" for nothing. The tables must be there. */
+/* Describes in `out` which rights of deltaq_server or deltaq_worker the user of the connection lacks ("insert on runs
+ * and 30 more"); "" when none. The tables must exist. */
 enum roles_part { ROLES_SERVER, ROLES_WORKER };
 MUST_CHECK enum status roles_lacking(struct connection *connection, enum roles_part part, char *out, size_t size,
                                      struct error *error);

@@ -1,4 +1,4 @@
-/* run_again.h: the SQL that queues ended runs again, counters at zero, after a query `before` that locks them
+/* run_again.h: the SQL that queues ended runs again with their counters at zero. `before` is a query that locks them
  * (columns id and state). */
 #ifndef STORE_RUN_AGAIN_H
 #define STORE_RUN_AGAIN_H

@@ -1,11 +1,11 @@
-/* run_durations.h: how runs are added up by how long they took (sql/0033_run_durations.sql). */
+/* run_durations.h: counts of runs by duration (sql/0033_run_durations.sql). */
 #ifndef STORE_RUN_DURATIONS_H
 #define STORE_RUN_DURATIONS_H
 
 /* Upper bounds in seconds. */
 #define RUN_DURATIONS_BOUNDS "unnest(array[1, 10, 60, 300, 1800, 7200, 28800, 86400, 'Infinity']::float8[])"
 
-/* Tokens that the run `r` was trained or measured on, as its result tells: of calibrations results tell nothing. */
+/* Tokens that the run `r` was trained or evaluated on, from its result. Results do not record calibration tokens. */
 #define RUN_DURATIONS_TOKENS                                                                          \
     "(select (x.result ->> case r.kind when 'plan' then 'trained_tokens' else 'tokens' end)::numeric" \
     " from run_results x where x.run = r.id and x.epoch = r.result_epoch"                             \

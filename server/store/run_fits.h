@@ -1,15 +1,15 @@
-/* run_fits.h: whether a worker may take a run. One condition for the lease, for the members of a batch and for what a
- * queued run says of why it waits. `run` is a row of runs; the others are expressions of a worker: its device
- * ("cuda:0"), its labels (jsonb, a list), the bytes of memory that a run may take there (null: not known, and no run
- * is too large) and its node (null or '': not known). */
+/* run_fits.h: whether a worker may take a run: one condition for the lease, for the members of a batch, and for the
+ * reason why a queued run waits. `run` is a row of runs. The other arguments are expressions of a worker: its device
+ * ("cuda:0"), its labels (jsonb, a list), the bytes of memory that a run may take there (null: not known, and no run is
+ * too large) and its node (null or '': not known). */
 #ifndef STORE_RUN_FITS_H
 #define STORE_RUN_FITS_H
 
-/* `kind` is "cpu" or "cuda", null: any. */
+/* `kind` is "cpu" or "cuda"; null: any device. */
 #define RUN_FITS_DEVICE(device, kind)  " coalesce(" device " = " kind " or " device " like " kind " || ':%', true) "
 #define RUN_FITS_MEMORY(memory, bytes) " coalesce(" bytes " <= " memory ", true) "
-/* The node of the worker was not found lately to lack files of a checkpoint that the run reads. A subselect, which the
- * planner makes no join of: it is asked only of the rows that are looked at. */
+/* True unless the worker's node was recently found to lack files of a checkpoint that the run reads. It is a subselect,
+ * which the planner cannot turn into a join, so it is evaluated only for the rows that are examined. */
 #define RUN_FITS_FILES(run, node)                                                                                    \
     " coalesce((select false from run_inputs needed join node_lacks lacked on lacked.checkpoint = needed.checkpoint" \
     " where needed.run = " run ".id and lacked.node = " node                                                         \
@@ -28,7 +28,7 @@
                                                                          "(" run                                  \
                                                                          ".requires ->> 'memory_bytes')::bigint") ") "
 
-/* Worker w was seen in the last minute. */
+/* Worker w was seen within the last minute. */
 #define WORKER_LIVES " w.seen_at > clock_timestamp() - interval '1 minute' "
 /* Worker w has not put its device aside. */
 #define WORKER_TAKES " coalesce(w.device_state ->> 'state' <> 'aside', true) "

@@ -1,14 +1,14 @@
-/* run_names.h: the names beside the ids of a run's document, of what it reads and of what its result names. `r` is a
- * row of runs, `s` its row of run_specs. */
+/* run_names.h: the names that a run's document shows beside ids: of what the run reads and of what its result names.
+ * `r` is a row of runs, `s` its row of run_specs. */
 #ifndef STORE_RUN_NAMES_H
 #define STORE_RUN_NAMES_H
 
-/* TRAJECTORY/NAME of the checkpoint with the id that follows, and a closing parenthesis. */
+/* TRAJECTORY/NAME of the checkpoint whose id follows in the SQL, after which the parenthesis must be closed. */
 #define RUN_CHECKPOINT_NAMED \
     "(select t.name || '/' || c.name from checkpoints c join trajectories t on t.id = c.trajectory where c.id = "
 
-/* Checkpoints of the result. The results of other kinds name none beyond what they read, and are too long to be looked
- * through for nothing. */
+/* The ids of checkpoints in the result. Only results of these kinds name checkpoints that the run does not read; other
+ * results are too long to search for nothing. */
 #define RUN_RESULT_NAMES                                                                                      \
     "select m.id, " RUN_CHECKPOINT_NAMED "m.id) as name from (select distinct f.value #>> '{}' as id"         \
     " from run_results x, (values ('$.**.checkpoint'::jsonpath), ('$.**.checkpoints[*]'),"                    \
@@ -17,7 +17,7 @@
     " 'train') or r.kind = 'quantize' and s.params ->> 'export' = 'dequantized') and jsonb_typeof(f.value) =" \
     " 'string') m"
 
-/* The name of the checkpoint that it is about, of its trajectory where it is one, and of every id. */
+/* The names of the run's main checkpoint, of its only trajectory if it has one, and of every id. */
 #define RUN_NAMES                                                                                                     \
     "'checkpoint_name', (select c.name from checkpoints c where c.id = s.params ->> 'checkpoint'), 'trajectory',"     \
     " (select min(t.name) from run_trajectories x join trajectories t on t.id = x.trajectory where x.run = r.id"      \

@@ -14,9 +14,9 @@
 #define PROGRESS                                                                                                    \
     "json_build_object('done', r.progress_done, 'total', r.progress_total, 'unit', r.progress_unit, 'eta_seconds'," \
     " r.progress_eta)"
-/* A result is visible only from the run's last epoch. */
+/* A result is visible only in the run's last epoch. */
 #define RESULT "(select x.result from run_results x where x.run = r.id and x.epoch = r.result_epoch)"
-/* In words what it requires. */
+/* The requirements in words. */
 #define REQUIRED                                                                                                      \
     "concat_ws(', ', 'device ' || coalesce(r.requires ->> 'device', r.device_wanted), (select string_agg('label ' ||" \
     " l.value, ', ') from jsonb_array_elements_text(r.requires -> 'labels') l), 'memory of ' ||"                      \
@@ -75,7 +75,7 @@ static const char *requester_of(const struct run_new *run)
     return run->requester != NULL ? run->requester : "";
 }
 
-/* The row itself; *made is false when an equal run appeared meanwhile. */
+/* Inserts the row; *made is false when an equal run appeared meanwhile. */
 static enum status insert_row(struct connection *connection, const struct run_new *run, bool *made, struct store_id *id,
                               struct error *error)
 {
@@ -164,7 +164,7 @@ static enum status insert_body(struct connection *connection, void *context, str
     const struct run_new *run = insertion->run;
     struct queue_room room = run_room(run);
     struct store_id id;
-    json_decref(insertion->document); /* of a try that was rolled back */
+    json_decref(insertion->document); /* of an attempt that was rolled back */
     insertion->document = NULL;
     enum status status = run_insert_within(connection, run, &room, &insertion->outcome, &id, error);
     if (status == STATUS_OK) status = run_get(connection, id.text, &insertion->document, error);
@@ -214,7 +214,7 @@ static enum status filter_ids(struct connection *connection, const struct run_fi
     return filter->sweep != NULL ? sweep_resolve(connection, filter->sweep, &ids[2], error) : STATUS_OK;
 }
 
-/* Which runs a page shows is found before any document is made. The runs of a trajectory have an index of their own. */
+/* The page's runs are selected before any document is made. The runs of a trajectory have their own index. */
 #define CREATED LIST_CREATED("r.created_at", "$9", "$10")
 #define TAGGED  LIST_TAGGED("c.tags", "$11")
 #define STEPS   LIST_STEPS("c.step", "$12", "$13")
@@ -228,14 +228,14 @@ static enum status filter_ids(struct connection *connection, const struct run_fi
     " (select 1 from run_inputs i join checkpoints c on c.id = i.checkpoint where i.run = r.id" TAGGED STEPS NAMED \
     "))"                                                                                                           \
     " order by " order " limit $1 + 1), "
-/* Of a summary: what is no list and no object, and intervals. */
+/* A summary: no lists and no objects, except intervals. */
 #define RESULT_SHOWN                                                                                       \
     "case $8 when 'full' then " RESULT " when 'summary' then (select json_object_agg(e.key, e.value) from" \
     " json_each(" RESULT ") e where case json_typeof(e.value) when 'object' then false when 'array' then"  \
     " json_array_length(e.value) = 2 and json_typeof(e.value -> 0) = 'number' else true end) end"
 #define SHOWN         "select r.number, " DOCUMENT_WITH(RESULT_SHOWN) FROM " where r.id in (select id from chosen)"
 #define OF_TRAJECTORY "run_trajectories t join runs r on r.id = t.run where t.trajectory = $6"
-/* That index has the number in it. */
+/* The index of this order contains the number. */
 #define BY_NUMBER(way, direction)                                                                      \
     .sql = LIST_BY(CHOSEN("runs r where $6 = ''", "r.number " way " $2", "r.number" direction), SHOWN, \
                    "r.number" direction),                                                              \
@@ -320,12 +320,12 @@ static enum status not_ended(const json_t *document, struct error *error)
                      json_string_value(json_object_get(document, "state")));
 }
 
-/* Whether it takes a place that its requester does not have is seen when it has taken it. */
+/* The room is checked after the run was queued. */
 static enum status retry_body(struct connection *connection, void *context, struct error *error)
 {
     struct retrying *retrying = context;
     int64_t affected;
-    json_decref(retrying->document); /* of a try that was rolled back */
+    json_decref(retrying->document); /* of an attempt that was rolled back */
     retrying->document = NULL;
     enum status status = connection_execute(
         connection,
@@ -384,7 +384,8 @@ static enum status delete_body(struct connection *connection, void *context, str
                            rows_text(rows, 0, 0));
     rows_free(rows);
     if (status != STATUS_OK) return status;
-    /* One at a time of the runs that measured a checkpoint: each of two would bring back the other's number. */
+    /* Only one run at a time that measured a checkpoint is deleted: two deletions at once would each restore the
+     * other's number. */
     status = connection_execute(connection,
                                 "select from checkpoints where id in (select checkpoint from measurements"
                                 " where run = $1) order by id for no key update",

@@ -12,20 +12,23 @@
 /* Everything is lent. */
 struct run_new {
     const char *kind;
-    const json_t *params; /* complete: defaults written back */
-    /* hash of all that decides the result (kind, params, content, engine version); NULL: never shared */
+    const json_t *params; /* complete: with all defaults filled in */
+    /* hash of everything that decides the result (kind, params, content, engine version); NULL: never shared */
     const char *dedupe_key;
-    const char *named_key; /* the same with ids in place of content; NULL as well */
-    const char *batch;  /* the same for runs that a worker may take as members of one batch; NULL: it is taken alone */
-    const char *device; /* kind of device that it needs, "cuda"; NULL: any */
-    const json_t *requires; /* of its worker: {"device", "labels", "memory_bytes"}, each may be absent; NULL: nothing */
-    const char *requester;  /* id of the token that it is asked for with; NULL or "": of who needs none */
-    int64_t queued_most;    /* so many runs of its requester may wait; 0: its share (queue_room.h) */
+    const char *named_key;  /* the same hash with ids in place of content; also NULL then */
+    const char *batch;      /* equal for runs that a worker may take as members of one batch; NULL: the run is executed
+                             * alone */
+    const char *device;     /* kind of device that the run needs, "cuda"; NULL: any */
+    const json_t *requires; /* requirements on the worker: {"device", "labels", "memory_bytes"}, each may be absent;
+                             * NULL: none */
+    const char *requester;  /* id of the token of the request; NULL or "": none was needed */
+    int64_t queued_most;    /* how many runs of the requester may wait; 0: a fair share (queue_room.h) */
     bool force;             /* a new run even if an equal one exists */
     int priority;           /* larger goes first; 0 is usual */
     const char *sweep;      /* id, or NULL */
-    const struct idempotency_record *record; /* of the request that asks for it alone; NULL: it has no key */
-    const struct store_id *checkpoints;      /* what it reads, for filters and for refusing their deletion */
+    const struct idempotency_record *record; /* of a request for this run alone; NULL: the request has no key */
+    const struct store_id *checkpoints;      /* checkpoints that the run reads, for filters and for refusing their
+                                              * deletion */
     size_t checkpoint_count;
     const struct store_id *trajectories;
     size_t trajectory_count;
@@ -33,12 +36,12 @@ struct run_new {
     size_t dataset_count;
 };
 
-/* How much of their results a list of runs reads; a summary has what is no list and no object, and intervals. */
+/* How much of their results a list of runs contains; a summary leaves out lists and objects except intervals. */
 enum run_result { RUN_RESULT_FULL, RUN_RESULT_SUMMARY, RUN_RESULT_NONE };
 
 struct run_filter { /* NULL: any */
     enum run_result result;
-    struct list_filter list; /* name, tags and steps: of a checkpoint that it reads */
+    struct list_filter list; /* name, tags and steps are those of a checkpoint that the run reads */
     const char *kind, *state;
     const char *checkpoint, *trajectory, *sweep; /* references; unknown ones are STATUS_NOT_FOUND */
 };
@@ -48,35 +51,36 @@ struct run_artifact {
     int64_t bytes;
 };
 
-/* STORE_EXISTED: an equal run that is queued, running or succeeded is there already; *document is it. STATUS_TOO_MANY
- * while the queue is full, or has as many runs of the requester as may wait. */
+/* STORE_EXISTED: *document is an equal run that is queued, running or succeeded. STATUS_TOO_MANY: the queue is full, or
+ * the requester has as many waiting runs as it may have. */
 MUST_CHECK enum status run_insert(struct connection *connection, const struct run_new *run, enum store_outcome *outcome,
                                   json_t **document, struct error *error);
-/* The same inside the caller's transaction (a sweep's); gives the id alone. `room` is that of all its runs (run_room),
- * which the caller holds at the end (queue_room_hold). */
+/* As run_insert, inside the caller's transaction (a sweep's); *id is all it returns. `room` is that of all runs of the
+ * transaction (run_room), which ends with queue_room_hold. */
 MUST_CHECK enum status run_insert_within(struct connection *connection, const struct run_new *run,
                                          struct queue_room *room, enum store_outcome *outcome, struct store_id *id,
                                          struct error *error);
-/* The room of its requester; lends from the run. */
+/* The room of the run's requester; lends from the run. */
 struct queue_room run_room(const struct run_new *run);
 MUST_CHECK enum status run_get(struct connection *connection, const char *id, json_t **document, struct error *error);
 MUST_CHECK enum status run_list(struct connection *connection, const struct run_filter *filter, const struct page *page,
                                 json_t **document, struct error *error);
-/* Queued: cancelled at once. Running: its worker stops within about two seconds. Cancelled already: the same answer
- * again. Succeeded or failed: STATUS_CONFLICT. */
+/* A queued run is cancelled at once. The worker of a running one stops within about two seconds. A cancelled run gives
+ * the same answer again. STATUS_CONFLICT: it has succeeded or failed. */
 MUST_CHECK enum status run_cancel(struct connection *connection, const char *id, json_t **document,
                                   struct error *error);
-/* Failed or cancelled: queued again, counters at zero, as its requester's. Else STATUS_CONFLICT (also when an equal run
- * is queued or running). STATUS_TOO_MANY: see run_insert. */
+/* Queues a failed or cancelled run again, with its counters at zero and for its requester. STATUS_CONFLICT: it is in
+ * another state, or an equal run is queued or running. STATUS_TOO_MANY: see run_insert. */
 MUST_CHECK enum status run_retry(struct connection *connection, const char *id, int64_t queued_most, json_t **document,
                                  struct error *error);
-/* With its result, measurements, events and the record of its artifacts; a clean-up removes their bytes once they are a
- * day old and no other run has the same (artifacts_remove_unused). The measurement before takes the place of one
- * that is gone; checkpoints that it made stay. STATUS_CONFLICT while it has not ended, or a run that compares it. */
+/* Deletes a run with its result, measurements, events and the record of its artifacts. A clean-up removes the
+ * artifacts' bytes when they are a day old and no other run has the same (artifacts_remove_unused). An older
+ * measurement takes the place of a deleted one; checkpoints that the run made stay. STATUS_CONFLICT while it has not
+ * ended, or while a run that compares it has not ended. */
 MUST_CHECK enum status run_delete(struct connection *connection, const char *id, struct error *error);
 
 /* Events with id > `after`, oldest first: [{"id", "type": "state"|"log", "at", "data": {...}}]. Ids of one run grow in
- * the order in which its events become visible. Progress is no event: it is in the run's document. */
+ * the order in which its events become visible. Progress is not an event: it is in the run's document. */
 MUST_CHECK enum status run_events(struct connection *connection, const char *id, int64_t after, int limit,
                                   json_t **document, struct error *error);
 /* {"state", "progress", "events": [...]}: all that a stream of server-sent events needs, in one query. */
@@ -85,7 +89,7 @@ MUST_CHECK enum status run_watch(struct connection *connection, const char *id, 
 /* {"items": [{"name", "bytes", "sha256", "media_type"}], "next": null}. */
 MUST_CHECK enum status run_artifacts(struct connection *connection, const char *id, json_t **document,
                                      struct error *error);
-/* Its bytes are in $DATA/artifacts/<sha256>. STATUS_NOT_FOUND. */
+/* The artifact's bytes are in $DATA/artifacts/<sha256>. STATUS_NOT_FOUND. */
 MUST_CHECK enum status run_artifact_find(struct connection *connection, const char *id, const char *name,
                                          struct run_artifact *out, struct error *error);
 

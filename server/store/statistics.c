@@ -3,7 +3,7 @@
 #include "store/run_durations.h"
 #include "store/run_fits.h"
 
-/* One statement, so that all numbers are of one moment. */
+/* One statement, so that all numbers are of the same moment. */
 static const char question[] =
     "with kinds as (select json_array_elements_text($1::json) as kind),"
     " states as (select unnest(array['queued', 'running', 'succeeded', 'failed', 'cancelled']) as state),"

@@ -1,9 +1,8 @@
-/* store.h: what all questions to the database share. One resource a file, one question a function; the first argument
- * is a connection; a handler has its own (application_connection).
- *
- * What code decides on comes as a struct. What is only shown comes as a JSON document already in the shape of the API,
- * built by the database: the caller owns it (json_decref). Lists come as {"items": [...], "next": CURSOR | null},
- * newest first; the handler makes an address of the cursor. */
+/* store.h: conventions of all queries. One file for each resource, one function for each question. The first argument
+ * is a connection; a handler has its own (application_connection). Data that code decides on comes as a struct. Data
+ * that is only shown comes as a JSON document in the API's form, built by the database and owned by the caller
+ * (json_decref). Lists are {"items": [...], "next": CURSOR | null}, newest first; the handler turns the cursor into an
+ * address. */
 #ifndef STORE_STORE_H
 #define STORE_STORE_H
 
@@ -19,21 +18,23 @@ struct store_id {
 };
 
 struct page {
-    int limit;          /* 1 to 1,000; 0: 100 */
-    const char *cursor; /* from the page before; NULL: the first page. A bad one is STATUS_INVALID at "/cursor" */
-    const char *sort;   /* name of an order, where a list has several; NULL: newest first */
+    int limit;          /* 1 to 1,000; 0: the default, 100 */
+    const char *cursor; /* from the page before; NULL: the first page. STATUS_INVALID at "/cursor" when it is
+                         * malformed */
+    const char *sort;   /* name of an order, for a list that has several; NULL: newest first */
 };
 
-/* What items of a list must be like. Lent. */
+/* Conditions on the items of a list. Lent. */
 struct list_filter {
     const char *name;                 /* "*" stands for any text; NULL: any */
     const json_t *tags;               /* [{"key", "value" or null: any}]; NULL: any */
-    int64_t step_from, step_to;       /* both belong to it; 0 and INT64_MAX: any */
-    int64_t created_from, created_to; /* milliseconds since 1970, the second not part of it; 0 and INT64_MAX: any */
+    int64_t step_from, step_to;       /* inclusive; 0 and INT64_MAX: any */
+    int64_t created_from, created_to; /* milliseconds since 1970, from inclusive, to exclusive; 0 and INT64_MAX: any */
 };
 #define LIST_FILTER_ANY ((struct list_filter){.step_to = INT64_MAX, .created_to = INT64_MAX})
 
-/* What an insertion under a name found. A different thing under the same name is STATUS_CONFLICT. */
+/* Whether an insertion made the object or found an equal one. A different object under the same name is
+ * STATUS_CONFLICT. */
 enum store_outcome { STORE_CREATED, STORE_EXISTED };
 
 /* PostgreSQL's notification channel for "there may be work" and "a run changed". A hint only. */
@@ -45,17 +46,18 @@ struct store_id store_id_new(void);
 /* The id in the first column of the first row; "" when there is no row. */
 struct store_id store_id_of(const struct rows *rows);
 
-/* The id that `sql` gives for `reference` ($1), an id or a name. STATUS_NOT_FOUND: the caller says of what. */
+/* The id that `sql` returns for `reference` ($1), an id or a name. STATUS_NOT_FOUND without a detail, which the caller
+ * adds. */
 MUST_CHECK enum status store_resolve(struct connection *connection, const char *sql, const char *reference,
                                      struct store_id *id, struct error *error);
 
-/* STATUS_OK when the database takes writes. A standby, or one set to read only, does not: STATUS_UNAVAILABLE. */
+/* STATUS_OK when the database takes writes. STATUS_UNAVAILABLE for a standby or a read-only database. */
 MUST_CHECK enum status store_check_writable(struct connection *connection, struct error *error);
 
-/* Sends the hint; to be called after the commit, and its failure means nothing. */
+/* Sends the hint. Call it after the commit; its failure has no consequence. */
 void store_notify(struct connection *connection);
 
-/* The page's limit within bounds, and its cursor as a number (INT64_MAX for the first page). For the list functions. */
+/* For the list functions: the page's limit within bounds, and its cursor as a number (INT64_MAX for the first page). */
 MUST_CHECK enum status page_read(const struct page *page, int64_t *limit, int64_t *before, struct error *error);
 
 #endif

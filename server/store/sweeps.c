@@ -51,7 +51,7 @@ static enum status compare(struct connection *connection, struct insertion *inse
                         new->name);
 }
 
-/* `room`: of them all, which are of one requester. */
+/* `room` is that of all the runs, which have one requester. */
 static enum status insert_runs(struct connection *connection, const char *sweep, const struct run_new *runs,
                                size_t count, struct queue_room *room, struct error *error)
 {
@@ -88,7 +88,7 @@ static enum status insert_sweep(struct connection *connection, struct insertion 
     enum status status;
     struct rows *rows;
     const struct sweep_new *new = insertion->sweep;
-    json_decref(insertion->document); /* of a try that was rolled back */
+    json_decref(insertion->document); /* of an attempt that was rolled back */
     insertion->document = NULL;
     insertion->id = store_id_new();
     status = connection_query(connection,
@@ -177,7 +177,7 @@ enum status sweep_list(struct connection *connection, const struct list_filter *
 enum status sweep_behind(struct connection *connection, int64_t most, const json_t *without, json_t **document,
                          struct error *error)
 {
-    /* Without "offset 0" all checkpoints would be walked in their order for sweeps that mostly are not there. */
+    /* Without "offset 0" the planner walks all checkpoints in order, although most sweeps have none to take in. */
     return connection_query_json(
         connection,
         "select coalesce(json_agg(b.document), '[]') from (select document from (select json_build_object('sweep',"
@@ -202,7 +202,7 @@ static enum status extend_body(struct connection *connection, void *context, str
     const struct sweep_extension *extension = extending->extension;
     struct queue_room room = {0};
     int64_t affected = 0;
-    /* The lock makes a cancellation wait, which then sees the runs that are inserted here. */
+    /* The lock makes a concurrent cancellation wait, so that it sees the runs that are inserted here. */
     enum status status = connection_execute(
         connection,
         "with standing as materialized (select from sweeps where id = $1 and standing is not null"
@@ -248,14 +248,14 @@ static enum status changed_meanwhile(struct error *error)
     return error_set(error, STATUS_CONFLICT, "the sweep was extended or took in a checkpoint just now: try again");
 }
 
-/* The row is locked first: no standing sweep takes in a checkpoint by the old grid meanwhile. */
+/* The row is locked first, so that no standing sweep takes in a checkpoint by the old grid meanwhile. */
 static enum status widen_body(struct connection *connection, void *context, struct error *error)
 {
     struct widening *widening = context;
     const struct sweep_widening *what = widening->widening;
     struct queue_room room = {0};
     int64_t affected = 0;
-    json_decref(widening->document); /* of a try that was rolled back */
+    json_decref(widening->document); /* of an attempt that was rolled back */
     widening->document = NULL;
     enum status status = connection_execute(
         connection, "update sweeps set grid = $3 where id = $1 and grid::jsonb = $2::jsonb",
@@ -324,20 +324,20 @@ struct retrying {
     int64_t queued_most, affected; /* affected: out */
 };
 
-/* Whether those whose runs they are have room for them is seen when they are in the queue. */
+/* Checks the room of each requester after the runs were queued. */
 static enum status hold_room(struct connection *connection, const struct rows *requesters, int64_t queued_most,
                              struct error *error)
 {
     enum status status = rows_count(requesters) > 1 ? queue_room_hold_all(connection, error) : STATUS_OK;
     for (int i = 0; i < rows_count(requesters) && status == STATUS_OK; i++) {
         struct queue_room room = {.requester = rows_text(requesters, i, 0), .queued_most = queued_most};
-        queue_room_add(&room, 1); /* or more: it counts them */
+        queue_room_add(&room, 1); /* at least one: queue_room_hold counts them */
         status = queue_room_hold(connection, &room, error);
     }
     return status;
 }
 
-/* Of several equal ones the oldest: the queue takes one. */
+/* Of several equal runs only the oldest is queued, because the queue takes one. */
 static enum status retry_all(struct connection *connection, struct retrying *retrying, struct error *error)
 {
     const enum status status = connection_execute(
@@ -386,7 +386,7 @@ enum status sweep_retry_failed(struct connection *connection, const char *refere
     return sweep_get(connection, id.text, document, error);
 }
 
-/* The row is locked first: no standing sweep takes in a checkpoint meanwhile. */
+/* The row is locked first, so that no standing sweep takes in a checkpoint meanwhile. */
 static enum status delete_body(struct connection *connection, void *context, struct error *error)
 {
     const char *const *reference = context;

@@ -4,7 +4,7 @@
 
 #include <string.h>
 
-enum { SLICE = 5000 }; /* rows of a statement */
+enum { SLICE = 5000 }; /* rows in a statement */
 
 enum status task_items_add(struct task_items *items, const struct task_item *item, struct error *error)
 {
@@ -27,8 +27,8 @@ void task_items_reset(struct task_items *items)
 static enum status insert_slice(struct connection *connection, const char *run, int64_t epoch, const json_t *rows,
                                 struct error *error)
 {
-    /* This statement does not see a question that another run is adding just now. Both write the same text, so that is
-     * harmless. */
+    /* The statement does not see a question that another run is adding at this moment. Both write the same text, so
+     * that is harmless. */
     return connection_execute(
         connection,
         "with given as (select * from json_to_recordset($3::json) as g (s text, t text, d integer, x text,"

@@ -1,5 +1,5 @@
-/* task_items.h: the choice that a run of tasks made on each item, and the items whose answer changes. A run lists its
- * items beside its result; they are committed in the transaction that ends it. */
+/* task_items.h: the answer that a run of kind tasks chose for each item, and the items whose answer changes. A run
+ * lists its items beside its result; they are committed in the transaction that ends the run. */
 #ifndef STORE_TASK_ITEMS_H
 #define STORE_TASK_ITEMS_H
 
@@ -7,7 +7,7 @@
 
 struct task_items { /* start with {0} */
     struct store_id checkpoint;
-    char label[128]; /* of the quantized model; "" without */
+    char label[128]; /* of the quantized model; "" when there was none */
     int shots;
     json_t *rows; /* owned */
 };
@@ -15,8 +15,8 @@ struct task_items { /* start with {0} */
 struct task_item {
     const char *sha256;   /* of the file of records */
     const char *task;     /* "mmlu_anatomy" */
-    int64_t doc;          /* in it */
-    const char *question; /* for people */
+    int64_t doc;          /* the item's number in the task */
+    const char *question; /* text that people see */
     size_t question_size;
     int gold, choice, choice_norm;
     bool quantized;

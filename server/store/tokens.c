@@ -96,7 +96,7 @@ enum status token_revoke(struct connection *connection, const char *reference, c
                      " with `deltaq token revoke`");
 }
 
-/* Once a minute at most. A database that takes no writes still lets people read: then it is not noted. */
+/* Notes the use at most once a minute, and not at all in a database that takes no writes, where reading still works. */
 static void note_use(struct connection *connection, const struct store_id *id)
 {
     struct error ignored;

@@ -146,7 +146,8 @@ enum status trajectory_set_watch_state(struct connection *connection, const char
 
 /* ---- changes ---- */
 
-/* Runs that have not ended and read it, write into it, or have its name among their parameters (fetch, average). */
+/* Runs that have not ended and read the trajectory, write into it, or have its name among their parameters (fetch,
+ * average). */
 #define USERS                                                                                                  \
     "select x.run from run_trajectories x join runs r on r.id = x.run where x.trajectory = $1"                 \
     " and r.state in ('queued', 'running') union all select r.id from runs r join run_specs s on s.run = r.id" \
@@ -155,7 +156,7 @@ enum status trajectory_set_watch_state(struct connection *connection, const char
 
 enum { DELETE_MILLISECONDS = 600000 };
 
-/* Locks the row: run_insert takes a key lock on it through a foreign key, so no run comes in between. */
+/* Locks the row. run_insert takes a key lock on it through a foreign key, so no run is inserted meanwhile. */
 static enum status lock(struct connection *connection, const char *reference, struct store_id *id, bool *watched,
                         struct error *error)
 {
@@ -171,7 +172,7 @@ static enum status lock(struct connection *connection, const char *reference, st
     return STATUS_OK;
 }
 
-/* Runs and scans that hold its name would make it anew under that name. */
+/* A run or scan that holds the trajectory's name would make a new trajectory of that name. */
 static enum status check_unused(struct connection *connection, const struct store_id *id, bool watched,
                                 struct error *error)
 {
@@ -224,7 +225,7 @@ enum status trajectory_patch(struct connection *connection, const char *referenc
     return status == STATUS_OK ? trajectory_get(connection, change.id.text, document, error) : status;
 }
 
-/* The checkpoints first: what is told of their end names their trajectory. */
+/* Checkpoints are deleted first, because the changes that tell of their deletion name the trajectory. */
 static enum status delete_body(struct connection *connection, void *context, struct error *error)
 {
     struct change *change = context;

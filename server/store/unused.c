@@ -7,7 +7,8 @@ struct deletion {
     const char *id;
 };
 
-/* The row is locked first: run_insert takes a key lock on it through its foreign key, so no run comes in between. */
+/* The row is locked first. run_insert takes a key lock on it through its foreign key, so no run is inserted
+ * meanwhile. */
 static enum status delete_body(struct connection *connection, void *context, struct error *error)
 {
     const struct deletion *deletion = context;

@@ -6,7 +6,7 @@
 
 struct unused_kind {
     const char *name;                /* for the message */
-    const char *lock, *users, *text; /* statements over the id: lock its row, find a run that needs it, delete it */
+    const char *lock, *users, *text; /* statements on the id: lock its row, find a run that needs it, delete it */
 };
 
 #define UNUSED_KIND(table, column)                                                   \
@@ -17,7 +17,7 @@ struct unused_kind {
             "delete from " table " where id = $1"                                    \
     }
 
-/* STATUS_CONFLICT names the run. */
+/* STATUS_CONFLICT names the run that needs it. */
 MUST_CHECK enum status unused_delete(struct connection *connection, const struct unused_kind *kind, const char *id,
                                      struct error *error);
 

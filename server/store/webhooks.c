@@ -25,7 +25,7 @@ void webhook_job_reset(struct webhook_job *job)
     explicit_bzero(job, sizeof *job);
 }
 
-/* ---- the resource ---- */
+/* ---- the webhook ---- */
 
 struct insertion {
     const struct webhook_new *new;

@@ -1,7 +1,7 @@
-/* webhooks.h: who is told of changes by HTTP. Each webhook goes through the change log by itself: `after` is the last
- * change that it is done with, so that it gets them in order and none is lost. A sender leases a webhook for one
- * change; `lease` grows with each taking and is the fence. Document: id, url, events, after, tries, created_at. The
- * secret is in no document. */
+/* webhooks.h: addresses that are told of changes by HTTP. Each webhook reads the change log on its own: `after` is the
+ * last change that it has finished, so it gets all changes in order and none is lost. A sender leases a webhook for one
+ * change; `lease` grows with each lease and is the fence. Document: id, url, events, after, tries, created_at. No
+ * document contains the secret. */
 #ifndef STORE_WEBHOOKS_H
 #define STORE_WEBHOOKS_H
 
@@ -21,19 +21,19 @@ struct webhook_new {
 struct webhook_job {
     struct store_id id;
     int64_t lease, after;
-    int tries; /* of the change that comes next */
+    int tries; /* tries of the next change so far */
     char url[WEBHOOK_URL_SIZE], secret[WEBHOOK_SECRET_SIZE];
     json_t *kinds; /* owned (webhook_job_reset); NULL: all */
 };
-void webhook_job_reset(struct webhook_job *job); /* the secret is overwritten */
+void webhook_job_reset(struct webhook_job *job); /* overwrites the secret */
 
-/* What came of one try. */
+/* The outcome of one try. */
 struct webhook_try {
     int64_t event;
     const char *kind;
     double seconds;
     int http_status;   /* 0: there was no answer */
-    const char *error; /* NULL: it was taken */
+    const char *error; /* NULL: the delivery was accepted */
 };
 
 /* It is told what happens from now on. One transaction, with the answer of the request's key. STATUS_CONFLICT: there
@@ -61,14 +61,14 @@ MUST_CHECK enum status webhook_take(struct connection *connection, enum webhook_
 /* Nothing for it up to `until`; gives the lease back. `lost`: changes up to there were removed before it got them. */
 MUST_CHECK enum status webhook_pass(struct connection *connection, const struct webhook_job *job, int64_t until,
                                     bool lost, struct error *error);
-/* Keeps the try and gives the lease back: taken, or to be tried again after a growing, jittered time, or given up after
- * WEBHOOK_TRIES_MOST tries, and then the next one comes. A lease that was lost changes nothing. */
+/* Stores the try and returns the lease. The change is finished when it was accepted or after WEBHOOK_TRIES_MOST tries;
+ * otherwise it is tried again after a growing, jittered delay. Does nothing when the lease was lost. */
 MUST_CHECK enum status webhook_tried(struct connection *connection, const struct webhook_job *job,
                                      const struct webhook_try *what, struct error *error);
-/* Gives the lease back, nothing counted. */
+/* Returns the lease without counting a try. */
 MUST_CHECK enum status webhook_release(struct connection *connection, const struct webhook_job *job,
                                        struct error *error);
-/* Removes tries that are older than `days`, at most 10,000; *more: there may be others. */
+/* Removes tries that are older than `days`, at most 10,000 at a time; *more: there may be others. */
 MUST_CHECK enum status webhook_prune(struct connection *connection, int64_t days, bool *more, struct error *error);
 
 #endif

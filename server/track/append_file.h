@@ -1,5 +1,5 @@
-/* append_file.h: files that only grow, to a length that the ledger knows: what a killed writer left beyond it is cut
- * off. */
+/* append_file.h: files that only grow, to a length that the ledger records; bytes that a killed writer left beyond it
+ * are cut off. */
 #ifndef TRACK_APPEND_FILE_H
 #define TRACK_APPEND_FILE_H
 
@@ -7,15 +7,15 @@
 
 #include <stdint.h>
 
-/* Appends at *length, syncs, and moves *length on. Makes the file where *length is 0, with its directory's entry
- * synced. STATUS_CORRUPT: the file has another length, so somebody else wrote to it. */
+/* Appends at *length, syncs, and advances *length. Makes the file when *length is 0, and then syncs its directory's
+ * entry. STATUS_CORRUPT: the file has another length, so another process wrote to it. */
 MUST_CHECK enum status append_file_write(const char *path, int64_t *length, const void *bytes, size_t size,
                                          struct error *error);
 
-/* Cuts the file to `length`; *found: it is there and was not shorter. */
+/* Cuts the file to `length`; *found: it exists and was not shorter. */
 MUST_CHECK enum status append_file_cut(const char *path, int64_t length, bool *found, struct error *error);
 
-/* Syncs the directory that the file is in: a file made or removed there stays so. */
+/* Syncs the file's directory, so that making or removing the file is durable. */
 MUST_CHECK enum status append_file_sync_directory(const char *path, struct error *error);
 
 #endif

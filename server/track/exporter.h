@@ -1,5 +1,6 @@
-/* exporter.h: a tracker that points are sent to. One file a tracker, one row each, listed in exporters.c. The caller
- * (track.h) sees to order and to the ledger; an exporter writes batches and can tell afterwards what of one arrived. */
+/* exporter.h: a tracker that points are sent to. Each is one file with one row, listed in exporters.c. The caller
+ * (track.h) is responsible for order and for the ledger; an exporter writes batches, and can find out afterwards which
+ * points of a batch arrived. */
 #ifndef TRACK_EXPORTER_H
 #define TRACK_EXPORTER_H
 
@@ -9,23 +10,22 @@ enum { EXPORTER_PATH = 4096 };
 
 struct exporter {
     const char *name, *help;
-    const char *destination; /* what stands for it in the help: "LOGDIR" */
-    int64_t most;            /* points of one batch */
-    bool ordered; /* a stream's points must stand in the order of their steps: when some come late, write gets all of
-                     them and `anew` */
-    bool shared;  /* all streams are kept in one place */
-    bool beside;  /* the ledger lies beside the destination, which is a path: DESTINATION.ledger */
+    const char *destination; /* placeholder of the destination in the help: "LOGDIR" */
+    int64_t most;            /* the most points of a batch */
+    bool ordered; /* points of a stream must be stored by step: when some come late, write gets all points and `anew` */
+    bool shared;  /* all streams are stored in one place */
+    bool beside;  /* the destination is a path, and its ledger is beside it: DESTINATION.ledger */
 
-    /* Nothing is sent yet. *state is the caller's (close). STATUS_INVALID, STATUS_IO, … */
+    /* Opens the tracker; nothing is sent yet. The caller owns *state (close). STATUS_INVALID, STATUS_IO, … */
     enum status (*open)(const char *destination, void **state, struct error *error);
 
-    /* Sends points of one stream, by step. On STATUS_OK they are durable there, and stream->place and length say where.
-     * Any other status: they, or some, may have arrived; reconcile tells. STATUS_UNAVAILABLE is worth another try. */
+    /* Sends points of one stream, by step. On STATUS_OK they are durable, and stream->place and length say where. After
+     * any other status, all or some may have arrived: call reconcile. STATUS_UNAVAILABLE is worth a retry. */
     enum status (*write)(void *state, struct ledger_stream *stream, const struct ledger_batch *batch, bool anew,
                          struct error *error);
 
-    /* Of a batch whose write did not end: which points arrived (arrived[i], false at first). An exporter that can
-     * removes what arrived instead. May change stream->place and length; a length of -1 asks for `anew`. */
+    /* For a batch whose write did not finish: sets arrived[i] (false at first) for the points that arrived. An exporter
+     * that can instead removes what arrived. May change stream->place and length; a length of -1 asks for `anew`. */
     enum status (*reconcile)(void *state, struct ledger_stream *stream, const struct ledger_batch *batch, bool *arrived,
                              struct error *error);
     void (*close)(void *state); /* NULL is fine */
@@ -33,12 +33,12 @@ struct exporter {
 
 extern const struct exporter exporter_ndjson, exporter_tensorboard, exporter_mlflow;
 
-/* Every tracker, and their names in the same order; both end with NULL. */
+/* All trackers, and their names in the same order; both end with NULL. */
 extern const struct exporter *const exporters[];
 extern const char *const exporter_names[];
 const struct exporter *exporter_find(const char *name); /* or NULL */
 
-/* `name` as the name of a file: "/" and what shells and file systems dislike become "_". */
+/* Turns `name` into a file name: "/" and characters that shells and file systems treat specially become "_". */
 void exporter_file_name(const char *name, char *out, size_t size);
 
 #endif

@@ -94,9 +94,9 @@ static const char *text_of(const json_t *row, const char *name)
     return text != NULL ? text : "";
 }
 
-/* The id of the row's stream, made when it is new. Files and experiments are found by names, so a trajectory keeps the
- * one that it had first, and a name that is taken gets an id behind it: that of the trajectory in short, or that of the
- * series, which also follows the beginning of a label that is too long for a file's name. */
+/* Finds the id of the row's stream, or makes the stream. Files and experiments are found by their names, so a stream
+ * keeps the names it had first. A name that is taken gets an id appended: of a trajectory its shortened id, of a series
+ * its id; the latter also when a label is too long for a file name and is cut. */
 static enum status find_stream(struct ledger *ledger, const json_t *row, int64_t *id, struct error *error)
 {
     static const char insert[] =
@@ -127,7 +127,7 @@ static int64_t milliseconds(const char *text)
     return (int64_t)timegm(&parts) * 1000 + (*rest == '.' ? llround(strtod(rest, NULL) * 1000) : 0);
 }
 
-/* A number that stands there already as it was changes nothing. */
+/* A number that is stored already and has not changed is skipped. */
 static enum status put_point(struct ledger *ledger, int64_t stream, const json_t *row, const char *metric, double value,
                              struct error *error)
 {
@@ -152,7 +152,7 @@ static enum status put_point(struct ledger *ledger, int64_t stream, const json_t
     return status;
 }
 
-/* Every number of the row but those that say which row it is. */
+/* Stores every number of the row except those that identify it. */
 static enum status take_row(struct ledger *ledger, json_t *row, struct error *error)
 {
     int64_t stream = 0;

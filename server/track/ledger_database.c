@@ -5,7 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-/* What an answer of SQLite means; the first row that fits. */
+/* The meaning of SQLite's result codes; the first row that fits counts. */
 static const struct meaning {
     int code;
     enum status status;
@@ -37,7 +37,7 @@ enum status ledger_database_open(const char *path, struct ledger **out, struct e
     if (ledger == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a ledger");
     const int code = sqlite3_open_v2(path, &ledger->database, SQLITE_OPEN_READWRITE | SQLITE_OPEN_CREATE, NULL);
     if (code != SQLITE_OK) return fail(ledger, code, error);
-    /* A commit is on the disk before anything is sent, and the lock is kept from the first read on. */
+    /* Every commit is on disk before anything is sent, and the lock is held from the first read on. */
     return ledger_execute(
         ledger, "pragma synchronous = extra; pragma locking_mode = exclusive; begin exclusive; commit", error);
 }

@@ -58,7 +58,7 @@ static enum status read_points(struct ledger_query *query, struct ledger_batch *
     }
 }
 
-/* `low` to `high`: the states. */
+/* `low` to `high`: the range of states. */
 static enum status select_points(struct ledger *ledger, const struct ledger_stream *stream, int low, int high,
                                  int64_t most, struct ledger_batch *out, struct error *error)
 {

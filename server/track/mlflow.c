@@ -1,7 +1,7 @@
-/* MLflow by its REST interface: an experiment a trajectory, a run a series, step = the checkpoint's step. MLflow only
- * appends, a batch that fails may be there in part, and making a run twice makes two: so a run has a tag that finds it,
- * and after a write without an answer the history of its metrics tells what arrived. A number that has changed is
- * appended with its later time, which is the one that MLflow shows as the latest. */
+/* MLflow through its REST interface: an experiment for each trajectory, a run for each series, step = the checkpoint's
+ * step. MLflow only appends, a failed batch may be stored in part, and creating a run twice makes two runs. So a run
+ * has a tag by which it is found, and after a write without an answer the history of its metrics shows which points
+ * arrived. A changed number is appended with its later time, and MLflow shows the latest. */
 #include "client/client.h"
 #include "track/exporter.h"
 
@@ -12,14 +12,14 @@
 
 #define API "/api/2.0/mlflow/"
 
-/* MLflow takes 1,000 metrics and 1 MB a batch; a metric of ours is at most some 250 bytes. */
+/* MLflow accepts 1,000 metrics and 1 MB in a batch; one of our metrics has at most about 250 bytes. */
 enum { MOST_METRICS = 1000, HISTORY_PAGE = 1000 };
 
 static const char tag_name[] = "deltaq.series";
 
 struct mlflow {
     struct client *client;
-    char trajectory[LEDGER_NAME], experiment[LEDGER_ID]; /* the experiment that was asked for last */
+    char trajectory[LEDGER_NAME], experiment[LEDGER_ID]; /* the experiment that was looked up last */
 };
 
 static enum status mlflow_open(const char *destination, void **state, struct error *error)
@@ -39,7 +39,7 @@ static void mlflow_close(void *state)
 
 /* ---- requests ---- */
 
-/* Takes `body`. What a proxy or an overloaded server says is worth another try. */
+/* Takes `body`. Answers that a proxy or an overloaded server gives are worth a retry. */
 static enum status call(struct mlflow *mlflow, const char *method, const char *path, json_t *body,
                         struct client_reply *reply, struct error *error)
 {
@@ -58,7 +58,7 @@ static bool has_code(const struct client_reply *reply, const char *code)
     return found != NULL && strcmp(found, code) == 0;
 }
 
-/* The text at a path of names below the answer, or "". */
+/* The text at a path of names in the answer, or "". */
 static const char *answer_text(const struct client_reply *reply, const char *first, const char *second,
                                const char *third)
 {
@@ -69,14 +69,14 @@ static const char *answer_text(const struct client_reply *reply, const char *fir
     return text != NULL ? text : "";
 }
 
-/* MLflow's 64-bit numbers are numbers, or texts of them. */
+/* MLflow writes 64-bit numbers as numbers or as texts. */
 static int64_t answer_integer(const json_t *object, const char *name)
 {
     const json_t *value = json_object_get(object, name);
     return json_is_string(value) ? strtoll(json_string_value(value), NULL, 10) : json_integer_value(value);
 }
 
-/* ---- where a stream is kept ---- */
+/* ---- where a stream is stored ---- */
 
 static enum status get_experiment(struct mlflow *mlflow, const char *name, bool *found, struct error *error)
 {
@@ -130,13 +130,13 @@ static enum status find_experiment(struct mlflow *mlflow, const char *name, stru
     return status;
 }
 
-/* What identifies the stream in the tag: trajectory and series, of which the series' id has no quotes. */
+/* The stream's identity in the tag: trajectory and series; the series' id contains no quotes. */
 static void make_tag(const struct ledger_stream *stream, char out[2 * LEDGER_NAME])
 {
     (void)snprintf(out, 2 * (size_t)LEDGER_NAME, "%s/%s", stream->trajectory_id, stream->series);
 }
 
-/* stream->place stays "" where there is none. */
+/* stream->place stays "" when there is no run. */
 static enum status search_run(struct mlflow *mlflow, struct ledger_stream *stream, struct error *error)
 {
     char tag[2 * LEDGER_NAME], filter[3 * LEDGER_NAME];
@@ -174,7 +174,7 @@ static enum status make_run(struct mlflow *mlflow, struct ledger_stream *stream,
         (void)snprintf(stream->place, sizeof stream->place, "%s", answer_text(&reply, "run", "info", "run_id"));
     client_reply_reset(&reply);
     if (status != STATUS_OK) return status;
-    return finish_run(mlflow, stream->place, time, error); /* what comes later is taken all the same */
+    return finish_run(mlflow, stream->place, time, error); /* a finished run still accepts later points */
 }
 
 static enum status find_run(struct mlflow *mlflow, struct ledger_stream *stream, int64_t time, struct error *error)
@@ -213,7 +213,7 @@ static enum status mlflow_write(void *state, struct ledger_stream *stream, const
     return status;
 }
 
-/* Marks the points of `metric` that are in a page of its history. */
+/* Marks the points of `metric` that a page of its history contains. */
 static void mark_arrived(const json_t *page, const char *metric, const struct ledger_batch *batch, bool *arrived)
 {
     size_t index;
@@ -228,7 +228,7 @@ static void mark_arrived(const json_t *page, const char *metric, const struct le
                 point->step == step && point->time_ms == time && !(point->value < value) && !(point->value > value);
             if (!arrived[i] && same && strcmp(point->metric, metric) == 0) {
                 arrived[i] = true;
-                break; /* an entry is one point, also where two checkpoints have the same step */
+                break; /* one entry is one point, also when two checkpoints have the same step */
             }
         }
     }
@@ -269,7 +269,7 @@ static enum status mlflow_reconcile(void *state, struct ledger_stream *stream, c
 {
     struct mlflow *mlflow = state;
     enum status status = STATUS_OK;
-    if (stream->place[0] == '\0') { /* killed before the run's id was kept: the run may be there, and hold them */
+    if (stream->place[0] == '\0') { /* killed before the run's id was stored: the run may exist and have the points */
         status = find_experiment(mlflow, stream->trajectory, error);
         if (status == STATUS_OK) status = search_run(mlflow, stream, error);
     }

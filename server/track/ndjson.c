@@ -1,6 +1,6 @@
-/* One file, a line for each checkpoint of a series: {"trajectory", "series", "name", "checkpoint", "checkpoint_name",
- * "step", "time", "metrics": {NAME: NUMBER}}. Numbers that come later are in a line of their own; the last one of a
- * name counts. For other trackers' scripts. */
+/* One file with a line for each checkpoint of a series: {"trajectory", "series", "name", "checkpoint",
+ * "checkpoint_name", "step", "time", "metrics": {NAME: NUMBER}}. Numbers that come later are in a further line; the
+ * last value of a name counts. For scripts of other trackers. */
 #include "track/append_file.h"
 #include "track/exporter.h"
 
@@ -34,7 +34,7 @@ static void put_time(int64_t milliseconds, char out[40])
     (void)snprintf(out, 40, "%s.%03dZ", text, (int)(milliseconds % 1000));
 }
 
-/* The points from *at on that are of the same checkpoint. */
+/* Appends the points from *at on that belong to the same checkpoint. */
 static enum status append_line(const struct ledger_stream *stream, const struct ledger_batch *batch, int64_t *at,
                                struct buffer *out, struct error *error)
 {

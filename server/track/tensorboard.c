@@ -1,6 +1,6 @@
-/* TensorBoard: LOGDIR/TRAJECTORY/SERIES/events.out.tfevents.NUMBER.deltaq, a file a series, its points by step, since
- * readers draw and drop points by the order in which they stand. What comes late makes a new file, with the next number
- * and all points; it begins with a record that says so, and readers forget what the old one said. */
+/* TensorBoard: LOGDIR/TRAJECTORY/SERIES/events.out.tfevents.NUMBER.deltaq, one file for each series with its points by
+ * step, because readers draw and drop points in the order of the file. A late point makes a new file with the next
+ * number and all points. Its first record says so, and readers forget the old file. */
 #include "track/append_file.h"
 #include "track/event_record.h"
 #include "track/exporter.h"
@@ -26,7 +26,7 @@ static enum status tensorboard_open(const char *destination, void **state, struc
     return length < EXPORTER_PATH ? STATUS_OK : error_set(error, STATUS_INVALID, "the path is too long");
 }
 
-/* `place` is the file's number. Two names that are the same as files are told apart by their ids. */
+/* `place` is the file's number. Names that give the same file name are distinguished by their ids. */
 static void file_path(const struct tensorboard *tensorboard, const struct ledger_stream *stream, long number,
                       char out[PATH_SIZE])
 {
@@ -42,7 +42,7 @@ static void file_path(const struct tensorboard *tensorboard, const struct ledger
                    name, number);
 }
 
-/* A record a step. */
+/* Makes one record for each step. */
 static enum status make_records(const struct ledger_batch *batch, bool begins, bool anew, struct buffer *out,
                                 struct error *error)
 {
@@ -64,8 +64,8 @@ static enum status remove_file(const char *path, struct error *error)
     return errno == ENOENT ? STATUS_OK : error_set_errno(error, "removing the older file");
 }
 
-/* Whole or not at all. The temporary file has one name, so that the next writer takes the place of what a killed one
- * left, and one that readers do not take for an event file. */
+/* Writes the file completely or not at all. The temporary file has a fixed name, so that the next writer replaces what
+ * a killed one left, and a name that readers do not take for an event file. */
 static enum status put_file(const char *path, const struct buffer *records, struct error *error)
 {
     char temporary[PATH_SIZE + 8];
@@ -78,8 +78,8 @@ static enum status put_file(const char *path, const struct buffer *records, stru
     return append_file_sync_directory(path, error);
 }
 
-/* The new file is whole before the old one goes, which a killed writer may leave: it says nothing that the new one
- * does not say. */
+/* The new file is complete before the old one is removed. A killed writer may leave the old one, which contains nothing
+ * that the new one lacks. */
 static enum status write_anew(const struct tensorboard *tensorboard, struct ledger_stream *stream, long number,
                               const struct buffer *records, struct error *error)
 {
@@ -108,7 +108,7 @@ static enum status tensorboard_write(void *state, struct ledger_stream *stream, 
         const long first = number > 0 ? number : 1;
         file_path(tensorboard, stream, first, path);
         status = append_file_write(path, &stream->length, records.bytes, records.length, error);
-        if (status == STATUS_NOT_FOUND) /* reconcile will ask for all of it */
+        if (status == STATUS_NOT_FOUND) /* reconcile will ask for all points */
             status = error_set(error, STATUS_UNAVAILABLE, "an event file is gone and is written anew");
         if (status == STATUS_OK) (void)snprintf(stream->place, sizeof stream->place, "%ld", first);
     }

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PAGE = 500 /* changes a request */, LONGEST_BACKOFF = 60 };
+enum { PAGE = 500 /* changes in one request */, LONGEST_BACKOFF = 60 };
 
 struct track {
     const struct track_options *options;
@@ -12,7 +12,7 @@ struct track {
     bool reconciled;
 };
 
-/* ---- in: what has changed at the server ---- */
+/* ---- in: changes at the server ---- */
 
 static void first_page(const struct track *track, const char *cursor, struct buffer *path)
 {
@@ -24,7 +24,7 @@ static void first_page(const struct track *track, const char *cursor, struct buf
     }
 }
 
-/* Takes one page; *path becomes that of the next one, or empty. */
+/* Reads one page; *path becomes the address of the next one, or empty. */
 static enum status take_page(struct track *track, struct buffer *path, int64_t *left_out, struct error *error)
 {
     struct client_reply reply = {0};
@@ -48,7 +48,7 @@ static enum status take_changes(struct track *track, struct track_counts *counts
 {
     char cursor[LEDGER_CURSOR];
     struct buffer path = {0};
-    int64_t left_out = 0; /* pages that are taken anew, after one that failed, are counted once */
+    int64_t left_out = 0; /* rows of pages that are read again after a failed one are counted once */
     enum status status = ledger_cursor(track->ledger, cursor, error);
     if (status == STATUS_OK) first_page(track, cursor, &path);
     do
@@ -59,9 +59,9 @@ static enum status take_changes(struct track *track, struct track_counts *counts
     return status;
 }
 
-/* ---- out: what the tracker lacks ---- */
+/* ---- out: points that the tracker lacks ---- */
 
-/* Asks the tracker which of a batch in doubt arrived; the others are pending again. */
+/* Asks the tracker which points of a doubtful batch arrived; the others become pending again. */
 static enum status reconcile_stream(struct track *track, struct ledger_stream *stream, struct error *error)
 {
     struct ledger_batch batch;
@@ -94,8 +94,8 @@ static enum status reconcile_all(struct track *track, struct error *error)
     return status;
 }
 
-/* The next points of the stream are `pending`. Where its file must be written anew (*anew) they are all that it has,
- * and `all` are those that stand in the file already as well: the new one has both. */
+/* `pending`: the next points of the stream. When its file must be rewritten (*anew), these are all pending points, and
+ * `all` also has the points that are in the file already, because the new file needs both. */
 static enum status read_batch(struct track *track, const struct ledger_stream *stream, bool *anew,
                               struct ledger_batch *pending, struct ledger_batch *all, struct error *error)
 {
@@ -108,7 +108,8 @@ static enum status read_batch(struct track *track, const struct ledger_stream *s
     return status == STATUS_OK && *anew ? ledger_all(track->ledger, stream, all, error) : status;
 }
 
-/* Of a file that is written anew only the pending points are in doubt: the old one is there until the new one is. */
+/* When a file is rewritten only the pending points are in doubt, because the old file stays until the new one is
+ * complete. */
 static enum status send_batch(struct track *track, struct ledger_stream *stream, struct track_counts *counts,
                               struct error *error)
 {

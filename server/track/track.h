@@ -1,4 +1,5 @@
-/* track.h: a server's measurements to a tracker: changes into the ledger, pending points out of it, each once. */
+/* track.h: copies a server's measurements to a tracker: changes go into the ledger, and pending points from the ledger
+ * to the tracker, each once. */
 #ifndef TRACK_TRACK_H
 #define TRACK_TRACK_H
 
@@ -14,21 +15,21 @@ struct track_options {
 
 struct track;
 
-/* Opens ledger and tracker, and reconciles what a killed process left in doubt. The caller owns *out, which is there
- * after some failures too (track_close); `options` is lent until then. */
+/* Opens ledger and tracker, and reconciles the points that a killed process left in doubt. The caller owns *out, which
+ * may be set after a failure too (track_close); `options` is lent until then. */
 MUST_CHECK enum status track_open(const struct track_options *options, struct track **out, struct error *error);
 void track_close(struct track *track);
 
 struct track_counts {
     int64_t sent;     /* points */
-    int64_t left_out; /* rows without a step */
+    int64_t left_out; /* number of rows without a step */
 };
 
-/* Everything that the server has and the tracker has not. STATUS_UNAVAILABLE: the server or the tracker is away, and
- * calling it again goes on where it was. */
+/* Sends everything that the server has and the tracker lacks. STATUS_UNAVAILABLE: the server or the tracker does not
+ * answer; the next call continues. */
 MUST_CHECK enum status track_round(struct track *track, struct track_counts *counts, struct error *error);
 
-/* Seconds until the next round: `every`, or after so many failed ones, `away`, a backoff from a second to a minute. */
+/* Seconds until the next round: `every`, or after `away` failed rounds a backoff between a second and a minute. */
 unsigned track_rest(int away, unsigned every);
 
 #endif

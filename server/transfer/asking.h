@@ -1,20 +1,21 @@
-/* asking.h: a request that is tried again, with backoff, while its failures are of the kind that pass. */
+/* asking.h: repeats a request, with backoff, while its failures are temporary. */
 #ifndef TRANSFER_ASKING_H
 #define TRANSFER_ASKING_H
 
 #include "transfer/transfer.h"
 
-/* How long the caller may be kept waiting. */
+/* How long the caller may be made to wait. */
 struct asking {
-    const struct monitor *monitor; /* NULL for one who cannot be asked to stop */
-    int seconds;                   /* for one request */
+    const struct monitor *monitor; /* NULL when the caller cannot be stopped */
+    int seconds;                   /* time limit of one request */
     int tries;
-    double longest_wait; /* seconds, when the server asks for it */
+    double longest_wait; /* the most seconds to wait when the server names a time */
 };
 
-/* Calls `once` until its verdict is not TRANSFER_AGAIN. `once` gives a status other than STATUS_OK when trying again
- * makes no sense whatever the server says (no memory, the monitor); else it fills *verdict, *wait (what the server
- * named, or below 0) and, unless all is good, the error. Its error's status, STATUS_UNAVAILABLE after the last try. */
+/* Calls `once` until its verdict is not TRANSFER_AGAIN. `once` returns a status other than STATUS_OK when a retry is
+ * useless whatever the server says (no memory, the monitor). Otherwise it sets *verdict, *wait (the time that the
+ * server named, or a negative number) and, unless all is good, the error. Returns the error's status;
+ * STATUS_UNAVAILABLE after the last try. */
 MUST_CHECK enum status asking_repeat(const struct asking *asking, const char *server,
                                      enum status (*once)(void *context, enum transfer_verdict *verdict, double *wait,
                                                          struct error *error),

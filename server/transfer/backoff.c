@@ -9,7 +9,7 @@
 enum { AGAIN_MOST = 3600 };
 static const double FIRST_SECONDS = 0.25, LONGEST_SECONDS = 60, LOOK_SECONDS = 0.25;
 
-/* Between 0.75 and 1.25 of it. */
+/* Between 0.75 and 1.25 times `seconds`. */
 static double jittered(double seconds)
 {
     uint16_t bits = 0;
@@ -21,7 +21,7 @@ enum status backoff_fail(struct backoff *backoff, double named, const struct err
                          struct error *error)
 {
     double seconds = FIRST_SECONDS;
-    const struct error cause = *why; /* may be *error */
+    const struct error cause = *why; /* `why` may be `error` */
     if (backoff->tries + 1 >= backoff->most)
         return error_set(error, STATUS_UNAVAILABLE, "%.300s; given up after %d tries without progress", cause.detail,
                          backoff->tries + 1);

@@ -7,19 +7,19 @@
 #include "base/monitor.h"
 
 struct backoff {
-    int most;       /* tries without progress */
-    double longest; /* seconds that a named wait may last */
+    int most;       /* the most tries without progress */
+    double longest; /* the longest wait that the server may ask for */
     int tries;
 };
 
-/* After a failure: *wait is the time before the next try, `named` seconds, or by the number of tries when `named` is
- * negative. STATUS_UNAVAILABLE after the last try, with `why`; also when the server names a wait above `longest`, which
+/* Call it after a failure. *wait: the seconds before the next try: `named`, or by the number of tries when `named` is
+ * negative. STATUS_UNAVAILABLE after the last try, with `why`; also when the server asks for more than `longest`, which
  * is then in error->again_seconds. */
 MUST_CHECK enum status backoff_fail(struct backoff *backoff, double named, const struct error *why, double *wait,
                                     struct error *error);
 void backoff_reset(struct backoff *backoff);
 
-/* Sleeps, looking at the monitor four times a second. Statuses of monitor_check. */
+/* Sleeps and checks the monitor four times a second. Statuses of monitor_check. */
 MUST_CHECK enum status backoff_sleep(double seconds, const struct monitor *monitor, struct error *error);
 
 #endif

@@ -1,4 +1,4 @@
-/* origin.h: the server that an address leads to, and whether requests may go there. */
+/* origin.h: the server of an address, and whether requests may be sent to it. */
 #ifndef TRANSFER_ORIGIN_H
 #define TRANSFER_ORIGIN_H
 
@@ -9,12 +9,12 @@ struct origin {
     int port;
 };
 
-/* False for anything but an http or https address with a host and without a user or password. */
+/* Reads an http or https address with a host and without a user or password; false for any other. */
 bool origin_read(const char *url, struct origin *out);
 bool origin_equal(const struct origin *a, const struct origin *b);
 /* "localhost", 127.0.0.0/8, ::1. */
 bool origin_is_loopback(const struct origin *origin);
-/* https anywhere; http only on this machine, and only where the endpoint itself is http on this machine. */
+/* https is allowed everywhere; http only on this machine, and only when the endpoint itself is http on this machine. */
 bool origin_allowed(const struct origin *origin, const struct origin *endpoint);
 
 #endif

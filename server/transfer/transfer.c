@@ -30,7 +30,7 @@ static bool is_good(int status)
     return status == 200 || status == 204 || status == 206;
 }
 
-/* Keeps the beginning of the bodies of redirects and errors. */
+/* Keeps the beginning of the body of a redirect or error. */
 static size_t on_body(char *bytes, size_t size, size_t count, void *owner)
 {
     struct transfer *transfer = owner;
@@ -65,7 +65,7 @@ bool transfer_secret_header(struct transfer *transfer, const char *name, const c
     return good;
 }
 
-/* PUT with its body in memory is a POST of another name. */
+/* A PUT with its body in memory is sent as a POST with another method name. */
 static bool set_method(CURL *easy, const struct transfer_request *request)
 {
     static const char *const names[] = {[TRANSFER_PUT] = "PUT", [TRANSFER_DELETE] = "DELETE"};
@@ -82,7 +82,7 @@ static bool set_method(CURL *easy, const struct transfer_request *request)
 
 /* ---- where it may connect to ---- */
 
-/* The proxy that libcurl takes for https, from the environment as libcurl reads it; NULL: none. */
+/* The proxy that libcurl uses for https, from the variables that libcurl reads; NULL: none. */
 static const char *proxy_of_environment(void)
 {
     static const char *const names[] = {"https_proxy", "HTTPS_PROXY", "all_proxy", "ALL_PROXY"};
@@ -98,7 +98,7 @@ static bool same_address(const struct addrinfo *a, const struct sockaddr *b, siz
     return a->ai_addrlen == length && memcmp(a->ai_addr, b, length) == 0;
 }
 
-/* Whether the address is the operator's proxy, which may well be private. The proxy decides itself where it leads. */
+/* Whether the address is the operator's proxy, which may be private. The proxy decides itself where it connects to. */
 static bool is_proxy(const struct sockaddr *address, size_t length)
 {
     const struct addrinfo hints = {.ai_socktype = SOCK_STREAM};
@@ -139,9 +139,10 @@ static bool set_up(struct transfer *transfer, const struct transfer_request *req
     (void)snprintf(range, sizeof range, "%lld-%lld", (long long)request->first, (long long)request->last);
     if (request->last >= 0) good = good && curl_easy_setopt(easy, CURLOPT_RANGE, range) == CURLE_OK;
     if (plain) good = good && curl_easy_setopt(easy, CURLOPT_NOPROXY, "*") == CURLE_OK;
-    /* HTTP/1.1 gives parallel requests a connection each; a single congested connection would slow all of them. */
+    /* HTTP/1.1 gives parallel requests a connection each; on a single congested connection all of them would be
+     * slow. */
     (void)curl_easy_setopt(easy, CURLOPT_HTTP_VERSION, (long)CURL_HTTP_VERSION_1_1);
-    /* libcurl refuses to sign a path that is left as it is (8.14.1-2+deb13u7). */
+    /* libcurl refuses to sign a path that is sent unchanged (8.14.1-2+deb13u7). */
     (void)curl_easy_setopt(easy, CURLOPT_PATH_AS_IS, transfer->server->signs ? 0L : 1L);
     (void)curl_easy_setopt(easy, CURLOPT_NOSIGNAL, 1L);
     (void)curl_easy_setopt(easy, CURLOPT_FOLLOWLOCATION, 0L);

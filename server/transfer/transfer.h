@@ -1,8 +1,8 @@
 /* transfer.h: one HTTP request to another server (the hub, object storage), or to an address that it redirects to. It
- * follows no redirect, which the caller decides about, and tells who asks to the server's own origin alone. https (http
- * on loopback, or where the server itself is http) with verified certificates, no compression, deadlines for connecting
- * and for a transfer that stands still. Addresses other than the server's own must be of the
- * internet at large, whatever their names stood for before (net/guard.h): a hostile server could otherwise have us ask
+ * follows no redirect, because the caller decides about that, and sends credentials only to the server's own origin. It
+ * uses https (http on loopback, or when the server itself uses http) with verified certificates, no compression, and
+ * deadlines for connecting and for a transfer that stands still. Addresses other than the server's own must be public,
+ * whatever their names resolved to before (net/guard.h): otherwise a hostile server could make us send requests into
  * this machine's network. */
 #ifndef TRANSFER_TRANSFER_H
 #define TRANSFER_TRANSFER_H
@@ -17,11 +17,11 @@
 enum transfer_verdict {
     TRANSFER_GOOD,  /* 200, 204 or 206, all of it */
     TRANSFER_MOVED, /* 3xx with an address in head.location */
-    TRANSFER_AGAIN, /* worth another try, after head.wait_seconds if the server named a time; error tells why */
+    TRANSFER_AGAIN, /* worth a retry, after head.wait_seconds if the server named a time; error tells why */
     TRANSFER_FAILED /* error tells why */
 };
 
-/* What an answer without the requested content means; the first row that fits. */
+/* The meaning of an answer without the requested content; the first row that fits counts. */
 struct transfer_meaning {
     int low, high;    /* HTTP status */
     const char *code; /* head.code; NULL: any */
@@ -33,18 +33,18 @@ struct transfer_meaning {
 struct transfer;
 struct transfer_request;
 
-/* One kind of server, and which one it is. */
+/* A kind of server, and the one that is used. */
 struct transfer_server {
     const char *name; /* in messages: "the hub" */
     struct origin origin;
     const struct transfer_meaning *meanings; /* the last row fits everything */
     bool allow_private;                      /* redirects may lead to private addresses */
-    bool stays;                              /* a redirect is a refusal like others */
+    bool stays;                              /* a redirect counts as a refusal */
     bool signs;                              /* libcurl signs the path: no part of it may be "." or ".." */
-    /* Adds what proves who asks, by transfer_header or by options of transfer->easy. NULL: nothing. */
+    /* Adds the credentials, by transfer_header or by options of transfer->easy. NULL: none are needed. */
     enum status (*authorize)(const struct transfer_server *server, const struct transfer_request *request,
                              struct transfer *transfer, struct error *error);
-    /* Finds code, message and region in the body of a refusal. NULL: headers have them. */
+    /* Reads code, message and region from the body of a refusal. NULL: they are in headers. */
     void (*read_refusal)(const struct transfer_server *server, const char *body, size_t length,
                          struct transfer_head *head);
 };
@@ -65,8 +65,8 @@ struct transfer {
     char refusal[TRANSFER_REFUSAL]; /* the beginning of its body */
     size_t refusal_bytes;
     struct guard guard;
-    bool to_endpoint; /* its origin is the server's, which the operator named */
-    bool refused;     /* by the sink */
+    bool to_endpoint; /* the request goes to the server's own origin, which the operator named */
+    bool refused;     /* the sink returned false */
 };
 
 enum transfer_method { TRANSFER_GET, TRANSFER_HEAD, TRANSFER_PUT, TRANSFER_POST, TRANSFER_DELETE };
@@ -80,23 +80,23 @@ struct transfer_request {
     const void *body;           /* of PUT and POST */
     size_t body_bytes;
     int64_t first, last; /* bytes asked for; last < 0: all */
-    int seconds;         /* for the whole; 0: as long as it moves */
+    int seconds;         /* limit of the whole transfer; 0: none while bytes arrive */
     transfer_sink *sink; /* NULL: the body of the answer is dropped */
     void *owner;         /* its first argument, and CURLINFO_PRIVATE of the handle */
 };
 
-/* Ready to be performed (alone or in a multi handle). The caller owns *out (transfer_free). STATUS_FORBIDDEN for an
- * address that is not allowed, STATUS_NO_MEMORY, statuses of `authorize`. */
+/* Makes a transfer that is ready to be performed (alone or in a multi handle). The caller owns *out (transfer_free).
+ * STATUS_FORBIDDEN for an address that is not allowed, STATUS_NO_MEMORY, statuses of `authorize`. */
 MUST_CHECK enum status transfer_new(const struct transfer_request *request, struct transfer **out, struct error *error);
 void transfer_free(struct transfer *transfer); /* NULL is fine */
 
 /* Adds a header. False without memory. */
 bool transfer_header(struct transfer *transfer, const char *line);
-/* Adds "NAME: SECRET", and leaves no copy of it but the one that is sent. */
+/* Adds "NAME: SECRET" and leaves no other copy of the secret. */
 bool transfer_secret_header(struct transfer *transfer, const char *name, const char *secret);
 
-/* Performs one transfer and checks the monitor (may be NULL) meanwhile. *code is curl's result; a failed status is the
- * monitor's or ours. */
+/* Performs one transfer and checks the monitor (may be NULL) meanwhile. *code is curl's result; a status other than
+ * STATUS_OK is the monitor's or our own. */
 MUST_CHECK enum status transfer_perform(struct transfer *transfer, const struct monitor *monitor, CURLcode *code,
                                         struct error *error);
 

@@ -51,7 +51,7 @@ static void take_link(struct transfer_head *head, const char *value)
     (void)snprintf(head->next, sizeof head->next, "%.*s", (int)(end - value - 1), value + 1);
 }
 
-/* "api";r=0;t=55: how many are left, and in how many seconds there are more again. */
+/* "api";r=0;t=55: the number of requests left, and the seconds until more are allowed. */
 static void take_limit(struct transfer_head *head, const char *value)
 {
     const char *reset = strstr(value, ";t=");
@@ -71,7 +71,7 @@ static void take_coding(struct transfer_head *head, const char *value)
     head->encoded = strcasecmp(value, "identity") != 0 && strcasecmp(value, "aws-chunked") != 0;
 }
 
-/* What a header's value becomes: a text, an entity tag, a number at its offset, or whatever its function does. */
+/* How a header's value is stored: as a text, an entity tag, a number at its offset, or by its own function. */
 enum form { FORM_TEXT, FORM_ETAG, FORM_NUMBER, FORM_OWN };
 
 #define TEXT(name, field)                                                         \

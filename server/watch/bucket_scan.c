@@ -20,7 +20,7 @@ static enum status no_memory(struct error *error)
     return error_set(error, STATUS_NO_MEMORY, "no memory for a list of checkpoints");
 }
 
-/* Whether a directory on the way is one that trainers are still to rename, or lies deeper than a scan goes. */
+/* Whether a directory of the path has a name that trainers rename later, or the path is deeper than a scan goes. */
 static bool passed_over(const char *top, const char *place)
 {
     char parts[OBJECTS_PLACE_MOST + 8], *rest = NULL;
@@ -87,7 +87,7 @@ static json_t *make_row(const char *name, const struct bucket_checkpoint *checkp
                      checkpoint->commit, "tags");
 }
 
-/* What stands under a name with another source. */
+/* Adds a checkpoint whose name is registered with another source. */
 static enum status add_different(const json_t *document, json_t *failed, struct error *error)
 {
     size_t index;

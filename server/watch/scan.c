@@ -74,8 +74,8 @@ static bool ends_with(const char *name, const char *ending)
     return length > end && strcmp(name + length - end, ending) == 0;
 }
 
-/* Whether the directory is a checkpoint; a cheap look, the real check comes after. A sharded training state counts, so
- * that the answer says why it is none. */
+/* Whether the directory looks like a checkpoint. The check is cheap; the real one follows. A sharded training state
+ * counts, so that the answer says why it is not a checkpoint. */
 static bool looks_like_checkpoint(const char *directory, bool configured)
 {
     bool weights = false;
@@ -94,7 +94,7 @@ static bool is_text(const char *path)
     return utf8_check(path, strlen(path)) == strlen(path);
 }
 
-/* Bytes beyond ASCII become \xHH, as far as there is room. */
+/* Replaces bytes beyond ASCII by \xHH, as far as there is room. */
 static void escape(char *name, size_t size)
 {
     char raw[PATH_MAX];
@@ -112,7 +112,7 @@ void scan_name(const char *top, const char *path, char *out, size_t size)
     (void)snprintf(out, size, "%s", *rest != '\0' ? rest : slash != NULL ? slash + 1 : path);
     int part, count;
     char *dot = strrchr(out, '.');
-    if (gguf_split_read(out, &part, &count)) /* X-00001-of-00003.gguf is X */
+    if (gguf_split_read(out, &part, &count)) /* X-00001-of-00003.gguf becomes X */
         out[strlen(out) - strlen("-00001-of-00003.gguf")] = '\0';
     else if (dot != NULL && dot != out && weights_file_is_whole(out))
         *dot = '\0';
@@ -130,23 +130,23 @@ bool scan_is_unfinished(const char *name)
     return false;
 }
 
-/* What trainers keep in directories beside the weights. */
+/* Names that trainers give directories beside the weights. */
 static bool is_training_state(const char *name)
 {
     return strncmp(name, "optimizer", strlen("optimizer")) == 0 || strncmp(name, "rng_state", strlen("rng_state")) == 0;
 }
 
-/* What is known of a directory from those above. A config.json is about what lies below it unless its own directory is
- * a checkpoint. */
+/* What the parents of a directory say about it. A config.json applies to everything below its directory, unless that
+ * directory is a checkpoint. */
 enum above { NOTHING, CONFIGURED, WITHIN_CHECKPOINT };
 
-/* A directory that is looked into. */
+/* A directory whose entries are being read. */
 struct level {
     const struct roots *roots;
     const struct scan_visitor *visitor;
     int depth;
-    bool whole, configured; /* it is a checkpoint; a config.json is about its files */
-    enum above above;       /* for the directories in it */
+    bool whole, configured; /* whole: it is a checkpoint; configured: a config.json applies to its files */
+    enum above above;       /* for its subdirectories */
 };
 
 static enum status walk(const struct level *outer, const char *directory, struct error *error);
@@ -246,8 +246,8 @@ bool scan_signature(const char *path, uint64_t *signature, double *newest)
     return count >= 0;
 }
 
-/* {"path", "config"}: the config.json above `directory`, up to the top, where it has none of its own; else NULL, which
- * stands for the path alone. */
+/* {"path", "config"} with the config.json above `directory`, up to the top, when it has none of its own; else NULL,
+ * which stands for the path only. */
 static enum status inherited_source(const struct scan_place *place, const char *directory, const char *path,
                                     json_t **out, struct error *error)
 {
@@ -330,8 +330,8 @@ static enum status append(json_t *list, json_t *item, struct error *error)
                                                   : error_set(error, STATUS_NO_MEMORY, "no memory for a list");
 }
 
-/* Written to a moment ago: somebody may not be done with it. A clock that stands behind the files' is no reason to wait
- * for ever. */
+/* Whether the checkpoint was written a moment ago, so that a writer may not be finished. Files from the future do not
+ * count, so that a wrong clock does not delay it for ever. */
 static bool restless(const char *path, double quiet_seconds)
 {
     struct timespec now;

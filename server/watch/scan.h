@@ -10,12 +10,12 @@ struct roots;
 
 enum { SCAN_DEPTH = 4, SCAN_MOST = 2000 };
 
-/* Where the checkpoints of a trajectory lie. Everything is lent. */
+/* A directory that contains a trajectory's checkpoints. Everything is lent. */
 struct scan_place {
     const struct roots *roots;
     const char *trajectory;        /* name */
     const char *top;               /* canonical, below a root */
-    const struct monitor *monitor; /* may stop the reading of files; NULL: nobody does */
+    const struct monitor *monitor; /* may stop the reading of files; NULL: nothing does */
 };
 
 /* Registers what it finds at `path` (below a root) and in its subdirectories, at most SCAN_DEPTH deep, under
@@ -31,7 +31,7 @@ struct scan_request {
     const char *trajectory, *path;
     double quiet_seconds;
     bool may_be_empty;
-    const struct monitor *monitor; /* NULL: nobody ends it */
+    const struct monitor *monitor; /* NULL: nothing ends the walk */
 };
 MUST_CHECK enum status scan_directory(struct connection *connection, const struct scan_request *request,
                                       json_t **document, struct error *error);
@@ -55,8 +55,8 @@ MUST_CHECK enum status scan_walk(const struct roots *roots, const char *top, con
 /* The name of the checkpoint at `path`. */
 void scan_name(const char *top, const char *path, char *out, size_t size);
 
-/* What the files of `path` look like from outside: changes when one comes, goes, grows or is written to. *newest: when
- * the last one changed, in seconds since 1970. False when the directory is gone. */
+/* *signature: a hash of the attributes of the files at `path`, which changes when a file is added, removed, extended or
+ * written. *newest: when the last one changed, in seconds since 1970. False when the directory is gone. */
 bool scan_signature(const char *path, uint64_t *signature, double *newest);
 
 /* Registers the checkpoint at `path`. Statuses of checkpoint_files_register and of roots_check_links. The caller owns
@@ -64,13 +64,13 @@ bool scan_signature(const char *path, uint64_t *signature, double *newest);
 MUST_CHECK enum status scan_register(struct connection *connection, const struct scan_place *place, const char *path,
                                      enum store_outcome *outcome, json_t **document, struct error *error);
 
-/* Whether it is no fault of the checkpoint that was being registered, but ends the scan. */
+/* Whether the status ends the scan instead of being a fault of the checkpoint that was being registered. */
 bool scan_ends_with(enum status status);
 
-/* Whether a file or directory of this name is one that trainers are still to rename. */
+/* Whether the name is one that trainers use before they rename a file or directory. */
 bool scan_is_unfinished(const char *name);
 
-/* What a name says: -1 where it says nothing. */
+/* Reads step and tokens from a name; -1 where it has none. */
 void scan_read_name(const char *name, int64_t *step, int64_t *tokens);
 
 #endif

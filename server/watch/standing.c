@@ -5,7 +5,7 @@
 
 enum { AT_ONCE = 20 };
 
-/* The grid with the one checkpoint in place of its trajectory; a new reference, NULL: no memory. */
+/* The grid with one checkpoint in place of its trajectory; a new reference, NULL: no memory. */
 static json_t *narrow(const json_t *grid, const char *checkpoint)
 {
     const char *key, *trajectory;
@@ -18,7 +18,7 @@ static json_t *narrow(const json_t *grid, const char *checkpoint)
     return copy;
 }
 
-/* Why no runs can be made, for the sweep's document. */
+/* The reason why no runs can be made, for the sweep's document. */
 static json_t *refusal_of(enum status status, const struct faults *faults, const struct error *error)
 {
     const bool listed = faults_kept(faults) > 0;
@@ -61,7 +61,7 @@ static enum status take_in(struct connection *connection, const struct roots *ro
                                         .run_count = refusal == NULL ? plan.count : 0,
                                         .refusal = refusal};
     if (status == STATUS_OK) status = sweep_extend(connection, &extension, &mine, error);
-    /* More than go in at once: there will never be room. */
+    /* Runs go in together, and these are more than ever fit. */
     if (status == STATUS_TOO_MANY && queued_most > 0 && (int64_t)plan.count > queued_most) {
         extension.refusal = refusal = refusal_of(status, &faults, error);
         extension.run_count = 0;
@@ -82,7 +82,8 @@ static bool is_listed(const json_t *list, const json_t *text)
     return false;
 }
 
-/* Takes in what `list` has, but for the requesters in `full`; who has no room in the queue is added there. */
+/* Takes in the checkpoints of `list`, except those of requesters in `full`; a requester without room in the queue is
+ * added to `full`. */
 static enum status take_in_all(struct connection *connection, const struct roots *roots, const char *data_directory,
                                int64_t queued_most, const json_t *list, json_t *full, struct error *error)
 {
@@ -107,7 +108,7 @@ enum status standing_extend(struct connection *connection, const struct roots *r
     json_t *full = json_array();
     enum status status = full == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a sweep") : STATUS_OK;
     *more = false;
-    do { /* again for the others, when somebody had no room: a requester more each time */
+    do { /* repeated for the other requesters when one had no room; each time one requester more is left out */
         json_t *list = NULL;
         before = json_array_size(full);
         if (status == STATUS_OK) status = sweep_behind(connection, AT_ONCE, full, &list, error);

@@ -1,4 +1,4 @@
-/* standing.h: sweeps that go on: each checkpoint that their trajectory gets is measured without being asked for. */
+/* standing.h: standing sweeps: each later checkpoint of their trajectory is measured without a request. */
 #ifndef WATCH_STANDING_H
 #define WATCH_STANDING_H
 

@@ -14,22 +14,22 @@
 #include <unistd.h>
 
 enum { SHOWN = 20, SAFETY_FACTOR = 12, LIST_SECONDS = 15, LIST_TRIES = 2 };
-#define LEAST_SECONDS 0.25 /* between two looks, however much happens */
+#define LEAST_SECONDS 0.25 /* least time between two looks, however many notices come */
 
 enum candidate_state { CANDIDATE_PENDING, CANDIDATE_REGISTERED, CANDIDATE_FAILED };
 
 struct candidate {
     char *path, *detail; /* owned */
     uint64_t signature;
-    double since; /* when it was first seen like this */
+    double since; /* when this signature was first seen */
     enum candidate_state state;
-    bool seen; /* in the look that goes on */
+    bool seen; /* seen in the current look */
 };
 
 struct tree {
     struct tree_options options;
     char *trajectory, *path; /* owned */
-    char top[PATH_MAX];      /* canonical; "" while it is away */
+    char top[PATH_MAX];      /* canonical; "" while the directory is missing */
     char trouble[240];
     int notices; /* inotify; -1: none */
     bool touched, polling;
@@ -37,9 +37,9 @@ struct tree {
     struct candidate *candidates; /* owned */
     size_t count, capacity, hint;
     bool of_bucket;
-    json_t *listed; /* owned: of a bucket, what the last look gave (bucket_scan_register) */
-    bool known;     /* the database was asked what is registered already */
-    /* Of the look that goes on. */
+    json_t *listed; /* owned: for a bucket, the result of the last look (bucket_scan_register) */
+    bool known;     /* the registered checkpoints were read from the database */
+    /* State of the current scan. */
     struct connection *connection;
     double now;
     int64_t registered;
@@ -98,7 +98,7 @@ int tree_descriptor(const struct tree *tree)
 void tree_touched(struct tree *tree)
 {
     char events[4096];
-    while (read(tree->notices, events, sizeof events) > 0) continue; /* what they say does not matter */
+    while (read(tree->notices, events, sizeof events) > 0) continue; /* the contents of events do not matter */
     tree->touched = true;
 }
 
@@ -109,7 +109,8 @@ double tree_due(const struct tree *tree)
 
 /* ---- when the kernel cannot tell ---- */
 
-/* File systems on which other machines write unheard: NFS, CIFS and SMB, Lustre, GPFS, Ceph, BeeGFS, FUSE, 9p. */
+/* File systems on which other machines write without a notice here: NFS, CIFS and SMB, Lustre, GPFS, Ceph, BeeGFS,
+ * FUSE, 9p. */
 static bool is_remote(const char *path)
 {
     static const unsigned long remote[] = {0x6969,     0xFF534D42, 0xFE534D42, 0x517B,     0x0BD00BD0,
@@ -121,7 +122,7 @@ static bool is_remote(const char *path)
     return false;
 }
 
-/* Watching a directory twice is one watch. When they are used up, looking now and then has to do. */
+/* Watching a directory twice is one watch. When no more watches can be made, polling remains. */
 static void listen_at(void *context, const char *path)
 {
     struct tree *tree = context;
@@ -132,7 +133,7 @@ static void listen_at(void *context, const char *path)
 
 /* ---- candidates ---- */
 
-/* Looked for from where the last one was: walks come by in the same order each time. */
+/* Searches from the last result on, because walks visit directories in the same order each time. */
 static struct candidate *candidate_find(struct tree *tree, const char *path)
 {
     for (size_t i = 0; i < tree->count; i++) {
@@ -217,7 +218,7 @@ static void forget_gone(struct tree *tree)
     tree->count = kept;
 }
 
-/* What was registered before this server started is not read again. */
+/* Checkpoints that were registered before this server started are not read again. */
 static enum status learn(struct tree *tree, struct error *error)
 {
     struct checkpoint *rows = NULL;
@@ -248,7 +249,7 @@ static double rest(const struct tree *tree)
                                                  : SAFETY_FACTOR * tree->options.poll_seconds;
 }
 
-/* What the server refuses, or that it is away, stands in the state. */
+/* A refusal of the server, or its absence, is shown in the state. */
 static enum status look_at_bucket(struct tree *tree, double now, struct error *error)
 {
     const struct bucket_scan_request request = {
@@ -314,7 +315,7 @@ enum status tree_look(struct tree *tree, struct connection *connection, double n
     return status;
 }
 
-/* The first of a list, as the state shows them; of objects their path and detail. */
+/* Copies the first entries of a list for the state; of objects only path and detail. */
 static void show(const json_t *list, json_t *out)
 {
     size_t index;

@@ -18,27 +18,29 @@ struct tree;
 struct tree_options {
     const struct roots *roots;     /* lent */
     const struct hub *hub;         /* lent; for places in buckets */
-    const struct monitor *monitor; /* lent; says when to stop, by any status of scan_ends_with */
+    const struct monitor *monitor; /* lent; may stop a look with any status of scan_ends_with */
     const char *trajectory;        /* name; copied */
-    const char *path;              /* as posted; copied */
+    const char *path;              /* as it was posted; copied */
     double quiet_seconds;
-    double poll_seconds; /* between looks where inotify does not work; else only a safety net, 12 times rarer */
-    bool poll;           /* do not even try inotify */
+    double poll_seconds; /* seconds between looks where inotify does not work; elsewhere 12 times as long, as a safety
+                          * net */
+    bool poll;           /* do not use inotify */
 };
 
-/* The caller owns *out. STATUS_NO_MEMORY. Nothing is looked at yet, so a path that is not there is no error. */
+/* The caller owns *out. STATUS_NO_MEMORY. Nothing is read yet, so a missing path is no error. */
 MUST_CHECK enum status tree_new(const struct tree_options *options, struct tree **out, struct error *error);
 void tree_free(struct tree *tree); /* NULL is fine */
 const char *tree_path(const struct tree *tree);
 
-/* The descriptor to poll for input, -1: none. When there was any, tree_touched. */
+/* The descriptor to poll for input; -1: none. Call tree_touched when there was input. */
 int tree_descriptor(const struct tree *tree);
 void tree_touched(struct tree *tree);
 
-/* When the next look is due, on the caller's clock (seconds, monotonic). */
+/* The time of the next look on the caller's clock (seconds, monotonic). */
 double tree_due(const struct tree *tree);
-/* Looks: registers what is ready, counts in *registered. STATUS_UNAVAILABLE and STATUS_NO_MEMORY leave everything for
- * the next time; other trouble (the directory is gone) stands in the state. */
+/* Makes a look: registers the checkpoints that are ready, and adds their number to *registered. STATUS_UNAVAILABLE and
+ * STATUS_NO_MEMORY leave everything for the next look; other failures (the directory is gone) are shown in the
+ * state. */
 MUST_CHECK enum status tree_look(struct tree *tree, struct connection *connection, double now, int64_t *registered,
                                  struct error *error);
 

@@ -15,15 +15,15 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-/* What is watched, and what standing sweeps lack, is asked for once a second in any case: a notification is only a
- * hint. */
+/* The list of watched directories and the needs of standing sweeps are read once a second in any case, because a
+ * notification may get lost. */
 enum { TICK_MILLISECONDS = 1000, TREES_MOST = 256 };
-#define LEAST_SECONDS 0.2 /* between two turns, however much is notified */
+#define LEAST_SECONDS 0.2 /* least time between two turns, however many notifications come */
 
 struct slot {
     struct tree *tree;  /* owned */
-    struct store_id id; /* of its trajectory */
-    json_t *state;      /* owned: as it was written last */
+    struct store_id id; /* id of its trajectory */
+    json_t *state;      /* owned: as last written */
     bool listed;        /* in the list that was read last */
 };
 
@@ -31,7 +31,7 @@ struct watcher {
     struct watcher_options options;
     struct connection *connection;
     int stop;               /* eventfd */
-    struct monitor monitor; /* ends a request to a server that is under way when the watcher stops */
+    struct monitor monitor; /* ends a request that is under way when the watcher stops */
     pthread_t thread;
     struct slot slots[TREES_MOST];
     size_t count;
@@ -67,7 +67,7 @@ static enum status slot_add(struct watcher *watcher, const char *id, const char 
         .poll_seconds = watcher->options.poll_seconds,
     };
     struct slot *slot = &watcher->slots[watcher->count];
-    if (watcher->count == TREES_MOST) return STATUS_OK; /* as many as there are; the others wait */
+    if (watcher->count == TREES_MOST) return STATUS_OK; /* the remaining directories wait */
     const enum status status = tree_new(&options, &slot->tree, error);
     if (status != STATUS_OK) return status;
     (void)snprintf(slot->id.text, sizeof slot->id.text, "%s", id);
@@ -124,7 +124,7 @@ static enum status slot_look(struct watcher *watcher, struct slot *slot, double 
     return status;
 }
 
-/* Whatever fails here (the database is away, memory is short) is tried again at the next turn. */
+/* Anything that fails here (the database is unavailable, memory is short) is retried at the next turn. */
 static double turn(struct watcher *watcher, double now)
 {
     struct error ignored;

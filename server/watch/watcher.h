@@ -1,5 +1,5 @@
-/* watcher.h: one thread of `deltaq serve` that looks after watched directories and standing sweeps. What it watches
- * stands in the database, so it goes on after a restart. */
+/* watcher.h: a thread of `deltaq serve` for watched directories and standing sweeps. The list of what is watched is in
+ * the database, so watching continues after a restart. */
 #ifndef WATCH_WATCHER_H
 #define WATCH_WATCHER_H
 
@@ -16,8 +16,8 @@ struct watcher_options {
     const struct hub *hub;     /* likewise; for places in buckets */
     const char *data_directory;
     int64_t queued_most;  /* run_new.queued_most of standing sweeps' runs */
-    double quiet_seconds; /* files must have been as they are for so long before a checkpoint is registered */
-    double poll_seconds;  /* between looks where the kernel does not tell */
+    double quiet_seconds; /* how long files must have been unchanged before a checkpoint is registered */
+    double poll_seconds;  /* seconds between looks where the kernel sends no notices */
 };
 
 /* The caller owns *out. */

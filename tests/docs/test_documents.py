@@ -1,10 +1,10 @@
-"""What the documents name is there: files, folders, make targets, links between documents.
-Whoever moves a file moves its name too."""
+"""Files, folders, make targets and linked documents that the documents name exist, and numbers that they give are
+those of the sources. Rename a file in the documents too."""
 
-import fnmatch
 import pathlib
 import re
 import subprocess
+import tomllib
 
 import pytest
 
@@ -28,6 +28,16 @@ def spans(text):
     return re.findall(r"`([^`\n]+)`", re.sub(r"```.*?```", "", text, flags=re.S))
 
 
+def fits(path, name):
+    """Whether the path ends with the name, in which `*` stands for any text within one folder."""
+    return re.fullmatch(r"(?:.*/)?" + re.escape(name).replace(r"\*", "[^/]*"), path) is not None
+
+
+def test_a_star_stays_within_its_folder():
+    assert fits("engine/quant/rtn.c", "quant/*.c") and fits("rtn.c", "rtn.c")
+    assert not fits("engine/jobs/quantize/quantize.c", "engine/jobs/quantize*.c")
+
+
 @pytest.mark.parametrize("document", DOCUMENTS, ids=lambda path: str(path.relative_to(ROOT)))
 def test_files_that_it_names_exist(document):
     if document.name in ELSEWHERE:
@@ -35,7 +45,7 @@ def test_files_that_it_names_exist(document):
     files = tree()
     names = {name for name in spans(document.read_text()) if FILE.match(name) and not re.search(r"NAME|…", name)}
     missing = [name for name in sorted(names)
-               if not any(fnmatch.fnmatch("/" + path, "*/" + name) for path in files) and not (ROOT / name).exists()]
+               if not any(fits(path, name) for path in files) and not (ROOT / name).exists()]
     assert missing == [], f"{document.name} names files that are not there"
     folders = {name for name in spans(document.read_text()) if FOLDER.match(name)}
     assert [name for name in sorted(folders) if not (ROOT / name).is_dir()] == []
@@ -61,6 +71,11 @@ def test_every_architecture_is_named():
     rows = re.findall(r'\.model_type = "(\w+)"', (ROOT / "engine/model/architecture.c").read_text())
     named = re.search(r"- \*\*Architectures:\*\*.*?\n(?=- )", (ROOT / "docs/measures.md").read_text(), re.S)[0]
     assert len(rows) > 10 and not [row for row in rows if not re.search(rf"\b{row}\b", named)]
+
+
+def test_the_number_of_mutants_is_that_of_the_tables():
+    rows = sum(len(tomllib.loads(table.read_text())["mutant"]) for table in (ROOT / "tests/mutants").glob("*.toml"))
+    assert re.findall(r"(\d+) mutations of the source", (ROOT / "docs/testing.md").read_text()) == [str(rows)]
 
 
 def test_the_tour_stays_a_tour():

@@ -169,7 +169,7 @@ def test_what_the_last_worker_of_all_had_goes_back_to_the_queue(lab):
         other.wait()
     with lab.launcher():
         lab.ended(run)
-    assert "rescued 1 runs of workers that are gone" in lab.said()
+    assert "rescued 1 run of workers that are gone" in lab.said()
 
 
 def test_a_job_at_its_time_limit_hands_its_run_to_the_next(lab):
