@@ -11,10 +11,10 @@ struct control_group_memory {
     int64_t left;  /* the least that a group has left, files in the cache counted as free; INT64_MAX: no limit */
 };
 
-/* Of the process whose groups the file `process` names ("/proc/self/cgroup"), where the trees are mounted at `mount`
- * ("/sys/fs/cgroup"): version 2 there, version 1's memory controller at `mount`/memory. The root of the mount is read
- * as well, since within a container it is the container's own group. A group that is not below the mount is passed
- * over. */
+/* Reads the limits of the process whose groups the file `process` names ("/proc/self/cgroup"). The trees are mounted at
+ * `mount` ("/sys/fs/cgroup"): version 2 there, version 1's memory controller at `mount`/memory. The root of the mount
+ * is read as well, since within a container it is the container's own group. A group that is not below the mount is
+ * passed over. */
 struct control_group_memory control_group_read(const char *process, const char *mount);
 
 /* The number behind `word` at the beginning of a line of the file; with word "" the file's own. -1: there is none. */

@@ -162,8 +162,8 @@ static bool resolve(const struct roots *roots, const char *path, char *canonical
 /* Where the longest existing prefix of a path leads. */
 enum end { END_OUTSIDE, END_INSIDE, END_CLOSED };
 
-/* Of a path that leads out, or into what is closed, it says the same whether there is something or not; of a link to
- * nothing as well, since glibc's realpath leaves what it could not find or enter in `canonical`. */
+/* The answer for a path outside the roots, or in a closed place, does not reveal whether the file exists. Nor does that
+ * for a link to nothing: glibc's realpath leaves what it could not find or enter in `canonical`. */
 static enum end leads_to(const struct roots *roots, const char *path)
 {
     char part[PATH_MAX], canonical[PATH_MAX], top[PATH_MAX];
@@ -282,13 +282,22 @@ static bool is_in_place(const char *data_directory, const char *name, const stru
     return asked && (opened->real[0] == '\0' || below(canonical, opened->real) != NULL);
 }
 
+/* Whether it is one of the process's own descriptors, by its name: an artifact that was opened or fetched. */
+static bool is_descriptor(const char *asked)
+{
+    static const char descriptors[] = "/proc/self/fd/";
+    const size_t length = sizeof descriptors - 1;
+    return strncmp(asked, descriptors, length) == 0 && asked[length] != '\0' &&
+           asked[length + strspn(asked + length, "0123456789")] == '\0';
+}
+
 /* What the server and its runs made in the data directory, which nobody else writes into, is read by them at the paths
- * that they made up. No path of a request is such a one: it was resolved and found open. */
+ * that they made up. No path of a request is such a one: it was resolved, and found open. */
 static bool is_own(const struct roots *roots, const struct opened *opened)
 {
     const char *data = roots->data_directory;
-    bool own = false;
-    if (data == NULL) return false;
+    bool own = is_descriptor(opened->asked);
+    if (data == NULL) return own;
     for (int i = 0; i < CLOSED && !own; i++) own = is_in_place(data, closed[i].name, opened);
     for (int i = 0; i < LEFT_BY_RUNS && !own; i++) own = is_in_place(data, left_by_runs[i], opened);
     return own;

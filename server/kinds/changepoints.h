@@ -8,7 +8,7 @@
 
 #include <jansson.h>
 
-/* Of the points those at ascending x, whose number is finite. */
+/* The points with finite numbers, in ascending order of x. */
 struct changepoints_series {
     double *x, *y;  /* owned */
     size_t *places; /* owned: in the list of points */

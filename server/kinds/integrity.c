@@ -152,7 +152,7 @@ static json_t *reference(const struct finding *finding, int64_t point)
     return json_pack("{ss ss so}", "checkpoint", row->id.text, "name", row->name, "step", number_or_null(row->step));
 }
 
-/* Of one checkpoint, or of all (-1), those that are told: it and its neighbours. */
+/* Adds checkpoint `own` and its neighbours, or all points for -1. */
 static bool render_points(const struct finding *finding, int64_t own, json_t *out)
 {
     bool good = true;

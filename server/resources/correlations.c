@@ -187,7 +187,8 @@ static const char *note_of(const json_t *document, size_t series)
     return NULL;
 }
 
-/* Of the points [first, first + count) of the list, which are of so many series: values of several are not pooled. */
+/* Describes the points [first, first + count) of the list, which belong to `series` series. Values of several series
+ * are not pooled. */
 static enum status describe(const json_t *list, size_t first, size_t count, size_t series,
                             const struct monitor *monitor, json_t **out, struct error *error)
 {

@@ -44,9 +44,9 @@ struct curve_points {
     struct rows *rows;
 };
 
-/* Of `trajectories`, ids. Of a series with more points than query->points there are the first, the last, of each part
- * of the curve the lowest and the highest, and that of query->checkpoint. On STATUS_OK the caller owns what is in *out
- * (curve_points_reset). */
+/* Reads the curves of `trajectories`, ids. A series with more points than query->points keeps the first, the last, the
+ * lowest and highest of each part of the curve, and that of query->checkpoint. On STATUS_OK the caller owns what is in
+ * *out (curve_points_reset). */
 MUST_CHECK enum status curve_points_read(struct connection *connection, const json_t *trajectories,
                                          const struct curve_query *query, struct curve_points *out,
                                          struct error *error);

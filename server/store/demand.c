@@ -124,7 +124,7 @@ enum status demand_job_gone(struct connection *connection, const char *label, co
     " case when $2 then 'expired' else 'crashed' end, 'evidence', $7::text) from changed where was <> state)" \
     " select count(*) filter (where state = 'queued' and $2), count(*) filter (where state = 'failed') from changed"
 
-/* Of one worker; it had `memory_bytes`. */
+/* Takes back the runs of one worker, which had `memory_bytes`. */
 static enum status take_back(struct connection *connection, const struct store_id *owner, const char *job,
                              int64_t most_bytes, struct demand_out_of_memory *out, struct error *error)
 {

@@ -337,7 +337,7 @@ static enum status hold_room(struct connection *connection, const struct rows *r
     return status;
 }
 
-/* Of several equal runs only the oldest is queued, because the queue takes one. */
+/* Queues only the oldest of several equal runs, because the queue takes one. */
 static enum status retry_all(struct connection *connection, struct retrying *retrying, struct error *error)
 {
     const enum status status = connection_execute(

@@ -403,7 +403,7 @@ def rule_comments():
 
 
 # Sides of the tree whose comments are plain sentences.
-PLAIN = ("engine",)
+PLAIN = ("engine", "server")
 
 
 def rule_plain_comments():

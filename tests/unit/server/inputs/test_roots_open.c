@@ -344,6 +344,7 @@ static void test_the_server_s_own_files_are_read(void **state)
 {
     struct error error;
     struct file *file = NULL;
+    char descriptor[40];
     int directory;
     (void)state;
     expect_read(read_file, at("data/tmp/own"));
@@ -356,6 +357,12 @@ static void test_the_server_s_own_files_are_read(void **state)
     assert_int_equal(file_open(directory, "own", FILE_FOLLOW_LINKS, 100, &file, &error), STATUS_OK);
     file_close(file);
     (void)close(directory);
+    const int open_already = open(at("out/file"), O_RDONLY | O_CLOEXEC);
+    (void)snprintf(descriptor, sizeof descriptor, "/proc/self/fd/%d", open_already);
+    expect_read(read_file, descriptor);
+    assert_int_equal(symlink(descriptor, at("in/writable/descriptor")), 0); /* by a link it is like any file */
+    expect_outside(read_file, at("in/writable/descriptor"));
+    (void)close(open_already);
     assert_int_equal(symlink(at("out/file"), at("elsewhere/out")), 0);
     expect_outside(read_file, at("data/hub/out"));
     assert_int_equal(file_open(AT_FDCWD, at("data/tmp/absent"), FILE_REFUSE_LINKS, 100, &file, &error),
