@@ -161,7 +161,9 @@ static void keep_house(struct worker *worker)
     if (!fits_database(worker)) return;
     if (!steady(worker)) return;
     if (queue_rescue(worker->connection, worker->lease_seconds, &rescued, &error) != STATUS_OK) return;
-    if (rescued > 0) log_warning(LOG_COMPONENT_WORKER, "rescued %d runs of workers that are gone", rescued);
+    if (rescued > 0)
+        log_warning(LOG_COMPONENT_WORKER, "rescued %d run%s of workers that are gone", rescued,
+                    rescued == 1 ? "" : "s");
 }
 
 /* Called between runs, because it may take longer than a lease may go without a beat. */
