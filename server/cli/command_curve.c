@@ -14,6 +14,7 @@ static const struct option_row curve_options[] = {
     {"--protocol", "ID", NULL, NULL, OPTION_ONCE, "Only this protocol of evaluation"},
     {"--calibration", "ID", NULL, NULL, OPTION_ONCE, "Only this calibration"},
     {"--points", "N", NULL, NULL, OPTION_ONCE, "Most points of a series; its extremes are kept"},
+    {"--checkpoint", "NAME", NULL, NULL, OPTION_ONCE, "Keep the point of this TRAJECTORY/NAME or id, and rank it"},
     {"--csv", NULL, NULL, NULL, OPTION_ONCE, "Print CSV"},
     VERB_ROWS,
     VERB_JSON,

@@ -76,7 +76,8 @@ def test_answers_errors_and_304_may_be_read(named):
 def test_an_upload_that_is_cut_off_may_be_read(named):
     chunk = b"100001\r\n" + b"a" * 0x100001 + b"\r\n0\r\n\r\n"
     answer, _ = named.raw(b"POST /v1/act HTTP/1.1\r\nHost: @HOST@\r\nContent-Type: application/json\r\nOrigin: "
-                          + PAGE.encode() + b"\r\nTransfer-Encoding: chunked\r\n\r\n" + chunk)
+                          + PAGE.encode() + b"\r\nAuthorization: Bearer writer\r\nTransfer-Encoding: chunked\r\n\r\n"
+                          + chunk)
     assert heads(answer) == [413] and b"\r\nAccess-Control-Allow-Origin: " + PAGE.encode() + b"\r\n" in answer
 
 
