@@ -419,11 +419,11 @@ $(BUILD)/static/plotly.js: tests/tools/plotly_part.py
 
 # --- Checks ---------------------------------------------------------------------------------------------------------
 # What reads bytes that strangers wrote, and the vectorised kernels; the rest of the unit tests is sanitized in
-# check-all, and so are the four suites of kernels that take two minutes of processor.
+# check-all, and so are the six suites of kernels that take three minutes of processor.
 ASAN_ROOMS    := engine/base engine/tensor engine/files engine/formats engine/weights engine/tokenizer \
                  engine/dataset engine/backend fuzz server/http server/objects server/schema
 ASAN_LONG     = $(wildcard $(addprefix tests/unit/engine/backend/test_,\
-                tangent_cpu.c cpu_rows.c cpu_products.c cpu_attention.c))
+                tangent_cpu.c cpu_rows.c cpu_products.c cpu_attention.c cpu_bf16.c units_check.c))
 ASAN_CHECKED  = $(foreach room,$(ASAN_ROOMS),\
                 $(patsubst %.c,$(BUILD)/asan/%,\
                 $(filter-out $(ASAN_LONG),$(filter tests/unit/$(room)/%,$(UNIT_SOURCES)))))

@@ -111,6 +111,21 @@ static void test_a_lost_session_opens_again(void **state)
     connection_free(other);
 }
 
+/* The private database has it off anyway; others have it on. */
+static void test_no_session_has_its_statements_compiled(void **state)
+{
+    struct error error;
+    struct connection *other;
+    struct rows *rows;
+    OK(connection_execute(connection_of(state), "alter role current_user set jit = on", NO_VALUES, NULL, &error));
+    OK(connection_new(embedded_conninfo(((struct fixture *)*state)->embedded), "compiles", &other, &error));
+    OK(connection_query_one(other, "show jit", NO_VALUES, &rows, &error));
+    assert_string_equal(rows_text(rows, 0, 0), "off");
+    rows_free(rows);
+    OK(connection_execute(connection_of(state), "alter role current_user reset jit", NO_VALUES, NULL, &error));
+    connection_free(other);
+}
+
 static void test_a_statement_past_its_deadline_gives_up(void **state)
 {
     struct error error;
@@ -480,6 +495,7 @@ int main(void)
         cmocka_unit_test(test_values_come_back_as_they_went),
         cmocka_unit_test(test_a_lost_session_opens_again),
         cmocka_unit_test(test_a_statement_past_its_deadline_gives_up),
+        cmocka_unit_test(test_no_session_has_its_statements_compiled),
         cmocka_unit_test(test_the_same_checkpoint_again_is_no_conflict_and_another_is),
         cmocka_unit_test(test_checkpoints_are_found_by_id_path_and_unique_name),
         cmocka_unit_test(test_lists_page_newest_first),
