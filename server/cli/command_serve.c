@@ -316,14 +316,12 @@ static enum status check(const struct options *options, struct serving *serving,
     double grace, save;
     bool database = true;
     enum status status;
-    if ((status = listen_check(address, &serving->loopback, error)) != STATUS_OK) return status;
     if ((status = options_integer(options, "--workers", 0, 64, &serving->workers, error)) != STATUS_OK) return status;
     if ((status = options_integer(options, "--watch-quiet", 0, 86400, &quiet, error)) != STATUS_OK) return status;
     if ((status = options_integer(options, "--watch-poll", 1, 86400, &serving->watch_poll, error)) != STATUS_OK)
         return status;
     if ((status = options_integer(options, "--keep-events", 1, 36500, &serving->keep_events, error)) != STATUS_OK)
         return status;
-    if ((status = look_for_devices(options, serving, error)) != STATUS_OK) return status;
     if ((status = check_launcher(options, error)) != STATUS_OK) return status;
     if ((status = join_labels(options, serving->labels, error)) != STATUS_OK) return status;
     if ((status = place_memory(options, &application->memory_bytes, error)) != STATUS_OK) return status;
@@ -336,6 +334,9 @@ static enum status check(const struct options *options, struct serving *serving,
     if ((status = place_check(options, error)) != STATUS_OK) return status;
     if ((status = cors_check(options_all(options, "--allow-origin"), error)) != STATUS_OK) return status;
     if ((status = check_clients(options, serving, error)) != STATUS_OK) return status;
+    /* From here on it is also other programs that decide: options that are wrong are told on any machine. */
+    if ((status = listen_check(address, &serving->loopback, error)) != STATUS_OK) return status;
+    if ((status = look_for_devices(options, serving, error)) != STATUS_OK) return status;
     if ((status = served_files_load(options, &serving->files, error)) != STATUS_OK) return status;
     application->conninfo = options_text(options, "--database-url");
     if (application->conninfo != NULL && options_text(options, "--archive") != NULL)

@@ -65,6 +65,18 @@ def test_serve_checks_everything_before_it_makes_anything(tmp_path, arguments, t
     assert list(tmp_path.iterdir()) == []
 
 
+@pytest.mark.parametrize("arguments", [["--allow-origin", "null"], ["--workers", "65"], ["--memory", "1G"],
+                                       ["--token-rate", "x"]])
+def test_wrong_options_are_told_beside_another_server_too(tmp_path, arguments):
+    with socket.create_server(("127.0.0.1", 0)) as other:
+        taken = ["--listen", f"127.0.0.1:{other.getsockname()[1]}"]
+        done = run("serve", *taken, *arguments, "--data-dir", tmp_path / "data")
+        assert done.returncode == 1 and arguments[0] in done.stderr, done.stderr
+        done = run("serve", *taken, "--data-dir", tmp_path / "data")
+        assert done.returncode == 1 and "is in use; stop the other server or choose another --listen" in done.stderr
+    assert list(tmp_path.iterdir()) == []
+
+
 @pytest.mark.parametrize("arguments", [["--threads", "x"], ["--device", "tpu"], ["--memory", "1G"],
                                        ["--root", "/nowhere/at/all"], ["--hub-cache", "3X"], ["--artifacts", "s3://"]])
 def test_a_worker_checks_everything_before_it_makes_anything(tmp_path, arguments):

@@ -16,6 +16,7 @@ PLUGIN = ROOT / "build/emulated/libdeltaq-cuda.so"
 pytestmark = pytest.mark.skipif(not PLUGIN.exists(),
                                 reason="build/emulated/libdeltaq-cuda.so is not built (make emulated-plugin)")
 EMULATED = {"DELTAQ_CUDA_PLUGIN": str(PLUGIN), "DELTAQ_SELFTEST_SECONDS": "0"}
+SERVE = [BINARY, "serve", "--listen", "127.0.0.1:0"]  # where another server may have the usual port
 UUIDS = [f"GPU-{n}0e1d2c3-b4a5-4697-8877-665544332211" for n in range(2)]
 
 
@@ -418,8 +419,8 @@ def test_a_driver_that_crashes_takes_nobody_with_it(tmp_path):
         assert "looking for devices failed: asking the driver: crash by signal" in worker["device_state"]["reason"]
     finally:
         own.stop()
-    made = subprocess.run([BINARY, "serve", "--data-dir", tmp_path / "other", "--device", "cuda:0"], timeout=60,
-                          capture_output=True, text=True, env={**os.environ, **EMULATED, "EMULATED_WRONG": "driver"})
+    made = subprocess.run([*SERVE, "--data-dir", tmp_path / "other", "--device", "cuda:0"], timeout=60, capture_output=True,
+                          text=True, env={**os.environ, **EMULATED, "EMULATED_WRONG": "driver"})
     assert made.returncode == 1 and "asking the driver: crash by signal" in made.stderr
 
 
@@ -458,12 +459,12 @@ def test_a_device_is_chosen_by_what_it_is(tmp_path):
     ("cuda:2", "2 emulated devices; use --device cpu"), ("cuda:0:1:2:3.4", "none of them"),
     ("cuda:x", "expected auto")])
 def test_a_device_that_is_not_there_is_refused(tmp_path, device, words):
-    made = subprocess.run([BINARY, "serve", "--data-dir", tmp_path / "data", "--device", device], capture_output=True,
-                          text=True, timeout=60, env={**os.environ, "DELTAQ_CUDA_PLUGIN": str(PLUGIN)})
+    made = subprocess.run([*SERVE, "--data-dir", tmp_path / "data", "--device", device], capture_output=True, text=True,
+                          timeout=60, env={**os.environ, "DELTAQ_CUDA_PLUGIN": str(PLUGIN)})
     assert made.returncode == 1 and words in made.stderr, made.stderr
 
 
 def test_a_size_that_is_none_is_refused(tmp_path):
-    made = subprocess.run([BINARY, "serve", "--data-dir", tmp_path / "data", "--device-memory", "lots"],
-                          capture_output=True, text=True, timeout=60)
+    made = subprocess.run([*SERVE, "--data-dir", tmp_path / "data", "--device-memory", "lots"], capture_output=True, text=True,
+                          timeout=60)
     assert made.returncode == 1 and '--device-memory must be a size like 20G, found "lots"' in made.stderr

@@ -135,7 +135,7 @@ def test_it_does_not_listen_to_the_world_without_a_token(tmp_path):
                           (["serve", "--device", "cuda:0,"], 1), (["serve", "--device", "tpu"], 1),
                           (["serve", "--root", "/nowhere/at/all"], 1)])
 def test_wrong_command_lines(tmp_path, arguments, status):
-    more = ["--data-dir", str(tmp_path)] if arguments[:1] == ["serve"] else []
+    more = ["--listen", "127.0.0.1:0", "--data-dir", str(tmp_path)] if arguments[:1] == ["serve"] else []
     done = subprocess.run([BINARY, *arguments, *more], capture_output=True, text=True, timeout=60)
     assert done.returncode == status and done.stderr
 
