@@ -419,8 +419,8 @@ def test_a_driver_that_crashes_takes_nobody_with_it(tmp_path):
         assert "looking for devices failed: asking the driver: crash by signal" in worker["device_state"]["reason"]
     finally:
         own.stop()
-    made = subprocess.run([*SERVE, "--data-dir", tmp_path / "other", "--device", "cuda:0"], timeout=60, capture_output=True,
-                          text=True, env={**os.environ, **EMULATED, "EMULATED_WRONG": "driver"})
+    made = subprocess.run([*SERVE, "--data-dir", tmp_path / "other", "--device", "cuda:0"], timeout=60,
+                          capture_output=True, text=True, env={**os.environ, **EMULATED, "EMULATED_WRONG": "driver"})
     assert made.returncode == 1 and "asking the driver: crash by signal" in made.stderr
 
 
@@ -465,6 +465,6 @@ def test_a_device_that_is_not_there_is_refused(tmp_path, device, words):
 
 
 def test_a_size_that_is_none_is_refused(tmp_path):
-    made = subprocess.run([*SERVE, "--data-dir", tmp_path / "data", "--device-memory", "lots"], capture_output=True, text=True,
-                          timeout=60)
+    made = subprocess.run([*SERVE, "--data-dir", tmp_path / "data", "--device-memory", "lots"], capture_output=True,
+                          text=True, timeout=60)
     assert made.returncode == 1 and '--device-memory must be a size like 20G, found "lots"' in made.stderr
