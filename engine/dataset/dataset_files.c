@@ -60,15 +60,15 @@ static enum status list_directory(const struct dataset_source *source, DIR *dire
 
 enum status dataset_files_list(const struct dataset_source *source, struct dataset_files *out, struct error *error)
 {
-    struct stat info;
+    bool is_directory;
     int64_t capacity = 0;
     *out = (struct dataset_files){0};
     if (source->format == DATASET_INLINE) return STATUS_OK;
-    if (stat(source->path, &info) == 0 && !S_ISDIR(info.st_mode))
-        return add(out, &capacity, strdup(source->path), error);
-    DIR *directory = NULL;
-    enum status status = file_directory_list(source->path, &directory, error);
+    enum status status = file_is_directory(source->path, &is_directory, error);
     if (status != STATUS_OK) return status;
+    if (!is_directory) return add(out, &capacity, strdup(source->path), error);
+    DIR *directory = NULL;
+    if ((status = file_directory_list(source->path, &directory, error)) != STATUS_OK) return status;
     status = list_directory(source, directory, out, error);
     closedir(directory);
     if (status != STATUS_OK) dataset_files_free(out);

@@ -91,6 +91,20 @@ enum status file_open(int directory, const char *path, enum file_links links, in
     return STATUS_OK;
 }
 
+enum status file_is_directory(const char *path, bool *out, struct error *error)
+{
+    struct stat found;
+    char shown[SHOWN_MAX];
+    *out = true;
+    if (stat(path, &found) == 0) {
+        *out = S_ISDIR(found.st_mode);
+        return STATUS_OK;
+    }
+    if (errno != EIO) return STATUS_OK;
+    show(path, shown);
+    return refuse("cannot open", shown, error);
+}
+
 enum status file_directory(int directory, const char *path, int *out, struct error *error)
 {
     char shown[SHOWN_MAX];

@@ -8,6 +8,7 @@
 
 #include <dirent.h>
 #include <fcntl.h> /* AT_FDCWD */
+#include <stdbool.h>
 #include <stdint.h>
 
 enum file_links { FILE_FOLLOW_LINKS, FILE_REFUSE_LINKS }; /* whether the last component may be a symbolic link */
@@ -33,6 +34,9 @@ MUST_CHECK enum status file_read(const struct file *file, int64_t offset, void *
 /* Asks the kernel to read the span soon. A hint: cannot fail. */
 void file_readahead(const struct file *file, int64_t offset, int64_t bytes);
 
+/* Tells whether `path` leads to a directory. A path that leads to nothing counts as one: opening it asks the guard
+ * before it tells why. STATUS_IO: the file system does not say. */
+MUST_CHECK enum status file_is_directory(const char *path, bool *out, struct error *error);
 /* Opens a directory whose files are to be opened or listed; the caller closes *out (close), -1 on failure.
  * STATUS_NOT_FOUND, STATUS_FORBIDDEN, STATUS_INVALID (forbidden by the guard), STATUS_IO. */
 MUST_CHECK enum status file_directory(int directory, const char *path, int *out, struct error *error);

@@ -304,8 +304,9 @@ enum status weights_open(const char *path, struct weights **out, struct error *e
         status = error_set(error, STATUS_NO_MEMORY, "cannot allocate a path");
         goto done;
     }
-    struct stat found;
-    if (stat(path, &found) == 0 && !S_ISDIR(found.st_mode))
+    bool is_directory;
+    if ((status = file_is_directory(path, &is_directory, error)) != STATUS_OK) goto done;
+    if (!is_directory)
         status = open_file(weights, path, error);
     else if ((status = file_directory(AT_FDCWD, path, &weights->directory, error)) == STATUS_OK)
         status = open_directory(weights, error);
