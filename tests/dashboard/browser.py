@@ -110,7 +110,7 @@ class Page:
 
     def __init__(self, browser, width, height, dark):
         self.browser, self.size, self.dark = browser, (width, height), dark
-        self.complaints, self.requests = [], []
+        self.complaints, self.requests, self.unanswered = [], [], {}
 
     def __enter__(self):
         self.context = self.browser.call("Target.createBrowserContext")["browserContextId"]
@@ -147,6 +147,13 @@ class Page:
             self.complaints.append(f"{params['entry']['text']} {params['entry'].get('url', '')}")
         elif method == "Network.requestWillBeSent":
             self.requests.append(params["request"]["url"])
+            self.unanswered[params["requestId"]] = params.get("type")
+        elif method == "Network.responseReceived" and params["response"]["mimeType"] == "text/event-stream":
+            self.unanswered.pop(params["requestId"], None)
+        elif method in ("Network.loadingFinished", "Network.loadingFailed"):
+            self.unanswered.pop(params["requestId"], None)
+        elif method == "Page.frameNavigated":  # what the page before it had asked for is nobody's now
+            self.unanswered = {name: kind for name, kind in self.unanswered.items() if kind == "Document"}
 
     def resize(self, width, height):
         self.call("Emulation.setDeviceMetricsOverride", width=width, height=height, deviceScaleFactor=1, mobile=False)
@@ -167,8 +174,17 @@ class Page:
             raise Failure(details.get("exception", {}).get("description", details["text"]))
         return found["result"].get("value")
 
+    def settle(self, seconds=10):
+        """Waits until all that the page asked for is answered and has been drawn, so that what is read next is not half
+        of a page. An answer that a test holds back is waited for in vain, `seconds` long; streams do not count."""
+        end, calm = time.monotonic() + seconds, 0
+        while calm < 2 and time.monotonic() < end:
+            self.run("new Promise((done) => setTimeout(done, 5))")
+            calm = 0 if self.unanswered else calm + 1
+
     def wait(self, expression, seconds=60):
-        """Waits until the expression is true; its value (an element has none in Python: compare it with null)."""
+        """Waits until the expression is true and the page has settled; its value then (an element has none in Python:
+        compare it with null), or the one before where the page went on."""
         end, found = time.monotonic() + seconds, None
         while time.monotonic() < end:
             try:
@@ -179,9 +195,16 @@ class Page:
             else:
                 last = None
             if found:
-                return found
+                self.settle()
+                return self._value(expression) or found
             time.sleep(0.05)
         raise Failure(f"not so within {seconds} s: {expression}" + (f" ({last})" if last else ""))
+
+    def _value(self, expression):
+        try:
+            return self.run(expression)
+        except Failure:  # the page has gone on to where the expression has no meaning
+            return None
 
     def click(self, selector):
         self.wait(f"document.querySelector({json.dumps(selector)}) !== null")

@@ -3,6 +3,7 @@ and that the reader can choose."""
 
 import pytest
 from stand_in import PLOTLY, Handler
+from stand_in_tasks import flips
 
 DRAWN = "Boolean(document.querySelector('#accuracy-plot .main-svg') && document.querySelector('#accuracy-plot').data)"
 
@@ -12,11 +13,7 @@ def answered(world, monkeypatch):
     """Every checkpoint of `constant` was asked without quantization."""
     if not PLOTLY.is_file():
         pytest.skip("build/static/plotly.js is missing; run `make static`")
-    own = [item for item in world.checkpoints if item["trajectory"] == "constant"]
-    answer = {"trajectory": "constant", "items": [],
-              "checkpoints": [{"checkpoint": item["id"], "name": item["name"], "step": item["step"],
-                               "items": 100, "right": 40 + place, "right_q": None, "up": 0, "down": 0}
-                              for place, item in enumerate(own)]}  # fmt: skip
+    answer = flips(world, "constant")
     monkeypatch.setattr(Handler, "get_flips", lambda handler, parts, fields: answer, raising=False)
     return answer
 
