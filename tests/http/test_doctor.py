@@ -30,7 +30,9 @@ def token(*arguments):
 
 
 def everything_below(directory):
-    return sorted(str(path.relative_to(directory)) for path in directory.rglob("*"))
+    """Names of all files and directories, but for those in PostgreSQL's cluster: it makes and removes its own."""
+    names = (path.relative_to(directory) for path in directory.rglob("*"))
+    return sorted(str(name) for name in names if name.parts[:2] != ("pg", "data") or len(name.parts) == 2)
 
 
 def schema_of(service):
