@@ -19,12 +19,15 @@ static bool put_help(json_t *schema, const char *help, const char *more)
     return put(schema, "description", more != NULL ? json_sprintf("%s (%s)", help, more) : json_string(help));
 }
 
+/* Null is a branch of its own: of an enum that holds it, generators of clients make several types. */
 static bool put_choices(json_t *schema, const char *const *choices, bool nullable)
 {
     json_t *list = json_array();
     bool good = list != NULL;
     for (; good && *choices != NULL; choices++) good = json_array_append_new(list, json_string(*choices)) == 0;
-    if (good && nullable) good = json_array_append_new(list, json_null()) == 0;
+    if (good && nullable)
+        return put(schema, "anyOf", json_pack("[{ss so}{ss}]", "type", "string", "enum", list, "type", "null"));
+    good = put_type(schema, "string", false) && good;
     return put(schema, "enum", list) && good;
 }
 
@@ -60,8 +63,8 @@ static bool put_kind(json_t *schema, const struct result_field *field, bool null
     const bool none = nullable || field->type == RESULT_INTERVAL || (field->type == RESULT_NUMBER && !field->finite);
     if (is_shaped(field)) return put_object(schema, field->shape, nullable);
     const bool listed = field->item != NULL && field->type != RESULT_MAP;
+    if (field->choices != NULL) return put_choices(schema, field->choices, nullable);
     bool good = put_type(schema, listed ? "array" : types[field->type], none);
-    if (good && field->choices != NULL) good = put_choices(schema, field->choices, nullable);
     if (good && field->type == RESULT_INTERVAL)
         good = put(schema, "items", json_pack("{ss}", "type", "number")) && put_length(schema, 2);
     if (good && field->item != NULL)

@@ -2,6 +2,7 @@
 is checked in every test: service.py.)"""
 
 import collections
+import itertools
 import json
 import re
 import subprocess
@@ -189,6 +190,38 @@ def test_a_discriminator_knows_every_branch():
             assert branch["properties"][field]["const"] == value and field in branch["required"]
         seen += 1
     assert seen >= 5  # requests by kind; methods, optimizers, schedules, tokenizers by name
+
+
+def objects_among(branches):
+    """The objects of a union, those of unions in it too."""
+    for branch in map(resolved, branches):
+        inner = branch.get("oneOf", branch.get("anyOf"))
+        if inner:
+            yield from objects_among(inner)
+        elif "properties" in branch:
+            yield branch
+
+
+def test_the_required_fields_of_an_object_tell_it_from_the_others_of_its_union():
+    """Generated clients take the first branch whose required fields are there."""
+    seen = 0
+    for node in nodes_in(OPENAPI):
+        union = (node.get("oneOf") or node.get("anyOf") or []) if isinstance(node, dict) else []
+        for first, later in itertools.combinations(objects_among(union), 2):
+            required = {name: first["properties"][name] for name in first.get("required", [])}
+            assert not required.keys() <= later["properties"].keys() or any(
+                "const" in inner and inner != later["properties"][name] for name, inner in required.items()
+            ), (list(required), later)
+            seen += 1
+    assert seen > 100
+
+
+def test_nothing_that_generators_of_clients_misread():
+    """openapi-python-client drops what stands beside an allOf, and makes three types of an enum with null in it."""
+    for node in nodes_in(OPENAPI):
+        if isinstance(node, dict):
+            assert "allOf" not in node or not {"properties", "required"} & node.keys(), node
+            assert not isinstance(node.get("enum"), list) or None not in node["enum"], node
 
 
 def test_a_run_of_every_kind_can_be_asked_for():

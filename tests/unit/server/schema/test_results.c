@@ -23,7 +23,7 @@ struct told {
     double loss, low, high, mean;
     bool on, has_mean, has_extra;
     int color;
-    const char *note;
+    const char *shade, *note;
     double pair[2];
     int64_t drawn;
     double draws[4];
@@ -68,6 +68,7 @@ static const struct result_field fields[] = {
      .when = AT(has_mean)},
     {.name = "on", .type = RESULT_BOOLEAN, .offset = AT(on), .later = true},
     {.name = "color", .type = RESULT_CHOICE, .offset = AT(color), .choices = colors},
+    {.name = "shade", .type = RESULT_TEXT, .offset = AT(shade), .absence = RESULT_NULL, .choices = colors},
     {.name = "pair", .type = RESULT_ARRAY, .offset = AT(pair), .length = 2, .item = &number_item},
     {.name = "draws", .type = RESULT_ARRAY, .offset = AT(draws), .count = AT(drawn), .item = &number_item},
     {.name = "parts",
@@ -116,6 +117,7 @@ static struct told sample(void)
                          .has_mean = true,
                          .on = true,
                          .color = 1,
+                         .shade = "red",
                          .note = "mind this",
                          .pair = {1, INFINITY},
                          .drawn = 3,
@@ -146,7 +148,7 @@ static void test_every_field_in_the_order_of_the_table(void **state)
     (void)state;
     told.made = json_pack("{ss sf}", "name", "c", "share", 1.5);
     expect(&told, "{\"count\":3,\"loss\":2.5,\"interval\":[1.0,2.0],\"mean\":4.0,\"on\":true,\"color\":\"green\","
-                  "\"pair\":[1.0,null],"
+                  "\"shade\":\"red\",\"pair\":[1.0,null],"
                   "\"draws\":[1.0,2.0,3.0],\"parts\":[{\"name\":\"a\",\"share\":0.5},{\"name\":\"b\",\"share\":null}],"
                   "\"shares\":[0.5,null],"
                   "\"widths\":{\"b\":4,\"a\":3},\"best\":{\"name\":\"b\",\"share\":0.25},\"extra_share\":0.125,"
@@ -164,11 +166,11 @@ static void test_what_is_absent_is_null_or_left_out(void **state)
     told.has_mean = told.has_extra = false;
     told.parts = NULL;
     told.widths = NULL;
-    told.note = NULL;
+    told.shade = told.note = NULL;
     told.drawn = 0;
     expect(&told,
            "{\"count\":3,\"loss\":null,\"interval\":null,\"mean\":null,\"on\":true,\"color\":\"green\","
-           "\"pair\":[1.0,null],"
+           "\"shade\":null,\"pair\":[1.0,null],"
            "\"draws\":[],\"parts\":null,\"widths\":null,\"best\":{\"name\":\"b\",\"share\":0.25},\"extra_share\":null,"
            "\"made\":null}");
 }
@@ -231,7 +233,7 @@ static void test_no_memory_anywhere_is_an_error_that_leaves_nothing(void **state
     json_set_alloc_funcs(malloc, free);
     assert_int_equal(status, STATUS_OK);
     assert_int_equal(held, 0);
-    assert_int_equal(fields_there, 15); /* none went missing */
+    assert_int_equal(fields_there, 16); /* none went missing */
     assert_true(refused > 30);
 }
 
@@ -278,6 +280,8 @@ static void test_the_schema_says_what_is_rendered(void **state)
         document, "interval",
         "{\"type\": [\"array\", \"null\"], \"items\": {\"type\": \"number\"}, \"minItems\": 2, \"maxItems\": 2}");
     expect_schema(document, "color", "{\"type\": \"string\", \"enum\": [\"red\", \"green\"]}");
+    expect_schema(document, "shade",
+                  "{\"anyOf\": [{\"type\": \"string\", \"enum\": [\"red\", \"green\"]}, {\"type\": \"null\"}]}");
     expect_schema(
         document, "pair",
         "{\"type\": \"array\", \"items\": {\"type\": [\"number\", \"null\"]}, \"minItems\": 2, \"maxItems\": 2}");
@@ -293,7 +297,7 @@ static void test_the_schema_says_what_is_rendered(void **state)
                   "{\"name\": {\"type\": \"string\"}, \"share\": {\"type\": [\"number\", \"null\"], "
                   "\"description\": \"Of the whole\"}}}");
     json_t *required =
-        json_loads("[\"count\", \"loss\", \"interval\", \"mean\", \"color\", \"pair\", \"draws\", \"parts\","
+        json_loads("[\"count\", \"loss\", \"interval\", \"mean\", \"color\", \"shade\", \"pair\", \"draws\", \"parts\","
                    " \"widths\", \"best\", "
                    "\"extra_share\", \"made\"]",
                    0, NULL);
