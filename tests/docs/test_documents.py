@@ -81,4 +81,5 @@ def test_the_number_of_mutants_is_that_of_the_tables():
 def test_the_tour_stays_a_tour():
     assert len((ROOT / "ARCHITECTURE.md").read_text().splitlines()) <= 150
     assert len((ROOT / "README.md").read_text().splitlines()) <= 150
-    assert len((ROOT / "openapi.yaml").read_text().splitlines()) <= 5500
+    assert len((ROOT / "openapi.yaml").read_text().splitlines()) <= 5500, (
+        "openapi.yaml has more than 5500 lines: write its paths, or the help lines of tables, shorter")
