@@ -62,7 +62,8 @@ enum status export_format_grid(const struct quantize_method *method, struct expo
     else
         return error_set_at(
             error, STATUS_UNSUPPORTED, "/export",
-            "packed formats store uniform grids, and the codes of \"%s\" are of a table of values: use \"dequantized\"",
+            "packed formats store the uniform grids of rtn, gptq and awq, and \"%s\" is none of them: use "
+            "\"dequantized\"",
             quantizer_by_id(method->quantizer)->name);
     return STATUS_OK;
 }

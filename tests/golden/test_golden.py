@@ -54,6 +54,14 @@ def test_every_kind_of_run_has_golden_numbers():
     assert set(KINDS) - {"shared"} == made, golden.UNRECORDED
 
 
+def test_every_quantizer_has_golden_numbers():
+    every = set(OPENAPI["components"]["schemas"]["MethodNamed"]["discriminator"]["mapping"])
+    made = {params["method"]["name"] for kind, _, params in runs.RUNS if kind == "quantize"}
+    assert made == every, (
+        "give the new quantizer a run in tests/golden/runs.py, and record it: tests/golden/golden.py --write portable"
+    )
+
+
 def test_the_changelog_names_the_revision_of_the_numbers():
     assert REST["engine_revision"] == golden.REVISION, (
         f"the golden numbers are of ENGINE_REVISION {REST['engine_revision']}, the engine's is {golden.REVISION}: "

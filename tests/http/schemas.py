@@ -17,7 +17,7 @@ OPENAPI = ROOT / "openapi.yaml"
 MADE = "    # From here on made from the tables of parameters and results by tests/http/schemas.py --write; "
 MARK = MADE + "do not edit.\n"
 WIDTH = 120
-DEPTH = 2  # of objects and lists that are not written as blocks
+DEPTH = 3  # of objects and lists that are not written as blocks
 
 
 def of_binary(binary) -> dict:

@@ -76,12 +76,14 @@ METHODS = [
 def test_every_quantizer_is_among_them():
     """And has a marker of its own in the dashboard, which a legend can draw; the star is that of averages."""
     quantizers = set(OPENAPI["components"]["schemas"]["MethodNamed"]["discriminator"]["mapping"])
-    assert {method["name"] for method in METHODS} == quantizers
+    assert {method["name"] for method in METHODS} == quantizers, "give the new quantizer a row in METHODS"
     palette = (ROOT / "static" / "palette.js").read_text()
     symbols, outlines = (re.search(rf"{name} = \{{(.*?)\}}", palette, re.S)[1] for name in ("SYMBOLS", "OUTLINES"))
     markers = dict(re.findall(r"(\w+): \"([\w-]+)\"", symbols))
-    assert set(markers) == quantizers and len(set(markers.values())) == len(markers) and "star" not in markers.values()
-    assert set(markers.values()) <= set(re.findall(r"\"?([\w-]+)\"?: \"M", outlines))
+    assert set(markers) == quantizers, "give the new quantizer a marker in SYMBOLS of static/palette.js"
+    assert len(set(markers.values())) == len(markers) and "star" not in markers.values(), "markers are told apart"
+    drawn = set(re.findall(r"\"?([\w-]+)\"?: \"M", outlines))
+    assert set(markers.values()) <= drawn, "give the new marker its path in OUTLINES of static/palette.js"
 
 
 @pytest.mark.parametrize("method", METHODS)

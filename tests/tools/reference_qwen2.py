@@ -1,12 +1,13 @@
 #!/usr/bin/env python3
 """Makes the reference values of tiny Qwen2 models in double, independently of the engine.
 
-    build/venv/bin/python tests/tools/reference_qwen2.py [--check]
+    build/venv/bin/python tests/tools/reference_qwen2.py [--check] [MODEL]...
 
 They lie in tests/unit/shared/reference/micro: qwen2, one layer that sees everything, and qwen2_window, two layers, of
 which the second (from max_window_layers on) sees the last three tokens. --check writes nothing: it compares what it
-finds with those files. The equations (rms is RMSNorm,
-the rotation pairs column j of a head with column j + head_dim / 2):
+finds with those files. Another architecture, whose block differs in a few lines, is another row of MODELS; named
+alone, it leaves the files of the others as they are. The equations (rms is RMSNorm, the rotation pairs column j of a
+head with column j + head_dim / 2):
 
     x = E[ids]
     h = rms(x; input_layernorm);  q, k, v = W h + b each      biases on these three alone, whatever the config says
@@ -282,8 +283,12 @@ def write(model, weights, tensors, numbers):
 def main():
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--check", action="store_true")
+    parser.add_argument("models", nargs="*", metavar="MODEL", help="those of them alone")
     options = parser.parse_args()
-    made = [(model, *make(model)) for model in MODELS]
+    names = [model.name for model in MODELS]
+    if unknown := set(options.models) - set(names):
+        parser.error(f"no model {', '.join(sorted(unknown))}: there are {', '.join(names)}")
+    made = [(model, *make(model)) for model in MODELS if not options.models or model.name in options.models]
     if options.check:
         return 0 if all([check(*parts) for parts in made]) else 1
     for parts in made:

@@ -222,7 +222,14 @@ static void test_absent_settings_are_as_published(void **state)
         {"gpt2", 8, 1, 0, 1e-5, true, true, true, ACTIVATION_GELU_TANH},
         {"opt", 8, 1, 0, 1e-5, true, true, true, ACTIVATION_RELU},
     };
+    const struct architecture *architecture;
     (void)state;
+    for (int index = 0; (architecture = architecture_at(index)) != NULL; index++) {
+        bool found = architecture->block != BLOCK_ATTENTION; /* test_state_space.c has those of the others */
+        for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++)
+            found |= strcmp(rows[i].type, architecture->model_type) == 0;
+        if (!found) fail_msg("%s has no row of defaults in this test", architecture->model_type);
+    }
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         const struct model_config config = parsed_type(rows[i].type, ",\"intermediate_size\":40");
         if (config.head_dim != rows[i].head_dim || config.kv_heads != 4 || config.tied != rows[i].tied ||
