@@ -8,6 +8,7 @@ import time
 import models
 import numpy
 import pytest
+from service import OPENAPI
 
 
 @pytest.fixture(scope="module")
@@ -85,6 +86,16 @@ def test_a_change_under_a_condition(service, ready, name):
     assert service.request("DELETE", address, headers={"If-Match": "*"}).status == 404
 
 
+@pytest.mark.parametrize("method,path", [(method.upper(), path) for path, item in OPENAPI["paths"].items()
+                                         for method in ("patch", "delete") if method in item])
+def test_any_state_of_nothing(service, method, path):
+    """RFC 9110, 13.2.1: a condition changes nothing of an answer that is a refusal without it."""
+    address = re.sub("{[a-z]+}", "nothing", path)
+    body = {"name": "other"} if method == "PATCH" else None
+    refused = service.request(method, address, body, {"If-Match": "*"})
+    assert refused.status == 404 and refused.json["code"] == "not_found"
+
+
 def test_of_two_conditional_changes_one_wins(service, name):
     made = service.checkpoint(models.write_llama(service.files / name), name, "a", step=1)
     address = f"/v1/checkpoints/{made['id']}"
@@ -127,8 +138,8 @@ def test_a_long_conditional_change_holds_up_nothing_else(service, name):
     one, other = (f"/v1/checkpoints/{service.checkpoint(path, name, k, step='ab'.index(k))['id']}" for k in "ab")
     tag, answers = service.get(one).headers["ETag"], []
 
-    def change(step):
-        answers.append(service.request("PATCH", one, {"step": step}, {"If-Match": tag}).status)
+    def change(step):  # the asterisk is a tag like another one: only alone it stands for all
+        answers.append(service.request("PATCH", one, {"step": step}, {"If-Match": f'"*", {tag}'}).status)
 
     locked = Locked(service, tag.strip('"'))
     threads = [threading.Thread(target=change, args=(step,)) for step in range(10, 18)]
