@@ -50,8 +50,8 @@ static enum status compare(struct exchange *exchange, const struct route *route,
     return STATUS_OK;
 }
 
-/* Whether what the request changes is a resource of its own, with or without a GET. A POST to an address that has no GET
- * is an action. */
+/* Whether what the request changes is a resource of its own, with or without a GET. A POST to an address that has no
+ * GET is an action. */
 static bool names_resource(const struct exchange *exchange)
 {
     return strcmp(exchange->request.method, "POST") != 0;
