@@ -74,7 +74,8 @@ def test_the_order_of_a_table_stands_in_the_address(world, visit, address):
                         ".map(one => one.caption.textContent)")
     assert set(captions) <= set(sortable)
     rows = f"{found}.map(one => [...one.tBodies[0].rows].map(row => row.cells[0].innerText))"
-    heads = f"{found}.map(one => [...one.querySelectorAll('th[aria-sort]')].map(head => head.getAttribute('aria-sort')))"
+    heads = (f"{found}.map(one => [...one.querySelectorAll('th[aria-sort]')]"
+             ".map(head => head.getAttribute('aria-sort')))")
     for _ in range(2):  # descending, then ascending
         page.run(f"{found}.forEach(one => one.querySelectorAll('thead .sort')[1].click())")
     before = page.run(heads), page.run(rows)
