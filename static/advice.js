@@ -6,6 +6,7 @@ import { compact, isNumber, loss, percent, percentInterval, plural } from "./for
 import { metric as metricOf } from "./metrics.js";
 import { link } from "./router.js";
 import { dataTable, numberColumn } from "./table.js";
+import { orderKept } from "./view.js";
 
 /* Map name -> newest plan that succeeded, of those trajectories that have one. */
 export async function loadPlans(names, signal) {
@@ -39,6 +40,7 @@ function lossInterval(low, high) {
   return `${loss(low)} to ${loss(high)}`;
 }
 
+/* As dataTable takes it. */
 function adviceTable({ options, recommended }) {
   const place = new Map(options.map((option, index) => [option, index]));
   const best = (option) => place.get(option) === recommended;
@@ -51,7 +53,7 @@ function adviceTable({ options, recommended }) {
     if (option.behind === 0) return "lowest";
     return cell(loss(option.behind), option.behind_interval ? lossInterval(...option.behind_interval) : null);
   };
-  return dataTable({
+  return {
     caption: "Forecast of each option", rows: options, sortable: true,
     columns: [
       { label: "Option", value: called, cell: (option) => [called(option), best(option) ? badge() : null] },
@@ -61,7 +63,7 @@ function adviceTable({ options, recommended }) {
       column("delta", percent, percentInterval),
       { label: "Behind the lowest", numeric: true, value: (option) => option.behind, cell: behind },
     ],
-  });
+  };
 }
 
 function sentence(text) {
@@ -78,7 +80,7 @@ export function planSection({ result: found }) {
   return h("section", {}, h("h2", {}, "Forecast of each option"),
     h("p", { class: "muted" }, "95 % intervals of what this evaluation would measure; ",
       `${plural(points.length, "model")} measured, ${compact(trained)} tokens trained.`),
-    adviceTable(found));
+    dataTable(orderKept("options", adviceTable(found))));
 }
 
 /* Of a trajectory's page; null without a plan. */
@@ -90,6 +92,6 @@ export function advicePanel(plans) {
     verdict(result),
     h("p", { class: "muted" }, `${result.method}, from ${compact(result.tokens)} tokens on; `,
       h("a", { href: link(`/runs/${id}`) }, "the plan's run"), "."),
-    adviceTable(result));
+    dataTable(adviceTable(result)));
   return [...plans].map(panel);
 }

@@ -6,6 +6,7 @@ import { integer, isNumber, percent, percentInterval, percentNumber, scientific 
 import { axisOf, drawing, legendOf, paperOf, plain } from "./look.js";
 import { axisTitle, formatOf, metric, scaleOf } from "./metrics.js";
 import { dataTable, numberColumn } from "./table.js";
+import { orderKept } from "./view.js";
 
 const PIXELS = 15, FEW = 60; /* a unit's bars; names stand beside them as long as there are no more of them */
 
@@ -146,8 +147,8 @@ function unitsTable({ units, widths, allocation }) {
   ] : [];
   const picked = allocation
     ? [numberColumn("Bits under the budget", (unit) => allocation.bits[unit.name], integer)] : [];
-  return dataTable({
-    caption: "Units", className: "layers", sortable: true, rows: units,
+  return dataTable(orderKept("units", {
+    caption: "Units", className: "layers", rows: units,
     columns: [
       { label: "Unit", value: (unit) => unit.name, cell: (unit) => h("span", { class: "name mono" }, unit.name) },
       numberColumn("Weights", (unit) => unit.weights, integer),
@@ -156,7 +157,7 @@ function unitsTable({ units, widths, allocation }) {
       ...left,
       ...picked,
     ],
-  });
+  }));
 }
 
 function frontierSection(run, signal) {

@@ -11,7 +11,7 @@ import { compareLink } from "./pins.js";
 import { checkpointLink, runLink } from "./router.js";
 import { runForm } from "./run_form.js";
 import { dataTable, facts, numberColumn } from "./table.js";
-import { sortedBy } from "./view.js";
+import { orderKept, sortedBy } from "./view.js";
 import { calibrationIn, evaluationIn, methodIn } from "./words.js";
 
 function presetOf(run) {
@@ -263,7 +263,7 @@ export function healthSection({ health }) {
       ["Change since before", isNumber(health.relative_l2) ? percent(health.relative_l2) : null],
     ]),
     h("details", {}, h("summary", {}, "By block"),
-      dataTable({ caption: "Weights by block", columns: BLOCK_COLUMNS, rows: health.blocks, sortable: true })));
+      dataTable(orderKept("blocks", { caption: "Weights by block", columns: BLOCK_COLUMNS, rows: health.blocks }))));
 }
 
 const TENSOR_COLUMNS = [
@@ -281,9 +281,9 @@ export function tensorsSection(checkpoint, signal) {
     fill(body, h("p", { class: "muted" }, "Reading …"));
     try {
       const { items } = await get(`${at("checkpoints", checkpoint.id)}/tensors`, signal);
-      fill(body, dataTable({
-        caption: "Tensors", className: "layers", sortable: true, rows: items, columns: TENSOR_COLUMNS,
-      }));
+      fill(body, dataTable(orderKept("tensors", {
+        caption: "Tensors", className: "layers", rows: items, columns: TENSOR_COLUMNS,
+      })));
     } catch (error) { if (!signal.aborted) fill(body, failure(error)); }
   });
   return h("section", { "aria-label": "Tensors" }, h("h2", {}, "Tensors"), details);

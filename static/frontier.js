@@ -31,6 +31,24 @@ export function frontierRows(values, bits, model, parameters) {
   return rows.map((row) => ({ ...row, newest: row.step === last.get(row.trajectory) }));
 }
 
+/* Trajectories of which a quantized series ends at a run without bits. */
+export function lacking(values, bits) {
+  const runs = new Set(bits.flatMap(({ points }) => points.map(({ run }) => run)));
+  const lacks = ({ method, points }) => method && points.length > 0 && !runs.has(points.at(-1).run);
+  return [...new Set(values.filter(lacks).map(({ trajectory }) => trajectory))];
+}
+
+/* As many names, from the first one on, as have at most `most` points together, and one at least. */
+export function within(names, series, most) {
+  const own = (name) => series.filter(({ trajectory }) => trajectory === name);
+  let left = most;
+  const end = names.findIndex((name, place) => {
+    left -= own(name).reduce((sum, { total }) => sum + total, 0);
+    return left < 0 && place > 0;
+  });
+  return end < 0 ? names : names.slice(0, end);
+}
+
 /* Marks the rows that no other of the same evaluation beats: none is as small and better. By cost, then by damage: a
  * row is unbeaten when it is better than all that come before it. */
 export function unbeaten(rows, { y, size }) {

@@ -9,6 +9,7 @@ import { axisTitle, heading, metric, scaleOf, unitOf } from "./metrics.js";
 import { translucent } from "./palette.js";
 import { curvesLink } from "./router.js";
 import { dataTable, numberColumn } from "./table.js";
+import { orderKept } from "./view.js";
 
 /* Fields of a landscape that can be shown: [field, the metric that it holds]. */
 const KINDS = [["losses", "loss"], ["losses_q", "loss_q"], ["deltas", "delta"]];
@@ -167,8 +168,8 @@ export function averageSection(run) {
 }
 
 function windowsTable(found) {
-  return dataTable({
-    caption: "Windows", sortable: true, rows: found.windows,
+  return dataTable(orderKept("windows", {
+    caption: "Windows", rows: found.windows,
     columns: [
       {
         label: "Window", numeric: true, value: (row) => row.window,
@@ -178,5 +179,5 @@ function windowsTable(found) {
       numberColumn(heading("loss_q"), (row) => row.loss_q, loss),
       numberColumn(heading("delta"), (row) => row.delta, percentNumber),
     ],
-  });
+  }));
 }

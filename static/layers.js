@@ -3,6 +3,7 @@ import { h } from "./dom.js";
 import { integer, isNumber, percentNumber, scientific } from "./format.js";
 import { axisOf, colourBar, paperOf, plain } from "./look.js";
 import { dataTable, numberColumn } from "./table.js";
+import { orderKept } from "./view.js";
 
 /* "model.layers.3.self_attn.q_proj" -> {block: 3, part: "self_attn.q_proj"}; null when no number stands in the name. */
 export function placeOf(name) {
@@ -76,8 +77,8 @@ function barsFigure(layers, ink) {
 }
 
 export function layersTable(layers) {
-  return dataTable({
-    caption: "Layers", className: "layers", sortable: true, sort: { column: 1, descending: true }, rows: layers,
+  return dataTable(orderKept("layers", {
+    caption: "Layers", className: "layers", sort: { column: 1, descending: true }, rows: layers,
     columns: [
       {
         label: "Layer", value: (layer) => layer.name,
@@ -93,5 +94,5 @@ export function layersTable(layers) {
         cell: (layer) => (layer.tokens === undefined ? "" : integer(layer.tokens)),
       },
     ],
-  });
+  }));
 }

@@ -3,8 +3,8 @@
 import { curvesOf, get, namedTrajectories, newestCheckpoint } from "./api.js";
 import { dropdown, segmented } from "./controls.js";
 import { fill, h } from "./dom.js";
-import { frontierKey, frontierRows, quantizedFrontier, unbeaten } from "./frontier.js";
-import { bytes, scientific } from "./format.js";
+import { frontierKey, frontierRows, lacking, quantizedFrontier, unbeaten, within } from "./frontier.js";
+import { bytes, integer, scientific } from "./format.js";
 import { drawing } from "./look.js";
 import { axisTitle, formatOf, heading, inOrder, metric as metricOf } from "./metrics.js";
 import { failure, loading } from "./notice.js";
@@ -18,6 +18,8 @@ import { turns } from "./turns.js";
 import { commonFields, readCommon, sorting } from "./view.js";
 
 const MEASURES = ["loss_q", "delta", "kl", "mean_accuracy_q"], MOST_ROWS = 200;
+const MOST_POINTS = 10000; /* of all checkpoints, that one figure draws in a second or two */
+const ENDS = 4; /* the fewest points of a curve that the server gives: among them its last one */
 
 function readView(search) {
   return {
@@ -34,14 +36,42 @@ function address(view) {
   });
 }
 
-async function read(names, y, signal) {
-  const curve = (metric) => curvesOf({ trajectory: names, metric, x: "step" }, signal);
-  const [values, bits, model, newest] = await Promise.all([
-    curve(y), curve("bits_per_weight"), curve("model_bits_per_weight"),
-    Promise.all(names.map((name) => newestCheckpoint(name, signal))),
-  ]);
-  const parameters = new Map(newest.filter(Boolean).map((one) => [one.trajectory, one.parameters]));
-  return { rows: frontierRows(values.series, bits.series, model.series, parameters), series: values.series };
+/* The series of the measure and of both sizes: of `points` points each, or whole. */
+async function curves(names, y, signal, points = null) {
+  if (!names.length) return [[], [], []];
+  const read = (metric) => curvesOf({ trajectory: names, metric, x: "step", points }, signal);
+  const found = await Promise.all([y, "bits_per_weight", "model_bits_per_weight"].map(read));
+  return found.map(({ series }) => series);
+}
+
+/* The newest checkpoints need only the ends of the curves; of trajectories of which these have no bits, all of them. */
+async function readNewest(names, y, signal) {
+  const ends = await curves(names, y, signal, ENDS), again = lacking(ends[0], ends[1]);
+  const whole = await curves(again, y, signal);
+  return ends.map((list, place) => [...list.filter((one) => !again.includes(one.trajectory)), ...whole[place]]);
+}
+
+/* All checkpoints of as many of the names, from the first one on, as have no more points than a figure draws. */
+async function readAll(names, chosen, y, signal) {
+  const { series } = await curvesOf({ trajectory: names, metric: y, x: "step", points: ENDS }, signal);
+  const fitting = chosen ? names : within(names, series, MOST_POINTS);
+  return { found: await curves(fitting, y, signal), fitting };
+}
+
+/* {rows, series, names}: `names` are those that are read, which of trajectories that nobody chose may be fewer. */
+async function read(names, { y, all, names: chosen }, signal) {
+  const newest = Promise.all(names.map((name) => newestCheckpoint(name, signal)));
+  const { found, fitting } = all ? await readAll(names, chosen.size > 0, y, signal)
+    : { found: await readNewest(names, y, signal), fitting: names };
+  const parameters = new Map((await newest).filter(Boolean).map((one) => [one.trajectory, one.parameters]));
+  return { rows: frontierRows(...found, parameters), series: found[0], names: fitting };
+}
+
+/* That not all are shown, and why. */
+function fewer(names) {
+  const words = names === 1 ? "the newest one is" : `the newest ${integer(names)} are`;
+  return h("p", {}, `All checkpoints of all trajectories are more than ${integer(MOST_POINTS)} points: ${words} shown; `
+    + "the buttons choose others.");
 }
 
 /* What stands below the figure in a file. */
@@ -88,7 +118,7 @@ export async function showFrontier({ root, query: search, signal }) {
   const note = h("div", { class: "notice remark", role: "status" });
   const chosen = () => selection(trajectories, view.names);
   const turn = turns();
-  let rows = [], series = [];
+  let rows = [], series = [], cut = null; /* `cut`: the names that are read, where they are fewer */
   const shown = () => unbeaten(view.all ? rows : rows.filter((row) => row.newest), view);
   const figure = ({ ink, narrow, paper }) => quantizedFrontier(shown(), {
     ...view, ink, narrow, paper, colour: (name) => ink.colour(colours.get(name)), title: axisTitle(view.y),
@@ -107,10 +137,13 @@ export async function showFrontier({ root, query: search, signal }) {
   const show = () => {
     amend(address(view));
     const found = shown();
-    const remarks = [leftOut(chosen()), found.length ? null : nothing()].filter(Boolean);
+    const remarks = [
+      cut ? fewer(cut.length) : leftOut(chosen()), found.length ? null : nothing(),
+    ].filter(Boolean);
     note.hidden = remarks.length === 0;
     fill(note, remarks);
-    fill(picks, picker(trajectories, chosen(), colours, (names) => { view.names = names; refresh(); }));
+    const pressed = cut ? { shown: cut, left: [] } : chosen();
+    fill(picks, picker(trajectories, pressed, colours, (names) => { view.names = names; refresh(); }));
     fill(table, found.length ? dataTable({
       caption: "Quantizations", className: "boards", columns: columnsOf(view), rows: found,
       sortable: true, most: MOST_ROWS, ...sorting(columnsOf(view), view.order, arrange),
@@ -119,11 +152,12 @@ export async function showFrontier({ root, query: search, signal }) {
     plot.redraw();
   };
   const refresh = async () => {
-    const current = turn(), nothing = { rows: [], series: [] };
+    const current = turn(), names = chosen().shown;
     try {
-      const found = trajectories.length ? await read(chosen().shown, view.y, signal) : nothing;
+      const found = names.length ? await read(names, view, signal) : { rows: [], series: [], names };
       if (!current()) return;
       ({ rows, series } = found);
+      cut = found.names.length < names.length ? found.names : null;
       show();
     } catch (error) { if (!signal.aborted) fill(note, failure(error)).hidden = false; }
   };
@@ -140,7 +174,7 @@ export async function showFrontier({ root, query: search, signal }) {
     h("div", { class: "controls" },
       dropdown("y", measures, view.y, set("y", true)),
       segmented("x", sizes, view.size ? "size" : "bits", (value) => set("size")(value === "size")),
-      segmented("Checkpoints", ages, view.all ? "all" : "newest", (value) => set("all")(value === "all"))),
+      segmented("Checkpoints", ages, view.all ? "all" : "newest", (value) => set("all", true)(value === "all"))),
     plot.node, h("h2", {}, "Quantizations"), table,
     h("p", { class: "muted caption" },
       "Unbeaten: no other one shown, measured on the same evaluation, is as small and loses less. "

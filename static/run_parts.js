@@ -16,6 +16,7 @@ import { trajectoryName } from "./runs.js";
 import { groupsSection, spectrumSection, termsSection } from "./spectrum.js";
 import { dataTable, facts } from "./table.js";
 import { tasksSection } from "./tasks.js";
+import { orderKept } from "./view.js";
 
 const IN_TABLE = /^(mean_accuracy_|flips|mcnemar)/; /* the tasks' table has them */
 const QUIET = new Set([
@@ -61,7 +62,7 @@ function layersSection(layers, signal) {
 
 function healthSection(blocks) {
   return h("section", {}, h("h2", {}, "Weights by block"),
-    dataTable({ caption: "Weights by block", columns: BLOCK_COLUMNS, rows: blocks, sortable: true }));
+    dataTable(orderKept("blocks", { caption: "Weights by block", columns: BLOCK_COLUMNS, rows: blocks })));
 }
 
 function filled(...lists) {

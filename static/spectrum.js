@@ -6,6 +6,7 @@ import { axisOf, drawing, legendOf, paperOf } from "./look.js";
 import { beyondRange } from "./measurements.js";
 import { translucent } from "./palette.js";
 import { dataTable, numberColumn } from "./table.js";
+import { orderKept } from "./view.js";
 
 const POINTS = 500, WIDTH = 0.008; /* points of the curve; width of a bump, as a share of the range */
 const FLOOR = 1e-10; /* the least density that is drawn, as a share of the highest */
@@ -70,15 +71,15 @@ function number(value) {
 function termsTable(caption, parts, first) {
   const gradient = (part) => part.gradient_term, curvature = (part) => part.curvature_term;
   const both = (part) => part.gradient_term + part.curvature_term;
-  return dataTable({
-    caption, className: "layers", sortable: true, rows: parts,
+  return dataTable(orderKept("terms", {
+    caption, className: "layers", rows: parts,
     columns: [
       { label: first, value: (part) => part.name, cell: (part) => h("span", { class: "name mono" }, part.name) },
       numberColumn("Gradient term (nats)", gradient, number),
       numberColumn("Curvature term (nats)", curvature, number),
       numberColumn("Both (nats)", both, number),
     ],
-  });
+  }));
 }
 
 const TERMS = [["gradient_term", "gradient term", 0], ["curvature_term", "curvature term", 1]];
@@ -122,8 +123,8 @@ export function termsSection(found, signal) {
 /* Eigenvalues of kinds of parameters alone. */
 export function groupsSection(groups) {
   const largest = (group) => group.largest_algebraic, smallest = (group) => group.smallest_algebraic;
-  return h("section", {}, h("h2", {}, "Curvature by kind of parameters"), dataTable({
-    caption: "Groups", sortable: true, rows: groups,
+  return h("section", {}, h("h2", {}, "Curvature by kind of parameters"), dataTable(orderKept("groups", {
+    caption: "Groups", rows: groups,
     columns: [
       { label: "Parameters", value: (group) => group.name, cell: (group) => group.name },
       numberColumn("Count", (group) => group.parameters, integer),
@@ -131,5 +132,5 @@ export function groupsSection(groups) {
       numberColumn("Smallest", smallest, number),
       { label: "Converged", cell: (group) => (group.converged ? "yes" : "no") },
     ],
-  }));
+  })));
 }

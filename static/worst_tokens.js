@@ -5,6 +5,7 @@ import { integer, loss, scientific } from "./format.js";
 import { failure } from "./notice.js";
 import { sparkline } from "./sparkline.js";
 import { dataTable, numberColumn } from "./table.js";
+import { orderKept } from "./view.js";
 
 const MOST = 50, AROUND = 16;
 const KEPT = { quantize: "token_losses_q.npy", evaluate: "token_losses.npy" };
@@ -72,10 +73,9 @@ function shown(found, remark) {
     found.dataset}; tokens count from 0 in their sequence.`;
   return [
     remark ? h("p", { class: "notice remark" }, remark) : null,
-    dataTable({
-      caption: "Predictions that lost most", className: "layers", sortable: true, rows: items,
-      columns: columnsOf(found),
-    }),
+    dataTable(orderKept("predictions", {
+      caption: "Predictions that lost most", className: "layers", rows: items, columns: columnsOf(found),
+    })),
     h("p", { class: "muted caption" }, caption, solid ? ` Solid: ${solid}, dashed: this run's.` : null),
   ];
 }

@@ -52,14 +52,21 @@ enum status encoding_etag(const void *bytes, size_t length, char out[ETAG_SIZE],
     return STATUS_OK;
 }
 
+bool encoding_etag_any(const char *tags)
+{
+    if (tags == NULL) return false;
+    tags += strspn(tags, " \t");
+    return *tags == '*' && tags[1 + strspn(tags + 1, " \t")] == '\0';
+}
+
 bool encoding_etag_matches(const char *tags, const char *etag, bool weak)
 {
     static const char gzip_suffix[] = "-gzip";
     const size_t length = strlen(etag);
     if (tags == NULL) return false;
+    if (encoding_etag_any(tags)) return true;
     for (const char *c = tags; *c;) {
         c += strspn(c, " \t,");
-        if (*c == '*') return true;
         const bool marked = strncmp(c, "W/", 2) == 0;
         if (marked) c += 2;
         if (*c != '"') return false;

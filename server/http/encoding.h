@@ -26,7 +26,12 @@ MUST_CHECK enum status encoding_sha256(const struct hash_part *parts, size_t cou
 /* The strong entity tag of a body, without quotes: half of its SHA-256. */
 MUST_CHECK enum status encoding_etag(const void *bytes, size_t length, char out[ETAG_SIZE], struct error *error);
 
-/* Whether an If-None-Match or If-Match header names `etag` (without quotes), any coding of it ("…-gzip"), or "*".
+/* Whether an If-None-Match or If-Match header is "*", which is any state of what there is. Beside tags, or within one,
+ * an asterisk means nothing (RFC 9110, 13.1). */
+bool encoding_etag_any(const char *tags);
+
+/* Whether an If-None-Match or If-Match header names `etag` (without quotes), any coding of it ("…-gzip"), or is
+ * "*".
  * `weak`: tags that are marked as weak count too. */
 bool encoding_etag_matches(const char *tags, const char *etag, bool weak);
 

@@ -50,12 +50,22 @@ static enum status compare(struct exchange *exchange, const struct route *route,
     return STATUS_OK;
 }
 
+/* Whether what the request changes is a resource of its own, with or without a GET. A POST to an address that has no
+ * GET is an action. */
+static bool names_resource(const struct exchange *exchange)
+{
+    return strcmp(exchange->request.method, "POST") != 0;
+}
+
 enum status precondition_begin(struct exchange *exchange, void *thread, enum precondition *out, struct error *error)
 {
     const struct condition_hooks *hooks = exchange->server->options.conditions;
     const struct route *route = reading_route(exchange);
     char etag[ETAG_SIZE];
     bool held;
+    const bool any = encoding_etag_any(request_header(&exchange->request, "If-Match"));
+    *out = PRECONDITION_HOLDS;
+    if (any && (route != NULL || names_resource(exchange))) return STATUS_OK;
     *out = PRECONDITION_FAILED;
     if (route == NULL) {
         (void)error_set(error, STATUS_INVALID,
@@ -64,7 +74,6 @@ enum status precondition_begin(struct exchange *exchange, void *thread, enum pre
     }
     enum status status = compare(exchange, route, thread, etag, out, error);
     if (status != STATUS_OK || *out != PRECONDITION_HOLDS || etag[0] == '\0' || hooks == NULL) return status;
-    if (strchr(request_header(&exchange->request, "If-Match"), '*') != NULL) return STATUS_OK;
     if ((status = hooks->hold(thread, etag, &held, error)) != STATUS_OK) return status;
     if (!held) {
         *out = PRECONDITION_BUSY;

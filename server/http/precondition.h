@@ -16,7 +16,10 @@ enum precondition { PRECONDITION_HOLDS, PRECONDITION_FAILED, PRECONDITION_BUSY }
  * Two conditional changes of one thing must not overlap from here to the end of the handler, so HOLDS has its lock,
  * until precondition_end; BUSY: another request has it. The lock is that of the entity tag, and the tag is compared
  * once more under it: whoever names the same tag means the same state of the same thing, by whatever address and
- * server, and changes of different things do not wait for each other. "*" names no state and takes no lock. */
+ * server, and changes of different things do not wait for each other.
+ *
+ * "*" holds for whatever is there. The handler finds out whether something is, so there is nothing to compare, and no
+ * lock: "*" names no state. */
 MUST_CHECK enum status precondition_begin(struct exchange *exchange, void *thread, enum precondition *out,
                                           struct error *error);
 void precondition_end(struct exchange *exchange, void *thread);

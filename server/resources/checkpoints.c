@@ -6,6 +6,7 @@
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
+#include "resources/waiting.h"
 #include "runs/prepare.h"
 #include "schema/form.h"
 #include "store/health.h"
@@ -301,6 +302,7 @@ static enum status post_fetch(struct http_context *context, const struct request
     const struct application *application = application_of(context);
     struct faults faults = {0};
     struct prepared_run run = {0};
+    struct idempotency_record record;
     json_t *params = fetch_params(body, request->body);
     enum status status = params == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a run")
                                         : prepare_run(connection, &fetch_kind, params, application->roots,
@@ -309,6 +311,7 @@ static enum status post_fetch(struct http_context *context, const struct request
         struct run_new row = prepare_row(&run);
         row.requester = request->principal.name;
         row.queued_most = application->queue_per_token;
+        row.record = application_record(request, waiting_for_run.prefix, 202, 200, &record);
         status = run_insert(connection, &row, outcome, made, error);
     }
     if (status != STATUS_OK) point_to_body(error->pointer);
@@ -323,8 +326,9 @@ enum status checkpoints_post(struct http_context *context, const struct request 
     struct schema_filled filled = {0};
     enum store_outcome outcome = STORE_CREATED;
     json_t *document = NULL;
-    enum status status =
-        answer_body(request, response, checkpoints_post_body, sizeof(struct checkpoint_body), &filled, error);
+    enum status status;
+    if (waiting_resume(context, request, response, &waiting_for_run, &status, error)) return status;
+    status = answer_body(request, response, checkpoints_post_body, sizeof(struct checkpoint_body), &filled, error);
     const struct checkpoint_body *body = filled.params;
     if (status == STATUS_OK) status = check_source(&body->source, error);
     const bool fetched = status == STATUS_OK && is_remote(&body->source);
@@ -335,11 +339,9 @@ enum status checkpoints_post(struct http_context *context, const struct request 
     schema_filled_reset(&filled);
     if (status != STATUS_OK) return status;
     store_notify(application_connection(context));
-    return answer_made(response,
-                       outcome == STORE_EXISTED ? 200
-                       : fetched                ? 202
-                                                : 201,
-                       fetched ? "/v1/runs/" : "/v1/checkpoints/", document, error);
+    const bool existed = outcome == STORE_EXISTED;
+    if (fetched) return waiting_made(request, response, &waiting_for_run, existed ? 200 : 202, document, error);
+    return answer_made(response, existed ? 200 : 201, "/v1/checkpoints/", document, error);
 }
 
 enum status checkpoints_patch(struct http_context *context, const struct request *request, struct response *response,

@@ -118,18 +118,10 @@ enum status runs_list(struct http_context *context, const struct request *reques
     return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
 }
 
-static bool is_final(const json_t *run)
-{
-    const char *state = json_string_value(json_object_get(run, "state"));
-    return state == NULL || (strcmp(state, "queued") != 0 && strcmp(state, "running") != 0);
-}
-
-static const struct waiting runs_wait = {"/v1/runs/", run_get, is_final};
-
 enum status runs_get(struct http_context *context, const struct request *request, struct response *response,
                      struct error *error)
 {
-    return waiting_get(context, request, response, &runs_wait, request_parameter(request, "run"), error);
+    return waiting_get(context, request, response, &waiting_for_run, request_parameter(request, "run"), error);
 }
 
 enum status runs_post(struct http_context *context, const struct request *request, struct response *response,
@@ -144,7 +136,7 @@ enum status runs_post(struct http_context *context, const struct request *reques
     enum store_outcome outcome = STORE_CREATED;
     json_t *document = NULL, *requires = NULL;
     enum status status;
-    if (waiting_resume(context, request, response, &runs_wait, &status, error)) return status;
+    if (waiting_resume(context, request, response, &waiting_for_run, &status, error)) return status;
     status = answer_body(request, response, runs_post_body, sizeof(struct run_body), &filled, error);
     if (status != STATUS_OK) return status;
     const struct run_body *body = filled.params;
@@ -181,7 +173,7 @@ enum status runs_post(struct http_context *context, const struct request *reques
     if (status != STATUS_OK) return status;
     if (dry_run) return response_json(response, 200, document, error);
     store_notify(connection);
-    return waiting_made(request, response, &runs_wait, outcome == STORE_CREATED ? 202 : 200, document, error);
+    return waiting_made(request, response, &waiting_for_run, outcome == STORE_CREATED ? 202 : 200, document, error);
 }
 
 enum status runs_cancel(struct http_context *context, const struct request *request, struct response *response,

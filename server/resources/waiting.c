@@ -2,12 +2,21 @@
 
 #include "resources/answer.h"
 #include "resources/application.h"
+#include "store/runs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
 enum { SECONDS_MAX = 60 };
+
+static bool run_is_final(const json_t *run)
+{
+    const char *state = json_string_value(json_object_get(run, "state"));
+    return state == NULL || (strcmp(state, "queued") != 0 && strcmp(state, "running") != 0);
+}
+
+const struct waiting waiting_for_run = {"/v1/runs/", run_get, run_is_final};
 
 /* Every wake is for all topics, so the topic's form does not matter. */
 static void park(struct response *response, const json_t *document, int64_t seconds)

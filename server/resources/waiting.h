@@ -12,6 +12,8 @@ struct waiting {
     bool (*final)(const json_t *document);
 };
 
+extern const struct waiting waiting_for_run; /* of whatever POST makes a run */
+
 /* Answers a GET: at once, or when the document is final, or when the seconds of ?wait= have passed. */
 MUST_CHECK enum status waiting_get(struct http_context *context, const struct request *request,
                                    struct response *response, const struct waiting *what, const char *reference,

@@ -9,7 +9,7 @@ import urllib.parse
 
 import pytest
 import stand_in
-from looks import DRAWN, traces
+from looks import DRAWN, check_looks, traces
 from stand_in import PLOTLY
 
 CHECKPOINTS, SPIKE = 25_000, 17_321
@@ -175,6 +175,61 @@ def test_a_checkpoints_page_is_not_as_long_as_its_trajectory(world, visit):
     finally:
         world.runs.remove(run)
         world.points[place] = point
+
+
+# --- Frontier ---------------------------------------------------------------------------------------------------------
+FRONTIER = "document.querySelector('#quantized-frontier-plot')"
+MARKERS = (f"{FRONTIER}.data.filter(({{meta}}) => meta.kind === 'points').flatMap(({{customdata}}) => [...customdata])")
+SHOWN = "[...document.querySelectorAll('.legend .key[aria-pressed=true]')].map(key => key.innerText)"
+
+
+@pytest.fixture
+def lab(large, monkeypatch):
+    """Beside the long trajectory a newer one of three checkpoints; all of both have their bits."""
+    points, checkpoints = list(large.points), list(large.checkpoints)
+    for metric, checkpoint, method, bits, label, value, _, _, _ in points:
+        if metric == "delta":
+            place = f"{checkpoint['id']}-{bits}"
+            large.points += [("loss_q", checkpoint, method, bits, label, 3 * (1 + value), None, None, place),
+                             ("bits_per_weight", checkpoint, method, bits, label, bits + 0.15, None, None, place)]
+    trajectories = list(large.trajectories)
+    large.add_trajectory("short", [])
+    for index in range(3):
+        checkpoint = large.add_checkpoint("short", index, 1e-3)
+        for metric, value in (("loss_q", 3.0 - index / 10), ("bits_per_weight", 4.15)):
+            large.points.append((metric, checkpoint, "gptq", 4, "gptq 4-bit g128", value, None, None, f"short-{index}"))
+    yield large
+    large.points[:], large.checkpoints[:], large.trajectories[:] = points, checkpoints, trajectories
+
+
+def test_the_frontier_reads_the_newest_of_each_trajectory_and_no_more(lab, world, visit):
+    page = visit("#/frontier", ready=f"{FRONTIER}?.data && {MARKERS}.length > 0")
+    last = {name: [one["id"] for one in lab.checkpoints if one["trajectory"] == name][-1] for name in ("long", "short")}
+    assert sorted(page.run(MARKERS)) == sorted([last["long"], last["long"], last["short"]])
+    assert page.run(BYTES) < 30_000, "of 50,000 points only the ends are read"
+
+
+def test_where_a_curve_ends_without_bits_the_frontier_reads_it_whole(lab, world, visit):
+    """The last checkpoint's loss is not finite, so that its curve ends earlier than that of its bits."""
+    own = [one for one in lab.checkpoints if one["trajectory"] == "short"]
+    lab.points[:] = [one for one in lab.points if one[0] != "loss_q" or one[1]["id"] != own[-1]["id"]]
+    for index, (metric, checkpoint, *rest) in enumerate(lab.points):  # and the bits' own ends leave out the middle
+        if metric == "bits_per_weight" and checkpoint["id"] == own[1]["id"]:
+            before = (metric, own[0], *rest[:-1], "older")
+            lab.points[index:index] = [before] * 3
+            break
+    page = visit("#/frontier?trajectory=short", ready=f"{FRONTIER}?.data && {MARKERS}.length > 0")
+    assert page.run(MARKERS) == [own[1]["id"]]
+
+
+def test_all_of_a_lab_are_as_many_as_a_figure_draws(lab, world, visit):
+    """The newest trajectories first; the others can be chosen."""
+    page = visit("#/frontier?which=all", ready=f"{FRONTIER}?.data && {MARKERS}.length > 0")
+    assert page.run(f"{MARKERS}.length") == 3 and page.run(SHOWN) == ["short"]
+    assert "more than 10,000 points: the newest one is shown" in page.run("document.querySelector('.remark').innerText")
+    check_looks(page, "frontier-lab")
+    page.click("button[data-value=newest]")
+    page.wait(f"{MARKERS}.length === 3 && {SHOWN}.length === 2 && document.querySelector('.remark').hidden")
 
 
 def test_the_plots_bundle_is_small():

@@ -50,6 +50,8 @@ def check_against_openapi(method, path, answer):
     declared = resolve(responses.get(str(answer.status)) or responses["default"])
     assert str(answer.status) in responses or answer.status >= 400, (
         f"{method} {path}: {answer.status} is not in openapi.yaml")
+    if method == "GET" and path.startswith("/v1") and "ETag" in answer.headers:
+        assert "ETag" in declared.get("headers", {}), f"{method} {path} {answer.status}: its ETag is not declared"
     if answer.status == 304 or not answer.body:
         return
     kind = answer.headers.get_content_type()

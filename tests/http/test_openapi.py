@@ -34,6 +34,36 @@ def test_every_route_is_described_and_nothing_else():
     assert described == {" ".join(line.split()[:2]): sorted(line.split()[2:]) for line in routes}
 
 
+def test_conditions_of_requests_are_described():
+    """Whatever is read has an entity tag, streams apart. Probes ask what is now, so that theirs are of no use."""
+    missing = []
+    for path, item in OPENAPI["paths"].items():
+        for method in item.keys() & {"get", "patch", "delete"}:
+            operation, responses = item[method], item[method]["responses"]
+            headers = {p["name"] for p in map(resolved, operation.get("parameters", [])) if p["in"] == "header"}
+            success = resolved(responses.get("200", {}))
+            if method == "get" and path.startswith("/v1/") and "text/event-stream" not in success["content"]:
+                good = "If-None-Match" in headers and "304" in responses and "ETag" in success.get("headers", {})
+            else:
+                good = method == "get" or "get" not in item or ("If-Match" in headers and "412" in responses)
+            missing += [] if good else [f"{method.upper()} {path}"]
+    assert missing == []
+
+
+PLAIN = [path for path, item in OPENAPI["paths"].items()
+         if "get" in item and "{" not in path and "304" in item["get"]["responses"] and path != "/v1/workers"
+         and not any(resolved(p).get("required") for p in item["get"]["parameters"])]
+
+
+@pytest.mark.parametrize("path", PLAIN)
+def test_what_the_client_has_is_not_sent_again(service, path):
+    """Of lists and tables; workers tell when they were seen last. service.py holds other answers to the document."""
+    tag = service.get(path).headers["ETag"]
+    again = service.get(path, {"If-None-Match": tag})
+    assert (again.status, again.body, again.headers["ETag"]) == (304, b"", tag)
+    assert service.get(path, {"If-None-Match": '"other"'}).status == 200
+
+
 def test_body_and_parameter_schemas_equal_the_tables():
     made = schemas.of_binary(BINARY)
     described = {name: OPENAPI["components"]["schemas"].get(name) for name in made}

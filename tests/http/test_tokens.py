@@ -146,3 +146,17 @@ def test_wrong_tokens_wait_and_right_ones_pass(tmp_path):
     finally:
         service.token = None
         service.stop()
+
+
+def test_a_token_is_taken_back_whatever_its_state(tmp_path):
+    """It has no GET, and so no entity tag; but it is there."""
+    service = Service(tmp_path, "--workers", "0")
+    try:
+        service.token = tool(service, "create", "--scope", "admin", "--name", "first")
+        made = service.post("/v1/tokens", {"name": "second", "scope": "read"}).json
+        address = f"/v1/tokens/{made['id']}"
+        refused = service.request("DELETE", address, headers={"If-Match": '"a"'})
+        assert refused.status == 412 and "no entity tag" in refused.json["detail"]
+        assert service.request("DELETE", address, headers={"If-Match": "*"}).status == 204
+    finally:
+        service.stop()

@@ -8,6 +8,8 @@ import time
 import models
 import numpy
 import pytest
+from hub_stand_in import StandIn
+from service import OPENAPI, Service
 
 
 @pytest.fixture(scope="module")
@@ -67,6 +69,41 @@ def test_a_sweep_is_waited_for(service, ready, name):
     assert service.get(f"/v1/sweeps/{name}?wait=61").pointers == ["/wait"]
 
 
+def test_a_fetched_checkpoint_is_waited_for(tmp_path):
+    """The handler is called again after the wait and must not queue another run, also not for the key's sake."""
+    hub = StandIn()
+    service = Service(tmp_path / "data", environment={"HF_ENDPOINT": hub.url + "/", "DELTAQ_HUB_CACHE": "1G"})
+    files = {path.name: path.read_bytes() for path in sorted(models.write_llama(tmp_path / "model").iterdir())}
+    try:
+        hub.add("lab/awaited", "main", files)
+        body = {"trajectory": "awaited", "name": "a", "source": {"repo": "lab/awaited"}}
+        hold = hub.fail("store", "blobs", "hold", after=1000)
+        early = service.post("/v1/checkpoints", body, {"Prefer": "wait=1"})
+        hold.released.set()
+        assert (early.status, early.headers["Preference-Applied"]) == (202, "wait=1")
+        assert early.json["state"] in ("queued", "running")
+        key = {"Prefer": "wait=60", "Idempotency-Key": "awaited"}
+        answer = service.post("/v1/checkpoints", body, key)
+        assert answer.status == 200 and answer.json["state"] == "succeeded", "it is that run, and it is waited for"
+        assert (answer.json["id"], answer.headers["Preference-Applied"]) == (early.json["id"], "wait=60")
+        hub.add("lab/awaited", "other", {**files, "README.md": b"words"})
+        other = {**body, "name": "b", "source": {"repo": "lab/awaited", "revision": "other"}}
+        made = service.post("/v1/checkpoints", other, {"Prefer": "wait=60", "Idempotency-Key": "awaited-b"})
+        assert (made.status, made.json["state"]) == (202, "succeeded") and made.json["result"]["checkpoint"]
+        assert made.headers["Location"] == f"/v1/runs/{made.json['id']}"
+        replayed = service.post("/v1/checkpoints", body, key)
+        assert replayed.headers["Idempotency-Replayed"] == "true" and replayed.json["id"] == answer.json["id"]
+        fetches = service.get("/v1/runs?kind=fetch&limit=1000").json["items"]
+        assert sorted(run["params"]["name"] for run in fetches) == ["a", "b"]
+        local = models.write_llama(service.files / "here")
+        here = service.post("/v1/checkpoints", {"trajectory": "awaited", "name": "c", "source": {"path": str(local)}},
+                           {"Prefer": "wait=60"})
+        assert here.status == 201 and "Preference-Applied" not in here.headers
+    finally:
+        service.stop()
+        hub.close()
+
+
 def test_a_change_under_a_condition(service, ready, name):
     made = service.checkpoint(models.write_llama(service.files / name), name, "a", step=1)
     address = f"/v1/checkpoints/{made['id']}"
@@ -83,6 +120,16 @@ def test_a_change_under_a_condition(service, ready, name):
     assert service.request("DELETE", address, headers={"If-Match": tag}).status == 412
     assert service.request("DELETE", address, headers={"If-Match": service.get(address).headers["ETag"]}).status == 204
     assert service.request("DELETE", address, headers={"If-Match": "*"}).status == 404
+
+
+@pytest.mark.parametrize("method,path", [(method.upper(), path) for path, item in OPENAPI["paths"].items()
+                                         for method in ("patch", "delete") if method in item])
+def test_any_state_of_nothing(service, method, path):
+    """RFC 9110, 13.2.1: a condition changes nothing of an answer that is a refusal without it."""
+    address = re.sub("{[a-z]+}", "nothing", path)
+    body = {"name": "other"} if method == "PATCH" else None
+    refused = service.request(method, address, body, {"If-Match": "*"})
+    assert refused.status == 404 and refused.json["code"] == "not_found"
 
 
 def test_of_two_conditional_changes_one_wins(service, name):
@@ -127,8 +174,8 @@ def test_a_long_conditional_change_holds_up_nothing_else(service, name):
     one, other = (f"/v1/checkpoints/{service.checkpoint(path, name, k, step='ab'.index(k))['id']}" for k in "ab")
     tag, answers = service.get(one).headers["ETag"], []
 
-    def change(step):
-        answers.append(service.request("PATCH", one, {"step": step}, {"If-Match": tag}).status)
+    def change(step):  # the asterisk is a tag like another one: only alone it stands for all
+        answers.append(service.request("PATCH", one, {"step": step}, {"If-Match": f'"*", {tag}'}).status)
 
     locked = Locked(service, tag.strip('"'))
     threads = [threading.Thread(target=change, args=(step,)) for step in range(10, 18)]

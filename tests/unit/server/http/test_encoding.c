@@ -23,9 +23,10 @@ static void test_etag_is_half_of_the_sha256(void **state)
 static void test_if_none_match(void **state)
 {
     (void)state;
-    static const char *const matching[] = {"\"ab\"",   "*",           " \"x\" , \"ab\"",
-                                           "W/\"ab\"", "\"ab-gzip\"", "\"x-gzip\", W/\"ab-gzip\""};
-    static const char *const other[] = {"", "ab", "\"abc\"", "\"ab", "\"a\"", "\"-gzip\"", "W/", "\"ab-br\""};
+    static const char *const matching[] = {"\"ab\"",      " * ", " \"x\" , \"ab\"",           "W/\"ab\"",
+                                           "\"ab-gzip\"", "*",   "\"x-gzip\", W/\"ab-gzip\"", "\"*\", \"ab\""};
+    static const char *const other[] = {"",   "ab",        "\"abc\"", "\"ab",     "\"a\"", "\"-gzip\"",
+                                        "W/", "\"ab-br\"", "*ab",     "\"x\", *", "\"*\"", "*, \"x\""};
     for (size_t i = 0; i < sizeof matching / sizeof matching[0]; i++)
         assert_true(encoding_etag_matches(matching[i], "ab", true));
     for (size_t i = 0; i < sizeof other / sizeof other[0]; i++)
