@@ -1,5 +1,6 @@
 #include "follow/delivery.h"
 
+#include "base/hex.h"
 #include "base/version.h"
 #include "net/address.h"
 #include "net/guard.h"
@@ -79,9 +80,8 @@ enum status delivery_sign(const char *secret, int64_t seconds, const char *body,
                            digest, &length) != NULL;
     free(message);
     if (!good) return error_set(error, STATUS_INTERNAL, "HMAC-SHA-256 failed");
-    int at = snprintf(out, DELIVERY_SIGNATURE, "t=%lld,v1=", (long long)seconds);
-    for (unsigned i = 0; i < length; i++, at += 2)
-        (void)snprintf(out + at, DELIVERY_SIGNATURE - (size_t)at, "%02x", digest[i]);
+    const int at = snprintf(out, DELIVERY_SIGNATURE, "t=%lld,v1=", (long long)seconds);
+    hex_write(digest, length, out + at);
     return STATUS_OK;
 }
 

@@ -1,5 +1,6 @@
 #include "hub/bucket_files.h"
 
+#include "base/hex.h"
 #include "hub/source.h"
 
 #include <openssl/evp.h>
@@ -22,7 +23,7 @@ static enum status hash_texts(const char *const *texts, size_t count, char out[6
     for (size_t i = 0; good && i < count; i++) good = EVP_DigestUpdate(context, texts[i], strlen(texts[i]) + 1) == 1;
     good = good && EVP_DigestFinal_ex(context, digest, &length) == 1;
     EVP_MD_CTX_free(context);
-    for (unsigned i = 0; good && i < length; i++) (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    if (good) hex_write(digest, length, out);
     return good ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a hash");
 }
 
@@ -129,12 +130,13 @@ enum status bucket_files_commit(const struct repository_file *files, size_t coun
 static bool read_base64(const char *text, const char *name, size_t bytes, char out[DIGEST_TEXT])
 {
     unsigned char decoded[64];
+    char digits[2 * sizeof decoded + 1];
     const size_t length = strlen(text), coded = 4 * ((bytes + 2) / 3);
     if (length != coded || coded > 3 * sizeof decoded / 4 ||
         EVP_DecodeBlock(decoded, (const unsigned char *)text, (int)length) < (int)bytes)
         return false;
-    int used = snprintf(out, DIGEST_TEXT, "%s-", name);
-    for (size_t i = 0; i < bytes; i++) used += snprintf(out + used, DIGEST_TEXT - (size_t)used, "%02x", decoded[i]);
+    hex_write(decoded, bytes, digits);
+    (void)snprintf(out, DIGEST_TEXT, "%s-%.64s", name, digits);
     return true;
 }
 

@@ -1,5 +1,7 @@
 #include "hub/digest.h"
 
+#include "base/hex.h"
+
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -125,9 +127,10 @@ enum status digest_matches(struct digest *digest, bool *right, struct error *err
     if (algorithm == NULL) return STATUS_OK;
     if (algorithm->digest == NULL)
         (void)snprintf(text, sizeof text, "%016llx", (unsigned long long)~digest->crc);
-    else if (EVP_DigestFinal_ex(digest->context, found, &length) != 1)
+    else if (EVP_DigestFinal_ex(digest->context, found, &length) == 1)
+        hex_write(found, length, text);
+    else
         return no_memory(error);
-    for (unsigned i = 0; i < length; i++) (void)snprintf(text + 2 * i, 3, "%02x", found[i]);
     *right = strcmp(text, digest->expected) == 0;
     return STATUS_OK;
 }

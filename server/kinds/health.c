@@ -1,3 +1,4 @@
+#include "base/hex.h"
 #include "health/reading.h"
 
 #include "base/memory.h"
@@ -114,11 +115,6 @@ static uint64_t key_of(const unsigned char digest[32])
     return key;
 }
 
-static void digits_of(const unsigned char digest[32], char out[65])
-{
-    for (size_t i = 0; i < 32; i++) (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
-}
-
 /* ---- rendering ---- */
 
 static enum status fill_blocks(const struct reading *reading, struct health_report *report, struct error *error)
@@ -143,7 +139,7 @@ static json_t *render_tensor(const struct tensor_reading *tensor, const struct w
 {
     const struct moments *moments = &tensor->moments;
     char digits[65], file[256];
-    digits_of(tensor->digest, digits);
+    hex_write(tensor->digest, 32, digits);
     file_name(weights, tensor->file, file);
     json_t *object = json_pack(
         "{sI so ss ss so ss ss sI sI sI sf sf sf sf so sI so so}", "place", (json_int_t)place, "matrix",
@@ -183,7 +179,7 @@ static enum status fill_files(const struct reading *reading, const struct weight
         unsigned char digest[32];
         if (!fill_file(reading, weights, file, filled)) continue;
         if ((status = hash_tensors(reading, 0, reading->count, file, digest, error)) != STATUS_OK) break;
-        digits_of(digest, filled->sha256);
+        hex_write(digest, sizeof digest, filled->sha256);
         report->file_count++;
     }
     return status;
@@ -200,7 +196,7 @@ static enum status render(const struct reading *reading, const struct weights *w
     if (status == STATUS_OK) status = hash_tensors(reading, 0, reading->count, -1, digest, error);
     if (status == STATUS_OK) status = fill_files(reading, weights, &report, error);
     if (status == STATUS_OK) {
-        digits_of(digest, report.sha256);
+        hex_write(digest, sizeof digest, report.sha256);
         status = result_render(&health_report_shape, &report, out, error);
     }
     memory_free(report.files);

@@ -1,5 +1,6 @@
 #include "objects/upload.h"
 
+#include "base/hex.h"
 #include "objects/answer_xml.h"
 #include "transfer/escape.h"
 
@@ -131,7 +132,7 @@ static enum status etag_of(struct upload *upload, char out[ETAG_BYTES], struct e
     good = good && status == STATUS_OK && EVP_DigestFinal_ex(all, digest, NULL) == 1;
     EVP_MD_CTX_free(all);
     out[0] = '\0';
-    for (int i = 0; good && i < MD5_BYTES; i++) (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    if (good) hex_write(digest, MD5_BYTES, out);
     if (good && upload->parts > 1)
         (void)snprintf(out + 2 * MD5_BYTES, ETAG_BYTES - 2 * MD5_BYTES, "-%d", upload->parts);
     return status;
