@@ -21,11 +21,6 @@ struct judgement {
     const char *reason; /* why it is pending; or NULL */
 };
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a verdict");
-}
-
 static const struct gate_limit *limit_of(const json_t *rule)
 {
     const struct gate_limit *limit = gate_limits;
@@ -142,7 +137,8 @@ static enum status judge_metric(struct connection *connection, const struct chec
         shown = item;
     }
     *outcome = worst.outcome;
-    if (status == STATUS_OK && (*out = render(rule, &worst, shown, NULL)) == NULL) status = no_memory(error);
+    if (status == STATUS_OK && (*out = render(rule, &worst, shown, NULL)) == NULL)
+        status = error_no_memory(error, "a verdict");
     json_decref(list);
     return status;
 }
@@ -166,7 +162,7 @@ static enum status judge_integrity(struct connection *connection, const struct g
     json_decref(all);
     *outcome = judgement.outcome;
     *out = render(rule, &judgement, NULL, flags);
-    return *out != NULL ? STATUS_OK : no_memory(error);
+    return *out != NULL ? STATUS_OK : error_no_memory(error, "a verdict");
 }
 
 enum status verdict_make(struct connection *connection, const struct gate_row *gate,
@@ -174,7 +170,7 @@ enum status verdict_make(struct connection *connection, const struct gate_row *g
 {
     json_t *rules = json_array(), *rule;
     enum outcome worst = OUTCOME_PASS;
-    enum status status = rules == NULL ? no_memory(error) : STATUS_OK;
+    enum status status = rules == NULL ? error_no_memory(error, "a verdict") : STATUS_OK;
     size_t i;
     *out = NULL;
     json_array_foreach(gate->rules, i, rule)
@@ -185,7 +181,7 @@ enum status verdict_make(struct connection *connection, const struct gate_row *g
         status = json_is_string(json_object_get(rule, "integrity"))
                      ? judge_integrity(connection, gate, checkpoint, rule, &outcome, &one, error)
                      : judge_metric(connection, checkpoint, rule, &outcome, &one, error);
-        if (status == STATUS_OK && json_array_append_new(rules, one) != 0) status = no_memory(error);
+        if (status == STATUS_OK && json_array_append_new(rules, one) != 0) status = error_no_memory(error, "a verdict");
         if (outcome > worst) worst = outcome;
     }
     if (status == STATUS_OK) {
@@ -194,7 +190,7 @@ enum status verdict_make(struct connection *connection, const struct gate_row *g
                          checkpoint->id.text, "checkpoint_name", checkpoint->name, "step",
                          checkpoint->step >= 0 ? json_integer(checkpoint->step) : json_null(), "verdict", words[worst],
                          "rules", rules);
-        if (*out == NULL) status = no_memory(error);
+        if (*out == NULL) status = error_no_memory(error, "a verdict");
     }
     json_decref(rules);
     return status;

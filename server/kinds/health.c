@@ -34,11 +34,6 @@ static const struct param health_params[] = {
     {0},
 };
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a reading of weights");
-}
-
 /* A reading belongs to this checkpoint and not to its content: two checkpoints of the same content have two readings,
  * and comparing these shows that they are identical. */
 static enum status check(struct run_request *request, const void *filled, struct error *error)
@@ -61,7 +56,7 @@ static enum status check(struct run_request *request, const void *filled, struct
                       json_object_set(request->identity, "previous_id", value) == 0 &&
                       json_object_set(request->params, "previous", value) == 0;
     json_decref(value);
-    return good ? STATUS_OK : no_memory(error);
+    return good ? STATUS_OK : error_no_memory(error, "a reading of weights");
 }
 
 /* ---- SHA-256 for the engine ---- */
@@ -214,14 +209,15 @@ static enum status save(const struct run_context *context, const char *checkpoin
     int64_t matrices = 0;
     unsigned char digest[32];
     json_t *tensors = json_array();
-    enum status status = tensors == NULL ? no_memory(error) : STATUS_OK;
+    enum status status = tensors == NULL ? error_no_memory(error, "a reading of weights") : STATUS_OK;
     if (status == STATUS_OK) status = memory_new(reading->count, sizeof *keys, "keys", &keys, error);
     if (status == STATUS_OK) status = memory_new(reading->count, sizeof *homes, "keys", &homes, error);
     for (int64_t i = 0; i < reading->count && status == STATUS_OK; i++) {
         const struct tensor_reading *tensor = &reading->tensors[i];
         const int64_t matrix = tensor->rank >= 2 ? matrices++ : -1;
         json_t *object = render_tensor(tensor, weights, i, matrix);
-        if (object == NULL || json_array_append_new(tensors, object) != 0) status = no_memory(error);
+        if (object == NULL || json_array_append_new(tensors, object) != 0)
+            status = error_no_memory(error, "a reading of weights");
         if (status == STATUS_OK && matrix >= 0 &&
             (status = hash_tensors(reading, i, 1, -1, digest, error)) == STATUS_OK) {
             keys[matrix] = key_of(digest);
@@ -319,7 +315,8 @@ static enum status execute(const struct run_context *context, const void *filled
         goto done;
     if ((status = save(context, params->checkpoint, &reading, weights, *result, error)) != STATUS_OK) goto done;
     if ((status = measure(&inputs.row.id, &reading, out, error)) != STATUS_OK) goto done;
-    if (note[0] != '\0' && json_object_set_new(*result, "note", json_string(note)) != 0) status = no_memory(error);
+    if (note[0] != '\0' && json_object_set_new(*result, "note", json_string(note)) != 0)
+        status = error_no_memory(error, "a reading of weights");
 done:
     hash_free(digester.hash);
     reading_reset(&reading);

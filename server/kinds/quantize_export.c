@@ -50,11 +50,6 @@ void quantize_export_reset(struct quantize_exported *exported)
     *exported = (struct quantize_exported){0};
 }
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for an export");
-}
-
 static const char too_long[] = "an export's path is too long";
 
 /* ---- when posted ---- */
@@ -89,7 +84,7 @@ enum status quantize_export_check(const struct run_request *request, int format,
     if ((status = quantize_method_complete(&complete, &cause)) != STATUS_OK) goto done;
     if ((status = export_format_check(export_format_by_id(format), &complete, &grid, &cause)) != STATUS_OK) goto done;
     if ((row = malloc(sizeof *row)) == NULL) {
-        status = no_memory(&cause);
+        status = error_no_memory(&cause, "an export");
         goto done;
     }
     if ((status = checkpoint_find(request->connection, checkpoint, row, &cause)) != STATUS_OK) goto done;
@@ -203,7 +198,7 @@ static enum status register_directory(const struct run_context *context, const s
         .path = path,
         .derived_from = origin,
     };
-    enum status status = origin == NULL ? no_memory(error) : STATUS_OK;
+    enum status status = origin == NULL ? error_no_memory(error, "an export") : STATUS_OK;
     if (status == STATUS_OK) status = made_checkpoint_register(context, &new, &out->checkpoint, error);
     out->registered = status == STATUS_OK;
     json_decref(origin);

@@ -29,11 +29,6 @@ struct upload {
     struct buffer answer;
 };
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for an upload");
-}
-
 static enum status ask(struct upload *upload, enum transfer_method method, const char *query, const void *body,
                        size_t body_bytes, struct error *error)
 {
@@ -233,7 +228,7 @@ enum status upload_file(const struct bucket *bucket, const struct asking *asking
     upload.etags = calloc((size_t)upload.parts + 1, sizeof *upload.etags);
     upload.part = malloc((size_t)(bytes < upload.part_bytes ? bytes : upload.part_bytes) + 1);
     enum status status = upload.head == NULL || upload.etags == NULL || upload.part == NULL
-                             ? no_memory(error)
+                             ? error_no_memory(error, "an upload")
                              : look(&upload, &there, &same, error);
     if (status == STATUS_OK && !same)
         status = upload.parts > 1 ? send_in_parts(&upload, error) : send_whole(&upload, error);
