@@ -68,11 +68,11 @@ static struct judgement judge_limit(const json_t *rule, const json_t *found)
     return out;
 }
 
-static enum status judge_change(const json_t *rule, const json_t *list, size_t i, struct judgement *out,
+static enum status judge_change(const json_t *rule, json_t *item, int64_t tests, struct judgement *out,
                                 struct error *error)
 {
     struct verdict_change change;
-    const enum status status = verdict_change_test(rule, list, i, &change, error);
+    const enum status status = verdict_change_test(rule, item, tests, &change, error);
     *out = (struct judgement){.outcome = OUTCOME_PENDING, .limit = NAN};
     if (status != STATUS_OK) return status;
     out->reason = change.reason;
@@ -121,14 +121,16 @@ static enum status judge_metric(struct connection *connection, const struct chec
     enum status status =
         change ? gate_history(connection, &question, &list, error) : gate_values(connection, &question, &list, error);
     if (status != STATUS_OK) return status;
-    const char *refused = change ? verdict_change_refuses(list) : NULL;
+    int64_t tests = 0;
+    const char *refused = NULL;
+    if (change) status = verdict_change_count(rule, list, &tests, &refused, error);
     if (refused != NULL) worst.reason = refused;
     json_array_foreach(list, i, item)
     {
         struct judgement one;
         if (refused != NULL || status != STATUS_OK) break;
         if (change)
-            status = judge_change(rule, list, i, &one, error);
+            status = judge_change(rule, item, tests, &one, error);
         else
             one = judge_limit(rule, item);
         if (status != STATUS_OK) break;
