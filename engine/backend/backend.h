@@ -378,6 +378,17 @@ static inline int64_t backend_elements(const struct backend *backend, int64_t by
     return (bytes + element - 1) / element;
 }
 
+/* Zeroed rows without gaps between them. The caller owns *out (matrix_release), which is absent on failure:
+ * STATUS_NO_MEMORY. */
+static inline MUST_CHECK enum status matrix_new(struct backend *backend, int64_t rows, int64_t columns,
+                                                const char *what, struct matrix *out, struct error *error)
+{
+    void *data = NULL;
+    const enum status status = backend->ops->allocate(backend, rows * columns, what, &data, error);
+    *out = status == STATUS_OK ? matrix_of(data, rows, columns, backend->ops->element) : (struct matrix){0};
+    return status;
+}
+
 /* Releases an allocated matrix and clears it; an absent one is fine. */
 static inline void matrix_release(struct backend *backend, struct matrix *matrix)
 {

@@ -9,6 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+enum status directory_path(const char *directory, const char *name, const char *too_long, char out[PATH_MAX],
+                           struct error *error)
+{
+    if (snprintf(out, PATH_MAX, "%s/%s", directory, name) < PATH_MAX) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "%s", too_long);
+}
+
 int directory_make_above(const char *path, mode_t mode)
 {
     char above[PATH_MAX];

@@ -1,8 +1,16 @@
-/* directory.h: makes directories together with missing parents, and removes them with their content. */
+/* directory.h: the paths of what directories hold; makes directories together with missing parents, and removes them
+ * with their content. */
 #ifndef BASE_DIRECTORY_H
 #define BASE_DIRECTORY_H
 
+#include "base/error.h"
+
+#include <limits.h>
 #include <sys/types.h>
+
+/* DIRECTORY/NAME into `out`. STATUS_INVALID, with the detail `too_long`, when that takes more than PATH_MAX bytes. */
+MUST_CHECK enum status directory_path(const char *directory, const char *name, const char *too_long, char out[PATH_MAX],
+                                      struct error *error);
 
 /* Makes every missing directory above `path`: all components up to its last slash. Returns 0, or -1 with errno, like
  * mkdir(2). */

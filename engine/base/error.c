@@ -63,6 +63,11 @@ enum status error_set(struct error *error, enum status status, const char *forma
     return status;
 }
 
+enum status error_no_memory(struct error *error, const char *what)
+{
+    return error_set(error, STATUS_NO_MEMORY, "no memory for %s", what);
+}
+
 enum status error_set_at(struct error *error, enum status status, const char *pointer, const char *format, ...)
 {
     va_list list;

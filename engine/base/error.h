@@ -59,6 +59,9 @@ const struct status_info *status_info(enum status status);
 enum status error_set(struct error *error, enum status status, const char *format, ...)
     __attribute__((format(printf, 3, 4)));
 
+/* STATUS_NO_MEMORY, "no memory for WHAT". */
+enum status error_no_memory(struct error *error, const char *what);
+
 /* As error_set, with the parameter to blame. */
 enum status error_set_at(struct error *error, enum status status, const char *pointer, const char *format, ...)
     __attribute__((format(printf, 4, 5)));

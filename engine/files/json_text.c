@@ -1,5 +1,7 @@
 #include "files/json_text.h"
 
+#include "base/hex.h"
+
 #include <stdint.h>
 #include <string.h>
 
@@ -46,15 +48,14 @@ static const char *skip_plain(const char *at, const char *end)
 }
 
 /* Value of the four hexadecimal digits at `at`, -1 when they are not there. */
-static int hex_value(const char *at, const char *end)
+static int escape_value(const char *at, const char *end)
 {
     int value = 0;
     if (end - at < 4) return -1;
     for (int i = 0; i < 4; i++) {
-        const char c = at[i], letter = (char)(c | 0x20);
-        const bool digit = c >= '0' && c <= '9';
-        if (!digit && (letter < 'a' || letter > 'f')) return -1;
-        value = value * 16 + (digit ? c - '0' : letter - 'a' + 10);
+        const int digit = hex_value(at[i]);
+        if (digit < 0) return -1;
+        value = value * 16 + digit;
     }
     return value;
 }
@@ -69,14 +70,14 @@ static const char *scan_escape(const char **at, const char *end)
         *at += 2;
         return NULL;
     }
-    const int unit = hex_value(from + 2, end);
+    const int unit = escape_value(from + 2, end);
     if (unit < 0) return "\\u without four hexadecimal digits";
     if (unit < 0xd800 || unit > 0xdfff) {
         *at += 6;
         return NULL;
     }
     const bool paired = unit < 0xdc00 && end - from >= 12 && from[6] == '\\' && from[7] == 'u';
-    const int low = paired ? hex_value(from + 8, end) : -1;
+    const int low = paired ? escape_value(from + 8, end) : -1;
     if (low < 0xdc00 || low > 0xdfff) return "lone surrogate in a string";
     *at += 12;
     return NULL;
@@ -151,10 +152,10 @@ static const char *decode_escape(const char *at, const char *end, char **out)
         *(*out)++ = letter != NULL ? meanings[letter - letters] : at[1];
         return at + 2;
     }
-    unsigned code = (unsigned)hex_value(at + 2, end);
+    unsigned code = (unsigned)escape_value(at + 2, end);
     at += 6;
     if (code >= 0xd800 && code <= 0xdfff) {
-        code = 0x10000 + ((code - 0xd800) << 10) + ((unsigned)hex_value(at + 2, end) - 0xdc00);
+        code = 0x10000 + ((code - 0xd800) << 10) + ((unsigned)escape_value(at + 2, end) - 0xdc00);
         at += 6;
     }
     *out = encode(code, *out);

@@ -1,5 +1,6 @@
 #include "jobs/average.h"
 
+#include "base/directory.h"
 #include "base/memory.h"
 #include "formats/safetensors/safetensors_writer.h"
 #include "jobs/config_files.h"
@@ -8,16 +9,11 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <math.h>
-#include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
-static enum status path_in(const char *directory, const char *name, char out[PATH_MAX], struct error *error)
-{
-    if (snprintf(out, PATH_MAX, "%s/%s", directory, name) < PATH_MAX) return STATUS_OK;
-    return error_set(error, STATUS_INVALID, "a checkpoint's path is too long");
-}
+static const char too_long[] = "a checkpoint's path is too long";
 
 /* Rounds toward zero and sets the last bit if anything was lost ("round to odd"; Boldo and Melquiond, IEEE TC 57(4),
  * 2008). Rounding the result to a type of fewer bits equals rounding `value` directly; two roundings to nearest may
@@ -127,7 +123,7 @@ static enum status mix_new(const struct average_request *request, struct weights
 static enum status sync_parent(const char *directory, struct error *error)
 {
     char parent[PATH_MAX];
-    enum status status = path_in(directory, "..", parent, error);
+    enum status status = directory_path(directory, "..", too_long, parent, error);
     if (status != STATUS_OK) return status;
     const int descriptor = open(parent, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
     if (descriptor < 0 || fsync(descriptor) != 0) status = error_set_errno(error, "cannot make a checkpoint durable");
@@ -146,7 +142,7 @@ enum status average_write(const struct average_request *request, struct error *e
         goto done;
     }
     status = config_files_write(request->family->sources[0], request->directory, NULL, error);
-    if (status == STATUS_OK) status = path_in(request->directory, "model.safetensors", path, error);
+    if (status == STATUS_OK) status = directory_path(request->directory, "model.safetensors", too_long, path, error);
     if (status == STATUS_OK) status = weights_write(request, mix, path, error);
     if (status == STATUS_OK) status = sync_parent(request->directory, error);
 done:

@@ -1,5 +1,6 @@
 #include "jobs/config_files.h"
 
+#include "base/directory.h"
 #include "base/memory.h"
 #include "files/file.h"
 #include "files/file_writer.h"
@@ -8,7 +9,6 @@
 #include "tokenizer/tokenizer_gguf.h"
 
 #include <limits.h>
-#include <stdio.h>
 #include <string.h>
 
 enum { COPY_LIMIT = 256 << 20 };
@@ -16,11 +16,7 @@ enum { COPY_LIMIT = 256 << 20 };
 static const char *const config_files[] = {"config.json", "generation_config.json", "tokenizer.json",
                                            "tokenizer_config.json", "special_tokens_map.json"};
 
-static enum status path_in(const char *directory, const char *name, char out[PATH_MAX], struct error *error)
-{
-    if (snprintf(out, PATH_MAX, "%s/%s", directory, name) < PATH_MAX) return STATUS_OK;
-    return error_set(error, STATUS_INVALID, "a checkpoint's path is too long");
-}
+static const char too_long[] = "a checkpoint's path is too long";
 
 /* Destination of the files: a directory, or (NULL) only a plan. */
 struct sink {
@@ -42,7 +38,7 @@ static enum status put(struct sink *sink, const char *name, const char *text, si
         sink->plan->written_bytes += (int64_t)size;
         return STATUS_OK;
     }
-    status = path_in(sink->directory, name, path, error);
+    status = directory_path(sink->directory, name, too_long, path, error);
     return status == STATUS_OK ? file_writer_put(path, text, size, error) : status;
 }
 
@@ -52,7 +48,7 @@ static enum status copy(const char *from, bool config, struct sink *sink, struct
     for (size_t i = config ? 0 : 1; i < sizeof config_files / sizeof config_files[0]; i++) {
         char *text = NULL;
         size_t size = 0;
-        enum status status = path_in(from, config_files[i], path, error);
+        enum status status = directory_path(from, config_files[i], too_long, path, error);
         if (status != STATUS_OK) return status;
         status = file_read_all(AT_FDCWD, path, COPY_LIMIT, &text, &size, error);
         if (status == STATUS_NOT_FOUND) continue;
@@ -71,7 +67,7 @@ static enum status write_tokenizer(const struct weights *source, struct sink *si
     char from[PATH_MAX];
     if (weights_file_count(source) == 0 || sink->tokenizer) return STATUS_OK;
     weights_file(source, 0, &file);
-    enum status status = path_in(weights_directory(source), file.name, from, error);
+    enum status status = directory_path(weights_directory(source), file.name, too_long, from, error);
     if (status != STATUS_OK || !tokenizer_gguf_is(file.name)) return status;
     status = tokenizer_gguf_text(from, &text, error);
     if (status == STATUS_OK)

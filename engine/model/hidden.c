@@ -49,13 +49,10 @@ void hidden_plan(const struct backend *backend, const struct chunks *chunks, int
     plan->spilled_tokens += layout.spilled / width;
 }
 
-static enum status matrix_new(struct backend *backend, int64_t elements, int64_t width, struct matrix *out,
+static enum status states_new(struct backend *backend, int64_t elements, int64_t width, struct matrix *out,
                               struct error *error)
 {
-    void *data = NULL;
-    const enum status status = backend->ops->allocate(backend, elements, "hidden states", &data, error);
-    if (status == STATUS_OK) *out = matrix_of(data, elements / width, width, backend->ops->element);
-    return status;
+    return matrix_new(backend, elements / width, width, "hidden states", out, error);
 }
 
 static enum status away_init(struct hidden *hidden, int64_t window, int64_t spilled, struct error *error)
@@ -66,7 +63,7 @@ static enum status away_init(struct hidden *hidden, int64_t window, int64_t spil
     void *memory = NULL;
     assert(lanes != NULL);
     for (int i = 0; i < 2; i++) {
-        const enum status status = matrix_new(backend, window, hidden->width, &away->windows[i], error);
+        const enum status status = states_new(backend, window, hidden->width, &away->windows[i], error);
         if (status != STATUS_OK) return status;
         away->first[i] = -1;
     }
@@ -96,10 +93,10 @@ enum status hidden_init(struct hidden *hidden, struct backend *backend, const st
     const int64_t element = (int64_t)backend->ops->element;
     enum status status;
     *hidden = (struct hidden){.backend = backend, .tokens = chunks->tokens, .width = width};
-    if ((status = matrix_new(backend, layout.rows, width, &hidden->rows, error)) != STATUS_OK || layout.spilled == 0)
+    if ((status = states_new(backend, layout.rows, width, &hidden->rows, error)) != STATUS_OK || layout.spilled == 0)
         return status;
     if (layout.away) return away_init(hidden, layout.window, layout.spilled, error);
-    if ((status = matrix_new(backend, layout.window, width, &hidden->window, error)) != STATUS_OK) return status;
+    if ((status = states_new(backend, layout.window, width, &hidden->window, error)) != STATUS_OK) return status;
     if (layout.staging > 0 &&
         (status = memory_new(layout.staging, (size_t)element, "hidden states", &hidden->staging, error)) != STATUS_OK)
         return status;

@@ -265,16 +265,9 @@ enum status model_read(const struct model *model, struct backend *backend, const
 enum status model_load(const struct model *model, struct backend *backend, const struct parameter *parameter,
                        struct matrix *to, struct error *error)
 {
-    void *data = NULL;
-    enum status status =
-        backend->ops->allocate(backend, parameter->rows * parameter->columns, parameter->name, &data, error);
-    *to = (struct matrix){0};
-    if (status != STATUS_OK) return status;
-    *to = matrix_of(data, parameter->rows, parameter->columns, backend->ops->element);
-    if ((status = model_read(model, backend, parameter, *to, NULL, error)) != STATUS_OK) {
-        backend->ops->release(backend, data);
-        *to = (struct matrix){0};
-    }
+    enum status status = matrix_new(backend, parameter->rows, parameter->columns, parameter->name, to, error);
+    if (status == STATUS_OK) status = model_read(model, backend, parameter, *to, NULL, error);
+    if (status != STATUS_OK) matrix_release(backend, to);
     return status;
 }
 

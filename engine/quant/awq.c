@@ -112,13 +112,6 @@ struct awq {
     struct matrix *originals;    /* [count] the original weights, while a block judges candidates; or NULL */
 };
 
-static enum status matrix_new(struct backend *backend, int64_t rows, int64_t columns, const char *what,
-                              struct matrix *out, struct error *error)
-{
-    *out = matrix_of(NULL, rows, columns, backend->ops->element);
-    return backend->ops->allocate(backend, rows * columns, what, &out->data, error);
-}
-
 static enum status awq_init(struct awq *awq, struct error *error)
 {
     struct backend *backend = awq->backend;

@@ -72,13 +72,6 @@ struct smoother {
     struct matrix rounded, outputs; /* [sample, columns], [sample, rows]; for the search */
 };
 
-static enum status matrix_new(struct backend *backend, int64_t rows, int64_t columns, const char *what,
-                              struct matrix *out, struct error *error)
-{
-    *out = matrix_of(NULL, rows, columns, backend->ops->element);
-    return backend->ops->allocate(backend, rows * columns, what, &out->data, error);
-}
-
 static enum status layers_init(struct smoother *smoother, struct error *error)
 {
     const struct coding coding = {

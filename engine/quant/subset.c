@@ -109,8 +109,8 @@ static enum status copy_columns(struct reduced *reduced, struct matrix from, boo
 {
     struct backend *backend = reduced->backend;
     const int32_t *rows = square ? reduced->left : NULL;
-    *to = matrix_of(NULL, square ? reduced->columns : from.rows, reduced->columns, backend->ops->element);
-    const enum status status = backend->ops->allocate(backend, to->rows * to->columns, what, &to->data, error);
+    const enum status status =
+        matrix_new(backend, square ? reduced->columns : from.rows, reduced->columns, what, to, error);
     if (status == STATUS_OK) backend->ops->select(backend, *to, from, rows, reduced->left);
     return status;
 }

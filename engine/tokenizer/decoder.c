@@ -1,6 +1,7 @@
 #include "tokenizer/decoder.h"
 
 #include "base/array.h"
+#include "base/hex.h"
 #include "base/utf8.h"
 #include "tokenizer/byte_alphabet.h"
 
@@ -130,19 +131,11 @@ static enum status apply_replace(const struct step *step, struct pattern_scratch
     return STATUS_OK;
 }
 
-static int hexadecimal(char c)
-{
-    return c >= '0' && c <= '9'   ? c - '0'
-           : c >= 'A' && c <= 'F' ? c - 'A' + 10
-           : c >= 'a' && c <= 'f' ? c - 'a' + 10
-                                  : -1;
-}
-
 /* The byte of "<0xHH>" with exactly two hexadecimal digits; -1 for other texts. */
 static int byte_token(const char *text, size_t size)
 {
     if (size != 6 || memcmp(text, "<0x", 3) != 0 || text[5] != '>') return -1;
-    int high = hexadecimal(text[3]), low = hexadecimal(text[4]);
+    const int high = hex_value(text[3]), low = hex_value(text[4]);
     return high < 0 || low < 0 ? -1 : high * 16 + low;
 }
 

@@ -1,5 +1,6 @@
 #include "train/checkpoint.h"
 
+#include "base/directory.h"
 #include "base/memory.h"
 #include "base/version.h"
 #include "files/file_writer.h"
@@ -15,11 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-static enum status path_in(const char *directory, const char *name, char out[PATH_MAX], struct error *error)
-{
-    if (snprintf(out, PATH_MAX, "%s/%s", directory, name) < PATH_MAX) return STATUS_OK;
-    return error_set(error, STATUS_INVALID, "a checkpoint's path is too long");
-}
+static const char too_long[] = "a checkpoint's path is too long";
 
 void checkpoint_remove(const char *directory)
 {
@@ -29,7 +26,7 @@ void checkpoint_remove(const char *directory)
     if (stream == NULL) return;
     for (const struct dirent *entry; (entry = readdir(stream)) != NULL;)
         if (strcmp(entry->d_name, ".") != 0 && strcmp(entry->d_name, "..") != 0 &&
-            path_in(directory, entry->d_name, path, &ignored) == STATUS_OK)
+            directory_path(directory, entry->d_name, too_long, path, &ignored) == STATUS_OK)
             (void)unlink(path);
     (void)closedir(stream);
     (void)rmdir(directory);
@@ -123,17 +120,17 @@ static enum status files_write(const char *directory, const struct checkpoint *c
 {
     char path[PATH_MAX];
     enum status status;
-    if ((status = path_in(directory, "model.safetensors", path, error)) != STATUS_OK) return status;
+    if ((status = directory_path(directory, "model.safetensors", too_long, path, error)) != STATUS_OK) return status;
     if ((status = weights_write(path, parameters, checkpoint->dtype, error)) != STATUS_OK) return status;
-    if ((status = path_in(directory, "config.json", path, error)) != STATUS_OK) return status;
+    if ((status = directory_path(directory, "config.json", too_long, path, error)) != STATUS_OK) return status;
     if ((status = file_writer_put(path, checkpoint->config, checkpoint->config_size, error)) != STATUS_OK)
         return status;
-    if ((status = path_in(directory, "training.json", path, error)) != STATUS_OK) return status;
+    if ((status = directory_path(directory, "training.json", too_long, path, error)) != STATUS_OK) return status;
     if ((status = record_write(path, checkpoint, error)) != STATUS_OK) return status;
-    if ((status = path_in(directory, "tokenizer.json", path, error)) != STATUS_OK) return status;
+    if ((status = directory_path(directory, "tokenizer.json", too_long, path, error)) != STATUS_OK) return status;
     if (checkpoint->tokenizer != NULL && (status = tokenizer_write(checkpoint->tokenizer, path, error)) != STATUS_OK)
         return status;
-    if ((status = path_in(directory, "training.state", path, error)) != STATUS_OK) return status;
+    if ((status = directory_path(directory, "training.state", too_long, path, error)) != STATUS_OK) return status;
     if (checkpoint->state != NULL && (status = state_write(path, checkpoint->state, parameters, checkpoint->optimizer,
                                                            checkpoint->ema, error)) != STATUS_OK)
         return status;

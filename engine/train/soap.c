@@ -15,6 +15,7 @@
  * the larger are the orthonormal factor of G Q_R (or Gᵀ Q_L), which leaves the rest of its space any directions.
  * Weight decay leaves norms and biases alone, as everywhere here. */
 #include "base/eigen.h"
+#include "base/integer.h"
 #include "train/adamw.h"
 #include "train/householder.h"
 
@@ -54,16 +55,6 @@ static int64_t side_of(const struct optimizer_settings *settings, int64_t n)
 static bool is_matrix(const struct parameters_tensor *tensor)
 {
     return tensor->decays && !tensor->parameter.constant && tensor->parameter.rows > 1 && tensor->parameter.columns > 1;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
 }
 
 static void soap_room(const struct optimizer_settings *settings, const struct parameters_layout *layout,

@@ -1,5 +1,6 @@
 #include "weights/weights_writer.h"
 
+#include "base/directory.h"
 #include "base/memory.h"
 #include "files/file_writer.h"
 
@@ -29,12 +30,7 @@ struct weights_writer {
     size_t index_size;
 };
 
-static enum status path_in(const struct weights_writer *writer, const char *name, char out[PATH_MAX],
-                           struct error *error)
-{
-    if (snprintf(out, PATH_MAX, "%s/%s", writer->directory, name) < PATH_MAX) return STATUS_OK;
-    return error_set(error, STATUS_INVALID, "the path of weights to write is too long");
-}
+static const char too_long[] = "the path of weights to write is too long";
 
 static int64_t bytes_of(const struct safetensors_entry *entry)
 {
@@ -85,7 +81,7 @@ static enum status open_shards(struct weights_writer *writer, const struct safet
         int64_t after = first;
         while (after < count && writer->places[after].shard == shard) after++;
         shard_name(writer, shard, name);
-        if ((status = path_in(writer, name, path, error)) == STATUS_OK)
+        if ((status = directory_path(writer->directory, name, too_long, path, error)) == STATUS_OK)
             status = (kept ? safetensors_writer_take_up : safetensors_writer_open)(path, entries + first, after - first,
                                                                                    &writer->shards[shard], error);
         first = after;
@@ -127,7 +123,7 @@ enum status weights_writer_open(const struct weights_writer_target *target, cons
     const int64_t most = target->gguf != NULL ? INT64_MAX : target->shard_bytes;
     const int64_t total = share_out(writer, entries, count, most);
     if (target->gguf != NULL) {
-        if ((status = path_in(writer, gguf_name, path, error)) != STATUS_OK) goto done;
+        if ((status = directory_path(writer->directory, gguf_name, too_long, path, error)) != STATUS_OK) goto done;
         status = gguf_writer_open(path, target->gguf, entries, count, target->kept, &writer->gguf, error);
     } else if ((status = open_shards(writer, entries, count, target->kept, error)) == STATUS_OK &&
                writer->shard_count > 1) {
@@ -206,7 +202,7 @@ enum status weights_writer_commit(struct weights_writer *writer, struct error *e
     for (int64_t i = 0; i < writer->shard_count && status == STATUS_OK; i++)
         status = safetensors_writer_commit(writer->shards[i], error);
     if (status != STATUS_OK || writer->index == NULL) return status;
-    if ((status = path_in(writer, index_name, path, error)) != STATUS_OK) return status;
+    if ((status = directory_path(writer->directory, index_name, too_long, path, error)) != STATUS_OK) return status;
     return file_writer_put(path, writer->index, writer->index_size, error);
 }
 

@@ -21,11 +21,6 @@ struct client {
     char problem[CURL_ERROR_SIZE];
 };
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a request");
-}
-
 /* ---- the address ---- */
 
 static bool is_loopback(const char *host)
@@ -61,11 +56,11 @@ static enum status set_token(struct client *client, const char *token, struct er
     for (const char *at = token; *at != '\0'; at++)
         if (!isgraph((unsigned char)*at))
             return error_set(error, STATUS_INVALID, "the token has a character that no token has");
-    if (asprintf(&line, "Authorization: Bearer %s", token) < 0) return no_memory(error);
+    if (asprintf(&line, "Authorization: Bearer %s", token) < 0) return error_no_memory(error, "a request");
     client->authorization = curl_slist_append(NULL, line);
     explicit_bzero(line, strlen(line));
     free(line);
-    return client->authorization != NULL ? STATUS_OK : no_memory(error);
+    return client->authorization != NULL ? STATUS_OK : error_no_memory(error, "a request");
 }
 
 enum status client_new(const char *url, const char *token, const char *authorities, struct client **out,
@@ -80,14 +75,14 @@ enum status client_new(const char *url, const char *token, const char *authoriti
     if (authorities != NULL && access(authorities, R_OK) != 0)
         return error_set(error, STATUS_INVALID, "certificates in %.200s: %s", authorities, strerror(errno));
     struct client *client = calloc(1, sizeof *client);
-    if (client == NULL) return no_memory(error);
+    if (client == NULL) return error_no_memory(error, "a request");
     client->url = strdup(url);
     client->easy = curl_easy_init();
-    if (client->url == NULL || client->easy == NULL) status = no_memory(error);
+    if (client->url == NULL || client->easy == NULL) status = error_no_memory(error, "a request");
     if (status == STATUS_OK && token != NULL && token[0] != '\0') status = set_token(client, token, error);
     if (status == STATUS_OK && authorities != NULL &&
         curl_easy_setopt(client->easy, CURLOPT_CAINFO, authorities) != CURLE_OK)
-        status = no_memory(error);
+        status = error_no_memory(error, "a request");
     if (status != STATUS_OK) {
         client_free(client);
         return status;
@@ -218,7 +213,7 @@ static enum status perform(struct client *client, struct client_reply *reply, st
     client->problem[0] = '\0';
     const CURLcode code = curl_easy_perform(client->easy);
     if (reply->body.status != STATUS_OK) return buffer_status(&reply->body, "the answer", error);
-    if (code == CURLE_OUT_OF_MEMORY) return no_memory(error);
+    if (code == CURLE_OUT_OF_MEMORY) return error_no_memory(error, "a request");
     if (code != CURLE_OK)
         return error_set(error, STATUS_UNAVAILABLE, "no answer from %.150s: %.200s", client->url,
                          client->problem[0] != '\0' ? client->problem : curl_easy_strerror(code));
@@ -238,7 +233,7 @@ enum status client_send(struct client *client, const struct client_request *requ
     buffer_init(&reply->body, CLIENT_MOST);
     if (asprintf(&url, "%s%s", client->url, request->path) < 0) url = NULL;
     if (url == NULL || (request->body != NULL && body == NULL) || !make_headers(client, request, &headers))
-        status = no_memory(error);
+        status = error_no_memory(error, "a request");
     if (status == STATUS_OK) {
         set_up(client, request, url, headers, body, reply);
         status = perform(client, reply, error);

@@ -1,5 +1,6 @@
 #include "follow/delivery.h"
 
+#include "base/hex.h"
 #include "base/version.h"
 #include "net/address.h"
 #include "net/guard.h"
@@ -17,11 +18,6 @@
 
 enum { CONNECT_SECONDS = 5 };
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a delivery");
-}
-
 /* ---- the address in a request ---- */
 
 static enum status refuse_url(struct error *error, const char *why)
@@ -38,7 +34,7 @@ static char *part_of(CURLU *url, CURLUPart part)
 enum status delivery_check_url(const char *url, bool allow_private, struct error *error)
 {
     CURLU *parsed = curl_url();
-    if (parsed == NULL) return no_memory(error);
+    if (parsed == NULL) return error_no_memory(error, "a delivery");
     enum status status = STATUS_OK;
     if (curl_url_set(parsed, CURLUPART_URL, url, 0) != CURLUE_OK) {
         status = refuse_url(error, "must be an address like https://host/path");
@@ -74,14 +70,13 @@ enum status delivery_sign(const char *secret, int64_t seconds, const char *body,
     unsigned char digest[EVP_MAX_MD_SIZE];
     unsigned length = 0;
     const int size = asprintf(&message, "%lld.%s", (long long)seconds, body);
-    if (size < 0) return no_memory(error);
+    if (size < 0) return error_no_memory(error, "a delivery");
     const bool good = HMAC(EVP_sha256(), secret, (int)strlen(secret), (const unsigned char *)message, (size_t)size,
                            digest, &length) != NULL;
     free(message);
     if (!good) return error_set(error, STATUS_INTERNAL, "HMAC-SHA-256 failed");
-    int at = snprintf(out, DELIVERY_SIGNATURE, "t=%lld,v1=", (long long)seconds);
-    for (unsigned i = 0; i < length; i++, at += 2)
-        (void)snprintf(out + at, DELIVERY_SIGNATURE - (size_t)at, "%02x", digest[i]);
+    const int at = snprintf(out, DELIVERY_SIGNATURE, "t=%lld,v1=", (long long)seconds);
+    hex_write(digest, length, out + at);
     return STATUS_OK;
 }
 
@@ -194,12 +189,12 @@ enum status delivery_post(const struct webhook_job *job, const json_t *event, bo
     struct curl_slist *headers = NULL;
     CURL *easy = curl_easy_init();
     char *body = make_body(job, event);
-    enum status status = easy == NULL || body == NULL ? no_memory(error) : STATUS_OK;
+    enum status status = easy == NULL || body == NULL ? error_no_memory(error, "a delivery") : STATUS_OK;
     *out = (struct delivery_result){0};
     if (status == STATUS_OK) status = delivery_sign(job->secret, (int64_t)time(NULL), body, signature, error);
     if (status == STATUS_OK &&
         (!make_headers(job, event, signature, &headers) || !set_up(easy, job, &post, headers, body, problem)))
-        status = no_memory(error);
+        status = error_no_memory(error, "a delivery");
     if (status == STATUS_OK) judge(easy, curl_easy_perform(easy), &post, problem, out);
     curl_easy_cleanup(easy);
     curl_slist_free_all(headers);

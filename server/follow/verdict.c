@@ -21,11 +21,6 @@ struct judgement {
     const char *reason; /* why it is pending; or NULL */
 };
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a verdict");
-}
-
 static const struct gate_limit *limit_of(const json_t *rule)
 {
     const struct gate_limit *limit = gate_limits;
@@ -73,11 +68,11 @@ static struct judgement judge_limit(const json_t *rule, const json_t *found)
     return out;
 }
 
-static enum status judge_change(const json_t *rule, const json_t *list, size_t i, struct judgement *out,
+static enum status judge_change(const json_t *rule, json_t *item, int64_t tests, struct judgement *out,
                                 struct error *error)
 {
     struct verdict_change change;
-    const enum status status = verdict_change_test(rule, list, i, &change, error);
+    const enum status status = verdict_change_test(rule, item, tests, &change, error);
     *out = (struct judgement){.outcome = OUTCOME_PENDING, .limit = NAN};
     if (status != STATUS_OK) return status;
     out->reason = change.reason;
@@ -126,14 +121,16 @@ static enum status judge_metric(struct connection *connection, const struct chec
     enum status status =
         change ? gate_history(connection, &question, &list, error) : gate_values(connection, &question, &list, error);
     if (status != STATUS_OK) return status;
-    const char *refused = change ? verdict_change_refuses(list) : NULL;
+    int64_t tests = 0;
+    const char *refused = NULL;
+    if (change) status = verdict_change_count(rule, list, &tests, &refused, error);
     if (refused != NULL) worst.reason = refused;
     json_array_foreach(list, i, item)
     {
         struct judgement one;
         if (refused != NULL || status != STATUS_OK) break;
         if (change)
-            status = judge_change(rule, list, i, &one, error);
+            status = judge_change(rule, item, tests, &one, error);
         else
             one = judge_limit(rule, item);
         if (status != STATUS_OK) break;
@@ -142,7 +139,8 @@ static enum status judge_metric(struct connection *connection, const struct chec
         shown = item;
     }
     *outcome = worst.outcome;
-    if (status == STATUS_OK && (*out = render(rule, &worst, shown, NULL)) == NULL) status = no_memory(error);
+    if (status == STATUS_OK && (*out = render(rule, &worst, shown, NULL)) == NULL)
+        status = error_no_memory(error, "a verdict");
     json_decref(list);
     return status;
 }
@@ -166,7 +164,7 @@ static enum status judge_integrity(struct connection *connection, const struct g
     json_decref(all);
     *outcome = judgement.outcome;
     *out = render(rule, &judgement, NULL, flags);
-    return *out != NULL ? STATUS_OK : no_memory(error);
+    return *out != NULL ? STATUS_OK : error_no_memory(error, "a verdict");
 }
 
 enum status verdict_make(struct connection *connection, const struct gate_row *gate,
@@ -174,7 +172,7 @@ enum status verdict_make(struct connection *connection, const struct gate_row *g
 {
     json_t *rules = json_array(), *rule;
     enum outcome worst = OUTCOME_PASS;
-    enum status status = rules == NULL ? no_memory(error) : STATUS_OK;
+    enum status status = rules == NULL ? error_no_memory(error, "a verdict") : STATUS_OK;
     size_t i;
     *out = NULL;
     json_array_foreach(gate->rules, i, rule)
@@ -185,7 +183,7 @@ enum status verdict_make(struct connection *connection, const struct gate_row *g
         status = json_is_string(json_object_get(rule, "integrity"))
                      ? judge_integrity(connection, gate, checkpoint, rule, &outcome, &one, error)
                      : judge_metric(connection, checkpoint, rule, &outcome, &one, error);
-        if (status == STATUS_OK && json_array_append_new(rules, one) != 0) status = no_memory(error);
+        if (status == STATUS_OK && json_array_append_new(rules, one) != 0) status = error_no_memory(error, "a verdict");
         if (outcome > worst) worst = outcome;
     }
     if (status == STATUS_OK) {
@@ -194,7 +192,7 @@ enum status verdict_make(struct connection *connection, const struct gate_row *g
                          checkpoint->id.text, "checkpoint_name", checkpoint->name, "step",
                          checkpoint->step >= 0 ? json_integer(checkpoint->step) : json_null(), "verdict", words[worst],
                          "rules", rules);
-        if (*out == NULL) status = no_memory(error);
+        if (*out == NULL) status = error_no_memory(error, "a verdict");
     }
     json_decref(rules);
     return status;

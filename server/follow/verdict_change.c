@@ -7,11 +7,21 @@
 /* So many tests at once take a fifth of a second, and as large a share of the level of each. */
 enum { SERIES_MOST = 20 };
 
-const char *verdict_change_refuses(const json_t *list)
+/* The tests leave out the points before this x. */
+static double first_x(const json_t *rule)
 {
-    return json_array_size(list) > SERIES_MOST
-               ? "more than 20 series fit, too many to be tested at once: name a method, dataset or protocol in series"
-               : NULL;
+    return json_number_value(json_object_get(rule, "from"));
+}
+
+enum status verdict_change_count(const json_t *rule, const json_t *list, int64_t *tests, const char **refused,
+                                 struct error *error)
+{
+    *tests = 0;
+    *refused =
+        json_array_size(list) > SERIES_MOST
+            ? "more than 20 series fit, too many to be tested at once: name a method, dataset or protocol in series"
+            : NULL;
+    return *refused != NULL ? STATUS_OK : changepoints_count_tests(list, first_x(rule), tests, error);
 }
 
 /* A change after point i lies among the last N where the first point behind it, i + 1, is one of them. */
@@ -28,19 +38,16 @@ static void place_change(const json_t *change, const struct changepoints_series 
     out->straddles = low < before && high >= first;
 }
 
-enum status verdict_change_test(const json_t *rule, const json_t *list, size_t i, struct verdict_change *out,
+enum status verdict_change_test(const json_t *rule, json_t *item, int64_t tests, struct verdict_change *out,
                                 struct error *error)
 {
-    json_t *item = json_array_get(list, i), *points = json_object_get(item, "points"), *row = json_object();
+    json_t *points = json_object_get(item, "points"), *row = json_object();
     const json_t *newest = json_array_get(points, json_array_size(points) - 1);
-    const double from = json_number_value(json_object_get(rule, "from"));
     const int64_t last = json_integer_value(json_object_get(rule, "changepoint"));
     struct changepoints_series series = {.x = NULL};
-    int64_t tests = 0;
     *out = (struct verdict_change){.reason = NULL};
-    enum status status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a series")
-                                     : changepoints_count_tests(list, from, &tests, error);
-    if (status == STATUS_OK) status = changepoints_take(points, from, &series, error);
+    enum status status =
+        row == NULL ? error_no_memory(error, "a series") : changepoints_take(points, first_x(rule), &series, error);
     if (status != STATUS_OK) goto done;
     if (!json_is_number(json_object_get(newest, "x")))
         out->reason = "the checkpoint has no step, by which a change is found";
@@ -54,7 +61,7 @@ enum status verdict_change_test(const json_t *rule, const json_t *list, size_t i
     if (json_is_object(change)) place_change(change, &series, last, out);
     if (json_object_set(item, "change", json_object_get(row, "change")) != 0 ||
         json_object_set(item, "p_value", json_object_get(row, "adjusted_p_value")) != 0)
-        status = error_set(error, STATUS_NO_MEMORY, "no memory for a series");
+        status = error_no_memory(error, "a series");
 done:
     changepoints_reset(&series);
     json_decref(row);

@@ -6,6 +6,7 @@
 
 #include <jansson.h>
 #include <stdbool.h>
+#include <stdint.h>
 
 /* What a test says of a series, in whose item it set "change" and "p_value". */
 struct verdict_change {
@@ -14,12 +15,13 @@ struct verdict_change {
     bool straddles;     /* so that the interval of its place has some of them and others */
 };
 
-/* Tests "points" of item `i` of `list` (store/gates.h, gate_history). p values are multiplied by the number of the
- * list's series that can be tested. */
-MUST_CHECK enum status verdict_change_test(const json_t *rule, const json_t *list, size_t i, struct verdict_change *out,
-                                           struct error *error);
+/* Before the tests: *refused is NULL, or why the series of `list` (store/gates.h, gate_history) are too many to be
+ * tested; *tests is the number of those that can be tested. */
+MUST_CHECK enum status verdict_change_count(const json_t *rule, const json_t *list, int64_t *tests,
+                                            const char **refused, struct error *error);
 
-/* NULL, or why the list's series are too many to be tested. */
-const char *verdict_change_refuses(const json_t *list);
+/* Tests "points" of `item`, one of that list. p values are multiplied by `tests`. */
+MUST_CHECK enum status verdict_change_test(const json_t *rule, json_t *item, int64_t tests, struct verdict_change *out,
+                                           struct error *error);
 
 #endif

@@ -1,9 +1,10 @@
 #include "http/encoding.h"
 
+#include "base/hex.h"
+
 #include <limits.h>
 #include <openssl/evp.h>
 #include <stdint.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <zlib.h>
@@ -37,7 +38,7 @@ enum status encoding_sha256(const struct hash_part *parts, size_t count, const s
     EVP_MD_CTX_free(context);
     if (status != STATUS_OK) return status;
     if (!good) return error_set(error, STATUS_NO_MEMORY, "cannot hash: out of memory");
-    for (unsigned i = 0; i < 32; i++) (void)snprintf(out + (size_t)2 * i, 3, "%02x", digest[i]);
+    hex_write(digest, 32, out);
     return STATUS_OK;
 }
 

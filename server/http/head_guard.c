@@ -1,5 +1,7 @@
 #include "http/head_guard.h"
 
+#include "base/hex.h"
+
 #include <string.h>
 
 enum { LENGTH_DIGITS = 19, CHUNK_DIGITS = 15 }; /* below 2^64 */
@@ -231,12 +233,6 @@ static const char *read_end_lf(struct head_guard *guard, char *c)
 }
 
 /* --- Chunks --- */
-static int hex_value(char c)
-{
-    if (digit(c)) return c - '0';
-    return lower(c) >= 'a' && lower(c) <= 'f' ? lower(c) - 'a' + 10 : -1;
-}
-
 static const char *read_size(struct head_guard *guard, char *c)
 {
     const int value = hex_value(*c);

@@ -1,5 +1,6 @@
 #include "http/router.h"
 
+#include "base/hex.h"
 #include "base/utf8.h"
 
 #include <stdio.h>
@@ -7,14 +8,6 @@
 #include <string.h>
 
 enum { SEGMENTS_MAX = 16 };
-
-static int hex_value(char c)
-{
-    if (c >= '0' && c <= '9') return c - '0';
-    if (c >= 'a' && c <= 'f') return c - 'a' + 10;
-    if (c >= 'A' && c <= 'F') return c - 'A' + 10;
-    return -1;
-}
 
 enum status router_unescape(char *text, bool plus, struct error *error)
 {

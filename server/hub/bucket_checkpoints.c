@@ -8,11 +8,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a list of checkpoints");
-}
-
 /* ---- objects by their directories ---- */
 
 /* The length of the directory's name in the item's name, with the slash. */
@@ -136,7 +131,7 @@ enum status bucket_checkpoints_find(const struct repository_caller *caller, cons
         if (*count == capacity) {
             capacity = capacity == 0 ? 64 : 2 * capacity;
             struct bucket_checkpoint *larger = realloc(*out, capacity * sizeof *larger);
-            if (larger == NULL) status = no_memory(error);
+            if (larger == NULL) status = error_no_memory(error, "a list of checkpoints");
             if (larger != NULL) *out = larger;
         }
         if (status == STATUS_OK)

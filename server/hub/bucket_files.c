@@ -1,16 +1,12 @@
 #include "hub/bucket_files.h"
 
+#include "base/hex.h"
 #include "hub/source.h"
 
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a list of objects");
-}
 
 /* SHA-256 of texts, each with its NUL, as hexadecimal digits. */
 static enum status hash_texts(const char *const *texts, size_t count, char out[65], struct error *error)
@@ -22,8 +18,8 @@ static enum status hash_texts(const char *const *texts, size_t count, char out[6
     for (size_t i = 0; good && i < count; i++) good = EVP_DigestUpdate(context, texts[i], strlen(texts[i]) + 1) == 1;
     good = good && EVP_DigestFinal_ex(context, digest, &length) == 1;
     EVP_MD_CTX_free(context);
-    for (unsigned i = 0; good && i < length; i++) (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
-    return good ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a hash");
+    if (good) hex_write(digest, length, out);
+    return good ? STATUS_OK : error_no_memory(error, "a hash");
 }
 
 /* ---- the list ---- */
@@ -64,7 +60,8 @@ enum status bucket_files_take(const struct repository_caller *caller, const char
     if (status == STATUS_OK && item_count > REPOSITORY_FILES_MOST)
         status =
             error_set(error, STATUS_TOO_LARGE, "%.300s: more than %d objects lie in it", place, REPOSITORY_FILES_MOST);
-    if (status == STATUS_OK && (*out = calloc(item_count + 1, sizeof **out)) == NULL) status = no_memory(error);
+    if (status == STATUS_OK && (*out = calloc(item_count + 1, sizeof **out)) == NULL)
+        status = error_no_memory(error, "a list of objects");
     for (size_t i = 0; status == STATUS_OK && i < item_count; i++)
         if (names_is_file(items[i].name + skipped))
             status = take_file(&source, &items[i], items[i].name + skipped, &(*out)[(*count)++], error);
@@ -105,7 +102,8 @@ enum status bucket_files_commit(const struct repository_file *files, size_t coun
     const struct repository_file **sorted = calloc(count + 1, sizeof *sorted);
     const char **texts = calloc(3 * count + 1, sizeof *texts);
     char(*sizes)[24] = calloc(count + 1, sizeof *sizes);
-    enum status status = sorted == NULL || texts == NULL || sizes == NULL ? no_memory(error) : STATUS_OK;
+    enum status status =
+        sorted == NULL || texts == NULL || sizes == NULL ? error_no_memory(error, "a list of objects") : STATUS_OK;
     for (size_t i = 0; status == STATUS_OK && i < count; i++) sorted[i] = &files[i];
     if (status == STATUS_OK && count > 0) qsort(sorted, count, sizeof *sorted, compare_names);
     for (size_t i = 0; status == STATUS_OK && i < count; i++) {
@@ -129,12 +127,13 @@ enum status bucket_files_commit(const struct repository_file *files, size_t coun
 static bool read_base64(const char *text, const char *name, size_t bytes, char out[DIGEST_TEXT])
 {
     unsigned char decoded[64];
+    char digits[2 * sizeof decoded + 1];
     const size_t length = strlen(text), coded = 4 * ((bytes + 2) / 3);
     if (length != coded || coded > 3 * sizeof decoded / 4 ||
         EVP_DecodeBlock(decoded, (const unsigned char *)text, (int)length) < (int)bytes)
         return false;
-    int used = snprintf(out, DIGEST_TEXT, "%s-", name);
-    for (size_t i = 0; i < bytes; i++) used += snprintf(out + used, DIGEST_TEXT - (size_t)used, "%02x", decoded[i]);
+    hex_write(decoded, bytes, digits);
+    (void)snprintf(out, DIGEST_TEXT, "%s-%.64s", name, digits);
     return true;
 }
 
@@ -157,7 +156,8 @@ enum status bucket_files_ask_check(const struct repository_caller *caller, const
     char match[LISTING_ETAG + 16], key[OBJECTS_PLACE_KEY], what[OBJECTS_PLACE_MOST];
     const char *const headers[] = {match, "x-amz-checksum-mode: ENABLED", NULL};
     struct transfer_head *head = malloc(sizeof *head);
-    enum status status = head == NULL ? no_memory(error) : source_of_bucket_init(&source, caller->hub, place, error);
+    enum status status = head == NULL ? error_no_memory(error, "a list of objects")
+                                      : source_of_bucket_init(&source, caller->hub, place, error);
     if (status != STATUS_OK) goto done;
     (void)snprintf(match, sizeof match, "If-Match: \"%s\"", file->etag);
     if (!objects_place_key(&source.place, file->name, key)) {

@@ -1,5 +1,7 @@
 #include "hub/digest.h"
 
+#include "base/hex.h"
+
 #include <openssl/evp.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -52,11 +54,6 @@ static uint64_t crc_add(const uint64_t table[8][256], uint64_t crc, const unsign
     return crc;
 }
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a hash");
-}
-
 enum status digest_restart(struct digest *digest, struct error *error)
 {
     char header[40];
@@ -67,7 +64,7 @@ enum status digest_restart(struct digest *digest, struct error *error)
     const bool git = strcmp(algorithm->name, "git") == 0;
     if (EVP_DigestInit_ex(digest->context, algorithm->digest(), NULL) != 1 ||
         (git && EVP_DigestUpdate(digest->context, header, (size_t)length) != 1))
-        return no_memory(error);
+        return error_no_memory(error, "a hash");
     return STATUS_OK;
 }
 
@@ -77,7 +74,7 @@ enum status digest_new(const char *expected, int64_t bytes, struct digest **out,
     const char *dash = strchr(expected, '-');
     struct digest *digest = calloc(1, sizeof *digest);
     *out = NULL;
-    if (digest == NULL) return no_memory(error);
+    if (digest == NULL) return error_no_memory(error, "a hash");
     digest->bytes = bytes;
     for (size_t i = 0; dash != NULL && i < sizeof algorithms / sizeof algorithms[0]; i++)
         if (strncmp(algorithms[i].name, expected, (size_t)(dash - expected)) == 0 &&
@@ -88,7 +85,7 @@ enum status digest_new(const char *expected, int64_t bytes, struct digest **out,
     (void)snprintf(digest->expected, sizeof digest->expected, "%s", dash != NULL ? dash + 1 : "");
     const bool is_crc = digest->algorithm != NULL && digest->algorithm->digest == NULL;
     if (is_crc) fill_table(digest->table);
-    if (status == STATUS_OK && (digest->context = EVP_MD_CTX_new()) == NULL) status = no_memory(error);
+    if (status == STATUS_OK && (digest->context = EVP_MD_CTX_new()) == NULL) status = error_no_memory(error, "a hash");
     if (status == STATUS_OK) status = digest_restart(digest, error);
     if (status != STATUS_OK)
         digest_free(digest);
@@ -112,7 +109,7 @@ enum status digest_add(struct digest *digest, const void *bytes, size_t length, 
         digest->crc = crc_add(digest->table, digest->crc, bytes, length);
         return STATUS_OK;
     }
-    return EVP_DigestUpdate(digest->context, bytes, length) == 1 ? STATUS_OK : no_memory(error);
+    return EVP_DigestUpdate(digest->context, bytes, length) == 1 ? STATUS_OK : error_no_memory(error, "a hash");
 }
 
 enum status digest_matches(struct digest *digest, bool *right, struct error *error)
@@ -125,9 +122,10 @@ enum status digest_matches(struct digest *digest, bool *right, struct error *err
     if (algorithm == NULL) return STATUS_OK;
     if (algorithm->digest == NULL)
         (void)snprintf(text, sizeof text, "%016llx", (unsigned long long)~digest->crc);
-    else if (EVP_DigestFinal_ex(digest->context, found, &length) != 1)
-        return no_memory(error);
-    for (unsigned i = 0; i < length; i++) (void)snprintf(text + 2 * i, 3, "%02x", found[i]);
+    else if (EVP_DigestFinal_ex(digest->context, found, &length) == 1)
+        hex_write(found, length, text);
+    else
+        return error_no_memory(error, "a hash");
     *right = strcmp(text, digest->expected) == 0;
     return STATUS_OK;
 }

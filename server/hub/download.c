@@ -58,11 +58,6 @@ struct download {
     double not_before; /* the hub asked to wait until then with all requests */
 };
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a download");
-}
-
 /* ---- received bytes ---- */
 
 /* Checks that the head belongs to the requested file, unless another server (after a redirect) answers. */
@@ -166,7 +161,7 @@ static enum status slot_start(struct download *download, struct slot *slot, stru
     if (!wanted->whole) wanted->busy[range] = true;
     if (curl_multi_add_handle(download->multi, slot->transfer->easy) == CURLM_OK) return STATUS_OK;
     slot_free(slot);
-    return no_memory(error);
+    return error_no_memory(error, "a download");
 }
 
 /* ---- files ---- */
@@ -205,7 +200,7 @@ static enum status wanted_open(struct download *download, struct wanted *wanted,
     wanted->route = request->source->direct ? ROUTE_KNOWN : ROUTE_UNKNOWN;
     wanted->backoff = (struct backoff){.most = request->tries, .longest = request->longest_wait};
     wanted->busy = calloc((size_t)ranges_count(wanted->ranges) + 1, sizeof *wanted->busy);
-    return wanted->busy != NULL ? STATUS_OK : no_memory(error);
+    return wanted->busy != NULL ? STATUS_OK : error_no_memory(error, "a download");
 }
 
 /* Hashes the bytes that are there, and puts a complete file with the right hash in place. *idle becomes false while
@@ -300,7 +295,7 @@ static enum status heed_move(struct slot *slot, const struct transfer_head *head
     if (++wanted->moves > MOVES_MOST)
         return error_set(error, STATUS_CORRUPT, "%.200s: the hub redirects in circles", wanted->file->name);
     char *location = strdup(head->location);
-    if (location == NULL) return no_memory(error);
+    if (location == NULL) return error_no_memory(error, "a download");
     free(wanted->location);
     wanted->location = location;
     return STATUS_OK;
@@ -346,7 +341,7 @@ static enum status heed(struct download *download, struct slot *slot, CURLcode c
     struct wanted *wanted = slot->wanted;
     enum status status = STATUS_OK;
     struct transfer_head *head = malloc(sizeof *head);
-    if (head == NULL) return no_memory(error);
+    if (head == NULL) return error_no_memory(error, "a download");
     enum transfer_verdict verdict = transfer_judge(slot->transfer, code, wanted->file->name, error);
     *head = slot->transfer->head;
     const struct slot ended = *slot;
@@ -396,7 +391,8 @@ static enum status step(struct download *download, bool *finished, struct error 
     int running, left;
     bool idle = true;
     enum status status = fill_slots(download, error);
-    if (status == STATUS_OK && curl_multi_perform(download->multi, &running) != CURLM_OK) status = no_memory(error);
+    if (status == STATUS_OK && curl_multi_perform(download->multi, &running) != CURLM_OK)
+        status = error_no_memory(error, "a download");
     for (const CURLMsg *message;
          status == STATUS_OK && (message = curl_multi_info_read(download->multi, &left)) != NULL;) {
         char *owner = NULL;
@@ -427,11 +423,11 @@ enum status download_run(const struct download_request *request, int64_t *bytes,
     bool finished = request->count == 0;
     struct download *download = calloc(1, sizeof *download);
     *bytes = 0;
-    if (download == NULL) return no_memory(error);
+    if (download == NULL) return error_no_memory(error, "a download");
     download->request = request;
     download->multi = curl_multi_init();
     download->wanted = calloc(request->count + 1, sizeof *download->wanted);
-    if (download->multi == NULL || download->wanted == NULL) status = no_memory(error);
+    if (download->multi == NULL || download->wanted == NULL) status = error_no_memory(error, "a download");
     for (size_t i = 0; status == STATUS_OK && i < request->count; i++) {
         download->wanted[i].file = &request->files[i];
         download->total += request->files[i].bytes;

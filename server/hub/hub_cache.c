@@ -1,6 +1,7 @@
 #include "hub/hub_cache.h"
 
 #include "base/directory.h"
+#include "base/hex.h"
 #include "transfer/backoff.h"
 
 #include <errno.h>
@@ -46,7 +47,7 @@ enum status hub_cache_key(const char *repo, const char *commit, const char *cons
     EVP_MD_CTX_free(context);
     free(sorted);
     if (!good) return error_set(error, STATUS_NO_MEMORY, "no memory for a hash");
-    for (size_t i = 0; i < (HUB_CACHE_KEY - 1) / 2; i++) (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    hex_write(digest, (HUB_CACHE_KEY - 1) / 2, out);
     return STATUS_OK;
 }
 

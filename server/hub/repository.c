@@ -11,11 +11,6 @@
 
 enum { ANSWER_MOST = 8 << 20, URL_BYTES = 8192, MOVES_MOST = 5, PAGES_MOST = 200 };
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for the hub's answer");
-}
-
 static bool take(void *owner, const struct transfer_head *head, const char *bytes, size_t length)
 {
     struct buffer *body = owner;
@@ -91,7 +86,7 @@ static enum status get(const struct repository_caller *caller, char url[URL_BYTE
                                 .body = {.limit = ANSWER_MOST},
                                 .head = calloc(1, sizeof *question.head)};
     enum status status = question.head == NULL
-                             ? no_memory(error)
+                             ? error_no_memory(error, "the hub's answer")
                              : asking_repeat(&caller->asking, caller->hub->server.name, put, &question, error);
     if (status == STATUS_OK) {
         *out = json_loadb(question.body.bytes != NULL ? question.body.bytes : "", question.body.length,
@@ -175,7 +170,7 @@ enum status repository_refs(const struct repository_caller *caller, const char *
     else if (most > REPOSITORY_REFS_MOST)
         status = error_set(error, STATUS_TOO_LARGE, "%.190s: more than %d revisions", repo, REPOSITORY_REFS_MOST);
     else if ((*out = calloc(most + 1, sizeof **out)) == NULL)
-        status = no_memory(error);
+        status = error_no_memory(error, "the hub's answer");
     if (status == STATUS_OK) {
         take_refs(branches, false, *out, count);
         take_refs(tags, true, *out, count);
@@ -211,7 +206,7 @@ static enum status take_page(const json_t *page, struct repository_file **files,
         return error_set(error, STATUS_TOO_LARGE, "the repository has more than %d files: name those that are wanted",
                          REPOSITORY_FILES_MOST);
     struct repository_file *larger = realloc(*files, (*count + json_array_size(page) + 1) * sizeof *larger);
-    if (larger == NULL) return no_memory(error);
+    if (larger == NULL) return error_no_memory(error, "the hub's answer");
     *files = larger;
     json_array_foreach(page, index, item) *count += take_file(item, &larger[*count]);
     return STATUS_OK;

@@ -16,11 +16,6 @@ bool checkpoint_place_known(const struct checkpoint *row)
     return row->path[0] != '\0' || row->commit[0] != '\0';
 }
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint");
-}
-
 /* ---- names of files, as a row has them ---- */
 
 struct name_list {
@@ -46,7 +41,7 @@ static enum status name_list_read(const char *text, struct name_list *out, struc
     out->names = calloc(json_array_size(out->json) + 1, sizeof *out->names);
     if (out->json == NULL || out->names == NULL) {
         name_list_reset(out);
-        return no_memory(error);
+        return error_no_memory(error, "a checkpoint");
     }
     json_array_foreach(out->json, index, item) if (json_is_string(item)) out->names[out->count++] =
         json_string_value(item);
@@ -63,7 +58,7 @@ static enum status needs_read(struct connection *connection, struct eviction_nee
     enum status status = checkpoint_needs(connection, &rows, &row_count, error);
     *count = 0;
     *out = status == STATUS_OK ? calloc(row_count + 1, sizeof **out) : NULL;
-    if (status == STATUS_OK && *out == NULL) status = no_memory(error);
+    if (status == STATUS_OK && *out == NULL) status = error_no_memory(error, "a checkpoint");
     for (size_t i = 0; i < row_count && status == STATUS_OK; i++) {
         struct name_list files;
         status = name_list_read(rows[i].files, &files, error);

@@ -7,11 +7,6 @@
 
 const struct param checkpoint_set_item = {.type = PARAM_CHECKPOINT};
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a list of checkpoints");
-}
-
 /* Adds the field of the request to the error. */
 static enum status blame(enum status status, const char *pointer, struct error *error)
 {
@@ -38,7 +33,7 @@ enum status checkpoint_set_list(struct run_request *request, const char *traject
                                   "nothing is known of where the files of its checkpoint \"%.200s\" are", rows[i].name);
         else if ((status = run_request_uses_checkpoint(request, &rows[i].id, error)) == STATUS_OK &&
                  json_array_append_new(ids, json_string(rows[i].id.text)) != 0)
-            status = no_memory(error);
+            status = error_no_memory(error, "a list of checkpoints");
     }
     free(rows);
     return status;
@@ -68,7 +63,7 @@ static enum status look(const struct run_request *request, const char *id, json_
     struct checkpoint_place place = {0};
     struct checkpoint *row = malloc(sizeof *row);
     bool here = false;
-    if (row == NULL) return no_memory(error);
+    if (row == NULL) return error_no_memory(error, "a list of checkpoints");
     enum status status = checkpoint_find(request->connection, id, row, error);
     if (status == STATUS_OK) status = find(request, row, &place, &here, error);
     if (here) status = model_open_as(place.path, checkpoint_config(row), model, error);
@@ -76,7 +71,8 @@ static enum status look(const struct run_request *request, const char *id, json_
     if (status == STATUS_OK) {
         label_set(row, label);
         const char *content = row->sha256[0] != '\0' ? row->sha256 : row->id.text;
-        if (*label == NULL || json_array_append_new(contents, json_string(content)) != 0) status = no_memory(error);
+        if (*label == NULL || json_array_append_new(contents, json_string(content)) != 0)
+            status = error_no_memory(error, "a list of checkpoints");
     }
     free(row);
     return status;
@@ -91,7 +87,7 @@ enum status checkpoint_set_check(struct run_request *request, const json_t *ids,
     char **labels = NULL;
     struct family family = {0};
     json_t *contents = json_array();
-    enum status status = contents == NULL ? no_memory(error) : STATUS_OK;
+    enum status status = contents == NULL ? error_no_memory(error, "a list of checkpoints") : STATUS_OK;
     if (status == STATUS_OK) status = memory_new(count, sizeof *models, "checkpoint list", &models, error);
     if (status == STATUS_OK) status = memory_new(count, sizeof *labels, "checkpoint list", &labels, error);
     for (int64_t k = 0; k < count && status == STATUS_OK; k++) {
@@ -105,7 +101,7 @@ enum status checkpoint_set_check(struct run_request *request, const json_t *ids,
         status = family_init((const struct model *const *)models, (const char *const *)labels, opened, &family, error);
     status = blame(status, pointer, error);
     if (status == STATUS_OK && json_object_set(request->identity, "checkpoints", contents) != 0)
-        status = no_memory(error);
+        status = error_no_memory(error, "a list of checkpoints");
     family_reset(&family);
     for (int64_t k = 0; k < count; k++) {
         if (models != NULL) model_close(models[k]);

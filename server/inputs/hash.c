@@ -1,5 +1,6 @@
 #include "inputs/hash.h"
 
+#include "base/hex.h"
 #include "files/file.h"
 #include "json/written.h"
 
@@ -48,7 +49,7 @@ enum status hash_finish(struct hash *hash, char out[HASH_TEXT], struct error *er
 {
     unsigned char digest[32];
     const enum status status = hash_finish_bytes(hash, digest, error);
-    for (size_t i = 0; i < sizeof digest; i++) (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    hex_write(digest, sizeof digest, out);
     return status;
 }
 

@@ -91,11 +91,6 @@ static const struct param advice_params[] = {
 
 /* ---- when posted ------------------------------------------------------------------------------------------------- */
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a run");
-}
-
 /* The part of the request that the options depend on; the rest is opened later. */
 static struct advice_request request_of(const struct advice_params *params, const struct advice_settings *settings)
 {
@@ -127,10 +122,11 @@ static enum status choose_checkpoints(struct run_request *request, const struct 
     for (int64_t i = 0; i < params->options.count; i++)
         if (options[i].average > wanted) wanted = options[i].average;
     enum status status = all == NULL
-                             ? no_memory(error)
+                             ? error_no_memory(error, "a run")
                              : checkpoint_set_list(request, params->trajectory, "/params/trajectory", all, error);
     while (status == STATUS_OK && json_array_size(all) > (size_t)wanted) (void)json_array_remove(all, 0);
-    if (status == STATUS_OK && json_object_set(request->params, "checkpoints", all) != 0) status = no_memory(error);
+    if (status == STATUS_OK && json_object_set(request->params, "checkpoints", all) != 0)
+        status = error_no_memory(error, "a run");
     *out = json_object_get(request->params, "checkpoints");
     json_decref(all);
     return status;
@@ -160,7 +156,7 @@ static enum status check_training(struct run_request *request, const struct advi
         status = run_request_uses_dataset(request, &dataset, error);
     }
     if (status == STATUS_OK && json_object_set(request->identity, "training", settings.run) != 0)
-        status = no_memory(error);
+        status = error_no_memory(error, "a run");
     advice_settings_reset(&settings);
     memory_free(texts);
     return status;
@@ -248,7 +244,7 @@ static void close_all(struct opened *o)
 static enum status opened_new(struct opened **out, struct error *error)
 {
     *out = calloc(1, sizeof **out);
-    return *out == NULL ? no_memory(error) : STATUS_OK;
+    return *out == NULL ? error_no_memory(error, "a run") : STATUS_OK;
 }
 
 /* Training uses a share of the machine, as in the kind train; quantizations use what is free. */

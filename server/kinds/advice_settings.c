@@ -14,11 +14,6 @@
 
 #define POINTER "/params/trajectory"
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a run");
-}
-
 static const char *run_of(const json_t *checkpoint)
 {
     return json_string_value(json_object_get(json_object_get(checkpoint, "derived_from"), "run"));
@@ -61,7 +56,7 @@ static enum status run_read(struct connection *connection, const char *id, struc
     if (strcmp(json_string_value(json_object_get(document, "kind")), "train") != 0) status = refuse_origin(error);
     if (status == STATUS_OK) {
         out->run = json_deep_copy(json_object_get(document, "params"));
-        status = out->run == NULL ? no_memory(error)
+        status = out->run == NULL ? error_no_memory(error, "a run")
                                   : schema_fill(train_params, sizeof(struct train_params), out->run, "/params", NULL,
                                                 &out->filled, error);
     }
@@ -75,7 +70,7 @@ enum status advice_settings_read(struct connection *connection, const char *cons
     json_t *documents = json_array();
     *out = (struct advice_settings){.run = NULL};
     enum status status = documents == NULL
-                             ? no_memory(error)
+                             ? error_no_memory(error, "a run")
                              : memory_new(count, sizeof *out->steps, "checkpoint list", &out->steps, error);
     for (int64_t i = 0; i < count && status == STATUS_OK; i++) {
         json_t *document = NULL;
@@ -84,7 +79,8 @@ enum status advice_settings_read(struct connection *connection, const char *cons
         if (json_is_null(json_object_get(document, "step")))
             status = error_set_at(error, STATUS_INVALID, POINTER, "checkpoint \"%.200s\" has no step",
                                   json_string_value(json_object_get(document, "name")));
-        if (json_array_append_new(documents, document) != 0 && status == STATUS_OK) status = no_memory(error);
+        if (json_array_append_new(documents, document) != 0 && status == STATUS_OK)
+            status = error_no_memory(error, "a run");
     }
     if (status == STATUS_OK) status = check_order(documents, out->steps, error);
     const char *run = run_of(json_array_get(documents, (size_t)count - 1));
@@ -121,7 +117,7 @@ enum status advice_settings_check_last(const struct run_request *request, const 
     struct checkpoint_place place = {.hold = NULL};
     struct checkpoint *row = malloc(sizeof *row);
     char path[sizeof place.path + 16];
-    if (row == NULL) return no_memory(error);
+    if (row == NULL) return error_no_memory(error, "a run");
     enum status status = checkpoint_find(request->connection, id, row, error);
     if (status == STATUS_OK && strcmp(row->trajectory.text, trajectory) != 0)
         status = error_set_at(error, STATUS_INVALID, "/params/checkpoints", "must be of the trajectory");

@@ -103,11 +103,6 @@ static const struct param average_params[] = {
     {0},
 };
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a run");
-}
-
 /* What goes with a search over windows, and what does not go without one. */
 static enum status check_search(const struct average_params *params, bool search, struct error *error)
 {
@@ -151,7 +146,8 @@ static enum status complete_way(const struct run_request *request, struct averag
     if (status != STATUS_OK) return status;
     if (whole && !search && params->window == 0) {
         params->window = LAWA_WINDOW;
-        if (json_object_set_new(request->params, "window", json_integer(LAWA_WINDOW)) != 0) return no_memory(error);
+        if (json_object_set_new(request->params, "window", json_integer(LAWA_WINDOW)) != 0)
+            return error_no_memory(error, "a run");
     }
     if (params->window > 0 && params->name != NULL)
         return error_set_at(
@@ -167,7 +163,8 @@ static enum status complete_checkpoints(struct run_request *request, const struc
     *out = json_object_get(request->params, "checkpoints");
     if (json_is_array(*out)) return STATUS_OK;
     json_t *ids = json_array();
-    if (ids == NULL || json_object_set_new(request->params, "checkpoints", ids) != 0) return no_memory(error);
+    if (ids == NULL || json_object_set_new(request->params, "checkpoints", ids) != 0)
+        return error_no_memory(error, "a run");
     *out = ids;
     if (params->trajectory != NULL)
         return checkpoint_set_list(request, params->trajectory, "/params/trajectory", ids, error);
@@ -194,14 +191,15 @@ static enum status complete_names(const struct run_request *request, struct aver
                            (long long)params->window);
         else
             (void)snprintf(name, sizeof name, "%.180s-averages", first);
-        if (json_object_set_new(request->params, "into", json_string(name)) != 0) return no_memory(error);
+        if (json_object_set_new(request->params, "into", json_string(name)) != 0)
+            return error_no_memory(error, "a run");
         params->into = json_string_value(json_object_get(request->params, "into"));
     }
     if (params->window > 0 || params->name != NULL) return STATUS_OK;
     const enum status status = hash_json(request->params, digest, error);
     if (status != STATUS_OK) return status;
     (void)snprintf(name, sizeof name, "%s-%.12s", params->windows.count > 0 ? "best" : "average", digest);
-    if (json_object_set_new(request->params, "name", json_string(name)) != 0) return no_memory(error);
+    if (json_object_set_new(request->params, "name", json_string(name)) != 0) return error_no_memory(error, "a run");
     params->name = json_string_value(json_object_get(request->params, "name"));
     return STATUS_OK;
 }
@@ -288,7 +286,7 @@ static enum status group_register(const struct averaging *averaging, const struc
     json_t *origin = average_plan_origin(group);
     if (origin == NULL || json_object_set_new(origin, "run", json_string(averaging->context->run)) != 0) {
         json_decref(origin);
-        return no_memory(error);
+        return error_no_memory(error, "a run");
     }
     const struct checkpoint_new row = {
         .trajectory = averaging->params->into,
@@ -353,7 +351,7 @@ static enum status groups_write(struct averaging *averaging, struct error *error
         status = average_plan_find(averaging->context->connection, averaging->params->into, group, "", &id, error);
         if (status == STATUS_OK && id.text[0] == '\0') status = group_write(averaging, group, i, &id, error);
         if (status == STATUS_OK && json_array_append_new(averaging->ids, json_string(id.text)) != 0)
-            status = no_memory(error);
+            status = error_no_memory(error, "a run");
     }
     return status;
 }
@@ -437,8 +435,8 @@ static enum status average_run_plan(const struct run_context *context, const voi
     const struct average_params *params = filled;
     struct averaging averaging = {.context = context, .params = params, .ids = json_array()};
     struct backend *backend = NULL;
-    enum status status =
-        averaging.ids == NULL ? no_memory(error) : inputs_backend(context, PRECISION_F32, &backend, error);
+    enum status status = averaging.ids == NULL ? error_no_memory(error, "a run")
+                                               : inputs_backend(context, PRECISION_F32, &backend, error);
     if (status == STATUS_OK) *budget = backend_budget(backend, context->data_directory);
     if (status == STATUS_OK)
         status = plan_of(context->connection, params, params->checkpoints.texts, params->checkpoints.count,
@@ -458,7 +456,7 @@ static enum status average_execute(const struct run_context *context, const void
     const struct average_params *params = filled;
     struct averaging averaging = {.context = context, .params = params, .ids = json_array()};
     struct average_report report = {.trajectory = params->into, .ids = averaging.ids};
-    enum status status = averaging.ids == NULL ? no_memory(error) : STATUS_OK;
+    enum status status = averaging.ids == NULL ? error_no_memory(error, "a run") : STATUS_OK;
     (void)out; /* an average is a checkpoint: its losses are measured like any other's */
     if (status == STATUS_OK)
         status = plan_of(context->connection, params, params->checkpoints.texts, params->checkpoints.count,

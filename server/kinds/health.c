@@ -1,3 +1,4 @@
+#include "base/hex.h"
 #include "health/reading.h"
 
 #include "base/memory.h"
@@ -33,11 +34,6 @@ static const struct param health_params[] = {
     {0},
 };
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a reading of weights");
-}
-
 /* A reading belongs to this checkpoint and not to its content: two checkpoints of the same content have two readings,
  * and comparing these shows that they are identical. */
 static enum status check(struct run_request *request, const void *filled, struct error *error)
@@ -60,7 +56,7 @@ static enum status check(struct run_request *request, const void *filled, struct
                       json_object_set(request->identity, "previous_id", value) == 0 &&
                       json_object_set(request->params, "previous", value) == 0;
     json_decref(value);
-    return good ? STATUS_OK : no_memory(error);
+    return good ? STATUS_OK : error_no_memory(error, "a reading of weights");
 }
 
 /* ---- SHA-256 for the engine ---- */
@@ -114,11 +110,6 @@ static uint64_t key_of(const unsigned char digest[32])
     return key;
 }
 
-static void digits_of(const unsigned char digest[32], char out[65])
-{
-    for (size_t i = 0; i < 32; i++) (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
-}
-
 /* ---- rendering ---- */
 
 static enum status fill_blocks(const struct reading *reading, struct health_report *report, struct error *error)
@@ -143,7 +134,7 @@ static json_t *render_tensor(const struct tensor_reading *tensor, const struct w
 {
     const struct moments *moments = &tensor->moments;
     char digits[65], file[256];
-    digits_of(tensor->digest, digits);
+    hex_write(tensor->digest, 32, digits);
     file_name(weights, tensor->file, file);
     json_t *object = json_pack(
         "{sI so ss ss so ss ss sI sI sI sf sf sf sf so sI so so}", "place", (json_int_t)place, "matrix",
@@ -183,7 +174,7 @@ static enum status fill_files(const struct reading *reading, const struct weight
         unsigned char digest[32];
         if (!fill_file(reading, weights, file, filled)) continue;
         if ((status = hash_tensors(reading, 0, reading->count, file, digest, error)) != STATUS_OK) break;
-        digits_of(digest, filled->sha256);
+        hex_write(digest, sizeof digest, filled->sha256);
         report->file_count++;
     }
     return status;
@@ -200,7 +191,7 @@ static enum status render(const struct reading *reading, const struct weights *w
     if (status == STATUS_OK) status = hash_tensors(reading, 0, reading->count, -1, digest, error);
     if (status == STATUS_OK) status = fill_files(reading, weights, &report, error);
     if (status == STATUS_OK) {
-        digits_of(digest, report.sha256);
+        hex_write(digest, sizeof digest, report.sha256);
         status = result_render(&health_report_shape, &report, out, error);
     }
     memory_free(report.files);
@@ -218,14 +209,15 @@ static enum status save(const struct run_context *context, const char *checkpoin
     int64_t matrices = 0;
     unsigned char digest[32];
     json_t *tensors = json_array();
-    enum status status = tensors == NULL ? no_memory(error) : STATUS_OK;
+    enum status status = tensors == NULL ? error_no_memory(error, "a reading of weights") : STATUS_OK;
     if (status == STATUS_OK) status = memory_new(reading->count, sizeof *keys, "keys", &keys, error);
     if (status == STATUS_OK) status = memory_new(reading->count, sizeof *homes, "keys", &homes, error);
     for (int64_t i = 0; i < reading->count && status == STATUS_OK; i++) {
         const struct tensor_reading *tensor = &reading->tensors[i];
         const int64_t matrix = tensor->rank >= 2 ? matrices++ : -1;
         json_t *object = render_tensor(tensor, weights, i, matrix);
-        if (object == NULL || json_array_append_new(tensors, object) != 0) status = no_memory(error);
+        if (object == NULL || json_array_append_new(tensors, object) != 0)
+            status = error_no_memory(error, "a reading of weights");
         if (status == STATUS_OK && matrix >= 0 &&
             (status = hash_tensors(reading, i, 1, -1, digest, error)) == STATUS_OK) {
             keys[matrix] = key_of(digest);
@@ -323,7 +315,8 @@ static enum status execute(const struct run_context *context, const void *filled
         goto done;
     if ((status = save(context, params->checkpoint, &reading, weights, *result, error)) != STATUS_OK) goto done;
     if ((status = measure(&inputs.row.id, &reading, out, error)) != STATUS_OK) goto done;
-    if (note[0] != '\0' && json_object_set_new(*result, "note", json_string(note)) != 0) status = no_memory(error);
+    if (note[0] != '\0' && json_object_set_new(*result, "note", json_string(note)) != 0)
+        status = error_no_memory(error, "a reading of weights");
 done:
     hash_free(digester.hash);
     reading_reset(&reading);

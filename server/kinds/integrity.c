@@ -28,11 +28,6 @@ struct finding {
     struct integrity found;
 };
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a document");
-}
-
 static uint64_t key_of(const char *digits)
 {
     char first[17] = "";
@@ -207,7 +202,7 @@ static enum status render_shares(struct connection *connection, const struct fin
         (void)json_array_append_new(
             wanted, json_pack("[sI]", finding->rows.items[share->point].id.text, (json_int_t)share->example));
     }
-    enum status status = wanted == NULL ? no_memory(error) : STATUS_OK;
+    enum status status = wanted == NULL ? error_no_memory(error, "a document") : STATUS_OK;
     if (status == STATUS_OK && finding->found.share_count > 0)
         status = health_matrix_names(connection, wanted, &names, error);
     for (int64_t i = 0; i < finding->found.share_count && status == STATUS_OK; i++) {
@@ -218,7 +213,8 @@ static enum status render_shares(struct connection *connection, const struct fin
                       share->file >= 0 ? file_name(finding, share->point, share->file) : NULL, "matrices",
                       (json_int_t)share->matrices, "of", (json_int_t)finding->rows.items[share->point].matrices,
                       "example", json_array_get(names, (size_t)i));
-        if (json_object_update(row, more) != 0 || json_array_append_new(out, row) != 0) status = no_memory(error);
+        if (json_object_update(row, more) != 0 || json_array_append_new(out, row) != 0)
+            status = error_no_memory(error, "a document");
         json_decref(more);
     }
     json_decref(wanted);
@@ -337,7 +333,7 @@ enum status integrity_document(struct connection *connection, const char *trajec
         goto done;
     if (!render_points(&finding, own, points) || !render_groups(&finding, identical) ||
         !render_jumps(&finding, jumps) || !render_gaps(&finding, gaps)) {
-        status = no_memory(error);
+        status = error_no_memory(error, "a document");
         goto done;
     }
     json_t *const findings[] = {identical, mixed, jumps, gaps};
@@ -348,7 +344,7 @@ enum status integrity_document(struct connection *connection, const char *trajec
                   (json_int_t)finding.rows.count, "measured", (json_int_t)known, "marked", (json_int_t)marked, "clean",
                   clean, "constant_matrices", (json_int_t)finding.found.constant, "points", points, "identical",
                   identical, "mixed", mixed, "jumps", jumps, "not_finite", broken, "gaps", gaps);
-    if (*document == NULL) status = no_memory(error);
+    if (*document == NULL) status = error_no_memory(error, "a document");
 done:
     finding_reset(&finding);
     json_decref(points);
@@ -370,11 +366,11 @@ enum status integrity_flags(struct connection *connection, const char *trajector
     if (status == STATUS_OK && any) status = finding_make(connection, trajectory, &finding, error);
     if (status != STATUS_OK) return status;
     *out = json_object();
-    if (*out == NULL) status = no_memory(error);
+    if (*out == NULL) status = error_no_memory(error, "a document");
     for (int64_t i = 0; i < finding.rows.count && status == STATUS_OK; i++)
         if (finding.found.flags[i] != 0 &&
             json_object_set_new(*out, finding.rows.items[i].id.text, flag_names(finding.found.flags[i])) != 0)
-            status = no_memory(error);
+            status = error_no_memory(error, "a document");
     finding_reset(&finding);
     if (status != STATUS_OK) {
         json_decref(*out);

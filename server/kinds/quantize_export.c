@@ -1,5 +1,6 @@
 #include "kinds/quantize_export.h"
 
+#include "base/directory.h"
 #include "base/memory.h"
 #include "kinds/artifacts.h"
 #include "kinds/made_checkpoint.h"
@@ -49,16 +50,7 @@ void quantize_export_reset(struct quantize_exported *exported)
     *exported = (struct quantize_exported){0};
 }
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for an export");
-}
-
-static enum status path_of(char out[PATH_MAX], const char *directory, const char *name, struct error *error)
-{
-    if (snprintf(out, PATH_MAX, "%s/%s", directory, name) < PATH_MAX) return STATUS_OK;
-    return error_set(error, STATUS_INVALID, "an export's path is too long");
-}
+static const char too_long[] = "an export's path is too long";
 
 /* ---- when posted ---- */
 
@@ -92,7 +84,7 @@ enum status quantize_export_check(const struct run_request *request, int format,
     if ((status = quantize_method_complete(&complete, &cause)) != STATUS_OK) goto done;
     if ((status = export_format_check(export_format_by_id(format), &complete, &grid, &cause)) != STATUS_OK) goto done;
     if ((row = malloc(sizeof *row)) == NULL) {
-        status = no_memory(&cause);
+        status = error_no_memory(&cause, "an export");
         goto done;
     }
     if ((status = checkpoint_find(request->connection, checkpoint, row, &cause)) != STATUS_OK) goto done;
@@ -110,7 +102,7 @@ enum status quantize_export_open(const struct run_context *context, int format, 
                                  const struct inputs *inputs, struct export_job **out, struct error *error)
 {
     char directory[PATH_MAX];
-    const enum status status = path_of(directory, context->work_directory, "export", error);
+    const enum status status = directory_path(context->work_directory, "export", too_long, directory, error);
     *out = NULL;
     return status == STATUS_OK ? export_open(format, method, inputs->model, directory, out, error) : status;
 }
@@ -153,7 +145,7 @@ static enum status publish_files(const struct run_context *context, const struct
     (void)snprintf(out->artifact, sizeof out->artifact, "%s", export_weights_name(job));
     for (int64_t i = 0; status == STATUS_OK && i < out->file_count; i++) {
         const char *name = out->files[i];
-        if ((status = path_of(path, directory, name, error)) == STATUS_OK)
+        if ((status = directory_path(directory, name, too_long, path, error)) == STATUS_OK)
             status = artifact_publish_file(context->artifacts, name, media_type(name), path, context->monitor, error);
     }
     return status;
@@ -175,9 +167,10 @@ static enum status move_directory(const struct run_context *context, const char 
 {
     char parent[PATH_MAX], run[PATH_MAX];
     enum status status;
-    if ((status = path_of(parent, context->data_directory, "checkpoints", error)) != STATUS_OK) return status;
+    if ((status = directory_path(context->data_directory, "checkpoints", too_long, parent, error)) != STATUS_OK)
+        return status;
     if ((status = made_checkpoint_directory(context, run, sizeof run, error)) != STATUS_OK) return status;
-    if ((status = path_of(to, run, "dequantized", error)) != STATUS_OK) return status;
+    if ((status = directory_path(run, "dequantized", too_long, to, error)) != STATUS_OK) return status;
     export_tidy(from);
     export_remove(to);
     if (rename(from, to) != 0) return error_set_errno(error, "cannot put a checkpoint in place");
@@ -205,7 +198,7 @@ static enum status register_directory(const struct run_context *context, const s
         .path = path,
         .derived_from = origin,
     };
-    enum status status = origin == NULL ? no_memory(error) : STATUS_OK;
+    enum status status = origin == NULL ? error_no_memory(error, "an export") : STATUS_OK;
     if (status == STATUS_OK) status = made_checkpoint_register(context, &new, &out->checkpoint, error);
     out->registered = status == STATUS_OK;
     json_decref(origin);
@@ -219,7 +212,7 @@ enum status quantize_export_publish(const struct run_context *context, int forma
     char directory[PATH_MAX], path[PATH_MAX];
     enum status status = export_finish(job, context->monitor, error);
     *out = (struct quantize_exported){.format = export_format_by_id(format)->name};
-    if (status == STATUS_OK) status = path_of(directory, context->work_directory, "export", error);
+    if (status == STATUS_OK) status = directory_path(context->work_directory, "export", too_long, directory, error);
     if (status == STATUS_OK) status = publish_files(context, job, directory, out, error);
     if (status == STATUS_OK && format != EXPORT_DEQUANTIZED)
         export_remove(directory);

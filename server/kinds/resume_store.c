@@ -28,11 +28,6 @@ static bool is_resumed(const struct resume_place *place, const char *name)
     return false;
 }
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for the state of a run");
-}
-
 /* ---- the files ---- */
 
 static int compare_files(const void *left, const void *right)
@@ -190,7 +185,7 @@ static enum status fetch_listed(const struct resume_place *place, const struct l
     json_t *list = NULL;
     const json_t *entry;
     size_t i;
-    if (fetched == NULL) return no_memory(error);
+    if (fetched == NULL) return error_no_memory(error, "the state of a run");
     monitor_log(monitor, "fetching what lease %" PRId64 " of this run left", object->epoch);
     enum status status = read_list(place, item, object, monitor, &list, error);
     json_array_foreach(list, i, entry)
@@ -233,7 +228,7 @@ static enum status hash_descriptor(int fd, int64_t bytes, const struct monitor *
 {
     struct hash *hash = NULL;
     char *chunk = malloc(CHUNK);
-    enum status status = chunk == NULL ? no_memory(error) : hash_new(&hash, error);
+    enum status status = chunk == NULL ? error_no_memory(error, "the state of a run") : hash_new(&hash, error);
     for (int64_t at = 0; status == STATUS_OK && at < bytes;) {
         const ssize_t length = pread(fd, chunk, CHUNK, at);
         if (length < 0 && errno == EINTR) continue;
@@ -342,7 +337,7 @@ static enum status put_list(const struct resume_published *state, const struct m
     char *text = list != NULL ? written_json(list, JSON_COMPACT | JSON_SORT_KEYS) : NULL;
     const size_t length = text != NULL ? strlen(text) : 0;
     const int fd = memfd_create("the list of a run's state", MFD_CLOEXEC);
-    enum status status = text == NULL ? no_memory(error) : hash_json(list, sha256, error);
+    enum status status = text == NULL ? error_no_memory(error, "the state of a run") : hash_json(list, sha256, error);
     if (status == STATUS_OK && (fd < 0 || write(fd, text, length) != (ssize_t)length))
         status = error_set_errno(error, "cannot make the list of a run's state");
     if (status == STATUS_OK) {
@@ -389,7 +384,7 @@ enum status resume_store_publish(struct resume_published *published, const struc
     struct resume_published *state = calloc(1, sizeof *state);
     bool alone = false;
     *done = false;
-    if (state == NULL) return no_memory(error);
+    if (state == NULL) return error_no_memory(error, "the state of a run");
     *state = (struct resume_published){
         .place = published->place, .number = published->number + 1, .untidy = published->untidy};
     enum status status = list_files(&state->place, state->files, &state->count, &alone, error);

@@ -1,5 +1,6 @@
 #include "launch/launcher.h"
 
+#include "base/integer.h"
 #include "launch/estimate.h"
 #include "launch/slurm.h"
 #include "log/log.h"
@@ -80,11 +81,6 @@ void launcher_free(struct launcher *launcher)
 }
 
 /* ---- submitting ---- */
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
 
 /* What a job must have for runs that need `bytes`; 0: not asked for. -1: more than a job may have. */
 static int64_t job_memory(const struct launcher_options *options, int64_t bytes)

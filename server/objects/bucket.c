@@ -1,5 +1,6 @@
 #include "objects/bucket.h"
 
+#include "base/hex.h"
 #include "objects/answer_xml.h"
 #include "objects/credentials.h"
 #include "transfer/escape.h"
@@ -45,12 +46,12 @@ static const struct transfer_meaning meanings[] = {
 
 static bool payload_header(const struct transfer_request *request, char *out, size_t size)
 {
-    unsigned char digest[EVP_MAX_MD_SIZE];
-    unsigned length = 0;
+    unsigned char digest[32];
+    char digits[2 * sizeof digest + 1];
     const void *body = request->body != NULL ? request->body : "";
-    if (EVP_Digest(body, request->body_bytes, digest, &length, EVP_sha256(), NULL) != 1) return false;
-    int used = snprintf(out, size, "x-amz-content-sha256: ");
-    for (unsigned i = 0; i < length; i++) used += snprintf(out + used, size - (size_t)used, "%02x", digest[i]);
+    if (EVP_Digest(body, request->body_bytes, digest, NULL, EVP_sha256(), NULL) != 1) return false;
+    hex_write(digest, sizeof digest, digits);
+    (void)snprintf(out, size, "x-amz-content-sha256: %s", digits);
     return true;
 }
 

@@ -21,11 +21,6 @@ struct page {
     size_t begin; /* index of this page's first item */
 };
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a list of objects");
-}
-
 /* ---- one page ---- */
 
 static void take_etag(struct listing_item *item, const char *text)
@@ -64,11 +59,11 @@ static enum status take_item(struct page *page, struct error *error)
     if (listing->count == listing->capacity) {
         const size_t capacity = listing->capacity == 0 ? 256 : 2 * listing->capacity;
         struct listing_item *larger = realloc(listing->items, capacity * sizeof *larger);
-        if (larger == NULL) return no_memory(error);
+        if (larger == NULL) return error_no_memory(error, "a list of objects");
         listing->items = larger;
         listing->capacity = capacity;
     }
-    if ((item.name = strdup(page->key + prefix)) == NULL) return no_memory(error);
+    if ((item.name = strdup(page->key + prefix)) == NULL) return error_no_memory(error, "a list of objects");
     listing->items[listing->count++] = item;
     return STATUS_OK;
 }
@@ -134,7 +129,7 @@ enum status listing_make(const struct bucket *bucket, const struct asking *askin
     struct buffer body = {.limit = PAGE_BYTES};
     struct transfer_head *head = malloc(sizeof *head);
     struct page *page = calloc(1, sizeof *page);
-    enum status status = head == NULL || page == NULL ? no_memory(error) : STATUS_OK;
+    enum status status = head == NULL || page == NULL ? error_no_memory(error, "a list of objects") : STATUS_OK;
     bool more = true;
     *out = (struct listing){0};
     (void)snprintf(prefix, sizeof prefix, "%s%s", place->key, place->key[0] != '\0' ? "/" : "");

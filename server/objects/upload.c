@@ -1,5 +1,6 @@
 #include "objects/upload.h"
 
+#include "base/hex.h"
 #include "objects/answer_xml.h"
 #include "transfer/escape.h"
 
@@ -27,11 +28,6 @@ struct upload {
     struct transfer_head *head; /* owned */
     struct buffer answer;
 };
-
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for an upload");
-}
 
 static enum status ask(struct upload *upload, enum transfer_method method, const char *query, const void *body,
                        size_t body_bytes, struct error *error)
@@ -131,7 +127,7 @@ static enum status etag_of(struct upload *upload, char out[ETAG_BYTES], struct e
     good = good && status == STATUS_OK && EVP_DigestFinal_ex(all, digest, NULL) == 1;
     EVP_MD_CTX_free(all);
     out[0] = '\0';
-    for (int i = 0; good && i < MD5_BYTES; i++) (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    if (good) hex_write(digest, MD5_BYTES, out);
     if (good && upload->parts > 1)
         (void)snprintf(out + 2 * MD5_BYTES, ETAG_BYTES - 2 * MD5_BYTES, "-%d", upload->parts);
     return status;
@@ -232,7 +228,7 @@ enum status upload_file(const struct bucket *bucket, const struct asking *asking
     upload.etags = calloc((size_t)upload.parts + 1, sizeof *upload.etags);
     upload.part = malloc((size_t)(bytes < upload.part_bytes ? bytes : upload.part_bytes) + 1);
     enum status status = upload.head == NULL || upload.etags == NULL || upload.part == NULL
-                             ? no_memory(error)
+                             ? error_no_memory(error, "an upload")
                              : look(&upload, &there, &same, error);
     if (status == STATUS_OK && !same)
         status = upload.parts > 1 ? send_in_parts(&upload, error) : send_whole(&upload, error);

@@ -1,5 +1,7 @@
 #include "postgres/archive.h"
 
+#include "base/hex.h"
+
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
@@ -178,7 +180,7 @@ static enum status make_name(char name[ARCHIVE_NAME], struct error *error)
 {
     unsigned char bytes[(ARCHIVE_NAME - 1) / 2];
     if (getrandom(bytes, sizeof bytes, 0) != sizeof bytes) return error_set_errno(error, "cannot name the archive");
-    for (size_t i = 0; i < sizeof bytes; i++) (void)snprintf(name + 2 * i, 3, "%02x", bytes[i]);
+    hex_write(bytes, sizeof bytes, name);
     return STATUS_OK;
 }
 

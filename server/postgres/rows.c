@@ -1,5 +1,7 @@
 #include "postgres/rows.h"
 
+#include "base/hex.h"
+
 #include <libpq-fe.h>
 #include <math.h>
 #include <stdlib.h>
@@ -61,12 +63,6 @@ enum status rows_json(const struct rows *rows, int row, int column, json_t **out
     return error_set(error, STATUS_INTERNAL, "the database answered no valid JSON: %s", why.text);
 }
 
-/* A table, because whole trajectories come as such digits. */
-static const unsigned char hex_values[256] = {
-    ['0'] = 0, ['1'] = 1, ['2'] = 2,  ['3'] = 3,  ['4'] = 4,  ['5'] = 5,  ['6'] = 6,  ['7'] = 7,
-    ['8'] = 8, ['9'] = 9, ['a'] = 10, ['b'] = 11, ['c'] = 12, ['d'] = 13, ['e'] = 14, ['f'] = 15,
-};
-
 enum status rows_bytes(const struct rows *rows, int row, int column, void **out, size_t *length, struct error *error)
 {
     const char *text = rows_text(rows, row, column); /* \x and two digits a byte: bytea_output is hex in our sessions */
@@ -76,8 +72,7 @@ enum status rows_bytes(const struct rows *rows, int row, int column, void **out,
     unsigned char *bytes = malloc(*length + 1);
     if (bytes == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for %zu bytes of the database", *length);
     for (size_t i = 0; i < *length; i++)
-        bytes[i] = (unsigned char)(hex_values[(unsigned char)text[2 + 2 * i]] << 4 |
-                                   hex_values[(unsigned char)text[3 + 2 * i]]);
+        bytes[i] = (unsigned char)(hex_value(text[2 + 2 * i]) * 16 + hex_value(text[3 + 2 * i]));
     *out = bytes;
     return STATUS_OK;
 }

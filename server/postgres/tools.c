@@ -43,11 +43,6 @@ bool tools_newest(const char *program, char out[512])
 
 /* ---- how the program finds the database ---- */
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory to start a program of PostgreSQL");
-}
-
 static enum status write_settings(const PQconninfoOption *options, FILE *file, struct error *error)
 {
     (void)fputs("[deltaq]\n", file);
@@ -126,7 +121,8 @@ static enum status run(const char *conninfo, const char *const *arguments, int d
     const int said = memfd_create("deltaq-said", MFD_CLOEXEC);
     enum status status =
         said >= 0 ? make_service(conninfo, &service, error) : error_set_errno(error, "cannot make a file in memory");
-    if (status == STATUS_OK && (environment = make_environment()) == NULL) status = no_memory(error);
+    if (status == STATUS_OK && (environment = make_environment()) == NULL)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory to start a program of PostgreSQL");
     if (status == STATUS_OK) {
         const struct child child = {.program = arguments[0],
                                     .arguments = arguments,

@@ -52,11 +52,6 @@ struct revision {
     struct revision_name name;
 };
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a list of revisions");
-}
-
 static int compare_revisions(const void *a, const void *b)
 {
     const struct revision *x = a, *y = b;
@@ -92,7 +87,8 @@ static enum status ask_hub(const struct application *application, const char *re
     status = blame(repository_refs(&caller, repo, &refs, &ref_count, error), error);
     hub_leave(application->hub);
     if (status == STATUS_OK) status = revision_names_new(&names, error);
-    if (status == STATUS_OK && (*out = calloc(ref_count + 1, sizeof **out)) == NULL) status = no_memory(error);
+    if (status == STATUS_OK && (*out = calloc(ref_count + 1, sizeof **out)) == NULL)
+        status = error_no_memory(error, "a list of revisions");
     for (size_t i = 0; i < ref_count && status == STATUS_OK; i++) {
         if (match != NULL && fnmatch(match, refs[i].name, 0) != 0) continue;
         struct revision *revision = &(*out)[(*count)++];
@@ -118,14 +114,14 @@ static enum status registered(struct connection *connection, const char *traject
     struct checkpoint *rows = NULL;
     size_t count = 0;
     *out = json_object();
-    enum status status =
-        *out == NULL ? no_memory(error) : checkpoint_of_trajectory(connection, trajectory, &rows, &count, error);
+    enum status status = *out == NULL ? error_no_memory(error, "a list of revisions")
+                                      : checkpoint_of_trajectory(connection, trajectory, &rows, &count, error);
     if (status == STATUS_NOT_FOUND) return STATUS_OK; /* a POST may make it */
     for (size_t i = 0; i < count && status == STATUS_OK; i++) {
         char key[sizeof rows->repo + sizeof rows->revision + 2];
         (void)snprintf(key, sizeof key, "%s@%s", rows[i].repo, rows[i].revision);
         if (rows[i].repo[0] != '\0' && json_object_set_new(*out, key, json_string(rows[i].id.text)) != 0)
-            status = no_memory(error);
+            status = error_no_memory(error, "a list of revisions");
     }
     free(rows);
     return status;
@@ -158,7 +154,8 @@ enum status discover_get(struct http_context *context, const struct request *req
     if (status == STATUS_OK)
         status = registered(application_connection(context), request_parameter(request, "trajectory"), &known, error);
     for (size_t i = 0; i < count && status == STATUS_OK; i++)
-        if (json_array_append_new(items, describe(repo, &revisions[i], known)) != 0) status = no_memory(error);
+        if (json_array_append_new(items, describe(repo, &revisions[i], known)) != 0)
+            status = error_no_memory(error, "a list of revisions");
     free(revisions);
     json_decref(known);
     if (status == STATUS_OK)
@@ -209,12 +206,12 @@ static enum status choose(const struct discover_body *body, const char *trajecto
         if (why != NULL) {
             if (json_array_append_new(skipped,
                                       json_pack("{ss ss}", "revision", revisions[i].ref.name, "detail", why)) != 0)
-                return no_memory(error);
+                return error_no_memory(error, "a list of revisions");
             continue;
         }
         json_decref(last);
         last = make_row(body->repo, trajectory, &revisions[i]);
-        if (last == NULL) return no_memory(error);
+        if (last == NULL) return error_no_memory(error, "a list of revisions");
         if (fit++ % body->every != 0) continue;
         (void)json_array_append_new(rows, last);
         last = NULL;
@@ -240,7 +237,7 @@ static enum status add_different(json_t *document, json_t *skipped, struct error
         if (json_array_append_new(
                 skipped, json_pack("{sO ss}", "revision", name, "detail",
                                    "a checkpoint of this name with another source or commit is registered")) != 0)
-            return no_memory(error);
+            return error_no_memory(error, "a list of revisions");
     }
     (void)json_object_del(document, "different");
     return STATUS_OK;
@@ -259,7 +256,7 @@ static enum status register_revisions(struct http_context *context, const char *
     if (status == STATUS_OK) status = add_different(*document, skipped, error);
     if (status == STATUS_OK && (json_object_set(*document, "skipped", skipped) != 0 ||
                                 json_object_set_new(*document, "repo", json_string(body->repo)) != 0))
-        status = no_memory(error);
+        status = error_no_memory(error, "a list of revisions");
     free(revisions);
     json_decref(rows);
     json_decref(skipped);

@@ -23,11 +23,6 @@ enum { NAMES = sizeof names / sizeof names[0] };
 static const char *const parts[] = {"", "_low", "_high"};
 enum { PARTS = sizeof parts / sizeof parts[0] };
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for columns");
-}
-
 static bool names_row(const char *column)
 {
     for (size_t i = 0; i < NAMES; i++)
@@ -77,9 +72,9 @@ static enum status add_column(const char *name, json_t *columns, json_t *metrics
     if (holds(columns, name)) return request_query_fault(error, "fields", "\"%.60s\" comes twice", name);
     const bool row = names_row(name);
     if (!row && split(name, metric) < 0) return unknown(name, error);
-    if (json_array_append_new(columns, json_string(name)) != 0) return no_memory(error);
+    if (json_array_append_new(columns, json_string(name)) != 0) return error_no_memory(error, "columns");
     if (row || holds(metrics, metric)) return STATUS_OK;
-    return json_array_append_new(metrics, json_string(metric)) == 0 ? STATUS_OK : no_memory(error);
+    return json_array_append_new(metrics, json_string(metric)) == 0 ? STATUS_OK : error_no_memory(error, "columns");
 }
 
 static enum status read_list(const char *list, json_t *columns, json_t *metrics, struct error *error)
@@ -101,9 +96,9 @@ enum status measurement_fields_read(const char *list, json_t **columns, json_t *
     enum status status = STATUS_OK;
     *columns = json_array();
     *metrics = json_array();
-    if (*columns == NULL || *metrics == NULL) status = no_memory(error);
+    if (*columns == NULL || *metrics == NULL) status = error_no_memory(error, "columns");
     for (size_t i = 0; list == NULL && i < NAMES && status == STATUS_OK; i++)
-        if (json_array_append_new(*columns, json_string(names[i])) != 0) status = no_memory(error);
+        if (json_array_append_new(*columns, json_string(names[i])) != 0) status = error_no_memory(error, "columns");
     if (list != NULL && status == STATUS_OK) status = read_list(list, *columns, *metrics, error);
     if (status != STATUS_OK) {
         json_decref(*columns);
@@ -124,7 +119,7 @@ enum status measurement_fields_add(json_t *columns, const json_t *wanted, struct
         if (!holds(wanted, all[i].about->name)) continue;
         for (size_t k = 0; k < PARTS; k++)
             if (json_array_append_new(columns, json_sprintf("%s%s", all[i].about->name, parts[k])) != 0)
-                return no_memory(error);
+                return error_no_memory(error, "columns");
     }
     return STATUS_OK;
 }
@@ -136,7 +131,7 @@ enum status measurement_fields_place(const json_t *columns, struct measurement_c
     char metric[NAME_SIZE];
     struct measurement_column *made = calloc(json_array_size(columns) + 1, sizeof *made);
     *out = made;
-    if (made == NULL) return no_memory(error);
+    if (made == NULL) return error_no_memory(error, "columns");
     json_array_foreach(columns, i, column)
     {
         made[i].name = json_string_value(column);

@@ -35,11 +35,6 @@ struct table {
     int64_t since;
 };
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a table of measurements");
-}
-
 static void table_reset(struct table *table)
 {
     json_decref(table->columns);
@@ -78,7 +73,8 @@ static enum status read_metrics(const struct request *request, json_t **metrics,
             status = request_query_fault(error, "metric", "at most %d at once", METRICS_MAX);
         } else if ((status = answer_check_metric(name, "metric", error)) == STATUS_OK) {
             if (wanted == NULL) wanted = json_array();
-            if (json_array_append_new(wanted, json_string(name)) != 0) status = no_memory(error);
+            if (json_array_append_new(wanted, json_string(name)) != 0)
+                status = error_no_memory(error, "a table of measurements");
         }
     }
     if (wanted == NULL) return status;
@@ -207,18 +203,19 @@ static enum status show_page(const struct table *table, json_t *page, struct buf
             json_t *made = shown(table, row);
             if (made == NULL) {
                 json_decref(items);
-                return no_memory(error);
+                return error_no_memory(error, "a table of measurements");
             }
             if (out != NULL) {
                 append_row(table, made, out);
                 json_decref(made);
             } else if (json_array_append_new(items, made) != 0) {
                 json_decref(items);
-                return no_memory(error);
+                return error_no_memory(error, "a table of measurements");
             }
         }
     }
-    return json_object_set_new(page, "items", items) == 0 ? STATUS_OK : no_memory(error);
+    return json_object_set_new(page, "items", items) == 0 ? STATUS_OK
+                                                          : error_no_memory(error, "a table of measurements");
 }
 
 static void append_head(const struct table *table, struct buffer *out)

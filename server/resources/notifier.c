@@ -1,6 +1,7 @@
 #include "resources/notifier.h"
 
 #include "base/clock.h"
+#include "base/hex.h"
 #include "http/server.h"
 #include "store/changes.h"
 #include "store/idempotency.h"
@@ -40,16 +41,6 @@ static void expire(const struct notifier *notifier, struct connection *connectio
     while (status == STATUS_OK && more) status = changes_prune(connection, notifier->keep_event_days, &more, &ignored);
 }
 
-static bool from_hex(const char *text, unsigned char *out, size_t size)
-{
-    unsigned byte;
-    for (size_t i = 0; i < size; i++) {
-        if (sscanf(text + 2 * i, "%2x", &byte) != 1) return false;
-        out[i] = (unsigned char)byte;
-    }
-    return true;
-}
-
 /* However many wrong tokens come, the database is asked about them this often. What fails is wanted again by the next
  * token that is not known. */
 static void read_tokens(struct notifier *notifier, struct connection *connection)
@@ -62,7 +53,7 @@ static void read_tokens(struct notifier *notifier, struct connection *connection
     if (token_valid(connection, &found, &count, &ignored) != STATUS_OK) return;
     struct http_token *tokens = calloc(count + 1, sizeof *tokens);
     for (size_t i = 0; tokens != NULL && i < count; i++) {
-        if (!from_hex(found[i].sha256, tokens[kept].sha256, sizeof tokens[kept].sha256)) continue;
+        if (!hex_read(found[i].sha256, tokens[kept].sha256, sizeof tokens[kept].sha256)) continue;
         (void)snprintf(tokens[kept].id, sizeof tokens[kept].id, "%s", found[i].id.text);
         kept++;
     }

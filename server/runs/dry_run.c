@@ -23,11 +23,6 @@ struct dry_run {
     struct error error;
 };
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a dry run");
-}
-
 struct run_context dry_run_context(const struct dry_run_place *place)
 {
     return (struct run_context){
@@ -82,7 +77,7 @@ static enum status plan_find(const struct dry_run_place *place, const struct pre
     enum status status = monitor_check(place->monitor, error);
     if (status != STATUS_OK) return status;
     json_t *params = json_deep_copy(run->request.params);
-    if (params == NULL) return no_memory(error);
+    if (params == NULL) return error_no_memory(error, "a dry run");
     status = schema_fill(kind->params, kind->params_size, params, "/params", NULL, &filled, error);
     if (status == STATUS_OK) {
         f->status = kind->plan(&context, filled.params, &f->budget, &f->plan, &f->error);
@@ -190,9 +185,9 @@ enum status dry_run_of_run(const struct dry_run_place *place, const struct prepa
                            struct error *error)
 {
     struct dry_run *f = malloc(sizeof *f);
-    enum status status = f == NULL ? no_memory(error) : dry_run_find(place, run, f, error);
+    enum status status = f == NULL ? error_no_memory(error, "a dry run") : dry_run_find(place, run, f, error);
     *out = status == STATUS_OK ? document(run, f) : NULL;
-    if (status == STATUS_OK && *out == NULL) status = no_memory(error);
+    if (status == STATUS_OK && *out == NULL) status = error_no_memory(error, "a dry run");
     free(f);
     return status;
 }
@@ -225,7 +220,7 @@ static enum status plan_key(const struct dry_run_place *place, const struct prep
 {
     char *text = written_json(run->request.params, JSON_COMPACT | JSON_SORT_KEYS);
     json_t *likes = json_array();
-    enum status status = text == NULL || likes == NULL ? no_memory(error) : STATUS_OK;
+    enum status status = text == NULL || likes == NULL ? error_no_memory(error, "a dry run") : STATUS_OK;
     for (size_t i = 0; i < run->request.checkpoint_count && status == STATUS_OK; i++) {
         const char *id = run->request.checkpoints[i].text;
         json_t *checkpoint = NULL;
@@ -235,7 +230,7 @@ static enum status plan_key(const struct dry_run_place *place, const struct prep
         json_decref(checkpoint);
     }
     *out = status == STATUS_OK ? json_pack("[sO]", text, likes) : NULL;
-    if (status == STATUS_OK && *out == NULL) status = no_memory(error);
+    if (status == STATUS_OK && *out == NULL) status = error_no_memory(error, "a dry run");
     free(text);
     json_decref(likes);
     return status;
@@ -301,7 +296,7 @@ static enum status plans_find(const struct dry_run_place *place, const struct pr
                               json_t *keys, struct totals *totals, json_t *plans, struct error *error)
 {
     struct dry_run *f = malloc(sizeof *f);
-    enum status status = f == NULL ? no_memory(error) : STATUS_OK;
+    enum status status = f == NULL ? error_no_memory(error, "a dry run") : STATUS_OK;
     int64_t asked = 0;
     for (size_t i = 0; i < count && status == STATUS_OK; i++) {
         if (json_is_null(json_array_get(keys, i))) continue;
@@ -310,7 +305,7 @@ static enum status plans_find(const struct dry_run_place *place, const struct pr
         json_t *plan = document(&runs[i], f);
         totals_add(totals, f, alike);
         if (plan == NULL || json_object_set_new(plan, "runs", json_integer((json_int_t)alike)) != 0)
-            status = no_memory(error);
+            status = error_no_memory(error, "a dry run");
         (void)json_array_append_new(plans, plan);
     }
     free(f);
@@ -322,17 +317,17 @@ enum status dry_run_of_sweep(const struct dry_run_place *place, const struct kin
 {
     struct totals totals = {.fits = true};
     json_t *keys = json_array(), *plans = json_array();
-    enum status status = keys == NULL || plans == NULL ? no_memory(error) : STATUS_OK;
+    enum status status = keys == NULL || plans == NULL ? error_no_memory(error, "a dry run") : STATUS_OK;
     *out = NULL;
     for (size_t i = 0; i < count && status == STATUS_OK; i++) {
         json_t *key = NULL;
         status = plan_key(place, &runs[i], &key, error);
-        if (status == STATUS_OK && json_array_append_new(keys, key) != 0) status = no_memory(error);
+        if (status == STATUS_OK && json_array_append_new(keys, key) != 0) status = error_no_memory(error, "a dry run");
     }
     if (status == STATUS_OK) status = plans_find(place, runs, count, keys, &totals, plans, error);
     if (status == STATUS_OK) {
         *out = totals_document(&totals, kind->name, count, plans);
-        if (*out == NULL) status = no_memory(error);
+        if (*out == NULL) status = error_no_memory(error, "a dry run");
     }
     json_decref(keys);
     json_decref(plans);

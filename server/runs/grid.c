@@ -6,11 +6,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a sweep");
-}
-
 static enum status checkpoints_of(struct connection *connection, const char *trajectory, json_t *out,
                                   struct error *error)
 {
@@ -29,7 +24,7 @@ static enum status read_values(struct connection *connection, const char *pointe
 {
     const char *trajectory = json_string_value(json_object_get(value, "trajectory"));
     *out = json_is_array(value) ? json_incref(value) : json_array();
-    if (*out == NULL) return no_memory(error);
+    if (*out == NULL) return error_no_memory(error, "a sweep");
     if (trajectory != NULL && json_object_size(value) == 1) {
         const enum status status = checkpoints_of(connection, trajectory, *out, error);
         if (status == STATUS_NOT_FOUND)
@@ -71,7 +66,7 @@ static enum status multiply(const char *key, const char *pointer, const json_t *
 {
     json_t *product = json_array(), *run, *value;
     size_t i, j;
-    if (product == NULL) return no_memory(error);
+    if (product == NULL) return error_no_memory(error, "a sweep");
     if (json_array_size(*runs) * json_array_size(values) > GRID_MOST) {
         faults_add(faults, pointer, "makes more than %d runs: use several sweeps", GRID_MOST);
         json_decref(product);
@@ -84,7 +79,7 @@ static enum status multiply(const char *key, const char *pointer, const json_t *
             json_t *copy = json_deep_copy(run);
             if (copy == NULL || json_array_append_new(product, copy) != 0) {
                 json_decref(product);
-                return no_memory(error);
+                return error_no_memory(error, "a sweep");
             }
             if (!put_at(copy, key, value) && i == 0 && j == 0)
                 faults_add(faults, pointer, "does not lead to a field: something on the way in base is no object");
@@ -101,7 +96,7 @@ enum status grid_expand(struct connection *connection, const json_t *base, const
     enum status status = STATUS_OK;
     json_t *runs = json_pack("[o]", json_deep_copy(base));
     *out = NULL;
-    if (runs == NULL) return no_memory(error);
+    if (runs == NULL) return error_no_memory(error, "a sweep");
     for (void *at = json_object_iter((json_t *)(uintptr_t)grid); at != NULL && status == STATUS_OK;
          at = json_object_iter_next((json_t *)(uintptr_t)grid, at)) {
         char pointer[160];

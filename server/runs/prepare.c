@@ -22,25 +22,20 @@ struct resolver {
     json_t *content; /* object: pointer -> content of the reference there */
 };
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a run");
-}
-
 /* The id stands for the content while its hash is not known, because the files registered under an id do not change. */
 static enum status replace(struct resolver *resolver, const char *pointer, json_t *value, const char *id,
                            const char *sha256, struct error *error)
 {
-    if (json_string_set(value, id) != 0) return no_memory(error);
+    if (json_string_set(value, id) != 0) return error_no_memory(error, "a run");
     return json_object_set_new(resolver->content, pointer, json_string(sha256[0] != '\0' ? sha256 : id)) == 0
                ? STATUS_OK
-               : no_memory(error);
+               : error_no_memory(error, "a run");
 }
 
 static enum status visit_checkpoint(struct resolver *resolver, const char *pointer, json_t *value, struct error *error)
 {
     struct checkpoint *found = malloc(sizeof *found);
-    if (found == NULL) return no_memory(error);
+    if (found == NULL) return error_no_memory(error, "a run");
     enum status status = checkpoint_find(resolver->request->connection, json_string_value(value), found, error);
     if (status == STATUS_OK && !checkpoint_place_known(found))
         status = error_set(error, STATUS_INVALID, "nothing is known of where the checkpoint's files are");
@@ -114,7 +109,7 @@ static enum status make_key(const struct kind *kind, const struct run_request *r
 {
     json_t *document = json_pack("{ss si sO* sO sO}", "kind", kind->name, "revision", ENGINE_REVISION, "content",
                                  content, "identity", request->identity, "params", request->params);
-    if (document == NULL) return no_memory(error);
+    if (document == NULL) return error_no_memory(error, "a run");
     const enum status status = hash_json(document, out, error);
     json_decref(document);
     return status;
@@ -124,7 +119,7 @@ static enum status make_key(const struct kind *kind, const struct run_request *r
 static enum status blank(void *context, enum param_type type, const char *pointer, json_t *value, struct error *error)
 {
     (void)context, (void)type, (void)pointer;
-    return json_string_set(value, "") == 0 ? STATUS_OK : no_memory(error);
+    return json_string_set(value, "") == 0 ? STATUS_OK : error_no_memory(error, "a run");
 }
 
 static enum status prepare_key(struct prepared_run *run, const json_t *content, struct error *error)
@@ -135,7 +130,7 @@ static enum status prepare_key(struct prepared_run *run, const json_t *content, 
     enum status status = make_key(run->kind, request, NULL, run->named_key, error);
     if (status != STATUS_OK) return status;
     request->params = json_deep_copy(kept);
-    if (request->params == NULL) status = no_memory(error);
+    if (request->params == NULL) status = error_no_memory(error, "a run");
     if (status == STATUS_OK)
         status = schema_references(run->kind->params, request->params, "/params", blank, NULL, error);
     if (status == STATUS_OK) status = make_key(run->kind, request, content, run->dedupe_key, error);
@@ -153,7 +148,7 @@ static enum status prepare_batch(struct prepared_run *run, struct error *error)
     for (const char *const *name = kind->apart; common != NULL && *name != NULL; name++)
         (void)json_object_del(common, *name);
     json_t *document = json_pack("{ss so}", "kind", kind->name, "params", common);
-    if (document == NULL) return no_memory(error);
+    if (document == NULL) return error_no_memory(error, "a run");
     const enum status status = hash_json(document, run->batch, error);
     json_decref(document);
     return status;
@@ -172,7 +167,7 @@ enum status prepare_run(struct connection *connection, const struct kind *kind, 
     out->request.identity = json_object();
     enum status status = STATUS_OK;
     if (resolver.content == NULL || out->request.params == NULL || out->request.identity == NULL)
-        status = no_memory(error);
+        status = error_no_memory(error, "a run");
     /* filled once for faults and defaults, and again below, when strings have become ids */
     if (status == STATUS_OK)
         status = schema_fill(kind->params, kind->params_size, out->request.params, "/params", faults, &filled, error);

@@ -13,11 +13,6 @@ struct values {
     json_t *old, *added; /* objects of lists, owned; a field without new values is not in `added` */
 };
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a sweep");
-}
-
 static bool holds(const json_t *list, const json_t *value)
 {
     size_t i;
@@ -98,7 +93,7 @@ static enum status read_checkpoints(struct connection *connection, const char *s
     const bool good = growth->later != NULL && json_object_set(values->old, key, growth->taken) == 0 &&
                       keep(values->added, key, json_incref(growth->later));
     json_decref(all);
-    return good ? STATUS_OK : no_memory(error);
+    return good ? STATUS_OK : error_no_memory(error, "a sweep");
 }
 
 /* Fills growth->grid too. */
@@ -111,7 +106,7 @@ static enum status read_values(struct connection *connection, const struct sweep
     enum status status = STATUS_OK;
     growth->grid = json_deep_copy(request->grid);
     *values = (struct values){json_object(), json_object()};
-    if (growth->grid == NULL || values->old == NULL || values->added == NULL) return no_memory(error);
+    if (growth->grid == NULL || values->old == NULL || values->added == NULL) return error_no_memory(error, "a sweep");
     json_object_foreach((json_t *)(uintptr_t)request->grid, key, has)
     {
         const json_t *given = json_object_get(more, key);
@@ -125,7 +120,7 @@ static enum status read_values(struct connection *connection, const struct sweep
         json_t *fresh = without(given, has);
         bool good = json_object_set(values->old, key, has) == 0;
         good = good && fresh != NULL && json_array_extend(json_object_get(growth->grid, key), fresh) == 0;
-        if (!keep(values->added, key, fresh) || !good) status = no_memory(error);
+        if (!keep(values->added, key, fresh) || !good) status = error_no_memory(error, "a sweep");
     }
     return status;
 }
@@ -169,10 +164,11 @@ static enum status expand(struct connection *connection, const struct sweep_plan
     {
         json_t *grid = part(request->grid, values, axis), *runs = NULL;
         if (grid == NULL)
-            status = no_memory(error);
+            status = error_no_memory(error, "a sweep");
         else if (!any_empty(grid))
             status = grid_expand(connection, request->base, grid, false, faults, &runs, error);
-        if (status == STATUS_OK && runs != NULL && json_array_extend(product, runs) != 0) status = no_memory(error);
+        if (status == STATUS_OK && runs != NULL && json_array_extend(product, runs) != 0)
+            status = error_no_memory(error, "a sweep");
         json_decref(runs);
         json_decref(grid);
         if (status != STATUS_OK) return status;
@@ -188,7 +184,7 @@ enum status sweep_growth_make(struct connection *connection, const struct sweep_
 {
     struct values values = {0};
     json_t *product = json_array();
-    enum status status = product == NULL ? no_memory(error) : STATUS_OK;
+    enum status status = product == NULL ? error_no_memory(error, "a sweep") : STATUS_OK;
     if (status == STATUS_OK) status = check_fields(request->grid, more, faults, error);
     if (status == STATUS_OK) status = read_values(connection, request, sweep, standing, more, &values, out, error);
     if (status == STATUS_OK) status = expand(connection, request, &values, product, faults, error);

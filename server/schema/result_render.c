@@ -2,11 +2,6 @@
 
 #include <math.h>
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a result");
-}
-
 static const void *pointer_at(const void *place)
 {
     return *(const void *const *)place;
@@ -88,7 +83,7 @@ static enum status list_fill(const struct result_field *field, const char *base,
         json_t *value = NULL;
         status = result_has(field->item, item) ? value_make(field->item, item, &value, error) : STATUS_OK;
         if (status == STATUS_OK && item_put(field, item, list, value != NULL ? value : json_null()) != 0)
-            status = no_memory(error);
+            status = error_no_memory(error, "a result");
     }
     return status;
 }
@@ -102,7 +97,7 @@ static enum status value_make(const struct result_field *field, const char *base
         return error_set(error, STATUS_INTERNAL, "the number %s of a result is not finite",
                          field->name != NULL ? field->name : "in a list");
     json_t *value = object || map ? json_object() : list ? json_array() : plain_value(field, base);
-    if (value == NULL) return no_memory(error);
+    if (value == NULL) return error_no_memory(error, "a result");
     if (object) status = fields_put(field->shape->fields, base + field->offset, false, value, error);
     if (list) status = list_fill(field, base, value, error);
     if (status == STATUS_OK) {
@@ -126,7 +121,9 @@ static enum status field_put(const struct result_field *field, const char *base,
         return error_set(error, STATUS_INTERNAL, "the field %s of a result is missing", field->name);
     if (there) status = value_make(field, base, &value, error);
     if (status != STATUS_OK) return status;
-    return json_object_set_new(object, field->name, there ? value : json_null()) == 0 ? STATUS_OK : no_memory(error);
+    return json_object_set_new(object, field->name, there ? value : json_null()) == 0
+               ? STATUS_OK
+               : error_no_memory(error, "a result");
 }
 
 /* `absent`: all fields are absent and rendered as null. */
@@ -142,7 +139,8 @@ static enum status fields_put(const struct result_field *fields, const char *bas
 enum status result_render(const struct result_shape *shape, const void *from, json_t **out, struct error *error)
 {
     json_t *object = json_object();
-    enum status status = object == NULL ? no_memory(error) : fields_put(shape->fields, from, false, object, error);
+    enum status status =
+        object == NULL ? error_no_memory(error, "a result") : fields_put(shape->fields, from, false, object, error);
     *out = NULL;
     if (status == STATUS_OK)
         *out = object;

@@ -50,11 +50,6 @@ const struct curve_column_name curve_points_columns[CURVE_COLUMNS] = {
     [CURVE_RUN] = {"run", false},
 };
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a curve");
-}
-
 const char *curve_points_text(const struct curve_points *points, int row, enum curve_column column)
 {
     const int place = POINT + (int)column;
@@ -88,7 +83,7 @@ enum status curve_points_json(const struct curve_points *points, size_t span, js
         return STATUS_OK;
     }
     json_decref(list);
-    return no_memory(error);
+    return error_no_memory(error, "a curve");
 }
 
 static double value_at(const struct rows *rows, int row)
@@ -141,10 +136,11 @@ static enum status append_span(struct curve_points *points, struct curve_span sp
 {
     const int place = find_checkpoint(points, &span, query->checkpoint);
     struct curve_span *spans = realloc(points->spans, (points->count + 1) * sizeof *spans);
-    if (spans == NULL) return no_memory(error);
+    if (spans == NULL) return error_no_memory(error, "a curve");
     points->spans = spans;
     if (query->points != 0 && span.count > query->points) {
-        if ((span.kept = calloc((size_t)span.count, sizeof *span.kept)) == NULL) return no_memory(error);
+        if ((span.kept = calloc((size_t)span.count, sizeof *span.kept)) == NULL)
+            return error_no_memory(error, "a curve");
         thin(points->rows, &span, query->points);
         if (place >= 0) span.kept[place] = true;
     }
@@ -152,14 +148,14 @@ static enum status append_span(struct curve_points *points, struct curve_span sp
     json_t *series = json_pack("[IIIo]", (json_int_t)rows_integer(points->rows, span.first, PLACE),
                                (json_int_t)rows_integer(points->rows, span.first, SERIES), (json_int_t)span.count,
                                rank_of(points, &span, place));
-    return json_array_append_new(points->series, series) == 0 ? STATUS_OK : no_memory(error);
+    return json_array_append_new(points->series, series) == 0 ? STATUS_OK : error_no_memory(error, "a curve");
 }
 
 enum status curve_points_read(struct connection *connection, const json_t *trajectories,
                               const struct curve_query *query, struct curve_points *out, struct error *error)
 {
     *out = (struct curve_points){.series = json_array()};
-    enum status status = out->series != NULL ? STATUS_OK : no_memory(error);
+    enum status status = out->series != NULL ? STATUS_OK : error_no_memory(error, "a curve");
     if (status == STATUS_OK)
         status = connection_query(connection, question,
                                   VALUES(value_json(trajectories), value_text(query->metric),

@@ -1,5 +1,6 @@
 #include "store/tokens.h"
 
+#include "base/hex.h"
 #include "store/list.h"
 
 #include <openssl/evp.h>
@@ -22,7 +23,7 @@ static enum status hash(const char *text, char out[65], struct error *error)
     unsigned char digest[32];
     if (EVP_Digest(text, strlen(text), digest, NULL, EVP_sha256(), NULL) != 1)
         return error_set(error, STATUS_INTERNAL, "SHA-256 failed");
-    for (size_t i = 0; i < sizeof digest; i++) (void)snprintf(out + 2 * i, 3, "%02x", digest[i]);
+    hex_write(digest, sizeof digest, out);
     return STATUS_OK;
 }
 

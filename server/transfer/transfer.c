@@ -11,11 +11,6 @@
 
 enum { CONNECT_SECONDS = 10, STILL_SECONDS = 30, STILL_BYTES = 1024, POLL_MILLISECONDS = 250 };
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a request to another server");
-}
-
 /* ---- the answer ---- */
 
 static size_t on_header(char *bytes, size_t size, size_t count, void *owner)
@@ -170,20 +165,20 @@ enum status transfer_new(const struct transfer_request *request, struct transfer
         (!origin_equal(&origin, &server->origin) && !origin_allowed(&origin, &server->origin)))
         return error_set(error, STATUS_FORBIDDEN, "%s leads to an address that is not https", server->name);
     struct transfer *transfer = calloc(1, sizeof *transfer);
-    if (transfer == NULL) return no_memory(error);
+    if (transfer == NULL) return error_no_memory(error, "a request to another server");
     transfer->server = server;
     transfer->sink = request->sink;
     transfer->owner = request->owner;
     transfer->to_endpoint = origin_equal(&origin, &server->origin);
     transfer_head_clear(&transfer->head);
     transfer->easy = curl_easy_init();
-    enum status status = transfer->easy != NULL ? STATUS_OK : no_memory(error);
+    enum status status = transfer->easy != NULL ? STATUS_OK : error_no_memory(error, "a request to another server");
     for (const char *const *line = request->headers; status == STATUS_OK && line != NULL && *line != NULL; line++)
-        if (!transfer_header(transfer, *line)) status = no_memory(error);
+        if (!transfer_header(transfer, *line)) status = error_no_memory(error, "a request to another server");
     if (status == STATUS_OK && server->authorize != NULL && transfer->to_endpoint)
         status = server->authorize(server, request, transfer, error);
     if (status == STATUS_OK && !set_up(transfer, request, strcmp(origin.scheme, "http") == 0))
-        status = no_memory(error);
+        status = error_no_memory(error, "a request to another server");
     if (status != STATUS_OK)
         transfer_free(transfer);
     else
@@ -206,9 +201,11 @@ enum status transfer_perform(struct transfer *transfer, const struct monitor *mo
     int running = 1, left;
     CURLM *multi = curl_multi_init();
     *code = CURLE_OUT_OF_MEMORY;
-    if (multi == NULL || curl_multi_add_handle(multi, transfer->easy) != CURLM_OK) status = no_memory(error);
+    if (multi == NULL || curl_multi_add_handle(multi, transfer->easy) != CURLM_OK)
+        status = error_no_memory(error, "a request to another server");
     while (status == STATUS_OK && running > 0) {
-        if (curl_multi_perform(multi, &running) != CURLM_OK) status = no_memory(error);
+        if (curl_multi_perform(multi, &running) != CURLM_OK)
+            status = error_no_memory(error, "a request to another server");
         if (running > 0 && status == STATUS_OK) (void)curl_multi_poll(multi, NULL, 0, POLL_MILLISECONDS, NULL);
         if (status == STATUS_OK) status = monitor_check(monitor, error);
     }
@@ -258,7 +255,7 @@ enum transfer_verdict transfer_judge(struct transfer *transfer, CURLcode code, c
         return TRANSFER_FAILED;
     }
     if (code == CURLE_OUT_OF_MEMORY) {
-        (void)no_memory(error);
+        (void)error_no_memory(error, "a request to another server");
         return TRANSFER_FAILED;
     }
     if (code == CURLE_PEER_FAILED_VERIFICATION || code == CURLE_SSL_CACERT_BADFILE) {

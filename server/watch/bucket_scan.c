@@ -15,11 +15,6 @@ struct bucket_scan_found {
     size_t count;
 };
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a list of checkpoints");
-}
-
 /* Whether a directory of the path has a name that trainers rename later, or the path is deeper than a scan goes. */
 static bool passed_over(const char *top, const char *place)
 {
@@ -37,7 +32,7 @@ enum status bucket_scan_look(const struct bucket_scan_request *request, struct b
     size_t kept = 0;
     struct bucket_scan_found *found = calloc(1, sizeof *found);
     *out = NULL;
-    if (found == NULL) return no_memory(error);
+    if (found == NULL) return error_no_memory(error, "a list of checkpoints");
     enum status status =
         bucket_checkpoints_find(&request->caller, request->place, &found->checkpoints, &found->count, error);
     for (size_t i = 0; status == STATUS_OK && i < found->count; i++)
@@ -97,7 +92,7 @@ static enum status add_different(const json_t *document, json_t *failed, struct 
         json_t *item =
             json_pack("{ss ss ss}", "path", json_string_value(name), "status", status_info(STATUS_CONFLICT)->name,
                       "detail", "a checkpoint of this name is registered whose objects were others");
-        if (json_array_append_new(failed, item) != 0) return no_memory(error);
+        if (json_array_append_new(failed, item) != 0) return error_no_memory(error, "a list of checkpoints");
     }
     return STATUS_OK;
 }
@@ -114,7 +109,7 @@ enum status bucket_scan_register(struct connection *connection, const struct buc
         scan_name(request->place, checkpoint->place, name, sizeof name);
         const bool waits = !checkpoint->whole || is_restless(request, checkpoint);
         if (json_array_append_new(waits ? pending : rows, waits ? json_string(name) : make_row(name, checkpoint)) != 0)
-            status = no_memory(error);
+            status = error_no_memory(error, "a list of checkpoints");
     }
     if (status == STATUS_OK && json_array_size(rows) > 0)
         status = checkpoint_insert_many(connection, request->trajectory, rows, &made, error);
@@ -124,7 +119,7 @@ enum status bucket_scan_register(struct connection *connection, const struct buc
         *document =
             json_pack("{so sI sO sO}", "registered", registered != NULL ? json_incref(registered) : json_array(),
                       "existing", (json_int_t)json_integer_value(existing), "pending", pending, "failed", failed);
-        if (*document == NULL) status = no_memory(error);
+        if (*document == NULL) status = error_no_memory(error, "a list of checkpoints");
     }
     json_decref(made);
     json_decref(rows);

@@ -16,6 +16,24 @@ import time
 
 SECONDS = 30
 
+# Stands in for window.fetch. An answer is read whole before it is held, so the browser waits for nothing.
+HOLD = """((address, first, last) => {
+    const own = window.fetch, held = { come: 0, waiting: 0, read: 0 };
+    const gate = new Promise((resolve) => { held.release = resolve; });
+    window.held = held;
+    window.fetch = async (path, ...rest) => {
+        const answer = await own(path, ...rest);
+        if (!address.test(path)) return answer;
+        held.come++;
+        if (held.come < first || held.come > last) return answer;
+        held.waiting++;
+        await answer.clone().text();
+        await gate;
+        held.read++;
+        return answer;
+    };
+})"""
+
 
 def executable():
     """The headless shell where it is: the same pages without the window around each, for half the processor time."""
@@ -205,6 +223,20 @@ class Page:
             return self.run(expression)
         except Failure:  # the page has gone on to where the expression has no meaning
             return None
+
+    def hold(self, address, first=1, last=None):
+        """From now on the answers to requests of which the address fits a regular expression are kept from the page
+        until release(): those from the `first` to the `last` of them. `held.come` counts all that fit."""
+        self.run(f"void {HOLD}(new RegExp({json.dumps(address)}), {first}, {last or 'Infinity'})")
+
+    def release(self, answers=0):
+        """Returns once the page has so many held answers (and all that it had asked for before), and has done what
+        follows from them."""
+        waiting = self.run("(held.release(), held.waiting)")
+        self.wait(f"held.read >= {max(answers, waiting)}")
+        self.run("""(async () => {
+            for (let turn = 0; turn < 20; turn++) await new Promise((done) => setTimeout(done));
+        })()""")
 
     def click(self, selector):
         self.wait(f"document.querySelector({json.dumps(selector)}) !== null")

@@ -304,64 +304,38 @@ def test_a_document_that_comes_late_does_not_undo_the_progress(world, visit):
     """A stream's first states make the page read the run again; progress may be told before that answer is there."""
     _, run, _ = stand_in.busy(world)
     page = visit("#/api")
-    page.run(f"""(() => {{
-        const plain = window.fetch;
-        window.documents = 0;
-        const held = new Promise((resolve) => {{ window.release = resolve; }});
-        window.fetch = async (address, ...rest) => {{
-            const answer = await plain(address, ...rest);
-            if (String(address).endsWith("/v1/runs/{run['id']}") && ++window.documents > 1) await held;
-            return answer;
-        }};
-        location.hash = '#/runs/{run['id']}';
-    }})()""")
-    page.wait("window.documents === 2")
+    page.hold(f"/v1/runs/{run['id']}$", first=2)
+    page.run(f"location.hash = '#/runs/{run['id']}'")
+    page.wait("held.come === 2")
     world.advance(run, done=5, eta=1.2)
     page.wait("document.querySelector('progress')?.value === 5")
-    page.run("(async () => { window.release(); await new Promise((resolve) => setTimeout(resolve, 300)); })()")
+    page.release()
     assert page.run("document.querySelector('progress').value") == 5
 
 
 def test_a_document_that_comes_late_does_not_undo_the_end(world, visit):
     run = world.add_run("health", {"checkpoint": "c3"}, "queued")
     page = visit("#/api")
-    page.run(f"""(() => {{
-        const plain = window.fetch;
-        window.documents = 0;
-        const held = new Promise((resolve) => {{ window.release = resolve; }});
-        window.fetch = async (address, ...rest) => {{
-            const answer = await plain(address, ...rest);
-            if (String(address).endsWith("/v1/runs/{run['id']}") && ++window.documents === 2) await held;
-            return answer;
-        }};
-        location.hash = '#/runs/{run['id']}';
-    }})()""")
+    page.hold(f"/v1/runs/{run['id']}$", first=2, last=2)
+    page.run(f"location.hash = '#/runs/{run['id']}'")
     page.wait("document.querySelector('.badge.queued') !== null")
     world.advance(run, state="running")
-    page.wait("window.documents === 2")
+    page.wait("held.come === 2")
     world.advance(run, state="succeeded")
-    page.wait("document.querySelector('.badge.succeeded') && window.documents >= 4")
-    page.run("(async () => { window.release(); await new Promise((resolve) => setTimeout(resolve, 300)); })()")
+    page.wait("document.querySelector('.badge.succeeded') && held.come >= 4")
+    page.release()
     assert page.run("document.querySelector('.badge').innerText") == "succeeded"
 
 
 def test_a_run_that_was_left_while_it_was_read_does_not_come_back(world, visit):
     _, run, _ = stand_in.busy(world)
     page = visit("#/api")
-    page.run("""(() => {
-        const plain = window.fetch;
-        window.checkpoints = 0;
-        const held = new Promise((resolve) => { window.release = resolve; });
-        window.fetch = async (address, ...rest) => {
-            if (String(address).includes("/checkpoints/")) { window.checkpoints++; await held; }
-            return plain(address, ...rest);
-        };
-    })()""")
+    page.hold("/checkpoints/")
     page.run(f"location.hash = '#/runs/{run['id']}'")
-    page.wait("window.checkpoints > 0")
+    page.wait("held.come > 0")
     page.run("location.hash = '#/system'")
     page.wait("document.querySelector('main h1').innerText === 'System' && !document.querySelector('.loading')")
-    page.run("(async () => { window.release(); await new Promise((resolve) => setTimeout(resolve, 300)); })()")
+    page.release()
     assert page.run("document.querySelector('main h1').innerText") == "System"
     assert ("GET", f"/v1/runs/{run['id']}/events") not in world.requests
 

@@ -38,23 +38,6 @@ def test_no_quantizer_is_made_up_and_one_can_be_chosen(world, answered, visit):
     assert page.run("document.querySelector('#accuracy-plot').layout.xaxis.ticktext").count("1,953") == 1
 
 
-# Requests of which the address contains a word wait for release(); late(n) is true once the page has n answers of them
-# and has done what follows.
-HOLD = """(word => { const own = window.fetch; let come = 0;
-  const gate = new Promise(done => { window.release = done; });
-  window.fetch = async (path, given) => {
-    if (!String(path).includes(word)) return own(path, given);
-    await gate;
-    const answer = await own(path, given);
-    await answer.clone().text();
-    come++;
-    return answer; };
-  window.late = async count => { if (come < count) return false;
-    for (let turn = 0; turn < 20; turn++) await new Promise(done => setTimeout(done));
-    return true; };
-  })"""
-
-
 def choose(page, name, value):
     page.run(f"(select => {{ select.value = '{value}'; select.dispatchEvent(new Event('change')); }})"
              f"(document.querySelector('[aria-label=\"{name}\"]'))")
@@ -62,12 +45,11 @@ def choose(page, name, value):
 
 def test_an_answer_that_comes_late_does_not_replace_a_newer_one(world, answered, visit):
     page = visit("#/flips?trajectory=constant", ready=DRAWN)
-    page.run(f"void {HOLD}('trajectory=decay-1M')")
+    page.hold("trajectory=decay-1M")
     choose(page, "Trajectory", "decay-1M")
     choose(page, "Trajectory", "decay-3M")
     page.wait("location.hash.includes('decay-3M')")
-    page.run("void release()")
-    page.wait("late(3)")  # its quantizers, its ΔQL, its answers
+    page.release(3)  # its quantizers, its ΔQL, its answers
     assert "trajectory=decay-3M" in page.run("location.hash")
     assert page.run("document.querySelector('[aria-label=Trajectory]').value") == "decay-3M"
 

@@ -29,11 +29,6 @@ static void prepare(struct room *room)
     json_set_alloc_funcs(malloc, free); /* those that fail: what jansson cannot do is ours to handle */
 }
 
-static enum status no_memory(struct error *error)
-{
-    return error_set(error, STATUS_NO_MEMORY, "no memory for a scenario");
-}
-
 static void add_text(struct checksum *sum, const char *text)
 {
     checksum_add(sum, text, strlen(text));
@@ -46,11 +41,11 @@ static enum status fill(const struct kind *kind, const char *text, struct checks
     struct schema_filled filled = {0};
     json_t *body = NULL;
     char *said = NULL;
-    enum status status = faults != NULL ? STATUS_OK : no_memory(error);
+    enum status status = faults != NULL ? STATUS_OK : error_no_memory(error, "a scenario");
     if (status == STATUS_OK) status = json_body_parse(text, strlen(text), &body, error);
     if (status == STATUS_OK)
         status = schema_fill(kind->params, kind->params_size, body, "/params", faults, &filled, error);
-    if (status == STATUS_OK && (said = json_answer_dump(body)) == NULL) status = no_memory(error);
+    if (status == STATUS_OK && (said = json_answer_dump(body)) == NULL) status = error_no_memory(error, "a scenario");
     if (said != NULL) add_text(sum, said);
     if (status == STATUS_INVALID) {
         for (size_t i = 0; i < faults_kept(faults); i++) add_text(sum, faults->items[i].detail);
@@ -80,10 +75,11 @@ static enum status run_described(const struct room *room, struct checksum *sum, 
     json_t *document = json_object();
     char *said = NULL;
     (void)room;
-    enum status status = document != NULL ? STATUS_OK : no_memory(error);
+    enum status status = document != NULL ? STATUS_OK : error_no_memory(error, "a scenario");
     if (status == STATUS_OK) status = schema_describe(document, "Evaluate", evaluate_kind.params, error);
     if (status == STATUS_OK) status = schema_describe(document, "Requires", requirements_params, error);
-    if (status == STATUS_OK && (said = json_answer_dump(document)) == NULL) status = no_memory(error);
+    if (status == STATUS_OK && (said = json_answer_dump(document)) == NULL)
+        status = error_no_memory(error, "a scenario");
     if (status == STATUS_OK) add_text(sum, said);
     free(said);
     json_decref(document);
@@ -97,7 +93,7 @@ static enum status run_requirements(const struct room *room, struct checksum *su
     char *said = NULL;
     struct value_arguments *arguments = calloc(1, sizeof *arguments);
     (void)room;
-    enum status status = arguments != NULL ? STATUS_OK : no_memory(error);
+    enum status status = arguments != NULL ? STATUS_OK : error_no_memory(error, "a scenario");
     if (status == STATUS_OK) status = json_body_parse(text, sizeof text - 1, &body, error);
     if (status == STATUS_OK) status = requirements_make(body, &made, error);
     if (status == STATUS_OK) status = value_arguments_fill(arguments, VALUES(value_json(made), value_text("a")), error);
@@ -117,7 +113,7 @@ static enum status run_problem(const struct room *room, struct checksum *sum, st
     (void)room;
     (void)error_set_at(&cause, STATUS_INVALID, "/params/bits", "expected 4");
     char *said = problem_render(&problem, &cause, NULL, "/v1/runs", "1");
-    if (said == NULL) return no_memory(error);
+    if (said == NULL) return error_no_memory(error, "a scenario");
     add_text(sum, said);
     free(said);
     return STATUS_OK;
@@ -129,7 +125,7 @@ static enum status run_response(const struct room *room, struct checksum *sum, s
     char *zipped = NULL, text[2000], etag[ETAG_SIZE];
     size_t length = 0;
     (void)room;
-    if (response == NULL) return no_memory(error);
+    if (response == NULL) return error_no_memory(error, "a scenario");
     memset(text, 'a', sizeof text);
     response_init(response, NULL);
     enum status status = response_json(response, 200, json_pack("{s:[i,f,s]}", "a", 1, 0.1, "b"), error);
@@ -153,7 +149,7 @@ static enum status run_address(const struct room *room, struct checksum *sum, st
     const struct route *row;
     char allow[64];
     (void)room;
-    if (request == NULL) return no_memory(error);
+    if (request == NULL) return error_no_memory(error, "a scenario");
     request->method = "GET";
     request->path = "/v1/runs/a%20b/artifacts/c";
     enum status status = router_find(routes, 1, request, &match, &row, allow, sizeof allow, error);

@@ -4,6 +4,7 @@
 
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/open.h"
+#include "base/integer.h"
 
 #include <inttypes.h>
 #include <stdio.h>
@@ -14,16 +15,6 @@ enum { WAIT_MILLISECONDS = 200, SPARE = 4 /* of a plan: blocks are rounded up an
 static bool is_shared(const struct cuda *cuda)
 {
     return cuda->promises.fd >= 0;
-}
-
-static int64_t smaller(int64_t a, int64_t b)
-{
-    return a < b ? a : b;
-}
-
-static int64_t larger(int64_t a, int64_t b)
-{
-    return a > b ? a : b;
 }
 
 /* Bytes that a plan cannot use: blocks in use, attention's scratch, staging. Unused blocks that are kept for reuse do

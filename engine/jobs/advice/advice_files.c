@@ -4,13 +4,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <sys/stat.h>
 
 enum status advice_files_path(const char *directory, const char *name, char out[PATH_MAX], struct error *error)
 {
-    if (snprintf(out, PATH_MAX, "%s/%s", directory, name) < PATH_MAX) return STATUS_OK;
-    return error_set(error, STATUS_INVALID, "a work directory's path is too long");
+    return directory_path(directory, name, "a work directory's path is too long", out, error);
 }
 
 enum status advice_files_make(const char *directory, const char *name, char out[PATH_MAX], struct error *error)

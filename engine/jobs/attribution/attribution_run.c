@@ -88,10 +88,9 @@ static enum status run_entry(struct execution *execution, const struct attributi
 static enum status keep_hidden(struct execution *execution, struct matrix from, struct error *error)
 {
     struct backend *backend = execution->request->backend;
-    void *data = NULL;
-    const enum status status = backend->ops->allocate(backend, from.rows * from.columns, "hidden states", &data, error);
+    const enum status status =
+        matrix_new(backend, from.rows, from.columns, "hidden states", &execution->fp_hidden, error);
     if (status != STATUS_OK) return status;
-    execution->fp_hidden = matrix_of(data, from.rows, from.columns, backend->ops->element);
     backend->ops->add(backend, execution->fp_hidden, from, 1, 0);
     return STATUS_OK;
 }

@@ -1,5 +1,6 @@
 #include "jobs/export/export.h"
 
+#include "base/directory.h"
 #include "base/memory.h"
 #include "files/file_writer.h"
 #include "jobs/config_files.h"
@@ -37,10 +38,11 @@ static enum status describe_tokenizer(const struct model *model, struct gguf_met
     char weights[PATH_MAX], path[PATH_MAX];
     if (weights_file_count(model->weights) == 0) return STATUS_OK;
     weights_file(model->weights, 0, &file);
-    if (snprintf(weights, sizeof weights, "%s/%s", weights_directory(model->weights), file.name) >= PATH_MAX)
-        return error_set(error, STATUS_INVALID, "a checkpoint's path is too long");
+    enum status status =
+        directory_path(weights_directory(model->weights), file.name, "a checkpoint's path is too long", weights, error);
+    if (status != STATUS_OK) return status;
     if (!tokenizer_place_find(weights, path, sizeof path, NULL)) return STATUS_OK;
-    enum status status = tokenizer_open(path, &tokenizer, &cause);
+    status = tokenizer_open(path, &tokenizer, &cause);
     if (status == STATUS_OK) status = tokenizer_gguf_write(tokenizer, model->config.vocabulary_size, metadata, &cause);
     tokenizer_close(tokenizer);
     return status == STATUS_OK ? status
@@ -81,12 +83,6 @@ static enum status begin(struct export_job *job, struct error *error)
 
 /* ---- writing ---- */
 
-static enum status path_in(const struct export_job *job, const char *name, char out[PATH_MAX], struct error *error)
-{
-    if (snprintf(out, PATH_MAX, "%s/%s", job->directory, name) < PATH_MAX) return STATUS_OK;
-    return error_set(error, STATUS_INVALID, "an export's path is too long");
-}
-
 static enum status write_config_files(const struct export_job *job, struct error *error)
 {
     static const char plain[] = "{\"torch_dtype\": \"float32\", \"dtype\": \"float32\"}";
@@ -101,7 +97,9 @@ static enum status write_config_files(const struct export_job *job, struct error
     (void)snprintf(config, size, "{\"quantization_config\": %s}", text);
     if ((status = config_files_write(job->plan.model->weights, job->directory, config, error)) != STATUS_OK) goto done;
     if (job->plan.format->configuration == NULL) goto done;
-    if ((status = path_in(job, job->plan.format->configuration, path, error)) != STATUS_OK) goto done;
+    if ((status = directory_path(job->directory, job->plan.format->configuration, "an export's path is too long", path,
+                                 error)) != STATUS_OK)
+        goto done;
     status = file_writer_put(path, text, strlen(text), error);
 done:
     memory_free(config);

@@ -116,10 +116,8 @@ enum status quantize_member_prepare(struct quantize_member_state *state, struct 
 
 static enum status copy_matrix(struct backend *backend, struct matrix from, struct matrix *to, struct error *error)
 {
-    void *data = NULL;
-    const enum status status = backend->ops->allocate(backend, from.rows * from.columns, "hidden states", &data, error);
+    const enum status status = matrix_new(backend, from.rows, from.columns, "hidden states", to, error);
     if (status != STATUS_OK) return status;
-    *to = matrix_of(data, from.rows, from.columns, backend->ops->element);
     backend->ops->add(backend, *to, from, 1, 0);
     return STATUS_OK;
 }

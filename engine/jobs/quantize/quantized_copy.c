@@ -443,9 +443,7 @@ static enum status original_read(const struct quantized_copy *copy, const struct
                                  struct matrix *out, struct error *error)
 {
     struct backend *backend = copy->backend;
-    *out = matrix_of(NULL, parameter->rows, parameter->columns, backend->ops->element);
-    enum status status =
-        backend->ops->allocate(backend, parameter->rows * parameter->columns, "original weights", &out->data, error);
+    enum status status = matrix_new(backend, parameter->rows, parameter->columns, "original weights", out, error);
     if (status == STATUS_OK) status = model_read(copy->original, backend, parameter, *out, NULL, error);
     if (status != STATUS_OK) matrix_release(backend, out);
     return status;

@@ -2,6 +2,7 @@
 
 #include "base/checksum.h"
 #include "base/clock.h"
+#include "base/directory.h"
 #include "base/memory.h"
 #include "files/file.h"
 #include "jobs/train/train_plan.h"
@@ -66,11 +67,7 @@ enum status train_check(const struct train_params *params, struct error *error)
     return train_plan_fit(params, &config, error);
 }
 
-static enum status path_in(const char *directory, const char *name, char out[PATH_MAX], struct error *error)
-{
-    if (snprintf(out, PATH_MAX, "%s/%s", directory, name) < PATH_MAX) return STATUS_OK;
-    return error_set(error, STATUS_INVALID, "the run's directory has too long a path");
-}
+static const char too_long[] = "the run's directory has too long a path";
 
 static enum status config_load(struct training *t, struct model_config *config, struct error *error)
 {
@@ -82,7 +79,8 @@ static enum status config_load(struct training *t, struct model_config *config, 
             return status;
         memcpy(t->config_text, t->params->model, t->config_size);
     } else {
-        if ((status = path_in(t->request->from, "config.json", path, error)) != STATUS_OK) return status;
+        if ((status = directory_path(t->request->from, "config.json", too_long, path, error)) != STATUS_OK)
+            return status;
         status = file_read_all(AT_FDCWD, path, TRAIN_PLAN_CONFIG_LIMIT, &t->config_text, &t->config_size, error);
         if (status != STATUS_OK) return status;
     }
@@ -95,7 +93,8 @@ static enum status config_load(struct training *t, struct model_config *config, 
 static enum status tokenizer_learn(struct training *t, char path[PATH_MAX], struct error *error)
 {
     enum status status;
-    if ((status = path_in(t->request->work_directory, "tokenizer.json", path, error)) != STATUS_OK) return status;
+    if ((status = directory_path(t->request->work_directory, "tokenizer.json", too_long, path, error)) != STATUS_OK)
+        return status;
     if (access(path, R_OK) == 0) return STATUS_OK;
     monitor_log(t->request->monitor, "learning a tokenizer of %lld tokens",
                 (long long)t->params->tokenizer.vocabulary_size);
@@ -108,7 +107,8 @@ static enum status tokenizer_load(struct training *t, struct error *error)
     char path[PATH_MAX];
     enum status status;
     if (t->request->from != NULL) {
-        if ((status = path_in(t->request->from, "tokenizer.json", path, error)) != STATUS_OK) return status;
+        if ((status = directory_path(t->request->from, "tokenizer.json", too_long, path, error)) != STATUS_OK)
+            return status;
         return access(path, R_OK) == 0 ? tokenizer_open(path, &t->tokenizer, error) : STATUS_OK;
     }
     switch ((enum train_tokenizer)t->params->tokenizer.name) {
@@ -228,7 +228,7 @@ static enum status branch(struct training *t, uint64_t *from, struct error *erro
     enum status status;
     if (t->request->from_state != NULL)
         (void)snprintf(path, sizeof path, "%s", t->request->from_state);
-    else if ((status = path_in(t->request->from, "training.state", path, error)) != STATUS_OK)
+    else if ((status = directory_path(t->request->from, "training.state", too_long, path, error)) != STATUS_OK)
         return status;
     if (access(path, F_OK) != 0)
         return error_set_at(error, STATUS_INVALID, "/params/from",
@@ -264,7 +264,7 @@ static enum status written_tell(struct training *t, const struct state_checkpoin
     enum status status;
     if (t->request->written == NULL) return STATUS_OK;
     train_checkpoint_name(reached->step, reached->averaged, name, sizeof name);
-    if ((status = path_in(t->request->directory, name, path, error)) != STATUS_OK) return status;
+    if ((status = directory_path(t->request->directory, name, too_long, path, error)) != STATUS_OK) return status;
     return t->request->written(
         t->request->owner, &(struct train_written){path, name, *reached, reached->averaged ? &t->trainer.ema : NULL},
         error);
@@ -318,7 +318,8 @@ static enum status begin(struct training *t, struct error *error)
     bool resumed = false;
     enum status status;
     work_sweep(t->request->work_directory);
-    if ((status = path_in(t->request->work_directory, "training.state", t->state_path, error)) != STATUS_OK)
+    if ((status = directory_path(t->request->work_directory, "training.state", too_long, t->state_path, error)) !=
+        STATUS_OK)
         return status;
     if (t->request->from != NULL && (status = branch(t, &from, error)) != STATUS_OK) return status;
     t->fingerprint = fingerprint_of(t, from);
@@ -363,7 +364,7 @@ static enum status checkpoint_add(struct training *t, bool averaged, struct erro
         (status = trainer_validate(trainer, &t->validation, &reached.validation_loss, error)) != STATUS_OK)
         return status;
     train_checkpoint_name(reached.step, averaged, name, sizeof name);
-    if ((status = path_in(t->request->directory, name, path, error)) != STATUS_OK) return status;
+    if ((status = directory_path(t->request->directory, name, too_long, path, error)) != STATUS_OK) return status;
     struct state state = state_now(t);
     state.checkpoint_count = 0; /* a run that branches has no checkpoints yet */
     const struct checkpoint checkpoint = {

@@ -89,9 +89,26 @@ static void test_remove_is_below_the_descriptor(void **state)
     assert_int_equal(access("same/file", F_OK), 0);
 }
 
+static void test_a_path_fits_or_is_refused(void **state)
+{
+    (void)state;
+    char directory[PATH_MAX], path[PATH_MAX];
+    struct error error;
+    assert_int_equal(directory_path("a/b", "c", "too long", path, &error), STATUS_OK);
+    assert_string_equal(path, "a/b/c");
+    memset(directory, 'd', sizeof directory);
+    directory[PATH_MAX - 3] = '\0';
+    assert_int_equal(directory_path(directory, "c", "100% too long", path, &error), STATUS_OK);
+    assert_int_equal(strlen(path), PATH_MAX - 1);
+    assert_string_equal(path + PATH_MAX - 3, "/c");
+    assert_int_equal(directory_path(directory, "cc", "100% too long", path, &error), STATUS_INVALID);
+    assert_string_equal(error.detail, "100% too long");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_a_path_fits_or_is_refused),
         cmocka_unit_test_setup_teardown(test_make_above_makes_what_is_missing_and_not_the_file, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_make_above_says_what_is_in_the_way, set_up, tear_down),
         cmocka_unit_test_setup_teardown(test_remove_takes_the_tree_and_follows_no_link, set_up, tear_down),

@@ -32,9 +32,20 @@ static void test_a_detail_that_is_cut_within_a_character_stays_text(void **state
     }
 }
 
+static void test_no_memory_says_for_what(void **state)
+{
+    struct error error = {.pointer = "/params"};
+    (void)state;
+    assert_int_equal(error_no_memory(&error, "100% of a list"), STATUS_NO_MEMORY);
+    assert_int_equal(error.status, STATUS_NO_MEMORY);
+    assert_string_equal(error.pointer, "");
+    assert_string_equal(error.detail, "no memory for 100% of a list");
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_no_memory_says_for_what),
         cmocka_unit_test(test_bytes_that_are_no_text_become_question_marks),
         cmocka_unit_test(test_a_detail_that_is_cut_within_a_character_stays_text),
     };
