@@ -59,7 +59,8 @@ def check_against_openapi(method, path, answer):
     if schema and kind.endswith("json") and kind != "application/x-ndjson":  # a line for each document
         validator = jsonschema.Draft202012Validator({**schema, "components": OPENAPI["components"]})
         faults = [f"{list(e.absolute_path)}: {e.message}" for e in validator.iter_errors(answer.json)]
-        assert not faults, f"{method} {path} {answer.status}: {faults}"
+        assert not faults, (f"{method} {path} {answer.status} is not as openapi.yaml says (after a change of a table: "
+                            f"tests/http/schemas.py --write): {faults}")
 
 
 class Answer:
