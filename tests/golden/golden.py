@@ -249,6 +249,9 @@ def differences(recorded, found):
     return changed, missing
 
 
+OTHERS = "is the same, other numbers of the result are not"
+
+
 def brief_differences(recorded, found):
     changed = []
     for run, now in found.items():
@@ -256,7 +259,7 @@ def brief_differences(recorded, found):
         if then["number"] != now["number"]:
             changed.append(f"{run}: was {then['number']}, is {now['number']}{relative(then['number'], now['number'])}")
         elif then != now:
-            changed.append(f"{run}: {now['number']} is the same, other numbers of the result are not")
+            changed.append(f"{run}: {now['number']} {OTHERS}")
     return changed, [f"{run}: not recorded" for run in found if run not in recorded]
 
 
@@ -274,6 +277,13 @@ def named_in_changelog(revision, text=None):
     return re.search(rf"^- numbers: revision {revision}: \S", text, re.MULTILINE) is not None
 
 
+NEW_NUMBER = (
+    "If results have only got a new number (`portable` says which one is not recorded): add its name to LATER in "
+    "tests/golden/golden.py, then record it: build/venv/bin/python tests/golden/golden.py --write. That needs no new "
+    "ENGINE_REVISION."
+)
+
+
 def advice(changed, where, revision=REVISION):
     """What to do about changed numbers; the message of a failed check."""
     shown = changed[:12] + ([f"... and {len(changed) - 12} more"] if len(changed) > 12 else [])
@@ -281,6 +291,7 @@ def advice(changed, where, revision=REVISION):
         [
             f"{len(changed)} golden numbers ({where}) are not those of ENGINE_REVISION {revision}:",
             *("  " + line for line in shown),
+            *([NEW_NUMBER] if all(line.endswith(OTHERS) for line in changed) else []),
             "If nobody meant to change numbers, the engine has a defect: mend it. If the change is meant:",
             f"  1. raise ENGINE_REVISION in engine/base/version.h to {revision + 1}, so that no earlier run is reused;",
             f'  2. say in CHANGELOG.md what changed and why, in a line "- numbers: revision {revision + 1}: ...";',
@@ -290,7 +301,8 @@ def advice(changed, where, revision=REVISION):
 
 
 UNRECORDED = (
-    "record them with build/venv/bin/python tests/golden/golden.py --write (no new ENGINE_REVISION is needed for that)"
+    "record them with build/venv/bin/python tests/golden/golden.py --write (no new ENGINE_REVISION is needed for that; "
+    "where the result of a recorded run has got a new number, first add its name to LATER in tests/golden/golden.py)"
 )
 
 

@@ -126,6 +126,17 @@ def test_one_bit_of_one_number_is_seen():
     )
 
 
+def test_what_to_do_about_a_new_number_is_told():
+    """It changes the checksums of briefs, which do not say what else changed."""
+    before = golden.brief_of({"loss_q": 1.0})
+    after = golden.brief_of({"loss_q": 1.0, "another": 2})
+    changed, _ = golden.brief_differences({"quantize a": before}, {"quantize a": after})
+    assert golden.NEW_NUMBER in golden.advice(changed, "v3")
+    after = golden.brief_of({"loss_q": 1.5})
+    changed, _ = golden.brief_differences({"quantize a": before}, {"quantize a": after})
+    assert len(changed) == 1 and golden.NEW_NUMBER not in golden.advice(changed, "v3")
+
+
 def test_one_bit_inside_a_list_is_seen():
     losses = [1.0 + k for k in range(9)]
     other = [*losses[:4], math.nextafter(losses[4], 0), *losses[5:]]

@@ -2,6 +2,9 @@
 """The schemas of bodies and parameters: from the binary's tables, and as openapi.yaml has them.
 
     schemas.py --write [BINARY]      brings openapi.yaml's generated part up to the tables
+
+kept_results.json has what each object of a result has had since there are results with it: later fields are not
+required, for results are read as they were stored. --write adds objects to it, never fields to an object.
 """
 
 import json
@@ -14,6 +17,7 @@ import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 OPENAPI = ROOT / "openapi.yaml"
+KEPT = ROOT / "tests/http/kept_results.json"
 MADE = "    # From here on made from the tables of parameters and results by tests/http/schemas.py --write; "
 MARK = MADE + "do not edit.\n"
 WIDTH = 120
@@ -22,6 +26,25 @@ DEPTH = 3  # of objects and lists that are not written as blocks
 
 def of_binary(binary) -> dict:
     return json.loads(subprocess.run([binary, "schema"], check=True, capture_output=True, text=True).stdout)
+
+
+def required_of(made) -> dict:
+    """{where: required fields} of every object in the results of all kinds."""
+    found, ahead = {}, [(name, made[name]) for name in made if name.endswith("Result")]
+    while ahead:
+        place, schema = ahead.pop()
+        if "$ref" in schema:
+            place = schema["$ref"].rpartition("/")[2]
+            schema = made.get(place, {})
+        if place in found:
+            continue
+        if "properties" in schema:
+            found[place] = schema.get("required", [])
+        ahead += [(f"{place}.{name}", inner) for name, inner in schema.get("properties", {}).items()]
+        ahead += [(place + mark, schema[key]) for key, mark in (("items", "[]"), ("additionalProperties", "{}"))
+                  if isinstance(schema.get(key), dict)]
+        ahead += [(f"{place}|{i}", inner) for key in ("anyOf", "oneOf") for i, inner in enumerate(schema.get(key, []))]
+    return found
 
 
 def flow(node) -> str:
@@ -101,9 +124,13 @@ def depth_of(node) -> int:
 
 
 def write(binary):
+    made = of_binary(binary)
+    known = json.loads(KEPT.read_text()) if KEPT.exists() else {}
+    known = {place: known.get(place, required) for place, required in sorted(required_of(made).items())}
+    KEPT.write_text(json.dumps(known, indent=1) + "\n")
     kept, mark, _ = OPENAPI.read_text().partition(MARK)
     assert mark, "openapi.yaml has lost its mark"
-    OPENAPI.write_text(kept + mark + "".join(line + "\n" for line in lines_of(of_binary(binary), "    ")))
+    OPENAPI.write_text(kept + mark + "".join(line + "\n" for line in lines_of(made, "    ")))
 
 
 if __name__ == "__main__" and sys.argv[1:2] == ["--write"]:

@@ -40,6 +40,33 @@ def resolve(node):
     return node
 
 
+def branches(schema):
+    schema = resolve(schema)
+    yield schema
+    for inner in (inner for key in ("allOf", "anyOf", "oneOf") for inner in schema.get(key, ())):
+        yield from branches(inner)
+
+
+def undeclared(schemas, value, at=""):
+    """Where in an answer a field stands that none of the schemas names. Readers may ignore such fields, so that
+    validators say nothing of them. Objects of which nothing is said may hold anything."""
+    every = [branch for schema in schemas for branch in branches(schema)]
+    if isinstance(value, dict):
+        known = {name for branch in every for name in branch.get("properties", ())}
+        others = [b["additionalProperties"] for b in every if isinstance(b.get("additionalProperties"), dict)]
+        for name, inner in value.items():
+            if name not in known and known and not others:
+                yield f"{at}/{name}"
+            elif isinstance(inner, (dict, list)):
+                named = [b["properties"][name] for b in every if name in b.get("properties", ())]
+                yield from undeclared(named or others, inner, f"{at}/{name}")
+    else:
+        items = [branch["items"] for branch in every if "items" in branch]
+        for i, inner in enumerate(value):
+            if isinstance(inner, (dict, list)):
+                yield from undeclared(items, inner, f"{at}/{i}")
+
+
 def check_against_openapi(method, path, answer):
     template = template_of(path)
     if (template is None or method not in ("GET", "POST", "PATCH", "DELETE")
@@ -61,7 +88,10 @@ def check_against_openapi(method, path, answer):
     if schema and kind.endswith("json") and kind != "application/x-ndjson":  # a line for each document
         validator = jsonschema.Draft202012Validator({**schema, "components": OPENAPI["components"]})
         faults = [f"{list(e.absolute_path)}: {e.message}" for e in validator.iter_errors(answer.json)]
-        assert not faults, f"{method} {path} {answer.status}: {faults}"
+        assert not faults, (f"{method} {path} {answer.status} is not as openapi.yaml says (after a change of a table: "
+                            f"tests/http/schemas.py --write): {faults}")
+        unknown = list(undeclared([schema], answer.json)) if isinstance(answer.json, (dict, list)) else []
+        assert not unknown, f"{method} {path} {answer.status} has fields that openapi.yaml does not name: {unknown}"
 
 
 class Answer:
