@@ -41,13 +41,11 @@ static const struct list_field fields[] = {
 enum status webhooks_list(struct http_context *context, const struct request *request, struct response *response,
                           struct error *error)
 {
-    struct page page;
-    struct list_view view;
+    struct list_request asked;
     json_t *document = NULL;
-    enum status status = answer_page(request, &page, error);
-    if (status == STATUS_OK) status = list_view_read(request, fields, &view, error);
-    if (status == STATUS_OK) status = webhook_list(application_connection(context), &page, &document, error);
-    return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
+    enum status status = answer_list_request(request, fields, &asked, error);
+    if (status == STATUS_OK) status = webhook_list(application_connection(context), &asked.page, &document, error);
+    return answer_listed(response, request, &asked, status, document, error);
 }
 
 enum status webhooks_get(struct http_context *context, const struct request *request, struct response *response,
@@ -76,15 +74,13 @@ static const struct list_field delivery_fields[] = {
 enum status webhooks_deliveries(struct http_context *context, const struct request *request, struct response *response,
                                 struct error *error)
 {
-    struct page page;
-    struct list_view view;
+    struct list_request asked;
     json_t *document = NULL;
-    enum status status = answer_page(request, &page, error);
-    if (status == STATUS_OK) status = list_view_read(request, delivery_fields, &view, error);
+    enum status status = answer_list_request(request, delivery_fields, &asked, error);
     if (status == STATUS_OK)
-        status = webhook_deliveries(application_connection(context), request_parameter(request, "webhook"), &page,
+        status = webhook_deliveries(application_connection(context), request_parameter(request, "webhook"), &asked.page,
                                     &document, error);
-    return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
+    return answer_listed(response, request, &asked, status, document, error);
 }
 
 enum status webhooks_post(struct http_context *context, const struct request *request, struct response *response,
