@@ -235,10 +235,24 @@ enum status answer_changed(struct response *response, struct connection *connect
     return response_json(response, 202, document, error);
 }
 
+enum status answer_found(struct response *response, struct connection *connection,
+                         enum status (*get)(struct connection *connection, const char *reference, json_t **document,
+                                            struct error *error),
+                         const char *reference, struct error *error)
+{
+    json_t *document = NULL;
+    const enum status status = get(connection, reference, &document, error);
+    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+}
+
+enum status answer_empty(struct response *response, enum status status)
+{
+    if (status == STATUS_OK) response_empty(response, 204);
+    return status;
+}
+
 enum status answer_deleted(struct response *response, struct connection *connection, enum status status)
 {
-    if (status != STATUS_OK) return status;
-    store_notify(connection);
-    response_empty(response, 204);
-    return STATUS_OK;
+    if (status == STATUS_OK) store_notify(connection);
+    return answer_empty(response, status);
 }

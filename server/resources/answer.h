@@ -95,6 +95,15 @@ MUST_CHECK enum status answer_made(struct response *response, int http_status, c
 MUST_CHECK enum status answer_changed(struct response *response, struct connection *connection, enum status status,
                                       json_t *document, struct error *error);
 
+/* Answers 200 with the document that `get` finds. */
+MUST_CHECK enum status answer_found(struct response *response, struct connection *connection,
+                                    enum status (*get)(struct connection *connection, const char *reference,
+                                                       json_t **document, struct error *error),
+                                    const char *reference, struct error *error);
+
+/* Ends a request with `status`: 204 on success; otherwise returns the status. */
+MUST_CHECK enum status answer_empty(struct response *response, enum status status);
+
 /* Ends a deletion with `status`: on success wakes the requests that wait for a change and answers 204; otherwise
  * returns the status. */
 MUST_CHECK enum status answer_deleted(struct response *response, struct connection *connection, enum status status);

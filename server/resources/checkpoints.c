@@ -177,10 +177,8 @@ enum status checkpoints_list(struct http_context *context, const struct request 
 enum status checkpoints_get(struct http_context *context, const struct request *request, struct response *response,
                             struct error *error)
 {
-    json_t *document = NULL;
-    const enum status status =
-        checkpoint_get(application_connection(context), request_parameter(request, "checkpoint"), &document, error);
-    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+    return answer_found(response, application_connection(context), checkpoint_get,
+                        request_parameter(request, "checkpoint"), error);
 }
 
 static enum status check_source(const struct source *source, struct error *error)
@@ -411,8 +409,6 @@ enum status checkpoints_tensors(struct http_context *context, const struct reque
 enum status checkpoints_health(struct http_context *context, const struct request *request, struct response *response,
                                struct error *error)
 {
-    json_t *document = NULL;
-    const enum status status =
-        health_get(application_connection(context), request_parameter(request, "checkpoint"), &document, error);
-    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+    return answer_found(response, application_connection(context), health_get, request_parameter(request, "checkpoint"),
+                        error);
 }

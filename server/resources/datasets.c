@@ -108,19 +108,15 @@ enum status datasets_list(struct http_context *context, const struct request *re
 enum status datasets_get(struct http_context *context, const struct request *request, struct response *response,
                          struct error *error)
 {
-    json_t *document = NULL;
-    const enum status status =
-        dataset_get(application_connection(context), request_parameter(request, "dataset"), &document, error);
-    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+    return answer_found(response, application_connection(context), dataset_get, request_parameter(request, "dataset"),
+                        error);
 }
 
 enum status datasets_delete(struct http_context *context, const struct request *request, struct response *response,
                             struct error *error)
 {
-    const enum status status =
-        dataset_delete(application_connection(context), request_parameter(request, "dataset"), error);
-    if (status == STATUS_OK) response_empty(response, 204);
-    return status;
+    return answer_empty(response,
+                        dataset_delete(application_connection(context), request_parameter(request, "dataset"), error));
 }
 
 static enum status insert_inline(struct http_context *context, const struct dataset_body *body,

@@ -60,18 +60,14 @@ enum status gates_list(struct http_context *context, const struct request *reque
 enum status gates_get(struct http_context *context, const struct request *request, struct response *response,
                       struct error *error)
 {
-    json_t *document = NULL;
-    const enum status status =
-        gate_get(application_connection(context), request_parameter(request, "gate"), &document, error);
-    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+    return answer_found(response, application_connection(context), gate_get, request_parameter(request, "gate"), error);
 }
 
 enum status gates_delete(struct http_context *context, const struct request *request, struct response *response,
                          struct error *error)
 {
-    const enum status status = gate_delete(application_connection(context), request_parameter(request, "gate"), error);
-    if (status == STATUS_OK) response_empty(response, 204);
-    return status;
+    return answer_empty(response,
+                        gate_delete(application_connection(context), request_parameter(request, "gate"), error));
 }
 
 enum status gates_post(struct http_context *context, const struct request *request, struct response *response,

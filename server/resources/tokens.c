@@ -58,10 +58,8 @@ enum status tokens_list(struct http_context *context, const struct request *requ
 enum status tokens_delete(struct http_context *context, const struct request *request, struct response *response,
                           struct error *error)
 {
-    const enum status status = token_revoke(application_connection(context), request_parameter(request, "token"),
-                                            request->principal.name, error);
-    if (status == STATUS_OK) response_empty(response, 204);
-    return status;
+    return answer_empty(response, token_revoke(application_connection(context), request_parameter(request, "token"),
+                                               request->principal.name, error));
 }
 
 /* Refuses an Idempotency-Key, because its answer would be stored in the database, which must not contain the text of a

@@ -41,10 +41,8 @@ enum status trajectories_list(struct http_context *context, const struct request
 enum status trajectories_get(struct http_context *context, const struct request *request, struct response *response,
                              struct error *error)
 {
-    json_t *document = NULL;
-    const enum status status =
-        trajectory_get(application_connection(context), request_parameter(request, "trajectory"), &document, error);
-    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+    return answer_found(response, application_connection(context), trajectory_get,
+                        request_parameter(request, "trajectory"), error);
 }
 
 struct patch_body {

@@ -51,19 +51,15 @@ enum status webhooks_list(struct http_context *context, const struct request *re
 enum status webhooks_get(struct http_context *context, const struct request *request, struct response *response,
                          struct error *error)
 {
-    json_t *document = NULL;
-    const enum status status =
-        webhook_get(application_connection(context), request_parameter(request, "webhook"), &document, error);
-    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+    return answer_found(response, application_connection(context), webhook_get, request_parameter(request, "webhook"),
+                        error);
 }
 
 enum status webhooks_delete(struct http_context *context, const struct request *request, struct response *response,
                             struct error *error)
 {
-    const enum status status =
-        webhook_delete(application_connection(context), request_parameter(request, "webhook"), error);
-    if (status == STATUS_OK) response_empty(response, 204);
-    return status;
+    return answer_empty(response,
+                        webhook_delete(application_connection(context), request_parameter(request, "webhook"), error));
 }
 
 static const struct list_field delivery_fields[] = {
