@@ -209,33 +209,12 @@ enum status dataset_get(struct connection *connection, const char *reference, js
     return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
 }
 
-#define LISTED(behind, order)                                                                    \
-    LIST_BY("",                                                                                  \
-            "select d.number, " DOCUMENT " from datasets d where ($2::bigint is null or " behind \
-            ")" LIST_NAMED("d.name", "$3") LIST_CREATED("d.created_at", "$4", "$5"),             \
-            order)
-static const struct list_order orders[] = {
-    {.name = "-created", .sql = LISTED("d.number < $2", "d.number desc")},
-    {.name = "created", .sql = LISTED("d.number > $2", "d.number")},
-    {.name = "name", .sql = LISTED("d.name > $6", "d.name"), .key = "select name from datasets where number = $1"},
-    {.name = "-name",
-     .sql = LISTED("d.name < $6", "d.name desc"),
-     .key = "select name from datasets where number = $1"},
-    {0},
-};
+static const struct list_order orders[] = LIST_ORDERS("datasets", "d", DOCUMENT);
 
 enum status dataset_list(struct connection *connection, const struct list_filter *filter, const struct page *page,
                          json_t **document, struct error *error)
 {
-    struct list_place place;
-    const enum status status = list_place_find(connection, page, orders, false, &place, error);
-    *document = NULL;
-    if (status != STATUS_OK) return status;
-    return connection_query_json(connection, place.order->sql,
-                                 VALUES(value_integer(place.limit), list_place_number(&place), value_text(filter->name),
-                                        value_integer(filter->created_from), value_integer(filter->created_to),
-                                        list_place_key(&place)),
-                                 document, error);
+    return list_named(connection, orders, filter, page, document, error);
 }
 
 static const struct unused_kind kind = UNUSED_KIND("datasets", "dataset");

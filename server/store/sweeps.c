@@ -149,29 +149,12 @@ enum status sweep_get(struct connection *connection, const char *reference, json
     return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
 }
 
-#define FITS LIST_NAMED("w.name", "$3") LIST_CREATED("w.created_at", "$4", "$5")
-#define LISTED(behind, order) \
-    LIST_BY("", "select w.number, " DOCUMENT " from sweeps w where ($2::bigint is null or " behind ")" FITS, order)
-static const struct list_order orders[] = {
-    {.name = "-created", .sql = LISTED("w.number < $2", "w.number desc")},
-    {.name = "created", .sql = LISTED("w.number > $2", "w.number")},
-    {.name = "name", .sql = LISTED("w.name > $6", "w.name"), .key = "select name from sweeps where number = $1"},
-    {.name = "-name", .sql = LISTED("w.name < $6", "w.name desc"), .key = "select name from sweeps where number = $1"},
-    {0},
-};
+static const struct list_order orders[] = LIST_ORDERS("sweeps", "w", DOCUMENT);
 
 enum status sweep_list(struct connection *connection, const struct list_filter *filter, const struct page *page,
                        json_t **document, struct error *error)
 {
-    struct list_place place;
-    const enum status status = list_place_find(connection, page, orders, false, &place, error);
-    *document = NULL;
-    if (status != STATUS_OK) return status;
-    return connection_query_json(connection, place.order->sql,
-                                 VALUES(value_integer(place.limit), list_place_number(&place), value_text(filter->name),
-                                        value_integer(filter->created_from), value_integer(filter->created_to),
-                                        list_place_key(&place)),
-                                 document, error);
+    return list_named(connection, orders, filter, page, document, error);
 }
 
 enum status sweep_behind(struct connection *connection, int64_t most, const json_t *without, json_t **document,

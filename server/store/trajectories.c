@@ -88,18 +88,7 @@ enum status trajectory_get(struct connection *connection, const char *reference,
 #define NAMED   LIST_NAMED("t.name", "$4")
 #define CREATED LIST_CREATED("t.created_at", "$5", "$6")
 #define FITS    " and (t.archived_at is not null) = $3" NAMED CREATED
-#define LISTED(behind, order)                                                                                      \
-    LIST_BY("", "select t.number, " DOCUMENT " from trajectories t where ($2::bigint is null or " behind ")" FITS, \
-            order)
-static const struct list_order orders[] = {
-    {.name = "-created", .sql = LISTED("t.number < $2", "t.number desc")},
-    {.name = "created", .sql = LISTED("t.number > $2", "t.number")},
-    {.name = "name", .sql = LISTED("t.name > $7", "t.name"), .key = "select name from trajectories where number = $1"},
-    {.name = "-name",
-     .sql = LISTED("t.name < $7", "t.name desc"),
-     .key = "select name from trajectories where number = $1"},
-    {0},
-};
+static const struct list_order orders[] = LIST_NAMED_ORDERS("trajectories", "t", DOCUMENT, FITS, "$7");
 
 enum status trajectory_list(struct connection *connection, bool archived, const struct list_filter *filter,
                             const struct page *page, json_t **document, struct error *error)
