@@ -177,13 +177,9 @@ enum status run_insert(struct connection *connection, const struct run_new *run,
                        json_t **document, struct error *error)
 {
     struct insertion insertion = {.run = run};
-    const enum status status = connection_transaction(connection, insert_body, &insertion, NULL, error);
-    *document = NULL;
-    if (status != STATUS_OK) {
-        json_decref(insertion.document);
-        return status;
-    }
-    *document = insertion.document;
+    const enum status status =
+        store_transaction(connection, insert_body, &insertion, &insertion.document, document, error);
+    if (status != STATUS_OK) return status;
     *outcome = insertion.outcome;
     if (insertion.outcome == STORE_CREATED) store_notify(connection);
     return STATUS_OK;
@@ -346,15 +342,10 @@ enum status run_retry(struct connection *connection, const char *id, int64_t que
                       struct error *error)
 {
     struct retrying retrying = {.id = id, .queued_most = queued_most};
-    const enum status status = connection_transaction(connection, retry_body, &retrying, NULL, error);
-    *document = NULL;
-    if (status != STATUS_OK) {
-        json_decref(retrying.document);
-        return status;
-    }
-    *document = retrying.document;
-    store_notify(connection);
-    return STATUS_OK;
+    const enum status status =
+        store_transaction(connection, retry_body, &retrying, &retrying.document, document, error);
+    if (status == STATUS_OK) store_notify(connection);
+    return status;
 }
 
 /* ---- deletion ---- */

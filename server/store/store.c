@@ -45,6 +45,20 @@ enum status store_resolve(struct connection *connection, const char *sql, const 
     return STATUS_OK;
 }
 
+enum status store_transaction(struct connection *connection,
+                              enum status (*body)(struct connection *connection, void *context, struct error *error),
+                              void *context, json_t **made, json_t **document, struct error *error)
+{
+    const enum status status = connection_transaction(connection, body, context, NULL, error);
+    *document = NULL;
+    if (status == STATUS_OK)
+        *document = *made;
+    else
+        json_decref(*made);
+    *made = NULL;
+    return status;
+}
+
 enum status store_check_writable(struct connection *connection, struct error *error)
 {
     struct rows *rows;

@@ -54,6 +54,14 @@ MUST_CHECK enum status store_resolve(struct connection *connection, const char *
 /* STATUS_OK when the database takes writes. STATUS_UNAVAILABLE for a standby or a read-only database. */
 MUST_CHECK enum status store_check_writable(struct connection *connection, struct error *error);
 
+/* Runs `body` in a transaction that makes the document *made, a field of `context` that is NULL before. `body` releases
+ * what an attempt that was rolled back made. *document: what was made, which the caller owns; NULL on failure. Statuses
+ * of connection_transaction. */
+MUST_CHECK enum status store_transaction(struct connection *connection,
+                                         enum status (*body)(struct connection *connection, void *context,
+                                                             struct error *error),
+                                         void *context, json_t **made, json_t **document, struct error *error);
+
 /* Sends the hint. Call it after the commit; its failure has no consequence. */
 void store_notify(struct connection *connection);
 

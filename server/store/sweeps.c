@@ -123,13 +123,9 @@ enum status sweep_insert(struct connection *connection, const struct sweep_new *
                          json_t **document, struct error *error)
 {
     struct insertion insertion = {.sweep = sweep};
-    const enum status status = connection_transaction(connection, insert_body, &insertion, NULL, error);
-    *document = NULL;
-    if (status != STATUS_OK) {
-        json_decref(insertion.document);
-        return status;
-    }
-    *document = insertion.document;
+    const enum status status =
+        store_transaction(connection, insert_body, &insertion, &insertion.document, document, error);
+    if (status != STATUS_OK) return status;
     *outcome = insertion.outcome;
     if (insertion.outcome == STORE_CREATED) store_notify(connection);
     return STATUS_OK;
@@ -263,13 +259,7 @@ enum status sweep_widen(struct connection *connection, const struct sweep_wideni
                         struct error *error)
 {
     struct widening made = {.widening = widening};
-    const enum status status = connection_transaction(connection, widen_body, &made, NULL, error);
-    *document = NULL;
-    if (status != STATUS_OK)
-        json_decref(made.document);
-    else
-        *document = made.document;
-    return status;
+    return store_transaction(connection, widen_body, &made, &made.document, document, error);
 }
 
 enum status sweep_cancel(struct connection *connection, const char *reference, json_t **document, struct error *error)

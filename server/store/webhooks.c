@@ -70,11 +70,10 @@ enum status webhook_insert(struct connection *connection, const struct webhook_n
                            struct error *error)
 {
     struct insertion insertion = {.new = new};
-    enum status status = changes_number(connection, error);
-    if (status == STATUS_OK) status = connection_transaction(connection, insert_body, &insertion, NULL, error);
-    *document = status == STATUS_OK ? insertion.document : NULL;
-    if (status != STATUS_OK) json_decref(insertion.document);
-    return status;
+    const enum status status = changes_number(connection, error);
+    *document = NULL;
+    if (status != STATUS_OK) return status;
+    return store_transaction(connection, insert_body, &insertion, &insertion.document, document, error);
 }
 
 enum status webhook_get(struct connection *connection, const char *id, json_t **document, struct error *error)
