@@ -359,12 +359,7 @@ enum status checkpoint_delete(struct connection *connection, const char *referen
 enum status checkpoint_set_content(struct connection *connection, const struct store_id *id, const char *sha256,
                                    struct error *error)
 {
-    int64_t affected;
-    const enum status status = connection_execute(
-        connection, "update checkpoints set sha256 = $2 where id = $1 and (sha256 is null or sha256 = $2)",
-        VALUES(value_text(id->text), value_text(sha256)), &affected, error);
-    if (status == STATUS_OK && affected == 0)
-        return error_set(error, STATUS_INPUT_CHANGED,
-                         "the weights are not the ones that were registered: register them under another name");
-    return status;
+    return store_set_content(
+        connection, "update checkpoints set sha256 = $2 where id = $1 and (sha256 is null or sha256 = $2)", id, sha256,
+        "the weights are not the ones that were registered: register them under another name", error);
 }

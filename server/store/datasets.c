@@ -192,14 +192,9 @@ enum status dataset_numbers(struct connection *connection, const struct dataset 
 enum status dataset_set_content(struct connection *connection, const struct store_id *id, const char *sha256,
                                 struct error *error)
 {
-    int64_t affected;
-    const enum status status = connection_execute(
-        connection, "update datasets set sha256 = $2 where id = $1 and (sha256 is null or sha256 = $2)",
-        VALUES(value_text(id->text), value_text(sha256)), &affected, error);
-    if (status == STATUS_OK && affected == 0)
-        return error_set(error, STATUS_INPUT_CHANGED,
-                         "the data is not what was registered: register it under another name");
-    return status;
+    return store_set_content(connection,
+                             "update datasets set sha256 = $2 where id = $1 and (sha256 is null or sha256 = $2)", id,
+                             sha256, "the data is not what was registered: register it under another name", error);
 }
 
 enum status dataset_get(struct connection *connection, const char *reference, json_t **document, struct error *error)

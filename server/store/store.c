@@ -45,6 +45,16 @@ enum status store_resolve(struct connection *connection, const char *sql, const 
     return STATUS_OK;
 }
 
+enum status store_set_content(struct connection *connection, const char *sql, const struct store_id *id,
+                              const char *sha256, const char *changed, struct error *error)
+{
+    int64_t affected;
+    const enum status status =
+        connection_execute(connection, sql, VALUES(value_text(id->text), value_text(sha256)), &affected, error);
+    if (status != STATUS_OK || affected != 0) return status;
+    return error_set(error, STATUS_INPUT_CHANGED, "%s", changed);
+}
+
 enum status store_transaction(struct connection *connection,
                               enum status (*body)(struct connection *connection, void *context, struct error *error),
                               void *context, json_t **made, json_t **document, struct error *error)

@@ -54,6 +54,11 @@ MUST_CHECK enum status store_resolve(struct connection *connection, const char *
 /* STATUS_OK when the database takes writes. STATUS_UNAVAILABLE for a standby or a read-only database. */
 MUST_CHECK enum status store_check_writable(struct connection *connection, struct error *error);
 
+/* Keeps the hash of what an input has: `sql` sets it ($2) in the row with the id ($1) unless that has another one.
+ * STATUS_INPUT_CHANGED with the detail `changed` when it has. */
+MUST_CHECK enum status store_set_content(struct connection *connection, const char *sql, const struct store_id *id,
+                                         const char *sha256, const char *changed, struct error *error);
+
 /* Runs `body` in a transaction that makes the document *made, a field of `context` that is NULL before. `body` releases
  * what an attempt that was rolled back made. *document: what was made, which the caller owns; NULL on failure. Statuses
  * of connection_transaction. */
