@@ -18,11 +18,6 @@
     " union all select 104, 'created_at', to_json(rfc3339(d.created_at))) as field (place, key, value))"
 #define MATCH " d.id = $1 or d.name = $1 order by (d.id = $1) desc limit 1"
 
-static enum status unknown(const char *reference, struct error *error)
-{
-    return error_set(error, STATUS_NOT_FOUND, "no dataset \"%.200s\"", reference);
-}
-
 struct insertion {
     const struct dataset_new *dataset;
     enum store_outcome outcome; /* out */
@@ -129,7 +124,7 @@ enum status dataset_find(struct connection *connection, const char *reference, s
         " coalesce(d.sequences, 0), coalesce(d.tokens, 0) from datasets d where" MATCH,
         VALUES(value_text(reference)), &rows, error);
     memset(out, 0, sizeof *out);
-    if (status == STATUS_NOT_FOUND) return unknown(reference, error);
+    if (status == STATUS_NOT_FOUND) return store_unknown("dataset", reference, error);
     if (status != STATUS_OK) return status;
     out->id = store_id_of(rows);
     (void)snprintf(out->name, sizeof out->name, "%s", rows_text(rows, 0, 1));
@@ -199,9 +194,8 @@ enum status dataset_set_content(struct connection *connection, const struct stor
 
 enum status dataset_get(struct connection *connection, const char *reference, json_t **document, struct error *error)
 {
-    const enum status status = connection_query_json(connection, "select " DOCUMENT " from datasets d where" MATCH,
-                                                     VALUES(value_text(reference)), document, error);
-    return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
+    return store_get(connection, "select " DOCUMENT " from datasets d where" MATCH, "dataset", reference, document,
+                     error);
 }
 
 static const struct list_order orders[] = LIST_ORDERS("datasets", "d", DOCUMENT);

@@ -19,11 +19,6 @@
                                           " where x.sweep = w.id), 'created_at', rfc3339(w.created_at))"
 #define MATCH " w.id = $1 or w.name = $1 order by (w.id = $1) desc limit 1"
 
-static enum status unknown(const char *reference, struct error *error)
-{
-    return error_set(error, STATUS_NOT_FOUND, "no sweep \"%.200s\"", reference);
-}
-
 struct insertion {
     const struct sweep_new *sweep;
     enum store_outcome outcome; /* out */
@@ -134,15 +129,12 @@ enum status sweep_insert(struct connection *connection, const struct sweep_new *
 enum status sweep_resolve(struct connection *connection, const char *reference, struct store_id *id,
                           struct error *error)
 {
-    const enum status status = store_resolve(connection, "select w.id from sweeps w where" MATCH, reference, id, error);
-    return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
+    return store_resolve(connection, "select w.id from sweeps w where" MATCH, "sweep", reference, id, error);
 }
 
 enum status sweep_get(struct connection *connection, const char *reference, json_t **document, struct error *error)
 {
-    const enum status status = connection_query_json(connection, "select " DOCUMENT " from sweeps w where" MATCH,
-                                                     VALUES(value_text(reference)), document, error);
-    return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
+    return store_get(connection, "select " DOCUMENT " from sweeps w where" MATCH, "sweep", reference, document, error);
 }
 
 static const struct list_order orders[] = LIST_ORDERS("sweeps", "w", DOCUMENT);
@@ -369,7 +361,7 @@ static enum status delete_body(struct connection *connection, void *context, str
     if (status != STATUS_OK) return status;
     status = connection_query_one(connection, "select standing is not null from sweeps where id = $1 for update",
                                   VALUES(value_text(id.text)), &rows, error);
-    if (status == STATUS_NOT_FOUND) return unknown(*reference, error);
+    if (status == STATUS_NOT_FOUND) return store_unknown("sweep", *reference, error);
     if (status != STATUS_OK) return status;
     const bool standing = rows_boolean(rows, 0, 0);
     rows_free(rows);
