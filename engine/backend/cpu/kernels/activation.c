@@ -93,26 +93,6 @@ INLINE void backward_alone(const struct run *run, struct slope (*f)(float u), bo
     }
 }
 
-INLINE void backward(const struct run *run, struct slope (*f)(float u))
-{
-    if (run->up == NULL) {
-        if (run->accumulate_gate)
-            backward_alone(run, f, true);
-        else
-            backward_alone(run, f, false);
-    } else if (run->accumulate_gate) {
-        if (run->accumulate_up)
-            backward_with_up(run, f, true, true);
-        else
-            backward_with_up(run, f, true, false);
-    } else {
-        if (run->accumulate_up)
-            backward_with_up(run, f, false, true);
-        else
-            backward_with_up(run, f, false, false);
-    }
-}
-
 INLINE void tangent(const struct run *run, struct slope (*f)(float u))
 {
     const float *restrict gate = run->gate, *restrict up = run->up, *restrict gate_t = run->gate_t,
@@ -165,25 +145,29 @@ INLINE void backward_tangent_alone(const struct run *run, struct slope (*f)(floa
     }
 }
 
-INLINE void backward_tangent(const struct run *run, struct slope (*f)(float u))
-{
-    if (run->up == NULL) {
-        if (run->accumulate_gate)
-            backward_tangent_alone(run, f, true);
-        else
-            backward_tangent_alone(run, f, false);
-    } else if (run->accumulate_gate) {
-        if (run->accumulate_up)
-            backward_tangent_with_up(run, f, true, true);
-        else
-            backward_tangent_with_up(run, f, true, false);
-    } else {
-        if (run->accumulate_up)
-            backward_tangent_with_up(run, f, false, true);
-        else
-            backward_tangent_with_up(run, f, false, false);
+/* What a pass accumulates is chosen outside its loops too. */
+#define DEFINE_BACKWARD(pass)                                           \
+    INLINE void pass(const struct run *run, struct slope (*f)(float u)) \
+    {                                                                   \
+        if (run->up == NULL) {                                          \
+            if (run->accumulate_gate)                                   \
+                pass##_alone(run, f, true);                             \
+            else                                                        \
+                pass##_alone(run, f, false);                            \
+        } else if (run->accumulate_gate) {                              \
+            if (run->accumulate_up)                                     \
+                pass##_with_up(run, f, true, true);                     \
+            else                                                        \
+                pass##_with_up(run, f, true, false);                    \
+        } else {                                                        \
+            if (run->accumulate_up)                                     \
+                pass##_with_up(run, f, false, true);                    \
+            else                                                        \
+                pass##_with_up(run, f, false, false);                   \
+        }                                                               \
     }
-}
+DEFINE_BACKWARD(backward)
+DEFINE_BACKWARD(backward_tangent)
 
 #define DEFINE_LOOP(kind, pass)                      \
     static void kind##_##pass(const struct run *run) \
