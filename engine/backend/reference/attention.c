@@ -142,16 +142,21 @@ static void kv_head_backward(void *context, int64_t task, int thread)
     }
 }
 
-void REFERENCE(attention_forward)(struct backend *backend, const struct attention_args *args)
+static void each_kv_head(struct backend *backend, const struct attention_args *args,
+                         void (*task)(void *context, int64_t task, int thread))
 {
     struct attention_args copy = *args;
-    team_run(backend->team, args->batch->sequences * args->kv_heads, kv_head_forward, &copy);
+    team_run(backend->team, args->batch->sequences * args->kv_heads, task, &copy);
+}
+
+void REFERENCE(attention_forward)(struct backend *backend, const struct attention_args *args)
+{
+    each_kv_head(backend, args, kv_head_forward);
 }
 
 void REFERENCE(attention_backward)(struct backend *backend, const struct attention_args *args)
 {
-    struct attention_args copy = *args;
-    team_run(backend->team, args->batch->sequences * args->kv_heads, kv_head_backward, &copy);
+    each_kv_head(backend, args, kv_head_backward);
 }
 
 /* A score's softmax weight and its tangents. */
@@ -247,12 +252,10 @@ static void kv_head_backward_tangent(void *context, int64_t task, int thread)
 
 void REFERENCE(attention_tangent)(struct backend *backend, const struct attention_args *args)
 {
-    struct attention_args copy = *args;
-    team_run(backend->team, args->batch->sequences * args->kv_heads, kv_head_tangent, &copy);
+    each_kv_head(backend, args, kv_head_tangent);
 }
 
 void REFERENCE(attention_backward_tangent)(struct backend *backend, const struct attention_args *args)
 {
-    struct attention_args copy = *args;
-    team_run(backend->team, args->batch->sequences * args->kv_heads, kv_head_backward_tangent, &copy);
+    each_kv_head(backend, args, kv_head_backward_tangent);
 }
