@@ -197,63 +197,57 @@ static const struct loops {
     [ACTIVATION_RELU] = {relu_forward, relu_backward, relu_tangent, relu_backward_tangent},
 };
 
-void KERNEL(activation_forward)(const struct activation_args *args, int64_t t, int64_t column, int64_t count)
+/* What every pass reads; a tangent's also the directions. */
+static struct run run_of(const struct activation_args *args, int64_t t, int64_t column, int64_t count)
 {
-    const struct run run = {
+    return (struct run){
         .gate = float_row(args->gate, t) + column,
         .up = args->up.data != NULL ? float_row(args->up, t) + column : NULL,
-        .y = float_row(args->y, t) + column,
         .count = count,
+        .accumulate_gate = args->accumulate_gate,
+        .accumulate_up = args->accumulate_up,
     };
+}
+
+static struct run tangent_run_of(const struct activation_args *args, int64_t t, int64_t column, int64_t count)
+{
+    struct run run = run_of(args, t, column, count);
+    run.gate_t = float_row(args->gate_t, t) + column;
+    if (run.up != NULL) run.up_t = float_row(args->up_t, t) + column;
+    return run;
+}
+
+void KERNEL(activation_forward)(const struct activation_args *args, int64_t t, int64_t column, int64_t count)
+{
+    struct run run = run_of(args, t, column, count);
+    run.y = float_row(args->y, t) + column;
     loops[args->kind].forward(&run);
 }
 
 void KERNEL(activation_backward)(const struct activation_args *args, int64_t t, int64_t column, int64_t count)
 {
-    const struct run run = {
-        .gate = float_row(args->gate, t) + column,
-        .up = args->up.data != NULL ? float_row(args->up, t) + column : NULL,
-        .dy = float_row(args->dy, t) + column,
-        .dgate = float_row(args->dgate, t) + column,
-        .dup = args->up.data != NULL ? float_row(args->dup, t) + column : NULL,
-        .count = count,
-        .accumulate_gate = args->accumulate_gate,
-        .accumulate_up = args->accumulate_up,
-    };
+    struct run run = run_of(args, t, column, count);
+    run.dy = float_row(args->dy, t) + column;
+    run.dgate = float_row(args->dgate, t) + column;
+    if (run.up != NULL) run.dup = float_row(args->dup, t) + column;
     loops[args->kind].backward(&run);
 }
 
 void KERNEL(activation_tangent)(const struct activation_args *args, int64_t t, int64_t column, int64_t count)
 {
-    const bool up = args->up.data != NULL;
-    const struct run run = {
-        .gate = float_row(args->gate, t) + column,
-        .gate_t = float_row(args->gate_t, t) + column,
-        .up = up ? float_row(args->up, t) + column : NULL,
-        .up_t = up ? float_row(args->up_t, t) + column : NULL,
-        .y_t = float_row(args->y_t, t) + column,
-        .count = count,
-    };
+    struct run run = tangent_run_of(args, t, column, count);
+    run.y_t = float_row(args->y_t, t) + column;
     loops[args->kind].tangent(&run);
 }
 
 void KERNEL(activation_backward_tangent)(const struct activation_args *args, int64_t t, int64_t column, int64_t count)
 {
-    const bool up = args->up.data != NULL;
-    const struct run run = {
-        .gate = float_row(args->gate, t) + column,
-        .gate_t = float_row(args->gate_t, t) + column,
-        .up = up ? float_row(args->up, t) + column : NULL,
-        .up_t = up ? float_row(args->up_t, t) + column : NULL,
-        .dy = float_row(args->dy, t) + column,
-        .dy_t = float_row(args->dy_t, t) + column,
-        .dgate = float_row(args->dgate, t) + column,
-        .dgate_t = float_row(args->dgate_t, t) + column,
-        .dup = up ? float_row(args->dup, t) + column : NULL,
-        .dup_t = up ? float_row(args->dup_t, t) + column : NULL,
-        .count = count,
-        .accumulate_gate = args->accumulate_gate,
-        .accumulate_up = args->accumulate_up,
-    };
+    struct run run = tangent_run_of(args, t, column, count);
+    run.dy = float_row(args->dy, t) + column;
+    run.dy_t = float_row(args->dy_t, t) + column;
+    run.dgate = float_row(args->dgate, t) + column;
+    run.dgate_t = float_row(args->dgate_t, t) + column;
+    if (run.up != NULL) run.dup = float_row(args->dup, t) + column;
+    if (run.up != NULL) run.dup_t = float_row(args->dup_t, t) + column;
     loops[args->kind].backward_tangent(&run);
 }
