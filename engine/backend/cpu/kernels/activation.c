@@ -197,57 +197,40 @@ static const struct loops {
     [ACTIVATION_RELU] = {relu_forward, relu_backward, relu_tangent, relu_backward_tangent},
 };
 
-/* What every pass reads; a tangent's also the directions. */
+static float *part_of(struct matrix matrix, int64_t t, int64_t column)
+{
+    return matrix.data != NULL ? float_row(matrix, t) + column : NULL;
+}
+
+#define PART(name) .name = part_of(args->name, t, column)
+
+/* For every pass, which looks at what is its own. */
 static struct run run_of(const struct activation_args *args, int64_t t, int64_t column, int64_t count)
 {
-    return (struct run){
-        .gate = float_row(args->gate, t) + column,
-        .up = args->up.data != NULL ? float_row(args->up, t) + column : NULL,
-        .count = count,
-        .accumulate_gate = args->accumulate_gate,
-        .accumulate_up = args->accumulate_up,
-    };
+    return (struct run){.count = count,
+                        .accumulate_gate = args->accumulate_gate,
+                        .accumulate_up = args->accumulate_up,
+                        PART(gate),
+                        PART(up),
+                        PART(y),
+                        PART(dy),
+                        PART(dgate),
+                        PART(dup),
+                        PART(gate_t),
+                        PART(up_t),
+                        PART(y_t),
+                        PART(dy_t),
+                        PART(dgate_t),
+                        PART(dup_t)};
 }
 
-static struct run tangent_run_of(const struct activation_args *args, int64_t t, int64_t column, int64_t count)
-{
-    struct run run = run_of(args, t, column, count);
-    run.gate_t = float_row(args->gate_t, t) + column;
-    if (run.up != NULL) run.up_t = float_row(args->up_t, t) + column;
-    return run;
-}
-
-void KERNEL(activation_forward)(const struct activation_args *args, int64_t t, int64_t column, int64_t count)
-{
-    struct run run = run_of(args, t, column, count);
-    run.y = float_row(args->y, t) + column;
-    loops[args->kind].forward(&run);
-}
-
-void KERNEL(activation_backward)(const struct activation_args *args, int64_t t, int64_t column, int64_t count)
-{
-    struct run run = run_of(args, t, column, count);
-    run.dy = float_row(args->dy, t) + column;
-    run.dgate = float_row(args->dgate, t) + column;
-    if (run.up != NULL) run.dup = float_row(args->dup, t) + column;
-    loops[args->kind].backward(&run);
-}
-
-void KERNEL(activation_tangent)(const struct activation_args *args, int64_t t, int64_t column, int64_t count)
-{
-    struct run run = tangent_run_of(args, t, column, count);
-    run.y_t = float_row(args->y_t, t) + column;
-    loops[args->kind].tangent(&run);
-}
-
-void KERNEL(activation_backward_tangent)(const struct activation_args *args, int64_t t, int64_t column, int64_t count)
-{
-    struct run run = tangent_run_of(args, t, column, count);
-    run.dy = float_row(args->dy, t) + column;
-    run.dy_t = float_row(args->dy_t, t) + column;
-    run.dgate = float_row(args->dgate, t) + column;
-    run.dgate_t = float_row(args->dgate_t, t) + column;
-    if (run.up != NULL) run.dup = float_row(args->dup, t) + column;
-    if (run.up != NULL) run.dup_t = float_row(args->dup_t, t) + column;
-    loops[args->kind].backward_tangent(&run);
-}
+#define DEFINE_KERNEL(pass)                                                                                      \
+    void KERNEL(activation_##pass)(const struct activation_args *args, int64_t t, int64_t column, int64_t count) \
+    {                                                                                                            \
+        const struct run run = run_of(args, t, column, count);                                                   \
+        loops[args->kind].pass(&run);                                                                            \
+    }
+DEFINE_KERNEL(forward)
+DEFINE_KERNEL(backward)
+DEFINE_KERNEL(tangent)
+DEFINE_KERNEL(backward_tangent)
