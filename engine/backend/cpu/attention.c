@@ -58,6 +58,18 @@ static void pairs(const struct attention *attention, const struct tile *tile, co
                 scores_at(block, scores, reach), block->stride);
 }
 
+/* The products of pairs for a whole block. */
+static void all_pairs(const struct attention *attention, const struct tile *tile, const struct score_block *block,
+                      float *scores, float scale, struct head_view q, struct head_view k)
+{
+    const int64_t end = block->first_key + block->columns;
+    struct reach reach;
+    for (int64_t key = block->first_key; key < end; key += reach.columns) {
+        reach = attention_reach(attention, tile, key, end);
+        pairs(attention, tile, block, reach, scores, scale, q, k);
+    }
+}
+
 /* to = weights k (`fresh`) or to += weights k: rows of queries from rows of keys. */
 static void gather(const struct attention *attention, const struct tile *tile, const struct score_block *block,
                    struct reach reach, float *weights, struct head_view k, bool fresh, struct head_view to)
@@ -135,10 +147,7 @@ static void tile_forward(const struct attention *attention, const struct tile *t
     for (int64_t from = begin; from < tile->end; from += attention->keys) {
         const struct score_block block = block_of(attention, tile, scratch.scores, from);
         const int64_t end = from + block.columns;
-        for (int64_t key = from; key < end; key += reach.columns) {
-            reach = attention_reach(attention, tile, key, end);
-            pairs(attention, tile, &block, reach, scratch.scores, (float)args->scale, args->q, args->k);
-        }
+        all_pairs(attention, tile, &block, scratch.scores, (float)args->scale, args->q, args->k);
         kernels->softmax_block(&block, scratch.largest, scratch.sums, float_head(args->out, row, tile->head),
                                args->out.matrix.stride, from == begin ? 0 : args->head_dim);
         for (int64_t key = from; key < end; key += reach.columns) {
@@ -183,11 +192,8 @@ static void tile_backward(const struct attention *attention, const struct tile *
     for (int64_t from = begin; from < tile->end; from += attention->keys) {
         const struct score_block block = block_of(attention, tile, scratch.scores, from);
         const int64_t end = from + block.columns;
-        for (int64_t key = from; key < end; key += reach.columns) {
-            reach = attention_reach(attention, tile, key, end);
-            pairs(attention, tile, &block, reach, scratch.scores, (float)args->scale, args->q, args->k);
-            pairs(attention, tile, &block, reach, scratch.slopes, 1, args->dout, args->v);
-        }
+        all_pairs(attention, tile, &block, scratch.scores, (float)args->scale, args->q, args->k);
+        all_pairs(attention, tile, &block, scratch.slopes, 1, args->dout, args->v);
         kernels->softmax_gradient(&block, scratch.slopes, scratch.log_sum, scratch.d, (float)args->scale);
         for (int64_t key = from; key < end; key += reach.columns) {
             reach = attention_reach(attention, tile, key, end);
