@@ -8,14 +8,20 @@ struct statistics {
     float mean, scale;
 };
 
+/* What a layer norm subtracts; 0 for the others. */
+static inline float segment_mean(const struct norm_args *args, const float *restrict x, int64_t count)
+{
+    float sum = 0;
+    if (args->kind != NORM_LAYER) return 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; i++) sum += x[i];
+    return sum / (float)count;
+}
+
 static inline struct statistics segment_statistics(const struct norm_args *args, const float *restrict x, int64_t count)
 {
-    float mean = 0, squares = 0;
-    if (args->kind == NORM_LAYER) {
-#pragma omp simd reduction(+ : mean)
-        for (int64_t i = 0; i < count; i++) mean += x[i];
-        mean /= (float)count;
-    }
+    const float mean = segment_mean(args, x, count);
+    float squares = 0;
 #pragma omp simd reduction(+ : squares)
     for (int64_t i = 0; i < count; i++) squares += (x[i] - mean) * (x[i] - mean);
     return (struct statistics){mean, (float)(1 / sqrt((double)squares / (double)count + args->epsilon))};
@@ -113,12 +119,8 @@ static struct direction segment_direction(const struct norm_args *args, int64_t 
 {
     const float *x = float_row(args->x, t) + group * count, *x_t = float_row(args->x_t, t) + group * count;
     const struct statistics s = segment_statistics(args, x, count);
-    float mean_t = 0, q = 0;
-    if (args->kind == NORM_LAYER) {
-#pragma omp simd reduction(+ : mean_t)
-        for (int64_t i = 0; i < count; i++) mean_t += x_t[i];
-        mean_t /= (float)count;
-    }
+    const float mean_t = segment_mean(args, x_t, count);
+    float q = 0;
 #pragma omp simd reduction(+ : q)
     for (int64_t i = 0; i < count; i++) q += (x[i] - s.mean) * s.scale * (x_t[i] - mean_t);
     return (struct direction){.x = x,
