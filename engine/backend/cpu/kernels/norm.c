@@ -34,6 +34,13 @@ static inline const float *segment_of(struct matrix parameter, int64_t group, in
     return (const float *)parameter.data + (parameter.columns == count ? 0 : group * count);
 }
 
+/* The same part of a task's own sums for such a parameter; NULL: it has none. */
+static float *sums_of(float *sums, struct matrix parameter, int64_t group, int64_t count)
+{
+    if (sums == NULL) return NULL;
+    return sums + (parameter.columns == count ? 0 : group * count);
+}
+
 static void segment_forward(const struct norm_args *args, int64_t t, int64_t group, int64_t count)
 {
     const float *x = float_row(args->x, t) + group * count, *weight = segment_of(args->weight, group, count);
@@ -100,12 +107,10 @@ static void segment_backward(const struct norm_args *args, int64_t t, int64_t gr
 void KERNEL(norm_backward)(const struct norm_args *args, int64_t first, int64_t end, float *dweight, float *dbias)
 {
     const int64_t count = args->x.columns / args->groups;
-    const int64_t weight_step = args->weight.columns == count ? 0 : count;
-    const int64_t bias_step = args->bias.columns == count ? 0 : count;
     for (int64_t t = first; t < end; t++)
         for (int64_t group = 0; group < args->groups; group++)
-            segment_backward(args, t, group, count, dweight != NULL ? dweight + group * weight_step : NULL,
-                             dbias != NULL ? dbias + group * bias_step : NULL);
+            segment_backward(args, t, group, count, sums_of(dweight, args->weight, group, count),
+                             sums_of(dbias, args->bias, group, count));
 }
 
 /* A segment with its tangents (reference/norm.c). n and its tangent are recomputed from x and x_t wherever they are
@@ -266,10 +271,8 @@ void KERNEL(norm_backward_tangent)(const struct norm_args *args, int64_t first, 
                                    float *dbias_t)
 {
     const int64_t count = args->x.columns / args->groups;
-    const int64_t weight_step = args->dweight_t.columns == count ? 0 : count;
-    const int64_t bias_step = args->dbias_t.columns == count ? 0 : count;
     for (int64_t t = first; t < end; t++)
         for (int64_t group = 0; group < args->groups; group++)
-            segment_backward_tangent(args, t, group, count, dweight_t != NULL ? dweight_t + group * weight_step : NULL,
-                                     dbias_t != NULL ? dbias_t + group * bias_step : NULL);
+            segment_backward_tangent(args, t, group, count, sums_of(dweight_t, args->dweight_t, group, count),
+                                     sums_of(dbias_t, args->dbias_t, group, count));
 }
