@@ -80,6 +80,20 @@ CODING_FUNCTION void codes_place(const struct codes *codes, int64_t group, int64
     }
 }
 
+/* Keeps the scale of a group: in the grids where these alone are wanted (false), else beside the codes (true). */
+CODING_FUNCTION bool codes_keep_scale(const struct codes *codes, int64_t group, double scale, double zero)
+{
+    if (codes->grids.scales != NULL) {
+        const int64_t at = group % codes->groups * codes->grids.stride + group / codes->groups;
+        codes->grids.scales[at] = scale;
+        codes->grids.zeros[at] = zero;
+        return false;
+    }
+    codes->scales[group] = (float)scale;
+    if (codes->zeros != NULL) codes->zeros[group] = (uint8_t)zero;
+    return true;
+}
+
 /* For each row and group of weight = W diag(s), lowers the largest magnitude m to the best of m (1 - i / parts), i <
  * steps, the first of equals. The error of a clamped and coded group is measured against the unclamped one by d H dᵀ, d
  * = (weight - values) / s, H the group's own block of the Hessian. The groups of `weight` are clamped in place. */

@@ -35,21 +35,11 @@ struct direction {
     struct parameters along, product;
 };
 
-static int64_t slots_width(const struct parameters_layout *layout)
-{
-    struct program_plan plan;
-    int64_t widest = 0;
-    for (int64_t layer = 0; layer < layout->config.layers; layer++) {
-        program_plan(&layout->programs[layer], true, &plan);
-        if (plan.width > widest) widest = plan.width;
-    }
-    return widest;
-}
-
 int64_t hvp_bytes(const struct parameters_layout *layout, struct backend *backend, enum hvp_mode mode,
                   const struct chunks *chunks)
 {
-    const int64_t layers = layout->config.layers, width = slots_width(layout), hidden = layout->config.hidden_size;
+    const int64_t layers = layout->config.layers, width = parameters_slots_width(layout, true),
+                  hidden = layout->config.hidden_size;
     const int64_t tokens = chunks->largest, once = walk_bytes(&layout->config, backend, WALK_TANGENT, tokens);
     const int64_t states = 2 * (mode == HVP_RECOMPUTE ? layers + 2 : 2) * hidden * tokens;
     const int64_t tangents = mode == HVP_RECOMPUTE ? 0 : (layers - 1) * (width + hidden) * tokens;
@@ -73,7 +63,7 @@ static enum status elements_new(struct hvp *hvp, int64_t columns, int64_t tokens
 static enum status kept_new(struct hvp *hvp, struct error *error)
 {
     const struct parameters_layout *layout = hvp->parameters->layout;
-    const int64_t layers = layout->config.layers, width = slots_width(layout);
+    const int64_t layers = layout->config.layers, width = parameters_slots_width(layout, true);
     enum status status;
     if (hvp->mode == HVP_RECOMPUTE) return STATUS_OK;
     for (int64_t i = 0; i < kept_chunks(hvp) * layers; i++) {

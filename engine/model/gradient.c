@@ -21,22 +21,12 @@ struct gradient {
     void *dhidden; /* [tokens, d] */
 };
 
-static int64_t slots_width(const struct parameters_layout *layout, bool keep_all)
-{
-    struct program_plan plan;
-    int64_t widest = 0;
-    for (int64_t layer = 0; layer < layout->config.layers; layer++) {
-        program_plan(&layout->programs[layer], keep_all, &plan);
-        if (plan.width > widest) widest = plan.width;
-    }
-    return widest;
-}
-
 int64_t gradient_bytes(const struct parameters_layout *layout, const struct backend *backend, enum gradient_mode mode,
                        int64_t tokens)
 {
-    const int64_t layers = layout->config.layers, width = layout->config.hidden_size, kept = slots_width(layout, true);
-    const int64_t once = kept + width /* gradients */ + slots_width(layout, false) + width /* dhidden */;
+    const int64_t layers = layout->config.layers, width = layout->config.hidden_size,
+                  kept = parameters_slots_width(layout, true);
+    const int64_t once = kept + width /* gradients */ + parameters_slots_width(layout, false) + width /* dhidden */;
     const int64_t columns = mode == GRADIENT_KEEP ? once + layers * kept + width : once + kept + (layers + 1) * width;
     return columns * tokens * (int64_t)backend->ops->element;
 }
@@ -51,7 +41,7 @@ static enum status activations_new(struct gradient *gradient, struct error *erro
 {
     const struct parameters_layout *layout = gradient->parameters->layout;
     struct backend *backend = gradient->backend;
-    const int64_t layers = layout->config.layers, width = slots_width(layout, true);
+    const int64_t layers = layout->config.layers, width = parameters_slots_width(layout, true);
     const int64_t inputs = gradient->mode == GRADIENT_KEEP ? 1 : layers + 1;
     enum status status;
     if ((status = hidden_new(gradient, &gradient->dhidden, error)) != STATUS_OK) return status;

@@ -119,6 +119,17 @@ void parameters_layout_free(struct parameters_layout *layout)
     memory_free(layout);
 }
 
+int64_t parameters_slots_width(const struct parameters_layout *layout, bool keep_all)
+{
+    struct program_plan plan;
+    int64_t widest = 0;
+    for (int64_t layer = 0; layer < layout->config.layers; layer++) {
+        program_plan(&layout->programs[layer], keep_all, &plan);
+        if (plan.width > widest) widest = plan.width;
+    }
+    return widest;
+}
+
 int64_t parameters_find(const struct parameters_layout *layout, const char *name)
 {
     for (int64_t i = 0; i < layout->tensor_count; i++)

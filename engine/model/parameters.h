@@ -42,6 +42,9 @@ MUST_CHECK enum status parameters_layout_new(const struct model_config *config, 
                                              struct error *error);
 void parameters_layout_free(struct parameters_layout *layout); /* NULL is fine */
 
+/* Columns that the slots of the widest layer need (program_plan). */
+int64_t parameters_slots_width(const struct parameters_layout *layout, bool keep_all);
+
 /* Index of the tensor `name`, -1 when there is none. */
 int64_t parameters_find(const struct parameters_layout *layout, const char *name);
 

@@ -29,6 +29,7 @@
 #include "base/memory.h"
 #include "quant/check.h"
 #include "quant/coded.h"
+#include "quant/export_format.h"
 #include "quant/quantizer.h"
 
 #include <math.h>
@@ -363,9 +364,17 @@ static void awq_fallback(struct quantize_method *method)
     method->rtn = (struct rtn_params){method->awq.bits, method->awq.group_size, method->awq.sym};
 }
 
+static struct export_grid awq_grid(const struct quantize_method *method)
+{
+    const struct awq_params *awq = &method->awq;
+    return (struct export_grid){
+        .bits = (int)awq->bits, .group_size = awq->group_size, .sym = awq->sym, .column_scales = true};
+}
+
 const struct quantizer quantizer_awq = {.name = "awq",
                                         .params = awq_params,
                                         .needs = NEED_INPUT_HESSIAN | NEED_INPUT_MAGNITUDE,
                                         .fallback = awq_fallback,
+                                        .grid = awq_grid,
                                         .complete = awq_complete,
                                         .quantize = awq_quantize};

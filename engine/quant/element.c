@@ -59,22 +59,23 @@ done:
     return status;
 }
 
-struct coding element_mxfp4(void)
+static struct coding blocks_of(int64_t columns, enum scale_rule rule, enum scale_type type)
 {
     struct coding coding = element_coding_e2m1();
-    coding.rule = SCALE_POWER;
-    coding.type = SCALE_TYPE_E8M0;
-    coding.group_size = MXFP4_BLOCK;
+    coding.rule = rule;
+    coding.type = type;
+    coding.group_size = columns;
     return coding;
+}
+
+struct coding element_mxfp4(void)
+{
+    return blocks_of(MXFP4_BLOCK, SCALE_POWER, SCALE_TYPE_E8M0);
 }
 
 struct coding element_nvfp4(void)
 {
-    struct coding coding = element_coding_e2m1();
-    coding.rule = SCALE_ABSMAX;
-    coding.type = SCALE_TYPE_E4M3;
-    coding.group_size = NVFP4_BLOCK;
-    return coding;
+    return blocks_of(NVFP4_BLOCK, SCALE_ABSMAX, SCALE_TYPE_E4M3);
 }
 
 enum status element_nvfp4_factor(struct backend *backend, struct matrix weight, struct coding *coding,

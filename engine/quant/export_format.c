@@ -46,25 +46,14 @@ static enum status check_values(const struct quantize_method *method, struct err
 
 enum status export_format_grid(const struct quantize_method *method, struct export_grid *grid, struct error *error)
 {
-    if (method->quantizer == QUANTIZER_RTN)
-        *grid = (struct export_grid){
-            .bits = (int)method->rtn.bits, .group_size = method->rtn.group_size, .sym = method->rtn.sym};
-    else if (method->quantizer == QUANTIZER_GPTQ)
-        *grid = (struct export_grid){.bits = (int)method->gptq.bits,
-                                     .group_size = method->gptq.group_size,
-                                     .sym = method->gptq.sym,
-                                     .ordered = method->gptq.desc_act};
-    else if (method->quantizer == QUANTIZER_AWQ)
-        *grid = (struct export_grid){.bits = (int)method->awq.bits,
-                                     .group_size = method->awq.group_size,
-                                     .sym = method->awq.sym,
-                                     .column_scales = true};
-    else
+    const struct quantizer *quantizer = quantizer_by_id(method->quantizer);
+    if (quantizer->grid == NULL)
         return error_set_at(
             error, STATUS_UNSUPPORTED, "/export",
             "packed formats store the uniform grids of rtn, gptq and awq, and \"%s\" is none of them: use "
             "\"dequantized\"",
-            quantizer_by_id(method->quantizer)->name);
+            quantizer->name);
+    *grid = quantizer->grid(method);
     return STATUS_OK;
 }
 

@@ -16,6 +16,7 @@
 #include "base/memory.h"
 #include "quant/check.h"
 #include "quant/coded.h"
+#include "quant/export_format.h"
 #include "quant/gptq_factor.h"
 #include "quant/gptq_order.h"
 
@@ -389,9 +390,17 @@ static enum status gptq_quantize(struct backend *backend, const struct quantize_
     return gptq_solve(backend, &setup, task, out, error);
 }
 
+static struct export_grid gptq_grid(const struct quantize_method *method)
+{
+    const struct gptq_params *gptq = &method->gptq;
+    return (struct export_grid){
+        .bits = (int)gptq->bits, .group_size = gptq->group_size, .sym = gptq->sym, .ordered = gptq->desc_act};
+}
+
 const struct quantizer quantizer_gptq = {.name = "gptq",
                                          .params = gptq_params,
                                          .needs = NEED_INPUT_HESSIAN,
                                          .fallback = gptq_fallback,
+                                         .grid = gptq_grid,
                                          .complete = gptq_complete,
                                          .quantize = gptq_quantize};

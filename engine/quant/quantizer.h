@@ -51,6 +51,8 @@ struct quantize_task {
     const struct quantize_judge *judge; /* lent; NULL: there are no tokens, or no block */
 };
 
+struct export_grid; /* export_format.h */
+
 struct quantizer {
     const char *name; /* as in the API */
     const struct param *params;
@@ -59,6 +61,9 @@ struct quantizer {
     /* Turns a method of this quantizer into its replacement for experts that too few calibration tokens visit; NULL:
      * none is needed. */
     void (*fallback)(struct quantize_method *method);
+    /* The uniform grid of its codes, which packed formats store, without the fields that depend on the model; NULL: its
+     * codes have none. */
+    struct export_grid (*grid)(const struct quantize_method *method);
     int bits; /* of a code if no parameter sets it; 0: the parameter "bits" does */
     /* Cross-field rules; writes back the values that will be in effect. Pointers in errors are relative to the method
      * object. STATUS_INVALID. */

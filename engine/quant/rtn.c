@@ -1,5 +1,6 @@
 /* rtn.c: rounding to the nearest point of the min-max grid, each group on its own (coding.h has the equations). */
 #include "quant/check.h"
+#include "quant/export_format.h"
 #include "quant/quantize_each.h"
 
 const struct param rtn_params[] = {
@@ -25,5 +26,15 @@ static enum status rtn_quantize(struct backend *backend, const struct quantize_m
     return quantize_each(backend, task, &params, rtn_encode, out, error);
 }
 
-const struct quantizer quantizer_rtn = {
-    .name = "rtn", .params = rtn_params, .needs = 0, .complete = rtn_complete, .quantize = rtn_quantize};
+static struct export_grid rtn_grid(const struct quantize_method *method)
+{
+    const struct rtn_params *rtn = &method->rtn;
+    return (struct export_grid){.bits = (int)rtn->bits, .group_size = rtn->group_size, .sym = rtn->sym};
+}
+
+const struct quantizer quantizer_rtn = {.name = "rtn",
+                                        .params = rtn_params,
+                                        .needs = 0,
+                                        .grid = rtn_grid,
+                                        .complete = rtn_complete,
+                                        .quantize = rtn_quantize};

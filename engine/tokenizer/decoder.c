@@ -226,19 +226,14 @@ static enum status apply_metaspace(const struct step *step, struct pattern_scrat
 
 /* ---- loading ---- */
 
-static enum status load_one(struct loading *loading, struct json_reader_text span, struct error *error);
-
-static enum status visit(void *context, struct json_reader_text item, struct error *error)
-{
-    return load_one(context, item, error);
-}
+static const struct part_table table;
 
 static enum status load_sequence(struct loading *loading, const struct part *part, struct step *step,
                                  struct error *error)
 {
     (void)step;
     loading->decoder->count--;
-    return part_sequence(part, &loading->depth, visit, loading, error);
+    return part_sequence(part, &table, &loading->depth, loading, error);
 }
 
 static enum status load_plain(struct loading *loading, const struct part *part, struct step *step, struct error *error)
@@ -282,43 +277,34 @@ static enum status load_metaspace(struct loading *loading, const struct part *pa
 }
 
 static const struct decoder_type {
-    const char *name;
-    const char *const fields[8];
+    struct part_row part;
     enum status (*load)(struct loading *loading, const struct part *part, struct step *step, struct error *error);
     enum status (*apply)(const struct step *step, struct pattern_scratch *scratch, const struct decoder_strings *from,
                          struct decoder_strings *to, struct error *error);
 } types[] = {
-    {"Sequence", {"type", "decoders"}, load_sequence, NULL},
-    {"ByteLevel", {"type", "add_prefix_space", "trim_offsets", "use_regex"}, load_plain, apply_byte_level},
-    {"Replace", {"type", "pattern", "content"}, load_replace, apply_replace},
-    {"ByteFallback", {"type"}, load_plain, apply_byte_fallback},
-    {"Fuse", {"type"}, load_plain, apply_fuse},
-    {"Strip", {"type", "content", "start", "stop"}, load_strip, apply_strip},
-    {"Metaspace",
-     {"type", "replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"},
+    {{"Sequence", {"type", "decoders"}}, load_sequence, NULL},
+    {{"ByteLevel", {"type", "add_prefix_space", "trim_offsets", "use_regex"}}, load_plain, apply_byte_level},
+    {{"Replace", {"type", "pattern", "content"}}, load_replace, apply_replace},
+    {{"ByteFallback", {"type"}}, load_plain, apply_byte_fallback},
+    {{"Fuse", {"type"}}, load_plain, apply_fuse},
+    {{"Strip", {"type", "content", "start", "stop"}}, load_strip, apply_strip},
+    {{"Metaspace", {"type", "replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"}},
      load_metaspace,
      apply_metaspace},
 };
 
-static enum status load_one(struct loading *loading, struct json_reader_text span, struct error *error)
+static enum status load_row(void *context, const struct part *part, const void *row, struct error *error)
 {
-    struct part part;
-    char type[64];
-    enum status status = part_type(loading->document, span, "decoder", type, error);
-    if (status != STATUS_OK) return status;
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        if (strcmp(types[i].name, type) != 0) continue;
-        if ((status = part_read(loading->document, span, "decoder", types[i].fields, false, &part, error)) != STATUS_OK)
-            return status;
-        if (loading->decoder->count == STEPS_LIMIT)
-            return error_set(error, STATUS_UNSUPPORTED, "more than %d decoders", STEPS_LIMIT);
-        struct step *step = &loading->decoder->steps[loading->decoder->count++];
-        step->apply = types[i].apply;
-        return types[i].load(loading, &part, step, error);
-    }
-    return error_set(error, STATUS_UNSUPPORTED, "%s: decoder type \"%s\", which deltaq does not do",
-                     loading->document->name, type);
+    struct loading *loading = context;
+    const struct decoder_type *type = row;
+    if (loading->decoder->count == STEPS_LIMIT)
+        return error_set(error, STATUS_UNSUPPORTED, "more than %d decoders", STEPS_LIMIT);
+    struct step *step = &loading->decoder->steps[loading->decoder->count++];
+    step->apply = type->apply;
+    return type->load(loading, part, step, error);
 }
+
+static const struct part_table table = PART_TABLE("decoder", types, load_row);
 
 enum status decoder_load(const struct part_document *document, struct json_reader_text span, struct decoder **out,
                          struct error *error)
@@ -327,7 +313,7 @@ enum status decoder_load(const struct part_document *document, struct json_reade
     struct loading loading = {.document = document, .decoder = calloc(1, sizeof *loading.decoder)};
     if (loading.decoder == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a decoder");
     loading.decoder->growth = 1;
-    enum status status = part_absent(span) ? STATUS_OK : load_one(&loading, span, error);
+    enum status status = part_absent(span) ? STATUS_OK : part_load(document, span, &table, &loading, error);
     if (status == STATUS_OK) {
         *out = loading.decoder;
         return STATUS_OK;

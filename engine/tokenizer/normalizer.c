@@ -29,21 +29,16 @@ struct loading {
     int depth;
 };
 
-static enum status load_one(struct loading *loading, struct json_reader_text span, struct error *error);
+static const struct part_table table;
 
 /* ---- loaders, one per type ---- */
-
-static enum status visit(void *context, struct json_reader_text item, struct error *error)
-{
-    return load_one(context, item, error);
-}
 
 static enum status load_sequence(struct loading *loading, const struct part *part, struct step *step,
                                  struct error *error)
 {
     (void)step;
     loading->normalizer->count--; /* a sequence takes no step itself */
-    return part_sequence(part, &loading->depth, visit, loading, error);
+    return part_sequence(part, &table, &loading->depth, loading, error);
 }
 
 static enum status load_prepend(struct loading *loading, const struct part *part, struct step *step,
@@ -85,41 +80,32 @@ static enum status load_form(struct loading *loading, const struct part *part, s
 #define COMPOSED   (UTF8PROC_STABLE | UTF8PROC_COMPOSE)
 #define DECOMPOSED (UTF8PROC_STABLE | UTF8PROC_DECOMPOSE)
 static const struct normalizer_type {
-    const char *name;
-    const char *const fields[4];
+    struct part_row part;
     enum status (*load)(struct loading *loading, const struct part *part, struct step *step, struct error *error);
     int form;
 } types[] = {
-    {"Sequence", {"type", "normalizers"}, load_sequence, 0},
-    {"Prepend", {"type", "prepend"}, load_prepend, 0},
-    {"Replace", {"type", "pattern", "content"}, load_replace, 0},
-    {"Strip", {"type", "strip_left", "strip_right"}, load_strip, 0},
-    {"NFC", {"type"}, load_form, COMPOSED},
-    {"NFD", {"type"}, load_form, DECOMPOSED},
-    {"NFKC", {"type"}, load_form, COMPOSED | UTF8PROC_COMPAT},
-    {"NFKD", {"type"}, load_form, DECOMPOSED | UTF8PROC_COMPAT},
+    {{"Sequence", {"type", "normalizers"}}, load_sequence, 0},
+    {{"Prepend", {"type", "prepend"}}, load_prepend, 0},
+    {{"Replace", {"type", "pattern", "content"}}, load_replace, 0},
+    {{"Strip", {"type", "strip_left", "strip_right"}}, load_strip, 0},
+    {{"NFC", {"type"}}, load_form, COMPOSED},
+    {{"NFD", {"type"}}, load_form, DECOMPOSED},
+    {{"NFKC", {"type"}}, load_form, COMPOSED | UTF8PROC_COMPAT},
+    {{"NFKD", {"type"}}, load_form, DECOMPOSED | UTF8PROC_COMPAT},
 };
 
-static enum status load_one(struct loading *loading, struct json_reader_text span, struct error *error)
+static enum status load_row(void *context, const struct part *part, const void *row, struct error *error)
 {
-    struct part part;
-    char type[64];
-    enum status status = part_type(loading->document, span, "normalizer", type, error);
-    if (status != STATUS_OK) return status;
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        if (strcmp(types[i].name, type) != 0) continue;
-        if ((status = part_read(loading->document, span, "normalizer", types[i].fields, false, &part, error)) !=
-            STATUS_OK)
-            return status;
-        if (loading->normalizer->count == STEPS_LIMIT)
-            return error_set(error, STATUS_UNSUPPORTED, "more than %d normalizers", STEPS_LIMIT);
-        struct step *step = &loading->normalizer->steps[loading->normalizer->count++];
-        step->form = (utf8proc_option_t)types[i].form;
-        return types[i].load(loading, &part, step, error);
-    }
-    return error_set(error, STATUS_UNSUPPORTED, "%s: normalizer type \"%s\", which deltaq does not do",
-                     loading->document->name, type);
+    struct loading *loading = context;
+    const struct normalizer_type *type = row;
+    if (loading->normalizer->count == STEPS_LIMIT)
+        return error_set(error, STATUS_UNSUPPORTED, "more than %d normalizers", STEPS_LIMIT);
+    struct step *step = &loading->normalizer->steps[loading->normalizer->count++];
+    step->form = (utf8proc_option_t)type->form;
+    return type->load(loading, part, step, error);
 }
+
+static const struct part_table table = PART_TABLE("normalizer", types, load_row);
 
 enum status normalizer_load(const struct part_document *document, struct json_reader_text span, struct normalizer **out,
                             struct error *error)
@@ -129,7 +115,7 @@ enum status normalizer_load(const struct part_document *document, struct json_re
     struct loading loading = {.document = document, .normalizer = calloc(1, sizeof *loading.normalizer)};
     if (loading.normalizer == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a normalizer");
     loading.normalizer->growth = 1;
-    enum status status = load_one(&loading, span, error);
+    enum status status = part_load(document, span, &table, &loading, error);
     if (status == STATUS_OK) {
         *out = loading.normalizer;
         return STATUS_OK;

@@ -153,16 +153,45 @@ enum status part_items(const struct part_document *document, struct json_reader_
     return visited;
 }
 
-enum status part_sequence(const struct part *part, int *depth,
-                          enum status (*visit)(void *context, struct json_reader_text item, struct error *error),
-                          void *context, struct error *error)
+enum status part_load(const struct part_document *document, struct json_reader_text span,
+                      const struct part_table *table, void *context, struct error *error)
 {
+    char type[64];
+    struct part part;
+    enum status status = part_type(document, span, table->kind, type, error);
+    if (status != STATUS_OK) return status;
+    for (size_t i = 0; i < table->count; i++) {
+        const struct part_row *row = (const void *)((const char *)table->rows + i * table->size);
+        if (strcmp(row->name, type) != 0) continue;
+        status = part_read(document, span, table->kind, row->fields, false, &part, error);
+        return status == STATUS_OK ? table->load(context, &part, row, error) : status;
+    }
+    return error_set(error, STATUS_UNSUPPORTED, "%s: %s type \"%s\", which deltaq does not do", document->name,
+                     table->kind, type);
+}
+
+struct sequence {
+    const struct part_document *document;
+    const struct part_table *table;
+    void *context;
+};
+
+static enum status load_item(void *context, struct json_reader_text item, struct error *error)
+{
+    const struct sequence *sequence = context;
+    return part_load(sequence->document, item, sequence->table, sequence->context, error);
+}
+
+enum status part_sequence(const struct part *part, const struct part_table *table, int *depth, void *context,
+                          struct error *error)
+{
+    struct sequence sequence = {part->document, table, context};
     if (part->spans[1].bytes == NULL)
         return error_set(error, STATUS_CORRUPT, "%s: %s lacks its list", part->document->name, part->kind);
     if (++*depth > PART_DEPTH)
         return error_set(error, STATUS_UNSUPPORTED, "%s: sequences of %s are nested too deep", part->document->name,
                          part->kind);
-    const enum status status = part_items(part->document, part->spans[1], visit, context, error);
+    const enum status status = part_items(part->document, part->spans[1], load_item, &sequence, error);
     --*depth;
     return status;
 }

@@ -39,6 +39,32 @@ MUST_CHECK enum status part_type(const struct part_document *document, struct js
 MUST_CHECK enum status part_read(const struct part_document *document, struct json_reader_text span, const char *kind,
                                  const char *const *fields, bool lenient, struct part *out, struct error *error);
 
+/* The types that objects of one kind have. */
+struct part_row {
+    const char *name; /* as in "type" */
+    const char *const fields[8];
+};
+struct part_table {
+    const char *kind;
+    const void *rows;   /* each begins with a struct part_row */
+    size_t count, size; /* bytes of a row */
+    enum status (*load)(void *context, const struct part *part, const void *row, struct error *error);
+};
+#define PART_TABLE(kind, rows, load)                               \
+    {                                                              \
+        kind, rows, sizeof rows / sizeof *rows, sizeof *rows, load \
+    }
+
+/* Reads the fields of the object at `span` by its type's row, and gives both to the table's `load`. STATUS_UNSUPPORTED
+ * for a type that has no row. */
+MUST_CHECK enum status part_load(const struct part_document *document, struct json_reader_text span,
+                                 const struct part_table *table, void *context, struct error *error);
+
+/* Loads the list of a "Sequence", field 1 of `part`, item by item, until one fails. *depth counts the enclosing
+ * sequences. STATUS_CORRUPT without a list, STATUS_UNSUPPORTED deeper than PART_DEPTH; statuses of part_load. */
+MUST_CHECK enum status part_sequence(const struct part *part, const struct part_table *table, int *depth, void *context,
+                                     struct error *error);
+
 /* Read the value of field number `field`; *out does not change when the field is absent or null. part_text replaces the
  * content. */
 MUST_CHECK enum status part_bool(const struct part *part, int field, bool *out, struct error *error);
@@ -60,13 +86,6 @@ MUST_CHECK enum status part_items(const struct part_document *document, struct j
                                   enum status (*visit)(void *context, struct json_reader_text item,
                                                        struct error *error),
                                   void *context, struct error *error);
-
-/* Calls `visit` for the list of a "Sequence", field 1 of `part`, like part_items. *depth counts the enclosing
- * sequences. STATUS_CORRUPT without a list, STATUS_UNSUPPORTED deeper than PART_DEPTH; statuses of `visit`. */
-MUST_CHECK enum status part_sequence(const struct part *part, int *depth,
-                                     enum status (*visit)(void *context, struct json_reader_text item,
-                                                          struct error *error),
-                                     void *context, struct error *error);
 
 enum { PART_GROWTH_MOST = 256, PART_PREPEND_MOST = 64 };
 

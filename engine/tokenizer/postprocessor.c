@@ -10,16 +10,11 @@ struct loading {
     int depth;
 };
 
-static enum status load_one(struct loading *loading, struct json_reader_text span, struct error *error);
-
-static enum status visit(void *context, struct json_reader_text item, struct error *error)
-{
-    return load_one(context, item, error);
-}
+static const struct part_table table;
 
 static enum status load_sequence(struct loading *loading, const struct part *part, struct error *error)
 {
-    return part_sequence(part, &loading->depth, visit, loading, error);
+    return part_sequence(part, &table, &loading->depth, loading, error);
 }
 
 /* This processor changes offsets only, which deltaq does not give. */
@@ -165,38 +160,30 @@ static enum status load_pair(struct loading *loading, const struct part *part, s
 }
 
 static const struct postprocessor_type {
-    const char *name;
-    const char *const fields[6];
+    struct part_row part;
     enum status (*load)(struct loading *loading, const struct part *part, struct error *error);
 } types[] = {
-    {"Sequence", {"type", "processors"}, load_sequence},
-    {"ByteLevel", {"type", "add_prefix_space", "trim_offsets", "use_regex"}, load_byte_level},
-    {"TemplateProcessing", {"type", "single", "pair", "special_tokens"}, load_template},
-    {"BertProcessing", {"type", "sep", "cls"}, load_pair},
-    {"RobertaProcessing", {"type", "sep", "cls", "trim_offsets", "add_prefix_space"}, load_pair},
+    {{"Sequence", {"type", "processors"}}, load_sequence},
+    {{"ByteLevel", {"type", "add_prefix_space", "trim_offsets", "use_regex"}}, load_byte_level},
+    {{"TemplateProcessing", {"type", "single", "pair", "special_tokens"}}, load_template},
+    {{"BertProcessing", {"type", "sep", "cls"}}, load_pair},
+    {{"RobertaProcessing", {"type", "sep", "cls", "trim_offsets", "add_prefix_space"}}, load_pair},
 };
 
-static enum status load_one(struct loading *loading, struct json_reader_text span, struct error *error)
+static enum status load_row(void *context, const struct part *part, const void *row, struct error *error)
 {
-    struct part part;
-    char type[64];
-    enum status status = part_type(loading->document, span, "post_processor", type, error);
-    if (status != STATUS_OK) return status;
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        if (strcmp(types[i].name, type) != 0) continue;
-        status = part_read(loading->document, span, "post_processor", types[i].fields, false, &part, error);
-        return status == STATUS_OK ? types[i].load(loading, &part, error) : status;
-    }
-    return error_set(error, STATUS_UNSUPPORTED, "%s: post_processor type \"%s\", which deltaq does not do",
-                     loading->document->name, type);
+    const struct postprocessor_type *type = row;
+    return type->load(context, part, error);
 }
+
+static const struct part_table table = PART_TABLE("post_processor", types, load_row);
 
 enum status postprocessor_load(const struct part_document *document, struct json_reader_text span,
                                struct postprocessor *out, struct error *error)
 {
     struct loading loading = {.document = document, .out = out};
     *out = (struct postprocessor){0};
-    return part_absent(span) ? STATUS_OK : load_one(&loading, span, error);
+    return part_absent(span) ? STATUS_OK : part_load(document, span, &table, &loading, error);
 }
 
 void postprocessor_reset(struct postprocessor *postprocessor)

@@ -54,16 +54,11 @@ static enum status add_split(struct loading *loading, const char *expression, si
 
 /* ---- one loader per type; field 0 is always "type" ---- */
 
-static enum status load_one(struct loading *loading, struct json_reader_text span, struct error *error);
-
-static enum status visit(void *context, struct json_reader_text item, struct error *error)
-{
-    return load_one(context, item, error);
-}
+static const struct part_table table;
 
 static enum status load_sequence(struct loading *loading, const struct part *part, struct error *error)
 {
-    return part_sequence(part, &loading->depth, visit, loading, error);
+    return part_sequence(part, &table, &loading->depth, loading, error);
 }
 
 /* {"add_prefix_space", "use_regex", ...}; trim_offsets concerns offsets only, which deltaq does not give. */
@@ -197,34 +192,26 @@ static enum status load_metaspace(struct loading *loading, const struct part *pa
 }
 
 static const struct pretokenizer_type {
-    const char *name;
-    const char *const fields[8];
+    struct part_row part;
     enum status (*load)(struct loading *loading, const struct part *part, struct error *error);
 } types[] = {
-    {"Sequence", {"type", "pretokenizers"}, load_sequence},
-    {"ByteLevel", {"type", "add_prefix_space", "trim_offsets", "use_regex"}, load_byte_level},
-    {"Split", {"type", "pattern", "behavior", "invert"}, load_split},
-    {"Digits", {"type", "individual_digits"}, load_digits},
-    {"Punctuation", {"type", "behavior"}, load_punctuation},
-    {"Whitespace", {"type"}, load_whitespace},
-    {"WhitespaceSplit", {"type"}, load_whitespace_split},
-    {"Metaspace", {"type", "replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"}, load_metaspace},
+    {{"Sequence", {"type", "pretokenizers"}}, load_sequence},
+    {{"ByteLevel", {"type", "add_prefix_space", "trim_offsets", "use_regex"}}, load_byte_level},
+    {{"Split", {"type", "pattern", "behavior", "invert"}}, load_split},
+    {{"Digits", {"type", "individual_digits"}}, load_digits},
+    {{"Punctuation", {"type", "behavior"}}, load_punctuation},
+    {{"Whitespace", {"type"}}, load_whitespace},
+    {{"WhitespaceSplit", {"type"}}, load_whitespace_split},
+    {{"Metaspace", {"type", "replacement", "add_prefix_space", "prepend_scheme", "split", "str_rep"}}, load_metaspace},
 };
 
-static enum status load_one(struct loading *loading, struct json_reader_text span, struct error *error)
+static enum status load_row(void *context, const struct part *part, const void *row, struct error *error)
 {
-    struct part part;
-    char type[64];
-    enum status status = part_type(loading->document, span, "pre_tokenizer", type, error);
-    if (status != STATUS_OK) return status;
-    for (size_t i = 0; i < sizeof types / sizeof *types; i++) {
-        if (strcmp(types[i].name, type) != 0) continue;
-        status = part_read(loading->document, span, "pre_tokenizer", types[i].fields, false, &part, error);
-        return status == STATUS_OK ? types[i].load(loading, &part, error) : status;
-    }
-    return error_set(error, STATUS_UNSUPPORTED, "%s: pre_tokenizer type \"%s\", which deltaq does not do",
-                     loading->document->name, type);
+    const struct pretokenizer_type *type = row;
+    return type->load(context, part, error);
 }
+
+static const struct part_table table = PART_TABLE("pre_tokenizer", types, load_row);
 
 enum status pretokenizer_load(const struct part_document *document, struct json_reader_text span, bool raw_bytes,
                               struct pretokenizer **out, struct error *error)
@@ -233,7 +220,7 @@ enum status pretokenizer_load(const struct part_document *document, struct json_
     struct pretokenizer *pretokenizer = calloc(1, sizeof *pretokenizer);
     if (pretokenizer == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a pre-tokenizer");
     struct loading loading = {.document = document, .pretokenizer = pretokenizer};
-    enum status status = part_absent(span) ? STATUS_OK : load_one(&loading, span, error);
+    enum status status = part_absent(span) ? STATUS_OK : part_load(document, span, &table, &loading, error);
     if (status != STATUS_OK) {
         pretokenizer_free(pretokenizer);
         return status;

@@ -7,12 +7,14 @@
 
 enum { CHECKPOINT_SET_MOST = 1000 };
 
-/* The parameter rows of a list of checkpoints, at least `least` of them, and of a trajectory that may replace the
- * list. */
+/* The parameter row of a list of `least` to `most` checkpoints; and the rows of such a list and of a trajectory that
+ * may replace it. */
 /* clang-format off */
-#define CHECKPOINT_SET_PARAMS(list_at, least, list_help, trajectory_at, trajectory_help) \
+#define CHECKPOINT_SET_PARAM(list_at, least, most, list_help) \
     {.name = "checkpoints", .type = PARAM_LIST, .offset = (list_at), .item = &checkpoint_set_item, \
-     .fallback = "null", .nullable = true, .minimum = (least), .maximum = CHECKPOINT_SET_MOST, .help = list_help}, \
+     .fallback = "null", .nullable = true, .minimum = (least), .maximum = (most), .help = list_help}
+#define CHECKPOINT_SET_PARAMS(list_at, least, list_help, trajectory_at, trajectory_help) \
+    CHECKPOINT_SET_PARAM(list_at, least, CHECKPOINT_SET_MOST, list_help), \
     {.name = "trajectory", .type = PARAM_TRAJECTORY, .offset = (trajectory_at), \
      .fallback = "null", .nullable = true, .help = trajectory_help}
 /* clang-format on */

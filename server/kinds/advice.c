@@ -44,16 +44,10 @@ static const struct param advice_params[] = {
      .type = PARAM_TRAJECTORY,
      .offset = AT(trajectory),
      .help = "Of a train run whose learning rate is constant up to its last checkpoint"},
-    {.name = "checkpoints",
-     .type = PARAM_LIST,
-     .offset = AT(checkpoints),
-     .item = &checkpoint_set_item,
-     .fallback = "null",
-     .nullable = true,
-     .minimum = 1,
-     .maximum = CHECKPOINT_SET_MOST,
-     .help = "The last of the trajectory, by step; branches continue the last one; null: as many as are needed, which"
-             " are then written here"},
+    CHECKPOINT_SET_PARAM(
+        AT(checkpoints), 1, CHECKPOINT_SET_MOST,
+        "The last of the trajectory, by step; branches continue the last one; null: as many as are needed, which"
+        " are then written here"),
     {.name = "options",
      .type = PARAM_LIST,
      .offset = AT(options),

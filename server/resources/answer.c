@@ -197,6 +197,22 @@ enum status answer_view(struct response *response, const struct request *request
     return status;
 }
 
+enum status answer_list_request(const struct request *request, const struct list_field *table, struct list_request *out,
+                                struct error *error)
+{
+    *out = (struct list_request){0};
+    enum status status = answer_page(request, &out->page, error);
+    if (status == STATUS_OK) status = list_view_read(request, table, &out->view, error);
+    return status == STATUS_OK ? answer_filter(request, &out->filter, &out->tags, error) : status;
+}
+
+enum status answer_listed(struct response *response, const struct request *request, struct list_request *asked,
+                          enum status status, json_t *document, struct error *error)
+{
+    json_decref(asked->tags);
+    return status == STATUS_OK ? answer_view(response, request, &asked->view, document, error) : status;
+}
+
 enum status answer_made(struct response *response, int http_status, const char *prefix, json_t *document,
                         struct error *error)
 {
@@ -219,10 +235,24 @@ enum status answer_changed(struct response *response, struct connection *connect
     return response_json(response, 202, document, error);
 }
 
+enum status answer_found(struct response *response, struct connection *connection,
+                         enum status (*get)(struct connection *connection, const char *reference, json_t **document,
+                                            struct error *error),
+                         const char *reference, struct error *error)
+{
+    json_t *document = NULL;
+    const enum status status = get(connection, reference, &document, error);
+    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+}
+
+enum status answer_empty(struct response *response, enum status status)
+{
+    if (status == STATUS_OK) response_empty(response, 204);
+    return status;
+}
+
 enum status answer_deleted(struct response *response, struct connection *connection, enum status status)
 {
-    if (status != STATUS_OK) return status;
-    store_notify(connection);
-    response_empty(response, 204);
-    return STATUS_OK;
+    if (status == STATUS_OK) store_notify(connection);
+    return answer_empty(response, status);
 }

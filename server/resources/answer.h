@@ -58,6 +58,25 @@ MUST_CHECK enum status answer_page_of(const struct request *request, struct page
 MUST_CHECK enum status answer_list(struct response *response, const struct request *request, json_t *page,
                                    struct error *error);
 
+/* What most lists are asked for. */
+struct list_request {
+    struct page page;
+    struct list_view view;
+    struct list_filter filter;
+    json_t *tags; /* owned; the filter lends it */
+};
+
+/* Reads page, view and filter of a list whose items have the fields of `table`. The caller ends *out with
+ * answer_listed, also on failure. */
+MUST_CHECK enum status answer_list_request(const struct request *request, const struct list_field *table,
+                                           struct list_request *out, struct error *error);
+
+/* Ends a request for a list with `status`: on success answers with `document` (taken) as answer_view does; otherwise
+ * returns the status. */
+MUST_CHECK enum status answer_listed(struct response *response, const struct request *request,
+                                     struct list_request *asked, enum status status, json_t *document,
+                                     struct error *error);
+
 /* As answer_list, with the fields of the view only. */
 MUST_CHECK enum status answer_view(struct response *response, const struct request *request,
                                    const struct list_view *view, json_t *page, struct error *error);
@@ -75,6 +94,15 @@ MUST_CHECK enum status answer_made(struct response *response, int http_status, c
  * 202 with `document` (taken); otherwise returns the status. */
 MUST_CHECK enum status answer_changed(struct response *response, struct connection *connection, enum status status,
                                       json_t *document, struct error *error);
+
+/* Answers 200 with the document that `get` finds. */
+MUST_CHECK enum status answer_found(struct response *response, struct connection *connection,
+                                    enum status (*get)(struct connection *connection, const char *reference,
+                                                       json_t **document, struct error *error),
+                                    const char *reference, struct error *error);
+
+/* Ends a request with `status`: 204 on success; otherwise returns the status. */
+MUST_CHECK enum status answer_empty(struct response *response, enum status status);
 
 /* Ends a deletion with `status`: on success wakes the requests that wait for a change and answers 204; otherwise
  * returns the status. */

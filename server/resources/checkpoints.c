@@ -165,27 +165,20 @@ static const struct list_field fields[] = {
 enum status checkpoints_list(struct http_context *context, const struct request *request, struct response *response,
                              struct error *error)
 {
-    struct page page;
-    struct list_view view;
-    struct list_filter filter;
-    json_t *document = NULL, *tags = NULL;
-    enum status status = answer_page(request, &page, error);
-    if (status == STATUS_OK) status = list_view_read(request, fields, &view, error);
-    if (status == STATUS_OK) status = answer_filter(request, &filter, &tags, error);
+    struct list_request asked;
+    json_t *document = NULL;
+    enum status status = answer_list_request(request, fields, &asked, error);
     if (status == STATUS_OK)
-        status = checkpoint_list(application_connection(context), request_query(request, "trajectory"), &filter, &page,
-                                 &document, error);
-    json_decref(tags);
-    return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
+        status = checkpoint_list(application_connection(context), request_query(request, "trajectory"), &asked.filter,
+                                 &asked.page, &document, error);
+    return answer_listed(response, request, &asked, status, document, error);
 }
 
 enum status checkpoints_get(struct http_context *context, const struct request *request, struct response *response,
                             struct error *error)
 {
-    json_t *document = NULL;
-    const enum status status =
-        checkpoint_get(application_connection(context), request_parameter(request, "checkpoint"), &document, error);
-    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+    return answer_found(response, application_connection(context), checkpoint_get,
+                        request_parameter(request, "checkpoint"), error);
 }
 
 static enum status check_source(const struct source *source, struct error *error)
@@ -416,8 +409,6 @@ enum status checkpoints_tensors(struct http_context *context, const struct reque
 enum status checkpoints_health(struct http_context *context, const struct request *request, struct response *response,
                                struct error *error)
 {
-    json_t *document = NULL;
-    const enum status status =
-        health_get(application_connection(context), request_parameter(request, "checkpoint"), &document, error);
-    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+    return answer_found(response, application_connection(context), health_get, request_parameter(request, "checkpoint"),
+                        error);
 }

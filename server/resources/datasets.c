@@ -97,34 +97,26 @@ static const struct list_field shown[] = {
 enum status datasets_list(struct http_context *context, const struct request *request, struct response *response,
                           struct error *error)
 {
-    struct page page;
-    struct list_view view;
-    struct list_filter filter;
-    json_t *document = NULL, *tags = NULL;
-    enum status status = answer_page(request, &page, error);
-    if (status == STATUS_OK) status = list_view_read(request, shown, &view, error);
-    if (status == STATUS_OK) status = answer_filter(request, &filter, &tags, error);
-    if (status == STATUS_OK) status = dataset_list(application_connection(context), &filter, &page, &document, error);
-    json_decref(tags);
-    return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
+    struct list_request asked;
+    json_t *document = NULL;
+    enum status status = answer_list_request(request, shown, &asked, error);
+    if (status == STATUS_OK)
+        status = dataset_list(application_connection(context), &asked.filter, &asked.page, &document, error);
+    return answer_listed(response, request, &asked, status, document, error);
 }
 
 enum status datasets_get(struct http_context *context, const struct request *request, struct response *response,
                          struct error *error)
 {
-    json_t *document = NULL;
-    const enum status status =
-        dataset_get(application_connection(context), request_parameter(request, "dataset"), &document, error);
-    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+    return answer_found(response, application_connection(context), dataset_get, request_parameter(request, "dataset"),
+                        error);
 }
 
 enum status datasets_delete(struct http_context *context, const struct request *request, struct response *response,
                             struct error *error)
 {
-    const enum status status =
-        dataset_delete(application_connection(context), request_parameter(request, "dataset"), error);
-    if (status == STATUS_OK) response_empty(response, 204);
-    return status;
+    return answer_empty(response,
+                        dataset_delete(application_connection(context), request_parameter(request, "dataset"), error));
 }
 
 static enum status insert_inline(struct http_context *context, const struct dataset_body *body,

@@ -49,31 +49,25 @@ static const struct list_field fields[] = {
 enum status gates_list(struct http_context *context, const struct request *request, struct response *response,
                        struct error *error)
 {
-    struct page page;
-    struct list_view view;
+    struct list_request asked;
     json_t *document = NULL;
-    enum status status = answer_page(request, &page, error);
-    if (status == STATUS_OK) status = list_view_read(request, fields, &view, error);
+    enum status status = answer_list_request(request, fields, &asked, error);
     if (status == STATUS_OK)
-        status = gate_list(application_connection(context), request_query(request, "name"), &page, &document, error);
-    return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
+        status = gate_list(application_connection(context), asked.filter.name, &asked.page, &document, error);
+    return answer_listed(response, request, &asked, status, document, error);
 }
 
 enum status gates_get(struct http_context *context, const struct request *request, struct response *response,
                       struct error *error)
 {
-    json_t *document = NULL;
-    const enum status status =
-        gate_get(application_connection(context), request_parameter(request, "gate"), &document, error);
-    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+    return answer_found(response, application_connection(context), gate_get, request_parameter(request, "gate"), error);
 }
 
 enum status gates_delete(struct http_context *context, const struct request *request, struct response *response,
                          struct error *error)
 {
-    const enum status status = gate_delete(application_connection(context), request_parameter(request, "gate"), error);
-    if (status == STATUS_OK) response_empty(response, 204);
-    return status;
+    return answer_empty(response,
+                        gate_delete(application_connection(context), request_parameter(request, "gate"), error));
 }
 
 enum status gates_post(struct http_context *context, const struct request *request, struct response *response,

@@ -104,18 +104,15 @@ enum status runs_list(struct http_context *context, const struct request *reques
         .trajectory = request_query(request, "trajectory"),
         .sweep = request_query(request, "sweep"),
     };
-    struct page page;
-    struct list_view view;
-    json_t *document = NULL, *tags = NULL;
-    enum status status = answer_page(request, &page, error);
-    if (status == STATUS_OK) status = list_view_read(request, fields, &view, error);
-    if (status == STATUS_OK) status = answer_filter(request, &filter.list, &tags, error);
+    struct list_request asked;
+    json_t *document = NULL;
+    enum status status = answer_list_request(request, fields, &asked, error);
+    filter.list = asked.filter;
     if (status == STATUS_OK) status = check_state(filter.state, error);
-    if (status == STATUS_OK && !list_view_has(&view, "result")) filter.result = RUN_RESULT_NONE;
-    if (status == STATUS_OK && view.summary) filter.result = RUN_RESULT_SUMMARY;
-    if (status == STATUS_OK) status = run_list(application_connection(context), &filter, &page, &document, error);
-    json_decref(tags);
-    return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
+    if (status == STATUS_OK && !list_view_has(&asked.view, "result")) filter.result = RUN_RESULT_NONE;
+    if (status == STATUS_OK && asked.view.summary) filter.result = RUN_RESULT_SUMMARY;
+    if (status == STATUS_OK) status = run_list(application_connection(context), &filter, &asked.page, &document, error);
+    return answer_listed(response, request, &asked, status, document, error);
 }
 
 enum status runs_get(struct http_context *context, const struct request *request, struct response *response,

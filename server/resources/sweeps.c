@@ -99,16 +99,12 @@ static const struct list_field fields[] = {
 enum status sweeps_list(struct http_context *context, const struct request *request, struct response *response,
                         struct error *error)
 {
-    struct page page;
-    struct list_view view;
-    struct list_filter filter;
-    json_t *document = NULL, *tags = NULL;
-    enum status status = answer_page(request, &page, error);
-    if (status == STATUS_OK) status = list_view_read(request, fields, &view, error);
-    if (status == STATUS_OK) status = answer_filter(request, &filter, &tags, error);
-    if (status == STATUS_OK) status = sweep_list(application_connection(context), &filter, &page, &document, error);
-    json_decref(tags);
-    return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
+    struct list_request asked;
+    json_t *document = NULL;
+    enum status status = answer_list_request(request, fields, &asked, error);
+    if (status == STATUS_OK)
+        status = sweep_list(application_connection(context), &asked.filter, &asked.page, &document, error);
+    return answer_listed(response, request, &asked, status, document, error);
 }
 
 static bool is_final(const json_t *sweep)

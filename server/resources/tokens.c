@@ -47,23 +47,19 @@ static const struct list_field fields[] = {
 enum status tokens_list(struct http_context *context, const struct request *request, struct response *response,
                         struct error *error)
 {
-    struct page page;
-    struct list_view view;
+    struct list_request asked;
     json_t *document = NULL;
-    enum status status = answer_page(request, &page, error);
-    if (status == STATUS_OK) status = list_view_read(request, fields, &view, error);
+    enum status status = answer_list_request(request, fields, &asked, error);
     if (status == STATUS_OK)
-        status = token_list(application_connection(context), request_query(request, "name"), &page, &document, error);
-    return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
+        status = token_list(application_connection(context), asked.filter.name, &asked.page, &document, error);
+    return answer_listed(response, request, &asked, status, document, error);
 }
 
 enum status tokens_delete(struct http_context *context, const struct request *request, struct response *response,
                           struct error *error)
 {
-    const enum status status = token_revoke(application_connection(context), request_parameter(request, "token"),
-                                            request->principal.name, error);
-    if (status == STATUS_OK) response_empty(response, 204);
-    return status;
+    return answer_empty(response, token_revoke(application_connection(context), request_parameter(request, "token"),
+                                               request->principal.name, error));
 }
 
 /* Refuses an Idempotency-Key, because its answer would be stored in the database, which must not contain the text of a

@@ -27,28 +27,22 @@ static const struct list_field fields[] = {
 enum status trajectories_list(struct http_context *context, const struct request *request, struct response *response,
                               struct error *error)
 {
-    struct page page;
-    struct list_view view;
-    struct list_filter filter;
+    struct list_request asked;
     bool archived = false;
-    json_t *document = NULL, *tags = NULL;
-    enum status status = answer_page(request, &page, error);
-    if (status == STATUS_OK) status = list_view_read(request, fields, &view, error);
-    if (status == STATUS_OK) status = answer_filter(request, &filter, &tags, error);
+    json_t *document = NULL;
+    enum status status = answer_list_request(request, fields, &asked, error);
     if (status == STATUS_OK) status = answer_query_boolean(request, "archived", &archived, error);
     if (status == STATUS_OK)
-        status = trajectory_list(application_connection(context), archived, &filter, &page, &document, error);
-    json_decref(tags);
-    return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
+        status =
+            trajectory_list(application_connection(context), archived, &asked.filter, &asked.page, &document, error);
+    return answer_listed(response, request, &asked, status, document, error);
 }
 
 enum status trajectories_get(struct http_context *context, const struct request *request, struct response *response,
                              struct error *error)
 {
-    json_t *document = NULL;
-    const enum status status =
-        trajectory_get(application_connection(context), request_parameter(request, "trajectory"), &document, error);
-    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+    return answer_found(response, application_connection(context), trajectory_get,
+                        request_parameter(request, "trajectory"), error);
 }
 
 struct patch_body {

@@ -41,31 +41,25 @@ static const struct list_field fields[] = {
 enum status webhooks_list(struct http_context *context, const struct request *request, struct response *response,
                           struct error *error)
 {
-    struct page page;
-    struct list_view view;
+    struct list_request asked;
     json_t *document = NULL;
-    enum status status = answer_page(request, &page, error);
-    if (status == STATUS_OK) status = list_view_read(request, fields, &view, error);
-    if (status == STATUS_OK) status = webhook_list(application_connection(context), &page, &document, error);
-    return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
+    enum status status = answer_list_request(request, fields, &asked, error);
+    if (status == STATUS_OK) status = webhook_list(application_connection(context), &asked.page, &document, error);
+    return answer_listed(response, request, &asked, status, document, error);
 }
 
 enum status webhooks_get(struct http_context *context, const struct request *request, struct response *response,
                          struct error *error)
 {
-    json_t *document = NULL;
-    const enum status status =
-        webhook_get(application_connection(context), request_parameter(request, "webhook"), &document, error);
-    return status == STATUS_OK ? response_json(response, 200, document, error) : status;
+    return answer_found(response, application_connection(context), webhook_get, request_parameter(request, "webhook"),
+                        error);
 }
 
 enum status webhooks_delete(struct http_context *context, const struct request *request, struct response *response,
                             struct error *error)
 {
-    const enum status status =
-        webhook_delete(application_connection(context), request_parameter(request, "webhook"), error);
-    if (status == STATUS_OK) response_empty(response, 204);
-    return status;
+    return answer_empty(response,
+                        webhook_delete(application_connection(context), request_parameter(request, "webhook"), error));
 }
 
 static const struct list_field delivery_fields[] = {
@@ -76,15 +70,13 @@ static const struct list_field delivery_fields[] = {
 enum status webhooks_deliveries(struct http_context *context, const struct request *request, struct response *response,
                                 struct error *error)
 {
-    struct page page;
-    struct list_view view;
+    struct list_request asked;
     json_t *document = NULL;
-    enum status status = answer_page(request, &page, error);
-    if (status == STATUS_OK) status = list_view_read(request, delivery_fields, &view, error);
+    enum status status = answer_list_request(request, delivery_fields, &asked, error);
     if (status == STATUS_OK)
-        status = webhook_deliveries(application_connection(context), request_parameter(request, "webhook"), &page,
+        status = webhook_deliveries(application_connection(context), request_parameter(request, "webhook"), &asked.page,
                                     &document, error);
-    return status == STATUS_OK ? answer_view(response, request, &view, document, error) : status;
+    return answer_listed(response, request, &asked, status, document, error);
 }
 
 enum status webhooks_post(struct http_context *context, const struct request *request, struct response *response,

@@ -18,11 +18,6 @@
     ", ''), coalesce(c.source ->> 'revision', ''), coalesce(c.source ->> 'commit', ''),"                             \
     " coalesce((c.source -> 'files')::text, ''), coalesce((c.source -> 'config')::text, '')"
 
-static enum status unknown(const char *reference, struct error *error)
-{
-    return error_set(error, STATUS_NOT_FOUND, "no checkpoint \"%.200s\"", reference);
-}
-
 /* An id has precedence over TRAJECTORY/NAME, and that over a bare name. */
 static enum status resolve(struct connection *connection, const char *reference, struct store_id *id,
                            struct error *error)
@@ -37,7 +32,7 @@ static enum status resolve(struct connection *connection, const char *reference,
         VALUES(value_text(reference)), &rows, error);
     if (status != STATUS_OK) return status;
     if (rows_count(rows) == 0)
-        status = unknown(reference, error);
+        status = store_unknown("checkpoint", reference, error);
     else if (rows_count(rows) == 2 && rows_integer(rows, 0, 1) == 2)
         status =
             error_set(error, STATUS_CONFLICT,
@@ -202,7 +197,7 @@ enum status checkpoint_find(struct connection *connection, const char *reference
     if (status != STATUS_OK) return status;
     status = connection_query_one(connection, "select " FIELDS FROM " where c.id = $1", VALUES(value_text(id.text)),
                                   &rows, error);
-    if (status == STATUS_NOT_FOUND) return unknown(reference, error);
+    if (status == STATUS_NOT_FOUND) return store_unknown("checkpoint", reference, error);
     if (status != STATUS_OK) return status;
     fill(rows, 0, out);
     rows_free(rows);
@@ -217,7 +212,7 @@ static enum status show(struct connection *connection, const char *sql, const ch
     *document = NULL;
     if (status != STATUS_OK) return status;
     status = connection_query_json(connection, sql, VALUES(value_text(id.text)), document, error);
-    return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
+    return status == STATUS_NOT_FOUND ? store_unknown("checkpoint", reference, error) : status;
 }
 
 enum status checkpoint_get(struct connection *connection, const char *reference, json_t **document, struct error *error)
@@ -359,12 +354,7 @@ enum status checkpoint_delete(struct connection *connection, const char *referen
 enum status checkpoint_set_content(struct connection *connection, const struct store_id *id, const char *sha256,
                                    struct error *error)
 {
-    int64_t affected;
-    const enum status status = connection_execute(
-        connection, "update checkpoints set sha256 = $2 where id = $1 and (sha256 is null or sha256 = $2)",
-        VALUES(value_text(id->text), value_text(sha256)), &affected, error);
-    if (status == STATUS_OK && affected == 0)
-        return error_set(error, STATUS_INPUT_CHANGED,
-                         "the weights are not the ones that were registered: register them under another name");
-    return status;
+    return store_set_content(
+        connection, "update checkpoints set sha256 = $2 where id = $1 and (sha256 is null or sha256 = $2)", id, sha256,
+        "the weights are not the ones that were registered: register them under another name", error);
 }

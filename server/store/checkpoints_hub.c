@@ -56,12 +56,7 @@ enum status checkpoint_insert_many(struct connection *connection, const char *tr
                                    json_t **document, struct error *error)
 {
     struct many many = {.trajectory = trajectory, .rows = rows};
-    const enum status status = connection_transaction(connection, insert_many_body, &many, NULL, error);
-    *document = many.document;
-    if (status == STATUS_OK) return STATUS_OK;
-    json_decref(many.document);
-    *document = NULL;
-    return status;
+    return store_transaction(connection, insert_many_body, &many, &many.document, document, error);
 }
 
 enum status checkpoint_needs(struct connection *connection, struct checkpoint_need **out, size_t *count,

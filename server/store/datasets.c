@@ -18,11 +18,6 @@
     " union all select 104, 'created_at', to_json(rfc3339(d.created_at))) as field (place, key, value))"
 #define MATCH " d.id = $1 or d.name = $1 order by (d.id = $1) desc limit 1"
 
-static enum status unknown(const char *reference, struct error *error)
-{
-    return error_set(error, STATUS_NOT_FOUND, "no dataset \"%.200s\"", reference);
-}
-
 struct insertion {
     const struct dataset_new *dataset;
     enum store_outcome outcome; /* out */
@@ -129,7 +124,7 @@ enum status dataset_find(struct connection *connection, const char *reference, s
         " coalesce(d.sequences, 0), coalesce(d.tokens, 0) from datasets d where" MATCH,
         VALUES(value_text(reference)), &rows, error);
     memset(out, 0, sizeof *out);
-    if (status == STATUS_NOT_FOUND) return unknown(reference, error);
+    if (status == STATUS_NOT_FOUND) return store_unknown("dataset", reference, error);
     if (status != STATUS_OK) return status;
     out->id = store_id_of(rows);
     (void)snprintf(out->name, sizeof out->name, "%s", rows_text(rows, 0, 1));
@@ -192,50 +187,23 @@ enum status dataset_numbers(struct connection *connection, const struct dataset 
 enum status dataset_set_content(struct connection *connection, const struct store_id *id, const char *sha256,
                                 struct error *error)
 {
-    int64_t affected;
-    const enum status status = connection_execute(
-        connection, "update datasets set sha256 = $2 where id = $1 and (sha256 is null or sha256 = $2)",
-        VALUES(value_text(id->text), value_text(sha256)), &affected, error);
-    if (status == STATUS_OK && affected == 0)
-        return error_set(error, STATUS_INPUT_CHANGED,
-                         "the data is not what was registered: register it under another name");
-    return status;
+    return store_set_content(connection,
+                             "update datasets set sha256 = $2 where id = $1 and (sha256 is null or sha256 = $2)", id,
+                             sha256, "the data is not what was registered: register it under another name", error);
 }
 
 enum status dataset_get(struct connection *connection, const char *reference, json_t **document, struct error *error)
 {
-    const enum status status = connection_query_json(connection, "select " DOCUMENT " from datasets d where" MATCH,
-                                                     VALUES(value_text(reference)), document, error);
-    return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
+    return store_get(connection, "select " DOCUMENT " from datasets d where" MATCH, "dataset", reference, document,
+                     error);
 }
 
-#define LISTED(behind, order)                                                                    \
-    LIST_BY("",                                                                                  \
-            "select d.number, " DOCUMENT " from datasets d where ($2::bigint is null or " behind \
-            ")" LIST_NAMED("d.name", "$3") LIST_CREATED("d.created_at", "$4", "$5"),             \
-            order)
-static const struct list_order orders[] = {
-    {.name = "-created", .sql = LISTED("d.number < $2", "d.number desc")},
-    {.name = "created", .sql = LISTED("d.number > $2", "d.number")},
-    {.name = "name", .sql = LISTED("d.name > $6", "d.name"), .key = "select name from datasets where number = $1"},
-    {.name = "-name",
-     .sql = LISTED("d.name < $6", "d.name desc"),
-     .key = "select name from datasets where number = $1"},
-    {0},
-};
+static const struct list_order orders[] = LIST_ORDERS("datasets", "d", DOCUMENT);
 
 enum status dataset_list(struct connection *connection, const struct list_filter *filter, const struct page *page,
                          json_t **document, struct error *error)
 {
-    struct list_place place;
-    const enum status status = list_place_find(connection, page, orders, false, &place, error);
-    *document = NULL;
-    if (status != STATUS_OK) return status;
-    return connection_query_json(connection, place.order->sql,
-                                 VALUES(value_integer(place.limit), list_place_number(&place), value_text(filter->name),
-                                        value_integer(filter->created_from), value_integer(filter->created_to),
-                                        list_place_key(&place)),
-                                 document, error);
+    return list_named(connection, orders, filter, page, document, error);
 }
 
 static const struct unused_kind kind = UNUSED_KIND("datasets", "dataset");

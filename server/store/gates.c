@@ -15,11 +15,6 @@ enum { BEFORE_MOST = 1000, AFTER_MOST = 100 };
 #define FROM  " from gates g join trajectories t on t.id = g.trajectory "
 #define MATCH " g.id = $1 or g.name = $1 order by (g.id = $1) desc limit 1"
 
-static enum status unknown(const char *reference, struct error *error)
-{
-    return error_set(error, STATUS_NOT_FOUND, "no gate \"%.200s\"", reference);
-}
-
 void gate_row_reset(struct gate_row *gate)
 {
     json_decref(gate->rules);
@@ -54,9 +49,7 @@ enum status gate_insert(struct connection *connection, const char *name, const c
 
 enum status gate_get(struct connection *connection, const char *reference, json_t **document, struct error *error)
 {
-    const enum status status = connection_query_json(connection, "select " DOCUMENT FROM "where" MATCH,
-                                                     VALUES(value_text(reference)), document, error);
-    return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
+    return store_get(connection, "select " DOCUMENT FROM "where" MATCH, "gate", reference, document, error);
 }
 
 enum status gate_list(struct connection *connection, const char *name, const struct page *page, json_t **document,
@@ -77,7 +70,7 @@ enum status gate_delete(struct connection *connection, const char *reference, st
     const enum status status =
         connection_execute(connection, "delete from gates where id = (select g.id from gates g where" MATCH ")",
                            VALUES(value_text(reference)), &affected, error);
-    return status == STATUS_OK && affected == 0 ? unknown(reference, error) : status;
+    return status == STATUS_OK && affected == 0 ? store_unknown("gate", reference, error) : status;
 }
 
 enum status gate_find(struct connection *connection, const char *reference, struct gate_row *out, struct error *error)
@@ -86,7 +79,7 @@ enum status gate_find(struct connection *connection, const char *reference, stru
     enum status status =
         connection_query_one(connection, "select g.id, t.id, g.name, t.name, g.rules" FROM "where" MATCH,
                              VALUES(value_text(reference)), &rows, error);
-    if (status == STATUS_NOT_FOUND) return unknown(reference, error);
+    if (status == STATUS_NOT_FOUND) return store_unknown("gate", reference, error);
     if (status != STATUS_OK) return status;
     out->id = store_id_of(rows);
     (void)snprintf(out->trajectory.text, sizeof out->trajectory.text, "%s", rows_text(rows, 0, 1));

@@ -49,3 +49,17 @@ struct value list_place_key(const struct list_place *place)
 {
     return value_text(place->key[0] == '\0' ? NULL : place->key);
 }
+
+enum status list_named(struct connection *connection, const struct list_order *orders, const struct list_filter *filter,
+                       const struct page *page, json_t **document, struct error *error)
+{
+    struct list_place place;
+    const enum status status = list_place_find(connection, page, orders, false, &place, error);
+    *document = NULL;
+    if (status != STATUS_OK) return status;
+    return connection_query_json(connection, place.order->sql,
+                                 VALUES(value_integer(place.limit), list_place_number(&place), value_text(filter->name),
+                                        value_integer(filter->created_from), value_integer(filter->created_to),
+                                        list_place_key(&place)),
+                                 document, error);
+}

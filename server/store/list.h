@@ -38,6 +38,27 @@ struct list_order {
     bool of_trajectory;     /* an index exists only within one trajectory */
 };
 
+/* The orders of rows that have a number and a unique name, `table` as `as` with the conditions `fits`; `place` is
+ * the parameter of list_place_key. */
+#define LIST_NAMED_BY(table, as, document, fits, behind, order)                                                    \
+    LIST_BY("",                                                                                                    \
+            "select " as ".number, " document " from " table " " as " where ($2::bigint is null or " as "." behind \
+            ")" fits,                                                                                              \
+            as "." order)
+#define LIST_NAMED_KEY(table) "select name from " table " where number = $1"
+#define LIST_NAMED_ORDERS(table, as, document, fits, place)                                                  \
+    {                                                                                                        \
+        {.name = "-created", .sql = LIST_NAMED_BY(table, as, document, fits, "number < $2", "number desc")}, \
+            {.name = "created", .sql = LIST_NAMED_BY(table, as, document, fits, "number > $2", "number")},   \
+            {.name = "name",                                                                                 \
+             .sql = LIST_NAMED_BY(table, as, document, fits, "name > " place, "name"),                       \
+             .key = LIST_NAMED_KEY(table)},                                                                  \
+            {.name = "-name",                                                                                \
+             .sql = LIST_NAMED_BY(table, as, document, fits, "name < " place, "name desc"),                  \
+             .key = LIST_NAMED_KEY(table)},                                                                  \
+            {0},                                                                                             \
+    }
+
 /* A name has up to 200 characters, of up to four bytes each. */
 enum { LIST_KEY = 4 * 200 + 1 };
 
@@ -58,5 +79,15 @@ MUST_CHECK enum status list_place_find(struct connection *connection, const stru
 /* The place as parameter $2, and as the key of its order. */
 struct value list_place_number(const struct list_place *place);
 struct value list_place_key(const struct list_place *place);
+
+/* The orders of a list that is filtered by name and creation alone, for list_named. */
+#define LIST_ORDERS(table, as, document)                                                                            \
+    LIST_NAMED_ORDERS(table, as, document, LIST_NAMED(as ".name", "$3") LIST_CREATED(as ".created_at", "$4", "$5"), \
+                      "$6")
+
+/* A page of such a list. Statuses of list_place_find. */
+MUST_CHECK enum status list_named(struct connection *connection, const struct list_order *orders,
+                                  const struct list_filter *filter, const struct page *page, json_t **document,
+                                  struct error *error);
 
 #endif

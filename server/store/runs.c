@@ -45,11 +45,6 @@
     " 'cancel_requested', r.cancel_requested_at is not null)"
 #define FROM " from runs r join run_specs s on s.run = r.id"
 
-static enum status unknown(const char *id, struct error *error)
-{
-    return error_set(error, STATUS_NOT_FOUND, "no run \"%.200s\"", id);
-}
-
 /* ---- inserting ---- */
 
 /* Finds an equal run by content or by ids, because the content of its inputs may have become known since (inputs.c). */
@@ -177,13 +172,9 @@ enum status run_insert(struct connection *connection, const struct run_new *run,
                        json_t **document, struct error *error)
 {
     struct insertion insertion = {.run = run};
-    const enum status status = connection_transaction(connection, insert_body, &insertion, NULL, error);
-    *document = NULL;
-    if (status != STATUS_OK) {
-        json_decref(insertion.document);
-        return status;
-    }
-    *document = insertion.document;
+    const enum status status =
+        store_transaction(connection, insert_body, &insertion, &insertion.document, document, error);
+    if (status != STATUS_OK) return status;
     *outcome = insertion.outcome;
     if (insertion.outcome == STORE_CREATED) store_notify(connection);
     return STATUS_OK;
@@ -193,9 +184,7 @@ enum status run_insert(struct connection *connection, const struct run_new *run,
 
 enum status run_get(struct connection *connection, const char *id, json_t **document, struct error *error)
 {
-    const enum status status = connection_query_json(connection, "select " DOCUMENT FROM " where r.id = $1",
-                                                     VALUES(value_text(id)), document, error);
-    return status == STATUS_NOT_FOUND ? unknown(id, error) : status;
+    return store_get(connection, "select " DOCUMENT FROM " where r.id = $1", "run", id, document, error);
 }
 
 static enum status filter_ids(struct connection *connection, const struct run_filter *filter, struct store_id ids[3],
@@ -346,15 +335,10 @@ enum status run_retry(struct connection *connection, const char *id, int64_t que
                       struct error *error)
 {
     struct retrying retrying = {.id = id, .queued_most = queued_most};
-    const enum status status = connection_transaction(connection, retry_body, &retrying, NULL, error);
-    *document = NULL;
-    if (status != STATUS_OK) {
-        json_decref(retrying.document);
-        return status;
-    }
-    *document = retrying.document;
-    store_notify(connection);
-    return STATUS_OK;
+    const enum status status =
+        store_transaction(connection, retry_body, &retrying, &retrying.document, document, error);
+    if (status == STATUS_OK) store_notify(connection);
+    return status;
 }
 
 /* ---- deletion ---- */
@@ -366,7 +350,7 @@ static enum status delete_body(struct connection *connection, void *context, str
     enum status status =
         connection_query_one(connection, "select state, finished_at is not null from runs where id = $1 for update",
                              VALUES(value_text(id)), &rows, error);
-    if (status == STATUS_NOT_FOUND) return unknown(id, error);
+    if (status == STATUS_NOT_FOUND) return store_unknown("run", id, error);
     if (status != STATUS_OK) return status;
     if (!rows_boolean(rows, 0, 1))
         status = error_set(error, STATUS_CONFLICT, "the run is %s: cancel it and wait for its end first",
@@ -397,7 +381,7 @@ static enum status delete_body(struct connection *connection, void *context, str
 enum status run_delete(struct connection *connection, const char *id, struct error *error)
 {
     char copy[64];
-    if (strlen(id) >= sizeof copy) return unknown(id, error);
+    if (strlen(id) >= sizeof copy) return store_unknown("run", id, error);
     (void)snprintf(copy, sizeof copy, "%s", id);
     return connection_transaction(connection, delete_body, copy, NULL, error);
 }
@@ -415,7 +399,7 @@ enum status run_events(struct connection *connection, const char *id, int64_t af
     const enum status status =
         connection_query_json(connection, "select " EVENTS " from runs r where r.id = $1",
                               VALUES(value_text(id), value_integer(after), value_integer(limit)), document, error);
-    return status == STATUS_NOT_FOUND ? unknown(id, error) : status;
+    return status == STATUS_NOT_FOUND ? store_unknown("run", id, error) : status;
 }
 
 enum status run_watch(struct connection *connection, const char *id, int64_t after, json_t **document,
@@ -426,7 +410,7 @@ enum status run_watch(struct connection *connection, const char *id, int64_t aft
                               "select json_build_object('state', r.state, 'progress', " PROGRESS ", 'events', " EVENTS
                               ") from runs r where r.id = $1",
                               VALUES(value_text(id), value_integer(after), value_integer(500)), document, error);
-    return status == STATUS_NOT_FOUND ? unknown(id, error) : status;
+    return status == STATUS_NOT_FOUND ? store_unknown("run", id, error) : status;
 }
 
 enum status run_artifacts(struct connection *connection, const char *id, json_t **document, struct error *error)
@@ -438,7 +422,7 @@ enum status run_artifacts(struct connection *connection, const char *id, json_t 
         " 'sha256', a.sha256, 'media_type', a.media_type) order by a.name) from artifacts a"
         " where a.run = r.id and a.epoch = r.result_epoch), '[]'), 'next', null) from runs r where r.id = $1",
         VALUES(value_text(id)), document, error);
-    return status == STATUS_NOT_FOUND ? unknown(id, error) : status;
+    return status == STATUS_NOT_FOUND ? store_unknown("run", id, error) : status;
 }
 
 enum status run_artifact_find(struct connection *connection, const char *id, const char *name, struct run_artifact *out,

@@ -34,15 +34,52 @@ struct store_id store_id_of(const struct rows *rows)
     return id;
 }
 
-enum status store_resolve(struct connection *connection, const char *sql, const char *reference, struct store_id *id,
-                          struct error *error)
+enum status store_unknown(const char *what, const char *reference, struct error *error)
+{
+    return error_set(error, STATUS_NOT_FOUND, "no %s \"%.200s\"", what, reference);
+}
+
+enum status store_get(struct connection *connection, const char *sql, const char *what, const char *reference,
+                      json_t **document, struct error *error)
+{
+    const enum status status = connection_query_json(connection, sql, VALUES(value_text(reference)), document, error);
+    return status == STATUS_NOT_FOUND ? store_unknown(what, reference, error) : status;
+}
+
+enum status store_resolve(struct connection *connection, const char *sql, const char *what, const char *reference,
+                          struct store_id *id, struct error *error)
 {
     struct rows *rows;
     const enum status status = connection_query_one(connection, sql, VALUES(value_text(reference)), &rows, error);
+    if (status == STATUS_NOT_FOUND) return store_unknown(what, reference, error);
     if (status != STATUS_OK) return status;
     *id = store_id_of(rows);
     rows_free(rows);
     return STATUS_OK;
+}
+
+enum status store_set_content(struct connection *connection, const char *sql, const struct store_id *id,
+                              const char *sha256, const char *changed, struct error *error)
+{
+    int64_t affected;
+    const enum status status =
+        connection_execute(connection, sql, VALUES(value_text(id->text), value_text(sha256)), &affected, error);
+    if (status != STATUS_OK || affected != 0) return status;
+    return error_set(error, STATUS_INPUT_CHANGED, "%s", changed);
+}
+
+enum status store_transaction(struct connection *connection,
+                              enum status (*body)(struct connection *connection, void *context, struct error *error),
+                              void *context, json_t **made, json_t **document, struct error *error)
+{
+    const enum status status = connection_transaction(connection, body, context, NULL, error);
+    *document = NULL;
+    if (status == STATUS_OK)
+        *document = *made;
+    else
+        json_decref(*made);
+    *made = NULL;
+    return status;
 }
 
 enum status store_check_writable(struct connection *connection, struct error *error)

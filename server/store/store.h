@@ -46,13 +46,31 @@ struct store_id store_id_new(void);
 /* The id in the first column of the first row; "" when there is no row. */
 struct store_id store_id_of(const struct rows *rows);
 
-/* The id that `sql` returns for `reference` ($1), an id or a name. STATUS_NOT_FOUND without a detail, which the caller
- * adds. */
-MUST_CHECK enum status store_resolve(struct connection *connection, const char *sql, const char *reference,
-                                     struct store_id *id, struct error *error);
+/* STATUS_NOT_FOUND: there is no `what` ("dataset") with that id or name. */
+MUST_CHECK enum status store_unknown(const char *what, const char *reference, struct error *error);
+
+/* The id, or the document, that `sql` returns for `reference` ($1), the id or name of a `what`. Status of
+ * store_unknown. */
+MUST_CHECK enum status store_resolve(struct connection *connection, const char *sql, const char *what,
+                                     const char *reference, struct store_id *id, struct error *error);
+MUST_CHECK enum status store_get(struct connection *connection, const char *sql, const char *what,
+                                 const char *reference, json_t **document, struct error *error);
 
 /* STATUS_OK when the database takes writes. STATUS_UNAVAILABLE for a standby or a read-only database. */
 MUST_CHECK enum status store_check_writable(struct connection *connection, struct error *error);
+
+/* Keeps the hash of what an input has: `sql` sets it ($2) in the row with the id ($1) unless that has another one.
+ * STATUS_INPUT_CHANGED with the detail `changed` when it has. */
+MUST_CHECK enum status store_set_content(struct connection *connection, const char *sql, const struct store_id *id,
+                                         const char *sha256, const char *changed, struct error *error);
+
+/* Runs `body` in a transaction that makes the document *made, a field of `context` that is NULL before. `body` releases
+ * what an attempt that was rolled back made. *document: what was made, which the caller owns; NULL on failure. Statuses
+ * of connection_transaction. */
+MUST_CHECK enum status store_transaction(struct connection *connection,
+                                         enum status (*body)(struct connection *connection, void *context,
+                                                             struct error *error),
+                                         void *context, json_t **made, json_t **document, struct error *error);
 
 /* Sends the hint. Call it after the commit; its failure has no consequence. */
 void store_notify(struct connection *connection);

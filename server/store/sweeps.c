@@ -19,11 +19,6 @@
                                           " where x.sweep = w.id), 'created_at', rfc3339(w.created_at))"
 #define MATCH " w.id = $1 or w.name = $1 order by (w.id = $1) desc limit 1"
 
-static enum status unknown(const char *reference, struct error *error)
-{
-    return error_set(error, STATUS_NOT_FOUND, "no sweep \"%.200s\"", reference);
-}
-
 struct insertion {
     const struct sweep_new *sweep;
     enum store_outcome outcome; /* out */
@@ -123,13 +118,9 @@ enum status sweep_insert(struct connection *connection, const struct sweep_new *
                          json_t **document, struct error *error)
 {
     struct insertion insertion = {.sweep = sweep};
-    const enum status status = connection_transaction(connection, insert_body, &insertion, NULL, error);
-    *document = NULL;
-    if (status != STATUS_OK) {
-        json_decref(insertion.document);
-        return status;
-    }
-    *document = insertion.document;
+    const enum status status =
+        store_transaction(connection, insert_body, &insertion, &insertion.document, document, error);
+    if (status != STATUS_OK) return status;
     *outcome = insertion.outcome;
     if (insertion.outcome == STORE_CREATED) store_notify(connection);
     return STATUS_OK;
@@ -138,40 +129,20 @@ enum status sweep_insert(struct connection *connection, const struct sweep_new *
 enum status sweep_resolve(struct connection *connection, const char *reference, struct store_id *id,
                           struct error *error)
 {
-    const enum status status = store_resolve(connection, "select w.id from sweeps w where" MATCH, reference, id, error);
-    return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
+    return store_resolve(connection, "select w.id from sweeps w where" MATCH, "sweep", reference, id, error);
 }
 
 enum status sweep_get(struct connection *connection, const char *reference, json_t **document, struct error *error)
 {
-    const enum status status = connection_query_json(connection, "select " DOCUMENT " from sweeps w where" MATCH,
-                                                     VALUES(value_text(reference)), document, error);
-    return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
+    return store_get(connection, "select " DOCUMENT " from sweeps w where" MATCH, "sweep", reference, document, error);
 }
 
-#define FITS LIST_NAMED("w.name", "$3") LIST_CREATED("w.created_at", "$4", "$5")
-#define LISTED(behind, order) \
-    LIST_BY("", "select w.number, " DOCUMENT " from sweeps w where ($2::bigint is null or " behind ")" FITS, order)
-static const struct list_order orders[] = {
-    {.name = "-created", .sql = LISTED("w.number < $2", "w.number desc")},
-    {.name = "created", .sql = LISTED("w.number > $2", "w.number")},
-    {.name = "name", .sql = LISTED("w.name > $6", "w.name"), .key = "select name from sweeps where number = $1"},
-    {.name = "-name", .sql = LISTED("w.name < $6", "w.name desc"), .key = "select name from sweeps where number = $1"},
-    {0},
-};
+static const struct list_order orders[] = LIST_ORDERS("sweeps", "w", DOCUMENT);
 
 enum status sweep_list(struct connection *connection, const struct list_filter *filter, const struct page *page,
                        json_t **document, struct error *error)
 {
-    struct list_place place;
-    const enum status status = list_place_find(connection, page, orders, false, &place, error);
-    *document = NULL;
-    if (status != STATUS_OK) return status;
-    return connection_query_json(connection, place.order->sql,
-                                 VALUES(value_integer(place.limit), list_place_number(&place), value_text(filter->name),
-                                        value_integer(filter->created_from), value_integer(filter->created_to),
-                                        list_place_key(&place)),
-                                 document, error);
+    return list_named(connection, orders, filter, page, document, error);
 }
 
 enum status sweep_behind(struct connection *connection, int64_t most, const json_t *without, json_t **document,
@@ -280,13 +251,7 @@ enum status sweep_widen(struct connection *connection, const struct sweep_wideni
                         struct error *error)
 {
     struct widening made = {.widening = widening};
-    const enum status status = connection_transaction(connection, widen_body, &made, NULL, error);
-    *document = NULL;
-    if (status != STATUS_OK)
-        json_decref(made.document);
-    else
-        *document = made.document;
-    return status;
+    return store_transaction(connection, widen_body, &made, &made.document, document, error);
 }
 
 enum status sweep_cancel(struct connection *connection, const char *reference, json_t **document, struct error *error)
@@ -396,7 +361,7 @@ static enum status delete_body(struct connection *connection, void *context, str
     if (status != STATUS_OK) return status;
     status = connection_query_one(connection, "select standing is not null from sweeps where id = $1 for update",
                                   VALUES(value_text(id.text)), &rows, error);
-    if (status == STATUS_NOT_FOUND) return unknown(*reference, error);
+    if (status == STATUS_NOT_FOUND) return store_unknown("sweep", *reference, error);
     if (status != STATUS_OK) return status;
     const bool standing = rows_boolean(rows, 0, 0);
     rows_free(rows);

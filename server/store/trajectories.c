@@ -25,11 +25,6 @@
 /* An id has precedence over a name that looks like one. */
 #define MATCH " t.id = $1 or t.name = $1 order by (t.id = $1) desc limit 1"
 
-static enum status unknown(const char *reference, struct error *error)
-{
-    return error_set(error, STATUS_NOT_FOUND, "no trajectory \"%.200s\"", reference);
-}
-
 enum status trajectory_ensure(struct connection *connection, const char *name, struct store_id *id,
                               enum store_outcome *outcome, struct error *error)
 {
@@ -56,9 +51,7 @@ enum status trajectory_ensure(struct connection *connection, const char *name, s
 enum status trajectory_resolve(struct connection *connection, const char *reference, struct store_id *id,
                                struct error *error)
 {
-    const enum status status =
-        store_resolve(connection, "select t.id from trajectories t where" MATCH, reference, id, error);
-    return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
+    return store_resolve(connection, "select t.id from trajectories t where" MATCH, "trajectory", reference, id, error);
 }
 
 enum status trajectory_resolve_all(struct connection *connection, const char *const *references, size_t count,
@@ -80,26 +73,14 @@ enum status trajectory_resolve_all(struct connection *connection, const char *co
 
 enum status trajectory_get(struct connection *connection, const char *reference, json_t **document, struct error *error)
 {
-    const enum status status = connection_query_json(connection, "select " DOCUMENT " from trajectories t where" MATCH,
-                                                     VALUES(value_text(reference)), document, error);
-    return status == STATUS_NOT_FOUND ? unknown(reference, error) : status;
+    return store_get(connection, "select " DOCUMENT " from trajectories t where" MATCH, "trajectory", reference,
+                     document, error);
 }
 
 #define NAMED   LIST_NAMED("t.name", "$4")
 #define CREATED LIST_CREATED("t.created_at", "$5", "$6")
 #define FITS    " and (t.archived_at is not null) = $3" NAMED CREATED
-#define LISTED(behind, order)                                                                                      \
-    LIST_BY("", "select t.number, " DOCUMENT " from trajectories t where ($2::bigint is null or " behind ")" FITS, \
-            order)
-static const struct list_order orders[] = {
-    {.name = "-created", .sql = LISTED("t.number < $2", "t.number desc")},
-    {.name = "created", .sql = LISTED("t.number > $2", "t.number")},
-    {.name = "name", .sql = LISTED("t.name > $7", "t.name"), .key = "select name from trajectories where number = $1"},
-    {.name = "-name",
-     .sql = LISTED("t.name < $7", "t.name desc"),
-     .key = "select name from trajectories where number = $1"},
-    {0},
-};
+static const struct list_order orders[] = LIST_NAMED_ORDERS("trajectories", "t", DOCUMENT, FITS, "$7");
 
 enum status trajectory_list(struct connection *connection, bool archived, const struct list_filter *filter,
                             const struct page *page, json_t **document, struct error *error)
@@ -124,7 +105,7 @@ enum status trajectory_set_watch(struct connection *connection, const char *refe
         "update trajectories set watch = $2, watch_state = null where id = (select t.id from trajectories t where" MATCH
         ")",
         VALUES(value_text(reference), value_text(path)), &affected, error);
-    if (status == STATUS_OK && affected == 0) return unknown(reference, error);
+    if (status == STATUS_OK && affected == 0) return store_unknown("trajectory", reference, error);
     return status;
 }
 
@@ -165,7 +146,7 @@ static enum status lock(struct connection *connection, const char *reference, st
     if (status != STATUS_OK) return status;
     status = connection_query_one(connection, "select watch is not null from trajectories where id = $1 for update",
                                   VALUES(value_text(id->text)), &rows, error);
-    if (status == STATUS_NOT_FOUND) return unknown(reference, error);
+    if (status == STATUS_NOT_FOUND) return store_unknown("trajectory", reference, error);
     if (status != STATUS_OK) return status;
     *watched = rows_boolean(rows, 0, 0);
     rows_free(rows);

@@ -14,11 +14,6 @@
 
 enum { PRUNE = 10000 };
 
-static enum status unknown(const char *id, struct error *error)
-{
-    return error_set(error, STATUS_NOT_FOUND, "no webhook \"%.200s\"", id);
-}
-
 void webhook_job_reset(struct webhook_job *job)
 {
     json_decref(job->kinds);
@@ -70,18 +65,15 @@ enum status webhook_insert(struct connection *connection, const struct webhook_n
                            struct error *error)
 {
     struct insertion insertion = {.new = new};
-    enum status status = changes_number(connection, error);
-    if (status == STATUS_OK) status = connection_transaction(connection, insert_body, &insertion, NULL, error);
-    *document = status == STATUS_OK ? insertion.document : NULL;
-    if (status != STATUS_OK) json_decref(insertion.document);
-    return status;
+    const enum status status = changes_number(connection, error);
+    *document = NULL;
+    if (status != STATUS_OK) return status;
+    return store_transaction(connection, insert_body, &insertion, &insertion.document, document, error);
 }
 
 enum status webhook_get(struct connection *connection, const char *id, json_t **document, struct error *error)
 {
-    const enum status status = connection_query_json(connection, "select " DOCUMENT " from webhooks w where w.id = $1",
-                                                     VALUES(value_text(id)), document, error);
-    return status == STATUS_NOT_FOUND ? unknown(id, error) : status;
+    return store_get(connection, "select " DOCUMENT " from webhooks w where w.id = $1", "webhook", id, document, error);
 }
 
 enum status webhook_list(struct connection *connection, const struct page *page, json_t **document, struct error *error)
@@ -100,7 +92,7 @@ enum status webhook_delete(struct connection *connection, const char *id, struct
     int64_t affected;
     const enum status status =
         connection_execute(connection, "delete from webhooks where id = $1", VALUES(value_text(id)), &affected, error);
-    return status == STATUS_OK && affected == 0 ? unknown(id, error) : status;
+    return status == STATUS_OK && affected == 0 ? store_unknown("webhook", id, error) : status;
 }
 
 enum status webhook_deliveries(struct connection *connection, const char *id, const struct page *page,

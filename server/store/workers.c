@@ -1,5 +1,6 @@
 #include "store/workers.h"
 
+#include "base/machine.h"
 #include "base/version.h"
 #include "store/run_names.h"
 
@@ -46,24 +47,13 @@ enum status worker_gone(struct connection *connection, const struct store_id *id
                               error);
 }
 
-/* The kernel's boot id in `text`; "" when it cannot be read. */
-static void read_boot_id(char *text, size_t size)
-{
-    FILE *file = fopen("/proc/sys/kernel/random/boot_id", "re");
-    text[0] = '\0';
-    if (file == NULL) return;
-    if (fgets(text, (int)size, file) == NULL) text[0] = '\0';
-    text[strcspn(text, "\n")] = '\0';
-    (void)fclose(file);
-}
-
 enum status worker_dead_here(struct connection *connection, json_t **document, struct error *error)
 {
     char host[64] = "", boot_id[40];
     struct rows *rows;
     *document = NULL;
     if (gethostname(host, sizeof host - 1) != 0) return error_set_errno(error, "cannot tell the host's name");
-    read_boot_id(boot_id, sizeof boot_id);
+    machine_boot_id(boot_id, sizeof boot_id);
     enum status status = connection_query(connection, "select id, pid, boot_id = $2 from workers where host = $1",
                                           VALUES(value_text(host), value_text(boot_id)), &rows, error);
     if (status != STATUS_OK) return status;

@@ -58,6 +58,18 @@ static void pairs(const struct attention *attention, const struct tile *tile, co
                 scores_at(block, scores, reach), block->stride);
 }
 
+/* The products of pairs for a whole block. */
+static void all_pairs(const struct attention *attention, const struct tile *tile, const struct score_block *block,
+                      float *scores, float scale, struct head_view q, struct head_view k)
+{
+    const int64_t end = block->first_key + block->columns;
+    struct reach reach;
+    for (int64_t key = block->first_key; key < end; key += reach.columns) {
+        reach = attention_reach(attention, tile, key, end);
+        pairs(attention, tile, block, reach, scores, scale, q, k);
+    }
+}
+
 /* to = weights k (`fresh`) or to += weights k: rows of queries from rows of keys. */
 static void gather(const struct attention *attention, const struct tile *tile, const struct score_block *block,
                    struct reach reach, float *weights, struct head_view k, bool fresh, struct head_view to)
@@ -135,10 +147,7 @@ static void tile_forward(const struct attention *attention, const struct tile *t
     for (int64_t from = begin; from < tile->end; from += attention->keys) {
         const struct score_block block = block_of(attention, tile, scratch.scores, from);
         const int64_t end = from + block.columns;
-        for (int64_t key = from; key < end; key += reach.columns) {
-            reach = attention_reach(attention, tile, key, end);
-            pairs(attention, tile, &block, reach, scratch.scores, (float)args->scale, args->q, args->k);
-        }
+        all_pairs(attention, tile, &block, scratch.scores, (float)args->scale, args->q, args->k);
         kernels->softmax_block(&block, scratch.largest, scratch.sums, float_head(args->out, row, tile->head),
                                args->out.matrix.stride, from == begin ? 0 : args->head_dim);
         for (int64_t key = from; key < end; key += reach.columns) {
@@ -159,20 +168,7 @@ static void tile_forward(const struct attention *attention, const struct tile *t
 static void forward_task(void *context, int64_t task, int thread)
 {
     const struct attention *attention = context;
-    const struct attention_args *args = attention->args;
-    /* the last tiles see the most keys, so they are started first */
-    const int64_t tile_index = attention->tiles - 1 - task / (args->heads * args->batch->sequences);
-    const int64_t rest = task % (args->heads * args->batch->sequences), b = rest / args->heads,
-                  head = rest % args->heads;
-    const int64_t start = args->batch->starts[b], length = args->batch->starts[b + 1] - start;
-    const struct tile tile = {
-        .start = start,
-        .first = tile_index * attention->tile,
-        .end = smaller(length, (tile_index + 1) * attention->tile),
-        .head = head,
-        .kv_head = head / (args->heads / args->kv_heads),
-        .sequence = b,
-    };
+    const struct tile tile = attention_tile(attention, task);
     if (tile.first < tile.end) tile_forward(attention, &tile, scratch_of(attention->cpu, thread));
 }
 
@@ -196,11 +192,8 @@ static void tile_backward(const struct attention *attention, const struct tile *
     for (int64_t from = begin; from < tile->end; from += attention->keys) {
         const struct score_block block = block_of(attention, tile, scratch.scores, from);
         const int64_t end = from + block.columns;
-        for (int64_t key = from; key < end; key += reach.columns) {
-            reach = attention_reach(attention, tile, key, end);
-            pairs(attention, tile, &block, reach, scratch.scores, (float)args->scale, args->q, args->k);
-            pairs(attention, tile, &block, reach, scratch.slopes, 1, args->dout, args->v);
-        }
+        all_pairs(attention, tile, &block, scratch.scores, (float)args->scale, args->q, args->k);
+        all_pairs(attention, tile, &block, scratch.slopes, 1, args->dout, args->v);
         kernels->softmax_gradient(&block, scratch.slopes, scratch.log_sum, scratch.d, (float)args->scale);
         for (int64_t key = from; key < end; key += reach.columns) {
             reach = attention_reach(attention, tile, key, end);

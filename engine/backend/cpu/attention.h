@@ -28,6 +28,25 @@ static inline struct attention attention_plan(struct backend *backend, const str
     return (struct attention){cpu_of(backend), args, tile, ceil_divide(longest, tile), keys, tile / 2};
 }
 
+/* The tile of a task (sequence, head, tile); empty where the sequence has fewer tiles. */
+static inline struct tile attention_tile(const struct attention *attention, int64_t task)
+{
+    const struct attention_args *args = attention->args;
+    /* the last tiles see the most keys, so they are started first */
+    const int64_t tile_index = attention->tiles - 1 - task / (args->heads * args->batch->sequences);
+    const int64_t rest = task % (args->heads * args->batch->sequences), b = rest / args->heads,
+                  head = rest % args->heads;
+    const int64_t start = args->batch->starts[b], length = args->batch->starts[b + 1] - start;
+    return (struct tile){
+        .start = start,
+        .first = tile_index * attention->tile,
+        .end = smaller(length, (tile_index + 1) * attention->tile),
+        .head = head,
+        .kv_head = head / (args->heads / args->kv_heads),
+        .sequence = b,
+    };
+}
+
 static inline int64_t attention_first_key(const struct attention_args *args, const struct tile *tile)
 {
     return args->window > 0 ? larger(0, tile->first - args->window + 1) : 0;

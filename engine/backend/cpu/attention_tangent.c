@@ -114,19 +114,7 @@ static void tile_tangent(const struct attention *attention, const struct tile *t
 static void tangent_task(void *context, int64_t task, int thread)
 {
     const struct attention *attention = context;
-    const struct attention_args *args = attention->args;
-    const int64_t tile_index =
-        attention->tiles - 1 - task / (args->heads * args->batch->sequences); /* the longest tiles first */
-    const int64_t rest = task % (args->heads * args->batch->sequences), b = rest / args->heads,
-                  head = rest % args->heads;
-    const int64_t start = args->batch->starts[b], length = args->batch->starts[b + 1] - start;
-    const struct tile tile = {
-        .start = start,
-        .first = tile_index * attention->tile,
-        .end = smaller(length, (tile_index + 1) * attention->tile),
-        .head = head,
-        .kv_head = head / (args->heads / args->kv_heads),
-    };
+    const struct tile tile = attention_tile(attention, task);
     if (tile.first < tile.end) tile_tangent(attention, &tile, scratch_of(attention->cpu, thread));
 }
 

@@ -109,18 +109,10 @@ static void find_scale(const struct codes *codes, struct matrix weight, int64_t 
 static void encode_group(const struct codes *codes, struct matrix weight, const double *values, int64_t group)
 {
     const int64_t count = codes_count(codes, group);
-    const struct grids grids = codes->grids;
     int64_t row, column;
     double scale, zero;
     find_scale(codes, weight, group, &scale, &zero);
-    if (grids.scales != NULL) {
-        const int64_t at = group % codes->groups * grids.stride + group / codes->groups;
-        grids.scales[at] = scale;
-        grids.zeros[at] = zero;
-        return;
-    }
-    codes->scales[group] = (float)scale;
-    if (codes->zeros != NULL) codes->zeros[group] = (uint8_t)zero;
+    if (!codes_keep_scale(codes, group, scale, zero)) return;
     for (int64_t k = 0, span; k < count; k += span) {
         span = span_of(codes, group, k, &row, &column);
         coding_encode(codes->coding, values, float_row(weight, row) + column, span, scale, zero,

@@ -83,6 +83,44 @@ static void see_all(struct sight *sight, int64_t b, int64_t i, int64_t kv_head,
     }
 }
 
+static void clear_heads(struct head_view view, int64_t first, int64_t end, int64_t head, int64_t count)
+{
+    for (int64_t t = first; t < end; t++)
+        for (int64_t c = 0; c < count; c++) head_of(view, t, head)[c] = 0;
+}
+
+/* A pass: what it does for one query, and which gradients it makes. */
+struct pass {
+    const struct attention_args *args;
+    void (*query)(const struct attention_args *args, int64_t b, int64_t i, int64_t head);
+    bool backward, tangent;
+};
+
+/* One task: a key/value head of a sequence and all queries that read it; only this task writes their gradients. */
+static void pass_task(void *context, int64_t task, int thread)
+{
+    (void)thread;
+    const struct pass *pass = context;
+    const struct attention_args *args = pass->args;
+    const int64_t b = task / args->kv_heads, kv_head = task % args->kv_heads, shared = args->heads / args->kv_heads;
+    const int64_t start = args->batch->starts[b], end = args->batch->starts[b + 1];
+    const bool backward_tangent = pass->backward && pass->tangent;
+    if (pass->backward) clear_heads(args->dk, start, end, kv_head, args->head_dim);
+    if (pass->backward) clear_heads(args->dv, start, end, kv_head, args->head_dim);
+    if (backward_tangent) clear_heads(args->dk_t, start, end, kv_head, args->head_dim);
+    if (backward_tangent) clear_heads(args->dv_t, start, end, kv_head, args->head_dim);
+    for (int64_t head = kv_head * shared; head < (kv_head + 1) * shared; head++) {
+        if (pass->backward) clear_heads(args->dq, start, end, head, args->head_dim);
+        if (backward_tangent) clear_heads(args->dq_t, start, end, head, args->head_dim);
+        for (int64_t i = start; i < end; i++) pass->query(args, b, i, head);
+    }
+}
+
+static void pass_run(struct backend *backend, struct pass pass)
+{
+    team_run(backend->team, pass.args->batch->sequences * pass.args->kv_heads, pass_task, &pass);
+}
+
 static void query_forward(const struct attention_args *args, int64_t b, int64_t i, int64_t head)
 {
     const int64_t kv_head = head / (args->heads / args->kv_heads);
@@ -96,19 +134,9 @@ static void query_forward(const struct attention_args *args, int64_t b, int64_t 
     see_all(&sight, b, i, kv_head, see_value);
 }
 
-/* One task: a key/value head of a sequence and all queries that read it; only this task writes their gradients. */
-static void kv_head_forward(void *context, int64_t task, int thread)
+static void query_backward(const struct attention_args *args, int64_t b, int64_t i, int64_t head)
 {
-    (void)thread;
-    const struct attention_args *args = context;
-    const int64_t b = task / args->kv_heads, kv_head = task % args->kv_heads, shared = args->heads / args->kv_heads;
-    for (int64_t head = kv_head * shared; head < (kv_head + 1) * shared; head++)
-        for (int64_t i = args->batch->starts[b]; i < args->batch->starts[b + 1]; i++) query_forward(args, b, i, head);
-}
-
-static void query_backward(const struct attention_args *args, int64_t start, int64_t i, int64_t head)
-{
-    const int64_t kv_head = head / (args->heads / args->kv_heads);
+    const int64_t kv_head = head / (args->heads / args->kv_heads), start = args->batch->starts[b];
     const real *q = head_of(args->q, i, head), *dout = head_of(args->dout, i, head);
     const double log_sum = (double)row_of(args->log_sum, i)[head];
     const double d = head_dot(dout, head_of(args->out, i, head), args->head_dim);
@@ -122,36 +150,14 @@ static void query_backward(const struct attention_args *args, int64_t start, int
     }
 }
 
-static void clear_heads(struct head_view view, int64_t first, int64_t end, int64_t head, int64_t count)
-{
-    for (int64_t t = first; t < end; t++)
-        for (int64_t c = 0; c < count; c++) head_of(view, t, head)[c] = 0;
-}
-
-static void kv_head_backward(void *context, int64_t task, int thread)
-{
-    (void)thread;
-    const struct attention_args *args = context;
-    const int64_t b = task / args->kv_heads, kv_head = task % args->kv_heads, shared = args->heads / args->kv_heads;
-    const int64_t start = args->batch->starts[b], end = args->batch->starts[b + 1];
-    clear_heads(args->dk, start, end, kv_head, args->head_dim);
-    clear_heads(args->dv, start, end, kv_head, args->head_dim);
-    for (int64_t head = kv_head * shared; head < (kv_head + 1) * shared; head++) {
-        clear_heads(args->dq, start, end, head, args->head_dim);
-        for (int64_t i = start; i < end; i++) query_backward(args, start, i, head);
-    }
-}
-
 void REFERENCE(attention_forward)(struct backend *backend, const struct attention_args *args)
 {
-    struct attention_args copy = *args;
-    team_run(backend->team, args->batch->sequences * args->kv_heads, kv_head_forward, &copy);
+    pass_run(backend, (struct pass){.args = args, .query = query_forward});
 }
 
 void REFERENCE(attention_backward)(struct backend *backend, const struct attention_args *args)
 {
-    struct attention_args copy = *args;
-    team_run(backend->team, args->batch->sequences * args->kv_heads, kv_head_backward, &copy);
+    pass_run(backend, (struct pass){.args = args, .query = query_backward, .backward = true});
 }
 
 /* A score's softmax weight and its tangents. */
@@ -172,9 +178,9 @@ static struct weight weight_of(const struct attention_args *args, int64_t i, int
     return w;
 }
 
-static void query_tangent(const struct attention_args *args, int64_t start, int64_t i, int64_t head)
+static void query_tangent(const struct attention_args *args, int64_t b, int64_t i, int64_t head)
 {
-    const int64_t kv_head = head / (args->heads / args->kv_heads), first = first_key(args, start, i);
+    const int64_t kv_head = head / (args->heads / args->kv_heads), first = first_key(args, args->batch->starts[b], i);
     const double log_sum = (double)row_of(args->log_sum, i)[head];
     real *out_t = head_of(args->out_t, i, head);
     double log_sum_t = 0;
@@ -191,19 +197,9 @@ static void query_tangent(const struct attention_args *args, int64_t start, int6
     }
 }
 
-static void kv_head_tangent(void *context, int64_t task, int thread)
+static void query_backward_tangent(const struct attention_args *args, int64_t b, int64_t i, int64_t head)
 {
-    (void)thread;
-    const struct attention_args *args = context;
-    const int64_t b = task / args->kv_heads, kv_head = task % args->kv_heads, shared = args->heads / args->kv_heads;
-    for (int64_t head = kv_head * shared; head < (kv_head + 1) * shared; head++)
-        for (int64_t i = args->batch->starts[b]; i < args->batch->starts[b + 1]; i++)
-            query_tangent(args, args->batch->starts[b], i, head);
-}
-
-static void query_backward_tangent(const struct attention_args *args, int64_t start, int64_t i, int64_t head)
-{
-    const int64_t kv_head = head / (args->heads / args->kv_heads), n = args->head_dim;
+    const int64_t kv_head = head / (args->heads / args->kv_heads), n = args->head_dim, start = args->batch->starts[b];
     const real *q = head_of(args->q, i, head), *q_t = head_of(args->q_t, i, head), *out = head_of(args->out, i, head);
     const real *dout = head_of(args->dout, i, head), *dout_t = head_of(args->dout_t, i, head);
     const double log_sum = (double)row_of(args->log_sum, i)[head], log_sum_t = (double)row_of(args->log_sum_t, i)[head];
@@ -228,31 +224,12 @@ static void query_backward_tangent(const struct attention_args *args, int64_t st
     }
 }
 
-static void kv_head_backward_tangent(void *context, int64_t task, int thread)
-{
-    (void)thread;
-    const struct attention_args *args = context;
-    const int64_t b = task / args->kv_heads, kv_head = task % args->kv_heads, shared = args->heads / args->kv_heads;
-    const int64_t start = args->batch->starts[b], end = args->batch->starts[b + 1];
-    clear_heads(args->dk, start, end, kv_head, args->head_dim);
-    clear_heads(args->dv, start, end, kv_head, args->head_dim);
-    clear_heads(args->dk_t, start, end, kv_head, args->head_dim);
-    clear_heads(args->dv_t, start, end, kv_head, args->head_dim);
-    for (int64_t head = kv_head * shared; head < (kv_head + 1) * shared; head++) {
-        clear_heads(args->dq, start, end, head, args->head_dim);
-        clear_heads(args->dq_t, start, end, head, args->head_dim);
-        for (int64_t i = start; i < end; i++) query_backward_tangent(args, start, i, head);
-    }
-}
-
 void REFERENCE(attention_tangent)(struct backend *backend, const struct attention_args *args)
 {
-    struct attention_args copy = *args;
-    team_run(backend->team, args->batch->sequences * args->kv_heads, kv_head_tangent, &copy);
+    pass_run(backend, (struct pass){.args = args, .query = query_tangent, .tangent = true});
 }
 
 void REFERENCE(attention_backward_tangent)(struct backend *backend, const struct attention_args *args)
 {
-    struct attention_args copy = *args;
-    team_run(backend->team, args->batch->sequences * args->kv_heads, kv_head_backward_tangent, &copy);
+    pass_run(backend, (struct pass){.args = args, .query = query_backward_tangent, .backward = true, .tangent = true});
 }

@@ -58,7 +58,6 @@ void REFERENCE(encode)(struct backend *backend, struct matrix weight, const stru
     coding_table(codes->coding, values);
     for (int64_t group = 0; group < codes_all_groups(codes); group++) {
         const int64_t count = codes_count(codes, group);
-        const struct grids grids = codes->grids;
         double lo = 0, hi = 0, scale, zero;
         int64_t r, c;
         for (int64_t k = 0; k < count; k++) {
@@ -74,14 +73,7 @@ void REFERENCE(encode)(struct backend *backend, struct matrix weight, const stru
         } else {
             coding_scale(codes->coding, lo, hi, &scale, &zero);
         }
-        if (grids.scales != NULL) {
-            const int64_t at = group % codes->groups * grids.stride + group / codes->groups;
-            grids.scales[at] = scale;
-            grids.zeros[at] = zero;
-            continue;
-        }
-        codes->scales[group] = (float)scale;
-        if (codes->zeros != NULL) codes->zeros[group] = (uint8_t)zero;
+        if (!codes_keep_scale(codes, group, scale, zero)) continue;
         for (int64_t k = 0; k < count; k++) {
             codes_place(codes, group, k, &r, &c);
             const float w = (float)row_of(weight, r)[c];

@@ -93,26 +93,6 @@ INLINE void backward_alone(const struct run *run, struct slope (*f)(float u), bo
     }
 }
 
-INLINE void backward(const struct run *run, struct slope (*f)(float u))
-{
-    if (run->up == NULL) {
-        if (run->accumulate_gate)
-            backward_alone(run, f, true);
-        else
-            backward_alone(run, f, false);
-    } else if (run->accumulate_gate) {
-        if (run->accumulate_up)
-            backward_with_up(run, f, true, true);
-        else
-            backward_with_up(run, f, true, false);
-    } else {
-        if (run->accumulate_up)
-            backward_with_up(run, f, false, true);
-        else
-            backward_with_up(run, f, false, false);
-    }
-}
-
 INLINE void tangent(const struct run *run, struct slope (*f)(float u))
 {
     const float *restrict gate = run->gate, *restrict up = run->up, *restrict gate_t = run->gate_t,
@@ -165,25 +145,29 @@ INLINE void backward_tangent_alone(const struct run *run, struct slope (*f)(floa
     }
 }
 
-INLINE void backward_tangent(const struct run *run, struct slope (*f)(float u))
-{
-    if (run->up == NULL) {
-        if (run->accumulate_gate)
-            backward_tangent_alone(run, f, true);
-        else
-            backward_tangent_alone(run, f, false);
-    } else if (run->accumulate_gate) {
-        if (run->accumulate_up)
-            backward_tangent_with_up(run, f, true, true);
-        else
-            backward_tangent_with_up(run, f, true, false);
-    } else {
-        if (run->accumulate_up)
-            backward_tangent_with_up(run, f, false, true);
-        else
-            backward_tangent_with_up(run, f, false, false);
+/* What a pass accumulates is chosen outside its loops too. */
+#define DEFINE_BACKWARD(pass)                                           \
+    INLINE void pass(const struct run *run, struct slope (*f)(float u)) \
+    {                                                                   \
+        if (run->up == NULL) {                                          \
+            if (run->accumulate_gate)                                   \
+                pass##_alone(run, f, true);                             \
+            else                                                        \
+                pass##_alone(run, f, false);                            \
+        } else if (run->accumulate_gate) {                              \
+            if (run->accumulate_up)                                     \
+                pass##_with_up(run, f, true, true);                     \
+            else                                                        \
+                pass##_with_up(run, f, true, false);                    \
+        } else {                                                        \
+            if (run->accumulate_up)                                     \
+                pass##_with_up(run, f, false, true);                    \
+            else                                                        \
+                pass##_with_up(run, f, false, false);                   \
+        }                                                               \
     }
-}
+DEFINE_BACKWARD(backward)
+DEFINE_BACKWARD(backward_tangent)
 
 #define DEFINE_LOOP(kind, pass)                      \
     static void kind##_##pass(const struct run *run) \
@@ -213,63 +197,40 @@ static const struct loops {
     [ACTIVATION_RELU] = {relu_forward, relu_backward, relu_tangent, relu_backward_tangent},
 };
 
-void KERNEL(activation_forward)(const struct activation_args *args, int64_t t, int64_t column, int64_t count)
+static float *part_of(struct matrix matrix, int64_t t, int64_t column)
 {
-    const struct run run = {
-        .gate = float_row(args->gate, t) + column,
-        .up = args->up.data != NULL ? float_row(args->up, t) + column : NULL,
-        .y = float_row(args->y, t) + column,
-        .count = count,
-    };
-    loops[args->kind].forward(&run);
+    return matrix.data != NULL ? float_row(matrix, t) + column : NULL;
 }
 
-void KERNEL(activation_backward)(const struct activation_args *args, int64_t t, int64_t column, int64_t count)
+#define PART(name) .name = part_of(args->name, t, column)
+
+/* For every pass, which looks at what is its own. */
+static struct run run_of(const struct activation_args *args, int64_t t, int64_t column, int64_t count)
 {
-    const struct run run = {
-        .gate = float_row(args->gate, t) + column,
-        .up = args->up.data != NULL ? float_row(args->up, t) + column : NULL,
-        .dy = float_row(args->dy, t) + column,
-        .dgate = float_row(args->dgate, t) + column,
-        .dup = args->up.data != NULL ? float_row(args->dup, t) + column : NULL,
-        .count = count,
-        .accumulate_gate = args->accumulate_gate,
-        .accumulate_up = args->accumulate_up,
-    };
-    loops[args->kind].backward(&run);
+    return (struct run){.count = count,
+                        .accumulate_gate = args->accumulate_gate,
+                        .accumulate_up = args->accumulate_up,
+                        PART(gate),
+                        PART(up),
+                        PART(y),
+                        PART(dy),
+                        PART(dgate),
+                        PART(dup),
+                        PART(gate_t),
+                        PART(up_t),
+                        PART(y_t),
+                        PART(dy_t),
+                        PART(dgate_t),
+                        PART(dup_t)};
 }
 
-void KERNEL(activation_tangent)(const struct activation_args *args, int64_t t, int64_t column, int64_t count)
-{
-    const bool up = args->up.data != NULL;
-    const struct run run = {
-        .gate = float_row(args->gate, t) + column,
-        .gate_t = float_row(args->gate_t, t) + column,
-        .up = up ? float_row(args->up, t) + column : NULL,
-        .up_t = up ? float_row(args->up_t, t) + column : NULL,
-        .y_t = float_row(args->y_t, t) + column,
-        .count = count,
-    };
-    loops[args->kind].tangent(&run);
-}
-
-void KERNEL(activation_backward_tangent)(const struct activation_args *args, int64_t t, int64_t column, int64_t count)
-{
-    const bool up = args->up.data != NULL;
-    const struct run run = {
-        .gate = float_row(args->gate, t) + column,
-        .gate_t = float_row(args->gate_t, t) + column,
-        .up = up ? float_row(args->up, t) + column : NULL,
-        .up_t = up ? float_row(args->up_t, t) + column : NULL,
-        .dy = float_row(args->dy, t) + column,
-        .dy_t = float_row(args->dy_t, t) + column,
-        .dgate = float_row(args->dgate, t) + column,
-        .dgate_t = float_row(args->dgate_t, t) + column,
-        .dup = up ? float_row(args->dup, t) + column : NULL,
-        .dup_t = up ? float_row(args->dup_t, t) + column : NULL,
-        .count = count,
-        .accumulate_gate = args->accumulate_gate,
-        .accumulate_up = args->accumulate_up,
-    };
-    loops[args->kind].backward_tangent(&run);
-}
+#define DEFINE_KERNEL(pass)                                                                                      \
+    void KERNEL(activation_##pass)(const struct activation_args *args, int64_t t, int64_t column, int64_t count) \
+    {                                                                                                            \
+        const struct run run = run_of(args, t, column, count);                                                   \
+        loops[args->kind].pass(&run);                                                                            \
+    }
+DEFINE_KERNEL(forward)
+DEFINE_KERNEL(backward)
+DEFINE_KERNEL(tangent)
+DEFINE_KERNEL(backward_tangent)

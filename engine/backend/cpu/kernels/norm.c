@@ -8,14 +8,20 @@ struct statistics {
     float mean, scale;
 };
 
+/* What a layer norm subtracts; 0 for the others. */
+static inline float segment_mean(const struct norm_args *args, const float *restrict x, int64_t count)
+{
+    float sum = 0;
+    if (args->kind != NORM_LAYER) return 0;
+#pragma omp simd reduction(+ : sum)
+    for (int64_t i = 0; i < count; i++) sum += x[i];
+    return sum / (float)count;
+}
+
 static inline struct statistics segment_statistics(const struct norm_args *args, const float *restrict x, int64_t count)
 {
-    float mean = 0, squares = 0;
-    if (args->kind == NORM_LAYER) {
-#pragma omp simd reduction(+ : mean)
-        for (int64_t i = 0; i < count; i++) mean += x[i];
-        mean /= (float)count;
-    }
+    const float mean = segment_mean(args, x, count);
+    float squares = 0;
 #pragma omp simd reduction(+ : squares)
     for (int64_t i = 0; i < count; i++) squares += (x[i] - mean) * (x[i] - mean);
     return (struct statistics){mean, (float)(1 / sqrt((double)squares / (double)count + args->epsilon))};
@@ -26,6 +32,13 @@ static inline const float *segment_of(struct matrix parameter, int64_t group, in
 {
     if (parameter.data == NULL) return NULL;
     return (const float *)parameter.data + (parameter.columns == count ? 0 : group * count);
+}
+
+/* The same part of a task's own sums for such a parameter; NULL: it has none. */
+static float *sums_of(float *sums, struct matrix parameter, int64_t group, int64_t count)
+{
+    if (sums == NULL) return NULL;
+    return sums + (parameter.columns == count ? 0 : group * count);
 }
 
 static void segment_forward(const struct norm_args *args, int64_t t, int64_t group, int64_t count)
@@ -94,12 +107,10 @@ static void segment_backward(const struct norm_args *args, int64_t t, int64_t gr
 void KERNEL(norm_backward)(const struct norm_args *args, int64_t first, int64_t end, float *dweight, float *dbias)
 {
     const int64_t count = args->x.columns / args->groups;
-    const int64_t weight_step = args->weight.columns == count ? 0 : count;
-    const int64_t bias_step = args->bias.columns == count ? 0 : count;
     for (int64_t t = first; t < end; t++)
         for (int64_t group = 0; group < args->groups; group++)
-            segment_backward(args, t, group, count, dweight != NULL ? dweight + group * weight_step : NULL,
-                             dbias != NULL ? dbias + group * bias_step : NULL);
+            segment_backward(args, t, group, count, sums_of(dweight, args->weight, group, count),
+                             sums_of(dbias, args->bias, group, count));
 }
 
 /* A segment with its tangents (reference/norm.c). n and its tangent are recomputed from x and x_t wherever they are
@@ -113,12 +124,8 @@ static struct direction segment_direction(const struct norm_args *args, int64_t 
 {
     const float *x = float_row(args->x, t) + group * count, *x_t = float_row(args->x_t, t) + group * count;
     const struct statistics s = segment_statistics(args, x, count);
-    float mean_t = 0, q = 0;
-    if (args->kind == NORM_LAYER) {
-#pragma omp simd reduction(+ : mean_t)
-        for (int64_t i = 0; i < count; i++) mean_t += x_t[i];
-        mean_t /= (float)count;
-    }
+    const float mean_t = segment_mean(args, x_t, count);
+    float q = 0;
 #pragma omp simd reduction(+ : q)
     for (int64_t i = 0; i < count; i++) q += (x[i] - s.mean) * s.scale * (x_t[i] - mean_t);
     return (struct direction){.x = x,
@@ -264,10 +271,8 @@ void KERNEL(norm_backward_tangent)(const struct norm_args *args, int64_t first, 
                                    float *dbias_t)
 {
     const int64_t count = args->x.columns / args->groups;
-    const int64_t weight_step = args->dweight_t.columns == count ? 0 : count;
-    const int64_t bias_step = args->dbias_t.columns == count ? 0 : count;
     for (int64_t t = first; t < end; t++)
         for (int64_t group = 0; group < args->groups; group++)
-            segment_backward_tangent(args, t, group, count, dweight_t != NULL ? dweight_t + group * weight_step : NULL,
-                                     dbias_t != NULL ? dbias_t + group * bias_step : NULL);
+            segment_backward_tangent(args, t, group, count, sums_of(dweight_t, args->dweight_t, group, count),
+                                     sums_of(dbias_t, args->dbias_t, group, count));
 }

@@ -25,8 +25,7 @@ static void test_every_grid_of_bits_and_groups_can_be_packed(void **state)
         const bool expected = has_param(quantizer, "bits") && has_param(quantizer, "group_size");
         const enum status status = export_format_grid(&method, &grid, &error);
         if (expected && status != STATUS_OK)
-            fail_msg("%s has bits and group_size: give it a grid in export_format_grid (export_format.c)",
-                     quantizer->name);
+            fail_msg("%s has bits and group_size: give its row a grid (quantizer.h)", quantizer->name);
         grids += expected;
         if (expected) continue;
         assert_int_equal(status, STATUS_UNSUPPORTED);
