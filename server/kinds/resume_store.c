@@ -423,7 +423,7 @@ static size_t run_length(const char *name)
                : 0;
 }
 
-enum status resume_store_sweep(const struct artifact_store *store,
+enum status resume_store_clean(const struct artifact_store *store,
                                enum status (*ended)(void *owner, const char *run, double newest, bool *yes,
                                                     struct error *error),
                                void *owner, int *removed, struct error *error)
