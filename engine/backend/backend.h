@@ -439,7 +439,7 @@ int64_t backend_no_scratch(int64_t longest_sequence, int64_t widest_row);
  * memory of a shared device is promised to this backend until backend_keep. */
 struct plan_budget backend_budget(struct backend *backend, const char *directory);
 /* Where the backend's matrices lie. */
-enum plan_room backend_room(const struct backend *backend);
+enum plan_space backend_space(const struct backend *backend);
 
 /* A planning backend: floats in host memory, and it computes nothing. STATUS_NO_MEMORY. */
 MUST_CHECK enum status backend_paper_new(struct backend **out, struct error *error);

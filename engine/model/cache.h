@@ -29,7 +29,7 @@ struct cache {
     void *tokens, *states;                /* [positions, token_columns]; [forks + slots, state_columns]; owned */
 };
 
-/* Room for paths of `positions` tokens, batches of at most `slots` states and `forks` forks. The caller owns it
+/* Space for paths of `positions` tokens, batches of at most `slots` states and `forks` forks. The caller owns it
  * (cache_reset). STATUS_UNSUPPORTED (an op that looks across tokens and keeps nothing), STATUS_NO_MEMORY. */
 MUST_CHECK enum status cache_init(struct cache *cache, const struct model_config *config, struct backend *backend,
                                   int64_t positions, int64_t slots, int64_t forks, struct error *error);

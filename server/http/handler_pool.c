@@ -306,8 +306,8 @@ static void *run(void *closure)
 static bool push(struct handler_pool *pool, struct exchange *exchange, bool again)
 {
     pthread_mutex_lock(&pool->mutex);
-    const bool room = !pool->stopping && (again || pool->depth < pool->limit);
-    if (room) {
+    const bool space = !pool->stopping && (again || pool->depth < pool->limit);
+    if (space) {
         exchange->next = NULL;
         if (pool->last != NULL)
             pool->last->next = exchange;
@@ -318,7 +318,7 @@ static bool push(struct handler_pool *pool, struct exchange *exchange, bool agai
         pthread_cond_signal(&pool->changed);
     }
     pthread_mutex_unlock(&pool->mutex);
-    return room;
+    return space;
 }
 
 static void answer_busy(struct exchange *exchange)

@@ -210,7 +210,7 @@ static void work_note(const struct run_context *context, const struct run_member
         *context->work = plan.flops * (double)run->params->calibration_draws;
 }
 
-/* Takes as many members into the pass as memory has room for; the others return to the queue. */
+/* Takes as many members into the pass as memory has space for; the others return to the queue. */
 static size_t take_in(struct run_batch *batch, struct quantize_member *quantizations)
 {
     size_t count = 0;
@@ -225,8 +225,8 @@ static size_t take_in(struct run_batch *batch, struct quantize_member *quantizat
             members_end(member, status, &error);
             continue;
         }
-        const int64_t room = quantize_batch_most(&quantizations[count].request, 0);
-        most = room < most ? room : most;
+        const int64_t space = quantize_batch_most(&quantizations[count].request, 0);
+        most = space < most ? space : most;
         if ((int64_t)count < most) {
             count++;
             continue;

@@ -362,7 +362,7 @@ static bool is_needed(const struct resume_published *state, const char *name)
     return false;
 }
 
-/* A failure only costs room in the bucket until the run ends. */
+/* A failure only costs space in the bucket until the run ends. */
 static void tidy(struct resume_published *state, const struct monitor *monitor)
 {
     struct listing listing = {0};

@@ -21,7 +21,7 @@ struct quantize_kept {
 MUST_CHECK enum status quantize_kept_write(const char *path, struct backend *backend, const struct quantize_kept *kept,
                                            struct error *error);
 
-/* Reads `path` into *kept. The caller gives its fingerprint and streams, and layers with room for layer_count of them
+/* Reads `path` into *kept. The caller gives its fingerprint and streams, and layers with space for layer_count of them
  * (NULL: none are wanted). *found is false when there is no such file, or when its fingerprint, shape or checksum is
  * another; the streams are then undefined. STATUS_NO_MEMORY. */
 MUST_CHECK enum status quantize_kept_read(const char *path, struct backend *backend, struct quantize_kept *kept,

@@ -245,7 +245,7 @@ enum status quantize_member_open(struct quantize_member_state *state, struct err
         .chunks = state->calibration.count > 0 ? &state->calibration : NULL,
         .hidden = &state->calibration_hidden,
         .walk = &state->pass->walk,
-        .room = &state->pass->room,
+        .scratch = &state->pass->scratch,
     };
     const struct sequential *sequential = &state->sequential;
     enum status status = sequential_init(&state->sequential, error);

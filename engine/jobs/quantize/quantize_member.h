@@ -20,7 +20,7 @@ struct quantize_pass {
     /* of the streams of evaluation tokens, and of those of calibration tokens */
     struct hidden_place place, calibration;
     struct walk walk;
-    struct sequential_room room;
+    struct sequential_scratch scratch;
 };
 
 struct quantize_member_state {
@@ -58,7 +58,7 @@ MUST_CHECK enum status quantize_member_embed(struct quantize_member_state *state
 
 /* Bytes that may be held between cuts, with chunks of `walk_tokens` tokens: what is left of QUANTIZE_SLACK_BYTES. */
 int64_t quantize_member_hold_bytes(const struct quantize_member_state *state, int64_t walk_tokens);
-/* Opens its quantizer; the pass has its walk and room. Streams that begin at the embeddings are brought into the
+/* Opens its quantizer; the pass has its walk and scratch. Streams that begin at the embeddings are brought into the
  * quantized model's basis (sequential_enter). */
 MUST_CHECK enum status quantize_member_open(struct quantize_member_state *state, struct error *error);
 

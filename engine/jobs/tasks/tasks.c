@@ -16,7 +16,7 @@ struct execution {
 
 /* ---- a group ---- */
 
-static enum status room_check(const struct execution *execution, struct error *error)
+static enum status memory_check(const struct execution *execution, struct error *error)
 {
     const struct tasks_request *request = execution->request;
     struct plan_budget budget;
@@ -38,7 +38,7 @@ static enum status likelihood_ask(struct execution *execution, const struct task
     const struct monitor quiet = {.owner = request->monitor == NULL ? NULL : request->monitor->owner,
                                   .check = request->monitor == NULL ? NULL : request->monitor->check};
     struct likelihood_products products;
-    enum status status = room_check(execution, error);
+    enum status status = memory_check(execution, error);
     for (int m = asking->first; m < asking->end && status == STATUS_OK; m++) {
         const bool full = m == TASKS_FULL;
         status = likelihood_run(likelihood, full ? request->model : execution->copy.model, request->backend,
@@ -62,7 +62,7 @@ static enum status group_ask(struct execution *execution, const struct tasks_ask
     return status;
 }
 
-static enum status answers_room(struct execution *execution, struct error *error)
+static enum status answers_reserve(struct execution *execution, struct error *error)
 {
     const int64_t texts = execution->list.texts.count;
     for (int m = 0; m < execution->list.models; m++) {
@@ -77,7 +77,7 @@ static enum status group_run(struct execution *execution, struct error *error)
 {
     struct tasks_asking askings[TASKS_MODELS];
     const int count = tasks_list_askings(&execution->list, askings);
-    enum status status = answers_room(execution, error);
+    enum status status = answers_reserve(execution, error);
     execution->group = (struct run_plan){.flops = 0};
     for (int i = 0; i < count && status == STATUS_OK; i++) status = group_ask(execution, &askings[i], error);
     return status;

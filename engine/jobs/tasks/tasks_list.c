@@ -38,7 +38,7 @@ static enum status blame(const struct tasks_list *list, const struct tasks_place
 
 /* ---- a group's texts ---- */
 
-static enum status texts_room(struct tasks_list *list, int64_t count, struct error *error)
+static enum status texts_reserve(struct tasks_list *list, int64_t count, struct error *error)
 {
     if (count + 1 < list->text_capacity) return STATUS_OK;
     const int64_t capacity = 2 * list->text_capacity + count + 256;
@@ -81,7 +81,7 @@ static enum status item_add(struct tasks_list *list, const struct tasks_place *p
     for (int choice = 0; choice < choices; choice++) {
         struct encoded encoded;
         const int64_t text = list->texts.count;
-        if ((status = texts_room(list, text + 1, error)) != STATUS_OK) return status;
+        if ((status = texts_reserve(list, text + 1, error)) != STATUS_OK) return status;
         list->starts[text] = list->tokens.count;
         if ((status = choice_add(list, place, choice, &encoded, error)) != STATUS_OK) return status;
         list->starts[text + 1] = list->tokens.count;
@@ -106,7 +106,7 @@ static int64_t group_tokens(const struct tasks_list *list)
     return tokens < most ? tokens : most;
 }
 
-static enum status rows_room(struct tasks_list *list, int64_t count, struct error *error)
+static enum status rows_reserve(struct tasks_list *list, int64_t count, struct error *error)
 {
     if (count <= list->row_capacity) return STATUS_OK;
     const int64_t capacity = 2 * count + 64;
@@ -125,7 +125,7 @@ enum status tasks_list_group(struct tasks_list *list, int64_t first, struct erro
     list->first = first;
     list->tokens.count = list->texts.count = list->count = 0;
     while (first + list->count < list->item_count && rows < most) {
-        if ((status = rows_room(list, list->count + 1, error)) != STATUS_OK) return status;
+        if ((status = rows_reserve(list, list->count + 1, error)) != STATUS_OK) return status;
         double *row = list->rows + list->count * tasks_list_row_width(list);
         if ((status = item_add(list, &list->places[first + list->count], row, &rows, error)) != STATUS_OK)
             return status;

@@ -206,7 +206,7 @@ static void test_a_plan_may_need_more_than_it_said(void **state)
     void *block = NULL;
     (void)available(a);
     (void)keep(a, 100);
-    (void)take(a, 2000); /* there is room */
+    (void)take(a, 2000); /* there is space */
     (void)available(b);
     assert_int_equal(a->ops->allocate(a, 1000 * MIB / 4, "a block", &block, &error), STATUS_NO_MEMORY);
     assert_non_null(strstr(error.detail, "--device-memory"));
