@@ -12,7 +12,7 @@
 #include "http/client_address.h"
 #include "http/encoding.h"
 #include "http/lint.h"
-#include "http/places.h"
+#include "http/permits.h"
 #include "http/problem.h"
 #include "http/server.h"
 
@@ -98,7 +98,7 @@ struct front {
     bool wildcard; /* bound to all addresses: Host may also be the address that the client connected to */
 };
 
-/* Who runs handlers: each with threads and a queue of its own. POOL_PROBES is of those places that others may flood,
+/* Who runs handlers: each with threads and a queue of its own. POOL_PROBES is of those permits that others may flood,
  * POOL_OWN_PROBES of the address for probes alone. */
 enum pool_kind { POOL_PLAIN, POOL_PROBES, POOL_OWN_PROBES, POOL_WORK, POOL_COUNT };
 
@@ -129,7 +129,7 @@ struct exchange {
     bool reserved; /* its Idempotency-Key is reserved for it */
     bool replayed; /* the answer is that of an earlier request with the same Idempotency-Key */
     bool left;     /* the client has left while it was parked */
-    bool waits;    /* it has one of the places for waits */
+    bool waits;    /* it has one of the permits for waits */
     struct body body;
     size_t body_limit;
     uint64_t body_declared; /* 0: the client sent no length */
@@ -159,7 +159,7 @@ struct http_server {
     struct front fronts[FRONT_COUNT];
     struct handler_pool *pools[POOL_COUNT]; /* NULL: there is no such front */
     struct waiters *waiters;
-    struct places *waits;
+    struct permits *waits;
     struct streams *streams;
     struct reaper *reaper;
     struct metrics *metrics;

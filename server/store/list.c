@@ -20,8 +20,8 @@ static enum status find_order(const struct page *page, const struct list_order *
     return error_set_at(error, STATUS_INVALID, "/sort", "must be one of %s, found \"%.60s\"", all, page->sort);
 }
 
-enum status list_place_find(struct connection *connection, const struct page *page, const struct list_order *orders,
-                            bool within, struct list_place *out, struct error *error)
+enum status list_cursor_find(struct connection *connection, const struct page *page, const struct list_order *orders,
+                             bool within, struct list_cursor *out, struct error *error)
 {
     struct rows *rows;
     enum status status = find_order(page, orders, within, &out->order, error);
@@ -40,12 +40,12 @@ enum status list_place_find(struct connection *connection, const struct page *pa
     return status;
 }
 
-struct value list_place_number(const struct list_place *place)
+struct value list_cursor_number(const struct list_cursor *cursor)
 {
-    return value_integer_or_null(place->first ? NULL : &place->number);
+    return value_integer_or_null(cursor->first ? NULL : &cursor->number);
 }
 
-struct value list_place_key(const struct list_place *place)
+struct value list_cursor_key(const struct list_cursor *cursor)
 {
-    return value_text(place->key[0] == '\0' ? NULL : place->key);
+    return value_text(cursor->key[0] == '\0' ? NULL : cursor->key);
 }

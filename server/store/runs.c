@@ -264,21 +264,21 @@ static const char *const results[] = {
 enum status run_list(struct connection *connection, const struct run_filter *filter, const struct page *page,
                      json_t **document, struct error *error)
 {
-    struct list_place place;
+    struct list_cursor place;
     struct store_id ids[3];
     const struct list_filter *list = &filter->list;
     *document = NULL;
-    enum status status = list_place_find(connection, page, orders, filter->trajectory != NULL, &place, error);
+    enum status status = list_cursor_find(connection, page, orders, filter->trajectory != NULL, &place, error);
     if (status == STATUS_OK) status = filter_ids(connection, filter, ids, error);
     if (status != STATUS_OK) return status;
-    return connection_query_json(connection, filter->trajectory != NULL ? place.order->sql_narrow : place.order->sql,
-                                 VALUES(value_integer(place.limit), list_place_number(&place), value_text(filter->kind),
-                                        value_text(filter->state), value_text(ids[0].text), value_text(ids[1].text),
-                                        value_text(ids[2].text), value_text(results[filter->result]),
-                                        value_integer(list->created_from), value_integer(list->created_to),
-                                        value_json(list->tags), value_integer(list->step_from),
-                                        value_integer(list->step_to), list_place_key(&place), value_text(list->name)),
-                                 document, error);
+    return connection_query_json(
+        connection, filter->trajectory != NULL ? place.order->sql_narrow : place.order->sql,
+        VALUES(value_integer(place.limit), list_cursor_number(&place), value_text(filter->kind),
+               value_text(filter->state), value_text(ids[0].text), value_text(ids[1].text), value_text(ids[2].text),
+               value_text(results[filter->result]), value_integer(list->created_from), value_integer(list->created_to),
+               value_json(list->tags), value_integer(list->step_from), value_integer(list->step_to),
+               list_cursor_key(&place), value_text(list->name)),
+        document, error);
 }
 
 /* ---- cancel and retry ---- */

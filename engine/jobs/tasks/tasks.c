@@ -90,7 +90,7 @@ static enum status group_keep(struct execution *execution, struct error *error)
     enum status status;
     for (int64_t i = 0; i < list->count; i++) {
         double *row = list->rows + i * tasks_list_row_width(list);
-        const int choices = tasks_list_prompt(list, &list->places[list->first + i])->choices;
+        const int choices = tasks_list_prompt(list, &list->indices[list->first + i])->choices;
         for (int choice = 0; choice < choices; choice++, text++)
             for (int m = 0; m < list->models; m++) row[m * TASK_CHOICES + choice] = execution->answers[m][text];
         if (i == 0) row[list->models * TASK_CHOICES + TASKS_ROW_COMPUTED] = (double)execution->group.tokens;
@@ -135,10 +135,10 @@ static enum status copy_open(struct execution *execution, struct error *error)
 static void outcome_make(const struct execution *execution, int64_t i, struct tasks_outcome *out)
 {
     const struct tasks_list *list = &execution->list;
-    const struct tasks_place *place = &list->places[i];
-    const struct prompt *prompt = tasks_list_prompt(list, place);
+    const struct tasks_item_index *index = &list->indices[i];
+    const struct prompt *prompt = tasks_list_prompt(list, index);
     const double *row = execution->out->table.values + i * tasks_list_row_width(list);
-    *out = (struct tasks_outcome){.set = place->set, .item = place->item, .log_likelihoods = row, .gold = prompt->gold};
+    *out = (struct tasks_outcome){.set = index->set, .item = index->item, .log_likelihoods = row, .gold = prompt->gold};
     for (int m = 0; m < list->models; m++) {
         out->choice[m] = tasks_score_choice(row + m * TASK_CHOICES, NULL, prompt->choices);
         out->choice_normalised[m] = tasks_score_choice(row + m * TASK_CHOICES, prompt->characters, prompt->choices);
