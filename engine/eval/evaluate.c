@@ -263,7 +263,7 @@ static enum status plan_find(struct evaluation *e, const char *directory, struct
     for (bool again = true; again;) {
         budget = backend_budget(e->backend, directory);
         plan_choose(e, directory, &budget, &plan);
-        const enum status status = backend_keep(e->backend, plan.peak[PLAN_DEVICE], e->monitor, &again, error);
+        const enum status status = backend_claim(e->backend, plan.peak[PLAN_DEVICE], e->monitor, &again, error);
         if (status != STATUS_OK) return status;
     }
     e->flops = plan.flops;

@@ -217,7 +217,7 @@ static enum status take_back(const struct reduced *reduced, int64_t index, struc
     return put_back(reduced, to, reduced->linears[index].weight, error);
 }
 
-static enum status quantize_keeping(struct backend *backend, const struct quantize_method *method,
+static enum status quantize_saveing(struct backend *backend, const struct quantize_method *method,
                                     const struct quantize_task *task, struct quantized_layer *out, struct error *error)
 {
     const int64_t all = task->linears[0].weight.columns, kept = method->options.keep_outliers;
@@ -260,7 +260,7 @@ static enum status quantize_alike(struct backend *backend, const struct override
         skip(task, out);
         return STATUS_OK;
     }
-    if (method.options.keep_outliers > 0) return quantize_keeping(backend, &method, task, out, error);
+    if (method.options.keep_outliers > 0) return quantize_saveing(backend, &method, task, out, error);
     return quantizer_by_id(method.quantizer)->quantize(backend, &method, task, out, error);
 }
 

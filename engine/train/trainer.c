@@ -65,7 +65,7 @@ static enum status memory_take(struct trainer *trainer, const struct parameters_
     bool waited;
     enum status status;
     if ((status = choose_mode(trainer, layout, &needed, error)) != STATUS_OK) return status;
-    if ((status = backend_keep(backend, needed, setup->monitor, &waited, error)) != STATUS_OK) return status;
+    if ((status = backend_claim(backend, needed, setup->monitor, &waited, error)) != STATUS_OK) return status;
     if ((status = parameters_init(&trainer->parameters, layout, backend, "parameters", error)) != STATUS_OK)
         return status;
     if ((status = parameters_init(&trainer->gradients, layout, backend, "gradients", error)) != STATUS_OK)

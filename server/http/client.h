@@ -13,7 +13,7 @@ void client_identify(struct exchange *exchange);
 
 /* Whom its permits count for (permits.h): the token's id, or the address (of IPv6 the network) where none was
  * needed. */
-void client_name(const struct exchange *exchange, char out[PLACES_CLIENT]);
+void client_name(const struct exchange *exchange, char out[PERMITS_CLIENT]);
 
 /* Counts the request, and returns 0 or the seconds until it would be let through; *what then says whose bucket is
  * empty ("this token", "this address"). A token that is known to be right has a bucket of its own, so that clients

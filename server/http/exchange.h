@@ -136,17 +136,17 @@ struct exchange {
     char *text;             /* of the body, while it is parsed: body.bytes, or owned */
     size_t parsed_bytes;    /* memory of the parsed body */
     int64_t started_ms;
-    int64_t deadline_ms;        /* end of the handler's wait; 0: it did not ask for one */
-    int64_t retry_ms;           /* parked for a busy Idempotency-Key: when to look again; 0: not so */
-    int64_t retry_deadline_ms;  /* when to give that up */
-    uint64_t wakes_seen;        /* number of wakes before the handler ran; see waiters.h */
-    int retry_seconds;          /* Retry-After of a problem that a retry may help with; 0: 1 */
-    struct client_address from; /* whose request it is (client_address.h) */
-    bool local;                 /* no token was sent, and it is our own user's or root's, or all of them are trusted */
-    uid_t user;                 /* of `local`, where that is known; else (uid_t)-1 */
-    bool authorized, admitted;  /* admitted: and parsed */
-    bool refused_who;           /* for want of a token, for a wrong one, or for one that may not do this */
-    char client[PLACES_CLIENT]; /* once it is authorized: client_name */
+    int64_t deadline_ms;         /* end of the handler's wait; 0: it did not ask for one */
+    int64_t retry_ms;            /* parked for a busy Idempotency-Key: when to look again; 0: not so */
+    int64_t retry_deadline_ms;   /* when to give that up */
+    uint64_t wakes_seen;         /* number of wakes before the handler ran; see waiters.h */
+    int retry_seconds;           /* Retry-After of a problem that a retry may help with; 0: 1 */
+    struct client_address from;  /* whose request it is (client_address.h) */
+    bool local;                  /* no token was sent, and it is our own user's or root's, or all of them are trusted */
+    uid_t user;                  /* of `local`, where that is known; else (uid_t)-1 */
+    bool authorized, admitted;   /* admitted: and parsed */
+    bool refused_who;            /* for want of a token, for a wrong one, or for one that may not do this */
+    char client[PERMITS_CLIENT]; /* once it is authorized: client_name */
     char key_hash[65];
     char condition[ETAG_SIZE];   /* the entity tag whose lock it holds; "": none */
     struct MHD_Response *answer; /* owned */

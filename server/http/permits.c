@@ -6,7 +6,7 @@
 #include <string.h>
 
 struct holder {
-    char client[PLACES_CLIENT];
+    char client[PERMITS_CLIENT];
     unsigned count; /* 0: nobody's row */
 };
 

@@ -8,7 +8,7 @@
 
 struct permits;
 
-enum { PLACES_CLIENT = 64 }; /* bytes of a client's name (client_name), with its end */
+enum { PERMITS_CLIENT = 64 }; /* bytes of a client's name (client_name), with its end */
 
 /* `what`: "event streams", lent, for the errors. The caller owns *out (permits_free). STATUS_NO_MEMORY. */
 MUST_CHECK enum status permits_new(unsigned limit, const char *what, struct permits **out, struct error *error);

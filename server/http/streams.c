@@ -21,7 +21,7 @@ struct stream {
     int descriptor;                    /* its socket, for a look whether the client is still there */
     const struct stream_ops *ops;
     void *state;
-    char topic[TOPIC_SIZE], client[PLACES_CLIENT];
+    char topic[TOPIC_SIZE], client[PERMITS_CLIENT];
     struct buffer pending; /* bytes not yet read, from `offset` on */
     size_t offset;
     int64_t born_ms, written_ms, next_ms; /* next: when to produce or ping at the latest */

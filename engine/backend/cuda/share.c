@@ -122,8 +122,8 @@ static enum keeping try_to_keep(struct cuda *cuda, int64_t need)
     return let_go(cuda) ? CROWDED : ENTANGLED;
 }
 
-enum status backend_keep(struct backend *backend, int64_t need, const struct monitor *monitor, bool *again,
-                         struct error *error)
+enum status backend_claim(struct backend *backend, int64_t need, const struct monitor *monitor, bool *again,
+                          struct error *error)
 {
     static const struct timespec pause = {.tv_nsec = WAIT_MILLISECONDS * 1000000L};
     struct cuda *cuda = cuda_of(backend);

@@ -4,9 +4,9 @@
 #include "base/members.h"
 #include "base/memory.h"
 #include "eval/baseline.h"
-#include "jobs/quantize/quantize_keep.h"
 #include "jobs/quantize/quantize_member.h"
 #include "jobs/quantize/quantize_plan.h"
+#include "jobs/quantize/quantize_save.h"
 
 /* Quantizations of one checkpoint, and the forward pass that they share. */
 struct quantize_batch {
@@ -23,7 +23,7 @@ struct quantize_batch {
     struct head head;
     void *copy; /* of a block's weights, where there are several members, which all quantize it in place */
     double *losses_fp;
-    struct quantize_keep keep;
+    struct quantize_save save;
 };
 
 void quantize_result_reset(struct quantize_result *result)
@@ -123,7 +123,7 @@ static enum status fp_begin(struct quantize_batch *batch, bool *embed, struct er
     if (batch->fp_found) batch->fp_layer = pass->model->config.layers;
     for (const struct quantize_member_state *state = first(batch);
          state != NULL && !batch->fp_found && !kept && status == STATUS_OK; state = next(batch, state))
-        status = quantize_keep_fp_read(state, &batch->fp, &kept, &batch->fp_layer, error);
+        status = quantize_save_fp_read(state, &batch->fp, &kept, &batch->fp_layer, error);
     *embed = !batch->fp_found && !kept;
     return status;
 }
@@ -186,7 +186,7 @@ static enum status plan(struct quantize_batch *batch, struct quantize_choice *ch
     for (bool again = true; again && status == STATUS_OK;) {
         budget = backend_budget(pass->backend, batch->request->directory);
         quantize_plan_choose(states, count, &budget, choice, &needed);
-        status = backend_keep(pass->backend, needed.peak[PLAN_DEVICE], &batch->members.monitor, &again, error);
+        status = backend_claim(pass->backend, needed.peak[PLAN_DEVICE], &batch->members.monitor, &again, error);
     }
     memory_free(states);
     if (status != STATUS_OK) return status;
@@ -297,12 +297,12 @@ static int64_t first_layer(const struct quantize_batch *batch)
 
 static void keep(struct quantize_batch *batch)
 {
-    struct quantize_member_state *states[QUANTIZE_KEEP_MOST];
+    struct quantize_member_state *states[QUANTIZE_SAVE_MOST];
     int64_t count = 0;
-    for (struct quantize_member_state *state = first(batch); state != NULL && count < QUANTIZE_KEEP_MOST;
+    for (struct quantize_member_state *state = first(batch); state != NULL && count < QUANTIZE_SAVE_MOST;
          state = next(batch, state))
         states[count++] = state;
-    quantize_keep_write(&batch->keep, states, count, batch->fp_found ? NULL : &batch->fp, batch->fp_layer);
+    quantize_save_write(&batch->save, states, count, batch->fp_found ? NULL : &batch->fp, batch->fp_layer);
 }
 
 static enum status blocks_pass(struct quantize_batch *batch, struct error *error)
@@ -443,7 +443,7 @@ void quantize_batch(struct quantize_member *members, int64_t count)
     }
     batch.count = count;
     members_init(&batch.members, &batch, ended);
-    quantize_keep_begin(&batch.keep);
+    quantize_save_begin(&batch.save);
     for (int64_t i = 0; i < count; i++) {
         struct quantize_member_state *state = &batch.states[i];
         *state =

@@ -49,7 +49,7 @@ MUST_CHECK enum status quantize_member_calibration(struct quantize_member_state 
 MUST_CHECK enum status quantize_member_prepare(struct quantize_member_state *state, struct error *error);
 
 /* Allocates its streams and fills them if they do not begin at the embeddings: from request->start, or from the file
- * that an earlier attempt saved (request->keep). */
+ * that an earlier attempt saved (request->save_path). */
 MUST_CHECK enum status quantize_member_begin(struct quantize_member_state *state, struct error *error);
 /* Fills the streams from the embeddings. Where the method quantizes embeddings, it rounds those in `embed`, and
  * *changed is true. */
@@ -80,8 +80,8 @@ MUST_CHECK enum status quantize_member_other(struct quantize_member_state *state
 MUST_CHECK enum status quantize_member_summarise(struct quantize_member_state *state, const double *losses_fp,
                                                  struct error *error);
 
-/* Saves its streams in a file (request->keep). */
-MUST_CHECK enum status quantize_member_keep(struct quantize_member_state *state, struct error *error);
+/* Saves its streams in a file (request->save_path). */
+MUST_CHECK enum status quantize_member_save(struct quantize_member_state *state, struct error *error);
 
 /* Everything but `result`. */
 void quantize_member_reset(struct quantize_member_state *state);

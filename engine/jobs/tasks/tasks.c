@@ -23,7 +23,7 @@ static enum status memory_check(const struct execution *execution, struct error 
     for (bool again = true; again;) {
         budget = backend_budget(request->backend, request->work_directory);
         const enum status status =
-            backend_keep(request->backend, execution->group.peak[PLAN_DEVICE], request->monitor, &again, error);
+            backend_claim(request->backend, execution->group.peak[PLAN_DEVICE], request->monitor, &again, error);
         if (status != STATUS_OK) return status;
     }
     if (plan_fits(&execution->group, &budget)) return STATUS_OK;

@@ -210,7 +210,7 @@ static void keep_members(struct fixture *f, const int *numbers, int count, const
     for (int i = 0; i < count; i++) {
         (void)snprintf(paths[i], 256, "%s/%d", f->kept.directory, numbers[i]);
         members[i] = (struct quantize_member){.request = request_of(f, numbers[i])};
-        members[i].request.keep = paths[i];
+        members[i].request.save_path = paths[i];
         members[i].request.save_seconds = -1;
         members[i].request.monitor = monitor;
     }
