@@ -2,9 +2,8 @@
  * once and continued many times: keys and values of every token of a path, or a recurrent state at the ends of
  * segments.
  *
- * Blocks are streamed, and every batch of a forest passes through one block before the next block is loaded. So a cache
- * serves one block at a time: cache_begin when the block is loaded, then the batches in order through walk_forward. It
- * holds a single path.
+ * A cache holds a single path and serves one block at a time: cache_begin when the block is loaded, then the batches in
+ * order through walk_forward (docs/models.md, "Texts that share beginnings").
  *
  * An op with memory across tokens declares what it keeps (op.h: cached_token_columns, cached_state_columns). In its
  * forward pass over a batch with branches
