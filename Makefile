@@ -464,7 +464,7 @@ JOBS ?= $(shell nproc)
 check: deps ## Install what is missing, build everything, run the tests; ends with "N passed, N failed, N skipped"
 	$(AGAIN) run-check
 
-check-all: deps trackers objects images-venv ## Run the long sweeps that `make check` leaves out: all sanitized and \
+check-all: deps trackers objects images-venv ## Run the long suites that `make check` leaves out: all sanitized and \
     emulated suites, PTX, chaos, the demo's finding (UNTIL=seconds since 1970: what has not ended by then is skipped)
 	$(AGAIN) run-check-all
 

@@ -33,7 +33,7 @@ export function changeOf(changes, series) {
   return changes.find((one) => same(one, series))?.change ?? null;
 }
 
-/* What happens there, in three words: at a mark there is no room for more. */
+/* What happens there, in three words: at a mark there is no space for more. */
 export function changeWords({ kind, size }) {
   if (kind === "level") return size > 0 ? "jumps up" : "jumps down";
   return size > 0 ? "bends up" : "bends down";

@@ -23,7 +23,7 @@ export function readMetrics(text) {
 
 /* Memory and disk as a run meets them: a dry run of the newest one tells. Null where there is none, or where the server
  * refuses it, to this token or of this run: the same one is not asked for again then (`refused`: ids of such). */
-async function room(refused, signal) {
+async function memoryPlan(refused, signal) {
   const newest = { kind: "quantize", state: "succeeded", limit: 1, view: "summary" };
   const { items } = await get(query("/v1/runs", newest), signal);
   if (!items.length || refused.has(items[0].id)) return null;
@@ -121,7 +121,7 @@ function queueTiles(numbers, workers) {
 }
 
 /* The disk is known at once, memory once something was quantized. */
-function roomFacts(plan, numbers) {
+function memoryFacts(plan, numbers) {
   const free = numbers.get("deltaq_data_directory_free_bytes"), stored = having(numbers, "deltaq_stored_bytes");
   const disk = [
     ["Free on the data directory's disk", free === undefined ? null : bytes(free)],
@@ -149,7 +149,7 @@ export async function showSystem({ root, signal }) {
       get("/v1/workers", signal),
       send("GET", "/metrics", { accept: "text/plain", signal }).then((response) => response.text()),
       get(query("/v1/runs", { state: "queued", limit: LATEST, view: "summary" }), signal),
-      room(refused, signal),
+      memoryPlan(refused, signal),
     ]);
     return { workers: workers.items, numbers: readMetrics(text), queued: queued.items, plan };
   };
@@ -163,7 +163,7 @@ export async function showSystem({ root, signal }) {
     workers.length ? null : h("p", { class: "bad" }, "▲ No worker was seen in the last minute: queued runs wait."),
     queueTiles(numbers, workers),
     h("section", {}, h("h2", {}, "Workers"), workers.length ? workersTable(workers) : h("p", {}, "None.")),
-    h("section", {}, h("h2", {}, "Memory and disk"), roomFacts(plan, numbers)),
+    h("section", {}, h("h2", {}, "Memory and disk"), memoryFacts(plan, numbers)),
     queued.length
       ? h("section", {}, h("h2", {}, "Queued last"), h("ul", { class: "runs" }, queued.map(item))) : null);
   show(await read());

@@ -13,7 +13,7 @@ export function selection(trajectories, names, most = MOST) {
 }
 
 /* The chosen names after a press on one: a shown one goes, another one comes, before those for which there is no
- * room. */
+ * space. */
 function pressed({ shown, left }, name) {
   if (shown.includes(name)) return [...shown.filter((other) => other !== name), ...left];
   const others = left.filter((other) => other !== name);

@@ -63,7 +63,7 @@ struct plan_budget backend_budget(struct backend *backend, const char *directory
     return budget;
 }
 
-enum plan_room backend_room(const struct backend *backend)
+enum plan_space backend_space(const struct backend *backend)
 {
     return backend->ops->host ? PLAN_HOST : PLAN_DEVICE;
 }

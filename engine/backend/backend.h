@@ -343,7 +343,7 @@ struct backend_ops {
     void (*describe)(const struct backend *backend, char *text, size_t size);
 
     /* Bytes that a run may plan with: half of the machine's memory, or the rest of a device's budget, including bytes
-     * that other workers hold for now (backend_keep waits for those). */
+     * that other workers hold for now (backend_claim waits for those). */
     int64_t (*memory)(struct backend *backend);
     /* Zeroed, 64-byte aligned. STATUS_NO_MEMORY. */
     enum status (*allocate)(struct backend *backend, int64_t elements, const char *what, void **out,
@@ -436,10 +436,10 @@ int64_t backend_no_scratch(int64_t longest_sequence, int64_t widest_row);
 
 /* The bytes available now, for plans whose choice does not affect the numbers: host_budget or the machine's free
  * memory, the rest of the device's budget, and the free bytes of the disk that holds `directory` (NULL: none). All free
- * memory of a shared device is promised to this backend until backend_keep. */
+ * memory of a shared device is promised to this backend until backend_claim. */
 struct plan_budget backend_budget(struct backend *backend, const char *directory);
 /* Where the backend's matrices lie. */
-enum plan_room backend_room(const struct backend *backend);
+enum plan_space backend_space(const struct backend *backend);
 
 /* A planning backend: floats in host memory, and it computes nothing. STATUS_NO_MEMORY. */
 MUST_CHECK enum status backend_paper_new(struct backend **out, struct error *error);
@@ -463,8 +463,8 @@ MUST_CHECK enum status backend_share(struct backend *backend, int64_t limit, con
  * waits for the others, with a line in the log, and *again says that a better plan may fit now. If they would be
  * missing anyway, it returns, and the caller refuses its plan. `monitor` may stop the wait. STATUS_NO_MEMORY when it
  * would have to wait while this backend holds memory, because two backends could then wait for each other. */
-MUST_CHECK enum status backend_keep(struct backend *backend, int64_t need, const struct monitor *monitor, bool *again,
-                                    struct error *error);
+MUST_CHECK enum status backend_claim(struct backend *backend, int64_t need, const struct monitor *monitor, bool *again,
+                                     struct error *error);
 /* Describes how the device's part of a budget is computed; "" without a device. */
 void backend_device_words(struct backend *backend, char *text, size_t size);
 

@@ -113,7 +113,7 @@ struct clip_search_args {
  * Rows are independent. Sums of w are in the backend's own type and order; codes are in double (coding.h). */
 enum {
     GPTQ_BLOCK = 128,   /* most columns of a block */
-    GPTQ_ROW_TILE = 32, /* arrays indexed by row have room up to a multiple of it */
+    GPTQ_ROW_TILE = 32, /* arrays indexed by row have space up to a multiple of it */
 };
 struct gptq_block_args {
     struct matrix weights; /* [R, width] as the earlier blocks left it; undefined afterwards */

@@ -23,7 +23,7 @@ static void buffer_fail(struct buffer *buffer, enum status status)
     buffer->status = status;
 }
 
-/* Makes room for `more` bytes and the final NUL. */
+/* Makes space for `more` bytes and the final NUL. */
 static bool buffer_reserve(struct buffer *buffer, size_t more)
 {
     if (buffer->status != STATUS_OK) return false;

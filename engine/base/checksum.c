@@ -35,7 +35,7 @@ void checksum_add(struct checksum *sum, const void *bytes, size_t size)
     const uint8_t *at = bytes;
     sum->bytes += size;
     if (sum->held > 0) {
-        const size_t room = sizeof sum->rest - sum->held, taken = size < room ? size : room;
+        const size_t space = sizeof sum->rest - sum->held, taken = size < space ? size : space;
         memcpy(sum->rest + sum->held, at, taken);
         sum->held += taken;
         at += taken;

@@ -139,14 +139,14 @@ static void reflect(int64_t n, int64_t k, double *a, double *q, double *v, doubl
         for (int64_t i = 0; i < n; i++) q[j * n + i] -= beta * p[i] * v[j];
 }
 
-int64_t eigen_room(int64_t n)
+int64_t eigen_scratch(int64_t n)
 {
     return n * n + 2 * n;
 }
 
-enum status eigen_symmetric_within(int64_t n, double *a, double *values, double *room, struct error *error)
+enum status eigen_symmetric_within(int64_t n, double *a, double *values, double *scratch, struct error *error)
 {
-    double *const q = room, *const beside = room + n * n;
+    double *const q = scratch, *const beside = scratch + n * n;
     const struct tridiagonal t = {n, n, values, beside, q, 1, n};
     enum status status;
     for (int64_t i = 0; i < n * n; i++) {
@@ -165,9 +165,9 @@ enum status eigen_symmetric_within(int64_t n, double *a, double *values, double 
 
 enum status eigen_symmetric(int64_t n, double *a, double *values, struct error *error)
 {
-    double *room = NULL;
-    enum status status = memory_new(eigen_room(n), sizeof *room, "eigenvectors", &room, error);
-    if (status == STATUS_OK) status = eigen_symmetric_within(n, a, values, room, error);
-    memory_free(room);
+    double *scratch = NULL;
+    enum status status = memory_new(eigen_scratch(n), sizeof *scratch, "eigenvectors", &scratch, error);
+    if (status == STATUS_OK) status = eigen_symmetric_within(n, a, values, scratch, error);
+    memory_free(scratch);
     return status;
 }

@@ -19,8 +19,9 @@ MUST_CHECK enum status eigen_tridiagonal(int64_t n, double *diagonal, double *be
  * becomes eigenvector i. Householder reduction, then eigen_tridiagonal. STATUS_NOT_FINITE, STATUS_NO_MEMORY. */
 MUST_CHECK enum status eigen_symmetric(int64_t n, double *a, double *values, struct error *error);
 
-/* eigen_symmetric in scratch memory of the caller: `room` holds eigen_room(n) doubles. STATUS_NOT_FINITE. */
-int64_t eigen_room(int64_t n);
-MUST_CHECK enum status eigen_symmetric_within(int64_t n, double *a, double *values, double *room, struct error *error);
+/* eigen_symmetric in scratch memory of the caller: `scratch` holds eigen_scratch(n) doubles. STATUS_NOT_FINITE. */
+int64_t eigen_scratch(int64_t n);
+MUST_CHECK enum status eigen_symmetric_within(int64_t n, double *a, double *values, double *scratch,
+                                              struct error *error);
 
 #endif

@@ -2,24 +2,24 @@
 
 #include <inttypes.h>
 
-const char *const plan_room_names[PLAN_ROOMS] = {"host memory", "device memory", "disk"};
+const char *const plan_space_names[PLAN_SPACES] = {"host memory", "device memory", "disk"};
 
-void plan_take(struct run_plan *plan, enum plan_room room, int64_t bytes)
+void plan_take(struct run_plan *plan, enum plan_space space, int64_t bytes)
 {
-    plan->live[room] += bytes;
-    if (plan->live[room] > plan->peak[room]) plan->peak[room] = plan->live[room];
+    plan->live[space] += bytes;
+    if (plan->live[space] > plan->peak[space]) plan->peak[space] = plan->live[space];
 }
 
-void plan_give(struct run_plan *plan, enum plan_room room, int64_t bytes)
+void plan_give(struct run_plan *plan, enum plan_space space, int64_t bytes)
 {
-    plan->live[room] -= bytes;
+    plan->live[space] -= bytes;
 }
 
 void plan_add(struct run_plan *plan, const struct run_plan *other, int64_t times)
 {
-    for (int room = 0; room < PLAN_ROOMS; room++) {
-        const int64_t peak = plan->live[room] + other->peak[room];
-        if (peak > plan->peak[room]) plan->peak[room] = peak;
+    for (int space = 0; space < PLAN_SPACES; space++) {
+        const int64_t peak = plan->live[space] + other->peak[space];
+        if (peak > plan->peak[space]) plan->peak[space] = peak;
     }
     plan->read_bytes += times * other->read_bytes;
     plan->written_bytes += times * other->written_bytes;
@@ -38,19 +38,19 @@ double plan_work(const struct run_plan *plan)
 
 bool plan_fits(const struct run_plan *plan, const struct plan_budget *budget)
 {
-    for (int room = 0; room < PLAN_ROOMS; room++)
-        if (plan->peak[room] > budget->bytes[room]) return false;
+    for (int space = 0; space < PLAN_SPACES; space++)
+        if (plan->peak[space] > budget->bytes[space]) return false;
     return true;
 }
 
 enum status plan_refuse(const struct run_plan *plan, const struct plan_budget *budget, const char *advice,
                         struct error *error)
 {
-    int room = 0;
-    while (room + 1 < PLAN_ROOMS && plan->peak[room] <= budget->bytes[room]) room++;
-    const bool words = room == PLAN_DEVICE && budget->device[0] != '\0';
+    int space = 0;
+    while (space + 1 < PLAN_SPACES && plan->peak[space] <= budget->bytes[space]) space++;
+    const bool words = space == PLAN_DEVICE && budget->device[0] != '\0';
     return error_set(error, STATUS_TOO_LARGE,
                      "the smallest plan of the run needs %" PRId64 " bytes of %s, %" PRId64 " are available%s%s%s: %s",
-                     plan->peak[room], plan_room_names[room], budget->bytes[room], words ? " (" : "",
+                     plan->peak[space], plan_space_names[space], budget->bytes[space], words ? " (" : "",
                      words ? budget->device : "", words ? ")" : "", advice);
 }

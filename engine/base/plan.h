@@ -9,13 +9,13 @@
 #include <stdint.h>
 
 /* Where bytes lie. A backend's matrices lie on its device, or in host memory when the backend has none of its own. */
-enum plan_room { PLAN_HOST, PLAN_DEVICE, PLAN_DISK, PLAN_ROOMS };
-extern const char *const plan_room_names[PLAN_ROOMS]; /* "host memory", … */
+enum plan_space { PLAN_HOST, PLAN_DEVICE, PLAN_DISK, PLAN_SPACES };
+extern const char *const plan_space_names[PLAN_SPACES]; /* "host memory", … */
 
 struct run_plan {
-    int64_t live[PLAN_ROOMS]; /* while the plan is filled */
+    int64_t live[PLAN_SPACES]; /* while the plan is filled */
     /* most bytes at one time; on disk: the run's own working files and what it leaves */
-    int64_t peak[PLAN_ROOMS];
+    int64_t peak[PLAN_SPACES];
     int64_t read_bytes, written_bytes; /* of files */
     int64_t fetched_bytes;             /* over the network */
     int64_t tokens;                    /* that go through the model's blocks, counted once per pass */
@@ -27,7 +27,7 @@ struct run_plan {
 
 /* Bytes that a run may take. */
 struct plan_budget {
-    int64_t bytes[PLAN_ROOMS];
+    int64_t bytes[PLAN_SPACES];
     char device[240]; /* how the device's bytes are computed, for a refusal; "": unknown */
 };
 
@@ -35,8 +35,8 @@ struct plan_budget {
  * constant. */
 #define PLAN_SMALL_BYTES (1LL << 20)
 
-void plan_take(struct run_plan *plan, enum plan_room room, int64_t bytes);
-void plan_give(struct run_plan *plan, enum plan_room room, int64_t bytes);
+void plan_take(struct run_plan *plan, enum plan_space space, int64_t bytes);
+void plan_give(struct run_plan *plan, enum plan_space space, int64_t bytes);
 
 /* Adds `other`, done `times` times after the work planned so far: only live bytes of the earlier work remain, so the
  * larger peak counts; everything else adds up. */

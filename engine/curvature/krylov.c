@@ -35,9 +35,9 @@ double *krylov_projected(const struct krylov *krylov)
     return krylov->numbers + krylov->number_count - krylov->size * krylov->size;
 }
 
-struct kept krylov_state(struct krylov *krylov)
+struct saver_state krylov_state(struct krylov *krylov)
 {
-    return (struct kept){krylov->numbers, krylov->number_count, &krylov->basis};
+    return (struct saver_state){krylov->numbers, krylov->number_count, &krylov->basis};
 }
 
 /* Makes `work` the next vector of the basis. */

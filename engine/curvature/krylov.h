@@ -1,10 +1,10 @@
 /* krylov.h: an orthonormal basis of a Krylov space, one product at a time, with full reorthogonalisation, and the
- * operator projected on it. Its numbers and vectors are its whole state (keeper.h). */
+ * operator projected on it. Its numbers and vectors are its whole state (saver.h). */
 #ifndef CURVATURE_KRYLOV_H
 #define CURVATURE_KRYLOV_H
 
-#include "curvature/keeper.h"
 #include "curvature/operator.h"
+#include "curvature/saver.h"
 
 struct krylov {
     const struct symmetric_operator *op; /* lent */
@@ -38,6 +38,6 @@ MUST_CHECK enum status krylov_expand(struct krylov *krylov, struct error *error)
 MUST_CHECK enum status krylov_ritz(const struct krylov *krylov, double *values, double *first, double *last,
                                    struct error *error);
 
-struct kept krylov_state(struct krylov *krylov); /* lends */
+struct saver_state krylov_state(struct krylov *krylov); /* lends */
 
 #endif

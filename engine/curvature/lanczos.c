@@ -71,18 +71,18 @@ done:
     return status;
 }
 
-static enum status begin(struct lanczos *lanczos, const struct keeper *keeper, struct error *error)
+static enum status begin(struct lanczos *lanczos, const struct saver *saver, struct error *error)
 {
     struct krylov *krylov = &lanczos->krylov;
-    struct kept state = krylov_state(krylov);
+    struct saver_state state = krylov_state(krylov);
     bool found;
-    const enum status status = keeper_restore(keeper, &state, &found, error);
+    const enum status status = saver_restore(saver, &state, &found, error);
     if (status != STATUS_OK || found) return status;
     vector_normal(&krylov->op->space, lanczos->settings->seed, lanczos->settings->stream, krylov->work);
     return krylov_begin(krylov, error);
 }
 
-static enum status iterate(struct lanczos *lanczos, const struct keeper *keeper, struct spectrum_ends *out,
+static enum status iterate(struct lanczos *lanczos, const struct saver *saver, struct spectrum_ends *out,
                            struct error *error)
 {
     struct krylov *krylov = &lanczos->krylov;
@@ -99,8 +99,8 @@ static enum status iterate(struct lanczos *lanczos, const struct keeper *keeper,
         if (out->converged || exhausted || products >= most) return STATUS_OK;
         if (expanded(lanczos) == krylov->size && (status = restart(lanczos, error)) != STATUS_OK) return status;
         if ((status = krylov_expand(krylov, error)) != STATUS_OK) return status;
-        const struct kept state = krylov_state(krylov);
-        if ((status = keeper_step(keeper, &state, most - products, error)) != STATUS_OK) return status;
+        const struct saver_state state = krylov_state(krylov);
+        if ((status = saver_step(saver, &state, most - products, error)) != STATUS_OK) return status;
     }
 }
 
@@ -145,8 +145,7 @@ done:
 }
 
 enum status lanczos_run(const struct symmetric_operator *op, const struct lanczos_settings *settings,
-                        const struct keeper *keeper, struct matrix vector, struct spectrum_ends *out,
-                        struct error *error)
+                        const struct saver *saver, struct matrix vector, struct spectrum_ends *out, struct error *error)
 {
     struct lanczos lanczos = {.settings = settings};
     int64_t size = settings->most_products;
@@ -157,8 +156,8 @@ enum status lanczos_run(const struct symmetric_operator *op, const struct lanczo
     if ((status = krylov_init(&lanczos.krylov, op, size, 0, error)) != STATUS_OK) goto done;
     if ((status = memory_new(2 * size, sizeof(double), "Ritz values", &lanczos.values, error)) != STATUS_OK) goto done;
     lanczos.last = lanczos.values + size;
-    if ((status = begin(&lanczos, keeper, error)) != STATUS_OK) goto done;
-    if ((status = iterate(&lanczos, keeper, out, error)) != STATUS_OK) goto done;
+    if ((status = begin(&lanczos, saver, error)) != STATUS_OK) goto done;
+    if ((status = iterate(&lanczos, saver, out, error)) != STATUS_OK) goto done;
     status = finish(&lanczos, vector, out, error);
 done:
     krylov_reset(&lanczos.krylov);

@@ -4,8 +4,8 @@
 #ifndef CURVATURE_LANCZOS_H
 #define CURVATURE_LANCZOS_H
 
-#include "curvature/keeper.h"
 #include "curvature/operator.h"
+#include "curvature/saver.h"
 
 enum { LANCZOS_LEAST_VECTORS = 6 };
 
@@ -29,11 +29,11 @@ struct spectrum_ends {
     bool converged;
 };
 
-/* `vector` of the operator's space gets the unit vector found for `largest`; with data NULL it does not. The keeper may
+/* `vector` of the operator's space gets the unit vector found for `largest`; with data NULL it does not. The saver may
  * be NULL. If it does not converge, the best result so far is no error. STATUS_NO_MEMORY, statuses of operator_apply
- * and of the keeper. */
+ * and of the saver. */
 MUST_CHECK enum status lanczos_run(const struct symmetric_operator *op, const struct lanczos_settings *settings,
-                                   const struct keeper *keeper, struct matrix vector, struct spectrum_ends *out,
+                                   const struct saver *saver, struct matrix vector, struct spectrum_ends *out,
                                    struct error *error);
 
 #endif

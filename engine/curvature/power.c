@@ -26,7 +26,7 @@ static enum status advance(const struct symmetric_operator *op, double tolerance
 }
 
 enum status power_run(const struct symmetric_operator *op, const struct lanczos_settings *settings,
-                      const struct keeper *keeper, struct matrix vector, struct spectrum_ends *out, struct error *error)
+                      const struct saver *saver, struct matrix vector, struct spectrum_ends *out, struct error *error)
 {
     double numbers[NUMBERS] = {0};
     struct basis basis = {0};
@@ -35,8 +35,8 @@ enum status power_run(const struct symmetric_operator *op, const struct lanczos_
     enum status status;
     if ((status = vector_new(&op->space, "a product", &product, error)) != STATUS_OK) goto done;
     if ((status = basis_init(&basis, &op->space, 1, error)) != STATUS_OK) goto done;
-    struct kept state = {numbers, NUMBERS, &basis};
-    if ((status = keeper_restore(keeper, &state, &found, error)) != STATUS_OK) goto done;
+    struct saver_state state = {numbers, NUMBERS, &basis};
+    if ((status = saver_restore(saver, &state, &found, error)) != STATUS_OK) goto done;
     if (!found) {
         if ((status = basis_append(&basis, error)) != STATUS_OK) goto done;
         vector_normal(&op->space, settings->seed, settings->stream, basis.vectors[0]);
@@ -45,7 +45,7 @@ enum status power_run(const struct symmetric_operator *op, const struct lanczos_
     while (numbers[CONVERGED] == 0 && numbers[PRODUCTS] < (double)settings->most_products) {
         status = advance(op, settings->tolerance, basis.vectors[0], product, numbers, error);
         if (status != STATUS_OK) goto done;
-        status = keeper_step(keeper, &state, settings->most_products - (int64_t)numbers[PRODUCTS], error);
+        status = saver_step(saver, &state, settings->most_products - (int64_t)numbers[PRODUCTS], error);
         if (status != STATUS_OK) goto done;
     }
     if (vector.data != NULL) op->space.backend->ops->add(op->space.backend, vector, basis.vectors[0], 1, 0);

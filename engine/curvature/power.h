@@ -11,7 +11,7 @@
  * `residual` belongs to the vector of the last quotient; `vector` (data NULL: not computed) gets the unit vector after
  * it, whatever the sign. Statuses of lanczos_run. */
 MUST_CHECK enum status power_run(const struct symmetric_operator *op, const struct lanczos_settings *settings,
-                                 const struct keeper *keeper, struct matrix vector, struct spectrum_ends *out,
+                                 const struct saver *saver, struct matrix vector, struct spectrum_ends *out,
                                  struct error *error);
 
 #endif

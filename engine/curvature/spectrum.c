@@ -35,7 +35,7 @@ static enum status probe_finish(struct krylov *krylov, struct error *error)
     return status;
 }
 
-static enum status iterate(struct krylov *krylov, const struct spectrum_settings *settings, const struct keeper *keeper,
+static enum status iterate(struct krylov *krylov, const struct spectrum_settings *settings, const struct saver *saver,
                            struct error *error)
 {
     const int64_t steps = krylov->size;
@@ -53,8 +53,8 @@ static enum status iterate(struct krylov *krylov, const struct spectrum_settings
             return status;
         const int64_t remaining =
             (settings->probes - (int64_t)krylov->numbers[PROBE]) * steps - (int64_t)krylov->numbers[KRYLOV_EXPANDED];
-        const struct kept state = krylov_state(krylov);
-        if ((status = keeper_step(keeper, &state, remaining, error)) != STATUS_OK) return status;
+        const struct saver_state state = krylov_state(krylov);
+        if ((status = saver_step(saver, &state, remaining, error)) != STATUS_OK) return status;
     }
     return STATUS_OK;
 }
@@ -81,7 +81,7 @@ static enum status collect(struct krylov *krylov, int64_t probes, struct spectru
 }
 
 enum status spectrum_run(const struct symmetric_operator *op, const struct spectrum_settings *settings,
-                         const struct keeper *keeper, struct spectrum *out, struct error *error)
+                         const struct saver *saver, struct spectrum *out, struct error *error)
 {
     const int64_t steps = settings->steps < op->space.numbers ? settings->steps : op->space.numbers;
     struct krylov krylov = {0};
@@ -89,9 +89,9 @@ enum status spectrum_run(const struct symmetric_operator *op, const struct spect
     enum status status;
     *out = (struct spectrum){0};
     if ((status = krylov_init(&krylov, op, steps, OWN + 2 * steps * settings->probes, error)) != STATUS_OK) goto done;
-    struct kept state = krylov_state(&krylov);
-    if ((status = keeper_restore(keeper, &state, &found, error)) != STATUS_OK) goto done;
-    if ((status = iterate(&krylov, settings, keeper, error)) != STATUS_OK) goto done;
+    struct saver_state state = krylov_state(&krylov);
+    if ((status = saver_restore(saver, &state, &found, error)) != STATUS_OK) goto done;
+    if ((status = iterate(&krylov, settings, saver, error)) != STATUS_OK) goto done;
     status = collect(&krylov, settings->probes, out, error);
 done:
     krylov_reset(&krylov);

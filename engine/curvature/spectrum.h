@@ -4,8 +4,8 @@
 #ifndef CURVATURE_SPECTRUM_H
 #define CURVATURE_SPECTRUM_H
 
-#include "curvature/keeper.h"
 #include "curvature/operator.h"
+#include "curvature/saver.h"
 
 struct spectrum_settings {
     int64_t probes, steps; /* at least 1; steps are cut to the dimension */
@@ -19,8 +19,8 @@ struct spectrum {
 };
 void spectrum_reset(struct spectrum *spectrum); /* {0} is fine */
 
-/* The keeper may be NULL. Holds `steps` vectors. STATUS_NO_MEMORY, statuses of operator_apply and of the keeper. */
+/* The saver may be NULL. Holds `steps` vectors. STATUS_NO_MEMORY, statuses of operator_apply and of the saver. */
 MUST_CHECK enum status spectrum_run(const struct symmetric_operator *op, const struct spectrum_settings *settings,
-                                    const struct keeper *keeper, struct spectrum *out, struct error *error);
+                                    const struct saver *saver, struct spectrum *out, struct error *error);
 
 #endif

@@ -12,10 +12,10 @@ enum { PRODUCTS, RANGE, SAMPLES };
 struct tracing {
     const struct symmetric_operator *op;
     const struct trace_settings *settings;
-    const struct keeper *keeper;
+    const struct saver *saver;
     struct matrix probe, product;
     struct basis range; /* Hutch++: orthonormal, of the sketch */
-    struct kept state;
+    struct saver_state state;
     int64_t sketch; /* vectors of the sketch; 0: none */
     double *numbers;
 };
@@ -23,7 +23,7 @@ struct tracing {
 static enum status made_product(struct tracing *t, int64_t total, struct error *error)
 {
     t->numbers[PRODUCTS]++;
-    return keeper_step(t->keeper, &t->state, total - (int64_t)t->numbers[PRODUCTS], error);
+    return saver_step(t->saver, &t->state, total - (int64_t)t->numbers[PRODUCTS], error);
 }
 
 static enum status diagonal_sum(struct tracing *t, struct error *error)
@@ -107,10 +107,10 @@ static void summarise(const struct tracing *t, struct trace_estimate *out)
 }
 
 enum status trace_run(const struct symmetric_operator *op, const struct trace_settings *settings,
-                      const struct keeper *keeper, struct trace_estimate *out, struct error *error)
+                      const struct saver *saver, struct trace_estimate *out, struct error *error)
 {
     const bool exact = settings->probes >= op->space.numbers;
-    struct tracing t = {.op = op, .settings = settings, .keeper = keeper};
+    struct tracing t = {.op = op, .settings = settings, .saver = saver};
     bool found;
     enum status status;
     const int64_t probes = exact ? op->space.numbers : settings->probes;
@@ -122,8 +122,8 @@ enum status trace_run(const struct symmetric_operator *op, const struct trace_se
     if ((status = basis_init(&t.range, &op->space, t.sketch + 1, error)) != STATUS_OK) goto done;
     if ((status = vector_new(&op->space, "a probe", &t.probe, error)) != STATUS_OK) goto done;
     if ((status = vector_new(&op->space, "a product", &t.product, error)) != STATUS_OK) goto done;
-    t.state = (struct kept){t.numbers, numbers, &t.range};
-    if ((status = keeper_restore(keeper, &t.state, &found, error)) != STATUS_OK) goto done;
+    t.state = (struct saver_state){t.numbers, numbers, &t.range};
+    if ((status = saver_restore(saver, &t.state, &found, error)) != STATUS_OK) goto done;
     if ((status = exact ? diagonal_sum(&t, error) : estimate(&t, error)) != STATUS_OK) goto done;
     if (exact)
         out->trace = t.numbers[RANGE];

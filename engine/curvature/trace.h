@@ -6,8 +6,8 @@
 #ifndef CURVATURE_TRACE_H
 #define CURVATURE_TRACE_H
 
-#include "curvature/keeper.h"
 #include "curvature/operator.h"
+#include "curvature/saver.h"
 
 enum trace_method { TRACE_HUTCHINSON, TRACE_HUTCHPP, TRACE_METHODS };
 extern const char *const trace_method_names[TRACE_METHODS + 1]; /* ends with NULL */
@@ -27,8 +27,8 @@ struct trace_estimate {
     bool exact;
 };
 
-/* The keeper may be NULL. STATUS_NO_MEMORY, statuses of operator_apply and of the keeper. */
+/* The saver may be NULL. STATUS_NO_MEMORY, statuses of operator_apply and of the saver. */
 MUST_CHECK enum status trace_run(const struct symmetric_operator *op, const struct trace_settings *settings,
-                                 const struct keeper *keeper, struct trace_estimate *out, struct error *error);
+                                 const struct saver *saver, struct trace_estimate *out, struct error *error);
 
 #endif

@@ -5,7 +5,7 @@
 
 #include <math.h>
 
-enum { LEAST = 3, UNITS_LEAST = 5, GROUPS_MOST = 50, SWEEPS_MOST = 200 };
+enum { LEAST = 3, UNITS_LEAST = 5, GROUPS_MOST = 50, ROUNDS_MOST = 200 };
 
 /* Two passes, so that large means lose no digits. NAN without variance. */
 static double around(const double *x, const double *y, int64_t n, double mean_x, double mean_y)
@@ -113,7 +113,7 @@ static double center(struct sample *s, const int64_t *keys, double *values)
 static void residuals(struct sample *s, double *values)
 {
     const double before = spread(values, s->n);
-    for (int sweep = 0; sweep < SWEEPS_MOST; sweep++) {
+    for (int round = 0; round < ROUNDS_MOST; round++) {
         const double left = center(s, s->trajectory, values) + center(s, s->budget, values);
         if (left <= 1e-14 * sqrt(before)) break;
     }

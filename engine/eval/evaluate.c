@@ -140,7 +140,7 @@ static void plan_fill(const struct evaluation *e, const struct hidden_place *pla
 {
     const struct model_config *config = &e->model->config;
     struct backend *backend = e->backend;
-    const enum plan_room room = backend_room(backend);
+    const enum plan_space space = backend_space(backend);
     const int64_t tokens = e->chunks.tokens, making = model_rope_making_bytes(config, e->chunks.longest);
     const int64_t embed = embed_bytes(config, backend, e->chunks.largest, true);
     const int64_t walk = walk_bytes(config, backend, WALK_FORWARD, e->chunks.largest);
@@ -149,18 +149,18 @@ static void plan_fill(const struct evaluation *e, const struct hidden_place *pla
     if (e->per_token) plan_take(plan, PLAN_HOST, e->chunks.predictions * (int64_t)sizeof(float));
     plan_take(plan, PLAN_HOST, backend->ops->scratch(e->chunks.longest, config->vocabulary_size));
     plan_take(plan, PLAN_HOST, making);
-    plan_take(plan, room, model_rope_bytes(config, backend, e->chunks.longest));
+    plan_take(plan, space, model_rope_bytes(config, backend, e->chunks.longest));
     plan_give(plan, PLAN_HOST, making);
-    plan_take(plan, room, embed);
+    plan_take(plan, space, embed);
     hidden_plan(backend, &e->chunks, config->hidden_size, place, plan);
-    if (!config->tied) plan_give(plan, room, embed);
-    plan_take(plan, room, walk);
-    plan_take(plan, room, loader_bytes(e->model, backend));
+    if (!config->tied) plan_give(plan, space, embed);
+    plan_take(plan, space, walk);
+    plan_take(plan, space, loader_bytes(e->model, backend));
     plan_take(plan, PLAN_HOST, loader_staging_bytes(e->model, backend));
     plan_give(plan, PLAN_HOST, loader_staging_bytes(e->model, backend));
-    plan_give(plan, room, loader_bytes(e->model, backend));
-    plan_give(plan, room, walk);
-    plan_take(plan, room,
+    plan_give(plan, space, loader_bytes(e->model, backend));
+    plan_give(plan, space, walk);
+    plan_take(plan, space,
               head_bytes(config, backend, HEAD_LOSS, config->tied ? HEAD_LOADS_BUT_OUTPUT : HEAD_LOADS_ALL));
     plan->tokens = tokens;
     plan->flops = work_blocks(config, e->model->programs, &e->chunks) + work_head(config, tokens);
@@ -234,7 +234,7 @@ static enum status blocks_walk(struct evaluation *e, struct error *error)
         if ((status = loader_next(e->loader, &block, error)) != STATUS_OK) return status;
         if ((status = block_walk(e, block, error)) != STATUS_OK) return status;
     }
-    loader_close(e->loader); /* frees two blocks, to make room for the output matrix */
+    loader_close(e->loader); /* frees two blocks, to make space for the output matrix */
     e->loader = NULL;
     return STATUS_OK;
 }
@@ -256,14 +256,14 @@ static enum status head_walk(struct evaluation *e, struct error *error)
 }
 
 /* Chooses a plan that fits the available memory. */
-static enum status room_find(struct evaluation *e, const char *directory, struct error *error)
+static enum status plan_find(struct evaluation *e, const char *directory, struct error *error)
 {
     struct plan_budget budget;
     struct run_plan plan;
     for (bool again = true; again;) {
         budget = backend_budget(e->backend, directory);
         plan_choose(e, directory, &budget, &plan);
-        const enum status status = backend_keep(e->backend, plan.peak[PLAN_DEVICE], e->monitor, &again, error);
+        const enum status status = backend_claim(e->backend, plan.peak[PLAN_DEVICE], e->monitor, &again, error);
         if (status != STATUS_OK) return status;
     }
     e->flops = plan.flops;
@@ -282,7 +282,7 @@ static enum status evaluation_prepare(struct evaluation *e, const struct evaluat
     const struct model_config *config = &e->model->config;
     enum status status;
     if ((status = chunks_open(e, request->sequences, error)) != STATUS_OK) return status;
-    if ((status = room_find(e, request->directory, error)) != STATUS_OK) return status;
+    if ((status = plan_find(e, request->directory, error)) != STATUS_OK) return status;
     if ((status = memory_new(e->chunks.tokens, sizeof(double), "token losses", &e->losses, error)) != STATUS_OK)
         return status;
     if ((status = e->backend->ops->prepare(e->backend, e->chunks.longest, config->vocabulary_size, error)) != STATUS_OK)

@@ -197,7 +197,7 @@ void likelihood_plan(const struct likelihood *likelihood, const struct model *mo
     const struct forest *forest = &likelihood->forest;
     const struct chunks *chunks = &forest->chunks;
     const struct likelihood_texts *texts = likelihood->texts;
-    const enum plan_room room = backend_room(backend);
+    const enum plan_space space = backend_space(backend);
     const struct hidden_place place = {HIDDEN_PARTS, NULL};
     const int64_t embed = embed_bytes(config, backend, chunks->largest, true),
                   rope = model_rope_making_bytes(config, chunks->longest);
@@ -211,18 +211,18 @@ void likelihood_plan(const struct likelihood *likelihood, const struct model *mo
               likelihood->question_count * (int64_t)(sizeof *likelihood->questions + sizeof *likelihood->owners));
     plan_take(&visit, PLAN_HOST, backend->ops->scratch(chunks->longest, config->vocabulary_size));
     plan_take(&visit, PLAN_HOST, rope);
-    plan_take(&visit, room, model_rope_bytes(config, backend, chunks->longest));
+    plan_take(&visit, space, model_rope_bytes(config, backend, chunks->longest));
     plan_give(&visit, PLAN_HOST, rope);
-    plan_take(&visit, room, embed);
+    plan_take(&visit, space, embed);
     hidden_plan(backend, chunks, config->hidden_size, &place, &visit);
-    if (!config->tied) plan_give(&visit, room, embed);
-    plan_take(&visit, room, cache_bytes(config, backend, chunks->longest, forest->slots, forest->forks));
-    plan_take(&visit, room, treated);
-    plan_take(&visit, room, walk + blocks);
+    if (!config->tied) plan_give(&visit, space, embed);
+    plan_take(&visit, space, cache_bytes(config, backend, chunks->longest, forest->slots, forest->forks));
+    plan_take(&visit, space, treated);
+    plan_take(&visit, space, walk + blocks);
     plan_take(&visit, PLAN_HOST, loader_staging_bytes(model, backend));
     plan_give(&visit, PLAN_HOST, loader_staging_bytes(model, backend));
-    plan_give(&visit, room, walk + blocks);
-    plan_take(&visit, room,
+    plan_give(&visit, space, walk + blocks);
+    plan_take(&visit, space,
               head_bytes(config, backend, HEAD_LOSS, config->tied ? HEAD_LOADS_BUT_OUTPUT : HEAD_LOADS_ALL));
     plan_take(&visit, PLAN_HOST, likelihood->question_count * (int64_t)sizeof(double));
     plan_add(plan, &visit, 1);

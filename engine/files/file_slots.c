@@ -159,7 +159,7 @@ void file_slots_rewind(struct file_slots *slots, int64_t index)
     checksum_init(&slots->list[index].sum);
 }
 
-enum status file_slots_keep(struct file_slots *slots, struct error *error)
+enum status file_slots_save(struct file_slots *slots, struct error *error)
 {
     const size_t size = notes_size(slots), body = size - sizeof(uint64_t);
     const struct notes_header header = {.head = slots->head, .count = slots->count};

@@ -40,7 +40,7 @@ bool file_slots_full(const struct file_slots *slots, int64_t index);
 /* Empties a slot, so that it can be written again. */
 void file_slots_rewind(struct file_slots *slots, int64_t index);
 /* Makes all written bytes durable and notes which slots are full. Statuses of file_writer_put. */
-MUST_CHECK enum status file_slots_keep(struct file_slots *slots, struct error *error);
+MUST_CHECK enum status file_slots_save(struct file_slots *slots, struct error *error);
 
 /* STATUS_INVALID when a slot is not full; statuses of file_writer_commit. */
 MUST_CHECK enum status file_slots_commit(const struct file_slots *slots, struct error *error);

@@ -2,10 +2,9 @@
  * tree and does not recurse. What it accepts is valid UTF-8 without lone surrogates, raw control characters or anything
  * after the document.
  *
- * Errors stick: the first failure fills the caller's `error` ("config.json: byte 17, after key "vocab_size": ..."),
- * every later call does nothing, returns false and leaves its result untouched, and json_reader_finish returns the
- * status. So a caller gives its results defaults, reads straight through and checks once, at the end (like stdio's
- * ferror). This is why the calls return bool.
+ * Errors stick: the first failure fills the caller's `error`, every later call does nothing, returns false and leaves
+ * its result untouched, and json_reader_finish returns the status. So a caller gives its results defaults, reads
+ * straight through and checks once, at the end (docs/formats.md).
  *
  *     struct json_reader reader;
  *     struct json_reader_text key;

@@ -11,7 +11,7 @@ static int compare_names(const void *left, const void *right)
     return strcmp(*(const char *const *)left, *(const char *const *)right);
 }
 
-/* Writes the names of `model`'s parameters to names [room]; returns their number. With `names` NULL it only counts. */
+/* Writes the names of `model`'s parameters to names; returns their number. With `names` NULL it only counts. */
 static int64_t list_names(const struct model *model, const char **names)
 {
     const struct parameter *ends[DECODER_ENDS];

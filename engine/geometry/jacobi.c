@@ -3,7 +3,7 @@
 #include <float.h>
 #include <math.h>
 
-enum { SWEEPS_MAX = 60 }; /* convergence is quadratic: a dozen suffice */
+enum { CYCLES_MAX = 60 }; /* convergence is quadratic: a dozen suffice */
 
 /* Rotates rows and columns p and q so that a[p][q] becomes 0; accumulates the rotation in the rows of `vectors`. */
 static void rotate(double *a, int64_t n, int64_t p, int64_t q, double *vectors)
@@ -55,7 +55,7 @@ enum status jacobi_solve(double *matrix, int64_t n, double *values, double *vect
     }
     if (!isfinite(norm)) return error_set(error, STATUS_NOT_FINITE, "a matrix is too large for its eigenvalues");
     const double negligible = DBL_EPSILON * DBL_EPSILON * DBL_EPSILON * norm / (double)(n * n);
-    for (int sweep = 0; sweep < SWEEPS_MAX; sweep++) {
+    for (int cycle = 0; cycle < CYCLES_MAX; cycle++) {
         int64_t turned = 0;
         for (int64_t p = 0; p < n; p++)
             for (int64_t q = p + 1; q < n; q++) {

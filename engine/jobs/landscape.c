@@ -19,7 +19,7 @@ void landscape_result_reset(struct landscape_result *result)
     plane_reset(&result->plane);
     memory_free(result->x);
     memory_free(result->y);
-    memory_free(result->grid);
+    memory_free(result->mesh);
     memory_free(result->path);
     *result = (struct landscape_result){0};
 }
@@ -124,7 +124,7 @@ static enum status survey_path(struct survey *survey, struct error *error)
     return STATUS_OK;
 }
 
-static enum status survey_grid(struct survey *survey, struct error *error)
+static enum status survey_mesh(struct survey *survey, struct error *error)
 {
     const struct landscape_request *request = survey->request;
     struct landscape_result *out = survey->out;
@@ -136,7 +136,7 @@ static enum status survey_grid(struct survey *survey, struct error *error)
     axis_fill(survey, 1, request->rows, out->y);
     for (int64_t i = 0; i < points && status == STATUS_OK; i++) {
         status =
-            next(survey, before + i, out->x[i % request->columns], out->y[i / request->columns], &out->grid[i], error);
+            next(survey, before + i, out->x[i % request->columns], out->y[i / request->columns], &out->mesh[i], error);
         report(survey, before + i + 1);
     }
     return status;
@@ -149,9 +149,9 @@ static enum status survey_prepare(struct survey *survey, struct error *error)
     const int64_t members = request->point.family->count, points = request->rows * request->columns;
     enum status status;
     if ((status = memory_new(members, sizeof(double), "coefficients", &survey->coefficients, error)) != STATUS_OK ||
-        (status = memory_new(request->columns, sizeof(double), "grid", &out->x, error)) != STATUS_OK ||
-        (status = memory_new(request->rows, sizeof(double), "grid", &out->y, error)) != STATUS_OK ||
-        (status = memory_new(points, sizeof *out->grid, "grid", &out->grid, error)) != STATUS_OK ||
+        (status = memory_new(request->columns, sizeof(double), "mesh", &out->x, error)) != STATUS_OK ||
+        (status = memory_new(request->rows, sizeof(double), "mesh", &out->y, error)) != STATUS_OK ||
+        (status = memory_new(points, sizeof *out->mesh, "mesh", &out->mesh, error)) != STATUS_OK ||
         (status = memory_new(members, sizeof *out->path, "path", &out->path, error)) != STATUS_OK)
         return status;
     return saved_table_open(request->work_directory, "landscape.table", point_fingerprint(&request->point),
@@ -162,7 +162,7 @@ static enum status check(const struct landscape_request *request, struct error *
 {
     const struct point_request *point = &request->point;
     if (request->columns < 2 || request->rows < 2)
-        return error_set(error, STATUS_INVALID, "a grid needs two points or more each way, found %lld x %lld",
+        return error_set(error, STATUS_INVALID, "a mesh needs two points or more each way, found %lld x %lld",
                          (long long)request->columns, (long long)request->rows);
     return evaluate_check(&point->family->models[0]->config, point->evaluation, "evaluation", error);
 }
@@ -207,7 +207,7 @@ enum status landscape_run(const struct landscape_request *request, struct landsc
     if ((status = plane_find(point->family, request->team, point->monitor, &out->plane, error)) != STATUS_OK) goto done;
     extent_find(&survey);
     if ((status = survey_path(&survey, error)) != STATUS_OK) goto done;
-    status = survey_grid(&survey, error);
+    status = survey_mesh(&survey, error);
 done:
     saved_table_reset(&survey.table);
     memory_free(survey.coefficients);

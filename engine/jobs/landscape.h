@@ -12,7 +12,7 @@ struct landscape_request {
     struct point_request point;
     struct team *team;     /* for the products of checkpoints; may be NULL */
     int64_t columns, rows; /* points along x and y, 2 or more each */
-    /* The grid is wider than the projections by this share of their extent on each side; NAN: margins_adapt
+    /* The mesh is wider than the projections by this share of their extent on each side; NAN: margins_adapt
      * (landscape.c) chooses the margins. */
     double margin;
     const char *work_directory; /* where points are kept between attempts; NULL: nowhere */
@@ -22,7 +22,7 @@ struct landscape_result {
     struct plane plane;
     double margins[4];  /* share of the extent added at low x, high x, low y, high y */
     double *x, *y;      /* [columns], [rows]; owned */
-    struct point *grid; /* [rows, columns]; owned */
+    struct point *mesh; /* [rows, columns]; owned */
     struct point *path; /* [members]: at each projected checkpoint; owned */
     int64_t measured;   /* points that this attempt measured */
 };
@@ -35,7 +35,7 @@ int64_t landscape_points(const struct landscape_request *request);
 MUST_CHECK enum status landscape_plan(const struct landscape_request *request, const struct plan_budget *budget,
                                       struct run_plan *out, struct error *error);
 
-/* Statuses of plane_find, point_measure and the saved table; STATUS_INVALID for an impossible grid. */
+/* Statuses of plane_find, point_measure and the saved table; STATUS_INVALID for an impossible mesh. */
 MUST_CHECK enum status landscape_run(const struct landscape_request *request, struct landscape_result *out,
                                      struct error *error);
 

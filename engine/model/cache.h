@@ -2,9 +2,8 @@
  * once and continued many times: keys and values of every token of a path, or a recurrent state at the ends of
  * segments.
  *
- * Blocks are streamed, and every batch of a forest passes through one block before the next block is loaded. So a cache
- * serves one block at a time: cache_begin when the block is loaded, then the batches in order through walk_forward. It
- * holds a single path.
+ * A cache holds a single path and serves one block at a time: cache_begin when the block is loaded, then the batches in
+ * order through walk_forward (docs/models.md, "Texts that share beginnings").
  *
  * An op with memory across tokens declares what it keeps (op.h: cached_token_columns, cached_state_columns). In its
  * forward pass over a batch with branches
@@ -29,7 +28,7 @@ struct cache {
     void *tokens, *states;                /* [positions, token_columns]; [forks + slots, state_columns]; owned */
 };
 
-/* Room for paths of `positions` tokens, batches of at most `slots` states and `forks` forks. The caller owns it
+/* Space for paths of `positions` tokens, batches of at most `slots` states and `forks` forks. The caller owns it
  * (cache_reset). STATUS_UNSUPPORTED (an op that looks across tokens and keeps nothing), STATUS_NO_MEMORY. */
 MUST_CHECK enum status cache_init(struct cache *cache, const struct model_config *config, struct backend *backend,
                                   int64_t positions, int64_t slots, int64_t forks, struct error *error);

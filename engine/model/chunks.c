@@ -18,7 +18,7 @@ int64_t chunks_tokens(int64_t hidden_size)
 }
 
 struct arrays {
-    int64_t *starts; /* room for sequences + chunks entries: each chunk has one more than its sequences */
+    int64_t *starts; /* space for sequences + chunks entries: each chunk has one more than its sequences */
     uint32_t *ids, *targets;
     int32_t *positions;
 };

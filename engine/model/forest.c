@@ -83,7 +83,7 @@ struct builder {
     int64_t chunk_used, chunk_slots;
 };
 
-static enum status segment_room(struct builder *builder, struct error *error)
+static enum status segment_reserve(struct builder *builder, struct error *error)
 {
     struct forest *forest = builder->forest;
     struct forest_segment *larger = NULL;
@@ -110,7 +110,7 @@ static enum status segment_add(struct builder *builder, const uint32_t *tokens, 
                                bool continued, struct error *error)
 {
     struct forest *forest = builder->forest;
-    const enum status status = segment_room(builder, error);
+    const enum status status = segment_reserve(builder, error);
     if (status != STATUS_OK) return status;
     struct forest_segment *segment = &forest->segments[forest->segment_count];
     *segment = (struct forest_segment){

@@ -42,7 +42,7 @@ void hidden_plan(const struct backend *backend, const struct chunks *chunks, int
 {
     const struct layout layout = layout_of(backend, chunks, width, place);
     const int64_t element = (int64_t)backend->ops->element;
-    plan_take(plan, backend_room(backend), (layout.rows + (layout.away ? 2 : 1) * layout.window) * element);
+    plan_take(plan, backend_space(backend), (layout.rows + (layout.away ? 2 : 1) * layout.window) * element);
     plan_take(plan, PLAN_HOST, layout.staging * element);
     plan_take(plan, place->directory != NULL ? PLAN_DISK : PLAN_HOST, layout.spilled * element);
     plan->stream_tokens += chunks->tokens;

@@ -32,7 +32,7 @@ struct hidden {
     bool lent;
 };
 
-/* Room for the tokens of `chunks`. On failure hidden_reset is still due. STATUS_NO_MEMORY, STATUS_DISK_FULL,
+/* Space for the tokens of `chunks`. On failure hidden_reset is still due. STATUS_NO_MEMORY, STATUS_DISK_FULL,
  * STATUS_IO. */
 MUST_CHECK enum status hidden_init(struct hidden *hidden, struct backend *backend, const struct chunks *chunks,
                                    int64_t width, const struct hidden_place *place, struct error *error);

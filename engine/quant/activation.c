@@ -9,8 +9,8 @@ static void multiply(const struct activations *activations, struct matrix x, str
         &(struct gemm_args){.a = x, .b = weight, .c = y, .transpose_b = true, .alpha = 1, .beta = beta, .exact = true});
 }
 
-/* Room of the shape of x. */
-static struct matrix room(const struct activations *activations, void *data, struct matrix x)
+/* The memory at `data` as a matrix of the shape of x. */
+static struct matrix shaped(const struct activations *activations, void *data, struct matrix x)
 {
     return matrix_of(data, x.rows, x.columns, activations->backend->ops->element);
 }
@@ -20,8 +20,8 @@ static void run_rows(const struct activations *activations, const struct activat
 {
     struct round_rows_args args = entry->treatment;
     args.x = x;
-    args.to = room(activations, activations->rounded, x);
-    if (args.exact && args.threshold > 0) args.outliers = room(activations, activations->outliers, x);
+    args.to = shaped(activations, activations->rounded, x);
+    if (args.exact && args.threshold > 0) args.outliers = shaped(activations, activations->outliers, x);
     activations->backend->ops->round_rows(activations->backend, &args);
     multiply(activations, args.to, weight, y, 0);
     if (args.outliers.data != NULL) multiply(activations, args.outliers, entry->original, y, 1);
@@ -54,7 +54,7 @@ struct matrix activations_input(const struct activations *activations, int param
 {
     const struct hadamard *online = activations->entries[parameter].online;
     if (online == NULL) return x;
-    const struct matrix turned = room(activations, activations->turned, x);
+    const struct matrix turned = shaped(activations, activations->turned, x);
     hadamard_rows(online, (struct hadamard_use){0}, x, turned);
     return turned;
 }

@@ -9,7 +9,7 @@
  *     s = max(mean |X|^alpha / (w^(1 - alpha) + 1e-4), 1e-4)
  *
  * Where heads share their values (grouped queries) the inputs of the attention's output keep s = 1, as in AutoAWQ:
- * other scales cannot be divided out of the values, and no packed format has room for them.
+ * other scales cannot be divided out of the values, and no packed format has space for them.
  *
  * The alpha wins whose Q, of all linears that share the input, have the least squared output error; of equals the
  * first. The error is a quadratic form of the Hessian,

@@ -1,5 +1,5 @@
 /* fold.h: where scales of a linear's input columns (AWQ's, SmoothQuant's) go in a checkpoint. The operation that makes
- * the inputs can be divided by them, which gives the same numbers and takes no room: the weight of the norm before, or
+ * the inputs can be divided by them, which gives the same numbers and takes no space: the weight of the norm before, or
  * the rows of the linear whose outputs are the inputs up to a factor. */
 #ifndef QUANT_FOLD_H
 #define QUANT_FOLD_H

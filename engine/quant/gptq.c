@@ -81,7 +81,7 @@ struct solver {
 };
 
 /* Allocates bytes in memory of the backend. */
-static enum status room(struct solver *solver, int64_t bytes, const char *what, void **out, struct error *error)
+static enum status device_new(struct solver *solver, int64_t bytes, const char *what, void **out, struct error *error)
 {
     struct backend *backend = solver->backend;
     return backend->ops->allocate(backend, backend_elements(backend, bytes), what, out, error);
@@ -99,16 +99,16 @@ static enum status solver_init(struct solver *solver, struct error *error)
     if ((status = memory_new(grids, sizeof(double), "grids", &solver->found, error)) != STATUS_OK ||
         (status = memory_new(solver->task->count, sizeof *solver->coded, "codes", &solver->coded, error)) !=
             STATUS_OK ||
-        (status = room(solver, columns * columns * element, "Hessian factor", &solver->upper.data, error)) !=
+        (status = device_new(solver, columns * columns * element, "Hessian factor", &solver->upper.data, error)) !=
             STATUS_OK ||
-        (status = room(solver, rows * columns * element, "weights in visiting order", &solver->weights.data, error)) !=
-            STATUS_OK ||
-        (status = room(solver, GPTQ_BLOCK * solver->padded * element, "block errors", &solver->errors.data, error)) !=
-            STATUS_OK ||
-        (status = room(solver, grids * (int64_t)sizeof(double), "grids", &found, error)) != STATUS_OK)
+        (status = device_new(solver, rows * columns * element, "weights in visiting order", &solver->weights.data,
+                             error)) != STATUS_OK ||
+        (status = device_new(solver, GPTQ_BLOCK * solver->padded * element, "block errors", &solver->errors.data,
+                             error)) != STATUS_OK ||
+        (status = device_new(solver, grids * (int64_t)sizeof(double), "grids", &found, error)) != STATUS_OK)
         return status;
     solver->grids = found;
-    if ((status = room(solver, rows * columns, "codes", &found, error)) != STATUS_OK) return status;
+    if ((status = device_new(solver, rows * columns, "codes", &found, error)) != STATUS_OK) return status;
     solver->codes = found;
     return STATUS_OK;
 }
@@ -174,7 +174,7 @@ static enum status set_codings(struct solver *solver, struct error *error)
         solver->codings[i].group_size = solver->order.group_size;
     }
     if (status != STATUS_OK || coding->values == NULL || backend->ops->host) return status;
-    if ((status = room(solver, bytes, "table", &table, error)) != STATUS_OK) return status;
+    if ((status = device_new(solver, bytes, "table", &table, error)) != STATUS_OK) return status;
     solver->table = table;
     backend->ops->write_bytes(backend, table, coding->values, (size_t)bytes);
     return STATUS_OK;

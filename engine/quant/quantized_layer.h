@@ -28,7 +28,7 @@ struct quantized_layer {
     int64_t scale_bits;            /* of a scale in a checkpoint; and bits stored once per layer … */
     int64_t extra_bits;            /* … quantized_layer_init sets those of the coding's type, and 0 */
     float *column_scales;          /* [columns], above 0; NULL: none */
-    bool folded;                   /* the maker of the inputs is divided by them (fold.h): they take no room */
+    bool folded;                   /* the maker of the inputs is divided by them (fold.h): they take no space */
     double alpha;                  /* the exponent they come from; NaN without */
     bool skipped;                  /* not quantized: no codes, no scales */
     int64_t kept; /* input columns that are not quantized; `columns` and all arrays are of the others, in order */

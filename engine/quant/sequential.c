@@ -32,7 +32,7 @@ enum status sequential_init(struct sequential *sequential, struct error *error)
     sequential->overrides = NULL;
     if (quantize_method_treats_inputs(sequential->method) &&
         (status = activations_init(&sequential->activations, backend, sequential->walk->tokens,
-                                   sequential_room_widest(model), error)) != STATUS_OK)
+                                   sequential_scratch_widest(model), error)) != STATUS_OK)
         return status;
     if ((status = overrides_new(sequential->method, &sequential->overrides, error)) != STATUS_OK) return status;
     if ((status = fallback_new(sequential, error)) != STATUS_OK) return status;
@@ -56,7 +56,8 @@ static void held_copy(const struct sequential *sequential, const struct cut *cut
 {
     const struct backend *backend = sequential->backend;
     const size_t element = backend->ops->element;
-    char *at = (char *)sequential->room->held + (size_t)(chunk->first_token * sequential->room->held_width) * element;
+    char *at =
+        (char *)sequential->scratch->held + (size_t)(chunk->first_token * sequential->scratch->held_width) * element;
     for (int i = 0; i < cut->live_count; i++) {
         const struct matrix slot = sequential->walk->values[cut->live[i]];
         const struct matrix held = matrix_of(at, slot.rows, slot.columns, element);
@@ -109,9 +110,9 @@ static enum status collect(struct sequential *sequential, const struct block *bl
     const int parameter = block->program->steps[cut->step].parameter[0] + (int)part.first;
     const int64_t columns = block->parameters[parameter].columns;
     for (int64_t i = 0; i < part.count; i++) {
-        statistics_aim(&sequential->room->collectors[i], quantizer_by_id(sequential->method->quantizer)->needs,
+        statistics_aim(&sequential->scratch->collectors[i], quantizer_by_id(sequential->method->quantizer)->needs,
                        chunks->tokens);
-        statistics_begin(&sequential->room->collectors[i], columns);
+        statistics_begin(&sequential->scratch->collectors[i], columns);
     }
     for (int64_t i = 0; i < chunks->count; i++) {
         const struct chunk *chunk = &chunks->chunks[i];
@@ -126,7 +127,7 @@ static enum status collect(struct sequential *sequential, const struct block *bl
         for (int64_t k = 0; k < part.count; k++) {
             const struct matrix x = rows_read(sequential, block, cut, part.first + k);
             if (x.rows > 0)
-                statistics_add(&sequential->room->collectors[k],
+                statistics_add(&sequential->scratch->collectors[k],
                                activations_input(&sequential->activations, parameter + (int)k, x));
         }
         if ((status = hidden_return(sequential->hidden, chunk, error)) != STATUS_OK) return status;
@@ -183,11 +184,12 @@ static enum status judge_errors(void *owner, const struct quantize_candidates *c
     const struct chunks *chunks = judging->sequential->chunks;
     struct backend *backend = judging->sequential->backend;
     const int64_t width = judging->sequential->model->config.hidden_size;
-    struct matrix *const rooms[] = {&judging->hidden, &judging->outputs};
+    struct matrix *const matrices[] = {&judging->hidden, &judging->outputs};
     enum status status = STATUS_OK;
     for (int i = 0; i < 2 && status == STATUS_OK; i++) {
-        *rooms[i] = matrix_of(NULL, chunks->largest, width, backend->ops->element);
-        status = backend->ops->allocate(backend, chunks->largest * width, "outputs of a block", &rooms[i]->data, error);
+        *matrices[i] = matrix_of(NULL, chunks->largest, width, backend->ops->element);
+        status =
+            backend->ops->allocate(backend, chunks->largest * width, "outputs of a block", &matrices[i]->data, error);
     }
     for (int64_t i = 0; i < candidates->count; i++) errors[i] = 0;
     for (int64_t i = 0; i < chunks->count && status == STATUS_OK; i++) {
@@ -195,7 +197,7 @@ static enum status judge_errors(void *owner, const struct quantize_candidates *c
         status = hidden_lend(judging->sequential->hidden, &chunks->chunks[i], &from, error);
         if (status == STATUS_OK) status = judge_chunk(judging, &chunks->chunks[i], from, candidates, errors, error);
     }
-    for (int i = 0; i < 2; i++) matrix_release(backend, rooms[i]);
+    for (int i = 0; i < 2; i++) matrix_release(backend, matrices[i]);
     return status;
 }
 
@@ -424,7 +426,7 @@ static enum status cut_run(struct sequential *sequential, const struct block *bl
 {
     const struct step *routed = routed_step(block, cut);
     const int64_t linears = routed == NULL ? 1 : routed->attributes.experts.count;
-    const int64_t together = sequential->chunks == NULL ? linears : sequential->room->collector_count;
+    const int64_t together = sequential->chunks == NULL ? linears : sequential->scratch->collector_count;
     bool idle = false;
     enum status status;
     if ((status = sequential_left_alone(sequential->overrides, block->program, cut, &idle, error)) != STATUS_OK)
@@ -438,7 +440,7 @@ static enum status cut_run(struct sequential *sequential, const struct block *bl
         for (int64_t k = 0; k < part.count; k++) {
             const struct statistics none = {0};
             struct statistics_collector *collector =
-                sequential->chunks == NULL || idle ? NULL : &sequential->room->collectors[k];
+                sequential->chunks == NULL || idle ? NULL : &sequential->scratch->collectors[k];
             const struct statistics *inputs = collector == NULL ? &none : statistics_finish(collector);
             const int64_t tokens = collector != NULL            ? collector->seen
                                    : sequential->chunks == NULL ? 0
@@ -460,7 +462,7 @@ static enum status block_run(struct sequential *sequential, const struct block *
     const struct cut *held = NULL;
     enum status status;
     *count = 0;
-    cuts_plan(block->program, sequential->chunks == NULL ? 0 : sequential->room->budget_width, &cuts);
+    cuts_plan(block->program, sequential->chunks == NULL ? 0 : sequential->scratch->budget_width, &cuts);
     for (int i = 0; i < cuts.count; i++) {
         if ((status = cut_run(sequential, block, &cuts.cuts[i], &held, summaries, count, error)) != STATUS_OK)
             return status;

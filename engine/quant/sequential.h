@@ -12,7 +12,7 @@
 #include "quant/overrides.h"
 #include "quant/quantizer.h"
 #include "quant/rotation.h"
-#include "quant/sequential_room.h"
+#include "quant/sequential_scratch.h"
 #include "quant/subset.h"
 
 /* An expert that fewer calibration tokens than one in SEQUENTIAL_LEAST_SHARE visit is rounded to nearest if a method
@@ -50,7 +50,7 @@ struct sequential {
     const struct chunks *chunks;
     struct hidden *hidden;
     struct walk *walk;
-    struct sequential_room *room; /* for calibration; lent, and used by others between blocks */
+    struct sequential_scratch *scratch; /* for calibration; lent, and used by others between blocks */
     /* Owned. */
     struct activations activations;     /* of the latest block; empty if no inputs are treated */
     struct rotation rotation;           /* empty without a rotation */
@@ -58,7 +58,7 @@ struct sequential {
     struct quantize_method fallback;    /* for experts that too few tokens visit */
 };
 
-/* The caller fills the fields from model to room first, and calls sequential_reset, also on failure. */
+/* The caller fills the fields from model to scratch first, and calls sequential_reset, also on failure. */
 MUST_CHECK enum status sequential_init(struct sequential *sequential, struct error *error);
 void sequential_reset(struct sequential *sequential);
 

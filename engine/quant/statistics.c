@@ -8,11 +8,11 @@
 void statistics_plan(const struct backend *backend, unsigned needs, int64_t widest, struct run_plan *plan)
 {
     const int64_t real = (int64_t)sizeof(float), magnitudes = widest * ((int64_t)sizeof(double) + real);
-    plan_take(plan, backend_room(backend), widest * widest * (int64_t)backend->ops->element);
+    plan_take(plan, backend_space(backend), widest * widest * (int64_t)backend->ops->element);
     if (needs & NEED_INPUT_MAGNITUDE) plan_take(plan, PLAN_HOST, magnitudes);
-    if (needs & NEED_INPUT_MAGNITUDE) plan_take(plan, backend_room(backend), magnitudes);
+    if (needs & NEED_INPUT_MAGNITUDE) plan_take(plan, backend_space(backend), magnitudes);
     if (needs & NEED_INPUT_SAMPLE)
-        plan_take(plan, backend_room(backend), STATISTICS_SAMPLE * widest * (int64_t)backend->ops->element);
+        plan_take(plan, backend_space(backend), STATISTICS_SAMPLE * widest * (int64_t)backend->ops->element);
 }
 
 enum status statistics_init(struct statistics_collector *collector, struct backend *backend, unsigned needs,

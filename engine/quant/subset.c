@@ -194,11 +194,11 @@ static enum status put_back(const struct reduced *reduced, struct matrix to, str
     const enum status status = backend->ops->allocate(backend, slab * to.columns, "weights", &both.data, error);
     for (int64_t first = 0; first < to.rows && status == STATUS_OK; first += slab) {
         const int64_t count = to.rows - first < slab ? to.rows - first : slab;
-        const struct matrix rows = matrix_rows(to, first, count), room = matrix_rows(both, 0, count);
-        const struct matrix left = matrix_columns(room, 0, reduced->columns);
+        const struct matrix rows = matrix_rows(to, first, count), whole = matrix_rows(both, 0, count);
+        const struct matrix left = matrix_columns(whole, 0, reduced->columns);
         backend->ops->add(backend, left, matrix_rows(from, first, count), 1, 0);
-        backend->ops->select(backend, matrix_columns(room, reduced->columns, reduced->kept), rows, NULL, reduced->out);
-        backend->ops->select(backend, rows, room, NULL, reduced->place);
+        backend->ops->select(backend, matrix_columns(whole, reduced->columns, reduced->kept), rows, NULL, reduced->out);
+        backend->ops->select(backend, rows, whole, NULL, reduced->place);
     }
     matrix_release(backend, &both);
     return status;
@@ -217,7 +217,7 @@ static enum status take_back(const struct reduced *reduced, int64_t index, struc
     return put_back(reduced, to, reduced->linears[index].weight, error);
 }
 
-static enum status quantize_keeping(struct backend *backend, const struct quantize_method *method,
+static enum status quantize_saveing(struct backend *backend, const struct quantize_method *method,
                                     const struct quantize_task *task, struct quantized_layer *out, struct error *error)
 {
     const int64_t all = task->linears[0].weight.columns, kept = method->options.keep_outliers;
@@ -260,7 +260,7 @@ static enum status quantize_alike(struct backend *backend, const struct override
         skip(task, out);
         return STATUS_OK;
     }
-    if (method.options.keep_outliers > 0) return quantize_keeping(backend, &method, task, out, error);
+    if (method.options.keep_outliers > 0) return quantize_saveing(backend, &method, task, out, error);
     return quantizer_by_id(method.quantizer)->quantize(backend, &method, task, out, error);
 }
 

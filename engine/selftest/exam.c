@@ -47,7 +47,7 @@ void exam_fail(struct exam *exam, enum status status, const struct error *error)
 static void too_much(struct exam *exam, const char *what)
 {
     struct error error;
-    exam_fail(exam, error_set(&error, STATUS_INTERNAL, "a check has more %s than there is room for", what), &error);
+    exam_fail(exam, error_set(&error, STATUS_INTERNAL, "a check has more %s than there is space for", what), &error);
 }
 
 /* Allocates elements of the arena at a multiple of 64 bytes; if they do not fit the run fails. */
@@ -125,7 +125,7 @@ void *exam_bytes(struct exam *exam, const void *from, int64_t bytes)
     return there;
 }
 
-/* Room for an output, or NULL. */
+/* Space for an output, or NULL. */
 static double *output(struct exam *exam, const char *name, int64_t count, double bound)
 {
     if (exam->output_count == EXAM_OUTPUTS || count > EXAM_VALUES - exam->value_count) too_much(exam, "outputs");

@@ -99,7 +99,7 @@ static enum status try_check(struct session *session, const struct check *check,
     const double begun = clock_seconds();
     enum status status = STATUS_OK;
     if (report->row_count == SELFTEST_ROWS)
-        return error_set(error, STATUS_INTERNAL, "a self-test has more checks than there is room for");
+        return error_set(error, STATUS_INTERNAL, "a self-test has more checks than there is space for");
     struct selftest_row *row = &report->rows[report->row_count++];
     (void)snprintf(row->name, sizeof row->name, "%s", check->name);
     for (int64_t shape = 0; shape < check->shapes && status == STATUS_OK; shape++)

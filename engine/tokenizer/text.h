@@ -12,7 +12,7 @@ struct text {
     size_t size, capacity;
 };
 
-/* Makes room for `more` bytes and a NUL behind the content. STATUS_NO_MEMORY, STATUS_TOO_LARGE. */
+/* Makes space for `more` bytes and a NUL behind the content. STATUS_NO_MEMORY, STATUS_TOO_LARGE. */
 MUST_CHECK enum status text_reserve(struct text *text, size_t more, struct error *error);
 MUST_CHECK enum status text_append(struct text *text, const char *bytes, size_t size, struct error *error);
 MUST_CHECK enum status text_format(struct text *text, struct error *error, const char *format, ...)

@@ -90,21 +90,21 @@ struct basis {
 };
 
 /* The panel that begins with column `first`. */
-struct place {
+struct reflectors {
     int64_t rows, width;
     struct matrix v, t;
 };
 
-static struct place place_of(const struct basis *b, int64_t first)
+static struct reflectors reflectors_of(const struct basis *b, int64_t first)
 {
     const int64_t n = b->a.rows, rows = n - first, width = rows < PANEL ? rows : PANEL;
     const size_t factors = (size_t)(first * PANEL) * b->a.element;
-    return (struct place){rows, width, matrix_columns(matrix_rows(b->a, first, rows), first, width),
-                          matrix_of(b->factors + factors, width, width, b->a.element)};
+    return (struct reflectors){rows, width, matrix_columns(matrix_rows(b->a, first, rows), first, width),
+                               matrix_of(b->factors + factors, width, width, b->a.element)};
 }
 
 /* rest -= V T Vᵀ rest, or with Tᵀ. */
-static void reflect(const struct basis *b, const struct place *at, struct matrix rest, bool transpose)
+static void reflect(const struct basis *b, const struct reflectors *at, struct matrix rest, bool transpose)
 {
     const struct backend_ops *ops = b->backend->ops;
     const struct matrix x = matrix_of(b->x, at->width, rest.columns, rest.element);
@@ -119,7 +119,7 @@ static void reflect(const struct basis *b, const struct place *at, struct matrix
 static void panel_make(const struct basis *b, int64_t first, double *host)
 {
     const struct backend_ops *ops = b->backend->ops;
-    const struct place at = place_of(b, first);
+    const struct reflectors at = reflectors_of(b, first);
     const struct panel panel = {at.rows, at.width, host + PANEL * PANEL + PANEL, host, host + PANEL * PANEL};
     ops->download(b->backend, at.v, panel.v, DTYPE_F64);
     panel_reduce(&panel);
@@ -138,7 +138,7 @@ void householder_basis(struct backend *backend, struct matrix a, struct matrix q
     backend->ops->fill(backend, q, 0);
     backend->ops->fill(backend, matrix_diagonal(q), 1);
     for (int64_t k = panels - 1; k >= 0; k--) {
-        const struct place at = place_of(&b, k * PANEL);
+        const struct reflectors at = reflectors_of(&b, k * PANEL);
         reflect(&b, &at, matrix_columns(matrix_rows(q, k * PANEL, at.rows), k * PANEL, at.rows), false);
     }
 }

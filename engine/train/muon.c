@@ -31,8 +31,8 @@ static int64_t side_of(struct matrix m)
     return m.rows < m.columns ? m.rows : m.columns;
 }
 
-static void muon_room(const struct optimizer_settings *settings, const struct parameters_layout *layout,
-                      struct optimizer_room *room)
+static void muon_memory(const struct optimizer_settings *settings, const struct parameters_layout *layout,
+                        struct optimizer_memory *memory)
 {
     (void)settings;
     int64_t largest = 0;
@@ -42,7 +42,7 @@ static void muon_room(const struct optimizer_settings *settings, const struct pa
         const int64_t side = side_of(matrix_of(NULL, parameter->rows, parameter->columns, 0));
         if (side > largest) largest = side;
     }
-    *room = (struct optimizer_room){.scratch = 2 * largest * largest};
+    *memory = (struct optimizer_memory){.scratch = 2 * largest * largest};
 }
 
 static double muon_work(const struct optimizer_settings *settings, const struct parameters_layout *layout,
@@ -60,7 +60,7 @@ static double muon_work(const struct optimizer_settings *settings, const struct 
     return (double)(steps * ROUNDS) * flops;
 }
 
-/* to = a x + b (x xᵀ) x + c (x xᵀ)² x, with xᵀ x on the right if that is the smaller one. `squares` has room for two
+/* to = a x + b (x xᵀ) x + c (x xᵀ)² x, with xᵀ x on the right if that is the smaller one. `squares` has space for two
  * squares of its side. */
 static void improve(struct backend *backend, struct matrix x, struct matrix to, void *squares)
 {
@@ -134,6 +134,6 @@ const struct optimizer_kind optimizer_muon = {.name = "muon",
                                               .state = "muon",
                                               .buffers = 2,
                                               .gradients = 1,
-                                              .room = muon_room,
+                                              .memory = muon_memory,
                                               .work = muon_work,
                                               .update = muon_update};

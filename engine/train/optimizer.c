@@ -16,12 +16,12 @@ int optimizer_buffers(const struct optimizer_kind *kind)
     return kind->buffers + (kind->depart != NULL ? 1 : 0);
 }
 
-struct optimizer_room optimizer_room(const struct optimizer_kind *kind, const struct optimizer_settings *settings,
-                                     const struct parameters_layout *layout)
+struct optimizer_memory optimizer_memory(const struct optimizer_kind *kind, const struct optimizer_settings *settings,
+                                         const struct parameters_layout *layout)
 {
-    struct optimizer_room room = {0};
-    if (kind->room != NULL) kind->room(settings, layout, &room);
-    return room;
+    struct optimizer_memory memory = {0};
+    if (kind->memory != NULL) kind->memory(settings, layout, &memory);
+    return memory;
 }
 
 double optimizer_work(const struct optimizer_kind *kind, const struct optimizer_settings *settings,
@@ -30,21 +30,21 @@ double optimizer_work(const struct optimizer_kind *kind, const struct optimizer_
     return kind->work != NULL ? kind->work(settings, layout, steps) : 0;
 }
 
-static enum status room_take(struct optimizer *optimizer, const struct parameters_layout *layout,
-                             struct backend *backend, struct error *error)
+static enum status memory_take(struct optimizer *optimizer, const struct parameters_layout *layout,
+                               struct backend *backend, struct error *error)
 {
-    const struct optimizer_room room = optimizer_room(optimizer->kind, &optimizer->settings, layout);
+    const struct optimizer_memory memory = optimizer_memory(optimizer->kind, &optimizer->settings, layout);
     const struct backend_ops *ops = backend->ops;
     enum status status = STATUS_OK;
-    if (room.kept > 0) {
-        optimizer->kept = matrix_of(NULL, 1, room.kept, ops->element);
-        status = ops->allocate(backend, room.kept, "optimizer state", &optimizer->kept.data, error);
+    if (memory.kept > 0) {
+        optimizer->kept = matrix_of(NULL, 1, memory.kept, ops->element);
+        status = ops->allocate(backend, memory.kept, "optimizer state", &optimizer->kept.data, error);
         if (status == STATUS_OK) ops->fill(backend, optimizer->kept, 0);
     }
-    if (status == STATUS_OK && room.scratch > 0)
-        status = ops->allocate(backend, room.scratch, "optimizer scratch", &optimizer->scratch, error);
-    if (status == STATUS_OK && room.host > 0)
-        status = memory_new(room.host, sizeof *optimizer->host, "optimizer scratch", &optimizer->host, error);
+    if (status == STATUS_OK && memory.scratch > 0)
+        status = ops->allocate(backend, memory.scratch, "optimizer scratch", &optimizer->scratch, error);
+    if (status == STATUS_OK && memory.host > 0)
+        status = memory_new(memory.host, sizeof *optimizer->host, "optimizer scratch", &optimizer->host, error);
     return status;
 }
 
@@ -56,7 +56,7 @@ enum status optimizer_init(struct optimizer *optimizer, const struct optimizer_k
     *optimizer = (struct optimizer){.kind = kind, .settings = *settings};
     for (int i = 0; i < kind->buffers && status == STATUS_OK; i++)
         status = parameters_init(&optimizer->state[i], layout, backend, "optimizer state", error);
-    if (status == STATUS_OK) status = room_take(optimizer, layout, backend, error);
+    if (status == STATUS_OK) status = memory_take(optimizer, layout, backend, error);
     if (status == STATUS_OK && kind->depart != NULL)
         status = parameters_init(&optimizer->home, layout, backend, "optimizer state", error);
     if (status != STATUS_OK) optimizer_reset(optimizer);

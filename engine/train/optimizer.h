@@ -31,7 +31,7 @@ struct optimizer_settings {
 struct optimizer;
 
 /* Memory of an optimizer beside its buffers. */
-struct optimizer_room {
+struct optimizer_memory {
     int64_t kept;    /* elements of the backend that are state, too */
     int64_t scratch; /* elements of the backend to work in */
     int64_t host;    /* doubles in the host's memory to work in */
@@ -49,8 +49,8 @@ struct optimizer_kind {
     int buffers;       /* of state, at most OPTIMIZER_BUFFERS */
     int gradients;     /* per step: 2 if the first one determines the point at which the second is taken */
     /* NULL: nothing */
-    void (*room)(const struct optimizer_settings *settings, const struct parameters_layout *layout,
-                 struct optimizer_room *room);
+    void (*memory)(const struct optimizer_settings *settings, const struct parameters_layout *layout,
+                   struct optimizer_memory *memory);
     /* multiplications and additions of the first `steps` updates' matrix products; NULL: it has none */
     double (*work)(const struct optimizer_settings *settings, const struct parameters_layout *layout, int64_t steps);
     bool keeps_rate; /* averages instead of lowering the rate: a schedule that falls is refused */
@@ -97,15 +97,15 @@ struct optimizer {
     double weight;          /* saved with the state: schedule_free: the sum of the weights in its average */
     struct parameters home; /* owned; while away, the parameters; absent when the kind never departs */
     bool away;
-    struct matrix kept; /* owned, zeroed at first, saved with the state: [1, room.kept]; absent when that is none */
+    struct matrix kept; /* owned, zeroed at first, saved with the state: [1, memory.kept]; absent when that is none */
     void *scratch;      /* owned, of the backend; NULL when the kind needs none */
     double *host;       /* owned; NULL when the kind needs none */
 };
 
 /* Number of parameter-sized buffers of an optimizer, its memory beside them, and the cost of its products. */
 int optimizer_buffers(const struct optimizer_kind *kind);
-struct optimizer_room optimizer_room(const struct optimizer_kind *kind, const struct optimizer_settings *settings,
-                                     const struct parameters_layout *layout);
+struct optimizer_memory optimizer_memory(const struct optimizer_kind *kind, const struct optimizer_settings *settings,
+                                         const struct parameters_layout *layout);
 double optimizer_work(const struct optimizer_kind *kind, const struct optimizer_settings *settings,
                       const struct parameters_layout *layout, int64_t steps);
 

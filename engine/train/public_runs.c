@@ -161,8 +161,8 @@ double public_runs_rate(const struct public_run *run, int64_t step)
                   small = run->grown_after > 0 && all > run->grown_after ? run->grown_after : all;
     const int64_t most = run->schedule.total / run->step_tokens + 1;
     if (small > most) return schedule_rate(&run->schedule, run->schedule.total);
-    const int64_t grown = all - small, room = (run->schedule.total - small * run->step_tokens) /
-                                              (run->grown_tokens > 0 ? run->grown_tokens : 1);
-    const int64_t tokens = small * run->step_tokens + (grown > room ? room + 1 : grown) * run->grown_tokens;
+    const int64_t grown = all - small, space = (run->schedule.total - small * run->step_tokens) /
+                                               (run->grown_tokens > 0 ? run->grown_tokens : 1);
+    const int64_t tokens = small * run->step_tokens + (grown > space ? space + 1 : grown) * run->grown_tokens;
     return schedule_rate(&run->schedule, tokens < run->schedule.total ? tokens : run->schedule.total);
 }

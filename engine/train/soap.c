@@ -36,9 +36,9 @@ struct rotation {
     struct backend *backend;
     struct matrix gradient, m, v;
     struct side left, right;
-    struct matrix room[2]; /* like the gradient */
-    char *squares;         /* two of the larger side and what householder_basis works in */
-    double scale;          /* of the gradient: clipping */
+    struct matrix spare[2]; /* like the gradient */
+    char *squares;          /* two of the larger side and what householder_basis works in */
+    double scale;           /* of the gradient: clipping */
 };
 
 static int64_t aligned(int64_t count)
@@ -57,24 +57,24 @@ static bool is_matrix(const struct parameters_tensor *tensor)
     return tensor->decays && !tensor->parameter.constant && tensor->parameter.rows > 1 && tensor->parameter.columns > 1;
 }
 
-static void soap_room(const struct optimizer_settings *settings, const struct parameters_layout *layout,
-                      struct optimizer_room *room)
+static void soap_memory(const struct optimizer_settings *settings, const struct parameters_layout *layout,
+                        struct optimizer_memory *memory)
 {
     int64_t elements = 0, longest = 0, eigen = 0;
-    *room = (struct optimizer_room){0};
+    *memory = (struct optimizer_memory){0};
     for (int64_t i = 0; i < layout->tensor_count; i++) {
         const struct parameter *parameter = &layout->tensors[i].parameter;
         const int64_t rows = side_of(settings, parameter->rows), columns = side_of(settings, parameter->columns);
         if (!is_matrix(&layout->tensors[i]) || rows + columns == 0) continue;
-        room->kept += 2 * (aligned(rows * rows) + aligned(columns * columns));
+        memory->kept += 2 * (aligned(rows * rows) + aligned(columns * columns));
         elements = larger(elements, aligned(parameter->rows * parameter->columns));
         longest = larger(longest, larger(rows, columns));
         eigen = larger(eigen, smaller(parameter->rows, parameter->columns));
     }
     if (longest == 0) return;
-    room->scratch = 2 * elements + 2 * aligned(longest * longest) + householder_scratch(longest);
-    room->host = larger(larger(householder_host(longest), 3 * longest + 2 * ROWS_AT_ONCE * longest),
-                        eigen * eigen + eigen + eigen_room(eigen));
+    memory->scratch = 2 * elements + 2 * aligned(longest * longest) + householder_scratch(longest);
+    memory->host = larger(larger(householder_host(longest), 3 * longest + 2 * ROWS_AT_ONCE * longest),
+                          eigen * eigen + eigen + eigen_scratch(eigen));
 }
 
 /* Products and factors of all steps; the first step's eigenvectors as about ten multiplications and additions for each
@@ -123,20 +123,20 @@ static void multiply(struct backend *backend, struct matrix a, bool transpose_a,
     backend->ops->gemm(backend, &args);
 }
 
-/* scale Q_Lᵀ from Q_R, or back: Q_L from Q_Rᵀ. The result lies in one of the two rooms, `from` may lie in the other or
- * in the same. */
+/* scale Q_Lᵀ from Q_R, or back: Q_L from Q_Rᵀ. The result lies in one of the two spare matrices, `from` may lie
+ * in the other or in the same. */
 static struct matrix turn(const struct rotation *r, struct matrix from, bool back, double scale)
 {
-    int free = from.data == r->room[0].data ? 1 : 0;
+    int free = from.data == r->spare[0].data ? 1 : 0;
     if (r->left.n > 0) {
-        multiply(r->backend, r->left.basis, !back, from, false, r->room[free], scale, 0);
-        from = r->room[free];
+        multiply(r->backend, r->left.basis, !back, from, false, r->spare[free], scale, 0);
+        from = r->spare[free];
         free = 1 - free;
         scale = 1;
     }
     if (r->right.n == 0) return from;
-    multiply(r->backend, from, false, r->right.basis, back, r->room[free], scale, 0);
-    return r->room[free];
+    multiply(r->backend, from, false, r->right.basis, back, r->spare[free], scale, 0);
+    return r->spare[free];
 }
 
 static void grams_update(const struct rotation *r)
@@ -228,8 +228,8 @@ static void basis_improve(const struct rotation *r, const struct side *side, boo
     multiply(r->backend, side->gram, false, side->basis, false, product, 1, 0);
     const int32_t *order = columns_order(r, side, product);
     ops->select(r->backend, square(r, side->n, 1), product, NULL, order);
-    ops->select(r->backend, r->room[0], r->v, of_rows ? order : NULL, of_rows ? NULL : order);
-    ops->add(r->backend, r->v, r->room[0], 1, 0);
+    ops->select(r->backend, r->spare[0], r->v, of_rows ? order : NULL, of_rows ? NULL : order);
+    ops->add(r->backend, r->v, r->spare[0], 1, 0);
     orthonormalise(r, side);
 }
 
@@ -263,7 +263,7 @@ static void rotated_step(const struct rotation *r, struct matrix w, const struct
     const struct optimizer_settings *settings = &r->optimizer->settings;
     const double kept = 1 - update->rate * settings->weight_decay;
     const struct matrix turned = turn(r, r->gradient, false, r->scale);
-    const struct matrix moved = r->room[turned.data == r->room[0].data ? 1 : 0];
+    const struct matrix moved = r->spare[turned.data == r->spare[0].data ? 1 : 0];
     ops->fill(r->backend, moved, 0);
     adam(r->optimizer, r->backend, update,
          (struct adamw_args){.parameter = moved.data,
@@ -283,19 +283,19 @@ static void matrix_update(struct optimizer *optimizer, struct parameters *parame
 {
     const struct matrix w = parameters_view(parameters, tensor);
     char *const scratch = optimizer->scratch;
-    const size_t room = (size_t)aligned(w.rows * w.columns) * w.element;
+    const size_t size = (size_t)aligned(w.rows * w.columns) * w.element;
     struct rotation r = {.optimizer = optimizer,
                          .backend = parameters->backend,
                          .gradient = parameters_view(gradients, tensor),
                          .m = parameters_view(&optimizer->state[M], tensor),
                          .v = parameters_view(&optimizer->state[V], tensor),
-                         .room = {w, w},
-                         .squares = scratch + 2 * room,
+                         .spare = {w, w},
+                         .squares = scratch + 2 * size,
                          .scale = update->gradient_scale};
     r.left = side_take(optimizer, w.rows, offset);
     r.right = side_take(optimizer, w.columns, offset);
-    r.room[0].data = scratch;
-    r.room[1].data = scratch + room;
+    r.spare[0].data = scratch;
+    r.spare[1].data = scratch + size;
     if (update->step > 0) {
         rotated_step(&r, w, update);
     } else {
@@ -342,6 +342,6 @@ const struct optimizer_kind optimizer_soap = {.name = "soap",
                                               .state = "soap",
                                               .buffers = 2,
                                               .gradients = 1,
-                                              .room = soap_room,
+                                              .memory = soap_memory,
                                               .work = soap_work,
                                               .update = soap_update};

@@ -13,15 +13,15 @@ static int64_t fixed_bytes(const struct trainer *trainer, const struct parameter
 {
     const struct trainer_setup *setup = &trainer->setup;
     const int64_t buffers = 2 + optimizer_buffers(setup->optimizer) + (setup->ema_decay > 0 ? 1 : 0);
-    const struct optimizer_room room = optimizer_room(setup->optimizer, &setup->settings, layout);
-    const int64_t elements = buffers * layout->elements + room.kept + room.scratch;
+    const struct optimizer_memory memory = optimizer_memory(setup->optimizer, &setup->settings, layout);
+    const int64_t elements = buffers * layout->elements + memory.kept + memory.scratch;
     return elements * (int64_t)trainer->backend->ops->element + 4 * setup->token_count;
 }
 
 /* Host memory in which the optimizer works. */
 static int64_t host_bytes(const struct trainer *trainer, const struct parameters_layout *layout)
 {
-    return optimizer_room(trainer->setup.optimizer, &trainer->setup.settings, layout).host * (int64_t)sizeof(double);
+    return optimizer_memory(trainer->setup.optimizer, &trainer->setup.settings, layout).host * (int64_t)sizeof(double);
 }
 
 /* Memory beside parameters, gradients, moments and activations: the ends of the model and the data's order. */
@@ -65,7 +65,7 @@ static enum status memory_take(struct trainer *trainer, const struct parameters_
     bool waited;
     enum status status;
     if ((status = choose_mode(trainer, layout, &needed, error)) != STATUS_OK) return status;
-    if ((status = backend_keep(backend, needed, setup->monitor, &waited, error)) != STATUS_OK) return status;
+    if ((status = backend_claim(backend, needed, setup->monitor, &waited, error)) != STATUS_OK) return status;
     if ((status = parameters_init(&trainer->parameters, layout, backend, "parameters", error)) != STATUS_OK)
         return status;
     if ((status = parameters_init(&trainer->gradients, layout, backend, "gradients", error)) != STATUS_OK)
@@ -89,7 +89,7 @@ enum gradient_mode trainer_plan(const struct parameters_layout *layout, struct b
 {
     struct trainer trainer = {.backend = backend, .setup = *setup, .micro = micro_sequences(setup)};
     const struct model_config *config = &layout->config;
-    const enum plan_room room = backend_room(backend);
+    const enum plan_space space = backend_space(backend);
     const int64_t tokens = trainer.micro * setup->sequence_length;
     struct error unused;
     int64_t needed;
@@ -98,9 +98,9 @@ enum gradient_mode trainer_plan(const struct parameters_layout *layout, struct b
     plan_take(out, PLAN_HOST, PLAN_SMALL_BYTES + 4 * setup->token_count + tokens * (int64_t)sizeof(double));
     plan_take(out, PLAN_HOST, backend->ops->scratch(setup->sequence_length, config->vocabulary_size));
     plan_take(out, PLAN_HOST, host_bytes(&trainer, layout));
-    plan_take(out, room, fixed_bytes(&trainer, layout) - 4 * setup->token_count);
-    plan_take(out, room, gradient_bytes(layout, backend, trainer.mode, tokens));
-    plan_take(out, room,
+    plan_take(out, space, fixed_bytes(&trainer, layout) - 4 * setup->token_count);
+    plan_take(out, space, gradient_bytes(layout, backend, trainer.mode, tokens));
+    plan_take(out, space,
               model_rope_bytes(config, backend, setup->sequence_length) + embed_bytes(config, backend, tokens, false) +
                   head_bytes(config, backend, HEAD_GRADIENT, HEAD_LOADS_NONE));
     return trainer.mode;

@@ -180,12 +180,12 @@ void weights_writer_rewind(struct weights_writer *writer, int64_t index)
         safetensors_writer_rewind(writer->shards[place->shard], place->index);
 }
 
-enum status weights_writer_keep(struct weights_writer *writer, struct error *error)
+enum status weights_writer_save(struct weights_writer *writer, struct error *error)
 {
     enum status status = STATUS_OK;
-    if (writer->gguf != NULL) return gguf_writer_keep(writer->gguf, error);
+    if (writer->gguf != NULL) return gguf_writer_save(writer->gguf, error);
     for (int64_t i = 0; i < writer->shard_count && status == STATUS_OK; i++)
-        status = safetensors_writer_keep(writer->shards[i], error);
+        status = safetensors_writer_save(writer->shards[i], error);
     return status;
 }
 

@@ -33,7 +33,7 @@ MUST_CHECK enum status weights_writer_bytes(struct weights_writer *writer, int64
  * are complete. */
 bool weights_writer_full(const struct weights_writer *writer, int64_t index);
 void weights_writer_rewind(struct weights_writer *writer, int64_t index);
-MUST_CHECK enum status weights_writer_keep(struct weights_writer *writer, struct error *error);
+MUST_CHECK enum status weights_writer_save(struct weights_writer *writer, struct error *error);
 
 /* The file that stands for all in messages: the weights, or the index of their shards. Lent. */
 const char *weights_writer_name(const struct weights_writer *writer);

@@ -57,7 +57,7 @@ enum { KNOWN = sizeof known / sizeof known[0] };
 /* Named by --database-url, beside those above. */
 static const char *const of_database[] = {"passfile", "sslkey"};
 enum { OF_DATABASE = sizeof of_database / sizeof of_database[0] };
-static_assert(2 * KNOWN + OF_DATABASE + 8 <= SECRET_FILES_MOST, "the list has room for all");
+static_assert(2 * KNOWN + OF_DATABASE + 8 <= SECRET_FILES_MOST, "the list has space for all");
 static_assert((int)SECRET_FILES_MOST <= (int)ROOTS_SECRETS_MOST, "and the roots take it");
 
 /* $HOME, or what the system has of the user where a service has none: its files are there all the same. */

@@ -42,14 +42,14 @@ void client_identify(struct exchange *exchange)
     exchange->local = ours || options->trust_loopback;
 }
 
-void client_name(const struct exchange *exchange, char out[PLACES_CLIENT])
+void client_name(const struct exchange *exchange, char out[PERMITS_CLIENT])
 {
     const struct client_address network = client_address_network(&exchange->from);
     char address[INET6_ADDRSTRLEN];
-    static_assert((int)PLACES_CLIENT >= (int)TOKEN_ID && (int)PLACES_CLIENT >= (int)INET6_ADDRSTRLEN, "it fits");
+    static_assert((int)PERMITS_CLIENT >= (int)TOKEN_ID && (int)PERMITS_CLIENT >= (int)INET6_ADDRSTRLEN, "it fits");
     client_address_text(&network, address);
     const char *token = exchange->request.principal.name;
-    (void)snprintf(out, PLACES_CLIENT, "%s", token[0] != '\0' ? token : address);
+    (void)snprintf(out, PERMITS_CLIENT, "%s", token[0] != '\0' ? token : address);
 }
 
 int client_wait(struct exchange *exchange, const char **what)

@@ -11,8 +11,9 @@ const char *client_token(const struct request *request);
  * A request that a trusted proxy passed on is nobody's of this machine, whoever runs the proxy. */
 void client_identify(struct exchange *exchange);
 
-/* Whom its places count for (places.h): the token's id, or the address (of IPv6 the network) where none was needed. */
-void client_name(const struct exchange *exchange, char out[PLACES_CLIENT]);
+/* Whom its permits count for (permits.h): the token's id, or the address (of IPv6 the network) where none was
+ * needed. */
+void client_name(const struct exchange *exchange, char out[PERMITS_CLIENT]);
 
 /* Counts the request, and returns 0 or the seconds until it would be let through; *what then says whose bucket is
  * empty ("this token", "this address"). A token that is known to be right has a bucket of its own, so that clients

@@ -113,7 +113,7 @@ void exchange_free(struct exchange *exchange)
     if (exchange == NULL) return;
     request_body_drop(exchange);
     body_reset(&exchange->server->bodies, &exchange->body);
-    if (exchange->waits) places_give(exchange->server->waits, exchange->client);
+    if (exchange->waits) permits_give(exchange->server->waits, exchange->client);
     if (exchange->started) (void)atomic_fetch_sub(&exchange->server->active, 1);
     if (exchange->answer != NULL) MHD_destroy_response(exchange->answer);
     response_reset(&exchange->response);

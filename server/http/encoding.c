@@ -124,5 +124,5 @@ enum status encoding_gzip(const void *bytes, size_t length, int level, char **ou
     }
     free(packed);
     if (result == Z_MEM_ERROR) return error_set(error, STATUS_NO_MEMORY, "out of memory for compression");
-    return STATUS_OK; /* no room: the result would not be smaller */
+    return STATUS_OK; /* no space: the result would not be smaller */
 }

@@ -12,7 +12,7 @@
 #include "http/client_address.h"
 #include "http/encoding.h"
 #include "http/lint.h"
-#include "http/places.h"
+#include "http/permits.h"
 #include "http/problem.h"
 #include "http/server.h"
 
@@ -98,7 +98,7 @@ struct front {
     bool wildcard; /* bound to all addresses: Host may also be the address that the client connected to */
 };
 
-/* Who runs handlers: each with threads and a queue of its own. POOL_PROBES is of those places that others may flood,
+/* Who runs handlers: each with threads and a queue of its own. POOL_PROBES is of those permits that others may flood,
  * POOL_OWN_PROBES of the address for probes alone. */
 enum pool_kind { POOL_PLAIN, POOL_PROBES, POOL_OWN_PROBES, POOL_WORK, POOL_COUNT };
 
@@ -129,24 +129,24 @@ struct exchange {
     bool reserved; /* its Idempotency-Key is reserved for it */
     bool replayed; /* the answer is that of an earlier request with the same Idempotency-Key */
     bool left;     /* the client has left while it was parked */
-    bool waits;    /* it has one of the places for waits */
+    bool waits;    /* it has one of the permits for waits */
     struct body body;
     size_t body_limit;
     uint64_t body_declared; /* 0: the client sent no length */
     char *text;             /* of the body, while it is parsed: body.bytes, or owned */
     size_t parsed_bytes;    /* memory of the parsed body */
     int64_t started_ms;
-    int64_t deadline_ms;        /* end of the handler's wait; 0: it did not ask for one */
-    int64_t retry_ms;           /* parked for a busy Idempotency-Key: when to look again; 0: not so */
-    int64_t retry_deadline_ms;  /* when to give that up */
-    uint64_t wakes_seen;        /* number of wakes before the handler ran; see waiters.h */
-    int retry_seconds;          /* Retry-After of a problem that a retry may help with; 0: 1 */
-    struct client_address from; /* whose request it is (client_address.h) */
-    bool local;                 /* no token was sent, and it is our own user's or root's, or all of them are trusted */
-    uid_t user;                 /* of `local`, where that is known; else (uid_t)-1 */
-    bool authorized, admitted;  /* admitted: and parsed */
-    bool refused_who;           /* for want of a token, for a wrong one, or for one that may not do this */
-    char client[PLACES_CLIENT]; /* once it is authorized: client_name */
+    int64_t deadline_ms;         /* end of the handler's wait; 0: it did not ask for one */
+    int64_t retry_ms;            /* parked for a busy Idempotency-Key: when to look again; 0: not so */
+    int64_t retry_deadline_ms;   /* when to give that up */
+    uint64_t wakes_seen;         /* number of wakes before the handler ran; see waiters.h */
+    int retry_seconds;           /* Retry-After of a problem that a retry may help with; 0: 1 */
+    struct client_address from;  /* whose request it is (client_address.h) */
+    bool local;                  /* no token was sent, and it is our own user's or root's, or all of them are trusted */
+    uid_t user;                  /* of `local`, where that is known; else (uid_t)-1 */
+    bool authorized, admitted;   /* admitted: and parsed */
+    bool refused_who;            /* for want of a token, for a wrong one, or for one that may not do this */
+    char client[PERMITS_CLIENT]; /* once it is authorized: client_name */
     char key_hash[65];
     char condition[ETAG_SIZE];   /* the entity tag whose lock it holds; "": none */
     struct MHD_Response *answer; /* owned */
@@ -159,7 +159,7 @@ struct http_server {
     struct front fronts[FRONT_COUNT];
     struct handler_pool *pools[POOL_COUNT]; /* NULL: there is no such front */
     struct waiters *waiters;
-    struct places *waits;
+    struct permits *waits;
     struct streams *streams;
     struct reaper *reaper;
     struct metrics *metrics;

@@ -104,13 +104,13 @@ static void fail(struct exchange *exchange, enum status status, const struct err
     answer_problem(exchange, &problem, error);
 }
 
-/* Whether the handler's wait is granted; the first time it takes a place and sets the deadline. Of a GET without a
- * place the error says why; what a POST has made is answered in its present state, for it is made. */
+/* Whether the handler's wait is granted; the first time it takes a permit and sets the deadline. Of a GET without a
+ * permit the error says why; what a POST has made is answered in its present state, for it is made. */
 static enum status may_park(struct exchange *exchange, int64_t now, bool *may, struct error *error)
 {
     *may = !exchange->request.wait_over;
     if (!*may || exchange->waits) return STATUS_OK;
-    const enum status status = places_take(exchange->server->waits, exchange->client, error);
+    const enum status status = permits_take(exchange->server->waits, exchange->client, error);
     *may = exchange->waits = status == STATUS_OK;
     exchange->deadline_ms = now + (int64_t)(exchange->response.wait_seconds * 1000);
     return strcmp(exchange->request.method, "GET") == 0 ? status : STATUS_OK;
@@ -306,8 +306,8 @@ static void *run(void *closure)
 static bool push(struct handler_pool *pool, struct exchange *exchange, bool again)
 {
     pthread_mutex_lock(&pool->mutex);
-    const bool room = !pool->stopping && (again || pool->depth < pool->limit);
-    if (room) {
+    const bool space = !pool->stopping && (again || pool->depth < pool->limit);
+    if (space) {
         exchange->next = NULL;
         if (pool->last != NULL)
             pool->last->next = exchange;
@@ -318,7 +318,7 @@ static bool push(struct handler_pool *pool, struct exchange *exchange, bool agai
         pthread_cond_signal(&pool->changed);
     }
     pthread_mutex_unlock(&pool->mutex);
-    return room;
+    return space;
 }
 
 static void answer_busy(struct exchange *exchange)

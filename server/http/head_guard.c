@@ -362,10 +362,10 @@ size_t head_guard_pass(struct head_guard *guard, char *bytes, size_t size)
     return at;
 }
 
-size_t head_guard_end(struct head_guard *guard, char *bytes, size_t room)
+size_t head_guard_end(struct head_guard *guard, char *bytes, size_t space)
 {
     const size_t left = guard->end != NULL ? strlen(guard->end) : 0;
-    const size_t size = left < room ? left : room;
+    const size_t size = left < space ? left : space;
     if (size == 0) return 0;
     memcpy(bytes, guard->end, size);
     guard->end += size;

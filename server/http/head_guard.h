@@ -33,9 +33,9 @@ struct head_guard {    /* {0} for a new connection */
  * (head_guard_restore), and a header "Cookie" gets another name. */
 size_t head_guard_pass(struct head_guard *guard, char *bytes, size_t size);
 
-/* Writes the bytes that end a refused message after the passed ones, at most `room`. 0: all of them were written, or no
- * message was refused. */
-size_t head_guard_end(struct head_guard *guard, char *bytes, size_t room);
+/* Writes the bytes that end a refused message after the passed ones, at most `space`. 0: all of them were written, or
+ * no message was refused. */
+size_t head_guard_end(struct head_guard *guard, char *bytes, size_t space);
 
 /* Why the message of this number (the first is 1), whose head the library has read, may not be served. NULL: its head
  * and the received part of its body have no fault. */

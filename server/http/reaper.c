@@ -84,8 +84,8 @@ void reaper_extend(struct reaper *reaper, struct reaper_entry *entry, int64_t mi
     pthread_mutex_unlock(&reaper->mutex);
 }
 
-/* Whether a crowd has no room for it: it asks nothing, or its body or answer hardly moves. What has no deadline is with
- * a handler, or an event stream, and waits for us. */
+/* Whether a crowd has no space for it: it asks nothing, or its body or answer hardly moves. What has no deadline is
+ * with a handler, or an event stream, and waits for us. */
 static bool is_idle(struct reaper_entry *entry, int64_t now)
 {
     uint64_t bytes;

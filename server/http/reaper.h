@@ -25,7 +25,7 @@ void reaper_remove(struct reaper *reaper, struct reaper_entry *entry);          
 void reaper_deadline(struct reaper *reaper, struct reaper_entry *entry, int64_t milliseconds);
 
 /* Whether the connection waits for its client's next head, as a new entry does. Such connections are shut down after
- * half a second while there are more than the `crowded` of reaper_start, so that a flood of them leaves room for
+ * half a second while there are more than the `crowded` of reaper_start, so that a flood of them leaves space for
  * clients that ask something. So are, after a second, those that have a deadline and move less than 16 KiB/s
  * (transfer.h). NULL is fine. */
 void reaper_waits(struct reaper *reaper, struct reaper_entry *entry, bool waits);

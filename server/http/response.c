@@ -175,7 +175,7 @@ enum status response_escape_segment(const char *text, char *out, size_t size, st
             out[used++] = *c;
         }
     }
-    if (size == 0) return error_set(error, STATUS_TOO_LARGE, "no room for an address");
+    if (size == 0) return error_set(error, STATUS_TOO_LARGE, "no space for an address");
     out[used] = '\0';
     return STATUS_OK;
 }

@@ -172,7 +172,7 @@ static enum status limits_start(struct http_server *server, struct error *error)
 {
     const struct http_options *options = &server->options;
     enum status status = token_backoff_new(&server->backoff, error);
-    if (status == STATUS_OK) status = places_new(options->limits.waits, "waiting requests", &server->waits, error);
+    if (status == STATUS_OK) status = permits_new(options->limits.waits, "waiting requests", &server->waits, error);
     if (status == STATUS_OK) status = rate_limit_new(AUDIT_REFUSALS, &server->refusals, error);
     if (status == STATUS_OK) status = rate_limit_new_rare(AUDIT_RATE_SECONDS, &server->rate_lines, error);
     if (status == STATUS_OK && options->address_rate > 0)
@@ -201,7 +201,7 @@ static void server_free(struct http_server *server)
     streams_free(server->streams);
     reaper_free(server->reaper);
     waiters_free(server->waiters);
-    places_free(server->waits);
+    permits_free(server->waits);
     metrics_free(server->metrics);
     tls_current_free(server->tls);
     token_backoff_free(server->backoff);

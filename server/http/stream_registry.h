@@ -18,7 +18,7 @@ struct stream;
 MUST_CHECK enum status streams_start(const struct http_options *options, struct streams **out, struct error *error);
 
 /* Makes a stream of `client` (client_name), which is not produced before streams_response. Takes `state`.
- * STATUS_TOO_MANY and STATUS_UNAVAILABLE (places.h), STATUS_NO_MEMORY. */
+ * STATUS_TOO_MANY and STATUS_UNAVAILABLE (permits.h), STATUS_NO_MEMORY. */
 MUST_CHECK enum status streams_new(struct streams *streams, const char *client, const char *topic,
                                    const struct stream_ops *ops, void *state, struct stream **out, struct error *error);
 void streams_discard(struct stream *stream); /* one that has no response; NULL is fine */

@@ -21,7 +21,7 @@ struct stream {
     int descriptor;                    /* its socket, for a look whether the client is still there */
     const struct stream_ops *ops;
     void *state;
-    char topic[TOPIC_SIZE], client[PLACES_CLIENT];
+    char topic[TOPIC_SIZE], client[PERMITS_CLIENT];
     struct buffer pending; /* bytes not yet read, from `offset` on */
     size_t offset;
     int64_t born_ms, written_ms, next_ms; /* next: when to produce or ping at the latest */
@@ -44,7 +44,7 @@ struct streams {
     pthread_t thread;
     struct stream *first;
     unsigned count;
-    struct places *places;
+    struct permits *permits;
     int64_t ping_ms, life_ms, look_ms;
     bool stopping;
     const struct http_options *options; /* lent */
@@ -91,7 +91,7 @@ static void stream_unlink(struct stream *stream)
     if (*link != NULL) {
         *link = stream->next;
         streams->count--;
-        places_give(streams->places, stream->client);
+        permits_give(streams->permits, stream->client);
     }
 }
 
@@ -111,7 +111,7 @@ enum status streams_new(struct streams *streams, const char *client, const char 
     (void)snprintf(stream->client, sizeof stream->client, "%s", client);
     pthread_mutex_lock(&streams->mutex);
     const enum status status = streams->stopping ? error_set(error, STATUS_UNAVAILABLE, "the server is stopping")
-                                                 : places_take(streams->places, stream->client, error);
+                                                 : permits_take(streams->permits, stream->client, error);
     if (status == STATUS_OK) {
         stream->next = streams->first;
         streams->first = stream;
@@ -307,11 +307,11 @@ enum status streams_start(const struct http_options *options, struct streams **o
     streams->options = options;
     streams->ping_ms = options->limits.ping_milliseconds;
     streams->life_ms = options->limits.stream_milliseconds;
-    status = places_new(options->limits.streams, "event streams", &streams->places, error);
+    status = permits_new(options->limits.streams, "event streams", &streams->permits, error);
     if (status == STATUS_OK && options->thread_open != NULL)
         status = options->thread_open(options->application, &streams->context, error);
     if (status != STATUS_OK) {
-        places_free(streams->places);
+        permits_free(streams->permits);
         free(streams);
         return status;
     }
@@ -369,6 +369,6 @@ void streams_free(struct streams *streams)
         streams->options->thread_close(streams->options->application, streams->context);
     (void)pthread_cond_destroy(&streams->changed);
     (void)pthread_mutex_destroy(&streams->mutex);
-    places_free(streams->places);
+    permits_free(streams->permits);
     free(streams);
 }

@@ -58,11 +58,11 @@ static int64_t disk_free(const struct hub_cache *cache)
     return fstatvfs(cache->blobs, &space) == 0 ? (int64_t)space.f_bavail * (int64_t)space.f_frsize : 0;
 }
 
-static enum status has_room(const struct hub_cache *cache, int64_t bytes, bool *room, struct error *error)
+static enum status has_space(const struct hub_cache *cache, int64_t bytes, bool *space, struct error *error)
 {
     int64_t used;
     const enum status status = eviction_used(cache, &used, error);
-    *room = status == STATUS_OK && bytes <= cache->most - used && bytes + bytes / 10 <= disk_free(cache);
+    *space = status == STATUS_OK && bytes <= cache->most - used && bytes + bytes / 10 <= disk_free(cache);
     return status;
 }
 
@@ -113,7 +113,7 @@ struct candidates {
     const struct eviction_need *needs;
     size_t need_count;
     struct candidate *items;
-    size_t count, room;
+    size_t count, space;
     bool failed;
 };
 
@@ -136,13 +136,13 @@ static bool note_candidate(void *owner, int directory, const char *name)
     if (strcmp(name + strcspn(name + 1, ".") + 1, ".gone") == 0)
         directory_remove(list->cache->snapshots, name); /* left by an evictor that was killed */
     if (!names_is_hex(key, HUB_CACHE_KEY - 1)) return true;
-    if (list->count == list->room) {
-        const size_t room = 2 * list->room + 64;
-        struct candidate *larger = realloc(list->items, room * sizeof *larger);
+    if (list->count == list->space) {
+        const size_t space = 2 * list->space + 64;
+        struct candidate *larger = realloc(list->items, space * sizeof *larger);
         list->failed = larger == NULL;
         if (larger == NULL) return false;
         list->items = larger;
-        list->room = room;
+        list->space = space;
     }
     struct candidate *item = &list->items[list->count++];
     *item = (struct candidate){.rank = rank(list, key)};
@@ -174,12 +174,12 @@ static void evict(const struct hub_cache *cache, const struct candidate *item, c
             directory_remove(cache->snapshots, gone);
         (void)unlinkat(cache->locks, key, 0);
         if (each(cache->blobs, remove_orphan, NULL, &ignored) == STATUS_OK && item->name[0] != '.')
-            monitor_log(monitor, "a snapshot of the hub was evicted to make room");
+            monitor_log(monitor, "a snapshot of the hub was evicted to make space");
     }
     (void)close(fd);
 }
 
-static enum status no_room(const struct hub_cache *cache, int64_t bytes, struct error *error)
+static enum status no_space(const struct hub_cache *cache, int64_t bytes, struct error *error)
 {
     static const double gibibyte = 1 << 30;
     return error_set(
@@ -206,29 +206,29 @@ enum status eviction_check(const struct hub_cache *cache, int64_t bytes, struct 
                          "%lld bytes are to be fetched and the cache may hold %lld: raise --hub-cache",
                          (long long)bytes, (long long)cache->most);
     const enum status status = eviction_most(cache, &most, error);
-    return status == STATUS_OK && bytes > most ? no_room(cache, bytes, error) : status;
+    return status == STATUS_OK && bytes > most ? no_space(cache, bytes, error) : status;
 }
 
-enum status eviction_make_room(const struct hub_cache *cache, int64_t bytes, const struct eviction_need *needs,
-                               size_t need_count, const struct monitor *monitor, struct error *error)
+enum status eviction_make_space(const struct hub_cache *cache, int64_t bytes, const struct eviction_need *needs,
+                                size_t need_count, const struct monitor *monitor, struct error *error)
 {
     struct candidates list = {.cache = cache, .needs = needs, .need_count = need_count};
-    bool room = false;
+    bool space = false;
     enum status status = eviction_check(cache, bytes, error);
-    if (status == STATUS_OK) status = has_room(cache, bytes, &room, error);
-    if (status == STATUS_OK && !room) status = each(cache->partial, remove_abandoned, NULL, error);
-    if (status == STATUS_OK && !room) status = each(cache->blobs, remove_orphan, NULL, error);
-    if (status == STATUS_OK && !room) status = each(cache->snapshots, note_candidate, &list, error);
+    if (status == STATUS_OK) status = has_space(cache, bytes, &space, error);
+    if (status == STATUS_OK && !space) status = each(cache->partial, remove_abandoned, NULL, error);
+    if (status == STATUS_OK && !space) status = each(cache->blobs, remove_orphan, NULL, error);
+    if (status == STATUS_OK && !space) status = each(cache->snapshots, note_candidate, &list, error);
     if (status == STATUS_OK && list.failed)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a list of snapshots");
     if (list.count > 0) qsort(list.items, list.count, sizeof *list.items, compare_candidates);
-    for (size_t i = 0; status == STATUS_OK && !room && i <= list.count; i++) {
-        status = has_room(cache, bytes, &room, error);
+    for (size_t i = 0; status == STATUS_OK && !space && i <= list.count; i++) {
+        status = has_space(cache, bytes, &space, error);
         if (status == STATUS_OK) status = monitor_check(monitor, error);
-        if (room || i == list.count || list.items[i].rank == RANK_RUNNING) break;
+        if (space || i == list.count || list.items[i].rank == RANK_RUNNING) break;
         if (status == STATUS_OK) evict(cache, &list.items[i], monitor);
     }
-    if (status == STATUS_OK && !room) status = no_room(cache, bytes, error);
+    if (status == STATUS_OK && !space) status = no_space(cache, bytes, error);
     free(list.items);
     return status;
 }

@@ -1,4 +1,4 @@
-/* eviction.h: makes room in the cache. */
+/* eviction.h: makes space in the cache. */
 #ifndef HUB_EVICTION_H
 #define HUB_EVICTION_H
 
@@ -13,9 +13,9 @@ struct eviction_need {
 /* Evicts until `bytes` more fit under the cache's bound and, with a tenth to spare, on the disk: first abandoned
  * downloads, then snapshots that no process holds, the least recently used first. STATUS_TOO_LARGE: more than the
  * bound; STATUS_DISK_FULL: all that may be evicted is not enough. */
-MUST_CHECK enum status eviction_make_room(const struct hub_cache *cache, int64_t bytes,
-                                          const struct eviction_need *needs, size_t need_count,
-                                          const struct monitor *monitor, struct error *error);
+MUST_CHECK enum status eviction_make_space(const struct hub_cache *cache, int64_t bytes,
+                                           const struct eviction_need *needs, size_t need_count,
+                                           const struct monitor *monitor, struct error *error);
 
 /* The most bytes that could be fetched, if everything were evicted. */
 MUST_CHECK enum status eviction_most(const struct hub_cache *cache, int64_t *out, struct error *error);

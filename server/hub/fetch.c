@@ -151,7 +151,7 @@ static enum status make(const struct fetch_request *request, const char *commit,
     if ((status = link_known(cache, hold, &manifest, &absent, error)) != STATUS_OK) goto done;
     monitor_log(request->monitor, "%s@%.10s: %zu files, %zu of them, %.1f MiB, are to be fetched", request->repo,
                 commit, manifest.count, absent, (double)manifest.missing / (1 << 20));
-    status = eviction_make_room(cache, manifest.missing, request->needs, request->need_count, request->monitor, error);
+    status = eviction_make_space(cache, manifest.missing, request->needs, request->need_count, request->monitor, error);
     if (status != STATUS_OK) goto done;
     status = download(request, commit, cache, hold, &manifest, absent, came, error);
     if (status != STATUS_OK) goto done;

@@ -30,8 +30,8 @@ struct fetch_result {
     struct hub_cache_hold *hold; /* keeps the files from eviction; the caller's (hub_cache_release) */
 };
 
-/* Resolves, lists, makes room, downloads, checks, publishes: statuses of repository_commit, repository_files,
- * selection_make, eviction_make_room and download_run; of bucket_files.h. STATUS_INPUT_CHANGED: the directory is not
+/* Resolves, lists, makes space, downloads, checks, publishes: statuses of repository_commit, repository_files,
+ * selection_make, eviction_make_space and download_run; of bucket_files.h. STATUS_INPUT_CHANGED: the directory is not
  * the pinned one any more. It waits for another process that fetches the same snapshot. */
 MUST_CHECK enum status fetch_run(const struct fetch_request *request, struct fetch_result *out, struct error *error);
 

@@ -106,7 +106,7 @@ enum status ranges_restart(struct ranges *ranges, struct error *error)
     memset(ranges->there, 0, length);
     memset(ranges->saved, 0, length);
     if (ftruncate(ranges->record, 0) != 0 || ftruncate(ranges->fd, 0) != 0 || ftruncate(ranges->fd, ranges->bytes) != 0)
-        return error_set_errno(error, "cannot make room for a download");
+        return error_set_errno(error, "cannot make space for a download");
     enum status status = write_all(ranges->record, &record, sizeof record, 0, error);
     if (status == STATUS_OK) status = write_all(ranges->record, ranges->there, length, sizeof record, error);
     ranges->hashed = 0;

@@ -158,17 +158,17 @@ static enum status copy(const struct artifact_store *store, const char *key, int
     return status;
 }
 
-/* Checked before any transfer: the database may be on the same file system and needs room to go on. */
-static enum status check_room(int fd, int64_t bytes, struct error *error)
+/* Checked before any transfer: the database may be on the same file system and needs space to go on. */
+static enum status check_space(int fd, int64_t bytes, struct error *error)
 {
     struct statvfs space;
-    if (fstatvfs(fd, &space) != 0) return error_set_errno(error, "looking at the room for an artifact");
-    const uint64_t room = (uint64_t)space.f_bavail * space.f_frsize;
-    if (room >= (uint64_t)bytes + SPARE_BYTES) return STATUS_OK;
+    if (fstatvfs(fd, &space) != 0) return error_set_errno(error, "looking at the space for an artifact");
+    const uint64_t free_bytes = (uint64_t)space.f_bavail * space.f_frsize;
+    if (free_bytes >= (uint64_t)bytes + SPARE_BYTES) return STATUS_OK;
     return error_set(error, STATUS_DISK_FULL,
-                     "the artifact has %lld bytes, and the data directory, through which it is sent, has room for"
+                     "the artifact has %lld bytes, and the data directory, through which it is sent, has space for"
                      " %llu: read it from the bucket, or free some",
-                     (long long)bytes, (unsigned long long)room);
+                     (long long)bytes, (unsigned long long)free_bytes);
 }
 
 enum status artifact_store_get_as(const struct artifact_store *store, const char *name, const char *sha256,
@@ -179,7 +179,7 @@ enum status artifact_store_get_as(const struct artifact_store *store, const char
     struct hash *hash = NULL;
     *fd = open(directory, O_TMPFILE | O_RDWR | O_CLOEXEC, 0600);
     enum status status = *fd < 0 ? error_set_errno(error, "cannot make a file for an artifact") : STATUS_OK;
-    if (status == STATUS_OK) status = check_room(*fd, bytes, error);
+    if (status == STATUS_OK) status = check_space(*fd, bytes, error);
     if (status == STATUS_OK) status = key_of(store, name, key, error);
     if (status == STATUS_OK) status = hash_new(&hash, error);
     if (status == STATUS_OK) status = copy(store, key, bytes, *fd, hash, monitor, error);

@@ -37,7 +37,7 @@ static int64_t lanes_count(const struct average_plan *plan)
     return count;
 }
 
-static enum status group_new(struct average_plan *plan, int64_t room, const char *name, struct average_group **out,
+static enum status group_new(struct average_plan *plan, int64_t most, const char *name, struct average_group **out,
                              struct error *error)
 {
     struct average_group *groups = realloc(plan->groups, (size_t)(plan->count + 1) * sizeof *groups);
@@ -45,8 +45,8 @@ static enum status group_new(struct average_plan *plan, int64_t room, const char
     plan->groups = groups;
     *out = &groups[plan->count++];
     **out = (struct average_group){.name = name};
-    const enum status status = memory_new(room, sizeof *(*out)->members, "average", &(*out)->members, error);
-    return status == STATUS_OK ? memory_new(room, sizeof(double), "average", &(*out)->weights, error) : status;
+    const enum status status = memory_new(most, sizeof *(*out)->members, "average", &(*out)->members, error);
+    return status == STATUS_OK ? memory_new(most, sizeof(double), "average", &(*out)->weights, error) : status;
 }
 
 static void group_add(struct average_group *group, const struct checkpoint *row, double weight)

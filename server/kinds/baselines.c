@@ -56,7 +56,7 @@ static void look_through(int directory, DIR *listing, struct oldest *oldest)
 
 /* Removes the oldest files until `wanted` more bytes fit. Several workers may do so at once; each removes one file at a
  * time. */
-static void make_room(const char *path, int64_t wanted)
+static void make_space(const char *path, int64_t wanted)
 {
     DIR *listing = opendir(path);
     struct oldest oldest;
@@ -81,7 +81,7 @@ enum status baselines_path(const struct run_context *context, const struct input
     if (asprintf(&directory, "%s/tmp/baselines", context->data_directory) < 0)
         return error_set(error, STATUS_NO_MEMORY, "no memory for a path");
     (void)mkdir(directory, 0700); /* if the directory cannot be made, writing the file fails, which costs only time */
-    make_room(directory, bytes);
+    make_space(directory, bytes);
     if (asprintf(out, "%s/%s", directory, key) < 0) {
         *out = NULL;
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a path");

@@ -7,7 +7,7 @@
 #include "inputs/inputs.h"
 
 /* The path for an evaluation of this checkpoint on these tokens: a hash of everything that decides the states: content,
- * tokens, version and backend. Makes room first. *out is NULL when the states are too large to keep, or when the hash
+ * tokens, version and backend. Makes space first. *out is NULL when the states are too large to keep, or when the hash
  * of the content is not known. The caller frees *out. STATUS_NO_MEMORY. */
 MUST_CHECK enum status baselines_path(const struct run_context *context, const struct inputs *inputs,
                                       const struct sequences *evaluation, char **out, struct error *error);

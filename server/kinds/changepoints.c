@@ -16,13 +16,13 @@ void changepoints_reset(struct changepoints_series *series)
 
 enum status changepoints_take(const json_t *points, double from, struct changepoints_series *out, struct error *error)
 {
-    const int64_t room = (int64_t)json_array_size(points);
+    const int64_t most = (int64_t)json_array_size(points);
     size_t i;
     json_t *point;
     *out = (struct changepoints_series){.x = NULL};
-    enum status status = memory_new(room, sizeof *out->x, "series", &out->x, error);
-    if (status == STATUS_OK) status = memory_new(room, sizeof *out->y, "series", &out->y, error);
-    if (status == STATUS_OK) status = memory_new(room, sizeof *out->places, "series", &out->places, error);
+    enum status status = memory_new(most, sizeof *out->x, "series", &out->x, error);
+    if (status == STATUS_OK) status = memory_new(most, sizeof *out->y, "series", &out->y, error);
+    if (status == STATUS_OK) status = memory_new(most, sizeof *out->places, "series", &out->places, error);
     if (status != STATUS_OK) {
         changepoints_reset(out);
         return status;

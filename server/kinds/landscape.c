@@ -87,14 +87,14 @@ static enum status landscape_check(struct run_request *request, const void *fill
 
 /* --- What is told ---- */
 
-struct grid_row {
+struct mesh_row {
     const struct point *points; /* [count], by x; lent */
     int64_t count;
 };
 
 struct landscape_report {
     struct landscape_result found;
-    struct grid_row *grid;  /* [rows], by y; owned */
+    struct mesh_row *mesh;  /* [rows], by y; owned */
     const char *const *ids; /* [id_count] */
     const char *note;       /* NULL: none */
     int64_t columns, rows, id_count;
@@ -110,14 +110,14 @@ static const struct result_field delta_item = {.type = RESULT_NUMBER, .offset = 
 
 #define ROW(number)                                                                                                  \
     {                                                                                                                \
-        .type = RESULT_LIST, .offset = offsetof(struct grid_row, points), .count = offsetof(struct grid_row, count), \
+        .type = RESULT_LIST, .offset = offsetof(struct mesh_row, points), .count = offsetof(struct mesh_row, count), \
         .stride = sizeof(struct point), .item = &(number),                                                           \
     }
 static const struct result_field loss_row = ROW(loss_item), loss_q_row = ROW(loss_q_item), delta_row = ROW(delta_item);
 
 #define REPORT(field) offsetof(struct landscape_report, field)
-#define GRID_STRIDE   .stride = sizeof(struct grid_row)
-#define GRID          .type = RESULT_LIST, .offset = REPORT(grid), .count = REPORT(rows), GRID_STRIDE
+#define MESH_STRIDE   .stride = sizeof(struct mesh_row)
+#define MESH          .type = RESULT_LIST, .offset = REPORT(mesh), .count = REPORT(rows), MESH_STRIDE
 #define WITH_METHOD   .absence = RESULT_NULL, .has_when = true, .when = REPORT(quantized)
 
 static const struct result_field landscape_fields[] = {
@@ -160,15 +160,15 @@ static const struct result_field landscape_fields[] = {
      .count = REPORT(rows),
      .item = &place_item,
      .help = "The grid's places along the second direction, in parameter units"},
-    {.name = "losses", GRID, .item = &loss_row, .unit = "nats", .help = "losses[iy][ix] in full precision"},
+    {.name = "losses", MESH, .item = &loss_row, .unit = "nats", .help = "losses[iy][ix] in full precision"},
     {.name = "losses_q",
-     GRID,
+     MESH,
      .item = &loss_q_row,
      .unit = "nats",
      .help = "Of the quantized points, [iy][ix]; null without a method",
      WITH_METHOD},
     {.name = "deltas",
-     GRID,
+     MESH,
      .item = &delta_row,
      .help = "losses_q / losses − 1, [iy][ix]; null without a method",
      WITH_METHOD},
@@ -194,14 +194,14 @@ static enum status render(const struct landscape_request *request, const struct 
         .columns = request->columns,
         .rows = request->rows,
         .quantized = request->point.method != NULL,
-        .note = probe_note_text(found->grid, request->rows * request->columns, note),
+        .note = probe_note_text(found->mesh, request->rows * request->columns, note),
     };
-    enum status status = memory_new(report.rows, sizeof *report.grid, "a result", &report.grid, error);
+    enum status status = memory_new(report.rows, sizeof *report.mesh, "a result", &report.mesh, error);
     if (status != STATUS_OK) return status;
     for (int64_t y = 0; y < report.rows; y++)
-        report.grid[y] = (struct grid_row){found->grid + y * report.columns, report.columns};
+        report.mesh[y] = (struct mesh_row){found->mesh + y * report.columns, report.columns};
     status = result_render(&landscape_shape, &report, result, error);
-    memory_free(report.grid);
+    memory_free(report.mesh);
     return status;
 }
 

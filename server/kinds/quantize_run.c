@@ -23,7 +23,7 @@ struct run_member {
     struct kind_member *given; /* lent: the run, which is told its end through it */
     const struct quantize_params *params;
     struct export_job *export;
-    char *keep;
+    char *save_path;
     struct quantize_identity identity;
     struct quantize_findings found;
 };
@@ -45,7 +45,7 @@ static void ended(struct member *member, enum status status, const struct error 
 {
     struct run_member *run = member->owner;
     export_close(run->export);
-    free(run->keep);
+    free(run->save_path);
     quantize_result_reset(&run->found.result);
     quantize_export_reset(&run->found.exported);
     kind_member_end(run->given, status, error);
@@ -132,15 +132,15 @@ static enum status run_open(struct run_member *run, struct quantize_request *req
                                  batch->calibrated_on, &run->identity.calibration, error);
     if (status != STATUS_OK) return status;
     if ((status = recipes_id(&request->method, run->identity.recipe, error)) != STATUS_OK) return status;
-    if (asprintf(&run->keep, "%s/streams", context->work_directory) < 0) run->keep = NULL;
-    if (run->keep == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a path");
-    request->keep = run->keep;
+    if (asprintf(&run->save_path, "%s/streams", context->work_directory) < 0) run->save_path = NULL;
+    if (run->save_path == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for a path");
+    request->save_path = run->save_path;
     if (format == EXPORT_NONE) return STATUS_OK;
     if ((status = quantize_export_open(context, format, &request->method, &batch->inputs, &run->export, error)) !=
         STATUS_OK)
         return status;
     request->hook = export_hook(run->export, batch->inputs.backend);
-    request->keeper = export_keeper(run->export);
+    request->saver = export_saver(run->export);
     request->half_scales = export_half_scales(run->export);
     return STATUS_OK;
 }
@@ -210,7 +210,7 @@ static void work_note(const struct run_context *context, const struct run_member
         *context->work = plan.flops * (double)run->params->calibration_draws;
 }
 
-/* Takes as many members into the pass as memory has room for; the others return to the queue. */
+/* Takes as many members into the pass as memory has space for; the others return to the queue. */
 static size_t take_in(struct run_batch *batch, struct quantize_member *quantizations)
 {
     size_t count = 0;
@@ -225,8 +225,8 @@ static size_t take_in(struct run_batch *batch, struct quantize_member *quantizat
             members_end(member, status, &error);
             continue;
         }
-        const int64_t room = quantize_batch_most(&quantizations[count].request, 0);
-        most = room < most ? room : most;
+        const int64_t space = quantize_batch_most(&quantizations[count].request, 0);
+        most = space < most ? space : most;
         if ((int64_t)count < most) {
             count++;
             continue;

@@ -362,7 +362,7 @@ static bool is_needed(const struct resume_published *state, const char *name)
     return false;
 }
 
-/* A failure only costs room in the bucket until the run ends. */
+/* A failure only costs space in the bucket until the run ends. */
 static void tidy(struct resume_published *state, const struct monitor *monitor)
 {
     struct listing listing = {0};
@@ -423,7 +423,7 @@ static size_t run_length(const char *name)
                : 0;
 }
 
-enum status resume_store_sweep(const struct artifact_store *store,
+enum status resume_store_clean(const struct artifact_store *store,
                                enum status (*ended)(void *owner, const char *run, double newest, bool *yes,
                                                     struct error *error),
                                void *owner, int *removed, struct error *error)

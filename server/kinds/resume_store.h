@@ -62,7 +62,7 @@ MUST_CHECK enum status resume_store_remove(const struct artifact_store *store, c
 /* For every run with state in the bucket at the time of the call: calls `ended`, and removes the state if *yes.
  * `newest`: when the latest object of the run was written, in seconds since 1970. Statuses of bucket_ask and of
  * `ended`. */
-MUST_CHECK enum status resume_store_sweep(const struct artifact_store *store,
+MUST_CHECK enum status resume_store_clean(const struct artifact_store *store,
                                           enum status (*ended)(void *owner, const char *run, double newest, bool *yes,
                                                                struct error *error),
                                           void *owner, int *removed, struct error *error);

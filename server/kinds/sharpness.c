@@ -243,7 +243,7 @@ static enum status sharpness_run_plan(const struct run_context *context, const v
     enum status status = open_all(context, filled, &o, error);
     if (status == STATUS_OK) {
         *budget = backend_budget(o.request.backend, context->work_directory);
-        budget->bytes[backend_room(o.request.backend)] = o.request.backend->ops->memory(o.request.backend);
+        budget->bytes[backend_space(o.request.backend)] = o.request.backend->ops->memory(o.request.backend);
         status = sharpness_plan(&o.request, budget, out, error);
     }
     close_all(&o);

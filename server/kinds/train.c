@@ -273,7 +273,7 @@ static enum status train_run_plan(const struct run_context *context, const void 
         const struct train_request request = {
             .params = params, .from = params->from != NULL ? places->from.path : NULL, .backend = places->backend};
         *budget = backend_budget(places->backend, context->work_directory);
-        budget->bytes[backend_room(places->backend)] = places->backend->ops->memory(places->backend);
+        budget->bytes[backend_space(places->backend)] = places->backend->ops->memory(places->backend);
         status = train_plan_run(&request, tokens, out, error);
     }
     places_reset(places);

@@ -205,7 +205,7 @@ static void note_refused(struct launcher *launcher, const char *detail)
     (void)snprintf(launcher->refused, sizeof launcher->refused, "%s", detail);
 }
 
-static enum status serve_group(struct launcher *launcher, struct look *look, const json_t *group, int64_t *room,
+static enum status serve_group(struct launcher *launcher, struct look *look, const json_t *group, int64_t *space,
                                struct error *error)
 {
     const struct launcher_options *options = &launcher->options;
@@ -220,11 +220,11 @@ static enum status serve_group(struct launcher *launcher, struct look *look, con
         return STATUS_OK;
     }
     while (wanted > 0 && take_job(look, template, memory)) wanted--;
-    wanted = smaller(wanted, *room);
+    wanted = smaller(wanted, *space);
     if (wanted <= 0 || !look->submits) return STATUS_OK;
     const enum status status =
         submit(launcher, template, memory, job_seconds(options, json_object_get(group, "seconds")), wanted, error);
-    if (status == STATUS_OK) *room -= wanted;
+    if (status == STATUS_OK) *space -= wanted;
     return status;
 }
 
@@ -348,15 +348,15 @@ static enum status look_around(struct launcher *launcher, const json_t *demand, 
 {
     size_t i;
     const json_t *group, *groups = json_object_get(demand, "groups");
-    int64_t room = launcher->options.most_jobs;
+    int64_t space = launcher->options.most_jobs;
     struct error refused = {.detail = ""};
     enum status status = meet_workers(launcher, look, json_object_get(demand, "workers"), error);
-    for (size_t j = 0; j < look->count; j++) room -= !look->jobs[j].delayed;
+    for (size_t j = 0; j < look->count; j++) space -= !look->jobs[j].delayed;
     if (status != STATUS_OK) return status;
     count_failures(launcher, look, json_array_size(groups) > 0);
     json_array_foreach(groups, i, group)
     {
-        if (serve_group(launcher, look, group, &room, error) != STATUS_OK) refused = *error;
+        if (serve_group(launcher, look, group, &space, error) != STATUS_OK) refused = *error;
     }
     note_refused(launcher, refused.detail);
     return cancel_spare(launcher, look, error);

@@ -98,7 +98,8 @@ static void note_progress(void *owner, int64_t done, int64_t total, const char *
             since > 0 && total >= done ? (now - member->first_at) / (double)since * (double)(total - done) : NAN;
     }
     (void)pthread_mutex_unlock(&member->batch->mutex);
-    const struct gate_place place = {member->run.kind, member->run.lease.run.text, member->run.lease.epoch, unit, done};
+    const struct gate_progress place = {member->run.kind, member->run.lease.run.text, member->run.lease.epoch, unit,
+                                        done};
     gate_pass(member->batch->gate, &place, &member->monitor);
 }
 

@@ -145,5 +145,5 @@ static enum status has_ended(void *owner, const char *run, double newest, bool *
 enum status cleanup_bucket(struct connection *connection, const struct artifact_store *store, int *removed,
                            struct error *error)
 {
-    return resume_store_sweep(store, has_ended, connection, removed, error);
+    return resume_store_clean(store, has_ended, connection, removed, error);
 }

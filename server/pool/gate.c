@@ -46,7 +46,7 @@ static bool means(const char *word, const char *text)
     return strcmp(word, "*") == 0 || strcmp(word, text) == 0;
 }
 
-static bool line_holds(const char *line, const struct gate_place *place)
+static bool line_holds(const char *line, const struct gate_progress *progress)
 {
     char kind[64], lease[32], unit[32], number[32];
     long long done;
@@ -54,12 +54,12 @@ static bool line_holds(const char *line, const struct gate_place *place)
         log_error(LOG_COMPONENT_TEST_GATE, "not understood: %.*s", (int)strcspn(line, "\n"), line);
         return false;
     }
-    (void)snprintf(number, sizeof number, "%lld", (long long)place->lease);
-    return (means(kind, place->kind) || strcmp(kind, place->run) == 0) && means(lease, number) &&
-           means(unit, place->unit) && place->done >= done;
+    (void)snprintf(number, sizeof number, "%lld", (long long)progress->lease);
+    return (means(kind, progress->kind) || strcmp(kind, progress->run) == 0) && means(lease, number) &&
+           means(unit, progress->unit) && progress->done >= done;
 }
 
-static bool holds(const struct gate *gate, const struct gate_place *place)
+static bool holds(const struct gate *gate, const struct gate_progress *progress)
 {
     char *path, line[256];
     bool held = false;
@@ -67,20 +67,20 @@ static bool holds(const struct gate *gate, const struct gate_place *place)
     FILE *file = fopen(path, "re");
     free(path);
     if (file == NULL) return false;
-    while (!held && fgets(line, sizeof line, file) != NULL) held = line_holds(line, place);
+    while (!held && fgets(line, sizeof line, file) != NULL) held = line_holds(line, progress);
     (void)fclose(file);
     return held;
 }
 
 /* Makes the file that says that the run is held, or removes it. When it cannot be made, the waiting test reports so. */
-static void mark(const struct gate *gate, const struct gate_place *place, bool held)
+static void mark(const struct gate *gate, const struct gate_progress *progress, bool held)
 {
     char *path;
     bool made = true;
-    if (asprintf(&path, "%s/held-%s-%lld", gate->directory, place->run, (long long)place->lease) < 0) return;
+    if (asprintf(&path, "%s/held-%s-%lld", gate->directory, progress->run, (long long)progress->lease) < 0) return;
     if (held) {
         FILE *file = fopen(path, "we");
-        made = file != NULL && fprintf(file, "%lld\n", (long long)place->done) > 0;
+        made = file != NULL && fprintf(file, "%lld\n", (long long)progress->done) > 0;
         if (file != NULL && fclose(file) != 0) made = false;
     } else {
         made = unlink(path) == 0;
@@ -89,11 +89,11 @@ static void mark(const struct gate *gate, const struct gate_place *place, bool h
     free(path);
 }
 
-void gate_pass(const struct gate *gate, const struct gate_place *place, const struct monitor *monitor)
+void gate_pass(const struct gate *gate, const struct gate_progress *progress, const struct monitor *monitor)
 {
     struct error ignored; /* the engine's own next check returns it again */
-    if (gate == NULL || !holds(gate, place)) return;
-    mark(gate, place, true);
-    while (holds(gate, place) && monitor_check(monitor, &ignored) == STATUS_OK) (void)nanosleep(&PAUSE, NULL);
-    mark(gate, place, false);
+    if (gate == NULL || !holds(gate, progress)) return;
+    mark(gate, progress, true);
+    while (holds(gate, progress) && monitor_check(monitor, &ignored) == STATUS_OK) (void)nanosleep(&PAUSE, NULL);
+    mark(gate, progress, false);
 }

@@ -1,4 +1,4 @@
-/* gate.h: for tests alone. A gate holds a run at a place of its progress until the test lets it go on, so that a test
+/* gate.h: for tests alone. A gate holds a run at a point of its progress until the test lets it go on, so that a test
  * can kill, fill or cancel while a run is certainly in the middle, however fast the machine is.
  *
  * A worker has a gate when DELTAQ_TEST_GATE=DIR stands in its environment when it starts; without it nothing is held
@@ -23,7 +23,7 @@
 struct gate;
 
 /* The progress of a run. */
-struct gate_place {
+struct gate_progress {
     const char *kind, *run;
     int64_t lease;
     const char *unit;
@@ -35,8 +35,8 @@ struct gate_place {
 MUST_CHECK enum status gate_new(struct gate **out, struct error *error);
 void gate_free(struct gate *gate); /* NULL is fine */
 
-/* Waits while `gate` (NULL is fine) holds a run at that place. Returns earlier when monitor_check, which is called all
+/* Waits while `gate` (NULL is fine) holds a run at that point. Returns earlier when monitor_check, which is called all
  * the time, returns anything but STATUS_OK. Threads may share a gate. */
-void gate_pass(const struct gate *gate, const struct gate_place *place, const struct monitor *monitor);
+void gate_pass(const struct gate *gate, const struct gate_progress *progress, const struct monitor *monitor);
 
 #endif

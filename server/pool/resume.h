@@ -13,7 +13,7 @@
 
 struct resume;
 
-/* Makes room for `most` runs; `every` 0: a minute. The caller owns *out (resume_free). STATUS_NO_MEMORY. */
+/* Makes space for `most` runs; `every` 0: a minute. The caller owns *out (resume_free). STATUS_NO_MEMORY. */
 MUST_CHECK enum status resume_new(size_t most, double every, struct resume **out, struct error *error);
 
 /* Fetches the state that an earlier lease of the run left (resume_store_fetch), and uploads new state from now on;

@@ -22,7 +22,7 @@ static enum status add(const struct list_field *table, const char *from, size_t 
     if (field->name == NULL) return unknown(table, from, length, error);
     if (out->count > 0 && list_view_has(out, field->name))
         return request_query_fault(error, "fields", "\"%s\" comes twice", field->name);
-    out->fields[out->count++] = field; /* each at most once, so there is room for all of a table */
+    out->fields[out->count++] = field; /* each at most once, so there is space for all of a table */
     return STATUS_OK;
 }
 

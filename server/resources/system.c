@@ -25,7 +25,7 @@ enum status system_health(struct http_context *context, const struct request *re
     return response_json(response, 200, json_pack("{ss ss}", "status", "ok", "version", DELTAQ_VERSION), error);
 }
 
-/* Checks that the disk of the data directory has room for what a small request writes. */
+/* Checks that the disk of the data directory has space for what a small request writes. */
 static enum status check_disk(const char *directory, struct error *error)
 {
     struct statvfs disk;
@@ -37,7 +37,7 @@ static enum status check_disk(const char *directory, struct error *error)
                      (unsigned long long)left, DISK_LEAST);
 }
 
-/* Ready: the database answers, has this binary's schema and takes writes, and the disk has room. The number of workers
+/* Ready: the database answers, has this binary's schema and takes writes, and the disk has space. The number of workers
  * is shown, but does not count. */
 enum status system_ready(struct http_context *context, const struct request *request, struct response *response,
                          struct error *error)

@@ -126,7 +126,7 @@ static json_t *number(double value)
     return isfinite(value) ? json_real(value) : json_null();
 }
 
-static json_t *room(const struct dry_run *f, enum plan_room which)
+static json_t *space(const struct dry_run *f, enum plan_space which)
 {
     const int64_t there = f->budget.bytes[which];
     return json_pack("{sI so}", "peak_bytes", (json_int_t)f->plan.peak[which], "available_bytes",
@@ -144,13 +144,13 @@ static json_t *figures(const struct dry_run *f)
         return json_pack("{sn sn sn sn sn sn sn so ss}", "memory", "disk", "fetched_bytes", "tokens", "flops",
                          "at_most", "spilled_tokens", "seconds", number(f->seconds), "seconds_from", f->seconds_from);
     const struct run_plan *plan = &f->plan;
-    json_t *disk = room(f, PLAN_DISK);
+    json_t *disk = space(f, PLAN_DISK);
     if (disk != NULL) {
         (void)json_object_set_new(disk, "read_bytes", json_integer((json_int_t)plan->read_bytes));
         (void)json_object_set_new(disk, "written_bytes", json_integer((json_int_t)plan->written_bytes));
     }
-    return json_pack("{s{so so} so sI sI so sb sI so ss}", "memory", "host", room(f, PLAN_HOST), "device",
-                     on_device(f) ? room(f, PLAN_DEVICE) : json_null(), "disk", disk, "fetched_bytes",
+    return json_pack("{s{so so} so sI sI so sb sI so ss}", "memory", "host", space(f, PLAN_HOST), "device",
+                     on_device(f) ? space(f, PLAN_DEVICE) : json_null(), "disk", disk, "fetched_bytes",
                      (json_int_t)plan->fetched_bytes, "tokens", (json_int_t)plan->tokens, "flops", number(plan->flops),
                      "at_most", plan->at_most, "spilled_tokens", (json_int_t)plan->spilled_tokens, "seconds",
                      number(f->seconds), "seconds_from", f->seconds_from);

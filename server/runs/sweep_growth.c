@@ -1,6 +1,6 @@
 #include "runs/sweep_growth.h"
 
-#include "runs/grid.h"
+#include "runs/parameter_grid.h"
 #include "store/checkpoints.h"
 #include "store/sweeps.h"
 #include "store/trajectories.h"
@@ -166,15 +166,15 @@ static enum status expand(struct connection *connection, const struct sweep_plan
         if (grid == NULL)
             status = error_no_memory(error, "a sweep");
         else if (!any_empty(grid))
-            status = grid_expand(connection, request->base, grid, false, faults, &runs, error);
+            status = parameter_grid_expand(connection, request->base, grid, false, faults, &runs, error);
         if (status == STATUS_OK && runs != NULL && json_array_extend(product, runs) != 0)
             status = error_no_memory(error, "a sweep");
         json_decref(runs);
         json_decref(grid);
         if (status != STATUS_OK) return status;
     }
-    if (json_array_size(product) <= GRID_MOST) return STATUS_OK;
-    faults_add(faults, "/grid", "makes more than %d runs: use several sweeps", GRID_MOST);
+    if (json_array_size(product) <= PARAMETER_GRID_MOST) return STATUS_OK;
+    faults_add(faults, "/grid", "makes more than %d runs: use several sweeps", PARAMETER_GRID_MOST);
     return faults_status(faults, error);
 }
 

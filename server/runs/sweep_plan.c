@@ -1,6 +1,6 @@
 #include "runs/sweep_plan.h"
 
-#include "runs/grid.h"
+#include "runs/parameter_grid.h"
 #include "runs/requirements.h"
 
 #include <stdlib.h>
@@ -25,7 +25,7 @@ static enum status prepare_all(struct connection *connection, const struct sweep
         }
         if (status != STATUS_OK && found.count == 0) faults_add(&found, error->pointer, "%s", error->detail);
         for (size_t j = 0; j < faults_kept(&found) && status_info(status)->http == 422; j++) {
-            grid_pointer(request->grid, found.items[j].pointer, pointer, sizeof pointer);
+            parameter_grid_pointer(request->grid, found.items[j].pointer, pointer, sizeof pointer);
             faults_add(faults, pointer, "%s", found.items[j].detail);
         }
     }
@@ -52,7 +52,7 @@ static enum status note_taken(const json_t *grid, const json_t *product, struct 
     bool good = seen != NULL && (key == NULL || (plan->taken = json_array()) != NULL);
     json_array_foreach(product, i, run)
     {
-        json_t *id = key != NULL ? grid_value(run, key) : NULL;
+        json_t *id = key != NULL ? parameter_grid_value(run, key) : NULL;
         if (!good || !json_is_string(id) || json_object_get(seen, json_string_value(id)) != NULL) continue;
         good = json_object_set_new(seen, json_string_value(id), json_true()) == 0 &&
                json_array_append(plan->taken, id) == 0;
@@ -66,7 +66,7 @@ enum status sweep_plan_make(struct connection *connection, const struct sweep_pl
 {
     json_t *product = NULL;
     enum status status =
-        grid_expand(connection, request->base, request->grid, request->may_be_empty, faults, &product, error);
+        parameter_grid_expand(connection, request->base, request->grid, request->may_be_empty, faults, &product, error);
     *out = (struct sweep_plan){0};
     if (status == STATUS_OK) status = sweep_plan_of(connection, request, product, faults, out, error);
     if (status == STATUS_OK) status = note_taken(request->grid, product, out, error);

@@ -23,7 +23,8 @@ struct sweep_plan_request {
     bool may_be_empty; /* a trajectory without checkpoints gives no runs and is no fault */
 };
 
-/* Statuses of grid_expand and prepare_run; `faults` point into "/base" and "/grid". The caller resets *out. */
+/* Statuses of parameter_grid_expand and prepare_run; `faults` point into "/base" and "/grid". The caller resets
+ * *out. */
 MUST_CHECK enum status sweep_plan_make(struct connection *connection, const struct sweep_plan_request *request,
                                        struct faults *faults, struct sweep_plan *out, struct error *error);
 /* The same for a product that exists already: an array of parameters (lent). */

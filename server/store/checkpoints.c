@@ -261,17 +261,17 @@ enum status checkpoint_list(struct connection *connection, const char *trajector
 {
     enum status status;
     struct store_id id = {""};
-    struct list_place place;
+    struct list_cursor place;
     *document = NULL;
-    status = list_place_find(connection, page, orders, trajectory != NULL, &place, error);
+    status = list_cursor_find(connection, page, orders, trajectory != NULL, &place, error);
     if (status != STATUS_OK) return status;
     if (trajectory != NULL && (status = trajectory_resolve(connection, trajectory, &id, error)) != STATUS_OK)
         return status;
     return connection_query_json(
         connection, place.order->sql,
-        VALUES(value_integer(place.limit), list_place_number(&place), value_text(id.text), value_text(filter->name),
+        VALUES(value_integer(place.limit), list_cursor_number(&place), value_text(id.text), value_text(filter->name),
                value_json(filter->tags), value_integer(filter->step_from), value_integer(filter->step_to),
-               value_integer(filter->created_from), value_integer(filter->created_to), list_place_key(&place)),
+               value_integer(filter->created_from), value_integer(filter->created_to), list_cursor_key(&place)),
         document, error);
 }
 

@@ -145,7 +145,7 @@ void dataset_reset(struct dataset *dataset)
     memset(dataset, 0, sizeof *dataset);
 }
 
-/* Reads chunk `number` into `out`, which has room for `most` numbers. *count: its length; 0: the chunk does not
+/* Reads chunk `number` into `out`, which has space for `most` numbers. *count: its length; 0: the chunk does not
  * exist. */
 static enum status read_chunk(struct connection *connection, const struct store_id *id, enum dataset_part part,
                               int64_t number, int64_t most, int32_t *out, int64_t *count, struct error *error)

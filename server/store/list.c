@@ -20,8 +20,8 @@ static enum status find_order(const struct page *page, const struct list_order *
     return error_set_at(error, STATUS_INVALID, "/sort", "must be one of %s, found \"%.60s\"", all, page->sort);
 }
 
-enum status list_place_find(struct connection *connection, const struct page *page, const struct list_order *orders,
-                            bool within, struct list_place *out, struct error *error)
+enum status list_cursor_find(struct connection *connection, const struct page *page, const struct list_order *orders,
+                             bool within, struct list_cursor *out, struct error *error)
 {
     struct rows *rows;
     enum status status = find_order(page, orders, within, &out->order, error);
@@ -40,26 +40,26 @@ enum status list_place_find(struct connection *connection, const struct page *pa
     return status;
 }
 
-struct value list_place_number(const struct list_place *place)
+struct value list_cursor_number(const struct list_cursor *cursor)
 {
-    return value_integer_or_null(place->first ? NULL : &place->number);
+    return value_integer_or_null(cursor->first ? NULL : &cursor->number);
 }
 
-struct value list_place_key(const struct list_place *place)
+struct value list_cursor_key(const struct list_cursor *cursor)
 {
-    return value_text(place->key[0] == '\0' ? NULL : place->key);
+    return value_text(cursor->key[0] == '\0' ? NULL : cursor->key);
 }
 
 enum status list_named(struct connection *connection, const struct list_order *orders, const struct list_filter *filter,
                        const struct page *page, json_t **document, struct error *error)
 {
-    struct list_place place;
-    const enum status status = list_place_find(connection, page, orders, false, &place, error);
+    struct list_cursor cursor;
+    const enum status status = list_cursor_find(connection, page, orders, false, &cursor, error);
     *document = NULL;
     if (status != STATUS_OK) return status;
-    return connection_query_json(connection, place.order->sql,
-                                 VALUES(value_integer(place.limit), list_place_number(&place), value_text(filter->name),
-                                        value_integer(filter->created_from), value_integer(filter->created_to),
-                                        list_place_key(&place)),
+    return connection_query_json(connection, cursor.order->sql,
+                                 VALUES(value_integer(cursor.limit), list_cursor_number(&cursor),
+                                        value_text(filter->name), value_integer(filter->created_from),
+                                        value_integer(filter->created_to), list_cursor_key(&cursor)),
                                  document, error);
 }

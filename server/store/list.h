@@ -39,7 +39,7 @@ struct list_order {
 };
 
 /* The orders of rows that have a number and a unique name, `table` as `as` with the conditions `fits`; `place` is
- * the parameter of list_place_key. */
+ * the parameter of list_cursor_key. */
 #define LIST_NAMED_BY(table, as, document, fits, behind, order)                                                    \
     LIST_BY("",                                                                                                    \
             "select " as ".number, " document " from " table " " as " where ($2::bigint is null or " as "." behind \
@@ -63,29 +63,29 @@ struct list_order {
 enum { LIST_KEY = 4 * 200 + 1 };
 
 /* The start of a page. */
-struct list_place {
+struct list_cursor {
     const struct list_order *order;
     int64_t limit, number;
     bool first;         /* the first page: number and key are not set */
     char key[LIST_KEY]; /* "": the order has no key */
 };
 
-/* Finds the order that the page asks for, and the place after its cursor. `within`: the list is of one trajectory.
+/* Finds the order that the page asks for, and what its cursor says. `within`: the list is of one trajectory.
  * STATUS_INVALID at "/sort", "/limit" and "/cursor"; at "/cursor" also when the row that it names is gone. */
-MUST_CHECK enum status list_place_find(struct connection *connection, const struct page *page,
-                                       const struct list_order *orders, bool within, struct list_place *out,
-                                       struct error *error);
+MUST_CHECK enum status list_cursor_find(struct connection *connection, const struct page *page,
+                                        const struct list_order *orders, bool within, struct list_cursor *out,
+                                        struct error *error);
 
-/* The place as parameter $2, and as the key of its order. */
-struct value list_place_number(const struct list_place *place);
-struct value list_place_key(const struct list_place *place);
+/* The cursor as parameter $2, and as the key of its order. */
+struct value list_cursor_number(const struct list_cursor *cursor);
+struct value list_cursor_key(const struct list_cursor *cursor);
 
 /* The orders of a list that is filtered by name and creation alone, for list_named. */
 #define LIST_ORDERS(table, as, document)                                                                            \
     LIST_NAMED_ORDERS(table, as, document, LIST_NAMED(as ".name", "$3") LIST_CREATED(as ".created_at", "$4", "$5"), \
                       "$6")
 
-/* A page of such a list. Statuses of list_place_find. */
+/* A page of such a list. Statuses of list_cursor_find. */
 MUST_CHECK enum status list_named(struct connection *connection, const struct list_order *orders,
                                   const struct list_filter *filter, const struct page *page, json_t **document,
                                   struct error *error);

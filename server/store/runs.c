@@ -108,12 +108,12 @@ static enum status insert_inputs(struct connection *connection, const struct sto
     return STATUS_OK;
 }
 
-struct queue_room run_room(const struct run_new *run)
+struct queue_quota run_quota(const struct run_new *run)
 {
-    return (struct queue_room){.requester = requester_of(run), .queued_most = run->queued_most};
+    return (struct queue_quota){.requester = requester_of(run), .queued_most = run->queued_most};
 }
 
-enum status run_insert_within(struct connection *connection, const struct run_new *run, struct queue_room *room,
+enum status run_insert_within(struct connection *connection, const struct run_new *run, struct queue_quota *quota,
                               enum store_outcome *outcome, struct store_id *id, struct error *error)
 {
     enum status status;
@@ -124,14 +124,14 @@ enum status run_insert_within(struct connection *connection, const struct run_ne
             if ((status = find_equal(connection, run, &found, id, error)) != STATUS_OK) return status;
             if (found) break;
         }
-        if ((status = queue_room_ask(connection, room, error)) != STATUS_OK) return status;
+        if ((status = queue_quota_ask(connection, quota, error)) != STATUS_OK) return status;
         if ((status = insert_row(connection, run, &made, id, error)) != STATUS_OK) return status;
     }
     if (!found && !made)
         return error_set(error, STATUS_UNAVAILABLE, "equal runs come and go at the same time; try again");
     if (made) {
         *outcome = STORE_CREATED;
-        queue_room_add(room, 1);
+        queue_quota_add(quota, 1);
         if ((status = insert_inputs(connection, id, "insert into run_inputs (run, checkpoint) values ($1, $2)",
                                     run->checkpoints, run->checkpoint_count, error)) != STATUS_OK)
             return status;
@@ -157,15 +157,15 @@ static enum status insert_body(struct connection *connection, void *context, str
 {
     struct insertion *insertion = context;
     const struct run_new *run = insertion->run;
-    struct queue_room room = run_room(run);
+    struct queue_quota quota = run_quota(run);
     struct store_id id;
     json_decref(insertion->document); /* of an attempt that was rolled back */
     insertion->document = NULL;
-    enum status status = run_insert_within(connection, run, &room, &insertion->outcome, &id, error);
+    enum status status = run_insert_within(connection, run, &quota, &insertion->outcome, &id, error);
     if (status == STATUS_OK) status = run_get(connection, id.text, &insertion->document, error);
     if (status == STATUS_OK)
         status = idempotency_record_within(connection, run->record, insertion->outcome, insertion->document, error);
-    return status == STATUS_OK ? queue_room_hold(connection, &room, error) : status;
+    return status == STATUS_OK ? queue_quota_hold(connection, &quota, error) : status;
 }
 
 enum status run_insert(struct connection *connection, const struct run_new *run, enum store_outcome *outcome,
@@ -253,21 +253,21 @@ static const char *const results[] = {
 enum status run_list(struct connection *connection, const struct run_filter *filter, const struct page *page,
                      json_t **document, struct error *error)
 {
-    struct list_place place;
+    struct list_cursor place;
     struct store_id ids[3];
     const struct list_filter *list = &filter->list;
     *document = NULL;
-    enum status status = list_place_find(connection, page, orders, filter->trajectory != NULL, &place, error);
+    enum status status = list_cursor_find(connection, page, orders, filter->trajectory != NULL, &place, error);
     if (status == STATUS_OK) status = filter_ids(connection, filter, ids, error);
     if (status != STATUS_OK) return status;
-    return connection_query_json(connection, filter->trajectory != NULL ? place.order->sql_narrow : place.order->sql,
-                                 VALUES(value_integer(place.limit), list_place_number(&place), value_text(filter->kind),
-                                        value_text(filter->state), value_text(ids[0].text), value_text(ids[1].text),
-                                        value_text(ids[2].text), value_text(results[filter->result]),
-                                        value_integer(list->created_from), value_integer(list->created_to),
-                                        value_json(list->tags), value_integer(list->step_from),
-                                        value_integer(list->step_to), list_place_key(&place), value_text(list->name)),
-                                 document, error);
+    return connection_query_json(
+        connection, filter->trajectory != NULL ? place.order->sql_narrow : place.order->sql,
+        VALUES(value_integer(place.limit), list_cursor_number(&place), value_text(filter->kind),
+               value_text(filter->state), value_text(ids[0].text), value_text(ids[1].text), value_text(ids[2].text),
+               value_text(results[filter->result]), value_integer(list->created_from), value_integer(list->created_to),
+               value_json(list->tags), value_integer(list->step_from), value_integer(list->step_to),
+               list_cursor_key(&place), value_text(list->name)),
+        document, error);
 }
 
 /* ---- cancel and retry ---- */
@@ -309,7 +309,7 @@ static enum status not_ended(const json_t *document, struct error *error)
                      json_string_value(json_object_get(document, "state")));
 }
 
-/* The room is checked after the run was queued. */
+/* The quota is checked after the run was queued. */
 static enum status retry_body(struct connection *connection, void *context, struct error *error)
 {
     struct retrying *retrying = context;
@@ -326,9 +326,9 @@ static enum status retry_body(struct connection *connection, void *context, stru
     if (status != STATUS_OK) return status;
     if (affected == 0) return not_ended(retrying->document, error);
     const char *requester = json_string_value(json_object_get(retrying->document, "requester"));
-    struct queue_room room = {.requester = requester != NULL ? requester : "", .queued_most = retrying->queued_most};
-    queue_room_add(&room, affected);
-    return queue_room_hold(connection, &room, error);
+    struct queue_quota quota = {.requester = requester != NULL ? requester : "", .queued_most = retrying->queued_most};
+    queue_quota_add(&quota, affected);
+    return queue_quota_hold(connection, &quota, error);
 }
 
 enum status run_retry(struct connection *connection, const char *id, int64_t queued_most, json_t **document,

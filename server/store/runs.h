@@ -7,7 +7,7 @@
 #define STORE_RUNS_H
 
 #include "store/idempotency.h"
-#include "store/queue_room.h"
+#include "store/queue_quota.h"
 
 /* Everything is lent. */
 struct run_new {
@@ -22,7 +22,7 @@ struct run_new {
     const json_t *requires; /* requirements on the worker: {"device", "labels", "memory_bytes"}, each may be absent;
                              * NULL: none */
     const char *requester;  /* id of the token of the request; NULL or "": none was needed */
-    int64_t queued_most;    /* how many runs of the requester may wait; 0: a fair share (queue_room.h) */
+    int64_t queued_most;    /* how many runs of the requester may wait; 0: a fair share (queue_quota.h) */
     bool force;             /* a new run even if an equal one exists */
     int priority;           /* larger goes first; 0 is usual */
     const char *sweep;      /* id, or NULL */
@@ -55,13 +55,13 @@ struct run_artifact {
  * the requester has as many waiting runs as it may have. */
 MUST_CHECK enum status run_insert(struct connection *connection, const struct run_new *run, enum store_outcome *outcome,
                                   json_t **document, struct error *error);
-/* As run_insert, inside the caller's transaction (a sweep's); *id is all it returns. `room` is that of all runs of the
- * transaction (run_room), which ends with queue_room_hold. */
+/* As run_insert, inside the caller's transaction (a sweep's); *id is all it returns. `quota` is that of all runs of the
+ * transaction (run_quota), which ends with queue_quota_hold. */
 MUST_CHECK enum status run_insert_within(struct connection *connection, const struct run_new *run,
-                                         struct queue_room *room, enum store_outcome *outcome, struct store_id *id,
+                                         struct queue_quota *quota, enum store_outcome *outcome, struct store_id *id,
                                          struct error *error);
-/* The room of the run's requester; lends from the run. */
-struct queue_room run_room(const struct run_new *run);
+/* The quota of the run's requester; lends from the run. */
+struct queue_quota run_quota(const struct run_new *run);
 MUST_CHECK enum status run_get(struct connection *connection, const char *id, json_t **document, struct error *error);
 MUST_CHECK enum status run_list(struct connection *connection, const struct run_filter *filter, const struct page *page,
                                 json_t **document, struct error *error);

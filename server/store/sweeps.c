@@ -46,20 +46,20 @@ static enum status compare(struct connection *connection, struct insertion *inse
                         new->name);
 }
 
-/* `room` is that of all the runs, which have one requester. */
+/* `quota` is that of all the runs, which have one requester. */
 static enum status insert_runs(struct connection *connection, const char *sweep, const struct run_new *runs,
-                               size_t count, struct queue_room *room, struct error *error)
+                               size_t count, struct queue_quota *quota, struct error *error)
 {
-    if (count > 0) *room = run_room(&runs[0]);
+    if (count > 0) *quota = run_quota(&runs[0]);
     for (size_t i = 0; i < count; i++) {
         struct run_new run = runs[i];
         struct store_id id;
         enum store_outcome ignored;
         run.sweep = sweep;
-        const enum status status = run_insert_within(connection, &run, room, &ignored, &id, error);
+        const enum status status = run_insert_within(connection, &run, quota, &ignored, &id, error);
         const struct error cause = *error;
         if (status == STATUS_TOO_MANY && count > 1)
-            return error_set(error, status, "of %zu runs, which go in together, there is no room after %zu: %s", count,
+            return error_set(error, status, "of %zu runs, which go in together, there is no space after %zu: %s", count,
                              i, cause.detail);
         if (status != STATUS_OK) return status;
     }
@@ -77,7 +77,7 @@ static enum status note_taken(struct connection *connection, const char *sweep, 
                               VALUES(value_text(sweep), value_json(checkpoints)), NULL, error);
 }
 
-static enum status insert_sweep(struct connection *connection, struct insertion *insertion, struct queue_room *room,
+static enum status insert_sweep(struct connection *connection, struct insertion *insertion, struct queue_quota *quota,
                                 struct error *error)
 {
     enum status status;
@@ -98,20 +98,20 @@ static enum status insert_sweep(struct connection *connection, struct insertion 
     insertion->outcome = rows_count(rows) == 1 ? STORE_CREATED : STORE_EXISTED;
     rows_free(rows);
     if (insertion->outcome == STORE_EXISTED) return compare(connection, insertion, error);
-    status = insert_runs(connection, insertion->id.text, new->runs, new->run_count, room, error);
+    status = insert_runs(connection, insertion->id.text, new->runs, new->run_count, quota, error);
     return status == STATUS_OK ? note_taken(connection, insertion->id.text, new->taken, error) : status;
 }
 
 static enum status insert_body(struct connection *connection, void *context, struct error *error)
 {
     struct insertion *insertion = context;
-    struct queue_room room = {0};
-    enum status status = insert_sweep(connection, insertion, &room, error);
+    struct queue_quota quota = {0};
+    enum status status = insert_sweep(connection, insertion, &quota, error);
     if (status == STATUS_OK) status = sweep_get(connection, insertion->id.text, &insertion->document, error);
     if (status == STATUS_OK)
         status = idempotency_record_within(connection, insertion->sweep->record, insertion->outcome,
                                            insertion->document, error);
-    return status == STATUS_OK ? queue_room_hold(connection, &room, error) : status;
+    return status == STATUS_OK ? queue_quota_hold(connection, &quota, error) : status;
 }
 
 enum status sweep_insert(struct connection *connection, const struct sweep_new *sweep, enum store_outcome *outcome,
@@ -171,7 +171,7 @@ static enum status extend_body(struct connection *connection, void *context, str
 {
     struct extending *extending = context;
     const struct sweep_extension *extension = extending->extension;
-    struct queue_room room = {0};
+    struct queue_quota quota = {0};
     int64_t affected = 0;
     /* The lock makes a concurrent cancellation wait, so that it sees the runs that are inserted here. */
     enum status status = connection_execute(
@@ -185,8 +185,8 @@ static enum status extend_body(struct connection *connection, void *context, str
         &affected, error);
     extending->mine = status == STATUS_OK && affected == 1;
     if (status != STATUS_OK || !extending->mine) return status;
-    status = insert_runs(connection, extension->sweep, extension->runs, extension->run_count, &room, error);
-    return status == STATUS_OK ? queue_room_hold(connection, &room, error) : status;
+    status = insert_runs(connection, extension->sweep, extension->runs, extension->run_count, &quota, error);
+    return status == STATUS_OK ? queue_quota_hold(connection, &quota, error) : status;
 }
 
 enum status sweep_extend(struct connection *connection, const struct sweep_extension *extension, bool *mine,
@@ -224,7 +224,7 @@ static enum status widen_body(struct connection *connection, void *context, stru
 {
     struct widening *widening = context;
     const struct sweep_widening *what = widening->widening;
-    struct queue_room room = {0};
+    struct queue_quota quota = {0};
     int64_t affected = 0;
     json_decref(widening->document); /* of an attempt that was rolled back */
     widening->document = NULL;
@@ -238,13 +238,13 @@ static enum status widen_body(struct connection *connection, void *context, stru
         if (status == STATUS_OK && !json_equal(taken, what->taken)) status = changed_meanwhile(error);
         json_decref(taken);
     }
-    if (status == STATUS_OK) status = insert_runs(connection, what->sweep, what->runs, what->run_count, &room, error);
+    if (status == STATUS_OK) status = insert_runs(connection, what->sweep, what->runs, what->run_count, &quota, error);
     if (status == STATUS_OK) status = note_taken(connection, what->sweep, what->later, error);
     if (status == STATUS_OK) status = sweep_get(connection, what->sweep, &widening->document, error);
     if (status == STATUS_OK)
         status = idempotency_record_within(
             connection, what->record, what->run_count > 0 ? STORE_CREATED : STORE_EXISTED, widening->document, error);
-    return status == STATUS_OK ? queue_room_hold(connection, &room, error) : status;
+    return status == STATUS_OK ? queue_quota_hold(connection, &quota, error) : status;
 }
 
 enum status sweep_widen(struct connection *connection, const struct sweep_widening *widening, json_t **document,
@@ -289,15 +289,15 @@ struct retrying {
     int64_t queued_most, affected; /* affected: out */
 };
 
-/* Checks the room of each requester after the runs were queued. */
-static enum status hold_room(struct connection *connection, const struct rows *requesters, int64_t queued_most,
-                             struct error *error)
+/* Checks the quota of each requester after the runs were queued. */
+static enum status hold_quota(struct connection *connection, const struct rows *requesters, int64_t queued_most,
+                              struct error *error)
 {
-    enum status status = rows_count(requesters) > 1 ? queue_room_hold_all(connection, error) : STATUS_OK;
+    enum status status = rows_count(requesters) > 1 ? queue_quota_hold_all(connection, error) : STATUS_OK;
     for (int i = 0; i < rows_count(requesters) && status == STATUS_OK; i++) {
-        struct queue_room room = {.requester = rows_text(requesters, i, 0), .queued_most = queued_most};
-        queue_room_add(&room, 1); /* at least one: queue_room_hold counts them */
-        status = queue_room_hold(connection, &room, error);
+        struct queue_quota quota = {.requester = rows_text(requesters, i, 0), .queued_most = queued_most};
+        queue_quota_add(&quota, 1); /* at least one: queue_quota_hold counts them */
+        status = queue_quota_hold(connection, &quota, error);
     }
     return status;
 }
@@ -332,7 +332,7 @@ static enum status retry_body(struct connection *connection, void *context, stru
     if (status != STATUS_OK) return status;
     status = retry_all(connection, retrying, error);
     if (status == STATUS_OK && retrying->affected != 0)
-        status = hold_room(connection, requesters, retrying->queued_most, error);
+        status = hold_quota(connection, requesters, retrying->queued_most, error);
     rows_free(requesters);
     return status;
 }

@@ -72,7 +72,7 @@ MUST_CHECK enum status sweep_widen(struct connection *connection, const struct s
 MUST_CHECK enum status sweep_cancel(struct connection *connection, const char *reference, json_t **document,
                                     struct error *error);
 /* Queues the sweep's failed runs again with their counters at zero, except runs that have an equal one queued or
- * running. STATUS_TOO_MANY when not all of them find room: see run_insert. */
+ * running. STATUS_TOO_MANY when not all of them find space: see run_insert. */
 MUST_CHECK enum status sweep_retry_failed(struct connection *connection, const char *reference, int64_t queued_most,
                                           json_t **document, struct error *error);
 /* Deletes the sweep; its runs stay. STATUS_CONFLICT while one of them has not ended, or while the sweep is standing. */

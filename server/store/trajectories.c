@@ -85,14 +85,14 @@ static const struct list_order orders[] = LIST_NAMED_ORDERS("trajectories", "t",
 enum status trajectory_list(struct connection *connection, bool archived, const struct list_filter *filter,
                             const struct page *page, json_t **document, struct error *error)
 {
-    struct list_place place;
-    const enum status status = list_place_find(connection, page, orders, false, &place, error);
+    struct list_cursor place;
+    const enum status status = list_cursor_find(connection, page, orders, false, &place, error);
     *document = NULL;
     if (status != STATUS_OK) return status;
     return connection_query_json(connection, place.order->sql,
-                                 VALUES(value_integer(place.limit), list_place_number(&place), value_boolean(archived),
+                                 VALUES(value_integer(place.limit), list_cursor_number(&place), value_boolean(archived),
                                         value_text(filter->name), value_integer(filter->created_from),
-                                        value_integer(filter->created_to), list_place_key(&place)),
+                                        value_integer(filter->created_to), list_cursor_key(&place)),
                                  document, error);
 }
 

@@ -27,17 +27,17 @@ struct insertion {
     json_t *document; /* out, owned by whoever made the insertion */
 };
 
-/* Whether there is room for one more. The lock lasts as long as the transaction, so that two do not take one place. */
-static enum status check_room(struct connection *connection, struct error *error)
+/* Whether there is space for one more. The lock lasts as long as the transaction, so that two do not take one place. */
+static enum status check_count(struct connection *connection, struct error *error)
 {
     struct rows *rows;
     enum status status = connection_execute(connection, LOCK, NO_VALUES, NULL, error);
     if (status == STATUS_OK)
         status = connection_query_one(connection, "select count(*) from webhooks", NO_VALUES, &rows, error);
     if (status != STATUS_OK) return status;
-    const bool room = rows_integer(rows, 0, 0) < WEBHOOKS_MOST;
+    const bool space = rows_integer(rows, 0, 0) < WEBHOOKS_MOST;
     rows_free(rows);
-    if (room) return STATUS_OK;
+    if (space) return STATUS_OK;
     return error_set(error, STATUS_CONFLICT,
                      "there are %d webhooks, the most that are kept: delete one that is not needed any more",
                      WEBHOOKS_MOST);
@@ -49,7 +49,7 @@ static enum status insert_body(struct connection *connection, void *context, str
     const struct webhook_new *new = insertion->new;
     json_decref(insertion->document); /* of a try that was rolled back */
     insertion->document = NULL;
-    enum status status = check_room(connection, error);
+    enum status status = check_count(connection, error);
     if (status == STATUS_OK)
         status =
             connection_query_json(connection,

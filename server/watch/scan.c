@@ -94,7 +94,7 @@ static bool is_text(const char *path)
     return utf8_check(path, strlen(path)) == strlen(path);
 }
 
-/* Replaces bytes beyond ASCII by \xHH, as far as there is room. */
+/* Replaces bytes beyond ASCII by \xHH, as far as there is space. */
 static void escape(char *name, size_t size)
 {
     char raw[PATH_MAX];

@@ -82,7 +82,7 @@ static bool is_listed(const json_t *list, const json_t *text)
     return false;
 }
 
-/* Takes in the checkpoints of `list`, except those of requesters in `full`; a requester without room in the queue is
+/* Takes in the checkpoints of `list`, except those of requesters in `full`; a requester without space in the queue is
  * added to `full`. */
 static enum status take_in_all(struct connection *connection, const struct roots *roots, const char *data_directory,
                                int64_t queued_most, const json_t *list, json_t *full, struct error *error)
@@ -108,7 +108,7 @@ enum status standing_extend(struct connection *connection, const struct roots *r
     json_t *full = json_array();
     enum status status = full == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a sweep") : STATUS_OK;
     *more = false;
-    do { /* repeated for the other requesters when one had no room; each time one requester more is left out */
+    do { /* repeated for the other requesters when one had no space; each time one requester more is left out */
         json_t *list = NULL;
         before = json_array_size(full);
         if (status == STATUS_OK) status = sweep_behind(connection, AT_ONCE, full, &list, error);

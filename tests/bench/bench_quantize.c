@@ -4,21 +4,21 @@
 #include "bench.h"
 #include "jobs/quantize/quantize.h"
 
-enum { RECIPES = 8 };
+enum { MEMBERS_MOST = 8 };
 
 static int64_t number(int argc, char **argv, int at, int64_t otherwise)
 {
     return argc > at ? strtol(argv[at], NULL, 10) : otherwise;
 }
 
-static int run(const struct bench *bench, struct quantize_member *members, int64_t recipes, int64_t tokens)
+static int run(const struct bench *bench, struct quantize_member *members, int64_t member_count, int64_t tokens)
 {
     int failed = 0;
     double proxy = 0;
     const double began = bench_seconds();
-    quantize_batch(members, recipes);
+    quantize_batch(members, member_count);
     const double took = bench_seconds() - began;
-    for (int64_t i = 0; i < recipes; i++) {
+    for (int64_t i = 0; i < member_count; i++) {
         if (members[i].status != STATUS_OK) {
             failed = 1;
             (void)fprintf(stderr, "%s\n", members[i].error.detail);
@@ -26,34 +26,34 @@ static int run(const struct bench *bench, struct quantize_member *members, int64
         }
         for (int64_t k = 0; k < members[i].result.layer_count; k++) proxy += members[i].result.layers[k].proxy_error;
     }
-    printf("{\"seconds\": %.6f, \"recipes\": %lld, \"tokens\": %lld, \"layers\": %lld, \"proxy_error\": %.6g,"
+    printf("{\"seconds\": %.6f, \"members\": %lld, \"tokens\": %lld, \"layers\": %lld, \"proxy_error\": %.6g,"
            " \"peak_mib\": %.0f, "
            "\"what\": \"%s\"}\n",
-           took, (long long)recipes, (long long)tokens, (long long)members[0].result.layer_count, proxy,
+           took, (long long)member_count, (long long)tokens, (long long)members[0].result.layer_count, proxy,
            bench_peak_mib(), bench->description);
     (void)fflush(stdout);
-    for (int64_t i = 0; i < recipes; i++)
+    for (int64_t i = 0; i < member_count; i++)
         if (members[i].status == STATUS_OK) quantize_result_reset(&members[i].result);
     return failed;
 }
 
 int main(int argc, char **argv)
 {
-    if (argc < 4 || argc == 6 || argc > 7 + RECIPES) {
+    if (argc < 4 || argc == 6 || argc > 7 + MEMBERS_MOST) {
         (void)fputs(
             "usage: bench_quantize MODEL SEQUENCES LENGTH [RUNS [EVALUATION_SEQUENCES EVALUATION_LENGTH [BITS …]]]\n",
             stderr);
         return 2;
     }
     const int64_t count = number(argc, argv, 2, 0), length = number(argc, argv, 3, 0), runs = number(argc, argv, 4, 1);
-    const int64_t recipes = argc > 7 ? argc - 7 : 1;
+    const int64_t member_count = argc > 7 ? argc - 7 : 1;
     struct bench bench = bench_open(argv[1]);
     const int64_t vocabulary = bench.model->config.vocabulary_size;
     struct sequences calibration = bench_sequences(count, length, vocabulary, 1);
     struct sequences evaluation = bench_sequences(number(argc, argv, 5, 1), number(argc, argv, 6, 16), vocabulary, 2);
-    struct quantize_member members[RECIPES] = {{.status = STATUS_OK}};
+    struct quantize_member members[MEMBERS_MOST] = {{.status = STATUS_OK}};
     int failed = 0;
-    for (int64_t i = 0; i < recipes; i++)
+    for (int64_t i = 0; i < member_count; i++)
         members[i].request = (struct quantize_request){
             .model = bench.model,
             .backend = bench.backend,
@@ -66,7 +66,7 @@ int main(int argc, char **argv)
             .calibration = &calibration,
             .evaluation = &evaluation,
         };
-    for (int64_t i = 0; i < runs && !failed; i++) failed = run(&bench, members, recipes, count * length);
+    for (int64_t i = 0; i < runs && !failed; i++) failed = run(&bench, members, member_count, count * length);
     dataset_sequences_free(&calibration);
     dataset_sequences_free(&evaluation);
     bench_close(&bench);

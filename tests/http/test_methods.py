@@ -205,7 +205,7 @@ def test_recipes_are_methods_with_names(service, subject):
         and named["result"]["recipe_id"] == recipes["seed-compat-damp01"]["recipe_id"]
     )
     assert named["params"]["method"] == recipes["seed-compat-damp01"]["method"]
-    # spelled out it is the same run; changed it is another recipe, without a name
+    # spelled out it is the same run; changed it is another method, without a name
     again = quantize(service, subject, recipes["seed-compat-damp01"]["method"])
     assert again.status == 200 and again.json["id"] == named["id"]
     changed = done(service, quantize(service, subject, {"recipe": "seed-compat-damp01", "bits": 3}))

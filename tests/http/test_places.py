@@ -1,4 +1,4 @@
-"""Of event streams and of requests that wait one client has half at most (server/http/places.h)."""
+"""Of event streams and of requests that wait one client has half at most (server/http/permits.h)."""
 
 import threading
 

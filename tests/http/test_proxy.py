@@ -1,4 +1,4 @@
-"""The server behind a proxy: by the recipe of docs/deploy.md with nginx, where that is installed, and behind a small
+"""The server behind a proxy: nginx as docs/deploy.md configures it, where that is installed, and behind a small
 one that does the same."""
 
 import http.client
@@ -31,7 +31,7 @@ def service(tmp_path_factory):
 
 
 class Passing(http.server.BaseHTTPRequestHandler):
-    """Passes requests on as the recipe does: Host as it came, the client's address at the end."""
+    """Passes requests on as nginx does: Host as it came, the client's address at the end."""
 
     def do_GET(self):
         onward = http.client.HTTPConnection("127.0.0.1", self.server.upstream, timeout=90)
@@ -73,19 +73,19 @@ def small(service, directory):
 
 
 def nginx(service, directory):
-    """The recipe, without what a test has not: a certificate and port 443."""
+    """The documented configuration, without what a test has not: a certificate and port 443."""
     if NGINX is None:
         pytest.skip("nginx is not installed")
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         port = free.getsockname()[1]
-    recipe = re.search(r"```nginx\n(.*?)```", DEPLOY.read_text(), re.DOTALL)[1]
-    recipe = re.sub(r"    ssl_certificate.*\n", "", recipe.replace("listen 443 ssl", f"listen 127.0.0.1:{port}"))
-    recipe = recipe.replace("http://127.0.0.1:8642", f"http://127.0.0.1:{service.port}")
+    text = re.search(r"```nginx\n(.*?)```", DEPLOY.read_text(), re.DOTALL)[1]
+    text = re.sub(r"    ssl_certificate.*\n", "", text.replace("listen 443 ssl", f"listen 127.0.0.1:{port}"))
+    text = text.replace("http://127.0.0.1:8642", f"http://127.0.0.1:{service.port}")
     places = "".join(f"{name}_temp_path {directory}/{name};\n" for name in
                      ("client_body", "proxy", "fastcgi", "uwsgi", "scgi"))
     (directory / "nginx.conf").write_text(f"daemon off;\nmaster_process off;\npid {directory}/pid;\nevents {{}}\n"
-                                          f"http {{\naccess_log off;\n{places}{recipe}}}\n")
+                                          f"http {{\naccess_log off;\n{places}{text}}}\n")
     process = subprocess.Popen([NGINX, "-p", directory, "-c", directory / "nginx.conf", "-e", directory / "errors"])
     while process.poll() is None:
         try:

@@ -2,9 +2,9 @@
 """Checks that the tree keeps its own rules. Each rule is a function that yields complaints; exit status 1 if any did.
 
 Rules: includes point down only; every header compiles alone; exported names start with their file's name; every row and
-handler stands in a list; SQL stays in its rooms; pointers are compared with NULL; 120 columns; no retired words; banned
-functions; no left-over markers; comments laid out by hand, with their subjects first; clang-format. Standard library
-only. `lint.py FOLDER` checks another tree."""
+handler stands in a list; SQL stays in its rooms; pointers are compared with NULL; 120 columns; no retired words, and
+words in one meaning only; banned functions; no left-over markers; comments laid out by hand, with their subjects first;
+clang-format. Standard library only. `lint.py FOLDER` checks another tree."""
 
 import collections
 import pathlib
@@ -360,7 +360,7 @@ def rule_retired_words():
     glossary = ROOT / "docs" / "glossary.md"
     if not glossary.exists():
         return
-    retired = dict(re.findall(r"^\| `([a-z_]+)` \| (.+?) \|$", glossary.read_text(), flags=re.M))
+    retired = dict(re.findall(r"^\| `([a-z_]+)` \| ([^|]+?) \|$", glossary.read_text(), flags=re.M))
     if not retired:
         return
     pattern = re.compile(r"(?<![A-Za-z])(" + "|".join(retired) + r")s?(?![A-Za-z])", re.I)
@@ -373,6 +373,28 @@ def rule_retired_words():
                 if name.startswith(RETIRED_STANDS_IN.get(word.lower(), ("no such room",))):
                     continue
                 yield f'{name}:{number}: "{word}" is retired: {retired[word.lower()]}'
+
+
+def rule_words_of_one_meaning():
+    """The third table of docs/glossary.md: words that stand in some folders or phrases only. A row has the word, where
+    it stands (`folder/` or file, or `a phrase` with the word in it), and what is said in other places."""
+    glossary = ROOT / "docs" / "glossary.md"
+    if not glossary.exists():
+        return
+    for word, where, instead in re.findall(
+        r"^\| `([a-z_]+)` \| ([^|]+?) \| ([^|]+?) \|$", glossary.read_text(), flags=re.M
+    ):
+        stands = re.findall(r"`([^`]+)`", where)
+        rooms = tuple(name for name in stands if "/" in name)
+        phrases = re.compile("|".join(map(re.escape, (name for name in stands if "/" not in name))) or r"(?!)", re.I)
+        pattern = re.compile(r"(?<![A-Za-z])" + word + r"s?(?![A-Za-z])", re.I)
+        for path in sources(".c", ".h", ".cu", ".js"):
+            name = str(path.relative_to(ROOT))
+            if room_of(path)[0] not in ("engine", "server", "static") or name.startswith(rooms):
+                continue
+            for number, line in enumerate(path.read_text().splitlines(), 1):
+                if pattern.search(phrases.sub("", line)):
+                    yield f'{name}:{number}: "{word}" has another meaning here: {instead}'
 
 
 def rule_banned():

@@ -9,7 +9,8 @@ import pytest
 
 LINT = pathlib.Path(__file__).resolve().parent / "lint.py"
 GLOSSARY = ("# Glossary\n\n## Retired words\n\n| retired | say instead |\n| --- | --- |\n| `seat` | member |\n| "
-            "`piece` | chunk |\n")
+            "`piece` | chunk |\n\n## Words of one meaning\n\n| word | stands in | elsewhere |\n| --- | --- | --- |\n"
+            "| `sweep` | `server/` | cleanup |\n| `room` | `this room` | space |\n")
 HEADER = "#ifndef STORE_ITEM_H\n#define STORE_ITEM_H\n\n{}\n\n#endif\n"
 ROWS = HEADER.replace("STORE_ITEM_H", "QUANT_ROW_H").format(
     "struct row {\n    int bits;\n};\n#define ROWS(X)       X(FIRST, first)\n"
@@ -100,6 +101,18 @@ PLANTED = {
         "/* All Seats are taken. */\nint item(",
         '"Seat" is retired: member',
     ),
+    "a word of another room": (
+        "engine/quant/item.c",
+        "int item(",
+        "/* Sweeps the disk. */\nint item(",
+        '"sweep" has another meaning here: cleanup',
+    ),
+    "a word of another phrase, within a name": (
+        "engine/quant/item.c",
+        "int flag)\n{",
+        "int flag)\n{\n    int item_room = 0; /* this room has it */",
+        '"room" has another meaning here: space',
+    ),
     "a comment without its subject": (
         "engine/quant/item.c",
         "int item(",
@@ -157,6 +170,15 @@ def test_a_retired_word_stands_where_it_is_the_fields_own(tmp_path):
     files = {name: comment + CLEAN["engine/quant/item.c"] for name in ("engine/tokenizer/a.c", "engine/quant/a.c")}
     done = complaints(tmp_path, {**CLEAN, **files})
     told = [line.split(":")[0] for line in done.stdout.splitlines() if "is retired" in line]
+    assert told == ["engine/quant/a.c"], done.stdout
+
+
+def test_a_word_of_one_meaning_stands_in_its_folders_and_phrases(tmp_path):
+    comment = "/* A sweep. */\n"
+    files = {name: comment + CLEAN["engine/quant/item.c"] for name in ("server/runs/a.c", "engine/quant/a.c")}
+    files["engine/quant/item.c"] = "/* For the files of this room. */\n" + CLEAN["engine/quant/item.c"]
+    done = complaints(tmp_path, {**CLEAN, **files})
+    told = [line.split(":")[0] for line in done.stdout.splitlines() if "another meaning" in line]
     assert told == ["engine/quant/a.c"], done.stdout
 
 

@@ -71,37 +71,37 @@ struct tiling {
     int64_t tile_rows, tile_columns, down, across;
 };
 
-static bool too_few(struct tiling grid, int64_t depth)
+static bool too_few(struct tiling tiling, int64_t depth)
 {
     const double worth_two = 4e6, worth_four = 1e8; /* multiply-adds: some 50 microseconds, and some milliseconds */
-    const int64_t tiles = grid.down * grid.across, area = grid.tile_rows * grid.tile_columns;
+    const int64_t tiles = tiling.down * tiling.across, area = tiling.tile_rows * tiling.tile_columns;
     const double work = (double)area * (double)depth;
     return (tiles < TILES_ENOUGH && area > TILE_SMALL && work > worth_four) || (tiles < 4 && work > worth_four) ||
            (tiles < 2 && work > worth_two);
 }
 
-static struct tiling grid_of(int64_t rows, int64_t columns, int64_t depth, bool is_narrow)
+static struct tiling tiling_of(int64_t rows, int64_t columns, int64_t depth, bool is_narrow)
 {
-    struct tiling grid = {.down = ceil_divide(rows, is_narrow ? NARROW_ROWS : TILE_ROWS),
-                          .across = ceil_divide(columns, TILE_COLUMNS)};
+    struct tiling tiling = {.down = ceil_divide(rows, is_narrow ? NARROW_ROWS : TILE_ROWS),
+                            .across = ceil_divide(columns, TILE_COLUMNS)};
     for (;;) {
-        grid.tile_rows = ceil_divide(ceil_divide(rows, grid.down), TILE_ALIGN) * TILE_ALIGN;
-        grid.tile_columns = ceil_divide(ceil_divide(columns, grid.across), TILE_ALIGN) * TILE_ALIGN;
-        if (!too_few(grid, depth)) break;
-        if (grid.tile_rows >= grid.tile_columns)
-            grid.down *= 2;
+        tiling.tile_rows = ceil_divide(ceil_divide(rows, tiling.down), TILE_ALIGN) * TILE_ALIGN;
+        tiling.tile_columns = ceil_divide(ceil_divide(columns, tiling.across), TILE_ALIGN) * TILE_ALIGN;
+        if (!too_few(tiling, depth)) break;
+        if (tiling.tile_rows >= tiling.tile_columns)
+            tiling.down *= 2;
         else
-            grid.across *= 2;
+            tiling.across *= 2;
     }
-    grid.down = ceil_divide(rows, grid.tile_rows);
-    grid.across = ceil_divide(columns, grid.tile_columns);
-    return grid;
+    tiling.down = ceil_divide(rows, tiling.tile_rows);
+    tiling.across = ceil_divide(columns, tiling.tile_columns);
+    return tiling;
 }
 
 struct product {
     const struct cpu *cpu;
     const struct gemm_args *args;
-    struct tiling grid;
+    struct tiling tiling;
     int64_t depth;
 };
 
@@ -110,13 +110,13 @@ static void gemm_tile(void *context, int64_t i, int thread)
     (void)thread;
     const struct product *product = context;
     const struct gemm_args *args = product->args;
-    const int64_t row = i / product->grid.across * product->grid.tile_rows;
-    const int64_t column = i % product->grid.across * product->grid.tile_columns;
+    const int64_t row = i / product->tiling.across * product->tiling.tile_rows;
+    const int64_t column = i % product->tiling.across * product->tiling.tile_columns;
     const float *a = (const float *)args->a.data + (args->transpose_a ? row : row * args->a.stride);
     const float *b = (const float *)args->b.data + (args->transpose_b ? column * args->b.stride : column);
     (args->exact ? cpu_multiply : cpu_product)(
-        product->cpu, args->transpose_a, args->transpose_b, smaller(product->grid.tile_rows, args->c.rows - row),
-        smaller(product->grid.tile_columns, args->c.columns - column), product->depth, (float)args->alpha, a,
+        product->cpu, args->transpose_a, args->transpose_b, smaller(product->tiling.tile_rows, args->c.rows - row),
+        smaller(product->tiling.tile_columns, args->c.columns - column), product->depth, (float)args->alpha, a,
         args->a.stride, b, args->b.stride, (float)args->beta, float_row(args->c, row) + column, args->c.stride);
 }
 
@@ -130,9 +130,9 @@ void cpu_gemm(struct backend *backend, const struct gemm_args *args)
         tile_product(product.cpu->tiles, backend->team, args, false);
         return;
     }
-    product.grid = grid_of(args->c.rows, args->c.columns, product.depth,
-                           rounds || narrow(args->c.rows, args->c.columns, product.depth));
-    team_run(backend->team, product.grid.down * product.grid.across, gemm_tile, &product);
+    product.tiling = tiling_of(args->c.rows, args->c.columns, product.depth,
+                               rounds || narrow(args->c.rows, args->c.columns, product.depth));
+    team_run(backend->team, product.tiling.down * product.tiling.across, gemm_tile, &product);
 }
 
 /* The lower triangle of c in square tiles: syrk on the diagonal, gemm below it. */

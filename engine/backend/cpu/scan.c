@@ -129,9 +129,9 @@ static void collect_task(void *context, int64_t i, int thread)
 static void backward(struct backend *backend, const struct scan_args *args, bool tangent)
 {
     struct scan scan = scan_plan(backend, args, tangent);
-    const int64_t room = 2 * CPU_PARTIALS * CPU_LEAST_PARTIAL / (SCAN_CHUNK * scan.columns);
+    const int64_t space = 2 * CPU_PARTIALS * CPU_LEAST_PARTIAL / (SCAN_CHUNK * scan.columns);
     scan.items = scan.own_heads ? scan.strips : args->heads / args->groups;
-    scan.step = ceil_divide(scan.items, smaller(CPU_PARTIALS, room));
+    scan.step = ceil_divide(scan.items, smaller(CPU_PARTIALS, space));
     for (int64_t b = 0; b < args->batch->sequences; b++) {
         scan.start = args->batch->starts[b];
         scan.end = args->batch->starts[b + 1];

@@ -60,7 +60,7 @@ static int64_t plan_call(struct cuda *cuda, const struct attention_args *args, s
     plan.spans = (struct attention_span *)(void *)(memory + tile_bytes);
     plan.span_starts = (int64_t *)(void *)(memory + tile_bytes + span_bytes);
     write_plan(batch, &plan);
-    cuda_room(cuda, tile_bytes + span_bytes + starts_bytes);
+    cuda_announce(cuda, tile_bytes + span_bytes + starts_bytes);
     call->tiles = cuda_staged(cuda, plan.tiles, tile_bytes);
     call->spans = cuda_staged(cuda, plan.spans, span_bytes);
     call->span_starts = cuda_staged(cuda, plan.span_starts, starts_bytes);

@@ -293,7 +293,7 @@ static const struct span *sort_sequences(struct cuda *cuda, const struct batch *
         spans[b] = (struct span){batch->starts[b], batch->starts[b + 1] - batch->starts[b]};
     qsort(spans, count, sizeof *spans, by_length);
     for (int64_t b = 0; b < batch->sequences; b++) first_rows[b] = spans[b].start;
-    cuda_room(cuda, starts_bytes);
+    cuda_announce(cuda, starts_bytes);
     *starts = cuda_staged(cuda, first_rows, starts_bytes);
     return spans;
 }

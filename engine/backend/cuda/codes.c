@@ -35,7 +35,7 @@ void cuda_select(struct backend *backend, struct matrix to, struct matrix from, 
     const size_t row_bytes = rows == NULL ? 0 : (size_t)to.rows * sizeof *rows;
     const size_t column_bytes = columns == NULL ? 0 : (size_t)to.columns * sizeof *columns;
     struct select_args args = {.to = to, .from = from};
-    cuda_room(cuda, row_bytes + column_bytes);
+    cuda_announce(cuda, row_bytes + column_bytes);
     args.rows = cuda_staged(cuda, rows, row_bytes);
     args.columns = cuda_staged(cuda, columns, column_bytes);
     cuda_launch(cuda, KERNEL_select, cuda_blocks(to.rows * to.columns), &args);
@@ -133,7 +133,7 @@ void cuda_gptq_block(struct backend *backend, const struct gptq_block_args *args
     struct cuda *cuda = cuda_enter(backend);
     const size_t bytes = (size_t)args->weights.columns * sizeof *args->from;
     struct gptq_kernel_args call = {.block = *args};
-    cuda_room(cuda, bytes);
+    cuda_announce(cuda, bytes);
     call.from = cuda_staged(cuda, args->from, bytes);
     cuda_launch(cuda, KERNEL_gptq_block, (args->weights.rows + GPTQ_KERNEL_ROWS - 1) / GPTQ_KERNEL_ROWS, &call);
     cuda_leave(cuda);

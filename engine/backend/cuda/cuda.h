@@ -33,9 +33,9 @@ struct cuda {
     int64_t held, budget; /* bytes held on the device, and the most that may be held */
     int64_t peak;         /* most bytes held so far */
     int64_t limit;        /* upper bound of `budget` */
-    /* On a shared device `budget` is the last promise; `room` is the memory at that moment. */
+    /* On a shared device `budget` is the last promise; `space` is the memory at that moment. */
     struct promises promises;
-    struct promised_room room;
+    struct promised_space space;
     int64_t planned; /* bytes kept for the plan of a run that held no memory */
     /* most scratch of one call of attention's products, unless one head of one sequence needs more */
     int64_t attention_bytes;
@@ -89,9 +89,9 @@ int64_t cuda_memory_used(const struct cuda *cuda); /* bytes of blocks in use */
  * same memory. */
 void *cuda_scratch(struct cuda *cuda, size_t bytes);
 void *cuda_host_scratch(struct cuda *cuda, size_t bytes);
-/* Copies a host array to the device; the copy is valid until the slot's call ends. cuda_room must announce the bytes of
- * everything that a call stages. */
-void cuda_room(struct cuda *cuda, size_t bytes);
+/* Copies a host array to the device; the copy is valid until the slot's call ends. cuda_announce reserves the bytes of
+ * everything that a call stages, and precedes it. */
+void cuda_announce(struct cuda *cuda, size_t bytes);
 const void *cuda_staged(struct cuda *cuda, const void *array, size_t bytes);
 /* cuda_result reserves staging memory for a result on the device; cuda_fetch copies it to a host array (waits). */
 void *cuda_result(struct cuda *cuda, size_t bytes);

@@ -34,7 +34,7 @@ static double dot(struct cuda *cuda, struct matrix a, struct matrix b)
 {
     double sum = NAN;
     struct dot_args args = {.a = a, .b = b, .partials = NULL};
-    cuda_room(cuda, DOT_PARTS * sizeof(double));
+    cuda_announce(cuda, DOT_PARTS * sizeof(double));
     if ((args.partials = cuda_result(cuda, DOT_PARTS * sizeof(double))) == NULL) return sum;
     cuda_launch(cuda, KERNEL_dot, DOT_PARTS, &args);
     cuda_launch(cuda, KERNEL_dot_end, 1, &args);

@@ -25,11 +25,11 @@ void cuda_hadamard(struct backend *backend, const struct hadamard_args *args)
                                         .size = args->columns ? args->x.rows : args->x.columns,
                                         .vectors = args->columns ? args->x.columns : args->x.rows,
                                         .norm = 1 / sqrt((double)(args->order * args->power))};
-    call.room = (call.size > HADAMARD_SHARED ? call.size : 0) + (args->order > 1 ? call.size : 0);
-    const int64_t most = call.room == 0 ? HADAMARD_BLOCKS : HADAMARD_DOUBLES / call.room + 1;
+    call.space = (call.size > HADAMARD_SHARED ? call.size : 0) + (args->order > 1 ? call.size : 0);
+    const int64_t most = call.space == 0 ? HADAMARD_BLOCKS : HADAMARD_DOUBLES / call.space + 1;
     int64_t blocks = call.vectors < HADAMARD_BLOCKS ? call.vectors : HADAMARD_BLOCKS;
     if (blocks > most) blocks = most;
-    if (call.room > 0) call.scratch = cuda_scratch(cuda, (size_t)(blocks * call.room) * sizeof *call.scratch);
+    if (call.space > 0) call.scratch = cuda_scratch(cuda, (size_t)(blocks * call.space) * sizeof *call.scratch);
     cuda_launch(cuda, KERNEL_hadamard, blocks, &call);
     cuda_leave(cuda);
 }

@@ -231,7 +231,7 @@ static void stage_turn(struct cuda *cuda)
     (void)cuda_good(cuda, "staging", cuda->device->wait(cuda->device, stage->which));
 }
 
-void cuda_room(struct cuda *cuda, size_t bytes)
+void cuda_announce(struct cuda *cuda, size_t bytes)
 {
     bytes += 16 * GRAIN; /* each part begins at an aligned address */
     if (cuda->status != STATUS_OK) return;
@@ -283,7 +283,7 @@ void cuda_fetch(struct cuda *cuda, void *array, const void *result, size_t bytes
 
 void cuda_put(struct cuda *cuda, void *to, const void *from, size_t bytes)
 {
-    cuda_room(cuda, bytes);
+    cuda_announce(cuda, bytes);
     if (cuda->status != STATUS_OK || bytes == 0) return;
     char *host = cuda->stage.host + stage_take(&cuda->stage, bytes);
     memcpy(host, from, bytes);
@@ -293,7 +293,7 @@ void cuda_put(struct cuda *cuda, void *to, const void *from, size_t bytes)
 
 void cuda_take(struct cuda *cuda, void *to, const void *from, size_t bytes)
 {
-    cuda_room(cuda, bytes);
+    cuda_announce(cuda, bytes);
     if (cuda->status != STATUS_OK || bytes == 0) {
         memset(to, 0xff, bytes); /* cannot pass for a result */
         return;
@@ -328,11 +328,11 @@ static void convert(float *to, const void *from, int64_t first, int64_t count, e
 void cuda_upload(struct backend *backend, struct matrix to, const void *from, enum dtype dtype)
 {
     struct cuda *cuda = cuda_enter(backend);
-    cuda_room(cuda, LEAST_STAGE / 2);
+    cuda_announce(cuda, LEAST_STAGE / 2);
     for (int64_t row = 0, column = 0; row < to.rows && to.columns > 0 && cuda->status == STATUS_OK;) {
         const struct matrix chunk = next_chunk(to, row, column, LEAST_STAGE / 2);
         const size_t width = (size_t)chunk.columns * sizeof(float);
-        cuda_room(cuda, (size_t)chunk.rows * width);
+        cuda_announce(cuda, (size_t)chunk.rows * width);
         if (cuda->status != STATUS_OK) break;
         char *host = cuda->stage.host + stage_take(&cuda->stage, (size_t)chunk.rows * width);
         convert((float *)(void *)host, from, row * to.columns + column, chunk.rows * chunk.columns, dtype);
@@ -359,7 +359,7 @@ void cuda_download(struct backend *backend, struct matrix from, void *to, enum d
     for (int64_t row = 0, column = 0; row < from.rows && from.columns > 0;) {
         const struct matrix chunk = next_chunk(from, row, column, LEAST_STAGE / 2);
         const size_t width = (size_t)chunk.columns * sizeof(float), first = (size_t)(row * from.columns + column);
-        cuda_room(cuda, (size_t)chunk.rows * width);
+        cuda_announce(cuda, (size_t)chunk.rows * width);
         if (cuda->status == STATUS_OK) {
             char *host = cuda->stage.host + stage_take(&cuda->stage, (size_t)chunk.rows * width);
             (void)cuda_good(cuda, "copying from the device",

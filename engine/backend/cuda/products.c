@@ -125,7 +125,7 @@ bool cuda_inverse_cholesky(struct backend *backend, struct matrix h)
     const size_t panel_floats = (size_t)(h.rows * CHOLESKY_BLOCK);
     float *scratch = cuda_scratch(cuda, 2 * panel_floats * sizeof(float));
     int32_t *failed = NULL, code = 0;
-    cuda_room(cuda, sizeof code);
+    cuda_announce(cuda, sizeof code);
     if (scratch != NULL && (failed = cuda_result(cuda, sizeof code)) != NULL) {
         const struct matrix panel = matrix_of(scratch, h.rows, CHOLESKY_BLOCK, sizeof(float));
         const struct cholesky_args whole = {.h = h};

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 enum { LINES = 64, LINE_BYTES = 64, LOOKS = 1000 };
-_Static_assert(sizeof(struct promise) <= LINE_BYTES, "a line has room for a promise");
+_Static_assert(sizeof(struct promise) <= LINE_BYTES, "a line has space for a promise");
 
 /* The file: a byte that a backend locks while it makes a promise, then the lines. Locks belong to open files (F_OFD_…),
  * so backends of one process exclude each other too, and no process ids are needed. */
@@ -96,20 +96,20 @@ static int look_at_all(const struct promises *promises, struct device *device, s
 }
 
 static void add_up(const struct promises *promises, const struct promise lines[LINES], int64_t reserve,
-                   struct promised_room *room)
+                   struct promised_space *space)
 {
     for (int line = 0; line < LINES; line++) {
-        room->others += lines[line].promised;
-        room->outstanding += lines[line].promised - lines[line].held;
+        space->others += lines[line].promised;
+        space->outstanding += lines[line].promised - lines[line].held;
     }
-    room->may_have = promises->own.held + room->free - room->outstanding - reserve;
+    space->may_have = promises->own.held + space->free - space->outstanding - reserve;
 }
 
 enum status promises_take(struct promises *promises, struct device *device, int64_t reserve, int64_t most,
-                          struct promised_room *out, struct error *error)
+                          struct promised_space *out, struct error *error)
 {
     struct promise lines[LINES];
-    *out = (struct promised_room){0};
+    *out = (struct promised_space){0};
     if (lock(promises->fd, F_OFD_SETLKW, F_WRLCK, 0) != 0)
         return error_set_errno(error, "locking what a device has promised");
     const int code = look_at_all(promises, device, lines, &out->free);

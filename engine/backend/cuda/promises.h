@@ -24,7 +24,7 @@ struct promises {
 };
 
 /* The device's memory when something was promised, in bytes. */
-struct promised_room {
+struct promised_space {
     int64_t free;        /* free on the device */
     int64_t outstanding; /* the others' outstanding part of it */
     int64_t others;      /* everything promised to others */
@@ -40,7 +40,7 @@ void promises_close(struct promises *promises);
 /* Promises this backend all available memory, at most `most`, and at least what it holds; *out has the numbers.
  * STATUS_IO; STATUS_DEVICE, STATUS_INTERNAL when the device does not report its free memory. */
 MUST_CHECK enum status promises_take(struct promises *promises, struct device *device, int64_t reserve, int64_t most,
-                                     struct promised_room *out, struct error *error);
+                                     struct promised_space *out, struct error *error);
 /* Lowers the promise to `bytes`. */
 void promises_keep(struct promises *promises, int64_t bytes);
 /* Records that `bytes` more are held (fewer, if negative). Call it after memory was taken and before it is given back:

@@ -6,7 +6,7 @@ static const int64_t *stage_starts(struct cuda *cuda, const struct batch *batch,
 {
     const size_t starts_bytes = (size_t)(batch->sequences + 1) * sizeof(int64_t), rows = (size_t)batch->tokens;
     int64_t *sequence_of = numbers != NULL ? cuda_host_scratch(cuda, rows * sizeof(int64_t)) : NULL;
-    cuda_room(cuda, starts_bytes + rows * sizeof(int64_t));
+    cuda_announce(cuda, starts_bytes + rows * sizeof(int64_t));
     if (numbers != NULL && sequence_of != NULL) {
         for (int64_t b = 0; b < batch->sequences; b++)
             for (int64_t t = batch->starts[b]; t < batch->starts[b + 1]; t++) sequence_of[t] = b;

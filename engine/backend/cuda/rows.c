@@ -68,7 +68,7 @@ void cuda_rope(struct backend *backend, const struct rope_args *args)
     struct cuda *cuda = cuda_enter(backend);
     const size_t bytes = (size_t)args->x.matrix.rows * sizeof(int32_t);
     struct rope_kernel_args call = {.rope = *args};
-    cuda_room(cuda, bytes);
+    cuda_announce(cuda, bytes);
     call.positions = cuda_staged(cuda, args->batch->positions, bytes);
     cuda_launch(cuda, KERNEL_rope, cuda_blocks(args->x.matrix.rows * args->heads * (args->rotary / 2)), &call);
     cuda_leave(cuda);
@@ -79,7 +79,7 @@ void cuda_gather(struct backend *backend, struct matrix to, struct matrix table,
     struct cuda *cuda = cuda_enter(backend);
     const size_t bytes = (size_t)to.rows * sizeof *ids;
     struct embedding_args args = {.table = table, .rows = to};
-    cuda_room(cuda, bytes);
+    cuda_announce(cuda, bytes);
     args.ids = cuda_staged(cuda, ids, bytes);
     cuda_launch(cuda, KERNEL_gather, cuda_blocks(to.rows * to.columns), &args);
     cuda_leave(cuda);
@@ -111,7 +111,7 @@ void cuda_scatter_add(struct backend *backend, struct matrix table, struct matri
         }
         starts[segments] = (int64_t)count;
         struct embedding_args args = {.table = table, .rows = from};
-        cuda_room(cuda, 3 * (count + 1) * sizeof(uint64_t));
+        cuda_announce(cuda, 3 * (count + 1) * sizeof(uint64_t));
         args.ids = cuda_staged(cuda, unique, (size_t)segments * sizeof *unique);
         args.order = cuda_staged(cuda, order, count * sizeof *order);
         args.starts = cuda_staged(cuda, starts, (size_t)(segments + 1) * sizeof *starts);
@@ -125,7 +125,7 @@ void cuda_cross_entropy_forward(struct backend *backend, const struct cross_entr
     struct cuda *cuda = cuda_enter(backend);
     const size_t rows = (size_t)args->logits.rows, bytes = rows * sizeof(double);
     struct cross_entropy_args call = *args;
-    cuda_room(cuda, 3 * bytes);
+    cuda_announce(cuda, 3 * bytes);
     call.targets = cuda_staged(cuda, args->targets, rows * sizeof *args->targets);
     call.losses = cuda_result(cuda, bytes);
     call.log_sum = cuda_result(cuda, bytes);
@@ -149,7 +149,7 @@ static void cross_entropy_back(struct backend *backend, enum kernel kernel, cons
     struct cuda *cuda = cuda_enter(backend);
     const size_t rows = (size_t)args->logits.rows;
     struct cross_entropy_args call = *args;
-    cuda_room(cuda, 2 * rows * sizeof(double));
+    cuda_announce(cuda, 2 * rows * sizeof(double));
     call.targets = cuda_staged(cuda, args->targets, rows * sizeof *args->targets);
     call.log_sum = staged_doubles(cuda, args->log_sum, rows);
     call.losses = NULL;
@@ -172,7 +172,7 @@ void cuda_compare(struct backend *backend, const struct compare_args *args)
     struct cuda *cuda = cuda_enter(backend);
     const size_t rows = (size_t)args->p.rows, bytes = rows * sizeof(double);
     struct compare_args call = *args;
-    cuda_room(cuda, 6 * bytes);
+    cuda_announce(cuda, 6 * bytes);
     call.targets = cuda_staged(cuda, args->targets, rows * sizeof *args->targets);
     call.p_log_sum = cuda_staged(cuda, args->p_log_sum, bytes);
     call.q_log_sum = cuda_result(cuda, bytes);

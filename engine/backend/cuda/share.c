@@ -38,7 +38,7 @@ void cuda_promise(struct cuda *cuda, int64_t bytes)
     struct error error;
     if (!is_shared(cuda)) return;
     const enum status status = promises_take(&cuda->promises, cuda->device, cuda_reserve(cuda->device->memory_total),
-                                             smaller(wanted, cuda->limit), &cuda->room, &error);
+                                             smaller(wanted, cuda->limit), &cuda->space, &error);
     if (status != STATUS_OK) cuda_fail(cuda, status, error.detail);
     cuda->budget = cuda->promises.own.promised;
 }
@@ -46,7 +46,7 @@ void cuda_promise(struct cuda *cuda, int64_t bytes)
 /* The bytes this backend could hold if the others gave back theirs. */
 static int64_t in_all(const struct cuda *cuda)
 {
-    return is_shared(cuda) ? larger(smaller(cuda->room.may_have + cuda->room.others, cuda->limit), 0) : cuda->budget;
+    return is_shared(cuda) ? larger(smaller(cuda->space.may_have + cuda->space.others, cuda->limit), 0) : cuda->budget;
 }
 
 int64_t share_available(struct backend *backend)
@@ -118,12 +118,12 @@ static enum keeping try_to_keep(struct cuda *cuda, int64_t need)
 {
     cuda_promise(cuda, 0);
     if (keep_need(cuda, need)) return KEPT;
-    if (cuda->room.others == 0 || need > left_of(cuda, in_all(cuda))) return HOPELESS;
+    if (cuda->space.others == 0 || need > left_of(cuda, in_all(cuda))) return HOPELESS;
     return let_go(cuda) ? CROWDED : ENTANGLED;
 }
 
-enum status backend_keep(struct backend *backend, int64_t need, const struct monitor *monitor, bool *again,
-                         struct error *error)
+enum status backend_claim(struct backend *backend, int64_t need, const struct monitor *monitor, bool *again,
+                          struct error *error)
 {
     static const struct timespec pause = {.tv_nsec = WAIT_MILLISECONDS * 1000000L};
     struct cuda *cuda = cuda_of(backend);
@@ -132,7 +132,7 @@ enum status backend_keep(struct backend *backend, int64_t need, const struct mon
     while (monitor_check(monitor, error) == STATUS_OK) {
         (void)cuda_enter(backend);
         const enum keeping found = try_to_keep(cuda, need);
-        const int64_t others = cuda->room.others;
+        const int64_t others = cuda->space.others;
         cuda_leave(cuda);
         if (found == ENTANGLED)
             return error_set(error, STATUS_NO_MEMORY,
@@ -162,6 +162,6 @@ void backend_device_words(struct backend *backend, char *text, size_t size)
         (void)snprintf(text, size,
                        "of %" PRId64 " free on the device %" PRId64 " are reserve and %" PRId64
                        " promised to other workers%s",
-                       cuda->room.free, cuda_reserve(cuda->device->memory_total), cuda->room.outstanding, limit);
+                       cuda->space.free, cuda_reserve(cuda->device->memory_total), cuda->space.outstanding, limit);
     cuda_leave(cuda);
 }

@@ -11,7 +11,7 @@
  * States within a chunk are recomputed from the state kept before it. In double. */
 #include "backend/reference/scan.h"
 
-static void forward_state(const struct scan_args *args, const struct scan_place *at, const double *delta, int64_t n,
+static void forward_state(const struct scan_args *args, const struct scan_position *at, const double *delta, int64_t n,
                           double *state, double *y)
 {
     const double a = -exp((double)*scan_decay(args->a_log, args, at, n));
@@ -28,7 +28,7 @@ static void forward_state(const struct scan_args *args, const struct scan_place 
 static void forward_channel(const struct scan_args *args, int64_t b, int64_t channel)
 {
     const int64_t start = args->batch->starts[b], end = args->batch->starts[b + 1];
-    struct scan_place at = scan_place(args, start, channel);
+    struct scan_position at = scan_position(args, start, channel);
     double states[SCAN_STATES] = {0}, delta[SCAN_CHUNK], y[SCAN_CHUNK];
     for (int64_t n = 0; args->initial.data != NULL && n < args->states; n++)
         states[n] = (double)row_of(args->initial, b)[n * args->x.columns + channel];
@@ -57,7 +57,7 @@ struct chunk_gradients {
     double delta[SCAN_CHUNK], dx[SCAN_CHUNK], ddelta[SCAN_CHUNK];
 };
 
-static void backward_state(const struct scan_args *args, const struct scan_place *at, int64_t n, double *carry,
+static void backward_state(const struct scan_args *args, const struct scan_position *at, int64_t n, double *carry,
                            struct chunk_gradients *to)
 {
     const double a = -exp((double)*scan_decay(args->a_log, args, at, n));
@@ -86,7 +86,7 @@ static void backward_state(const struct scan_args *args, const struct scan_place
 
 static void backward_channel(const struct scan_args *args, int64_t start, int64_t end, int64_t channel)
 {
-    struct scan_place at = scan_place(args, start, channel);
+    struct scan_position at = scan_position(args, start, channel);
     const double skip = (double)row_of(args->skip, 0)[at.head];
     double carry[SCAN_STATES] = {0}, dskip = 0, dbias = 0;
     struct chunk_gradients to;

@@ -17,12 +17,12 @@ struct row {
     double delta, delta_t, x, x_t;
 };
 
-static double parameter(struct matrix m, const struct scan_place *at)
+static double parameter(struct matrix m, const struct scan_position *at)
 {
     return m.data != NULL ? (double)row_of(m, 0)[at->head] : 0;
 }
 
-static void rows_fill(const struct scan_args *args, const struct scan_place *at, struct row *rows)
+static void rows_fill(const struct scan_args *args, const struct scan_position *at, struct row *rows)
 {
     for (int64_t i = 0; i < at->count; i++) {
         const struct scan_step step = scan_step(args, at, i);
@@ -40,7 +40,7 @@ struct pair {
     double value, tangent;
 };
 
-static struct pair decay_of(const struct scan_args *args, const struct scan_place *at, int64_t n)
+static struct pair decay_of(const struct scan_args *args, const struct scan_position *at, int64_t n)
 {
     const double a = -exp((double)*scan_decay(args->a_log, args, at, n));
     return (struct pair){a, args->a_log_t.data != NULL ? a * (double)*scan_decay(args->a_log_t, args, at, n) : 0};
@@ -52,12 +52,12 @@ static struct pair factor_of(const struct row *row, struct pair a)
     return (struct pair){factor, factor * (row->delta_t * a.value + row->delta * a.tangent)};
 }
 
-static struct pair b_of(const struct scan_args *args, const struct scan_place *at, int64_t i, int64_t n)
+static struct pair b_of(const struct scan_args *args, const struct scan_position *at, int64_t i, int64_t n)
 {
     return (struct pair){(double)*scan_b(args->bc, args, at, i, n), (double)*scan_b(args->bc_t, args, at, i, n)};
 }
 
-static struct pair c_of(const struct scan_args *args, const struct scan_place *at, int64_t i, int64_t n)
+static struct pair c_of(const struct scan_args *args, const struct scan_position *at, int64_t i, int64_t n)
 {
     return (struct pair){(double)*scan_c(args->bc, args, at, i, n), (double)*scan_c(args->bc_t, args, at, i, n)};
 }
@@ -77,14 +77,14 @@ static struct pair input_of(const struct row *row)
     return product((struct pair){row->delta, row->delta_t}, (struct pair){row->x, row->x_t});
 }
 
-static struct pair state_before(const struct scan_args *args, const struct scan_place *at, int64_t n)
+static struct pair state_before(const struct scan_args *args, const struct scan_position *at, int64_t n)
 {
     if (at->first == at->start) return (struct pair){0, 0};
     return (struct pair){(double)*scan_kept(args->kept, args, at, n), (double)*scan_kept(args->kept_t, args, at, n)};
 }
 
-static void tangent_state(const struct scan_args *args, const struct scan_place *at, const struct row *rows, int64_t n,
-                          struct pair *state, double *y_t)
+static void tangent_state(const struct scan_args *args, const struct scan_position *at, const struct row *rows,
+                          int64_t n, struct pair *state, double *y_t)
 {
     const struct pair a = decay_of(args, at, n);
     struct pair s = *state;
@@ -98,7 +98,7 @@ static void tangent_state(const struct scan_args *args, const struct scan_place 
 
 static void tangent_channel(const struct scan_args *args, int64_t start, int64_t end, int64_t channel)
 {
-    struct scan_place at = scan_place(args, start, channel);
+    struct scan_position at = scan_position(args, start, channel);
     const double skip = parameter(args->skip, &at), skip_t = parameter(args->skip_t, &at);
     struct pair states[SCAN_STATES] = {{0, 0}};
     struct row rows[SCAN_CHUNK];
@@ -126,7 +126,7 @@ struct chunk {
     struct pair dy[SCAN_CHUNK], w[SCAN_CHUNK], decayed[SCAN_CHUNK];
 };
 
-static void backward_state(const struct scan_args *args, const struct scan_place *at, int64_t n, struct pair *carry,
+static void backward_state(const struct scan_args *args, const struct scan_position *at, int64_t n, struct pair *carry,
                            struct chunk *chunk)
 {
     const struct pair a = decay_of(args, at, n);
@@ -156,7 +156,7 @@ static void backward_state(const struct scan_args *args, const struct scan_place
 }
 
 /* Stores the gradients from the chunk's sums; returns the tangent of the gradient of step_bias. */
-static double chunk_store(const struct scan_args *args, const struct scan_place *at, const struct chunk *chunk)
+static double chunk_store(const struct scan_args *args, const struct scan_position *at, const struct chunk *chunk)
 {
     const struct pair skip = {parameter(args->skip, at), parameter(args->skip_t, at)};
     double bias_t = 0;
@@ -179,7 +179,7 @@ static double chunk_store(const struct scan_args *args, const struct scan_place 
 
 static void backward_channel(const struct scan_args *args, int64_t start, int64_t end, int64_t channel)
 {
-    struct scan_place at = scan_place(args, start, channel);
+    struct scan_position at = scan_position(args, start, channel);
     struct pair carry[SCAN_STATES] = {{0, 0}};
     double dskip_t = 0, dbias_t = 0;
     struct chunk chunk;

@@ -202,9 +202,9 @@ void gguf_writer_rewind(struct gguf_writer *writer, int64_t index)
     file_slots_rewind(&writer->slots, index);
 }
 
-enum status gguf_writer_keep(struct gguf_writer *writer, struct error *error)
+enum status gguf_writer_save(struct gguf_writer *writer, struct error *error)
 {
-    return file_slots_keep(&writer->slots, error);
+    return file_slots_save(&writer->slots, error);
 }
 
 enum status gguf_writer_commit(struct gguf_writer *writer, struct error *error)

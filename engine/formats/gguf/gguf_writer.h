@@ -39,10 +39,10 @@ MUST_CHECK enum status gguf_writer_open(const char *path, const struct gguf_meta
 /* Appends bytes to entry `index`. STATUS_INVALID (more than it holds), STATUS_DISK_FULL, STATUS_IO. */
 MUST_CHECK enum status gguf_writer_bytes(struct gguf_writer *writer, int64_t index, const void *bytes, int64_t size,
                                          struct error *error);
-/* For a kept file: file_slots_full, file_slots_rewind, file_slots_keep. */
+/* For a kept file: file_slots_full, file_slots_rewind, file_slots_save. */
 bool gguf_writer_full(const struct gguf_writer *writer, int64_t index);
 void gguf_writer_rewind(struct gguf_writer *writer, int64_t index);
-MUST_CHECK enum status gguf_writer_keep(struct gguf_writer *writer, struct error *error);
+MUST_CHECK enum status gguf_writer_save(struct gguf_writer *writer, struct error *error);
 
 /* Makes the file durable and puts it in place. STATUS_INVALID when an entry is not complete; STATUS_DISK_FULL,
  * STATUS_IO. */

@@ -15,8 +15,8 @@ static enum status read_run(const struct file *file, const struct dtype_info *dt
     _Alignas(64) char chunk[CHUNK_BYTES];
     _Alignas(64) float values[CHUNK_FLOATS];
     const int64_t width = (int64_t)dtype->bits / 8, step = axis->extent == 1 ? 1 : axis->from;
-    const int64_t room = step * width > CHUNK_BYTES ? 1 : (CHUNK_BYTES / width - 1) / step + 1;
-    const int64_t most = room < CHUNK_FLOATS ? room : CHUNK_FLOATS;
+    const int64_t space = step * width > CHUNK_BYTES ? 1 : (CHUNK_BYTES / width - 1) / step + 1;
+    const int64_t most = space < CHUNK_FLOATS ? space : CHUNK_FLOATS;
     for (int64_t done = 0; done < axis->extent;) {
         const int64_t left = axis->extent - done, count = left < most ? left : most;
         const size_t span = (size_t)(((count - 1) * step + 1) * width);

@@ -197,9 +197,9 @@ void safetensors_writer_rewind(struct safetensors_writer *writer, int64_t index)
     file_slots_rewind(&writer->slots, index);
 }
 
-enum status safetensors_writer_keep(struct safetensors_writer *writer, struct error *error)
+enum status safetensors_writer_save(struct safetensors_writer *writer, struct error *error)
 {
-    return file_slots_keep(&writer->slots, error);
+    return file_slots_save(&writer->slots, error);
 }
 
 enum status safetensors_writer_commit(struct safetensors_writer *writer, struct error *error)

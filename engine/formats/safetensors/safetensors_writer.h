@@ -43,10 +43,10 @@ MUST_CHECK enum status safetensors_writer_f32(struct safetensors_writer *writer,
 MUST_CHECK enum status safetensors_writer_bytes(struct safetensors_writer *writer, int64_t index, const void *bytes,
                                                 int64_t size, struct error *error);
 
-/* For writers of safetensors_writer_take_up: file_slots_full, file_slots_rewind, file_slots_keep. */
+/* For writers of safetensors_writer_take_up: file_slots_full, file_slots_rewind, file_slots_save. */
 bool safetensors_writer_full(const struct safetensors_writer *writer, int64_t index);
 void safetensors_writer_rewind(struct safetensors_writer *writer, int64_t index);
-MUST_CHECK enum status safetensors_writer_keep(struct safetensors_writer *writer, struct error *error);
+MUST_CHECK enum status safetensors_writer_save(struct safetensors_writer *writer, struct error *error);
 
 /* Makes the file durable and puts it in place. STATUS_INVALID when an entry is not complete; STATUS_DISK_FULL,
  * STATUS_IO. */

@@ -135,7 +135,7 @@ static struct quantize_request quantization(const struct advice_work *work, cons
         .seed = request->seed,
         .directory = request->work_directory,
         .monitor = work->monitor,
-        .keep = keep,
+        .save_path = keep,
     };
 }
 

@@ -1,18 +1,11 @@
 /* attribution.h: where in a model the cost of quantizing it comes from. Each unit (a linear, or a block) is quantized
- * alone, and each is left out while all others are quantized. The sum over units alone, compared with the whole model,
- * says how much of the cost is additive; the rest is interaction. Units alone at several widths give a frontier of bits
- * and loss, and under a budget a width for each unit.
+ * alone, and each is left out while all others are quantized. Units alone at several widths give a frontier of bits and
+ * loss, and under a budget a width for each unit.
  *
  * A number is bit-for-bit what quantize_run gives for the same method with `overrides` that skip all other units, or
- * skip the unit. It costs less than that run, because units of one block share the streams before it, and because a
- * unit alone calibrates one block. With L blocks, a unit in block l
- *   alone      takes the calibration of one block, L - l passes of the evaluation tokens, and the head twice;
- *   left out   takes a quantization of the L - l blocks from its own on, half a run on average: these blocks see other
- *              inputs than in the whole model and are calibrated again.
- * The blocks behind a unit that is left out are therefore rounded differently too. The difference to the whole contains
- * that noise of rounding, and the sum of the differences over units is not the cost of the whole model.
- * Units alone start at the streams of one pass that quantizes nothing, units left out at those of the whole model's
- * pass. Memory: two quantize_run at once, and the evaluation's hidden states once more. */
+ * skip the unit. It costs less than that run, because units of one block share the streams before it
+ * (docs/quantization.md, "Attribution"). Memory: two quantize_run at once, and the evaluation's hidden states once
+ * more. */
 #ifndef ATTRIBUTION_ATTRIBUTION_H
 #define ATTRIBUTION_ATTRIBUTION_H
 

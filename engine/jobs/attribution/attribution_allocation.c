@@ -104,7 +104,7 @@ static void table_add(struct table *table, const struct attribution_choice *choi
     table->best = filled;
 }
 
-static enum status table_new(const struct attribution_choice *choices, int64_t units, int64_t widths, int64_t room,
+static enum status table_new(const struct attribution_choice *choices, int64_t units, int64_t widths, int64_t budget,
                              struct table *table, struct error *error)
 {
     int64_t common = 0, most = 0;
@@ -114,10 +114,10 @@ static enum status table_new(const struct attribution_choice *choices, int64_t u
         for (int64_t width = 1; width < widths; width++) common = divisor(common, own[width].bits - own[0].bits);
         most += own[widths - 1].bits - own[0].bits;
     }
-    if (room > most) room = most;
+    if (budget > most) budget = most;
     *table = (struct table){.grain = common > 0 ? common : 1};
-    if (room / table->grain >= CELLS) table->grain = room / (CELLS - 1) + 1;
-    table->cells = room / table->grain;
+    if (budget / table->grain >= CELLS) table->grain = budget / (CELLS - 1) + 1;
+    table->cells = budget / table->grain;
     if ((status = memory_new(table->cells + 1, sizeof *table->best, "an allocation", &table->best, error)) !=
             STATUS_OK ||
         (status = memory_new(table->cells + 1, sizeof *table->next, "an allocation", &table->next, error)) != STATUS_OK)

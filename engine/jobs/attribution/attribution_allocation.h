@@ -22,7 +22,7 @@ struct attribution_step {
 
 /* The frontier of storage and harm: it starts with all units at their least width, and each step lowers the harm most
  * for the bits that it takes (Everett 1963, generalized Lagrange multipliers: the lower convex hull of all
- * allocations). After each step no other allocation of that storage has less harm. `steps` has room for units *
+ * allocations). After each step no other allocation of that storage has less harm. `steps` has space for units *
  * (widths - 1). STATUS_NO_MEMORY. */
 MUST_CHECK enum status attribution_allocation_frontier(const struct attribution_choice *choices, int64_t units,
                                                        int64_t widths, struct attribution_step *steps, int64_t *count,

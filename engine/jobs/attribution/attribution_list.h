@@ -39,7 +39,7 @@ struct attribution_list {
     int64_t left_out, whole, others, allocation, rows;
 };
 
-/* Checks the request, and fills units, widths and room for their numbers into *out, and the list. The caller resets
+/* Checks the request, and fills units, widths and space for their numbers into *out, and the list. The caller resets
  * both, also after a failure. Statuses of attribution_check and evaluate_check; STATUS_UNSUPPORTED for models that
  * overrides cannot name; STATUS_NO_MEMORY. */
 MUST_CHECK enum status attribution_list_new(const struct attribution_request *request, struct attribution_result *out,

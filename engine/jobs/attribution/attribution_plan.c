@@ -13,19 +13,19 @@ struct pricing {
 /* Adds the bytes that are live while the streams of a quantization are shown. */
 static void add_shown(struct run_plan *plan, const struct quantize_choice *choice)
 {
-    for (int room = 0; room < PLAN_ROOMS; room++) plan_take(plan, (enum plan_room)room, choice->shown[room]);
+    for (int space = 0; space < PLAN_SPACES; space++) plan_take(plan, (enum plan_space)space, choice->shown[space]);
 }
 
 static void remove_shown(struct run_plan *plan, const struct quantize_choice *choice)
 {
-    for (int room = 0; room < PLAN_ROOMS; room++) plan_give(plan, (enum plan_room)room, choice->shown[room]);
+    for (int space = 0; space < PLAN_SPACES; space++) plan_give(plan, (enum plan_space)space, choice->shown[space]);
 }
 
 /* The full-precision hidden states, which stay until the end. */
 static void add_hidden(struct pricing *pricing)
 {
     const struct attribution_request *request = pricing->list->request;
-    plan_take(pricing->plan, backend_room(request->backend),
+    plan_take(pricing->plan, backend_space(request->backend),
               pricing->planner.pass.evaluation.tokens * request->model->config.hidden_size *
                   (int64_t)request->backend->ops->element);
 }

@@ -123,7 +123,7 @@ static enum status begin(struct execution *execution, struct error *error)
         budget = backend_budget(request->backend, request->work_directory);
         status = attribution_plan_choose(&execution->list, &budget, &execution->hold_bytes, &plan, error);
         if (status == STATUS_OK)
-            status = backend_keep(request->backend, plan.peak[PLAN_DEVICE], request->monitor, &again, error);
+            status = backend_claim(request->backend, plan.peak[PLAN_DEVICE], request->monitor, &again, error);
     }
     if (status == STATUS_OK && !plan_fits(&plan, &budget))
         status = plan_refuse(&plan, &budget,

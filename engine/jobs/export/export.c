@@ -207,7 +207,7 @@ static enum status keep_all(void *owner, struct error *error)
     enum status status = STATUS_OK;
     for (int64_t i = 0; i < job->plan.tensors && job->plan.fold != NULL && status == STATUS_OK; i++)
         if (export_fold_is_noted(job->plan.fold, i)) status = copy_tensor(job, i, error);
-    return status == STATUS_OK ? weights_writer_keep(job->writer, error) : status;
+    return status == STATUS_OK ? weights_writer_save(job->writer, error) : status;
 }
 
 bool export_half_scales(const struct export_job *job)
@@ -216,9 +216,9 @@ bool export_half_scales(const struct export_job *job)
     return plan->format->scales != NULL && plan->format->scales(&plan->grid) == DTYPE_F16;
 }
 
-struct quantize_keeper export_keeper(struct export_job *job)
+struct quantize_saver export_saver(struct export_job *job)
 {
-    return (struct quantize_keeper){job, begin_at, keep_all};
+    return (struct quantize_saver){job, begin_at, keep_all};
 }
 
 /* Rows in GGUF's order, one at a time. */

@@ -1,7 +1,7 @@
 /* export.h: writes the checkpoint that a quantization makes into a directory that other tools load: model.safetensors
  * (or shards, or model.gguf), config.json, the tokenizer, and other files of the format (quant/export_format.h). A hook
  * of the quantization writes layers as they are quantized, each packed a few rows at a time; then the other tensors are
- * copied. A killed run's export is continued (export_keeper). Packed formats copy the other tensors as they are stored;
+ * copied. A killed run's export is continued (export_saver). Packed formats copy the other tensors as they are stored;
  * "dequantized" is float32 throughout, so that it is exactly the measured model. */
 #ifndef EXPORT_EXPORT_H
 #define EXPORT_EXPORT_H
@@ -28,7 +28,7 @@ struct sequential_hook export_hook(struct export_job *job, struct backend *backe
 /* Whether the files store scales as float16; quantize_request must then measure with such scales. */
 bool export_half_scales(const struct export_job *job);
 /* Goes with the hook, for requests whose streams are saved. */
-struct quantize_keeper export_keeper(struct export_job *job);
+struct quantize_saver export_saver(struct export_job *job);
 
 /* Writes the rest and puts the weights in place, durable. STATUS_INTERNAL when a layer is missing. The caller still
  * calls export_close. */

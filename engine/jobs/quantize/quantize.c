@@ -4,9 +4,9 @@
 #include "base/members.h"
 #include "base/memory.h"
 #include "eval/baseline.h"
-#include "jobs/quantize/quantize_keep.h"
 #include "jobs/quantize/quantize_member.h"
 #include "jobs/quantize/quantize_plan.h"
+#include "jobs/quantize/quantize_save.h"
 
 /* Quantizations of one checkpoint, and the forward pass that they share. */
 struct quantize_batch {
@@ -23,7 +23,7 @@ struct quantize_batch {
     struct head head;
     void *copy; /* of a block's weights, where there are several members, which all quantize it in place */
     double *losses_fp;
-    struct quantize_keep keep;
+    struct quantize_save save;
 };
 
 void quantize_result_reset(struct quantize_result *result)
@@ -123,7 +123,7 @@ static enum status fp_begin(struct quantize_batch *batch, bool *embed, struct er
     if (batch->fp_found) batch->fp_layer = pass->model->config.layers;
     for (const struct quantize_member_state *state = first(batch);
          state != NULL && !batch->fp_found && !kept && status == STATUS_OK; state = next(batch, state))
-        status = quantize_keep_fp_read(state, &batch->fp, &kept, &batch->fp_layer, error);
+        status = quantize_save_fp_read(state, &batch->fp, &kept, &batch->fp_layer, error);
     *embed = !batch->fp_found && !kept;
     return status;
 }
@@ -156,7 +156,7 @@ done:
 }
 
 /* The memory that members' calibrations use one after another, large enough for each of them. */
-static enum status room_open(struct quantize_batch *batch, int64_t hold, struct error *error)
+static enum status scratch_open(struct quantize_batch *batch, int64_t hold, struct error *error)
 {
     unsigned needs = 0;
     int64_t tokens = 0;
@@ -166,7 +166,8 @@ static enum status room_open(struct quantize_batch *batch, int64_t hold, struct 
         tokens = larger(tokens, state->calibration.tokens);
     }
     if (tokens == 0) return STATUS_OK;
-    return sequential_room_init(&batch->pass.room, batch->pass.model, batch->pass.backend, needs, tokens, hold, error);
+    return sequential_scratch_init(&batch->pass.scratch, batch->pass.model, batch->pass.backend, needs, tokens, hold,
+                                   error);
 }
 
 /* Decides where streams lie and what is held between cuts. Nothing large is allocated yet, so that the budget is what a
@@ -185,7 +186,7 @@ static enum status plan(struct quantize_batch *batch, struct quantize_choice *ch
     for (bool again = true; again && status == STATUS_OK;) {
         budget = backend_budget(pass->backend, batch->request->directory);
         quantize_plan_choose(states, count, &budget, choice, &needed);
-        status = backend_keep(pass->backend, needed.peak[PLAN_DEVICE], &batch->members.monitor, &again, error);
+        status = backend_claim(pass->backend, needed.peak[PLAN_DEVICE], &batch->members.monitor, &again, error);
     }
     memory_free(states);
     if (status != STATUS_OK) return status;
@@ -233,7 +234,7 @@ static enum status prepare(struct quantize_batch *batch, struct error *error)
     if ((status = embed_all(batch, embed_fp, largest, error)) != STATUS_OK) return status;
     status = walk_init(&pass->walk, config, pass->backend, WALK_FORWARD, largest, batch->cosine, batch->sine, error);
     if (status != STATUS_OK) return status;
-    if ((status = room_open(batch, choice.hold_bytes, error)) != STATUS_OK) return status;
+    if ((status = scratch_open(batch, choice.hold_bytes, error)) != STATUS_OK) return status;
     members_each(&batch->members, step_open);
     if (batch->members.live < 2) return STATUS_OK;
     return pass->backend->ops->allocate(pass->backend, loader_elements(pass->model), "block weights", &batch->copy,
@@ -296,12 +297,12 @@ static int64_t first_layer(const struct quantize_batch *batch)
 
 static void keep(struct quantize_batch *batch)
 {
-    struct quantize_member_state *states[QUANTIZE_KEEP_MOST];
+    struct quantize_member_state *states[QUANTIZE_SAVE_MOST];
     int64_t count = 0;
-    for (struct quantize_member_state *state = first(batch); state != NULL && count < QUANTIZE_KEEP_MOST;
+    for (struct quantize_member_state *state = first(batch); state != NULL && count < QUANTIZE_SAVE_MOST;
          state = next(batch, state))
         states[count++] = state;
-    quantize_keep_write(&batch->keep, states, count, batch->fp_found ? NULL : &batch->fp, batch->fp_layer);
+    quantize_save_write(&batch->save, states, count, batch->fp_found ? NULL : &batch->fp, batch->fp_layer);
 }
 
 static enum status blocks_pass(struct quantize_batch *batch, struct error *error)
@@ -385,7 +386,7 @@ static enum status head_pass(struct quantize_batch *batch, struct error *error)
     enum status status;
     members_each(&batch->members, step_leave);
     /* the output matrix and the logits get the memory that the blocks needed */
-    sequential_room_reset(&batch->pass.room);
+    sequential_scratch_reset(&batch->pass.scratch);
     walk_reset(&batch->pass.walk);
     if (batch->copy != NULL) backend->ops->release(backend, batch->copy);
     batch->copy = NULL;
@@ -418,7 +419,7 @@ static void batch_reset(struct quantize_batch *batch)
     loader_close(batch->loader);
     if (batch->head.backend != NULL) head_reset(&batch->head);
     if (batch->copy != NULL) backend->ops->release(backend, batch->copy);
-    sequential_room_reset(&pass->room);
+    sequential_scratch_reset(&pass->scratch);
     if (pass->walk.backend != NULL) walk_reset(&pass->walk);
     hidden_reset(&batch->fp);
     matrix_release(backend, &batch->cosine); /* sine lies in the same block */
@@ -442,7 +443,7 @@ void quantize_batch(struct quantize_member *members, int64_t count)
     }
     batch.count = count;
     members_init(&batch.members, &batch, ended);
-    quantize_keep_begin(&batch.keep);
+    quantize_save_begin(&batch.save);
     for (int64_t i = 0; i < count; i++) {
         struct quantize_member_state *state = &batch.states[i];
         *state =
@@ -467,15 +468,15 @@ enum status quantize_run(const struct quantize_request *request, struct quantize
 int64_t quantize_batch_most(const struct quantize_request *request, int64_t memory)
 {
     const struct quantize_request both[] = {*request, *request};
-    const enum plan_room room = backend_room(request->backend);
+    const enum plan_space space = backend_space(request->backend);
     struct plan_budget budget = backend_budget(request->backend, NULL);
     const struct plan_budget unbounded = {.bytes = {INT64_MAX, INT64_MAX, INT64_MAX}};
     struct run_plan one, two;
     struct error error;
-    if (memory > 0) budget.bytes[room] = memory;
+    if (memory > 0) budget.bytes[space] = memory;
     if (quantize_plan(both, 1, &unbounded, &one, &error) != STATUS_OK ||
         quantize_plan(both, 2, &unbounded, &two, &error) != STATUS_OK)
         return 1; /* the run refuses what cannot be planned */
-    const int64_t more = two.peak[room] - one.peak[room], left = budget.bytes[room] - one.peak[room];
+    const int64_t more = two.peak[space] - one.peak[space], left = budget.bytes[space] - one.peak[space];
     return left < more || more <= 0 ? 1 : 1 + left / more;
 }

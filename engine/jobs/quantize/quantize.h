@@ -29,16 +29,16 @@ struct quantize_visitor {
     enum status (*streams)(void *owner, const struct quantize_streams *streams, struct error *error);
 };
 
-/* Saves what the hook made of the layers, for runs whose streams are saved (`keep` of the request), so that a later
- * attempt has both from the same block on. */
-struct quantize_keeper {
+/* Saves what the hook made of the layers, for runs whose streams are saved (`save_path` of the request), so that a
+ * later attempt has both from the same block on. */
+struct quantize_saver {
     void *owner;
     /* The pass is about to begin at block `layer`. True: everything that the hook made of the blocks before it is
      * there. False: the pass calls this again with 0 and begins there; nothing of an earlier attempt may then be
      * used. */
     bool (*begin)(void *owner, int64_t layer);
     /* Makes everything so far durable. When it fails, the run's streams are not saved either. */
-    enum status (*keep)(void *owner, struct error *error);
+    enum status (*save)(void *owner, struct error *error);
 };
 
 struct quantize_request {
@@ -68,11 +68,11 @@ struct quantize_request {
     int64_t idle_from;
     /* The beginning of the paths of files in which streams are saved between blocks. When the process was killed and
      * the same request is run again, it goes on behind the last block that was saved, and the result is bit-for-bit
-     * identical. Only for requests without visitor and start; a request with a hook needs a keeper too. NULL: nothing
+     * identical. Only for requests without visitor and start; a request with a hook needs a saver too. NULL: nothing
      * is saved. The caller removes the files (or their directory). */
-    const char *keep;
-    struct quantize_keeper keeper; /* {0}: none */
-    uint64_t content;              /* a hash of the checkpoint's content: files saved for another one are not read */
+    const char *save_path;
+    struct quantize_saver saver; /* {0}: none */
+    uint64_t content;            /* a hash of the checkpoint's content: files saved for another one are not read */
     /* the least time between two savings; 0: a minute, and longer when saving takes long; below 0: every block */
     double save_seconds;
 };

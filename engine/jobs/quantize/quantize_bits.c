@@ -2,34 +2,34 @@
 
 #include <stdio.h>
 
-struct room {
+struct parts {
     int64_t bits, elements;
 };
 
 /* Size of a tensor as stored; 0 if the file lacks it. */
-static struct room stored(const struct model *model, const char *name)
+static struct parts stored(const struct model *model, const char *name)
 {
     struct weights_tensor tensor = {.bytes = 0};
     const int64_t index = weights_find(model->weights, name);
     if (index >= 0) weights_tensor(model->weights, index, &tensor);
-    return (struct room){tensor.bytes * 8, tensor.elements};
+    return (struct parts){tensor.bytes * 8, tensor.elements};
 }
 
-static struct room whole(const struct model *model)
+static struct parts whole(const struct model *model)
 {
     const struct parameter *ends[DECODER_ENDS];
     const int count = decoder_ends_list(&model->ends, model->config.tied, ends);
-    struct room sum = {0};
+    struct parts sum = {0};
     for (int i = 0; i < count; i++) {
-        const struct room one = stored(model, ends[i]->name);
-        sum = (struct room){sum.bits + one.bits, sum.elements + one.elements};
+        const struct parts one = stored(model, ends[i]->name);
+        sum = (struct parts){sum.bits + one.bits, sum.elements + one.elements};
     }
     for (int64_t layer = 0; layer < model->config.layers; layer++) {
         const struct program *program = &model->programs[layer];
         for (int i = 0; i < program->parameter_count; i++) {
             if (program->parameters[i].constant) continue;
-            const struct room one = stored(model, program->parameters[i].name);
-            sum = (struct room){sum.bits + one.bits, sum.elements + one.elements};
+            const struct parts one = stored(model, program->parameters[i].name);
+            sum = (struct parts){sum.bits + one.bits, sum.elements + one.elements};
         }
     }
     return sum;
@@ -39,12 +39,12 @@ double quantize_bits_of_model(const struct model *model, const struct quantize_o
                               const struct layer_summary *layers, int64_t count, int64_t end_bits)
 {
     const bool tied = model->config.tied, embedding = options->embedding_bits != 0, output = options->lm_head_bits != 0;
-    struct room sum = whole(model);
+    struct parts sum = whole(model);
     for (int64_t i = 0; i < count; i++) {
         char name[PARAMETER_NAME + 8];
         if (layers[i].skipped) continue;
         (void)snprintf(name, sizeof name, "%s.weight", layers[i].name);
-        struct room one = stored(model, name);
+        struct parts one = stored(model, name);
         if (one.elements == 0) one = stored(model, layers[i].name);
         sum.bits += layers[i].bits - one.bits;
     }

@@ -19,7 +19,7 @@ struct draw {
     int64_t number;
     struct monitor monitor;
     struct sequences sample;
-    char keep[PATH_MAX];
+    char save_path[PATH_MAX];
 };
 
 static void relay_progress(void *owner, int64_t done, int64_t total, const char *unit)
@@ -90,16 +90,16 @@ static void draw_take(const struct quantize_request *request, struct relay *rela
     member->request.monitor = &draw->monitor;
     if (number > 0) { /* only the first draw is exported */
         member->request.hook = (struct sequential_hook){0};
-        member->request.keeper = (struct quantize_keeper){0};
+        member->request.saver = (struct quantize_saver){0};
     }
     if (request->calibration != NULL) {
         draw->sample =
             (struct sequences){part, request->calibration->starts + number * part, request->calibration->tokens};
         member->request.calibration = &draw->sample;
     }
-    if (request->keep == NULL || relay->count == 1) return;
-    (void)snprintf(draw->keep, sizeof draw->keep, "%s-%" PRId64, request->keep, number);
-    member->request.keep = draw->keep;
+    if (request->save_path == NULL || relay->count == 1) return;
+    (void)snprintf(draw->save_path, sizeof draw->save_path, "%s-%" PRId64, request->save_path, number);
+    member->request.save_path = draw->save_path;
 }
 
 /* Takes the numbers of each draw, the sums over its sequences, and the whole result of the first. */

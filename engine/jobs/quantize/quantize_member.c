@@ -5,7 +5,7 @@
 #include "base/memory.h"
 #include "eval/ratio.h"
 #include "jobs/quantize/quantize_bits.h"
-#include "jobs/quantize/quantize_kept.h"
+#include "jobs/quantize/quantize_saved.h"
 #include "model/hidden.h"
 #include "quant/ends.h"
 
@@ -134,9 +134,9 @@ static enum status streams_new(struct quantize_member_state *state, struct error
 }
 
 /* Streams and summaries as they are saved in a file. */
-static struct quantize_kept kept_of(struct quantize_member_state *state)
+static struct quantize_saved kept_of(struct quantize_member_state *state)
 {
-    return (struct quantize_kept){
+    return (struct quantize_saved){
         .fingerprint = quantize_member_fingerprint(state, true),
         .layer = state->layer,
         .end_bits = state->end_bits,
@@ -150,21 +150,21 @@ static struct quantize_kept kept_of(struct quantize_member_state *state)
 
 static void state_path(const struct quantize_member_state *state, char out[PATH_MAX])
 {
-    (void)snprintf(out, PATH_MAX, "%s.state", state->request->keep);
+    (void)snprintf(out, PATH_MAX, "%s.state", state->request->save_path);
 }
 
 /* Reads what an earlier attempt saved, if it fits. */
 static enum status take_up(struct quantize_member_state *state, bool *found, struct error *error)
 {
-    const struct quantize_keeper *keeper = &state->request->keeper;
+    const struct quantize_saver *saver = &state->request->saver;
     char path[PATH_MAX];
-    struct quantize_kept kept = kept_of(state);
+    struct quantize_saved kept = kept_of(state);
     kept.layer_count = linears(state->pass->model);
     state_path(state, path);
-    const enum status status = quantize_kept_read(path, state->pass->backend, &kept, found, error);
+    const enum status status = quantize_saved_read(path, state->pass->backend, &kept, found, error);
     if (status != STATUS_OK) return status;
-    if (*found && keeper->begin != NULL) *found = keeper->begin(keeper->owner, kept.layer);
-    if (!*found && keeper->begin != NULL) (void)keeper->begin(keeper->owner, 0);
+    if (*found && saver->begin != NULL) *found = saver->begin(saver->owner, kept.layer);
+    if (!*found && saver->begin != NULL) (void)saver->begin(saver->owner, 0);
     if (!*found) return STATUS_OK;
     state->layer = kept.layer;
     state->end_bits = kept.end_bits;
@@ -189,7 +189,7 @@ enum status quantize_member_begin(struct quantize_member_state *state, struct er
             backend->ops->add(backend, state->calibration_hidden.rows, from->calibration, 1, 0);
         return STATUS_OK;
     }
-    status = state->request->keep == NULL ? STATUS_OK : take_up(state, &found, error);
+    status = state->request->save_path == NULL ? STATUS_OK : take_up(state, &found, error);
     state->embedded = !found;
     return status;
 }
@@ -245,7 +245,7 @@ enum status quantize_member_open(struct quantize_member_state *state, struct err
         .chunks = state->calibration.count > 0 ? &state->calibration : NULL,
         .hidden = &state->calibration_hidden,
         .walk = &state->pass->walk,
-        .room = &state->pass->room,
+        .scratch = &state->pass->scratch,
     };
     const struct sequential *sequential = &state->sequential;
     enum status status = sequential_init(&state->sequential, error);
@@ -327,15 +327,15 @@ uint64_t quantize_member_fingerprint(const struct quantize_member_state *state, 
     return checksum_value(&sum);
 }
 
-enum status quantize_member_keep(struct quantize_member_state *state, struct error *error)
+enum status quantize_member_save(struct quantize_member_state *state, struct error *error)
 {
-    const struct quantize_keeper *keeper = &state->request->keeper;
+    const struct quantize_saver *saver = &state->request->saver;
     char path[PATH_MAX];
-    const struct quantize_kept kept = kept_of(state);
-    enum status status = keeper->keep == NULL ? STATUS_OK : keeper->keep(keeper->owner, error);
+    const struct quantize_saved kept = kept_of(state);
+    enum status status = saver->save == NULL ? STATUS_OK : saver->save(saver->owner, error);
     if (status != STATUS_OK) return status;
     state_path(state, path);
-    return quantize_kept_write(path, state->pass->backend, &kept, error);
+    return quantize_saved_write(path, state->pass->backend, &kept, error);
 }
 
 /* ---- Behind the last block ---- */

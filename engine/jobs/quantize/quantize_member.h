@@ -20,7 +20,7 @@ struct quantize_pass {
     /* of the streams of evaluation tokens, and of those of calibration tokens */
     struct hidden_place place, calibration;
     struct walk walk;
-    struct sequential_room room;
+    struct sequential_scratch scratch;
 };
 
 struct quantize_member_state {
@@ -49,7 +49,7 @@ MUST_CHECK enum status quantize_member_calibration(struct quantize_member_state 
 MUST_CHECK enum status quantize_member_prepare(struct quantize_member_state *state, struct error *error);
 
 /* Allocates its streams and fills them if they do not begin at the embeddings: from request->start, or from the file
- * that an earlier attempt saved (request->keep). */
+ * that an earlier attempt saved (request->save_path). */
 MUST_CHECK enum status quantize_member_begin(struct quantize_member_state *state, struct error *error);
 /* Fills the streams from the embeddings. Where the method quantizes embeddings, it rounds those in `embed`, and
  * *changed is true. */
@@ -58,7 +58,7 @@ MUST_CHECK enum status quantize_member_embed(struct quantize_member_state *state
 
 /* Bytes that may be held between cuts, with chunks of `walk_tokens` tokens: what is left of QUANTIZE_SLACK_BYTES. */
 int64_t quantize_member_hold_bytes(const struct quantize_member_state *state, int64_t walk_tokens);
-/* Opens its quantizer; the pass has its walk and room. Streams that begin at the embeddings are brought into the
+/* Opens its quantizer; the pass has its walk and scratch. Streams that begin at the embeddings are brought into the
  * quantized model's basis (sequential_enter). */
 MUST_CHECK enum status quantize_member_open(struct quantize_member_state *state, struct error *error);
 
@@ -80,8 +80,8 @@ MUST_CHECK enum status quantize_member_other(struct quantize_member_state *state
 MUST_CHECK enum status quantize_member_summarise(struct quantize_member_state *state, const double *losses_fp,
                                                  struct error *error);
 
-/* Saves its streams in a file (request->keep). */
-MUST_CHECK enum status quantize_member_keep(struct quantize_member_state *state, struct error *error);
+/* Saves its streams in a file (request->save_path). */
+MUST_CHECK enum status quantize_member_save(struct quantize_member_state *state, struct error *error);
 
 /* Everything but `result`. */
 void quantize_member_reset(struct quantize_member_state *state);

@@ -143,7 +143,7 @@ static int64_t treated_bytes(const struct planned_batch *batch, const struct qua
     const struct model *model = batch->pass->model;
     const struct quantize_method *method = &member->request->method;
     const bool exact = is_exact(method);
-    const int64_t inputs = batch->largest * sequential_room_widest(model);
+    const int64_t inputs = batch->largest * sequential_scratch_widest(model);
     if (!quantize_method_treats_inputs(method)) return 0;
     return (int64_t)sizeof(float) * (exact ? 3 * inputs + loader_elements(model) : 2 * inputs);
 }
@@ -184,17 +184,17 @@ static void take_blocks(const struct planned_batch *batch, struct quantize_choic
 {
     const struct quantize_pass *pass = batch->pass;
     struct backend *backend = pass->backend;
-    const enum plan_room room = backend_room(backend);
-    plan_take(plan, room, walk_bytes(&pass->model->config, backend, WALK_FORWARD, batch->largest));
+    const enum plan_space space = backend_space(backend);
+    plan_take(plan, space, walk_bytes(&pass->model->config, backend, WALK_FORWARD, batch->largest));
     if (batch->calibration > 0)
-        sequential_room_plan(pass->model, backend, batch->needs, batch->calibration, choice->hold_bytes, plan);
-    plan_take(plan, room, loader_bytes(pass->model, backend));
+        sequential_scratch_plan(pass->model, backend, batch->needs, batch->calibration, choice->hold_bytes, plan);
+    plan_take(plan, space, loader_bytes(pass->model, backend));
     plan_take(plan, PLAN_HOST, loader_staging_bytes(pass->model, backend));
-    if (batch->count > 1) plan_take(plan, room, loader_elements(pass->model) * (int64_t)backend->ops->element);
-    for (int64_t i = 0; i < batch->count; i++) plan_take(plan, room, treated_bytes(batch, batch->members[i]));
+    if (batch->count > 1) plan_take(plan, space, loader_elements(pass->model) * (int64_t)backend->ops->element);
+    for (int64_t i = 0; i < batch->count; i++) plan_take(plan, space, treated_bytes(batch, batch->members[i]));
     memcpy(choice->shown, plan->live, sizeof choice->shown);
-    plan_take(plan, room, solver_bytes(batch, false));
-    if (room == PLAN_DEVICE) plan_take(plan, PLAN_HOST, solver_bytes(batch, true));
+    plan_take(plan, space, solver_bytes(batch, false));
+    if (space == PLAN_DEVICE) plan_take(plan, PLAN_HOST, solver_bytes(batch, true));
 }
 
 /* The streams of calibrations are released before the head is loaded, so that the head is planned without them. */
@@ -202,16 +202,16 @@ static void take_head(const struct planned_batch *batch, struct run_plan *plan)
 {
     const struct quantize_pass *pass = batch->pass;
     struct backend *backend = pass->backend;
-    const enum plan_room room = backend_room(backend);
-    plan_take(plan, room, head_bytes(&pass->model->config, backend, HEAD_COMPARE, HEAD_LOADS_ALL));
+    const enum plan_space space = backend_space(backend);
+    plan_take(plan, space, head_bytes(&pass->model->config, backend, HEAD_COMPARE, HEAD_LOADS_ALL));
     for (int64_t i = 0; i < batch->count; i++)
-        plan_take(plan, room, output_elements(batch->members[i]) * (int64_t)backend->ops->element);
+        plan_take(plan, space, output_elements(batch->members[i]) * (int64_t)backend->ops->element);
 }
 
 /* Releases everything that was taken since `before`; the peak stays. */
 static void back_to(const struct run_plan *before, struct run_plan *plan)
 {
-    for (int room = 0; room < PLAN_ROOMS; room++) plan->live[room] = before->live[room];
+    for (int space = 0; space < PLAN_SPACES; space++) plan->live[space] = before->live[space];
 }
 
 static void fill_memory(const struct planned_batch *batch, struct quantize_choice *choice, struct run_plan *plan)
@@ -219,15 +219,15 @@ static void fill_memory(const struct planned_batch *batch, struct quantize_choic
     const struct quantize_pass *pass = batch->pass;
     const struct model_config *config = &pass->model->config;
     struct backend *backend = pass->backend;
-    const enum plan_room room = backend_room(backend);
+    const enum plan_space space = backend_space(backend);
     struct run_plan begun, streams;
     take_results(batch, plan);
     plan_take(plan, PLAN_HOST, backend->ops->scratch(batch->longest, config->vocabulary_size));
-    plan_take(plan, room, model_rope_bytes(config, backend, batch->longest));
+    plan_take(plan, space, model_rope_bytes(config, backend, batch->longest));
     begun = *plan;
     take_streams(batch, choice, plan);
     streams = *plan;
-    if (batch->embeds) plan_take(plan, room, embed_bytes(config, backend, batch->largest, true));
+    if (batch->embeds) plan_take(plan, space, embed_bytes(config, backend, batch->largest, true));
     back_to(&streams, plan);
     take_blocks(batch, choice, plan);
     /* the head, without the calibrations' streams */
@@ -237,7 +237,7 @@ static void fill_memory(const struct planned_batch *batch, struct quantize_choic
     for (int64_t i = batch->lent ? 0 : -1; i < batch->count; i++)
         hidden_plan(backend, &pass->evaluation, width, &choice->place, &evaluation);
     take_head(batch, &evaluation);
-    for (int k = 0; k < PLAN_ROOMS; k++) plan->peak[k] = larger(plan->peak[k], evaluation.peak[k]);
+    for (int k = 0; k < PLAN_SPACES; k++) plan->peak[k] = larger(plan->peak[k], evaluation.peak[k]);
 }
 
 /* ---- Work ---- */

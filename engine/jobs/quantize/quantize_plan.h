@@ -9,8 +9,8 @@
 struct quantize_choice {
     /* of the streams of evaluation tokens, and of those of calibration tokens */
     struct hidden_place place, calibration;
-    int64_t hold_bytes;        /* as in struct quantize_request */
-    int64_t shown[PLAN_ROOMS]; /* bytes that are live while the streams are shown to a visitor */
+    int64_t hold_bytes;         /* as in struct quantize_request */
+    int64_t shown[PLAN_SPACES]; /* bytes that are live while the streams are shown to a visitor */
 };
 
 /* The first plan that fits the budget, or else the smallest, for members whose calibrations are prepared, over

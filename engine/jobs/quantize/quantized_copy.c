@@ -327,7 +327,7 @@ enum status quantized_copy_plan(const struct quantized_copy_request *request, co
     if (quantize_method_treats_inputs(&request->method)) {
         const bool exact =
             quantized_copy_across_text(&request->method) && request->method.llm_int8.variant > 0; /* the paper's */
-        out->token_bytes = (exact ? 3 : 2) * sequential_room_widest(model) * (int64_t)sizeof(float);
+        out->token_bytes = (exact ? 3 : 2) * sequential_scratch_widest(model) * (int64_t)sizeof(float);
         out->treated_bytes = exact ? loader_elements(model) * (int64_t)sizeof(float) : 0;
         out->stored_bytes = exact ? weights_bytes(model->weights) - rest_bytes(model) : 0;
         file += input_bytes(model);
@@ -480,8 +480,8 @@ static enum status block_begin(void *owner, const struct block *block, int64_t t
     return status;
 }
 
-const struct likelihood_products *quantized_copy_products(struct quantized_copy *copy, struct likelihood_products *room)
+const struct likelihood_products *quantized_copy_products(struct quantized_copy *copy, struct likelihood_products *out)
 {
-    *room = (struct likelihood_products){copy, block_begin};
-    return copy->input_count > 0 ? room : NULL;
+    *out = (struct likelihood_products){copy, block_begin};
+    return copy->input_count > 0 ? out : NULL;
 }

@@ -58,8 +58,7 @@ MUST_CHECK enum status quantized_copy_open(const struct quantized_copy_request *
                                            struct error *error);
 void quantized_copy_reset(struct quantized_copy *copy); /* {0} is fine */
 
-/* The treatment of inputs for likelihood_run, in *room; NULL when inputs are not treated. */
-const struct likelihood_products *quantized_copy_products(struct quantized_copy *copy,
-                                                          struct likelihood_products *room);
+/* The treatment of inputs for likelihood_run, in *out; NULL when inputs are not treated. */
+const struct likelihood_products *quantized_copy_products(struct quantized_copy *copy, struct likelihood_products *out);
 
 #endif

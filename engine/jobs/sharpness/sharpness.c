@@ -49,7 +49,7 @@ static void show(const struct sharpness *s, int64_t remaining)
 }
 
 /* A state that cannot be saved costs a later attempt time, and nothing else. */
-static void save(struct sharpness *s, const struct kept *kept)
+static void save(struct sharpness *s, const struct saver_state *kept)
 {
     struct error error;
     const double began = clock_seconds();
@@ -60,7 +60,8 @@ static void save(struct sharpness *s, const struct kept *kept)
     s->took = s->saved - began;
 }
 
-static enum status keeper_of_run_step(void *owner, const struct kept *kept, int64_t remaining, struct error *error)
+static enum status saver_of_run_step(void *owner, const struct saver_state *kept, int64_t remaining,
+                                     struct error *error)
 {
     struct sharpness *s = owner;
     const double pause = s->request->save_seconds > 0 ? s->request->save_seconds : SAVE_SECONDS;
@@ -71,7 +72,7 @@ static enum status keeper_of_run_step(void *owner, const struct kept *kept, int6
     return monitor_check(s->request->monitor, error);
 }
 
-static enum status keeper_of_run_restore(void *owner, struct kept *kept, bool *found, struct error *error)
+static enum status saver_of_run_restore(void *owner, struct saver_state *kept, bool *found, struct error *error)
 {
     struct sharpness *s = owner;
     *found = false;
@@ -143,7 +144,7 @@ static enum status prepare(struct sharpness *s, struct error *error)
     if ((status = sharpness_plan_layout(s, error)) != STATUS_OK) return status;
     if ((status = resume(s, error)) != STATUS_OK) return status;
     if ((status = sharpness_plan_choose(s, &bytes, error)) != STATUS_OK) return status;
-    if ((status = backend_keep(request->backend, bytes, request->monitor, &waited, error)) != STATUS_OK) return status;
+    if ((status = backend_claim(request->backend, bytes, request->monitor, &waited, error)) != STATUS_OK) return status;
     if ((status = sharpness_plan_groups(s, error)) != STATUS_OK) return status;
     if ((status = parameters_init(&s->parameters, s->layout, request->backend, "parameters", error)) != STATUS_OK)
         return status;
@@ -217,7 +218,7 @@ enum status sharpness_run(const struct sharpness_request *request, struct sharpn
     *out = (struct sharpness_result){0};
     if ((status = memory_new(1, sizeof *s, "sharpness", &s, error)) != STATUS_OK) return status;
     *s = (struct sharpness){.request = request, .out = out, .saved = clock_seconds()};
-    s->keeper = (struct keeper){s, keeper_of_run_restore, keeper_of_run_step};
+    s->saver = (struct saver){s, saver_of_run_restore, saver_of_run_step};
     if ((status = prepare(s, error)) != STATUS_OK) goto done;
     if ((status = first_order(s, error)) != STATUS_OK) goto done;
     if ((status = estimate(s, error)) != STATUS_OK) goto done;

@@ -96,30 +96,30 @@ static void plan_memory(const struct sharpness *s, struct run_plan *out)
 {
     const struct model_config *config = &s->layout->config;
     struct backend *backend = s->request->backend;
-    const enum plan_room room = backend_room(backend);
+    const enum plan_space space = backend_space(backend);
     const int64_t vector = (int64_t)backend->ops->element * s->layout->elements, tokens = s->chunks.largest;
     const int64_t gradient = gradient_bytes(s->layout, backend, GRADIENT_RECOMPUTE, tokens) +
                              head_bytes(config, backend, HEAD_GRADIENT, HEAD_LOADS_NONE) +
                              embed_bytes(config, backend, tokens, false);
     plan_take(out, PLAN_HOST, PLAN_SMALL_BYTES + chunks_bytes(&s->chunks));
     plan_take(out, PLAN_HOST, backend->ops->scratch(s->chunks.longest, config->vocabulary_size));
-    plan_take(out, room, 2 * model_rope_bytes(config, backend, s->chunks.longest) + 2 * vector);
-    plan_take(out, room, hvp_bytes(s->layout, backend, s->mode, &s->chunks));
-    plan_take(out, room,
+    plan_take(out, space, 2 * model_rope_bytes(config, backend, s->chunks.longest) + 2 * vector);
+    plan_take(out, space, hvp_bytes(s->layout, backend, s->mode, &s->chunks));
+    plan_take(out, space,
               head_bytes(config, backend, HEAD_TANGENT, HEAD_LOADS_NONE) + embed_bytes(config, backend, tokens, false));
-    plan_take(out, room, gradient);
-    plan_give(out, room, gradient);
-    plan_take(out, room, (SPARE_VECTORS - 2 + s->out->most_vectors) * vector);
+    plan_take(out, space, gradient);
+    plan_give(out, space, gradient);
+    plan_take(out, space, (SPARE_VECTORS - 2 + s->out->most_vectors) * vector);
 }
 
-/* Bytes needed in the room of the backend's matrices. */
+/* Bytes needed in the space of the backend's matrices. */
 static int64_t needed(struct sharpness *s, enum hvp_mode mode, int64_t vectors)
 {
     struct run_plan plan = {.flops = 0};
     s->mode = mode;
     s->out->most_vectors = vectors;
     plan_memory(s, &plan);
-    return plan.peak[backend_room(s->request->backend)];
+    return plan.peak[backend_space(s->request->backend)];
 }
 
 enum status sharpness_plan_choose(struct sharpness *s, int64_t *bytes, struct error *error)

@@ -80,7 +80,7 @@ static enum status put_vectors(struct output *output, const struct basis *basis,
     return STATUS_OK;
 }
 
-enum status sharpness_state_write(const char *path, const struct sharpness_state *state, const struct kept *kept,
+enum status sharpness_state_write(const char *path, const struct sharpness_state *state, const struct saver_state *kept,
                                   struct error *error)
 {
     const struct basis *basis = kept == NULL ? NULL : kept->basis;
@@ -205,7 +205,7 @@ static enum status take_vectors(const struct file *file, const struct header *he
     return STATUS_OK;
 }
 
-enum status sharpness_state_restore(const char *path, struct kept *kept, bool *found, struct error *error)
+enum status sharpness_state_restore(const char *path, struct saver_state *kept, bool *found, struct error *error)
 {
     struct header header;
     struct file *file = NULL;

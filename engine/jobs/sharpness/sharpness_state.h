@@ -1,10 +1,10 @@
 /* sharpness_state.h: the state from which a killed sharpness run continues, in one file that is replaced as a whole:
- * records of finished tasks, and numbers and vectors of the current estimator (curvature/keeper.h). For sharpness.c and
+ * records of finished tasks, and numbers and vectors of the current estimator (curvature/saver.h). For sharpness.c and
  * its tests. */
 #ifndef SHARPNESS_SHARPNESS_STATE_H
 #define SHARPNESS_SHARPNESS_STATE_H
 
-#include "curvature/keeper.h"
+#include "curvature/saver.h"
 
 /* Records are numbers in the order in which they were added; each reader knows its number of them. */
 struct sharpness_state {
@@ -24,7 +24,7 @@ MUST_CHECK enum status sharpness_state_record(struct sharpness_state *state, con
 /* Writes `path`; `kept` is the current estimator, NULL: none has begun. STATUS_DISK_FULL, STATUS_IO,
  * STATUS_NO_MEMORY. */
 MUST_CHECK enum status sharpness_state_write(const char *path, const struct sharpness_state *state,
-                                             const struct kept *kept, struct error *error);
+                                             const struct saver_state *kept, struct error *error);
 
 /* Reads all but the current estimator. On failure the state is empty but keeps its fingerprint. STATUS_NOT_FOUND,
  * STATUS_CORRUPT (truncated, wrong checksum), STATUS_INVALID (of another run), STATUS_IO, STATUS_NO_MEMORY. */
@@ -32,6 +32,7 @@ MUST_CHECK enum status sharpness_state_read(const char *path, struct sharpness_s
 
 /* Reads the current estimator from `path`: numbers and vectors into `kept`, *found if there was one. Statuses of
  * sharpness_state_read; STATUS_CORRUPT when it does not fit. */
-MUST_CHECK enum status sharpness_state_restore(const char *path, struct kept *kept, bool *found, struct error *error);
+MUST_CHECK enum status sharpness_state_restore(const char *path, struct saver_state *kept, bool *found,
+                                               struct error *error);
 
 #endif

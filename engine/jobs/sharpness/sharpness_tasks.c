@@ -79,8 +79,8 @@ static enum status ends_run(struct sharpness *s, const struct symmetric_operator
                                               .seed = (uint64_t)given->seed,
                                               .stream = stream};
     const enum status status = given->method == SHARPNESS_POWER
-                                   ? power_run(op, &settings, &s->keeper, vector, ends, error)
-                                   : lanczos_run(op, &settings, &s->keeper, vector, ends, error);
+                                   ? power_run(op, &settings, &s->saver, vector, ends, error)
+                                   : lanczos_run(op, &settings, &s->saver, vector, ends, error);
     if (status != STATUS_OK) return status;
     const double record[ENDS_NUMBERS] = {ends->top,           ends->largest,          ends->smallest,
                                          ends->residual,      (double)ends->products, ends->converged,
@@ -213,7 +213,7 @@ static enum status run_trace(struct sharpness *s, int number, struct error *erro
                                             .stream = STREAM_TRACE};
     struct trace_estimate *trace = &s->out->trace;
     (void)number;
-    const enum status status = trace_run(hvp_operator(s->hvp), &settings, &s->keeper, trace, error);
+    const enum status status = trace_run(hvp_operator(s->hvp), &settings, &s->saver, trace, error);
     if (status != STATUS_OK) return status;
     const double record[TRACE_NUMBERS] = {trace->trace, trace->standard_error, (double)trace->probes,
                                           (double)trace->samples, trace->exact};
@@ -237,7 +237,7 @@ static enum status run_spectrum(struct sharpness *s, int number, struct error *e
                                                .stream = STREAM_SPECTRUM};
     struct spectrum *spectrum = &s->out->spectrum;
     (void)number;
-    enum status status = spectrum_run(hvp_operator(s->hvp), &settings, &s->keeper, spectrum, error);
+    enum status status = spectrum_run(hvp_operator(s->hvp), &settings, &s->saver, spectrum, error);
     const double count = (double)spectrum->count;
     if (status == STATUS_OK) status = sharpness_state_record(&s->state, &count, 1, error);
     if (status == STATUS_OK) status = sharpness_state_record(&s->state, spectrum->nodes, spectrum->count, error);

@@ -19,7 +19,7 @@ struct sharpness {
     enum group *groups;
     struct vector_span *spans; /* of the current group */
     struct sharpness_state state;
-    struct keeper keeper;
+    struct saver saver;
     char path[PATH_MAX]; /* of the saved state; "": none is saved */
     int64_t read, task;  /* records read, current task */
     bool saved_at_work;  /* the file has the current task */

@@ -16,14 +16,14 @@ struct execution {
 
 /* ---- a group ---- */
 
-static enum status room_check(const struct execution *execution, struct error *error)
+static enum status memory_check(const struct execution *execution, struct error *error)
 {
     const struct tasks_request *request = execution->request;
     struct plan_budget budget;
     for (bool again = true; again;) {
         budget = backend_budget(request->backend, request->work_directory);
         const enum status status =
-            backend_keep(request->backend, execution->group.peak[PLAN_DEVICE], request->monitor, &again, error);
+            backend_claim(request->backend, execution->group.peak[PLAN_DEVICE], request->monitor, &again, error);
         if (status != STATUS_OK) return status;
     }
     if (plan_fits(&execution->group, &budget)) return STATUS_OK;
@@ -38,7 +38,7 @@ static enum status likelihood_ask(struct execution *execution, const struct task
     const struct monitor quiet = {.owner = request->monitor == NULL ? NULL : request->monitor->owner,
                                   .check = request->monitor == NULL ? NULL : request->monitor->check};
     struct likelihood_products products;
-    enum status status = room_check(execution, error);
+    enum status status = memory_check(execution, error);
     for (int m = asking->first; m < asking->end && status == STATUS_OK; m++) {
         const bool full = m == TASKS_FULL;
         status = likelihood_run(likelihood, full ? request->model : execution->copy.model, request->backend,
@@ -62,7 +62,7 @@ static enum status group_ask(struct execution *execution, const struct tasks_ask
     return status;
 }
 
-static enum status answers_room(struct execution *execution, struct error *error)
+static enum status answers_reserve(struct execution *execution, struct error *error)
 {
     const int64_t texts = execution->list.texts.count;
     for (int m = 0; m < execution->list.models; m++) {
@@ -77,7 +77,7 @@ static enum status group_run(struct execution *execution, struct error *error)
 {
     struct tasks_asking askings[TASKS_MODELS];
     const int count = tasks_list_askings(&execution->list, askings);
-    enum status status = answers_room(execution, error);
+    enum status status = answers_reserve(execution, error);
     execution->group = (struct run_plan){.flops = 0};
     for (int i = 0; i < count && status == STATUS_OK; i++) status = group_ask(execution, &askings[i], error);
     return status;
@@ -90,7 +90,7 @@ static enum status group_keep(struct execution *execution, struct error *error)
     enum status status;
     for (int64_t i = 0; i < list->count; i++) {
         double *row = list->rows + i * tasks_list_row_width(list);
-        const int choices = tasks_list_prompt(list, &list->places[list->first + i])->choices;
+        const int choices = tasks_list_prompt(list, &list->indices[list->first + i])->choices;
         for (int choice = 0; choice < choices; choice++, text++)
             for (int m = 0; m < list->models; m++) row[m * TASK_CHOICES + choice] = execution->answers[m][text];
         if (i == 0) row[list->models * TASK_CHOICES + TASKS_ROW_COMPUTED] = (double)execution->group.tokens;
@@ -135,10 +135,10 @@ static enum status copy_open(struct execution *execution, struct error *error)
 static void outcome_make(const struct execution *execution, int64_t i, struct tasks_outcome *out)
 {
     const struct tasks_list *list = &execution->list;
-    const struct tasks_place *place = &list->places[i];
-    const struct prompt *prompt = tasks_list_prompt(list, place);
+    const struct tasks_item_index *index = &list->indices[i];
+    const struct prompt *prompt = tasks_list_prompt(list, index);
     const double *row = execution->out->table.values + i * tasks_list_row_width(list);
-    *out = (struct tasks_outcome){.set = place->set, .item = place->item, .log_likelihoods = row, .gold = prompt->gold};
+    *out = (struct tasks_outcome){.set = index->set, .item = index->item, .log_likelihoods = row, .gold = prompt->gold};
     for (int m = 0; m < list->models; m++) {
         out->choice[m] = tasks_score_choice(row + m * TASK_CHOICES, NULL, prompt->choices);
         out->choice_normalised[m] = tasks_score_choice(row + m * TASK_CHOICES, prompt->characters, prompt->choices);

@@ -16,29 +16,29 @@ int tasks_list_row_width(const struct tasks_list *list)
     return list->models * TASK_CHOICES + TASKS_ROW_EXTRAS;
 }
 
-static const struct task_set *set_of(const struct tasks_list *list, const struct tasks_place *place)
+static const struct task_set *set_of(const struct tasks_list *list, const struct tasks_item_index *index)
 {
-    return list->request->sets[place->set];
+    return list->request->sets[index->set];
 }
 
-const struct prompt *tasks_list_prompt(const struct tasks_list *list, const struct tasks_place *place)
+const struct prompt *tasks_list_prompt(const struct tasks_list *list, const struct tasks_item_index *index)
 {
-    return &set_of(list, place)->items[place->item].prompt;
+    return &set_of(list, index)->items[index->item].prompt;
 }
 
-static enum status blame(const struct tasks_list *list, const struct tasks_place *place, enum status status,
+static enum status blame(const struct tasks_list *list, const struct tasks_item_index *index, enum status status,
                          struct error *error)
 {
     const struct error cause = *error;
-    const struct task_set_item *item = &set_of(list, place)->items[place->item];
+    const struct task_set_item *item = &set_of(list, index)->items[index->item];
     char name[128];
-    task_set_name(set_of(list, place), item->subject, name, sizeof name);
+    task_set_name(set_of(list, index), item->subject, name, sizeof name);
     return error_set(error, status, "%s, item %lld: %.300s", name, (long long)item->doc, cause.detail);
 }
 
 /* ---- a group's texts ---- */
 
-static enum status texts_room(struct tasks_list *list, int64_t count, struct error *error)
+static enum status texts_reserve(struct tasks_list *list, int64_t count, struct error *error)
 {
     if (count + 1 < list->text_capacity) return STATUS_OK;
     const int64_t capacity = 2 * list->text_capacity + count + 256;
@@ -52,27 +52,27 @@ static enum status texts_room(struct tasks_list *list, int64_t count, struct err
     return STATUS_OK;
 }
 
-static enum status choice_add(struct tasks_list *list, const struct tasks_place *place, int choice,
+static enum status choice_add(struct tasks_list *list, const struct tasks_item_index *index, int choice,
                               struct encoded *encoded, struct error *error)
 {
-    const struct task_set *set = set_of(list, place);
+    const struct task_set *set = set_of(list, index);
     enum status status;
     list->continuation.size = 0;
-    if (choice == 0 || tasks_list_prompt(list, place)->contexts > 1) {
+    if (choice == 0 || tasks_list_prompt(list, index)->contexts > 1) {
         list->context.size = 0;
-        if ((status = task_set_context(set, place->item, choice, &list->context, error)) != STATUS_OK) return status;
+        if ((status = task_set_context(set, index->item, choice, &list->context, error)) != STATUS_OK) return status;
     }
-    if ((status = task_set_continuation(set, place->item, choice, &list->continuation, error)) != STATUS_OK)
+    if ((status = task_set_continuation(set, index->item, choice, &list->continuation, error)) != STATUS_OK)
         return status;
     status = encode_pair(&list->encode, &list->context, &list->continuation, &list->tokens, encoded, error);
-    return status == STATUS_OK ? STATUS_OK : blame(list, place, status, error);
+    return status == STATUS_OK ? STATUS_OK : blame(list, index, status, error);
 }
 
 /* Adds an item's texts; *rows: about how many rows they add to the group. */
-static enum status item_add(struct tasks_list *list, const struct tasks_place *place, double *row, int64_t *rows,
+static enum status item_add(struct tasks_list *list, const struct tasks_item_index *index, double *row, int64_t *rows,
                             struct error *error)
 {
-    const int choices = tasks_list_prompt(list, place)->choices;
+    const int choices = tasks_list_prompt(list, index)->choices;
     double *extras = row + list->models * TASK_CHOICES;
     int64_t longest = 0, others = 0;
     enum status status;
@@ -81,9 +81,9 @@ static enum status item_add(struct tasks_list *list, const struct tasks_place *p
     for (int choice = 0; choice < choices; choice++) {
         struct encoded encoded;
         const int64_t text = list->texts.count;
-        if ((status = texts_room(list, text + 1, error)) != STATUS_OK) return status;
+        if ((status = texts_reserve(list, text + 1, error)) != STATUS_OK) return status;
         list->starts[text] = list->tokens.count;
-        if ((status = choice_add(list, place, choice, &encoded, error)) != STATUS_OK) return status;
+        if ((status = choice_add(list, index, choice, &encoded, error)) != STATUS_OK) return status;
         list->starts[text + 1] = list->tokens.count;
         list->targets[text] = encoded.targets;
         list->texts.count++;
@@ -106,7 +106,7 @@ static int64_t group_tokens(const struct tasks_list *list)
     return tokens < most ? tokens : most;
 }
 
-static enum status rows_room(struct tasks_list *list, int64_t count, struct error *error)
+static enum status rows_reserve(struct tasks_list *list, int64_t count, struct error *error)
 {
     if (count <= list->row_capacity) return STATUS_OK;
     const int64_t capacity = 2 * count + 64;
@@ -125,9 +125,9 @@ enum status tasks_list_group(struct tasks_list *list, int64_t first, struct erro
     list->first = first;
     list->tokens.count = list->texts.count = list->count = 0;
     while (first + list->count < list->item_count && rows < most) {
-        if ((status = rows_room(list, list->count + 1, error)) != STATUS_OK) return status;
+        if ((status = rows_reserve(list, list->count + 1, error)) != STATUS_OK) return status;
         double *row = list->rows + list->count * tasks_list_row_width(list);
-        if ((status = item_add(list, &list->places[first + list->count], row, &rows, error)) != STATUS_OK)
+        if ((status = item_add(list, &list->indices[first + list->count], row, &rows, error)) != STATUS_OK)
             return status;
         if ((status = monitor_check(list->request->monitor, error)) != STATUS_OK) return status;
         list->count++;
@@ -147,17 +147,18 @@ int tasks_list_askings(const struct tasks_list *list, struct tasks_asking out[TA
 
 /* ---- the whole list ---- */
 
-static enum status places_list(struct tasks_list *list, struct error *error)
+static enum status indices_list(struct tasks_list *list, struct error *error)
 {
     const struct tasks_request *request = list->request;
     int64_t count = 0;
     for (int64_t s = 0; s < request->set_count; s++) count += request->sets[s]->item_count;
     list->item_count = count;
-    const enum status status = memory_new(count, sizeof *list->places, "items", &list->places, error);
+    const enum status status = memory_new(count, sizeof *list->indices, "items", &list->indices, error);
     if (status != STATUS_OK) return status;
     count = 0;
     for (int64_t s = 0; s < request->set_count; s++)
-        for (int64_t i = 0; i < request->sets[s]->item_count; i++) list->places[count++] = (struct tasks_place){s, i};
+        for (int64_t i = 0; i < request->sets[s]->item_count; i++)
+            list->indices[count++] = (struct tasks_item_index){s, i};
     return STATUS_OK;
 }
 
@@ -165,7 +166,7 @@ enum status tasks_list_new(const struct tasks_request *request, struct tasks_lis
 {
     const struct model_config *config = &request->model->config;
     *out = (struct tasks_list){.request = request, .models = request->method == NULL ? 1 : TASKS_MODELS};
-    const enum status status = places_list(out, error);
+    const enum status status = indices_list(out, error);
     if (status != STATUS_OK) return status;
     return encode_init(&out->encode, request->tokenizer, request->special_tokens, config->maximum_positions,
                        config->vocabulary_size, error);
@@ -177,7 +178,7 @@ void tasks_list_reset(struct tasks_list *list)
     tokenizer_list_free(&list->tokens);
     phrase_reset(&list->context);
     phrase_reset(&list->continuation);
-    memory_free(list->places);
+    memory_free(list->indices);
     free(list->starts);
     free(list->targets);
     free(list->rows);

@@ -17,7 +17,7 @@ enum {
     TASKS_ROW_EXTRAS
 };
 
-struct tasks_place {
+struct tasks_item_index {
     int64_t set, item;
 };
 
@@ -31,7 +31,7 @@ struct tasks_list {
     const struct tasks_request *request; /* lent */
     int models;
     int64_t item_count;
-    struct tasks_place *places;        /* [item_count] of every item, in order; owned */
+    struct tasks_item_index *indices;  /* [item_count] of every item, in order; owned */
     struct quantized_copy_plan copied; /* of the quantized model; zeros without a method */
     bool across_text;                  /* a token's values in the quantized model depend on its whole text */
     struct encode encode;
@@ -51,7 +51,7 @@ MUST_CHECK enum status tasks_list_new(const struct tasks_request *request, struc
 void tasks_list_reset(struct tasks_list *list); /* {0} is fine */
 
 int tasks_list_row_width(const struct tasks_list *list);
-const struct prompt *tasks_list_prompt(const struct tasks_list *list, const struct tasks_place *place); /* lent */
+const struct prompt *tasks_list_prompt(const struct tasks_list *list, const struct tasks_item_index *index); /* lent */
 
 /* The request of the quantized copy; the list has a method. */
 struct quantized_copy_request tasks_list_copy(const struct tasks_list *list);

@@ -44,11 +44,11 @@ static enum status add_all(struct tasks_list *list, struct run_plan *out, struct
     }
     saved_table_plan(items, tasks_list_row_width(list), list->request->work_directory != NULL ? saves : 0, out);
     plan_take(out, PLAN_HOST,
-              PLAN_SMALL_BYTES + items * (int64_t)(sizeof *list->places + sizeof(struct tasks_outcome)));
+              PLAN_SMALL_BYTES + items * (int64_t)(sizeof *list->indices + sizeof(struct tasks_outcome)));
     if (list->request->method != NULL) {
         plan_add(out, &list->copied.plan, 1);
-        for (int room = 0; room < PLAN_ROOMS; room++)
-            plan_take(out, (enum plan_room)room, list->copied.plan.live[room]);
+        for (int space = 0; space < PLAN_SPACES; space++)
+            plan_take(out, (enum plan_space)space, list->copied.plan.live[space]);
     }
     plan_add(out, &groups, 1);
     return status;

@@ -300,7 +300,7 @@ static enum status resume(struct training *t, bool *resumed, struct error *error
 }
 
 /* Removes files that a killed attempt was writing; no other process writes here. */
-static void work_sweep(const char *directory)
+static void remove_unfinished(const char *directory)
 {
     char path[PATH_MAX];
     DIR *stream = opendir(directory);
@@ -317,7 +317,7 @@ static enum status begin(struct training *t, struct error *error)
     uint64_t from = 0;
     bool resumed = false;
     enum status status;
-    work_sweep(t->request->work_directory);
+    remove_unfinished(t->request->work_directory);
     if ((status = directory_path(t->request->work_directory, "training.state", too_long, t->state_path, error)) !=
         STATUS_OK)
         return status;

@@ -1,17 +1,9 @@
 /* train.h: training from scratch, or on from a checkpoint of an earlier run, with checkpoints along the way.
  *
- * All lengths are in tokens: `tokens` in all, `warmup`, `decay`, `checkpoint_every`; each is rounded up to whole steps
- * of batch_sequences * sequence_length. Branches: a run writes, beside each checkpoint's weights, the state to go on
- * from there (`keep_state`). Another run with `from` that checkpoint continues its step count, its optimizer state and
- * its place in the data; its `tokens` and its schedule count from the very first step. So the decay of a stable run
- * (wsd with decay 0, or constant) at 8M tokens over 2M is the same request with "from": the checkpoint at 8M, "tokens":
- * 10000000, "schedule": {"name": "wsd", ..., "decay": 2000000}, and gives the bits that one run with that schedule from
- * the start would have given.
- *
- * A branch keeps the buffers of its optimizer: sam and asam hold those of adamw, so any of the three goes on from any
- * other; schedule_free goes on from schedule_free. With `ema` each checkpoint is followed by one of the moving average,
- * which has weights and losses but no state; a branch goes on with the average of what it continues, or begins one when
- * that has none.
+ * All lengths are in tokens and are rounded up to whole steps of batch_sequences * sequence_length. A run with `from`
+ * continues the step count, the optimizer's state and the order of data of that checkpoint; `tokens` and the schedule
+ * count from the very first step, so the branch has the bits of one run with its schedule from the start
+ * (docs/training.md, "A branch").
  *
  * A killed run goes on from the state in its work directory, and its result is bit-for-bit identical. */
 #ifndef TRAIN_TRAIN_H

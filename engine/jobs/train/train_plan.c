@@ -114,7 +114,7 @@ static void work_fill(const struct train_params *params, const struct parameters
         out->flops += (double)measured * (blocks + head);
     }
     const int64_t weights = layout->numbers * (params->dtype == TRAIN_DTYPE_BF16 ? 2 : 4);
-    const int64_t kept = optimizer_room(optimizer, &params->optimizer.settings, layout).kept;
+    const int64_t kept = optimizer_memory(optimizer, &params->optimizer.settings, layout).kept;
     const int64_t state =
         ((1 + optimizer_buffers(optimizer) + averages) * layout->elements + kept) * (int64_t)sizeof(float);
     out->written_bytes = stops * ((1 + averages) * weights + (params->keep_state ? state : 0)) + state;

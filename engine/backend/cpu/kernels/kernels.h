@@ -22,7 +22,7 @@ static inline float *float_head(struct head_view view, int64_t t, int64_t head)
 }
 
 /* A block of attention scores [rows, columns]; row r sees the columns that are causal and inside the window. Rows have
- * room up to the next multiple of 16 columns. */
+ * space up to the next multiple of 16 columns. */
 struct score_block {
     float *scores;
     int64_t stride, rows, columns;

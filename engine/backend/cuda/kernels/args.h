@@ -212,11 +212,11 @@ struct gptq_kernel_args {
     const int32_t *from;
 };
 
-/* A block of threads takes one vector of n numbers after another; it has its own `room` doubles of scratch. */
+/* A block of threads takes one vector of n numbers after another; it has its own `space` doubles of scratch. */
 struct hadamard_kernel_args {
     struct hadamard_args hadamard;
-    int64_t size, vectors, room; /* n */
-    double norm;                 /* 1 / sqrt(order power) */
+    int64_t size, vectors, space; /* n */
+    double norm;                  /* 1 / sqrt(order power) */
     double *scratch;
 };
 

@@ -115,8 +115,8 @@ KERNEL(hadamard, hadamard_kernel_args)
     SHARED double near[HADAMARD_SHARED], shared[KERNEL_THREADS];
     const struct hadamard_args *h = &args->hadamard;
     const int64_t size = args->size;
-    double *far = args->scratch + grid->block * args->room, *v = size <= HADAMARD_SHARED ? near : far;
-    double *result = h->order > 1 ? far + args->room - size : v;
+    double *far = args->scratch + grid->block * args->space, *v = size <= HADAMARD_SHARED ? near : far;
+    double *result = h->order > 1 ? far + args->space - size : v;
     for (int64_t vector = grid->block; vector < args->vectors; vector += grid->blocks) {
         EACH_THREAD(thread)
         {

@@ -36,13 +36,13 @@ DEVICE struct pair pair_at(struct matrix m, struct matrix m_t, int64_t t, int64_
 }
 
 /* A channel's part of the shapes. */
-struct scan_place {
+struct scan_position {
     int64_t channel, head, group;
 };
 
-DEVICE struct scan_place scan_place(const struct scan_args *s, int64_t channel)
+DEVICE struct scan_position scan_position(const struct scan_args *s, int64_t channel)
 {
-    struct scan_place at;
+    struct scan_position at;
     at.channel = channel;
     at.head = channel / (s->x.columns / s->heads);
     at.group = at.head / (s->heads / s->groups);
@@ -54,7 +54,7 @@ struct scan_row {
     struct pair delta, x, slope;
 };
 
-DEVICE struct scan_row scan_row(const struct scan_args *s, const struct scan_place *at, int64_t t)
+DEVICE struct scan_row scan_row(const struct scan_args *s, const struct scan_position *at, int64_t t)
 {
     const struct pair z =
         sum_of(pair_at(s->step, s->step_t, t, at->head), pair_at(s->step_bias, s->step_bias_t, 0, at->head));
@@ -71,7 +71,7 @@ DEVICE struct scan_row scan_row(const struct scan_args *s, const struct scan_pla
     return row;
 }
 
-DEVICE struct pair scan_decay(const struct scan_args *s, const struct scan_place *at, int64_t n)
+DEVICE struct pair scan_decay(const struct scan_args *s, const struct scan_position *at, int64_t n)
 {
     const bool whole = s->a_log.rows == s->heads && s->a_log.columns == s->states;
     const struct pair log = pair_at(s->a_log, s->a_log_t, whole ? at->head : 0, whole ? n : at->head);
@@ -86,17 +86,17 @@ DEVICE struct pair scan_factor(const struct scan_row *row, struct pair a)
     return pair_of(factor, factor * power.tangent);
 }
 
-DEVICE int64_t scan_b(const struct scan_args *s, const struct scan_place *at, int64_t n)
+DEVICE int64_t scan_b(const struct scan_args *s, const struct scan_position *at, int64_t n)
 {
     return at->group * s->states + n;
 }
 
-DEVICE int64_t scan_c(const struct scan_args *s, const struct scan_place *at, int64_t n)
+DEVICE int64_t scan_c(const struct scan_args *s, const struct scan_position *at, int64_t n)
 {
     return (s->groups + at->group) * s->states + n;
 }
 
-DEVICE float *scan_kept(struct matrix kept, const struct scan_args *s, const struct scan_place *at, int64_t first,
+DEVICE float *scan_kept(struct matrix kept, const struct scan_args *s, const struct scan_position *at, int64_t first,
                         int64_t n)
 {
     return row_of(kept, first - SCAN_CHUNK) + n * s->x.columns + at->channel;
@@ -106,7 +106,7 @@ DEVICE float *scan_kept(struct matrix kept, const struct scan_args *s, const str
 DEVICE void scan_channel(const struct scan_args *s, int64_t b, int64_t start, int64_t end, int64_t channel,
                          bool tangent)
 {
-    const struct scan_place at = scan_place(s, channel);
+    const struct scan_position at = scan_position(s, channel);
     const struct matrix to = tangent ? s->y_t : s->y, kept = tangent ? s->kept_t : s->kept;
     const struct pair skip = pair_at(s->skip, s->skip_t, 0, at.head);
     struct scan_row rows[SCAN_CHUNK];
@@ -163,7 +163,7 @@ KERNEL(scan_tangent, scan_kernel_args)
 /* The state of a thread's channel in the backward pass. */
 struct scan_back {
     bool there;
-    struct scan_place at;
+    struct scan_position at;
     struct scan_row rows[SCAN_CHUNK];
     struct pair dy[SCAN_CHUNK], before[SCAN_CHUNK], w[SCAN_CHUNK], decayed[SCAN_CHUNK], carry[SCAN_STATES];
     struct pair g, s, dskip, dbias;
@@ -173,7 +173,7 @@ DEVICE void back_begin(const struct scan_args *s, struct scan_back *back, int64_
 {
     back->there = channel < end;
     if (!back->there) return;
-    back->at = scan_place(s, channel);
+    back->at = scan_position(s, channel);
     back->dskip = back->dbias = pair_of(0, 0);
     for (int64_t n = 0; n < s->states; n++) {
         back->carry[n] = pair_of(0, 0);

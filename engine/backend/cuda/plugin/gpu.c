@@ -53,7 +53,7 @@ enum device_failure gpu_failure(int code)
         cudaErrorLaunchFailure,
         721, /* cudaErrorTensorMemoryLeak, too */
         /* cudaErrorMps…, some of which older toolkits lack: the server of CUDA's multi-process service is missing, is
-         * not ready, has no room, or has ended this process because another one failed */
+         * not ready, has no space, or has ended this process because another one failed */
         805,
         806,
         807,

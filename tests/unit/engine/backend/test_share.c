@@ -147,7 +147,7 @@ static bool keep(struct backend *backend, int64_t mebibytes)
 {
     struct error error;
     bool again;
-    if (backend_keep(backend, mebibytes * MIB, NULL, &again, &error) != STATUS_OK) fail_msg("%s", error.detail);
+    if (backend_claim(backend, mebibytes * MIB, NULL, &again, &error) != STATUS_OK) fail_msg("%s", error.detail);
     return again;
 }
 
@@ -206,7 +206,7 @@ static void test_a_plan_may_need_more_than_it_said(void **state)
     void *block = NULL;
     (void)available(a);
     (void)keep(a, 100);
-    (void)take(a, 2000); /* there is room */
+    (void)take(a, 2000); /* there is space */
     (void)available(b);
     assert_int_equal(a->ops->allocate(a, 1000 * MIB / 4, "a block", &block, &error), STATUS_NO_MEMORY);
     assert_non_null(strstr(error.detail, "--device-memory"));
@@ -267,7 +267,7 @@ static void wait_for(struct card *card, enum status stop)
     b->ops->release(b, block);
     (void)available(a);
     (void)keep(a, 3000);
-    assert_int_equal(backend_keep(b, 6000 * MIB, &monitor, &again, &error), stop);
+    assert_int_equal(backend_claim(b, 6000 * MIB, &monitor, &again, &error), stop);
     assert_true(again);
     assert_int_equal(waiting.looks, 3);
     assert_int_equal(waiting.lines, 1);
@@ -294,9 +294,9 @@ static void test_nobody_waits_with_anything_in_hand(void **state)
     (void)available(a);
     (void)keep(a, 3000);
     (void)take(b, 100);
-    assert_int_equal(backend_keep(b, 6000 * MIB, &monitor, &again, &error), STATUS_NO_MEMORY);
+    assert_int_equal(backend_claim(b, 6000 * MIB, &monitor, &again, &error), STATUS_NO_MEMORY);
     assert_int_equal(waiting.looks, 1);
-    assert_int_equal(backend_keep(b, 9000 * MIB, NULL, &again, &error), STATUS_OK); /* never: it is refused */
+    assert_int_equal(backend_claim(b, 9000 * MIB, NULL, &again, &error), STATUS_OK); /* never: it is refused */
     backend_free(a);
     backend_free(b);
 }
@@ -333,7 +333,7 @@ static void test_backends_of_the_host_share_nothing(void **state)
     (void)state;
     assert_int_equal(backend_reference_new(false, NULL, &host, &error), STATUS_OK);
     assert_int_equal(backend_share(host, 1, "/nonexistent", &error), STATUS_OK);
-    assert_int_equal(backend_keep(host, INT64_MAX, NULL, &again, &error), STATUS_OK);
+    assert_int_equal(backend_claim(host, INT64_MAX, NULL, &again, &error), STATUS_OK);
     backend_device_words(host, words, sizeof words);
     assert_true(!again && words[0] == '\0');
     backend_free(host);

@@ -4,8 +4,8 @@
 #define EXPLICIT_H
 
 #include "base/random.h"
-#include "curvature/keeper.h"
 #include "curvature/operator.h"
+#include "curvature/saver.h"
 #include "unit.h"
 
 #include <math.h>
@@ -83,18 +83,18 @@ static inline void explicit_close(struct explicit *e)
     backend_free(e->op.space.backend);
 }
 
-/* A keeper in memory: what was shown last, and stops after `stop` steps. */
-struct memory_keeper {
-    struct keeper keeper;
+/* A saver in memory: what was shown last, and stops after `stop` steps. */
+struct memory_saver {
+    struct saver saver;
     int64_t stop, steps; /* stop -1: never */
     double *numbers;
     int64_t number_count, vector_count, vector_bytes;
     char *vectors;
 };
 
-static inline enum status memory_keeper_restore(void *owner, struct kept *state, bool *found, struct error *error)
+static inline enum status memory_saver_restore(void *owner, struct saver_state *state, bool *found, struct error *error)
 {
-    struct memory_keeper *k = owner;
+    struct memory_saver *k = owner;
     *found = k->numbers != NULL;
     if (!*found) return STATUS_OK;
     assert_int_equal(k->number_count, state->number_count);
@@ -106,10 +106,10 @@ static inline enum status memory_keeper_restore(void *owner, struct kept *state,
     return STATUS_OK;
 }
 
-static inline enum status memory_keeper_step(void *owner, const struct kept *state, int64_t remaining,
-                                             struct error *error)
+static inline enum status memory_saver_step(void *owner, const struct saver_state *state, int64_t remaining,
+                                            struct error *error)
 {
-    struct memory_keeper *k = owner;
+    struct memory_saver *k = owner;
     assert_true(remaining >= 0);
     k->number_count = state->number_count;
     k->numbers = realloc(k->numbers, (size_t)k->number_count * sizeof *k->numbers);
@@ -123,12 +123,12 @@ static inline enum status memory_keeper_step(void *owner, const struct kept *sta
     return STATUS_OK;
 }
 
-static inline void memory_keeper_init(struct memory_keeper *k, int64_t stop)
+static inline void memory_saver_init(struct memory_saver *k, int64_t stop)
 {
-    *k = (struct memory_keeper){.keeper = {k, memory_keeper_restore, memory_keeper_step}, .stop = stop};
+    *k = (struct memory_saver){.saver = {k, memory_saver_restore, memory_saver_step}, .stop = stop};
 }
 
-static inline void memory_keeper_reset(struct memory_keeper *k)
+static inline void memory_saver_reset(struct memory_saver *k)
 {
     free(k->numbers);
     free(k->vectors);

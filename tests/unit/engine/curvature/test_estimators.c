@@ -331,44 +331,44 @@ static void test_spectrum_has_the_moments_of_the_operator(void **state)
 }
 
 /* Every number of an estimator's result in a row. */
-typedef enum status (*estimator)(const struct symmetric_operator *op, const struct keeper *keeper, double *out);
+typedef enum status (*estimator)(const struct symmetric_operator *op, const struct saver *saver, double *out);
 
-static enum status by_lanczos(const struct symmetric_operator *op, const struct keeper *keeper, double *out)
+static enum status by_lanczos(const struct symmetric_operator *op, const struct saver *saver, double *out)
 {
     const struct lanczos_settings settings = {.most_products = 60, .most_vectors = 9, .tolerance = 1e-7, .seed = 4};
     struct spectrum_ends ends;
-    const enum status status = lanczos_run(op, &settings, keeper, (struct matrix){0}, &ends, &error);
+    const enum status status = lanczos_run(op, &settings, saver, (struct matrix){0}, &ends, &error);
     const double numbers[] = {ends.top,      ends.largest,          ends.smallest,
                               ends.residual, (double)ends.products, ends.converged};
     memcpy(out, numbers, sizeof numbers);
     return status;
 }
 
-static enum status by_power(const struct symmetric_operator *op, const struct keeper *keeper, double *out)
+static enum status by_power(const struct symmetric_operator *op, const struct saver *saver, double *out)
 {
     const struct lanczos_settings settings = {.most_products = 60, .tolerance = 1e-5, .seed = 4};
     struct spectrum_ends ends;
-    const enum status status = power_run(op, &settings, keeper, (struct matrix){0}, &ends, &error);
+    const enum status status = power_run(op, &settings, saver, (struct matrix){0}, &ends, &error);
     const double numbers[] = {ends.top, ends.residual, (double)ends.products, ends.converged};
     memcpy(out, numbers, sizeof numbers);
     return status;
 }
 
-static enum status by_trace(const struct symmetric_operator *op, const struct keeper *keeper, double *out)
+static enum status by_trace(const struct symmetric_operator *op, const struct saver *saver, double *out)
 {
     struct trace_estimate trace;
     const struct trace_settings settings = {.method = TRACE_HUTCHPP, .probes = 20, .seed = 6};
-    const enum status status = trace_run(op, &settings, keeper, &trace, &error);
+    const enum status status = trace_run(op, &settings, saver, &trace, &error);
     out[0] = trace.trace;
     out[1] = trace.standard_error;
     return status;
 }
 
-static enum status by_spectrum(const struct symmetric_operator *op, const struct keeper *keeper, double *out)
+static enum status by_spectrum(const struct symmetric_operator *op, const struct saver *saver, double *out)
 {
     struct spectrum spectrum;
     const struct spectrum_settings settings = {.probes = 3, .steps = 7, .seed = 3};
-    const enum status status = spectrum_run(op, &settings, keeper, &spectrum, &error);
+    const enum status status = spectrum_run(op, &settings, saver, &spectrum, &error);
     for (int64_t i = 0; status == STATUS_OK && i < spectrum.count; i++)
         out[i] = spectrum.nodes[i] * (1 + spectrum.weights[i]);
     spectrum_reset(&spectrum);
@@ -383,22 +383,22 @@ static void test_what_was_stopped_ends_with_the_same_bits(void **state)
     open_hessian_like(&e, false);
     for (size_t i = 0; i < sizeof estimators / sizeof estimators[0]; i++) {
         double expected[64] = {0};
-        struct memory_keeper whole;
-        memory_keeper_init(&whole, -1);
-        assert_int_equal(estimators[i](&e.op, &whole.keeper, expected), STATUS_OK);
+        struct memory_saver whole;
+        memory_saver_init(&whole, -1);
+        assert_int_equal(estimators[i](&e.op, &whole.saver, expected), STATUS_OK);
         for (int64_t stop = 1; stop < whole.steps; stop++) {
             double found[64] = {0};
-            struct memory_keeper kept;
-            memory_keeper_init(&kept, stop);
-            assert_int_equal(estimators[i](&e.op, &kept.keeper, found), STATUS_CANCELLED);
+            struct memory_saver kept;
+            memory_saver_init(&kept, stop);
+            assert_int_equal(estimators[i](&e.op, &kept.saver, found), STATUS_CANCELLED);
             kept.stop = -1;
             memset(found, 0, sizeof found);
-            assert_int_equal(estimators[i](&e.op, &kept.keeper, found), STATUS_OK);
+            assert_int_equal(estimators[i](&e.op, &kept.saver, found), STATUS_OK);
             assert_memory_equal(found, expected, sizeof expected);
             assert_int_equal(kept.steps, whole.steps);
-            memory_keeper_reset(&kept);
+            memory_saver_reset(&kept);
         }
-        memory_keeper_reset(&whole);
+        memory_saver_reset(&whole);
     }
     explicit_close(&e);
 }

@@ -239,7 +239,7 @@ static void test_plane(void **state)
     for (size_t i = 0; i < 5; i++) assert_near(result.x[i], number_at(json_object_get(plane, "grid_x"), i), 1e-8);
     for (size_t i = 0; i < 4; i++) assert_near(result.y[i], number_at(json_object_get(plane, "grid_y"), i), 1e-8);
     for (size_t i = 0; i < 20; i++)
-        assert_near(result.grid[i].loss, number_at(json_array_get(json_object_get(plane, "loss"), i / 5), i % 5), 1e-5);
+        assert_near(result.mesh[i].loss, number_at(json_array_get(json_object_get(plane, "loss"), i / 5), i % 5), 1e-5);
     landscape_result_reset(&result);
     close_fixture(&fixture);
 }

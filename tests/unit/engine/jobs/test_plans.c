@@ -309,10 +309,10 @@ static void test_spilled_streams_are_kept_and_taken_up(void **state)
     const struct quantize_result first = quantize(&request);
     assert_int_equal(quantize_plan(&request, 1, &nothing, &least, &error), STATUS_OK);
     f.backend->host_budget = least.peak[PLAN_HOST];
-    request.keep = keep;
+    request.save_path = keep;
     request.save_seconds = -1;
     for (int round = 0; round < 3; round++) {
-        if (round == 2) request.keep = NULL, request.baseline = baseline;
+        if (round == 2) request.save_path = NULL, request.baseline = baseline;
         struct quantize_result again = quantize(&request);
         assert_same(&first, &again);
         quantize_result_reset(&again);

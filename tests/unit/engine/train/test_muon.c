@@ -292,8 +292,8 @@ static void test_nothing_but_its_state_is_kept(void **state)
     assert_true(optimizer_step(&bench.optimizer, &bench.parameters, &bench.gradients, 0.01, 0, &norm));
     for (int i = 0; i < 24; i++) assert_true(fabs(w[i] - (1 - 0.001) * before[i]) < 1e-16);
     bench_step(&bench, 1, 0.01, &norm);
-    const double *room = parameters_view(&bench.optimizer.state[1], tensor).data;
-    for (int i = 0; i < 24; i++) assert_true(room[i] == 0);
+    const double *space = parameters_view(&bench.optimizer.state[1], tensor).data;
+    for (int i = 0; i < 24; i++) assert_true(space[i] == 0);
     bench_close(&bench);
 }
 

@@ -330,13 +330,13 @@ static void test_what_it_takes_and_what_it_costs(void **state)
     struct bench bench;
     double turns = 0;
     bench_open(&bench, &optimizer_soap, &settings, false);
-    struct optimizer_room room = optimizer_room(&optimizer_soap, &settings, bench.layout);
-    assert_int_equal(room.kept, 2 * (2 * (64 + 16) + (144 + 16) + 2 * 16 + 2 * (48 + 16)));
-    assert_int_equal(room.scratch, 2 * 48 + 2 * 144 + 32 * 32 + 2 * 32 * 12);
-    assert_int_equal(room.host, 12 * 32 + 32 * 32 + 32);
+    struct optimizer_memory memory = optimizer_memory(&optimizer_soap, &settings, bench.layout);
+    assert_int_equal(memory.kept, 2 * (2 * (64 + 16) + (144 + 16) + 2 * 16 + 2 * (48 + 16)));
+    assert_int_equal(memory.scratch, 2 * 48 + 2 * 144 + 32 * 32 + 2 * 32 * 12);
+    assert_int_equal(memory.host, 12 * 32 + 32 * 32 + 32);
     settings.max_precond_dim = 4;
-    room = optimizer_room(&optimizer_soap, &settings, bench.layout);
-    assert_int_equal(room.kept, 2 * 7 * 16);
+    memory = optimizer_memory(&optimizer_soap, &settings, bench.layout);
+    assert_int_equal(memory.kept, 2 * 7 * 16);
     /* Five steps, two bases after the first: three turns a step, of one side 2 r c 4 operations, and two for each
      * basis, which costs 2 + 8/3 cubes; at first 10 cubes, and 8/3 for the other side. */
     for (size_t i = 0; i < sizeof longer / sizeof longer[0]; i++) turns += 2 * longer[i] * 4 * 4;
@@ -345,8 +345,8 @@ static void test_what_it_takes_and_what_it_costs(void **state)
     assert_true(fabs(optimizer_work(&optimizer_soap, &settings, bench.layout, 5) / expected - 1) < 1e-12);
     settings.max_precond_dim = 3;
     assert_true(optimizer_work(&optimizer_soap, &settings, bench.layout, 5) == 0);
-    room = optimizer_room(&optimizer_soap, &settings, bench.layout);
-    assert_true(room.kept == 0 && room.scratch == 0 && room.host == 0);
+    memory = optimizer_memory(&optimizer_soap, &settings, bench.layout);
+    assert_true(memory.kept == 0 && memory.scratch == 0 && memory.host == 0);
     bench_close(&bench);
 }
 

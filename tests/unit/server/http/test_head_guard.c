@@ -161,7 +161,7 @@ static void test_only_the_last_message_is_refused_and_nothing_follows(void **sta
     assert_int_equal(head_guard_end(&seen.guard, more, sizeof more), 0);
 }
 
-static void test_the_end_comes_in_as_many_parts_as_there_is_room_for(void **state)
+static void test_the_end_comes_in_as_many_parts_as_there_is_space_for(void **state)
 {
     struct head_guard guard = {.state = 0};
     char bytes[64] = "\n", out[64] = "";
@@ -205,7 +205,7 @@ int main(void)
         cmocka_unit_test(test_faults_cut_the_message_and_end_it),
         cmocka_unit_test(test_nul_is_refused_everywhere),
         cmocka_unit_test(test_only_the_last_message_is_refused_and_nothing_follows),
-        cmocka_unit_test(test_the_end_comes_in_as_many_parts_as_there_is_room_for),
+        cmocka_unit_test(test_the_end_comes_in_as_many_parts_as_there_is_space_for),
         cmocka_unit_test(test_the_extension_of_a_chunk_is_bounded),
         cmocka_unit_test(test_queries_and_cookies_are_hidden_from_the_library),
     };

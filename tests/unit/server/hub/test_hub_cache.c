@@ -285,7 +285,7 @@ static void test_the_least_recently_used_goes_first(void **state)
     struct error error;
     int64_t used;
     make_three(place, keys);
-    assert_int_equal(eviction_make_room(place->cache, BLOB_BYTES, NULL, 0, &nobody, &error), STATUS_OK);
+    assert_int_equal(eviction_make_space(place->cache, BLOB_BYTES, NULL, 0, &nobody, &error), STATUS_OK);
     assert_false(is_there(place, keys[0]));
     assert_int_equal(eviction_used(place->cache, &used, &error), STATUS_OK);
     assert_in_range(used, 2 * BLOB_BYTES, 2 * BLOB_BYTES + 16384);
@@ -301,11 +301,11 @@ static void test_what_runs_need_goes_last_or_stays(void **state)
     make_three(place, keys);
     memcpy(needs[0].key, keys[0], HUB_CACHE_KEY);
     memcpy(needs[1].key, keys[1], HUB_CACHE_KEY);
-    assert_int_equal(eviction_make_room(place->cache, BLOB_BYTES, needs, 2, &nobody, &error), STATUS_OK);
+    assert_int_equal(eviction_make_space(place->cache, BLOB_BYTES, needs, 2, &nobody, &error), STATUS_OK);
     assert_true(is_there(place, keys[0]) && is_there(place, keys[1]) && !is_there(place, keys[2]));
-    assert_int_equal(eviction_make_room(place->cache, 2 * BLOB_BYTES, needs, 2, &nobody, &error), STATUS_OK);
+    assert_int_equal(eviction_make_space(place->cache, 2 * BLOB_BYTES, needs, 2, &nobody, &error), STATUS_OK);
     assert_true(is_there(place, keys[0]) && !is_there(place, keys[1]));
-    assert_int_equal(eviction_make_room(place->cache, 3 * BLOB_BYTES, needs, 2, &nobody, &error), STATUS_DISK_FULL);
+    assert_int_equal(eviction_make_space(place->cache, 3 * BLOB_BYTES, needs, 2, &nobody, &error), STATUS_DISK_FULL);
     assert_true(is_there(place, keys[0]));
 }
 
@@ -317,10 +317,10 @@ static void test_what_is_held_stays(void **state)
     struct error error;
     make_three(place, keys);
     assert_int_equal(hub_cache_take(place->cache, keys[0], NULL, &hold, &error), STATUS_OK);
-    assert_int_equal(eviction_make_room(place->cache, 3 * BLOB_BYTES, NULL, 0, &nobody, &error), STATUS_DISK_FULL);
+    assert_int_equal(eviction_make_space(place->cache, 3 * BLOB_BYTES, NULL, 0, &nobody, &error), STATUS_DISK_FULL);
     assert_true(is_there(place, keys[0]) && !is_there(place, keys[1]) && !is_there(place, keys[2]));
     hub_cache_release(hold);
-    assert_int_equal(eviction_make_room(place->cache, 3 * BLOB_BYTES, NULL, 0, &nobody, &error), STATUS_OK);
+    assert_int_equal(eviction_make_space(place->cache, 3 * BLOB_BYTES, NULL, 0, &nobody, &error), STATUS_OK);
     assert_false(is_there(place, keys[0]));
 }
 
@@ -338,7 +338,7 @@ static void test_a_shared_blob_stays_as_long_as_one_needs_it(void **state)
     assert_int_equal(eviction_used(place->cache, &used, &error), STATUS_OK);
     assert_in_range(used, BLOB_BYTES, BLOB_BYTES + 8192);
     memcpy(need.key, keys[1], HUB_CACHE_KEY);
-    assert_int_equal(eviction_make_room(place->cache, LIMIT - 1000, &need, 1, &nobody, &error), STATUS_DISK_FULL);
+    assert_int_equal(eviction_make_space(place->cache, LIMIT - 1000, &need, 1, &nobody, &error), STATUS_DISK_FULL);
     assert_true(!is_there(place, keys[0]) && is_there(place, keys[1]));
     assert_int_equal(faccessat(place->cache->blobs, ABC_GIT, F_OK, 0), 0);
 }
@@ -349,7 +349,7 @@ static void test_more_than_the_bound_is_refused_at_once(void **state)
     char keys[3][HUB_CACHE_KEY];
     struct error error;
     make_three(place, keys);
-    assert_int_equal(eviction_make_room(place->cache, LIMIT + 1, NULL, 0, &nobody, &error), STATUS_TOO_LARGE);
+    assert_int_equal(eviction_make_space(place->cache, LIMIT + 1, NULL, 0, &nobody, &error), STATUS_TOO_LARGE);
     assert_true(is_there(place, keys[0]));
 }
 

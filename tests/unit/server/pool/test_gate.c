@@ -18,7 +18,7 @@ struct fixture {
     bool seen;        /* the sign was there at every check, and said where */
 };
 
-static const struct gate_place place = {"quantize", "run-7", 1, "block", 3};
+static const struct gate_progress place = {"quantize", "run-7", 1, "block", 3};
 
 static void write_hold(const struct fixture *fixture, const char *text)
 {
@@ -45,7 +45,7 @@ static enum status third_check(void *owner, struct error *error)
 }
 
 /* How often the monitor is asked while a run passes the gate at `at`: not at all where nothing holds it. */
-static int checks_at(struct fixture *fixture, const struct gate_place *at)
+static int checks_at(struct fixture *fixture, const struct gate_progress *at)
 {
     const struct monitor monitor = {.owner = fixture, .check = third_check};
     fixture->checks = 0;
@@ -135,7 +135,7 @@ static void test_it_holds_the_runs_that_a_line_means_and_no_others(void **state)
 static void test_a_changed_file_lets_go_of_those_it_does_not_mean(void **state)
 {
     struct fixture *fixture = *state;
-    struct gate_place later = place;
+    struct gate_progress later = place;
     write_hold(fixture, "quantize 1 block 3\n");
     fixture->then = "quantize 1 block 5\n";
     assert_int_equal(checks_at(fixture, &place), 3);

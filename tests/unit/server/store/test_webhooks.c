@@ -22,7 +22,7 @@ static void clear(struct connection *connection)
     OK(connection_execute(connection, "delete from webhooks", NO_VALUES, NULL, &error));
 }
 
-/* A deleted one makes room. */
+/* A deleted one makes space. */
 static void test_there_is_a_most_of_them(void **state)
 {
     struct connection *connection = connection_of(state);

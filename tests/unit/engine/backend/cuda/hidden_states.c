@@ -1,4 +1,4 @@
-/* Hidden states that a device has no room for: over its lanes into host memory and back while other work goes on. Run
+/* Hidden states that a device has no space for: over its lanes into host memory and back while other work goes on. Run
  * as whole_models is. The emulated device copies as late as somebody waits for it, so a wait that is missing shows in
  * the numbers. */
 #include "engine/backend/cuda/stand_in.h"

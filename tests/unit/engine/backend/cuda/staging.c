@@ -30,7 +30,7 @@ static void check_halves(size_t bytes)
     bool used[2] = {false, false};
     for (int i = 0; i < NUMBERS; i++) numbers[i] = 1.5 * i;
     for (int call = 0; call < 4; call++) {
-        cuda_room(cuda, bytes + sizeof numbers);
+        cuda_announce(cuda, bytes + sizeof numbers);
         used[cuda->stage.which] = true;
         const void *first = cuda_staged(cuda, array, bytes), *second = cuda_staged(cuda, numbers, sizeof numbers);
         assert_int_equal(cuda->status, STATUS_OK);

@@ -156,7 +156,7 @@ static void test_gradients_of_every_architecture_agree(void **state)
  * anew, by another alpha when that is searched: only the first layer's error is the CPU's, the others' are within a
  * half. Then a token's loss moves by about sqrt(2 kl) either way, and the mean of 8 * 23 of them by that over their
  * square root: the difference of two such is held to four times its size. */
-struct recipe {
+struct quantization {
     const char *config;
     double layers;
     struct quantize_method method;
@@ -168,7 +168,7 @@ struct recipe {
 #define GPTQ .quantizer = QUANTIZER_GPTQ, .gptq = {4, 16, false, false, true, 0.05}
 #define RTN  .quantizer = QUANTIZER_RTN, .rtn = {4, 16, true}
 
-static const struct recipe recipes[] = {
+static const struct quantization quantizations[] = {
     {tiny_llama, SAME, {RTN, .options = {.embedding_bits = 8, .lm_head_bits = 8}}},
     {tiny_llama, SAME, {.quantizer = QUANTIZER_NF4, .nf4 = {.block_size = 20, .double_quant = true}}},
     {tiny_gpt2, SAME, {.quantizer = QUANTIZER_FP4, .fp4 = {.block_size = 64, .values = 1}}},
@@ -203,22 +203,22 @@ static const struct recipe recipes[] = {
       .options = {.activation_bits = 8, .rotation = ROTATION_HADAMARD, .keep_outliers = 3}}},
 };
 
-static double loss_slack(const struct recipe *recipe, double kl)
+static double loss_slack(const struct quantization *quantization, double kl)
 {
-    return recipe->layers == SAME ? 0 : recipe->layers == NEAR ? 0.1 * kl : 8 * sqrt(kl / (8 * 23));
+    return quantization->layers == SAME ? 0 : quantization->layers == NEAR ? 0.1 * kl : 8 * sqrt(kl / (8 * 23));
 }
 
-static void compare_quantizations(struct devices *d, const struct recipe *recipe, const char *name)
+static void compare_quantizations(struct devices *d, const struct quantization *quantization, const char *name)
 {
     struct quantize_result cpu, device, again;
     struct error error;
-    if (quantize_on(d, d->host.backend, &recipe->method, &cpu, &error) != STATUS_OK ||
-        quantize_on(d, d->device, &recipe->method, &device, &error) != STATUS_OK ||
-        quantize_on(d, d->device, &recipe->method, &again, &error) != STATUS_OK)
+    if (quantize_on(d, d->host.backend, &quantization->method, &cpu, &error) != STATUS_OK ||
+        quantize_on(d, d->device, &quantization->method, &device, &error) != STATUS_OK ||
+        quantize_on(d, d->device, &quantization->method, &again, &error) != STATUS_OK)
         fail_msg("%s: %s", name, error.detail);
     assert_int_equal(device.layer_count, cpu.layer_count);
     for (int64_t k = 0; k < cpu.layer_count; k++) {
-        const double part = recipe->layers == ANEW && k == 0 ? SAME : recipe->layers;
+        const double part = quantization->layers == ANEW && k == 0 ? SAME : quantization->layers;
         hold(name, (double)device.layers[k].tokens, (double)cpu.layers[k].tokens,
              2); /* an expert's may go to another */
         hold(name, device.layers[k].proxy_error, cpu.layers[k].proxy_error, part * cpu.layers[k].proxy_error);
@@ -226,7 +226,7 @@ static void compare_quantizations(struct devices *d, const struct recipe *recipe
     assert_true(isnan(cpu.layers[0].alpha) ? isnan(device.layers[0].alpha)
                                            : device.layers[0].alpha == cpu.layers[0].alpha);
     hold("fp loss", device.fp.loss, cpu.fp.loss, loss_bound(cpu.fp.loss));
-    hold(name, device.q.loss, cpu.q.loss, loss_bound(cpu.q.loss) + loss_slack(recipe, cpu.kl));
+    hold(name, device.q.loss, cpu.q.loss, loss_bound(cpu.q.loss) + loss_slack(quantization, cpu.kl));
     assert_memory_equal(device.layers, again.layers, (size_t)device.layer_count * sizeof *device.layers);
     assert_memory_equal(device.q.sequence_losses, again.q.sequence_losses, 8 * sizeof(double));
     quantize_result_reset(&cpu);
@@ -237,12 +237,12 @@ static void compare_quantizations(struct devices *d, const struct recipe *recipe
 static void test_quantizations_agree_and_repeat(void **state)
 {
     (void)state;
-    for (size_t i = 0; i < sizeof recipes / sizeof recipes[0]; i++) {
+    for (size_t i = 0; i < sizeof quantizations / sizeof quantizations[0]; i++) {
         struct devices d;
         char name[32];
-        (void)snprintf(name, sizeof name, "recipe %d", (int)i);
-        open_devices(&d, recipes[i].config);
-        compare_quantizations(&d, &recipes[i], name);
+        (void)snprintf(name, sizeof name, "quantization %d", (int)i);
+        open_devices(&d, quantizations[i].config);
+        compare_quantizations(&d, &quantizations[i], name);
         close_devices(&d);
     }
 }
@@ -252,10 +252,10 @@ static void test_columns_are_kept_without_calibration(void **state)
 {
     (void)state;
     struct devices d;
-    const struct recipe recipe = {tiny_llama, SAME, {RTN, .options = {.keep_outliers = 3}}};
-    open_devices(&d, recipe.config);
+    const struct quantization quantization = {tiny_llama, SAME, {RTN, .options = {.keep_outliers = 3}}};
+    open_devices(&d, quantization.config);
     d.calibrated = false;
-    compare_quantizations(&d, &recipe, "without calibration");
+    compare_quantizations(&d, &quantization, "without calibration");
     close_devices(&d);
 }
 

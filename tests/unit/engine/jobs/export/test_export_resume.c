@@ -34,7 +34,7 @@ struct attempt {
     enum moment moment;
     int64_t kill_at, kept, went_on, written;
     struct sequential_hook hook;
-    struct quantize_keeper keeper;
+    struct quantize_saver saver;
 };
 
 static void ok(enum status status, const struct error *error)
@@ -67,14 +67,14 @@ static enum status layer(void *owner, const char *name, const struct quantized_l
 static bool begin(void *owner, int64_t block)
 {
     const struct attempt *attempt = owner;
-    return attempt->keeper.begin(attempt->keeper.owner, block);
+    return attempt->saver.begin(attempt->saver.owner, block);
 }
 
 /* The files of a block are durable, the streams behind it not yet. */
 static enum status keep(void *owner, struct error *error)
 {
     struct attempt *attempt = owner;
-    const enum status status = attempt->keeper.keep(attempt->keeper.owner, error);
+    const enum status status = attempt->saver.save(attempt->saver.owner, error);
     if (attempt->moment == FILES_KEPT && ++attempt->kept == attempt->kill_at) (void)raise(SIGKILL);
     return status;
 }
@@ -105,7 +105,7 @@ static void attempt_run(struct attempt *attempt)
     ok(model_open(f->checkpoint.directory, &model, &error), &error);
     ok(export_open(f->format, &f->method, model, directory, &attempt->job, &error), &error);
     attempt->hook = export_hook(attempt->job, backend);
-    attempt->keeper = export_keeper(attempt->job);
+    attempt->saver = export_saver(attempt->job);
     const struct quantize_request request = {
         .model = model,
         .backend = backend,
@@ -113,10 +113,10 @@ static void attempt_run(struct attempt *attempt)
         .calibration = &data,
         .evaluation = &data,
         .monitor = &monitor,
-        .keep = streams,
+        .save_path = streams,
         .save_seconds = -1,
         .hook = {attempt, layer},
-        .keeper = {attempt, begin, keep},
+        .saver = {attempt, begin, keep},
     };
     ok(quantize_run(&request, &result, &error), &error);
     ok(export_finish(attempt->job, NULL, &error), &error);

@@ -17,9 +17,9 @@ static struct quantize_request request_of(const struct fixture *f)
 
 static void check_same(const struct run_plan *a, const struct run_plan *b)
 {
-    for (int room = 0; room < PLAN_ROOMS; room++) {
-        assert_int_equal(a->peak[room], b->peak[room]);
-        assert_int_equal(a->live[room], b->live[room]);
+    for (int space = 0; space < PLAN_SPACES; space++) {
+        assert_int_equal(a->peak[space], b->peak[space]);
+        assert_int_equal(a->live[space], b->live[space]);
     }
     assert_int_equal(a->read_bytes, b->read_bytes);
     assert_int_equal(a->written_bytes, b->written_bytes);

@@ -6,7 +6,7 @@
 #include <signal.h>
 #include <sys/wait.h>
 
-enum { RECIPES = 6 };
+enum { CASES = 6 };
 
 struct fixture {
     struct team *team;
@@ -55,24 +55,24 @@ static void close_fixture(struct fixture *f)
     scratch_close(&f->kept);
 }
 
-/* Everything that is different from recipe to recipe: needs, rotation, treated inputs, ends, calibration. */
-static struct quantize_request request_of(const struct fixture *f, int recipe)
+/* Everything that is different from case to case: needs, rotation, treated inputs, ends, calibration. */
+static struct quantize_request request_of(const struct fixture *f, int number)
 {
     struct quantize_request request = {
         .model = f->model, .backend = f->backend, .evaluation = &f->evaluation, .content = 7};
     struct quantize_method *method = &request.method;
-    request.calibration = recipe == 5 ? &f->other_calibration : &f->calibration;
+    request.calibration = number == 5 ? &f->other_calibration : &f->calibration;
     *method = (struct quantize_method){.quantizer = QUANTIZER_GPTQ, .gptq = {4, 16, true, false, true, 0.05}};
-    if (recipe == 1) method->gptq.bits = 3;
-    if (recipe == 2) method->options.rotation = ROTATION_HADAMARD;
-    if (recipe == 3) *method = (struct quantize_method){.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {.threshold = 2}};
-    if (recipe == 4) {
+    if (number == 1) method->gptq.bits = 3;
+    if (number == 2) method->options.rotation = ROTATION_HADAMARD;
+    if (number == 3) *method = (struct quantize_method){.quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {.threshold = 2}};
+    if (number == 4) {
         *method =
             (struct quantize_method){.quantizer = QUANTIZER_RTN, .rtn = {.bits = 4, .group_size = 16, .sym = true}};
         method->options.embedding_bits = method->options.lm_head_bits = 8;
         request.calibration = NULL;
     }
-    if (recipe == 5) method->options.activation_bits = 8;
+    if (number == 5) method->options.activation_bits = 8;
     return request;
 }
 
@@ -98,12 +98,12 @@ static void assert_same(const struct quantize_result *a, const struct quantize_r
 static void check_together(const char *config)
 {
     struct fixture f;
-    struct quantize_member members[RECIPES] = {{.status = STATUS_OK}};
+    struct quantize_member members[CASES] = {{.status = STATUS_OK}};
     open_fixture(&f, config);
     open_engine(&f);
-    for (int i = 0; i < RECIPES; i++) members[i].request = request_of(&f, i);
-    quantize_batch(members, RECIPES);
-    for (int i = 0; i < RECIPES; i++) {
+    for (int i = 0; i < CASES; i++) members[i].request = request_of(&f, i);
+    quantize_batch(members, CASES);
+    for (int i = 0; i < CASES; i++) {
         struct quantize_result alone = run(&members[i].request);
         assert_int_equal(members[i].status, STATUS_OK);
         assert_same(&alone, &members[i].result);
@@ -204,13 +204,13 @@ static void kill_log(void *owner, const char *line)
     if (sscanf(line, "goes on behind block %lld", &layer) == 1) killer->went_on = layer;
 }
 
-static void keep_members(struct fixture *f, const int *recipes, int count, const struct monitor *monitor,
+static void keep_members(struct fixture *f, const int *numbers, int count, const struct monitor *monitor,
                          char paths[][256], struct quantize_member *members)
 {
     for (int i = 0; i < count; i++) {
-        (void)snprintf(paths[i], 256, "%s/%d", f->kept.directory, recipes[i]);
-        members[i] = (struct quantize_member){.request = request_of(f, recipes[i])};
-        members[i].request.keep = paths[i];
+        (void)snprintf(paths[i], 256, "%s/%d", f->kept.directory, numbers[i]);
+        members[i] = (struct quantize_member){.request = request_of(f, numbers[i])};
+        members[i].request.save_path = paths[i];
         members[i].request.save_seconds = -1;
         members[i].request.monitor = monitor;
     }
@@ -218,7 +218,7 @@ static void keep_members(struct fixture *f, const int *recipes, int count, const
 
 /* In a process of its own, killed when `kill_at` blocks are behind it (0: never). Returns the block behind which it
  * went on. */
-static int64_t run_child(struct fixture *f, const int *recipes, int count, int64_t kill_at)
+static int64_t run_child(struct fixture *f, const int *numbers, int count, int64_t kill_at)
 {
     int pipes[2], how = 0;
     int64_t went_on = -1;
@@ -226,12 +226,12 @@ static int64_t run_child(struct fixture *f, const int *recipes, int count, int64
     const pid_t child = fork();
     assert_true(child >= 0);
     if (child == 0) {
-        struct quantize_member members[RECIPES];
-        char paths[RECIPES][256];
+        struct quantize_member members[CASES];
+        char paths[CASES][256];
         struct killer killer = {.kill_at = kill_at == 0 ? -1 : kill_at};
         const struct monitor monitor = {.owner = &killer, .progress = kill_progress, .log = kill_log};
         open_engine(f);
-        keep_members(f, recipes, count, &monitor, paths, members);
+        keep_members(f, numbers, count, &monitor, paths, members);
         quantize_batch(members, count);
         for (int i = 0; i < count; i++)
             if (members[i].status != STATUS_OK) _exit(2);
@@ -247,15 +247,15 @@ static int64_t run_child(struct fixture *f, const int *recipes, int count, int64
 }
 
 /* The last attempt, here, and alone: where it went on, and whether it has the bits of an undisturbed run. */
-static int64_t finish(struct fixture *f, int recipe)
+static int64_t finish(struct fixture *f, int number)
 {
     struct quantize_member member;
     char path[1][256];
     struct killer killer = {.kill_at = -1};
     const struct monitor monitor = {.owner = &killer, .progress = kill_progress, .log = kill_log};
     open_engine(f);
-    keep_members(f, &recipe, 1, &monitor, path, &member);
-    const struct quantize_request fresh = request_of(f, recipe);
+    keep_members(f, &number, 1, &monitor, path, &member);
+    const struct quantize_request fresh = request_of(f, number);
     struct quantize_result undisturbed = run(&fresh), result = run(&member.request);
     assert_same(&undisturbed, &result);
     quantize_result_reset(&undisturbed);
@@ -264,17 +264,17 @@ static int64_t finish(struct fixture *f, int recipe)
     return killer.went_on;
 }
 
-static void check_killed_at_every_block(const char *config, int64_t layers, int recipe)
+static void check_killed_at_every_block(const char *config, int64_t layers, int number)
 {
     struct fixture f;
     open_fixture(&f, config);
     for (int64_t block = 1; block <= layers + 1; block++) /* layers + 1: when all is done but for saying so */
-        (void)run_child(&f, &recipe, 1, block);
-    assert_int_equal(finish(&f, recipe), layers); /* what came first was not done again */
+        (void)run_child(&f, &number, 1, block);
+    assert_int_equal(finish(&f, number), layers); /* what came first was not done again */
     (void)scratch_entries(&f.kept, 1);
     for (int64_t block = 1; block <= layers; block++) {
-        (void)run_child(&f, &recipe, 1, block);
-        assert_int_equal(finish(&f, recipe), block - 1); /* killed before its last block was kept */
+        (void)run_child(&f, &number, 1, block);
+        assert_int_equal(finish(&f, number), block - 1); /* killed before its last block was kept */
         (void)scratch_entries(&f.kept, 1);
     }
     close_fixture(&f);
@@ -299,7 +299,7 @@ static void test_a_killed_walk_is_taken_up_by_each_alone(void **state)
     open_fixture(&f, tiny_llama);
     (void)run_child(&f, all, 3, 3);
     assert_int_equal(finish(&f, 0), 2);
-    assert_int_equal(run_child(&f, rest, 2, 0), 2); /* recipe 2 has nothing kept, and begins at the embeddings */
+    assert_int_equal(run_child(&f, rest, 2, 0), 2); /* case 2 has nothing kept, and begins at the embeddings */
     assert_int_equal(finish(&f, 1), 3);
     assert_int_equal(finish(&f, 2), 3);
     assert_int_equal(unlink(scratch_path(&f.kept, "4.fp")), 0); /* the full-precision stream alone starts again */
@@ -327,10 +327,10 @@ static void test_damaged_and_foreign_files_are_not_taken_up(void **state)
 {
     (void)state;
     struct fixture f;
-    const int recipe = 0;
+    const int number = 0;
     static struct copy copies[2] = {{.name = "0.state"}, {.name = "0.fp"}};
     open_fixture(&f, tiny_llama);
-    (void)run_child(&f, &recipe, 1, 3);
+    (void)run_child(&f, &number, 1, 3);
     for (int n = 0; n < 2; n++) copy_take(&f, &copies[n]);
     for (int n = 0; n < 2; n++) {
         const size_t size = copies[n].size, places[] = {0, 9, 30, size / 2, size - 1};
@@ -340,11 +340,11 @@ static void test_damaged_and_foreign_files_are_not_taken_up(void **state)
             if (!cut) copies[n].bytes[places[i]] ^= 1;
             scratch_write(&f.kept, copies[n].name, copies[n].bytes, cut ? size / 2 : size);
             if (!cut) copies[n].bytes[places[i]] ^= 1;
-            assert_int_equal(finish(&f, recipe), n == 0 ? 0 : 2);
+            assert_int_equal(finish(&f, number), n == 0 ? 0 : 2);
         }
     }
     f.tokens[3] ^= 1; /* other tokens */
-    assert_int_equal(finish(&f, recipe), 0);
+    assert_int_equal(finish(&f, number), 0);
     close_fixture(&f);
 }
 

@@ -1,9 +1,9 @@
-#include "quant/sequential_room.h"
+#include "quant/sequential_scratch.h"
 
 #include "base/memory.h"
 #include "quant/cuts.h"
 
-int64_t sequential_room_widest(const struct model *model)
+int64_t sequential_scratch_widest(const struct model *model)
 {
     int64_t widest = 0;
     for (int64_t layer = 0; layer < model->config.layers; layer++) {
@@ -34,15 +34,17 @@ static int64_t collectors_of(const struct model *model, int64_t *routed)
     return count < 1 ? 1 : count;
 }
 
-static enum status collectors_new(struct sequential_room *room, const struct model *model, unsigned needs,
+static enum status collectors_new(struct sequential_scratch *scratch, const struct model *model, unsigned needs,
                                   int64_t tokens, struct error *error)
 {
     int64_t routed;
-    const int64_t widest = sequential_room_widest(model), count = collectors_of(model, &routed);
-    enum status status = memory_new(count, sizeof *room->collectors, "input statistics", &room->collectors, error);
+    const int64_t widest = sequential_scratch_widest(model), count = collectors_of(model, &routed);
+    enum status status =
+        memory_new(count, sizeof *scratch->collectors, "input statistics", &scratch->collectors, error);
     for (int64_t i = 0; i < count && status == STATUS_OK; i++) {
-        room->collector_count = i + 1;
-        status = statistics_init(&room->collectors[i], room->backend, needs, i == 0 ? widest : routed, tokens, error);
+        scratch->collector_count = i + 1;
+        status =
+            statistics_init(&scratch->collectors[i], scratch->backend, needs, i == 0 ? widest : routed, tokens, error);
     }
     return status;
 }
@@ -59,31 +61,33 @@ static int64_t held_width(const struct model *model, int64_t budget_width)
     return widest;
 }
 
-void sequential_room_plan(const struct model *model, const struct backend *backend, unsigned needs, int64_t tokens,
-                          int64_t hold_bytes, struct run_plan *plan)
+void sequential_scratch_plan(const struct model *model, const struct backend *backend, unsigned needs, int64_t tokens,
+                             int64_t hold_bytes, struct run_plan *plan)
 {
-    const int64_t element = (int64_t)backend->ops->element, widest = sequential_room_widest(model);
+    const int64_t element = (int64_t)backend->ops->element, widest = sequential_scratch_widest(model);
     int64_t routed;
     const int64_t count = collectors_of(model, &routed);
     for (int64_t i = 0; i < count; i++) statistics_plan(backend, needs, i == 0 ? widest : routed, plan);
-    plan_take(plan, backend_room(backend), tokens * held_width(model, hold_bytes / tokens / element) * element);
+    plan_take(plan, backend_space(backend), tokens * held_width(model, hold_bytes / tokens / element) * element);
 }
 
-enum status sequential_room_init(struct sequential_room *room, const struct model *model, struct backend *backend,
-                                 unsigned needs, int64_t tokens, int64_t hold_bytes, struct error *error)
+enum status sequential_scratch_init(struct sequential_scratch *scratch, const struct model *model,
+                                    struct backend *backend, unsigned needs, int64_t tokens, int64_t hold_bytes,
+                                    struct error *error)
 {
-    *room = (struct sequential_room){.backend = backend};
-    room->budget_width = hold_bytes / tokens / (int64_t)backend->ops->element;
-    room->held_width = held_width(model, room->budget_width);
-    const enum status status = collectors_new(room, model, needs, tokens, error);
+    *scratch = (struct sequential_scratch){.backend = backend};
+    scratch->budget_width = hold_bytes / tokens / (int64_t)backend->ops->element;
+    scratch->held_width = held_width(model, scratch->budget_width);
+    const enum status status = collectors_new(scratch, model, needs, tokens, error);
     if (status != STATUS_OK) return status;
-    return backend->ops->allocate(backend, tokens * room->held_width, "activations between layers", &room->held, error);
+    return backend->ops->allocate(backend, tokens * scratch->held_width, "activations between layers", &scratch->held,
+                                  error);
 }
 
-void sequential_room_reset(struct sequential_room *room)
+void sequential_scratch_reset(struct sequential_scratch *scratch)
 {
-    for (int64_t i = 0; i < room->collector_count; i++) statistics_reset(&room->collectors[i]);
-    memory_free(room->collectors);
-    if (room->held != NULL) room->backend->ops->release(room->backend, room->held);
-    *room = (struct sequential_room){0};
+    for (int64_t i = 0; i < scratch->collector_count; i++) statistics_reset(&scratch->collectors[i]);
+    memory_free(scratch->collectors);
+    if (scratch->held != NULL) scratch->backend->ops->release(scratch->backend, scratch->held);
+    *scratch = (struct sequential_scratch){0};
 }

@@ -142,7 +142,7 @@ static void test_failed_runs_are_tried_again_whatever_another_has_waiting(void *
     OK(sweep_retry_failed(connection, "s", 0, &document, &error));
     assert_int_equal(json_integer_value(json_object_get(json_object_get(document, "runs"), "queued")), 2);
     json_decref(document);
-    /* Each of those whose runs come back needs room for them. */
+    /* Each of those whose runs come back needs space for them. */
     execute(connection, "update runs set state = 'failed', error = '{}', finished_at = now() where id in"
                         " (select run from sweep_runs where sweep = 's')");
     GIVES(STATUS_TOO_MANY, sweep_retry_failed(connection, "s", 0, &document, &error));
@@ -185,10 +185,10 @@ static enum status insert_first(struct connection *connection, void *context, st
     struct store_id id;
     json_t *params = json_object();
     const struct run_new run = {.kind = "share", .params = params, .requester = "a", .queued_most = rival->queued_most};
-    struct queue_room room = run_room(&run);
-    enum status status = run_insert_within(connection, &run, &room, &outcome, &id, error);
+    struct queue_quota quota = run_quota(&run);
+    enum status status = run_insert_within(connection, &run, &quota, &outcome, &id, error);
     json_decref(params);
-    if (status == STATUS_OK) status = queue_room_hold(connection, &room, error);
+    if (status == STATUS_OK) status = queue_quota_hold(connection, &quota, error);
     if (status != STATUS_OK) return status;
     assert_int_equal(pthread_create(&rival->thread, NULL, insert_beside, rival), 0);
     while (!rival->waited && !atomic_load(&rival->ended)) {

@@ -1,4 +1,4 @@
-#include "runs/grid.h"
+#include "runs/parameter_grid.h"
 
 #include "store/checkpoints.h"
 
@@ -67,8 +67,8 @@ static enum status multiply(const char *key, const char *pointer, const json_t *
     json_t *product = json_array(), *run, *value;
     size_t i, j;
     if (product == NULL) return error_no_memory(error, "a sweep");
-    if (json_array_size(*runs) * json_array_size(values) > GRID_MOST) {
-        faults_add(faults, pointer, "makes more than %d runs: use several sweeps", GRID_MOST);
+    if (json_array_size(*runs) * json_array_size(values) > PARAMETER_GRID_MOST) {
+        faults_add(faults, pointer, "makes more than %d runs: use several sweeps", PARAMETER_GRID_MOST);
         json_decref(product);
         return STATUS_OK;
     }
@@ -90,8 +90,8 @@ static enum status multiply(const char *key, const char *pointer, const json_t *
     return STATUS_OK;
 }
 
-enum status grid_expand(struct connection *connection, const json_t *base, const json_t *grid, bool may_be_empty,
-                        struct faults *faults, json_t **out, struct error *error)
+enum status parameter_grid_expand(struct connection *connection, const json_t *base, const json_t *grid,
+                                  bool may_be_empty, struct faults *faults, json_t **out, struct error *error)
 {
     enum status status = STATUS_OK;
     json_t *runs = json_pack("[o]", json_deep_copy(base));
@@ -115,14 +115,14 @@ enum status grid_expand(struct connection *connection, const json_t *base, const
     return status;
 }
 
-json_t *grid_value(const json_t *params, const char *key)
+json_t *parameter_grid_value(const json_t *params, const char *key)
 {
     for (const char *dot; params != NULL && (dot = strchr(key, '.')) != NULL; key = dot + 1)
         params = json_object_getn(params, key, (size_t)(dot - key));
     return json_object_get(params, key);
 }
 
-void grid_pointer(const json_t *grid, const char *params_pointer, char *out, size_t size)
+void parameter_grid_pointer(const json_t *grid, const char *params_pointer, char *out, size_t size)
 {
     const char *rest = params_pointer + strlen("/params"), *key;
     json_t *value;

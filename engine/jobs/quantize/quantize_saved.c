@@ -1,4 +1,4 @@
-#include "jobs/quantize/quantize_kept.h"
+#include "jobs/quantize/quantize_saved.h"
 
 #include "base/checksum.h"
 #include "base/memory.h"
@@ -17,7 +17,7 @@ struct header {
     char magic[8];
     uint64_t fingerprint;
     int64_t element, summary_bytes, layer, end_bits, end_weights, layer_count, stream_count;
-    int64_t rows[QUANTIZE_KEPT_STREAMS], columns[QUANTIZE_KEPT_STREAMS];
+    int64_t rows[QUANTIZE_SAVED_STREAMS], columns[QUANTIZE_SAVED_STREAMS];
 };
 _Static_assert(sizeof(struct header) == 104, "the header has no gaps");
 
@@ -34,7 +34,7 @@ static uint64_t full_fingerprint(uint64_t given)
     return checksum_value(&sum);
 }
 
-static struct header header_of(const struct backend *backend, const struct quantize_kept *kept)
+static struct header header_of(const struct backend *backend, const struct quantize_saved *kept)
 {
     struct header header = {
         .fingerprint = full_fingerprint(kept->fingerprint),
@@ -61,7 +61,7 @@ static int64_t file_size(const struct header *header)
     return bytes;
 }
 
-static enum status staging_new(const struct backend *backend, const struct quantize_kept *kept, void **out,
+static enum status staging_new(const struct backend *backend, const struct quantize_saved *kept, void **out,
                                struct error *error)
 {
     int64_t widest = 0;
@@ -83,8 +83,8 @@ static enum status put(struct file_writer *writer, struct checksum *sum, const v
     return file_writer_append(writer, bytes, size, error);
 }
 
-enum status quantize_kept_write(const char *path, struct backend *backend, const struct quantize_kept *kept,
-                                struct error *error)
+enum status quantize_saved_write(const char *path, struct backend *backend, const struct quantize_saved *kept,
+                                 struct error *error)
 {
     const struct header header = header_of(backend, kept);
     struct file_writer *writer = NULL;
@@ -117,7 +117,7 @@ done:
 
 /* Whether the file has the fingerprint and shape that are asked for, and the size that its header says. */
 static bool fits(const struct file *file, const struct header *header, const struct backend *backend,
-                 const struct quantize_kept *kept)
+                 const struct quantize_saved *kept)
 {
     const struct header wanted = header_of(backend, kept);
     return memcmp(header->magic, magic, sizeof magic) == 0 && header->fingerprint == wanted.fingerprint &&
@@ -139,7 +139,7 @@ static enum status get(const struct file *file, struct checksum *sum, int64_t *a
 }
 
 static enum status body_read(const struct file *file, struct backend *backend, const struct header *header,
-                             void *staging, struct quantize_kept *kept, bool *found, struct error *error)
+                             void *staging, struct quantize_saved *kept, bool *found, struct error *error)
 {
     struct checksum sum;
     uint64_t stored = 0;
@@ -161,8 +161,8 @@ static enum status body_read(const struct file *file, struct backend *backend, c
 }
 
 /* A file that cannot be read counts as no file: the run begins again. */
-enum status quantize_kept_read(const char *path, struct backend *backend, struct quantize_kept *kept, bool *found,
-                               struct error *error)
+enum status quantize_saved_read(const char *path, struct backend *backend, struct quantize_saved *kept, bool *found,
+                                struct error *error)
 {
     struct file *file = NULL;
     struct error cause;

@@ -1,6 +1,6 @@
 #include "unit.h"
 
-#include "runs/grid.h"
+#include "runs/parameter_grid.h"
 
 #include <stdio.h>
 #include <string.h>
@@ -9,7 +9,7 @@ static enum status expand(const char *base_text, const char *grid_text, struct f
 {
     struct error error;
     json_t *base = json_loads(base_text, 0, NULL), *grid = json_loads(grid_text, 0, NULL);
-    const enum status status = grid_expand(NULL, base, grid, false, faults, out, &error);
+    const enum status status = parameter_grid_expand(NULL, base, grid, false, faults, out, &error);
     json_decref(base);
     json_decref(grid);
     return status;
@@ -69,7 +69,8 @@ static void test_faults_point_into_the_grid(void **state)
     expect_fault("{\"a\":1}", "{\"a.b\":[1]}", "/grid/a.b");
     expect_fault("{}", "{\"a.\":[1]}", "/grid/a.");
     expect_fault("{}", "{\".a\":[1]}", "/grid/.a");
-    for (int i = 0; i < GRID_MOST; i++) (void)snprintf(many + strlen(many), sizeof many - strlen(many), ",%d", i);
+    for (int i = 0; i < PARAMETER_GRID_MOST; i++)
+        (void)snprintf(many + strlen(many), sizeof many - strlen(many), ",%d", i);
     (void)snprintf(many + strlen(many), sizeof many - strlen(many), "]}");
     expect_fault("{}", many, "/grid/a");
 }
@@ -79,11 +80,11 @@ static void test_pointers_go_back_to_grid_or_base(void **state)
     char out[160];
     json_t *grid = json_loads("{\"method.bits\":[1]}", 0, NULL);
     (void)state;
-    grid_pointer(grid, "/params/method/bits", out, sizeof out);
+    parameter_grid_pointer(grid, "/params/method/bits", out, sizeof out);
     assert_string_equal(out, "/grid/method.bits");
-    grid_pointer(grid, "/params/method/name", out, sizeof out);
+    parameter_grid_pointer(grid, "/params/method/name", out, sizeof out);
     assert_string_equal(out, "/base/method/name");
-    grid_pointer(grid, "", out, sizeof out);
+    parameter_grid_pointer(grid, "", out, sizeof out);
     assert_string_equal(out, "");
     json_decref(grid);
 }
