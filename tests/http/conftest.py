@@ -1,17 +1,31 @@
+import contextlib
+
 import pytest
 from service import BINARY, Service
 
 
-@pytest.fixture(scope="session")
-def service(tmp_path_factory):
-    """One server for all tests that do not break it. Its worker uses one thread: the tests are small."""
+@contextlib.contextmanager
+def served(directory):
+    """A server whose worker uses one thread: the tests are small."""
     if not BINARY.exists():
         pytest.skip("build/deltaq is not built")
     # Nothing here reaches for the real hub; test_hub.py has a stand-in for it.
-    service = Service(tmp_path_factory.mktemp("deltaq"), "--threads", "1",
-                      environment={"HF_ENDPOINT": "http://127.0.0.1:9"})
+    service = Service(directory, "--threads", "1", environment={"HF_ENDPOINT": "http://127.0.0.1:9"})
     yield service
     assert service.stop() == 0
+
+
+@pytest.fixture(scope="session")
+def serving():
+    """with serving(directory) as service: a server for tests that need one of their own."""
+    return served
+
+
+@pytest.fixture(scope="session")
+def service(serving, tmp_path_factory):
+    """One server for all tests that do not break it."""
+    with serving(tmp_path_factory.mktemp("deltaq")) as service:
+        yield service
 
 
 @pytest.fixture

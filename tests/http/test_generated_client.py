@@ -10,7 +10,7 @@ import sys
 import attrs
 import models
 import pytest
-from service import BINARY, OPENAPI, ROOT, Service
+from service import OPENAPI, ROOT
 
 PACKAGE = "deltaq_client"
 SEQUENCES = models.rows(8, 24)
@@ -39,14 +39,10 @@ def types(package):
 
 
 @pytest.fixture(scope="module")
-def own(tmp_path_factory):
+def own(serving, tmp_path_factory):
     """A server of its own, for a token is made: then all need one."""
-    if not BINARY.exists():
-        pytest.skip("build/deltaq is not built")
-    service = Service(tmp_path_factory.mktemp("deltaq"), "--threads", "1",
-                      environment={"HF_ENDPOINT": "http://127.0.0.1:9"})
-    yield service
-    assert service.stop() == 0
+    with serving(tmp_path_factory.mktemp("deltaq")) as service:
+        yield service
 
 
 @pytest.fixture(scope="module")
