@@ -1,5 +1,5 @@
 /* metrics.js: what the server says of the numbers that runs measure (GET /v1/metrics): how each is called, its unit,
- * how it is shown. A new metric is a row there and needs nothing here. */
+ * how it is shown. A new metric is a row there and needs nothing here; so is a new quantizer. */
 import { get } from "./api.js";
 import { bytes, isNumber, loss, percent, percentInterval, percentNumber, scientific } from "./format.js";
 
@@ -20,8 +20,13 @@ let told = null;
 /* Asked for once, before the first page; what is below needs it. */
 export async function loadMetrics(signal) {
   if (told) return;
-  const { items, figures } = await get("/v1/metrics", signal);
-  told = { items, metrics: new Map(items.map((item) => [item.name, item])), figures };
+  const { items, figures, methods } = await get("/v1/metrics", signal);
+  told = { items, metrics: new Map(items.map((item) => [item.name, item])), figures, methods };
+}
+
+/* Names of the quantizers; the place of one never changes. */
+export function quantizers() {
+  return told?.methods ?? [];
 }
 
 /* Names of metrics, in the server's order; those that it does not list come last. */

@@ -1,17 +1,30 @@
 /* palette.js: one colour a trajectory, one dash a bit width, one marker a method, the same on every page and in every
  * export. */
+import { quantizers } from "./metrics.js";
 
 const LIGHT = ["#2457a6", "#b8450f", "#1f7a4d", "#7a3ea1", "#0f7288", "#b0235f", "#6b6a12", "#555b63"];
 const DARK = ["#7fb0ff", "#ff9d6b", "#6fd39b", "#cf9df2", "#5fcbe0", "#ff8ab5", "#cfcb5a", "#b4bcc5"];
 const DASHES = { 2: "dot", 3: "dash", 4: "solid", 8: "dashdot" };
-/* Stars are averages of checkpoints. */
-const SYMBOLS = {
-  gptq: "circle", rtn: "square", awq: "diamond", nf4: "triangle-up", fp4: "triangle-down", llm_int8: "cross",
-  smoothquant: "x", mxfp4: "bowtie", nvfp4: "hexagon", fp8: "pentagon", gptq_fp4: "hourglass",
+/* Plotly's symbol for the quantizer of each place in the server's list, and its outline about the origin, for legends:
+ * as Plotly draws it, but small. The star is that of averages of checkpoints. */
+const MARKERS = {
+  square: "M-3 -3H3V3H-3Z",
+  circle: "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0Z",
+  "triangle-up": "M0 -4L4 3H-4Z",
+  "triangle-down": "M0 4L4 -3H-4Z",
+  diamond: "M0 -4L4 0L0 4L-4 0Z",
+  cross: "M-1.3 -4H1.3V-1.3H4V1.3H1.3V4H-1.3V1.3H-4V-1.3H-1.3Z",
+  x: "M-4 -2.3L-2.3 -4L0 -1.7L2.3 -4L4 -2.3L1.7 0L4 2.3L2.3 4L0 1.7L-2.3 4L-4 2.3L-1.7 0Z",
+  bowtie: "M-3.5 -3.5V3.5L3.5 -3.5V3.5Z",
+  hexagon: "M-2 -3.5H2L4 0L2 3.5H-2L-4 0Z",
+  pentagon: "M0 -4L3.8 -1.2L2.4 3.2H-2.4L-3.8 -1.2Z",
+  hourglass: "M-3.5 -3.5H3.5L-3.5 3.5H3.5Z",
+  "triangle-left": "M-4 0L3 -4V4Z",
+  "triangle-right": "M4 0L-3 -4V4Z",
+  "diamond-tall": "M0 -4.5L2.3 0L0 4.5L-2.3 0Z",
+  "diamond-wide": "M-4.5 0L0 -2.3L4.5 0L0 2.3Z",
 };
-
-/* Names of the quantizers that the server knows. */
-export const QUANTIZERS = Object.keys(SYMBOLS);
+const SYMBOLS = Object.keys(MARKERS);
 
 const INK = {
   light: {
@@ -67,27 +80,13 @@ export function hollow(bits) {
   return bits !== null && bits < 4;
 }
 
+/* A circle too where nothing was quantized. */
 export function symbol(method) {
-  return SYMBOLS[method] ?? "circle";
+  return SYMBOLS[quantizers().indexOf(method) % SYMBOLS.length] ?? "circle";
 }
 
-/* Outlines of the markers about the origin, for legends: as Plotly draws them, but small. */
-const OUTLINES = {
-  circle: "M-3 0a3 3 0 1 0 6 0a3 3 0 1 0 -6 0Z",
-  square: "M-3 -3H3V3H-3Z",
-  diamond: "M0 -4L4 0L0 4L-4 0Z",
-  "triangle-up": "M0 -4L4 3H-4Z",
-  "triangle-down": "M0 4L4 -3H-4Z",
-  cross: "M-1.3 -4H1.3V-1.3H4V1.3H1.3V4H-1.3V1.3H-4V-1.3H-1.3Z",
-  x: "M-4 -2.3L-2.3 -4L0 -1.7L2.3 -4L4 -2.3L1.7 0L4 2.3L2.3 4L0 1.7L-2.3 4L-4 2.3L-1.7 0Z",
-  bowtie: "M-3.5 -3.5V3.5L3.5 -3.5V3.5Z",
-  hexagon: "M-2 -3.5H2L4 0L2 3.5H-2L-4 0Z",
-  pentagon: "M0 -4L3.8 -1.2L2.4 3.2H-2.4L-3.8 -1.2Z",
-  hourglass: "M-3.5 -3.5H3.5L-3.5 3.5H3.5Z",
-};
-
 export function marker(method) {
-  return OUTLINES[symbol(method)];
+  return MARKERS[symbol(method)];
 }
 
 /* "#2457a6", 0.15 -> "rgba(36, 87, 166, 0.15)" */

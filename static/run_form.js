@@ -3,8 +3,8 @@
 import { at, post } from "./api.js";
 import { command, curl, fill, h } from "./dom.js";
 import { bytes, compact, duration } from "./format.js";
+import { quantizers } from "./metrics.js";
 import { problem } from "./notice.js";
-import { QUANTIZERS } from "./palette.js";
 import { runLink } from "./router.js";
 
 const WIDTHS = ["2", "3", "4", "8"];
@@ -14,7 +14,7 @@ const BOTH = ["quantize", "attribution"]; /* the kinds that have a method */
 /* Fields of a method and of what it reads, a row each: where the value goes, its words, how it is typed. `of`: the
  * kinds that have it. */
 const FIELDS = [
-  { path: "method.name", label: "Method", choices: () => QUANTIZERS, of: BOTH },
+  { path: "method.name", label: "Method", choices: quantizers, of: BOTH },
   { path: "method.bits", label: "Bits", choices: () => WIDTHS, empty: "default", number: true, of: BOTH },
   { path: "method.group_size", label: "Group size", number: true, empty: "default", of: BOTH },
   {

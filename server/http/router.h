@@ -1,4 +1,5 @@
-/* router.h: the route table. Each resource file exports rows; the caller of http_server_start joins them. */
+/* router.h: the rows of a route table, and how the row of a request is found. The product's rows stand in
+ * resources/handlers.h. */
 #ifndef HTTP_ROUTER_H
 #define HTTP_ROUTER_H
 

@@ -1,5 +1,6 @@
 #include "kinds/metrics.h"
 #include "kinds/kind.h"
+#include "kinds/method.h"
 
 #include "resources/answer.h"
 #include "resources/handlers.h"
@@ -90,10 +91,22 @@ static json_t *figures(void)
     return NULL;
 }
 
+/* Names of the quantizers in the order of QUANTIZERS, which only grows at its end. */
+static json_t *methods(void)
+{
+    json_t *out = json_array();
+    bool good = out != NULL;
+    for (const struct param_variant *variant = quantize_method_variants; good && variant->name != NULL; variant++)
+        good = json_array_append_new(out, json_string(variant->name)) == 0;
+    if (good) return out;
+    json_decref(out);
+    return NULL;
+}
+
 enum status metrics_get(struct http_context *context, const struct request *request, struct response *response,
                         struct error *error)
 {
-    json_t *document = json_pack("{so so}", "items", metrics(), "figures", figures());
+    json_t *document = json_pack("{so so so}", "items", metrics(), "figures", figures(), "methods", methods());
     (void)context, (void)request;
     if (document == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for the metrics");
     return response_json(response, 200, document, error);

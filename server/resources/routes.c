@@ -10,115 +10,11 @@
 #include <ctype.h>
 #include <stdio.h>
 
-static const char *const no_query[] = {NULL};
-static const char *const trajectories_query[] = {"archived", "name", "created_from", "created_to", "sort",
-                                                 "fields",   "view", "limit",        "cursor",     NULL};
-static const char *const checkpoints_query[] = {"trajectory",   "name",       "tag",  "step_from", "step_to",
-                                                "created_from", "created_to", "sort", "fields",    "view",
-                                                "limit",        "cursor",     NULL};
-static const char *const runs_query[] = {"kind",   "state",     "checkpoint", "trajectory",   "sweep",      "name",
-                                         "tag",    "step_from", "step_to",    "created_from", "created_to", "sort",
-                                         "fields", "view",      "limit",      "cursor",       NULL};
-static const char *const named_query[] = {"name", "fields", "view", "limit", "cursor", NULL};
-static const char *const viewed_query[] = {"fields", "view", "limit", "cursor", NULL};
-static const char *const whole_query[] = {"fields", "view", NULL};
-static const char *const created_query[] = {"name", "created_from", "created_to", "sort", "fields",
-                                            "view", "limit",        "cursor",     NULL};
-static const char *const wait_query[] = {"wait", NULL};
-static const char *const discover_query[] = {"repo", "match", NULL};
-static const char *const curves_query[] = {"trajectory", "metric",      "x",      "method",     "bits", "dataset",
-                                           "protocol",   "calibration", "points", "checkpoint", NULL};
-static const char *const integrity_query[] = {"checkpoint", NULL};
-static const char *const measurements_query[] = {
-    "trajectory", "checkpoint",  "fields", "metric",        "method",        "bits",        "dataset",
-    "protocol",   "calibration", "tag",    "name",          "measured_from", "measured_to", "sort",
-    "step_from",  "step_to",     "format", "updated_since", "limit",         "cursor",      NULL};
-static const char *const correlations_query[] = {"trajectory", "x",        "y",           "method", "bits",
-                                                 "dataset",    "protocol", "calibration", "seed",   NULL};
-static const char *const changepoints_query[] = {"metric",   "x",           "method", "bits", "dataset",
-                                                 "protocol", "calibration", "from",   NULL};
-static const char *const worst_tokens_query[] = {"limit", "context", "decode", "against", NULL};
-static const char *const compare_query[] = {"a", "b", NULL};
-static const char *const events_query[] = {"kind", "trajectory", "after", "follow", NULL};
-static const char *const verdict_query[] = {"checkpoint", "wait", NULL};
-static const char *const flips_query[] = {"trajectory", "task", "label", "limit", NULL};
-
 static const struct route routes[] = {
-    {"GET", "/healthz", system_health, SCOPE_NONE, ROUTE_BODY_NONE, NULL, ROUTE_INLINE | ROUTE_PROBE, no_query},
-    {"GET", "/readyz", system_ready, SCOPE_NONE, ROUTE_BODY_NONE, NULL, ROUTE_PROBE, no_query},
-    {"GET", "/metrics", system_metrics, SCOPE_NONE, ROUTE_BODY_NONE, NULL, ROUTE_PROBE, no_query},
-    {"GET", "/v1/trajectories", trajectories_list, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, trajectories_query},
-    {"GET", "/v1/trajectories/{trajectory}", trajectories_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"PATCH", "/v1/trajectories/{trajectory}", trajectories_patch, SCOPE_WRITE, ROUTE_BODY_REQUIRED, NULL, 0, no_query},
-    {"DELETE", "/v1/trajectories/{trajectory}", trajectories_delete, SCOPE_WRITE, ROUTE_BODY_NONE, NULL, ROUTE_WORK,
-     no_query},
-    {"POST", "/v1/trajectories/{trajectory}/scan", trajectories_scan, SCOPE_WRITE, ROUTE_BODY_REQUIRED, NULL,
-     ROUTE_WORK, no_query},
-    {"GET", "/v1/trajectories/{trajectory}/integrity", trajectories_integrity, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0,
-     integrity_query},
-    {"GET", "/v1/trajectories/{trajectory}/changepoints", changepoints_get, SCOPE_READ, ROUTE_BODY_NONE, NULL,
-     ROUTE_WORK, changepoints_query},
-    {"GET", "/v1/schedules", schedules_list, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"GET", "/v1/trajectories/{trajectory}/discover", discover_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, ROUTE_WORK,
-     discover_query},
-    {"POST", "/v1/trajectories/{trajectory}/discover", discover_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, NULL,
-     ROUTE_WORK, no_query},
-    {"GET", "/v1/checkpoints", checkpoints_list, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, checkpoints_query},
-    {"POST", "/v1/checkpoints", checkpoints_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, NULL, ROUTE_WORK, no_query},
-    {"GET", "/v1/checkpoints/{checkpoint}", checkpoints_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"PATCH", "/v1/checkpoints/{checkpoint}", checkpoints_patch, SCOPE_WRITE, ROUTE_BODY_REQUIRED, NULL, 0, no_query},
-    {"DELETE", "/v1/checkpoints/{checkpoint}", checkpoints_delete, SCOPE_WRITE, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"GET", "/v1/checkpoints/{checkpoint}/tensors", checkpoints_tensors, SCOPE_READ, ROUTE_BODY_NONE, NULL, ROUTE_WORK,
-     no_query},
-    {"GET", "/v1/checkpoints/{checkpoint}/health", checkpoints_health, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"GET", "/v1/datasets", datasets_list, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, created_query},
-    {"POST", "/v1/datasets", datasets_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, "sequences", ROUTE_WORK, no_query},
-    {"GET", "/v1/datasets/{dataset}", datasets_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"DELETE", "/v1/datasets/{dataset}", datasets_delete, SCOPE_WRITE, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"POST", "/v1/tokenize", tokenize_post, SCOPE_READ, ROUTE_BODY_REQUIRED, "texts", ROUTE_WORK, no_query},
-    {"GET", "/v1/runs", runs_list, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, runs_query},
-    {"POST", "/v1/runs", runs_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, NULL, 0, no_query},
-    {"GET", "/v1/runs/{run}", runs_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, wait_query},
-    {"DELETE", "/v1/runs/{run}", runs_delete, SCOPE_WRITE, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"POST", "/v1/runs/{run}/cancel", runs_cancel, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, NULL, 0, no_query},
-    {"POST", "/v1/runs/{run}/retry", runs_retry, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, NULL, 0, no_query},
-    {"GET", "/v1/runs/{run}/events", run_events_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"GET", "/v1/runs/{run}/artifacts", run_artifacts_list, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, whole_query},
-    {"GET", "/v1/runs/{run}/artifacts/{artifact}", run_artifacts_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"GET", "/v1/runs/{run}/worst-tokens", worst_tokens_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, ROUTE_WORK,
-     worst_tokens_query},
-    {"GET", "/v1/sweeps", sweeps_list, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, created_query},
-    {"POST", "/v1/sweeps", sweeps_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, NULL, 0, no_query},
-    {"GET", "/v1/sweeps/{sweep}", sweeps_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, wait_query},
-    {"DELETE", "/v1/sweeps/{sweep}", sweeps_delete, SCOPE_WRITE, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"POST", "/v1/sweeps/{sweep}/cancel", sweeps_cancel, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, NULL, 0, no_query},
-    {"POST", "/v1/sweeps/{sweep}/retry-failed", sweeps_retry_failed, SCOPE_WRITE, ROUTE_BODY_OPTIONAL, NULL, 0,
-     no_query},
-    {"POST", "/v1/sweeps/{sweep}/extend", sweeps_extend, SCOPE_WRITE, ROUTE_BODY_REQUIRED, NULL, 0, no_query},
-    {"GET", "/v1/curves", curves_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, curves_query},
-    {"GET", "/v1/measurements", measurements_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, measurements_query},
-    {"GET", "/v1/correlations", correlations_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, ROUTE_WORK, correlations_query},
-    {"GET", "/v1/compare", compare_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, ROUTE_WORK, compare_query},
-    {"GET", "/v1/flips", flips_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, flips_query},
-    {"GET", "/v1/events", events_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, events_query},
-    {"GET", "/v1/gates", gates_list, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, named_query},
-    {"POST", "/v1/gates", gates_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, NULL, 0, no_query},
-    {"GET", "/v1/gates/{gate}", gates_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"DELETE", "/v1/gates/{gate}", gates_delete, SCOPE_WRITE, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"GET", "/v1/gates/{gate}/verdict", gates_verdict, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, verdict_query},
-    {"GET", "/v1/webhooks", webhooks_list, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, viewed_query},
-    {"POST", "/v1/webhooks", webhooks_post, SCOPE_WRITE, ROUTE_BODY_REQUIRED, NULL, 0, no_query},
-    {"GET", "/v1/webhooks/{webhook}", webhooks_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"DELETE", "/v1/webhooks/{webhook}", webhooks_delete, SCOPE_WRITE, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"GET", "/v1/webhooks/{webhook}/deliveries", webhooks_deliveries, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0,
-     viewed_query},
-    {"GET", "/v1/tokens", tokens_list, SCOPE_ADMIN, ROUTE_BODY_NONE, NULL, 0, named_query},
-    {"POST", "/v1/tokens", tokens_post, SCOPE_ADMIN, ROUTE_BODY_REQUIRED, NULL, 0, no_query},
-    {"DELETE", "/v1/tokens/{token}", tokens_delete, SCOPE_ADMIN, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"GET", "/v1/recipes", recipes_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"GET", "/v1/metrics", metrics_get, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"GET", "/v1/curves/metrics", curves_metrics, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, no_query},
-    {"GET", "/v1/workers", system_workers, SCOPE_READ, ROUTE_BODY_NONE, NULL, 0, whole_query},
+#define ROUTE_ROW(method, pattern, handler, scope, body, large, flags, ...) \
+    {method, pattern, handler, scope, body, large, flags, (const char *const[]){__VA_ARGS__, NULL}},
+    ROUTES(ROUTE_ROW)
+#undef ROUTE_ROW
 };
 
 const struct route *routes_all(size_t *count)
@@ -191,12 +87,9 @@ enum status routes_schemas(json_t **out, struct error *error)
         const char *name;
         const struct param *table;
     } bodies[] = {
-        {"TrajectoryPatch", trajectories_patch_body}, {"ScanBody", trajectories_scan_body},
-        {"DiscoverBody", discover_post_body},         {"CheckpointBody", checkpoints_post_body},
-        {"CheckpointPatch", checkpoints_patch_body},  {"DatasetBody", datasets_post_body},
-        {"TokenizeBody", tokenize_post_body},         {"SweepBody", sweeps_post_body},
-        {"SweepExtension", sweeps_extend_body},       {"GateBody", gates_post_body},
-        {"WebhookBody", webhooks_post_body},          {"TokenBody", tokens_post_body},
+#define BODY_ROW(schema, table) {schema, table},
+        BODIES(BODY_ROW)
+#undef BODY_ROW
     };
     enum status status = STATUS_OK;
     *out = json_object();

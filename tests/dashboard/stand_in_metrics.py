@@ -78,4 +78,4 @@ FIGURES = [
 
 
 def document():
-    return {"items": ITEMS, "figures": FIGURES}
+    return {"items": ITEMS, "figures": FIGURES, "methods": ["rtn", "gptq", "nf4", "fp4", "awq", "llm_int8"]}

@@ -32,7 +32,7 @@ def test_every_route_is_described_and_nothing_else():
             parameters = map(resolved, item.get("parameters", []) + item[method].get("parameters", []))
             described[f"{method.upper()} {path}"] = sorted(p["name"] for p in parameters if p["in"] == "query")
     made = {" ".join(line.split()[:2]): sorted(line.split()[2:]) for line in routes}
-    assert described == made, "the paths of openapi.yaml are written by hand, beside the rows of resources/routes.c"
+    assert described == made, "the paths of openapi.yaml are written by hand, beside the rows of resources/handlers.h"
 
 
 def test_every_operation_says_what_it_is_for():

@@ -16,12 +16,6 @@ ROWS = HEADER.replace("STORE_ITEM_H", "QUANT_ROW_H").format(
     "struct row {\n    int bits;\n};\n#define ROWS(X)       X(FIRST, first)\n"
     "#define ROW(id, name) extern const struct row row_##name;\nROWS(ROW)\n#undef ROW"
 )
-HANDLERS = HEADER.replace("STORE_ITEM_H", "RESOURCES_HANDLERS_H").format(
-    "typedef int http_handler(void);\nhttp_handler items_get, items_list;"
-)
-ROUTES = (
-    "static const struct route routes[] = {{items_get}, {items_list}};\nint items_get(void);\nint items_list(void);\n"
-)
 CLEAN = {
     ".clang-format": (LINT.parents[2] / ".clang-format").read_text(),
     "docs/glossary.md": GLOSSARY,
@@ -29,8 +23,6 @@ CLEAN = {
     "server/store/item.c": '#include "store/item.h"\n\nstatic const char query[] = "select count(*) from items";\n',
     "engine/quant/row.h": ROWS,
     "engine/quant/row.c": "const struct row row_first = {1};\n",
-    "server/resources/handlers.h": HANDLERS,
-    "server/resources/routes.c": ROUTES,
     "engine/quant/item.c": "int item(const int *values, int flag)\n{\n    return values == NULL || !flag;\n}\n",
 }
 PLANTED = {
@@ -124,12 +116,6 @@ PLANTED = {
         None,
         CLEAN["engine/quant/row.c"] + "const struct row row_second = {2};\n",
         "row_second stands in no list",
-    ),
-    "a handler without a route": (
-        "server/resources/handlers.h",
-        "items_list",
-        "items_list, items_post",
-        "items_post stands in no list",
     ),
     "a banned function": ("engine/quant/item.c", "!flag", 'system("x") > flag', "banned function system"),
 }
