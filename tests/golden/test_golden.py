@@ -54,11 +54,32 @@ def test_every_kind_of_run_has_golden_numbers():
     assert set(KINDS) - {"shared"} == made, golden.UNRECORDED
 
 
+def choices_of(schema):
+    """The values of "name" that a request may have there."""
+    return set(OPENAPI["components"]["schemas"][schema]["discriminator"]["mapping"])
+
+
 def test_every_quantizer_has_golden_numbers():
-    every = set(OPENAPI["components"]["schemas"]["MethodNamed"]["discriminator"]["mapping"])
     made = {params["method"]["name"] for kind, _, params in runs.RUNS if kind == "quantize"}
-    assert made == every, (
+    assert made == choices_of("MethodNamed"), (
         "give the new quantizer a run in tests/golden/runs.py, and record it: tests/golden/golden.py --write portable"
+    )
+
+
+@pytest.mark.parametrize("field", ["optimizer", "schedule"])
+def test_every_way_to_train_has_golden_numbers(field):
+    made = {params[field]["name"] for kind, _, params in runs.RUNS if kind == "train"}
+    assert made == choices_of(field.title()), (
+        f"give the new {field} a run in tests/golden/runs.py, and record it: tests/golden/golden.py --write portable"
+    )
+
+
+def test_every_estimator_of_sharpness_has_golden_numbers():
+    every = set(OPENAPI["components"]["schemas"]["SharpnessParams"]["properties"]["estimators"]["items"]["enum"])
+    usual = set(OPENAPI["components"]["schemas"]["SharpnessParams"]["properties"]["estimators"]["default"])
+    made = {name for kind, _, params in runs.RUNS if kind == "sharpness" for name in params.get("estimators", usual)}
+    assert made == every, (
+        "give the new estimator a run in tests/golden/runs.py, and record it: tests/golden/golden.py --write portable"
     )
 
 
