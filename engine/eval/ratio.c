@@ -34,13 +34,17 @@ enum status ratio_interval(const double *a, const double *b, const int64_t *weig
                            uint64_t seed, struct ratio_interval *out, struct error *error)
 {
     if (count < RATIO_BOOTSTRAP_FROM) {
-        const double t = student_quantile((double)(count - 1));
-        *out = around(value, ratio_variance(a, b, weights, count), t, RATIO_STUDENT);
+        *out = ratio_interval_mean(value, ratio_variance(a, b, weights, count), count);
         return STATUS_OK;
     }
     const enum status status = bootstrap_ratio(a, b, weights, count, value, seed, &out->low, &out->high, error);
     out->method = status == STATUS_OK && isfinite(out->low) ? RATIO_BOOTSTRAP : RATIO_NONE;
     return status;
+}
+
+struct ratio_interval ratio_interval_mean(double mean, double variance, int64_t sequences)
+{
+    return around(mean, variance, student_quantile((double)(sequences - 1)), RATIO_STUDENT);
 }
 
 struct ratio_interval ratio_interval_draws(double mean, double evaluation, int64_t sequences, double between,

@@ -1,4 +1,4 @@
-/* ratio.h: a 95 % interval for the ratio of two losses on the same sequences, whatever their number. */
+/* ratio.h: 95 % intervals for the ratio of two losses on the same sequences, and for a mean, whatever their number. */
 #ifndef EVAL_RATIO_H
 #define EVAL_RATIO_H
 
@@ -30,6 +30,10 @@ double ratio_variance(const double *a, const double *b, const int64_t *weights, 
  * ratio_variance) with Student's t of count - 1 degrees, else bootstrap_ratio. STATUS_NO_MEMORY. */
 MUST_CHECK enum status ratio_interval(const double *a, const double *b, const int64_t *weights, int64_t count,
                                       double value, uint64_t seed, struct ratio_interval *out, struct error *error);
+
+/* The interval of a mean over sequences: mean ± t sqrt(variance), with Student's t of sequences - 1 degrees. `variance`
+ * is the ratio_variance of the sequences' values with `a` NULL. */
+struct ratio_interval ratio_interval_mean(double mean, double variance, int64_t sequences);
 
 /* The interval of a mean over `draws` calibration samples (two or more), all evaluated on the same `sequences`:
  * mean ± t sqrt(V), V = evaluation + between / draws. `evaluation` is the ratio_variance of the sequences' losses

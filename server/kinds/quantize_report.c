@@ -189,9 +189,29 @@ static const char *const interval_methods[] = {"student", "bootstrap", "student_
 
 #define REPORT(field) offsetof(struct quantize_report, field)
 
+/* A mean over the evaluation's predictions, and its interval. */
+#define MEAN(name_, member, metric_, which)                                                            \
+    {                                                                                                  \
+        .name = (name_), .type = RESULT_NUMBER, .offset = REPORT(result.member), .metric = &(metric_), \
+        .spread = RESULT_BETWEEN, .spread_low = REPORT(result.intervals[which].low),                   \
+        .spread_high = REPORT(result.intervals[which].high)                                            \
+    }
+#define MEAN_INTERVAL(name_, which, help_)                                                       \
+    {                                                                                            \
+        .name = (name_), .type = RESULT_INTERVAL, .offset = REPORT(result.intervals[which].low), \
+        .high = REPORT(result.intervals[which].high), .later = true, .help = (help_)             \
+    }
+
 static const struct result_field report_fields[] = {
-    {.name = "loss_fp", .type = RESULT_NUMBER, .offset = REPORT(result.fp.loss), .metric = &metric_loss_fp},
-    {.name = "loss_q", .type = RESULT_NUMBER, .offset = REPORT(result.q.loss), .metric = &metric_loss_q},
+    MEAN("loss_fp", fp.loss, metric_loss_fp, QUANTIZE_LOSS_FP),
+    MEAN_INTERVAL(
+        "loss_fp_interval", QUANTIZE_LOSS_FP,
+        "95 % interval of loss_fp over the evaluation's sequences, each weighing its predictions: Student's t "
+        "of as many degrees of freedom as sequences less one. Null for a single sequence"),
+    MEAN("loss_q", q.loss, metric_loss_q, QUANTIZE_LOSS_Q),
+    MEAN_INTERVAL("loss_q_interval", QUANTIZE_LOSS_Q,
+                  "Likewise of loss_q; with several calibration draws those are drawn at random too, as for "
+                  "delta_interval. What one model loses is delta: both losses vary with the sequences together"),
     {.name = "delta",
      .type = RESULT_NUMBER,
      .offset = REPORT(result.delta),
@@ -218,11 +238,11 @@ static const struct result_field report_fields[] = {
          "replacement, f and q together. `student_draws`, with K > 1 calibration draws: V of the losses q averaged "
          "over the draws, plus delta_stddev² / K, and the mean of Student's t of n − 1 and of K − 1 degrees, "
          "weighted by these two terms (Cochran and Cox). Null without an interval"},
-    {.name = "kl", .type = RESULT_NUMBER, .offset = REPORT(result.kl), .metric = &metric_kl},
-    {.name = "top1_agreement",
-     .type = RESULT_NUMBER,
-     .offset = REPORT(result.top1_agreement),
-     .metric = &metric_top1_agreement},
+    MEAN("kl", kl, metric_kl, QUANTIZE_KL),
+    MEAN_INTERVAL("kl_interval", QUANTIZE_KL, "95 % interval of kl, as that of loss_q"),
+    MEAN("top1_agreement", top1_agreement, metric_top1_agreement, QUANTIZE_TOP1),
+    MEAN_INTERVAL("top1_agreement_interval", QUANTIZE_TOP1,
+                  "95 % interval of top1_agreement, as that of loss_q. Null also where all predictions agree, or none"),
     {.name = "bits_per_weight",
      .type = RESULT_NUMBER,
      .offset = REPORT(result.bits_per_weight),

@@ -57,6 +57,10 @@ LATER = {
     "prediction_units",
     "largest_algebraic_stderr",
     "largest_algebraic_units",
+    "loss_fp_interval[]",
+    "loss_q_interval[]",
+    "kl_interval[]",
+    "top1_agreement_interval[]",
 }
 
 

@@ -35,6 +35,21 @@ def weighted(columns, name):
     return numpy.average(columns[name], weights=columns["tokens"] - 1)
 
 
+STUDENT = {5: 2.5705818356363146}  # the t of a 95 % interval, by degrees of freedom
+
+
+def variance_of(columns, name):
+    """Of the weighted mean over sequences."""
+    weights, n = columns["tokens"] - 1, len(columns["tokens"])
+    residuals = weights * (columns[name] - weighted(columns, name))
+    return n / (n - 1) * (residuals**2).sum() / weights.sum() ** 2
+
+
+def interval_of(columns, name):
+    half = STUDENT[len(columns["tokens"]) - 1] * numpy.sqrt(variance_of(columns, name))
+    return [weighted(columns, name) - half, weighted(columns, name) + half]
+
+
 def quantize(service, subject, force=False, **more):
     params = {
         "checkpoint": subject["checkpoint"],
@@ -73,9 +88,13 @@ def test_quantize_leaves_both_losses_and_the_divergence(service, subject):
     weights, fp, q = columns["tokens"] - 1, columns["loss_fp"], columns["loss_q"]
     ratio, n = (weights * q).sum() / (weights * fp).sum(), len(fp)
     half = (
-        2.5705818356363146 * numpy.sqrt(n / (n - 1) * ((weights * (q - ratio * fp)) ** 2).sum()) / (weights * fp).sum()
+        STUDENT[5] * numpy.sqrt(n / (n - 1) * ((weights * (q - ratio * fp)) ** 2).sum()) / (weights * fp).sum()
     )
     assert result["delta_interval"] == pytest.approx([ratio - 1 - half, ratio - 1 + half], rel=1e-9)
+    for name in ("loss_fp", "loss_q", "kl"):
+        assert result[f"{name}_interval"] == pytest.approx(interval_of(columns, name), rel=1e-9)
+    low, high = result["top1_agreement_interval"]
+    assert 0 <= low < result["top1_agreement"] < high <= 1
 
 
 def test_with_several_draws_the_columns_are_means_over_them(service, subject):

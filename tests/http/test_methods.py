@@ -359,6 +359,12 @@ def test_draws_of_calibration_share_no_sequence(service, subject):
     # the variance between the samples alone with the least t that there is,
     # that of three degrees of freedom (four sequences)
     assert (high - low) / 2 > 3.182446 * spread / 3**0.5
+    for name in ("loss_q", "kl"):
+        apart = (sum((value - run["result"][name]) ** 2 for value in draws[name]) / 2) ** 0.5
+        below, above = run["result"][f"{name}_interval"]
+        assert (below + above) / 2 == pytest.approx(run["result"][name]) or below == 0
+        assert above - run["result"][name] > 3.182446 * apart / 3**0.5
+    assert run["result"]["loss_fp_interval"] == one["loss_fp_interval"]  # no calibration is in it
     point = points_of(service, "methods", "gptq 3-bit g128", run["id"])[0]
     assert (point["y"], point["low"], point["high"]) == (run["result"]["delta"], low, high)
     # the second draw is what its sequences alone give

@@ -31,6 +31,7 @@ void quantize_result_reset(struct quantize_result *result)
     evaluate_result_reset(&result->fp);
     evaluate_result_reset(&result->q);
     memory_free(result->sequence_kl);
+    memory_free(result->sequence_top1);
     memory_free(result->token_kl);
     memory_free(result->layers);
     *result = (struct quantize_result){0};

@@ -77,15 +77,20 @@ struct quantize_request {
     double save_seconds;
 };
 
+/* The means over the evaluation's predictions that have intervals of their own. */
+enum quantize_mean { QUANTIZE_LOSS_FP, QUANTIZE_LOSS_Q, QUANTIZE_KL, QUANTIZE_TOP1, QUANTIZE_MEANS };
+
 struct quantize_result {
     struct evaluate_result fp, q; /* by sequence, in the order given */
     double delta;                 /* loss_q / loss_fp - 1 */
     double delta_low, delta_high; /* 95 % interval over sequences (ratio_interval); NAN: none */
     enum ratio_method delta_method;
     double *sequence_kl;    /* [fp.sequences] mean over each one's predictions of KL(fp || q), nats; owned */
+    double *sequence_top1;  /* [fp.sequences] share of each one's predictions with the same likeliest token; owned */
     float *token_kl;        /* as fp.token_losses; owned */
     double kl;              /* mean over predictions of KL(fp || q), nats */
     double top1_agreement;  /* share of predictions with the same likeliest token */
+    struct ratio_interval intervals[QUANTIZE_MEANS]; /* 95 %, over sequences (quantize_intervals.h) */
     double bits_per_weight; /* of the quantized matrices, scales and zero points included (quantized_layer_bits) */
     double model_bits_per_weight;                      /* of all parameters (quantize_bits.h) */
     int64_t calibration_sequences, calibration_tokens; /* 0 without calibration */

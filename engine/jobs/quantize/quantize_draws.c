@@ -1,6 +1,7 @@
 #include "jobs/quantize/quantize_draws.h"
 
 #include "base/memory.h"
+#include "jobs/quantize/quantize_intervals.h"
 
 #include <inttypes.h>
 #include <limits.h>
@@ -48,22 +49,22 @@ static double mean_of(const double *values, int64_t count)
     return mean;
 }
 
-static void summarise(struct quantize_draws *draws)
+double quantize_draws_deviation(const double *values, int64_t count)
 {
+    const double mean = mean_of(values, count);
     double squares = 0;
-    draws->mean = mean_of(draws->deltas, draws->count);
-    for (int64_t i = 0; i < draws->count; i++)
-        squares += (draws->deltas[i] - draws->mean) * (draws->deltas[i] - draws->mean);
-    draws->deviation = draws->count > 1 ? sqrt(squares / (double)(draws->count - 1)) : NAN;
+    for (int64_t i = 0; i < count; i++) squares += (values[i] - mean) * (values[i] - mean);
+    return count > 1 ? sqrt(squares / (double)(count - 1)) : NAN;
 }
 
-/* `out` is the first draw's, but for its sequences' losses and divergences, which are sums over all draws. */
+/* `out` is the first draw's, but for the values of its sequences, which are sums over all draws. */
 static void average(const struct quantize_draws *draws, struct quantize_result *out)
 {
     const int64_t count = draws->count;
     for (int64_t i = 0; i < out->q.sequences; i++) {
         out->q.sequence_losses[i] /= (double)count;
         out->sequence_kl[i] /= (double)count;
+        out->sequence_top1[i] /= (double)count;
     }
     out->q.loss = mean_of(draws->losses, count);
     out->q.loss_stderr = NAN;
@@ -77,6 +78,7 @@ static void average(const struct quantize_draws *draws, struct quantize_result *
     out->delta_low = interval.low;
     out->delta_high = interval.high;
     out->delta_method = interval.method;
+    quantize_intervals_draws(draws, out);
 }
 
 static void draw_take(const struct quantize_request *request, struct relay *relay, int64_t number, struct draw *draw,
@@ -125,6 +127,7 @@ static enum status draws_take(struct quantize_member *members, int64_t from, int
         for (int64_t s = 0; s < out->q.sequences; s++) {
             out->q.sequence_losses[s] += member->result.q.sequence_losses[s];
             out->sequence_kl[s] += member->result.sequence_kl[s];
+            out->sequence_top1[s] += member->result.sequence_top1[s];
         }
         quantize_result_reset(&member->result);
     }
@@ -154,7 +157,8 @@ enum status quantize_draws_run(const struct quantize_request *request, int64_t c
         quantize_batch(members, some);
         status = draws_take(members, from, some, out, found, error);
     }
-    if (status == STATUS_OK) summarise(found);
+    found->mean = mean_of(found->deltas, count);
+    found->deviation = quantize_draws_deviation(found->deltas, count);
     if (status == STATUS_OK && count > 1) average(found, out);
 done:
     if (status != STATUS_OK) quantize_result_reset(out);

@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "eval/ratio.h"
 #include "jobs/quantize/quantize_bits.h"
+#include "jobs/quantize/quantize_intervals.h"
 #include "jobs/quantize/quantize_saved.h"
 #include "model/hidden.h"
 #include "quant/ends.h"
@@ -397,11 +398,15 @@ enum status quantize_member_summarise(struct quantize_member_state *state, const
     if (state->request->per_token && (status = tokens_summarise(state, losses_fp, error)) != STATUS_OK) return status;
     status = memory_new(chunks->sequences, sizeof(double), "sequence divergences", &out->sequence_kl, error);
     if (status != STATUS_OK) return status;
+    status = memory_new(chunks->sequences, sizeof(double), "sequence agreement", &out->sequence_top1, error);
+    if (status != STATUS_OK) return status;
     evaluate_sequence_means(chunks, state->kl, out->sequence_kl);
     for (int64_t t = 0; t < chunks->tokens; t++) {
         kl += state->kl[t];
         agreed += state->agree[t];
+        state->kl[t] = state->agree[t]; /* the divergences were used: no further array of all tokens */
     }
+    evaluate_sequence_means(chunks, state->kl, out->sequence_top1);
     for (int64_t i = 0; i < out->layer_count; i++) {
         bits += out->layers[i].bits;
         weights += out->layers[i].rows * out->layers[i].columns;
@@ -421,6 +426,7 @@ enum status quantize_member_summarise(struct quantize_member_state *state, const
     out->delta_low = interval.low;
     out->delta_high = interval.high;
     out->delta_method = interval.method;
+    quantize_intervals(out);
     return STATUS_OK;
 }
 

@@ -42,6 +42,20 @@ static void test_a_worked_example(void **state)
     near(found.high, 1.0 / 6 + 4.30265272974946 * sqrt(7.0 / 432));
 }
 
+/* w = (1, 2, 1), b = (3, 3, 5): mean 7/2, residuals (-1/2, -1, 3/2), squares 7/2; variance 7/2 / 16 * 3/2 = 21/64. */
+static void test_a_mean(void **state)
+{
+    const struct sample sample = {.b = {3, 3, 5}, .weights = {1, 2, 1}};
+    (void)state;
+    const double variance = ratio_variance(NULL, sample.b, sample.weights, 3);
+    near(variance, 21.0 / 64);
+    const struct ratio_interval found = ratio_interval_mean(3.5, variance, 3);
+    assert_int_equal(found.method, RATIO_STUDENT);
+    near(found.low, 3.5 - 4.30265272974946 * sqrt(21.0 / 64));
+    near(found.high, 3.5 + 4.30265272974946 * sqrt(21.0 / 64));
+    assert_int_equal(ratio_interval_mean(3.5, NAN, 1).method, RATIO_NONE);
+}
+
 static void test_one_sequence_and_no_number_have_no_interval(void **state)
 {
     struct sample sample = {{2, 3}, {3, 3}, {1, 1}, 0.5};
@@ -177,6 +191,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_a_worked_example),
+        cmocka_unit_test(test_a_mean),
         cmocka_unit_test(test_one_sequence_and_no_number_have_no_interval),
         cmocka_unit_test(test_intervals_hold_the_truth_as_often_as_they_say),
         cmocka_unit_test(test_percentiles_of_few_sequences_are_too_close_together),

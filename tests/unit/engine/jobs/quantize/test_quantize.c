@@ -136,6 +136,28 @@ static void test_what_is_held_does_not_change_others(void **state)
     check_holding(tiny_olmoe_wide);
 }
 
+/* The means are those of their sequences' values, and each lies in the middle of Student's interval. */
+static void check_means(const struct quantize_result *result)
+{
+    const double *const values[] = {[QUANTIZE_LOSS_FP] = result->fp.sequence_losses,
+                                    [QUANTIZE_LOSS_Q] = result->q.sequence_losses,
+                                    [QUANTIZE_KL] = result->sequence_kl,
+                                    [QUANTIZE_TOP1] = result->sequence_top1};
+    const double means[] = {result->fp.loss, result->q.loss, result->kl, result->top1_agreement};
+    const int64_t *weights = result->fp.sequence_predictions, count = result->fp.sequences;
+    for (int i = 0; i < QUANTIZE_MEANS; i++) {
+        double sum = 0;
+        for (int64_t s = 0; s < count; s++) sum += (double)weights[s] * values[i][s] / (double)result->fp.predictions;
+        assert_true(fabs(sum - means[i]) < 1e-13 * (1 + means[i])); /* some hundred summands in another order */
+        const double variance = ratio_variance(NULL, values[i], weights, count);
+        const struct ratio_interval wanted = ratio_interval_mean(means[i], variance, count),
+                                    found = result->intervals[i];
+        assert_int_equal(found.method, RATIO_STUDENT);
+        assert_true(found.low == fmax(wanted.low, 0) && wanted.low < means[i]);
+        assert_true(found.high == (i == QUANTIZE_TOP1 ? fmin(wanted.high, 1) : wanted.high));
+    }
+}
+
 static void test_full_precision_losses_are_those_of_evaluate(void **state)
 {
     (void)state;
@@ -156,6 +178,7 @@ static void test_full_precision_losses_are_those_of_evaluate(void **state)
                      STATUS_OK);
     assert_true(result.delta_low == interval.low && result.delta_high == interval.high);
     assert_true(interval.low < interval.high && result.delta_method == RATIO_STUDENT);
+    check_means(&result);
     assert_int_equal(result.layer_count, 8);
     assert_string_equal(result.layers[0].name, "gpt_neox.layers.0.attention.query_key_value");
     assert_string_equal(result.layers[7].name, "gpt_neox.layers.1.mlp.dense_4h_to_h");
