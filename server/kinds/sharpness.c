@@ -19,6 +19,7 @@ struct direction_params {
     struct quantize_method method; /* a null direction leaves it zeroed, which no method is, because every method has
                                     * bits */
     struct data_use calibration;   /* dataset NULL: none */
+    int64_t random;
 };
 
 struct sharpness_params {
@@ -48,6 +49,14 @@ static const struct param direction_params[] = {
      .fallback = "null",
      .nullable = true,
      .help = "Data for calibrating the quantizer; null only for methods that need none"},
+    {.name = "random_directions",
+     .type = PARAM_INTEGER,
+     .offset = offsetof(struct direction_params, random),
+     .fallback = "0",
+     .minimum = 0,
+     .maximum = 1000,
+     .help = "Random changes of the weights, as large as the quantization's error in each linear, to compare its cost "
+             "with: a product and two losses each"},
     {0},
 };
 
@@ -206,6 +215,7 @@ static enum status open_all(const struct run_context *context, const struct shar
         .settings = settings_of(params),
         .direction = has_direction(params) ? &o->method : NULL,
         .calibration = o->calibration.count > 0 ? &o->calibration : NULL,
+        .random_directions = params->direction.random,
         .work_directory = context->work_directory,
         .save_seconds = context->save_seconds,
         .monitor = context->monitor,

@@ -105,3 +105,29 @@ const struct result_metric sharpness_metric_measured_delta = {
     .format = RESULT_PERCENT,
     .of_method = true,
 };
+const struct result_metric sharpness_metric_random_curvature_term = {
+    .name = "random_curvature_term",
+    .label = "Curvature term of random changes",
+    .axis = "curvature term of random changes",
+    .unit = "nats",
+    .help = "Mean of ½ rᵀHr, r random changes of the weights, in each linear as large as the quantization error",
+    .of_method = true,
+};
+const struct result_metric sharpness_metric_curvature_ratio = {
+    .name = "curvature_ratio",
+    .label = "Curvature against random changes",
+    .axis = "curvature along the error over that of random changes",
+    .help = "curvature_term / random_curvature_term: above 1 the quantization error lies in sharper directions than "
+            "chance; null unless the latter is positive",
+    .of_method = true,
+};
+const struct result_metric sharpness_metric_random_delta = {
+    .name = "random_delta",
+    .label = "ΔQL of random changes",
+    .axis = "ΔQL of random changes as large as the error",
+    .help = "Mean of (L(θ + r) + L(θ − r)) / 2L − 1, r as in random_curvature_term: what random changes of that size "
+            "cost, without the gradient",
+    .better = RESULT_LOWER,
+    .format = RESULT_PERCENT,
+    .of_method = true,
+};

@@ -57,6 +57,7 @@ LATER = {
     "prediction_units",
     "largest_algebraic_stderr",
     "largest_algebraic_units",
+    "random_directions",
     "loss_fp_interval[]",
     "loss_q_interval[]",
     "kl_interval[]",

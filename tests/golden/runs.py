@@ -173,6 +173,16 @@ RUNS = [
     ("sharpness", "direction", {"checkpoint": LAST, **FEW, "estimators": [], "direction": {"method": RTN}}),
     (
         "sharpness",
+        "random",
+        {
+            "checkpoint": LAST,
+            **FEW,
+            "estimators": [],
+            "direction": {"method": {**RTN, "bits": 3}, "random_directions": 3},
+        },
+    ),
+    (
+        "sharpness",
         "gpt-neox",
         {"checkpoint": "golden-gpt-neox/step0000008", **FEW, "estimators": ["top_eigenvalue"], "tolerance": 0.05},
     ),

@@ -95,6 +95,31 @@ def test_direction_predicts_the_damage(service, ready):
     assert len(result["by_layer"]) == 14 and len(result["by_block"]) == 2
 
 
+def test_an_error_is_compared_with_random_changes_of_its_size(service, ready):
+    direction = {"method": {"name": "rtn", "bits": 3, "group_size": 16}}
+    plain = service.run("sharpness", **ready, estimators=[], direction=direction)["result"]
+    assert plain["random_directions"] == 0 and plain["curvature_ratio"] is None and plain["random_delta"] is None
+    run = service.run("sharpness", **ready, estimators=[], direction={**direction, "random_directions": 8})
+    result = run["result"]
+    assert run["state"] == "succeeded", run["error"]
+    assert result["random_directions"] == 8 and result["products"] == 9
+    for name in ("curvature_term", "gradient_term", "predicted_delta", "predicted_delta_stderr", "loss_q"):
+        assert result[name] == plain[name]  # what is asked beside them changes nothing
+    random, stderr = result["random_curvature_term"], result["random_curvature_term_stderr"]
+    assert stderr > 0 and result["random_delta_stderr"] > 0
+    if random > 0:
+        assert result["curvature_ratio"] * random == pytest.approx(result["curvature_term"])
+    # both measure the change of the loss; what they differ by is of the fourth order
+    assert result["random_delta"] * result["loss"] == pytest.approx(random, rel=0.2, abs=3 * stderr)
+    point = service.get("/v1/curves?trajectory=sharpness&metric=random_delta").json["series"][0]["points"][-1]
+    delta, half = result["random_delta"], 2.3646242510102993 * result["random_delta_stderr"]  # t of 0.975, 7 degrees
+    assert [point["low"], point["high"]] == pytest.approx([delta - half, delta + half])
+    body = {"kind": "sharpness", "dry_run": True}
+    plan, more = (service.post("/v1/runs", {**body, "params": {**ready, "estimators": [], "direction": d}}).json
+                  for d in (direction, {**direction, "random_directions": 8}))
+    assert more["flops"] > plan["flops"] and more["memory"] == plan["memory"]
+
+
 @pytest.mark.parametrize("fields,pointer", [
     ({"probes": 0}, "/params/probes"), ({"tolerance": 0}, "/params/tolerance"),
     ({"tolerance": -1e-3}, "/params/tolerance"),
@@ -102,6 +127,7 @@ def test_direction_predicts_the_damage(service, ready):
     ({"spectrum_steps": 0}, "/params/spectrum_steps"), ({"precision": "bf16"}, "/params/precision"),
     ({"direction": {"method": {"name": "gptq", "bits": 4}}}, "/params/direction/calibration"),
     ({"direction": {"method": {"name": "rtn", "bits": 99}}}, "/params/direction/method/bits"),
+    ({"direction": {"method": {"name": "rtn"}, "random_directions": -1}}, "/params/direction/random_directions"),
     ({"direction": {}}, "/params/direction/method")])
 def test_bad_parameters_are_blamed(service, ready, fields, pointer):
     answer = service.post("/v1/runs", {"kind": "sharpness", "params": {**ready, **fields}})

@@ -85,11 +85,11 @@ struct quantize_result {
     double delta;                 /* loss_q / loss_fp - 1 */
     double delta_low, delta_high; /* 95 % interval over sequences (ratio_interval); NAN: none */
     enum ratio_method delta_method;
-    double *sequence_kl;    /* [fp.sequences] mean over each one's predictions of KL(fp || q), nats; owned */
-    double *sequence_top1;  /* [fp.sequences] share of each one's predictions with the same likeliest token; owned */
-    float *token_kl;        /* as fp.token_losses; owned */
-    double kl;              /* mean over predictions of KL(fp || q), nats */
-    double top1_agreement;  /* share of predictions with the same likeliest token */
+    double *sequence_kl;   /* [fp.sequences] mean over each one's predictions of KL(fp || q), nats; owned */
+    double *sequence_top1; /* [fp.sequences] share of each one's predictions with the same likeliest token; owned */
+    float *token_kl;       /* as fp.token_losses; owned */
+    double kl;             /* mean over predictions of KL(fp || q), nats */
+    double top1_agreement; /* share of predictions with the same likeliest token */
     struct ratio_interval intervals[QUANTIZE_MEANS]; /* 95 %, over sequences (quantize_intervals.h) */
     double bits_per_weight; /* of the quantized matrices, scales and zero points included (quantized_layer_bits) */
     double model_bits_per_weight;                      /* of all parameters (quantize_bits.h) */

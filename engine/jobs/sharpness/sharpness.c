@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "jobs/sharpness/sharpness_direction.h"
 #include "jobs/sharpness/sharpness_plan.h"
+#include "jobs/sharpness/sharpness_random.h"
 
 #include <math.h>
 #include <stdio.h>
@@ -43,11 +44,6 @@ enum status sharpness_check(const struct sharpness_settings *settings, struct er
 
 /* ---- Progress and the saved state ---- */
 
-static void show(const struct sharpness *s, int64_t remaining)
-{
-    monitor_progress(s->request->monitor, s->state.products, s->state.products + remaining, "product");
-}
-
 /* A state that cannot be saved costs a later attempt time, and nothing else. */
 static void save(struct sharpness *s, const struct saver_state *kept)
 {
@@ -66,7 +62,7 @@ static enum status saver_of_run_step(void *owner, const struct saver_state *kept
     struct sharpness *s = owner;
     const double pause = s->request->save_seconds > 0 ? s->request->save_seconds : SAVE_SECONDS;
     s->state.products++;
-    show(s, remaining + sharpness_tasks_after(s, s->task));
+    sharpness_tasks_show(s, remaining + sharpness_tasks_after(s, s->task));
     const double since = clock_seconds() - s->saved;
     if (since >= pause && (s->request->save_seconds > 0 || since >= SAVE_SHARE * s->took)) save(s, kept);
     return monitor_check(s->request->monitor, error);
@@ -186,7 +182,7 @@ static enum status estimate(struct sharpness *s, struct error *error)
         s->state.tasks = s->task + 1;
         s->saved_at_work = false;
         if (wanted) save(s, NULL);
-        show(s, sharpness_tasks_after(s, s->task));
+        sharpness_tasks_show(s, sharpness_tasks_after(s, s->task));
     }
     return STATUS_OK;
 }
@@ -196,17 +192,21 @@ static enum status direction(struct sharpness *s, struct error *error)
     struct sharpness_direction *out = &s->out->direction;
     if (s->request->direction == NULL) return STATUS_OK;
     struct matrix along = {0};
+    out->random = (struct sharpness_random){0, NAN, NAN, NAN, NAN, NAN};
     enum status status =
         sharpness_direction_run(s->request, &s->parameters, hvp_operator(s->hvp), s->gradient, &along, out, error);
     if (status == STATUS_OK) {
         out->predicted_delta = (out->gradient_term + out->curvature_term) / s->out->loss;
         s->state.products++;
-        hvp_free(s->hvp); /* the products of units need its memory */
+        if (s->request->random_directions > 0) status = sharpness_random_products(s, along, error);
+        hvp_free(s->hvp); /* losses and the products of units need its memory */
         s->hvp = NULL;
+    }
+    if (status == STATUS_OK && s->request->random_directions > 0) status = sharpness_random_losses(s, along, error);
+    if (status == STATUS_OK)
         status = sharpness_direction_sample(s->request, &s->parameters, s->chunks.largest,
                                             sharpness_plan_sample_mode(s), along, s->gradient, out, error);
-    }
-    if (status == STATUS_OK) show(s, 0);
+    if (status == STATUS_OK) sharpness_tasks_show(s, 0);
     matrix_release(s->request->backend, &along);
     return status;
 }

@@ -41,10 +41,11 @@ struct sharpness_request {
     struct sharpness_settings settings;
     const struct quantize_method *direction; /* complete; NULL: none */
     const struct sequences *calibration;     /* for the direction's method; may be NULL */
+    int64_t random_directions;               /* random changes as large as the direction, to compare with; 0: none */
     const char *work_directory;    /* existing, the run's own, kept between its attempts; NULL: nothing is saved */
     int64_t memory_limit;          /* bytes; 0: the backend's memory for a run */
     double save_seconds;           /* the state is saved this often; 0: every 60 s, less often when that takes long */
-    const struct monitor *monitor; /* progress by "loss" of the critical sharpness, then by "product"; may be NULL */
+    const struct monitor *monitor; /* progress by "product"; by "loss" where only losses are taken; may be NULL */
 };
 
 /* Per part p of the parameters: g_p·d_p and d_p·(H d)_p / 2, with d the quantization error; H d uses the whole error
@@ -52,6 +53,16 @@ struct sharpness_request {
 struct sharpness_part {
     char name[PARAMETER_NAME]; /* of a linear without ".weight"; of a block its number */
     double gradient_term, curvature_term;
+};
+
+/* What random changes r of the weights cost, in each linear as large as the quantization error
+ * (jobs/sharpness/sharpness_random.h): the mean of r'Hr / 2 in nats, that of (L(θ + r) + L(θ - r)) / 2L - 1, and their
+ * standard errors over the changes (NAN for a single one). */
+struct sharpness_random {
+    int64_t directions; /* 0: none was asked for, and the rest is NAN */
+    double curvature_term, curvature_error;
+    double delta, delta_error;
+    double ratio; /* the direction's curvature term over this one; NAN unless this one is positive */
 };
 
 struct sharpness_direction {
@@ -63,6 +74,7 @@ struct sharpness_direction {
      * from so many units (sequences, or groups of them: curvature/sampling.h). NAN for a single sequence. */
     double gradient_error, curvature_error, predicted_error;
     int64_t units;
+    struct sharpness_random random;
     int64_t layer_count, block_count;
     struct sharpness_part *layers, *blocks; /* owned */
 };

@@ -14,15 +14,20 @@ struct collector {
     int64_t *tensors; /* of each layer collected */
 };
 
+int64_t sharpness_direction_tensor(const struct parameters_layout *layout, const char *layer)
+{
+    char full[PARAMETER_NAME + 8];
+    (void)snprintf(full, sizeof full, "%s.weight", layer);
+    return parameters_find(layout, full);
+}
+
 static enum status note_layer(void *owner, const char *name, const struct quantized_layer *layer, struct matrix weight,
                               struct error *error)
 {
     struct collector *collector = owner;
     struct backend *backend = collector->parameters->backend;
-    char full[PARAMETER_NAME + 8];
     (void)layer;
-    (void)snprintf(full, sizeof full, "%s.weight", name);
-    const int64_t tensor = parameters_find(collector->parameters->layout, full);
+    const int64_t tensor = sharpness_direction_tensor(collector->parameters->layout, name);
     if (tensor < 0)
         return error_set(error, STATUS_INTERNAL, "a quantized layer \"%s\" is not among the parameters", name);
     const struct matrix difference = parameters_view(collector->error, tensor);

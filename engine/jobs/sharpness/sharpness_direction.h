@@ -13,6 +13,9 @@ MUST_CHECK enum status sharpness_direction_run(const struct sharpness_request *r
                                                struct matrix gradient, struct matrix *direction,
                                                struct sharpness_direction *out, struct error *error);
 
+/* The tensor of a layer that a quantization names; -1: there is none. */
+int64_t sharpness_direction_tensor(const struct parameters_layout *layout, const char *layer);
+
 /* How the terms along that direction vary between sequences: fills errors and units of *out. `scratch` is a vector that
  * is overwritten. In units of hvp.h it costs a gradient with recomputation and a product in `mode`. Statuses of
  * sampling_along. */

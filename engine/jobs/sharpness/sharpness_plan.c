@@ -79,6 +79,10 @@ static void fill_work(const struct sharpness *s, struct run_plan *out)
         out->tokens += SHARPNESS_CRITICAL_LOSSES * s->chunks.tokens;
         out->flops += SHARPNESS_CRITICAL_LOSSES * (blocks + head);
     }
+    if (s->request->direction != NULL) {
+        out->tokens += 2 * s->request->random_directions * s->chunks.tokens;
+        out->flops += 2 * (double)s->request->random_directions * (blocks + head);
+    }
     const double sample = units[sharpness_plan_sample_mode(s)] * blocks + 7 * head;
     if (sharpness_plan_samples_ends(s->request)) {
         out->tokens += s->chunks.tokens;

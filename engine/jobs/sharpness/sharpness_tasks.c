@@ -10,9 +10,6 @@
 
 enum { CRITICAL_NUMBERS = 4, ENDS_NUMBERS = 8, SAMPLE_NUMBERS = 2, TRACE_NUMBERS = 5 };
 
-/* Streams of random numbers, apart from each other: probe i of an estimator takes stream + i. */
-enum { STREAM_ENDS = 1, STREAM_GROUPS = 16, STREAM_TRACE = 1 << 20, STREAM_SPECTRUM = 1 << 28 };
-
 static bool critical_wanted(const struct sharpness *s, int number)
 {
     (void)number;
@@ -277,9 +274,14 @@ const struct sharpness_task sharpness_tasks[SHARPNESS_TASKS] = {
     {group_wanted, group_run, group_read, top_products, GROUP_OUTPUT},
 };
 
+void sharpness_tasks_show(const struct sharpness *s, int64_t remaining)
+{
+    monitor_progress(s->request->monitor, s->state.products, s->state.products + remaining, "product");
+}
+
 int64_t sharpness_tasks_after(const struct sharpness *s, int64_t task)
 {
-    int64_t products = s->request->direction != NULL ? 1 : 0;
+    int64_t products = s->request->direction != NULL ? 1 + s->request->random_directions : 0;
     for (int64_t i = task + 1; i < SHARPNESS_TASKS; i++)
         if (sharpness_tasks[i].wanted(s, sharpness_tasks[i].number)) products += sharpness_tasks[i].products(s);
     return products;

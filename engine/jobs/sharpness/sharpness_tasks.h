@@ -8,6 +8,15 @@
 
 #include <limits.h>
 
+/* Streams of random numbers, apart from each other: probe i of an estimator takes stream + i. */
+enum {
+    STREAM_ENDS = 1,
+    STREAM_GROUPS = 16,
+    STREAM_TRACE = 1 << 20,
+    STREAM_SPECTRUM = 1 << 28,
+    STREAM_CHANGES = 1 << 29, /* sharpness_random.h */
+};
+
 struct sharpness {
     const struct sharpness_request *request;
     struct sharpness_result *out;
@@ -41,7 +50,10 @@ struct sharpness_task {
 enum { SHARPNESS_TASKS = 9 };
 extern const struct sharpness_task sharpness_tasks[SHARPNESS_TASKS];
 
-/* Most products of the tasks after `task` (-1: of all). */
+/* Tells the monitor the products that were made, and that so many are left at most. */
+void sharpness_tasks_show(const struct sharpness *s, int64_t remaining);
+
+/* Most products of the tasks after `task` (-1: of all), and of the direction. */
 int64_t sharpness_tasks_after(const struct sharpness *s, int64_t task);
 
 #endif
