@@ -140,6 +140,9 @@ class Made:
             "curvature_along": 0.01 * math.exp(self.source.gauss(0, 0.1)),
             "direction_norm": math.exp(self.source.gauss(0, 0.02)),
         }
+        bend, ratio = 0.01 * math.exp(self.source.gauss(0, 0.1)), math.exp(self.source.gauss(0, 0.1))
+        numbers |= {"curvature_term": bend * ratio, "random_curvature_term": bend, "curvature_ratio": ratio}
+        numbers |= {"random_delta": whole[1] * math.exp(self.source.gauss(0, 0.1))}
         self.add("layers", seed, group, LAST, numbers, f"rtn-{bits}")
 
 

@@ -17,6 +17,8 @@ SHAPES = {
 FREE = ("gradient_norm", "relative_trace", "trace_per_parameter")  # what a measurement of the trace gives besides
 CRITICAL = "critical_sharpness"  # from losses along the gradient, no product
 TRAINED = ("constant", "decay", "sgdr", "oscillating")  # groups of runs, the others are averages
+CHANGES = 16  # random ones, as large as a quantization error
+OF_CHANGES = ("random_curvature_term", "random_delta", "curvature_ratio")
 LINE = (0.5, 1.5)  # around a model, in units of its distance from the checkpoint before
 
 
@@ -196,7 +198,8 @@ class OpenUnit(UnitOfStudy):
             for bits in self.cell.options:
                 method = {"name": "rtn", "bits": bits, "group_size": min(64, self.scale.hidden)}
                 estimators = ["trace", "top_eigenvalue"] if bits == self.cell.options[0] else []
-                direction = {**self.sharpness(checkpoint, estimators), "direction": {"method": method}}
+                along = {"method": method, "random_directions": CHANGES}
+                direction = {**self.sharpness(checkpoint, estimators), "direction": along}
                 evaluation = {
                     "dataset": self.validation,
                     "sequence_length": self.scale.length,
@@ -217,6 +220,7 @@ class OpenUnit(UnitOfStudy):
         values = {name: result[name] for name in ("predicted_delta", "measured_delta", "gradient_term")}
         values |= {"curvature_term": result["curvature_term"], "direction_norm": norm}
         values["curvature_along"] = 2 * result["curvature_term"] / norm**2
+        values |= {name: result[name] for name in OF_CHANGES if result[name] is not None}
         for layer in result["by_layer"]:
             both = layer["gradient_term"] + layer["curvature_term"]
             values[f"predicted.{layer['name']}"] = both / result["loss"]
