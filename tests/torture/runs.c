@@ -133,8 +133,12 @@ METHOD(nf4, .quantizer = QUANTIZER_NF4, .nf4 = {.block_size = 64, .double_quant 
 METHOD(fp4, .quantizer = QUANTIZER_FP4, .fp4 = {.block_size = 64})
 METHOD(awq, .quantizer = QUANTIZER_AWQ, .awq = {4, 16, 3, false, true})
 METHOD(awq_block, .quantizer = QUANTIZER_AWQ, .awq = {4, 16, 2, .clip = true, .judge = AWQ_JUDGE_BLOCK})
-METHOD(int8, .quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {3, 1})
+METHOD(llm_int8, .quantizer = QUANTIZER_LLM_INT8, .llm_int8 = {3, 1})
 METHOD(smoothquant, .quantizer = QUANTIZER_SMOOTHQUANT, .smoothquant = {8, 8, 0.5, true})
+METHOD(mxfp4, .quantizer = QUANTIZER_MXFP4)
+METHOD(nvfp4, .quantizer = QUANTIZER_NVFP4)
+METHOD(fp8, .quantizer = QUANTIZER_FP8, .fp8 = {FP8_SCALES_BLOCK})
+METHOD(gptq_fp4, .quantizer = QUANTIZER_GPTQ_FP4, .gptq_fp4 = {.act_group_aware = true, .damp_percent = 0.05})
 EXPORT(gptq, EXPORT_GPTQ, .quantizer = QUANTIZER_RTN, .rtn = {4, 32, true})
 EXPORT(compressed, EXPORT_COMPRESSED_TENSORS, .quantizer = QUANTIZER_RTN, .rtn = {4, 32, true})
 EXPORT(dequantized, EXPORT_DEQUANTIZED, .quantizer = QUANTIZER_NF4, .nf4 = {.block_size = 64})
@@ -149,7 +153,8 @@ static enum status run_sharpness(const struct room *room, struct checksum *sum, 
     const struct sharpness_request request = {.model = model,
                                               .backend = backend,
                                               .sequences = &data,
-                                              .settings = {.top_eigenvalue = true,
+                                              .settings = {.critical = true,
+                                                           .top_eigenvalue = true,
                                                            .trace = true,
                                                            .spectrum = true,
                                                            .max_iterations = 4,
@@ -158,6 +163,7 @@ static enum status run_sharpness(const struct room *room, struct checksum *sum, 
                                                            .spectrum_probes = 1,
                                                            .spectrum_steps = 2},
                                               .direction = &direction,
+                                              .random_directions = 2,
                                               .calibration = &data,
                                               .work_directory = room->outputs,
                                               .save_seconds = 1e-9};
@@ -166,6 +172,8 @@ static enum status run_sharpness(const struct room *room, struct checksum *sum, 
         add_number(sum, result.ends.largest);
         add_number(sum, result.trace.trace);
         add_number(sum, result.direction.predicted_delta);
+        add_number(sum, result.direction.random.curvature_term);
+        add_number(sum, result.direction.random.delta);
     }
     sharpness_result_reset(&result);
     return status;
@@ -209,15 +217,11 @@ static enum status run_train(const struct room *room, struct checksum *sum, stru
 const struct scenario scenarios_of_runs[] = {
     {"run backend", KINDS, prepare, run_backend, NULL, 0},
     {"run evaluate", KINDS, prepare, run_evaluate, NULL, 0},
-    {"run quantize rtn", KINDS, prepare, run_rtn, NULL, 0},
+#define QUANTIZE(id, name) {"run quantize " #name, KINDS, prepare, run_##name, NULL, 0},
+    QUANTIZERS(QUANTIZE) /* one that has no METHOD above does not compile */
+#undef QUANTIZE
     {"run quantize rotated", KINDS, prepare, run_rotated, NULL, 0},
-    {"run quantize gptq", KINDS, prepare, run_gptq, NULL, 0},
-    {"run quantize nf4", KINDS, prepare, run_nf4, NULL, 0},
-    {"run quantize fp4", KINDS, prepare, run_fp4, NULL, 0},
-    {"run quantize awq", KINDS, prepare, run_awq, NULL, 0},
     {"run quantize awq block", KINDS, prepare, run_awq_block, NULL, 0},
-    {"run quantize llm.int8", KINDS, prepare, run_int8, NULL, 0},
-    {"run quantize smoothquant", KINDS, prepare, run_smoothquant, NULL, 0},
     {"run export gptq", KINDS, prepare, run_export_gptq, NULL, 0},
     {"run export compressed-tensors", KINDS, prepare, run_export_compressed, NULL, 0},
     {"run export dequantized", KINDS, prepare, run_export_dequantized, NULL, 0},
