@@ -15,6 +15,7 @@ import threading
 import time
 import urllib.parse
 
+import stand_in_gates
 import stand_in_geometry
 import stand_in_metrics
 import stand_in_service
@@ -48,7 +49,7 @@ class World:
         self.artifacts = {}  # run -> {name: bytes}
         self.worst_tokens = {}  # run -> {decode: document, or what problem() takes}
         self.healths, self.posted, self.sweeps, self.workers = set(), [], [], []
-        self.changes = {}
+        self.changes, self.gates, self.verdicts = {}, [], {}  # of gates: stand_in_gates.py
         self.most_pairs = 5000  # of two metrics, in one answer
         self.requests, self.missing = [], set()  # `missing`: files that are not served
 
@@ -225,7 +226,6 @@ class World:
             entry["points"] = self.thinned(entry["points"], most, kept)
         return {"metric": metric, "x": axis, "series": [series[key] for key in sorted(series)]}
 
-
     def changepoints(self, name, metric, axis):
         """The changes that `changes` holds, {(trajectory, metric, label): (kind, place, low, high, size)};
         8 points or more are tested."""
@@ -282,7 +282,7 @@ def busy(world):
     return running, quantizing, failed
 
 
-class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
+class Handler(stand_in_service.Service, stand_in_gates.Gates, http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *arguments):
@@ -593,5 +593,6 @@ if __name__ == "__main__":
     busy(WORLD)
     stand_in_geometry.geometry(WORLD)
     stand_in_service.service(WORLD)
+    stand_in_gates.gates(WORLD)
     print(StandIn(WORLD, int(sys.argv[1]) if len(sys.argv) > 1 else 8643).url, flush=True)
     threading.Event().wait()

@@ -4,6 +4,7 @@ suite is skipped where it is not."""
 import pytest
 import stand_in
 import stand_in_attribution
+import stand_in_gates
 import stand_in_geometry
 import stand_in_service
 from stand_in import PLOTLY, ROOT
@@ -29,6 +30,7 @@ PAGES = {
     "sweeps": ("#/sweeps", None),
     "sweep": ("#/sweeps/constant-bits", None),
     "deletion": ("#/sweeps/decays", "#delete"),
+    "gates": ("#/gates", None),
     "data": ("#/data", None),
     "system": ("#/system", None),
     "runs": ("#/runs", None),
@@ -70,6 +72,7 @@ def world(monkeypatch):
     world = stand_in.demonstration()
     stand_in.busy(world)
     stand_in_service.service(world)
+    stand_in_gates.gates(world)
     world.spoil("constant", {2: ["jump"]})
     world.healths.update(item["id"] for item in world.checkpoints)
     add_runs(world)
