@@ -34,6 +34,7 @@ PAGES = {
     "data": ("#/data", None),
     "system": ("#/system", None),
     "runs": ("#/runs", None),
+    "refused filter": ("#/runs?created_to=soon", None),
     "quantization": ("#/runs/r1", None),
     "running": ("#/runs/r24", None),
     "failed": ("#/runs/r28", None),
@@ -115,7 +116,7 @@ def add_runs(world):
 def test_axe_finds_nothing(axe, visit, name, width, dark):
     address, press = PAGES[name]
     page = visit(address, width, dark, ready=READY)
-    page.expected = ["404"]  # of what the stand-in does not have
+    page.expected = ["404", "422"]  # of what the stand-in does not have, and of a filter that it refuses
     assert (name in ("missing", "problem")) == page.run(
         "/^(Not found|No such page)/.test(document.querySelector('main h1').innerText)")
     if press:
