@@ -348,7 +348,7 @@ class Handler(stand_in_service.Service, stand_in_gates.Gates, http.server.BaseHT
             return self.changes()
         wanted, tag = self.headers.get("If-Match"), None
         with world.lock:
-            if wanted or (method == "GET" and len(parts) == 2 and parts[0] == "trajectories"):
+            if wanted or (method == "GET" and len(parts) == 2 and parts[0] in ("trajectories", "runs")):
                 tag = self.tag(getattr(self, f"get_{parts[0]}")(parts[1:], {}))
             if wanted and wanted != tag:
                 return self.problem(412, "Changed meanwhile", "it is not what If-Match names any more")

@@ -35,6 +35,7 @@ PAGES = {
     "system": ("#/system", None),
     "runs": ("#/runs", None),
     "refused filter": ("#/runs?created_to=soon", None),
+    "run deletion": ("#/runs/r1", "#delete"),
     "quantization": ("#/runs/r1", None),
     "running": ("#/runs/r24", None),
     "failed": ("#/runs/r28", None),
