@@ -1,4 +1,5 @@
-/* controls.js: choices made by a press: a group of which one holds, a switch, a list. */
+/* controls.js: choices made by a press (a group of which one holds, a list, a question before an end), and a field that
+ * is typed in. */
 import { fill, h } from "./dom.js";
 
 /* One of `choices` [[value, label]]; onChange(value). */
@@ -24,6 +25,18 @@ export function dropdown(name, choices, value, onChange) {
   select.value = value;
   select.addEventListener("change", () => onChange(select.value));
   return h("label", { class: "control" }, h("span", { class: "label" }, name), select);
+}
+
+/* A field to type in: onChange(text) on Enter, or when a changed field is left. `wrong`: what the server says of
+ * `value`, which is told beside the field. */
+export function textField(id, name, value, onChange, { hint = null, title = null, wrong = null } = {}) {
+  const input = h("input", {
+    id, type: "text", size: 14, value, placeholder: hint, title, autocomplete: "off", spellcheck: "false",
+    "aria-invalid": wrong ? "true" : null, "aria-describedby": wrong ? `${id}-wrong` : null,
+    events: { change: () => onChange(input.value.trim()) },
+  });
+  return h("div", { class: "control typed" }, h("label", { for: id, class: "label" }, name), input,
+    wrong ? h("span", { class: "bad", id: `${id}-wrong`, role: "alert" }, wrong) : null);
 }
 
 /* A button for what cannot be undone: a press asks, another one does it. */

@@ -54,6 +54,7 @@ page("/frontier", "frontier", () => import("./page_frontier.js"), "showFrontier"
 page("/flips", "flips", () => import("./page_flips.js"), "showFlips");
 page("/sweeps", "sweeps", sweeps, "showSweeps");
 page("/sweeps/{id}", "sweeps", sweeps, "showSweep");
+page("/gates", "gates", () => import("./page_gates.js"), "showGates");
 page("/data", "data", () => import("./page_data.js"), "showData");
 page("/system", "system", () => import("./page_system.js"), "showSystem");
 page("/runs", "runs", () => import("./page_runs.js"), "showRuns");

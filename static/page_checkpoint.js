@@ -6,6 +6,7 @@ import {
 } from "./checkpoint_parts.js";
 import { command, curl, fill, h } from "./dom.js";
 import { ago, bytes, compact, integer, scalar, scientific, time } from "./format.js";
+import { gatesOf, gatesSection } from "./gates.js";
 import { badges } from "./integrity.js";
 import { beside, costliest, finished } from "./measurements.js";
 import { loading } from "./notice.js";
@@ -105,16 +106,16 @@ async function curveOf({ id, trajectory }, metric, signal) {
 /* What the page knows, asked for at once as far as one answer does not need another. */
 async function read(id, signal) {
   const checkpoint = await get(at("checkpoints", id), signal);
-  const [runs, around, deltas, losses, datasets] = await Promise.all([
+  const [runs, around, deltas, losses, datasets, gates] = await Promise.all([
     runsOf(checkpoint.id, signal), neighbours(checkpoint, signal),
     curveOf(checkpoint, "delta", signal), curveOf(checkpoint, "loss_q", signal),
-    list(query("/v1/datasets", { limit: 200 }), signal, 1000),
+    list(query("/v1/datasets", { limit: 200 }), signal, 1000), gatesOf(checkpoint.trajectory, signal),
   ]);
   const pairs = beside(runs, around.before?.runs ?? [], around.after?.runs ?? []);
   const [health, paired] = await Promise.all([
     around.read ? get(`${at("checkpoints", checkpoint.id)}/health`, signal) : null, comparisons(pairs, signal),
   ]);
-  return { checkpoint, runs, around, deltas, losses, health, datasets: datasets.items, pairs, paired };
+  return { checkpoint, runs, around, deltas, losses, health, datasets: datasets.items, gates, pairs, paired };
 }
 
 async function sentences(known) {
@@ -140,6 +141,7 @@ export async function showCheckpoint({ root, parameters, signal }) {
     : h("p", { class: "muted" }, "No quantization of this checkpoint was measured yet; quantize it below.");
   fill(root, heading(checkpoint, around), about(checkpoint),
     h("section", { "aria-label": "Why" }, h("h2", {}, "Why"), why),
+    gatesSection({ ...known, signal }),
     whatToDoSection({
       ...known, run, best: run ? bestOf(run, known.losses) : null, other: run ? cheaper(run, runs) : null, signal,
     }),

@@ -1,6 +1,8 @@
 /* page_run.js: one run: what was asked, how far it is, what it says, what came out. */
-import { at, checkpoint, get, list, post, query, send } from "./api.js";
+import { at, checkpoint, get, list, post, query, send, tagged } from "./api.js";
+import { changeShown } from "./changing.js";
 import { presetsOf } from "./checkpoint_parts.js";
+import { sureButton } from "./controls.js";
 import { command, curl, fill, h, save } from "./dom.js";
 import { followRun, isFinal } from "./events.js";
 import { bytes, duration, time } from "./format.js";
@@ -18,7 +20,15 @@ const LOG_LINES = 2000;
 
 const AGAIN = "The same request once more, measured anew: equal requests otherwise answer with this run";
 
-/* `does`: {act(verb), again(), attribute()}. */
+const GONE = "The run goes with its result, its measurements and its files; checkpoints that it made stay.";
+
+/* Whether somebody tried the ended run again. Other changes of its document, such as names of checkpoints, do not
+ * hinder a deletion. */
+function triedAgain(before, now) {
+  return before.state !== now.state || before.finished_at !== now.finished_at;
+}
+
+/* `does`: {act(verb), again(), attribute(), remove()}. */
 function buttons(run, does) {
   const button = (id, label, press, title = null) =>
     h("button", { type: "button", id, title, events: { click: press } }, label);
@@ -26,11 +36,13 @@ function buttons(run, does) {
     return run.cancel_requested ? h("span", { class: "muted" }, "stopping …")
       : button("cancel", "Cancel", () => does.act("cancel"));
   }
-  if (run.state !== "succeeded") return button("retry", "Try again", () => does.act("retry"));
+  const deletion = sureButton("delete", "Delete", GONE, does.remove);
+  if (run.state !== "succeeded") return [button("retry", "Try again", () => does.act("retry")), deletion];
   const quantized = run.kind === "quantize" && typeof run.params?.checkpoint === "string";
   return [
     quantized ? button("attribute-this", "Attribute this", does.attribute) : null,
     button("again", "Run again", does.again, AGAIN),
+    deletion,
   ];
 }
 
@@ -113,7 +125,7 @@ function headings(run, name, trajectory, does) {
 export async function showRun({ root, parameters, query: search, signal }) {
   document.title = "Run · deltaq";
   fill(root, h("h1", {}, "Run"), loading("the run"));
-  let run = await get(at("runs", parameters.id), signal);
+  let { document: run, etag } = await tagged(at("runs", parameters.id), signal);
   const head = h("div"), state = h("div"), wrong = h("div"), outcome = h("div"), files = h("div"), log = logView();
   const formPlace = h("div", { class: "form-place" });
   const training = run.kind === "train" ? trainSection(run, signal) : null;
@@ -139,6 +151,19 @@ export async function showRun({ root, parameters, query: search, signal }) {
       fill(formPlace, form);
       form.querySelector("select, input, button")?.focus();
     }),
+    remove: attempt(wrong, signal, async () => {
+      const shown = { document: run, etag };
+      const now = await changeShown(at("runs", run.id), { shown, differs: triedAgain, method: "DELETE" }, signal);
+      if (!now) {
+        location.hash = "#/runs";
+        return;
+      }
+      ({ document: run, etag } = now);
+      await show();
+      if (!isFinal(run.state)) follow();
+      fill(wrong, problem({ detail: "Nothing was deleted. This is the run as it is now." },
+        "Somebody else tried this run again meanwhile"));
+    }),
   };
   const show = async () => {
     const given = run.params ?? {}, name = await subject(run);
@@ -156,9 +181,11 @@ export async function showRun({ root, parameters, query: search, signal }) {
     if (isFinal(run.state)) fill(files, await artifacts(run, search.get("against"), signal).catch(() => null));
   };
   const refresh = async () => {
-    const last = turn(), found = await get(at("runs", run.id), signal);
+    const last = turn(), found = await tagged(at("runs", run.id), signal);
     if (!last()) return;
-    run = { ...found, progress: run.progress }; /* the stream tells it before any state, and later than the document */
+    ({ etag } = found);
+    /* The stream tells the progress before any state, and later than the document. */
+    run = { ...found.document, progress: run.progress };
     await show();
   };
   let following = null;

@@ -1,6 +1,7 @@
-/* page_runs.js: all runs by state, kind and trajectory, in an order that the server gives: the address has it all. */
+/* page_runs.js: all runs by state, kind, trajectory, checkpoint and day, in an order that the server gives: the address
+ * has it all. */
 import { get, namedTrajectories, query } from "./api.js";
-import { dropdown } from "./controls.js";
+import { dropdown, textField } from "./controls.js";
 import { fill, h } from "./dom.js";
 import { ago, integer } from "./format.js";
 import { keep } from "./live.js";
@@ -17,6 +18,26 @@ const ORDERS = [
   ["-created", "newest first"], ["created", "oldest first"],
   ["-finished", "ended latest first"], ["finished", "ended earliest first"],
 ];
+
+/* Filters of GET /v1/runs that are typed; the server judges what was typed. */
+const DAY = "2026-01-31";
+const TYPED = [
+  { field: "name", label: "Checkpoint", hint: "step*", title: "Name of a checkpoint that is read; * is any text" },
+  { field: "tag", label: "Tag", hint: "KEY or KEY:VALUE", title: "Tag of a checkpoint that is read" },
+  {
+    field: "created_from", label: "Submitted from", hint: DAY,
+    title: `This day of UTC or later; a time is written ${DAY}T12:00:00Z`,
+  },
+  {
+    field: "created_to", label: "and before", hint: DAY,
+    title: `Before this day of UTC, which does not count itself; a time is written ${DAY}T12:00:00Z`,
+  },
+];
+const FILTERS = ["state", "kind", "trajectory", "sweep", ...TYPED.map(({ field }) => field)];
+
+/* Id of what had the focus when the address changed: on Enter the field itself, on Tab what is behind it, or the field
+ * where that has no id. The page that is made anew for the other address gives the focus back. */
+let focused = "";
 
 const when = (label, field) => ({
   label, cell: (run) => h("span", { title: run[field] }, ago(run[field])),
@@ -36,7 +57,7 @@ function readView(search) {
   const of = (name) => search.get(name) ?? "";
   const known = ORDERS.some(([name]) => name === of("sort"));
   return {
-    filter: { state: of("state"), kind: of("kind"), trajectory: of("trajectory"), sweep: of("sweep") },
+    filter: Object.fromEntries(FILTERS.map((field) => [field, of(field)])),
     sort: known ? of("sort") : ORDERS[0][0],
   };
 }
@@ -52,19 +73,35 @@ function empty({ filter, sort }) {
   return h("div", { class: "notice empty" }, h("p", {}, why), way);
 }
 
-function controls({ filter, sort }, names) {
+/* What the server says of typed filters, by field; null where something else went wrong. */
+function refusals(error) {
+  const faults = (error.document?.errors ?? []).map(({ pointer, detail }) => [pointer?.slice(1), detail]);
+  const typed = faults.filter(([field]) => TYPED.some((one) => one.field === field));
+  return error.status === 422 && typed.length ? Object.fromEntries(typed) : null;
+}
+
+/* `wrong`: what refusals() gave. */
+function controls({ filter, sort }, names, wrong) {
   const all = (values) => [["", "all"], ...values.map((value) => [value, value])];
   const change = (field) => (value) => { location.hash = address({ ...filter, [field]: value }, sort); };
+  const typed = (field) => (value) => {
+    focused = `filter-${field}`;
+    change(field)(value);
+  };
   return h("div", { class: "controls" },
     dropdown("State", all(STATES), filter.state, change("state")),
     dropdown("Kind", all(KINDS), filter.kind, change("kind")),
     names.length ? dropdown("Trajectory", all(names), filter.trajectory, change("trajectory")) : null,
+    TYPED.map(({ field, label, hint, title: help }) => textField(`filter-${field}`, label, filter[field],
+      typed(field), { hint, title: help, wrong: wrong[field] ?? null })),
     dropdown("Order", ORDERS, sort, (value) => { location.hash = address(filter, value); }));
 }
 
 export async function showRuns({ root, query: search, signal }) {
   document.title = "Runs · deltaq";
-  const view = readView(search), { filter, sort } = view, columns = columnsOf(sort);
+  const view = readView(search), { filter, sort } = view, columns = columnsOf(sort), back = focused;
+  focused = "";
+  addEventListener("hashchange", () => { focused = document.activeElement?.id || focused; }, { capture: true, signal });
   fill(root, h("h1", {}, "Runs"), loading("runs"));
   const { items: trajectories } = await namedTrajectories(signal);
   const body = h("div"), more = h("div", { class: "more" });
@@ -78,7 +115,7 @@ export async function showRuns({ root, query: search, signal }) {
     if (!items.length) fill(body, empty(view));
     else fill(body, dataTable({ caption: "Runs", className: "cards runs-table", columns, rows: items }));
     const button = () => h("button", { type: "button", id: "more", events: { click: extend } }, "Show more runs");
-    const end = () => h("p", { class: "muted" }, `Only ${integer(count)} are shown; choose a state or a kind above.`);
+    const end = () => h("p", { class: "muted" }, `Only ${integer(count)} are shown; narrow them down above.`);
     fill(more, next ? (count < MOST ? button() : end()) : null);
   };
   const extend = async () => {
@@ -91,8 +128,20 @@ export async function showRuns({ root, query: search, signal }) {
   const home = filter.sweep ? h("p", { class: "crumbs" }, "Of the sweep ",
     h("a", { href: sweepLink(filter.sweep), class: "name" }, filter.sweep), " · ",
     h("a", { href: "#/runs" }, "all runs")) : null;
-  const first = await read();
-  fill(root, h("h1", {}, "Runs"), home, controls(view, trajectories.map((item) => item.name)), body, more);
+  let first = null, wrong = {};
+  try {
+    first = await read();
+  } catch (error) {
+    wrong = refusals(error);
+    if (!wrong) throw error;
+  }
+  if (signal.aborted) return;
+  fill(root, h("h1", {}, "Runs"), home, controls(view, trajectories.map((item) => item.name), wrong), body, more);
+  if (back) document.getElementById(back)?.focus({ preventScroll: true });
+  if (!first) {
+    fill(body, h("p", { class: "notice" }, "No runs are shown: the server does not understand a filter."));
+    return;
+  }
   show(first);
   const busy = ({ items }) => items.some((run) => run.state === "running"); /* their progress is not logged */
   keep({ read, show, first, changes: ["run"], busy }, signal);

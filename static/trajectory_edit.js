@@ -1,6 +1,7 @@
 /* trajectory_edit.js: a panel that renames, annotates, archives and deletes a trajectory. Every change names the
  * version that the panel shows (If-Match): what somebody else changed meanwhile is shown and not overwritten. */
-import { at, change, tagged } from "./api.js";
+import { at, tagged } from "./api.js";
+import { changeShown } from "./changing.js";
 import { sureButton } from "./controls.js";
 import { fill, h } from "./dom.js";
 import { integer, plural } from "./format.js";
@@ -13,7 +14,6 @@ const SHOWN = {
   archived: ["Archived", (value) => (value ? "yes" : "no")],
   checkpoints: ["Checkpoints", integer],
 };
-const TRIES = 5; /* while runs of the trajectory go on */
 
 /* The trajectory as the server has it: {document, etag}. By its id: another one may have been given its name. */
 export function readTrajectory(id, signal) {
@@ -22,23 +22,6 @@ export function readTrajectory(id, signal) {
 
 function differences(before, now) {
   return Object.keys(SHOWN).filter((field) => (before[field] ?? null) !== (now[field] ?? null));
-}
-
-/* Sends a change of the version in `shown`. Gives null, or what the server has now where somebody else changed what
- * the panel shows: then nothing was changed. */
-async function changeOf(shown, method, content, signal) {
-  const { id } = shown.document;
-  for (let left = TRIES, { etag } = shown; ; left--) {
-    try {
-      await change(method, at("trajectories", id), signal, content, etag);
-      return null;
-    } catch (error) {
-      if (error.status !== 412 || left <= 1) throw error;
-      const now = await readTrajectory(id, signal);
-      if (differences(shown.document, now.document).length) return now;
-      ({ etag } = now);
-    }
-  }
 }
 
 /* What somebody else changed, and the way to it. */
@@ -65,7 +48,9 @@ export function editPanel(shown, { done, close, reload }, signal) {
   const notes = h("textarea", { id: "edit-notes", rows: 3, maxlength: 10000 });
   notes.value = trajectory.notes ?? "";
   const trying = (method, content) => attempt(wrong, signal, async () => {
-    const now = await changeOf(shown, method, content?.(), signal);
+    const now = await changeShown(at("trajectories", trajectory.id),
+      { shown, differs: (before, found) => differences(before, found).length > 0, method, content: content?.() },
+      signal);
     if (now) fill(wrong, overtaken(trajectory, now.document, () => reload(now)));
     else await done();
   });

@@ -15,6 +15,7 @@ import threading
 import time
 import urllib.parse
 
+import stand_in_gates
 import stand_in_geometry
 import stand_in_metrics
 import stand_in_service
@@ -48,7 +49,7 @@ class World:
         self.artifacts = {}  # run -> {name: bytes}
         self.worst_tokens = {}  # run -> {decode: document, or what problem() takes}
         self.healths, self.posted, self.sweeps, self.workers = set(), [], [], []
-        self.changes = {}
+        self.changes, self.gates, self.verdicts = {}, [], {}  # of gates: stand_in_gates.py
         self.most_pairs = 5000  # of two metrics, in one answer
         self.requests, self.missing = [], set()  # `missing`: files that are not served
 
@@ -225,7 +226,6 @@ class World:
             entry["points"] = self.thinned(entry["points"], most, kept)
         return {"metric": metric, "x": axis, "series": [series[key] for key in sorted(series)]}
 
-
     def changepoints(self, name, metric, axis):
         """The changes that `changes` holds, {(trajectory, metric, label): (kind, place, low, high, size)};
         8 points or more are tested."""
@@ -282,7 +282,7 @@ def busy(world):
     return running, quantizing, failed
 
 
-class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
+class Handler(stand_in_service.Service, stand_in_gates.Gates, http.server.BaseHTTPRequestHandler):
     protocol_version = "HTTP/1.1"
 
     def log_message(self, *arguments):
@@ -348,7 +348,7 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
             return self.changes()
         wanted, tag = self.headers.get("If-Match"), None
         with world.lock:
-            if wanted or (method == "GET" and len(parts) == 2 and parts[0] == "trajectories"):
+            if wanted or (method == "GET" and len(parts) == 2 and parts[0] in ("trajectories", "runs")):
                 tag = self.tag(getattr(self, f"get_{parts[0]}")(parts[1:], {}))
             if wanted and wanted != tag:
                 return self.problem(412, "Changed meanwhile", "it is not what If-Match names any more")
@@ -462,8 +462,9 @@ class Handler(stand_in_service.Service, http.server.BaseHTTPRequestHandler):
         state, kind, names, checkpoint = (fields.get(name) for name in ("state", "kind", "trajectory", "checkpoint"))
         chosen = [self.visible(run) for run in self.world.runs if (not state or run["state"] in state)
                   and (not kind or run["kind"] in kind) and (not names or self.world.belongs(run, names[0]))
-                  and ("sweep" not in fields or run["sweep"] in fields["sweep"])
                   and (not checkpoint or run["params"].get("checkpoint") in checkpoint)]
+        if isinstance(chosen := self.narrowed(chosen, fields), tuple):
+            return chosen
         by = fields.get("sort", ["-created"])[0]
         if by.endswith("finished"):
             chosen = [run for run in chosen if run["finished_at"]]
@@ -593,5 +594,6 @@ if __name__ == "__main__":
     busy(WORLD)
     stand_in_geometry.geometry(WORLD)
     stand_in_service.service(WORLD)
+    stand_in_gates.gates(WORLD)
     print(StandIn(WORLD, int(sys.argv[1]) if len(sys.argv) > 1 else 8643).url, flush=True)
     threading.Event().wait()

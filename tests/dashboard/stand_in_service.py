@@ -2,9 +2,11 @@
 sweeps, workers. Shapes as the server's, numbers made up but of the runs. Standard library only."""
 
 import json
+import re
 
 PARTS = ("self_attn.q_proj", "self_attn.k_proj", "mlp.up_proj", "mlp.down_proj")
 DATASETS = ("perl-manual", "perl-manual-validation")
+MOMENT = re.compile(r"\d{4}-\d\d-\d\d(T\d\d:\d\d:\d\dZ)?")
 GB = 1 << 30
 GONE = object()  # what was deleted
 
@@ -69,6 +71,42 @@ class Service:
         return {"a": a["id"], "b": b["id"], "kind": a["kind"], "protocol_id": "00112233aabbccdd",
                 "sequences": 192, "tokens": 24576, **{name: compared(a["result"][name], b["result"][name])
                                                       for name in ("loss_fp", "loss_q", "delta", "kl")}}  # fmt: skip
+
+    def narrowed(self, runs, fields):
+        """Those of a sweep that read a checkpoint of a name with a tag, and were submitted between two times; or what
+        problem() takes."""
+        for field in ("created_from", "created_to"):
+            text = fields.get(field, ["2026-01-31"])[0]
+            if not MOMENT.fullmatch(text):
+                return 422, "Invalid request", f'expected a day (2026-01-31), found "{text}"', f"/{field}"
+        if fields.get("tag", ["key"])[0].startswith(":"):
+            return 422, "Invalid request", "expected KEY or KEY:VALUE, at most 16 times", "/tag"
+        name = re.escape(fields.get("name", ["*"])[0]).replace("\\*", ".*")
+        key, _, value = fields.get("tag", [""])[0].partition(":")
+        known = {item["id"]: item for item in self.world.checkpoints}
+
+        def fits(run):
+            read = known.get(run["params"].get("checkpoint"), {"name": "", "tags": {}})
+            return (run["sweep"] in fields.get("sweep", [run["sweep"]]) and re.fullmatch(name, read["name"])
+                    and (not key or key in read["tags"]) and (not value or str(read["tags"][key]) == value)
+                    and fields.get("created_from", [""])[0] <= run["created_at"]
+                    < fields.get("created_to", ["9"])[0])
+
+        return [run for run in runs if fits(run)]
+
+    def delete_runs(self, parts, fields):
+        world = self.world
+        run = next((run for run in world.runs if run["id"] == parts[0]), None)
+        if run is None:
+            return None
+        if run["state"] in ("queued", "running"):
+            return 409, "Conflict", f"the run is {run['state']}: cancel it and wait for its end first"
+        other = next((one for one in world.runs if one["state"] in ("queued", "running")
+                      and run["id"] in (one["params"].get("a"), one["params"].get("b"))), None)
+        if other:
+            return 409, "Conflict", f"run {other['id']} compares it: wait for its end, or cancel it"
+        world.runs.remove(run)
+        return GONE
 
     def create_run(self):
         """What the server does: names become ids, defaults are written back, the same again is the same run."""

@@ -4,6 +4,7 @@ suite is skipped where it is not."""
 import pytest
 import stand_in
 import stand_in_attribution
+import stand_in_gates
 import stand_in_geometry
 import stand_in_service
 from stand_in import PLOTLY, ROOT
@@ -29,9 +30,12 @@ PAGES = {
     "sweeps": ("#/sweeps", None),
     "sweep": ("#/sweeps/constant-bits", None),
     "deletion": ("#/sweeps/decays", "#delete"),
+    "gates": ("#/gates", None),
     "data": ("#/data", None),
     "system": ("#/system", None),
     "runs": ("#/runs", None),
+    "refused filter": ("#/runs?created_to=soon", None),
+    "run deletion": ("#/runs/r1", "#delete"),
     "quantization": ("#/runs/r1", None),
     "running": ("#/runs/r24", None),
     "failed": ("#/runs/r28", None),
@@ -70,6 +74,7 @@ def world(monkeypatch):
     world = stand_in.demonstration()
     stand_in.busy(world)
     stand_in_service.service(world)
+    stand_in_gates.gates(world)
     world.spoil("constant", {2: ["jump"]})
     world.healths.update(item["id"] for item in world.checkpoints)
     add_runs(world)
@@ -112,7 +117,7 @@ def add_runs(world):
 def test_axe_finds_nothing(axe, visit, name, width, dark):
     address, press = PAGES[name]
     page = visit(address, width, dark, ready=READY)
-    page.expected = ["404"]  # of what the stand-in does not have
+    page.expected = ["404", "422"]  # of what the stand-in does not have, and of a filter that it refuses
     assert (name in ("missing", "problem")) == page.run(
         "/^(Not found|No such page)/.test(document.querySelector('main h1').innerText)")
     if press:

@@ -234,6 +234,56 @@ def test_runs_stand_in_the_order_of_the_address(world, visit):
     check_looks(page, "runs-in-order")
 
 
+def type_in(page, selector, text, key="Enter"):
+    """As a reader does: in place of what the field holds, and then a key."""
+    page.run(f"(field => {{ field.focus(); field.select(); }})(document.querySelector('{selector}'))")
+    page.call("Input.insertText", text=text)
+    page.key(key)
+
+
+def test_runs_are_filtered_by_checkpoint_and_tag_as_they_are_typed(world, visit):
+    world.checkpoints[2]["tags"] = {"phase": "decay"}
+    page = visit("#/runs?kind=quantize")
+    count, focused = "document.querySelectorAll('main tbody tr').length", "document.activeElement.id"
+    type_in(page, "#filter-name", "step-7*")  # two checkpoints, each at two widths
+    page.wait(f"location.hash === '#/runs?kind=quantize&name=step-7*' && {count} === 4")
+    assert page.wait(f"{focused} === 'filter-name' && document.activeElement.value") == "step-7*"
+    type_in(page, "#filter-tag", "phase:decay", "Tab")
+    page.wait(f"location.hash.endsWith('&name=step-7*&tag=phase%3Adecay') && {count} === 2")
+    page.wait(f"{focused} === 'filter-created_from'")  # where Tab leads
+    assert any(path.startswith("/v1/runs?kind=quantize&name=step-7*&tag=phase%3Adecay&sort=")
+               for _, path in world.requests)
+    check_looks(page, "runs-filtered")
+    page.run("history.back()")
+    page.wait(f"{count} === 4 && document.querySelector('#filter-tag').value === ''")
+
+
+def test_runs_are_filtered_by_when_they_were_submitted(world, visit):
+    moments = [world.runs[place]["created_at"] for place in (5, 9)]
+    page = visit(f"#/runs?created_from={moments[0]}&created_to={moments[1]}&sort=created")
+    links = "[...document.querySelectorAll('main tbody th a')].map(link => link.getAttribute('href').split('/').pop())"
+    assert page.run(links) == ["r5", "r6", "r7", "r8"]
+    assert page.run("document.querySelector('#filter-created_to').value") == moments[1]
+
+
+@pytest.mark.parametrize("field, wrong, right", [("created_from", "yesterday", "2026-01-31"),
+                                                 ("tag", ":decay", "phase")])
+def test_a_filter_that_the_server_refuses_is_told_where_it_was_typed(world, visit, field, wrong, right):
+    world.checkpoints[2]["tags"] = {"phase": "decay"}
+    page = visit("#/runs")
+    page.expected = ["422"]
+    type_in(page, f"#filter-{field}", wrong)
+    assert "expected" in page.wait(f"document.querySelector('#filter-{field}-wrong')?.innerText")
+    assert page.run(f"(one => [one.value, one.getAttribute('aria-invalid'), one.getAttribute('aria-describedby')])"
+                    f"(document.querySelector('#filter-{field}'))") == [wrong, "true", f"filter-{field}-wrong"]
+    assert page.run("document.querySelector('main h1').innerText") == "Runs"
+    assert page.run("document.querySelector('.problem') === null && document.querySelectorAll('tbody tr').length === 0")
+    check_looks(page, f"runs-refused-{field}")
+    type_in(page, f"#filter-{field}", right)
+    page.wait(f"document.querySelector('#filter-{field}-wrong') === null "
+              "&& document.querySelectorAll('tbody tr').length > 0")
+
+
 def asked(world, path):
     return sum(one.startswith(path) for _, one in world.requests)
 

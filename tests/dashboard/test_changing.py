@@ -253,6 +253,61 @@ def test_a_run_shows_the_zone_of_its_times_and_no_empty_parameters(world, visit)
     assert page.run("document.querySelector('#unset').innerText") == "Not set: export."
 
 
+RUNS = "[...document.querySelectorAll('main tbody th a')].map(link => link.getAttribute('href').split('/').pop())"
+
+
+def test_an_ended_run_is_deleted_after_a_question(world, visit):
+    page = visit("#/runs/r1")
+    page.expected = ["404"]  # of a reading that had begun when it was deleted
+    page.click("#delete")
+    page.wait("document.activeElement?.id === 'delete-no'")  # what a careless Enter does
+    assert "checkpoints that it made stay" in page.run("document.querySelector('.sure').innerText")
+    check_looks(page, "run-deletion")
+    page.click("#delete-yes")
+    page.wait(f"location.hash === '#/runs' && {RUNS}.includes('r2')")
+    assert "r1" not in page.run(RUNS) and ("DELETE", "/v1/runs/r1") in world.requests
+
+
+def test_a_run_that_goes_on_is_cancelled_and_not_deleted(world, visit):
+    running, _, failed = stand_in.busy(world)
+    page = visit(f"#/runs/{running['id']}")
+    assert page.run("document.querySelector('#cancel') !== null && document.querySelector('#delete') === null")
+    page = visit(f"#/runs/{failed['id']}")
+    assert page.run("document.querySelector('#retry') !== null && document.querySelector('#delete') !== null")
+
+
+def test_a_refused_deletion_says_why(world, visit):
+    world.add_run("compare", {"a": "r1", "b": "r2"}, "running")
+    page = visit("#/runs/r1")
+    page.expected = ["409"]
+    page.click("#delete")
+    page.click("#delete-yes")
+    page.wait("document.querySelector('main .problem')?.innerText.includes('run r24 compares it')")
+    assert world.runs[1]["id"] == "r1" and page.run("location.hash") == "#/runs/r1"
+
+
+def test_a_run_that_was_tried_again_meanwhile_is_not_deleted(world, visit):
+    *_, failed = stand_in.busy(world)
+    page = visit(f"#/runs/{failed['id']}")
+    page.expected = ["412"]
+    page.click("#delete")
+    failed.update(state="succeeded", error=None, finished_at=stand_in.stamp(9000))
+    page.click("#delete-yes")
+    page.wait("document.querySelector('main .problem')?.innerText.includes('Nothing was deleted') "
+              "&& document.querySelector('.badge.succeeded') !== null")
+    assert failed in world.runs and changes(world) == ["DELETE"]
+
+
+def test_names_that_change_meanwhile_do_not_hinder_a_deletion(world, visit):
+    page = visit("#/runs/r1")
+    page.expected = ["412", "404"]
+    world.runs[1]["names"] = {"c0": "constant/renamed"}
+    page.click("#delete")
+    page.click("#delete-yes")
+    page.wait("location.hash === '#/runs'")
+    assert changes(world) == ["DELETE", "DELETE"] and not any(run["id"] == "r1" for run in world.runs)
+
+
 # --- Views in addresses -----------------------------------------------------------------------------------------------
 SORTED = [("#/checkpoints/c3?measured=-Value", "Measurements", 1), ("#/compare?a=c2&b=c3&sort=-B%3A+step-976",
                                                                     "What was measured of both", 3),

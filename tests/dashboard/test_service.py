@@ -272,6 +272,53 @@ def test_a_run_is_made_again_by_the_service(service, measured, visit):
     assert again["result"]["delta"] == run["result"]["delta"]
 
 
+def test_an_ended_run_is_deleted_by_the_service(service, measured, visit):
+    checkpoint = measured[0]["params"]["checkpoint"]
+    run = service.run("evaluate", checkpoint=checkpoint, dataset="tokens", sequence_length=None)
+    page = visit(f"#/runs/{run['id']}", url=service.url)
+    page.expected = ["404"]  # of a reading that had begun when it was deleted
+    page.click("#delete")
+    page.click("#delete-yes")
+    page.wait("location.hash === '#/runs' && document.querySelector('main tbody tr') !== null")
+    assert service.get(f"/v1/runs/{run['id']}").status == 404
+
+
+def test_runs_are_filtered_by_the_service(service, measured, visit):
+    links = "[...document.querySelectorAll('main tbody th a')].map(link => link.getAttribute('href').split('/').pop())"
+    page = visit("#/runs?kind=quantize&name=step1&created_from=2020-01-01", url=service.url)
+    expected = service.get("/v1/runs?kind=quantize&name=step1&limit=50").json["items"]
+    assert page.run(links) == [run["id"] for run in expected] and len(expected) >= 2
+    page.expected = ["422"]
+    for field, text, words in (("created_to", "soon", "expected a day"), ("tag", ":x", "expected KEY or KEY:VALUE")):
+        page.run(f"location.hash = '#/runs?{field}={text}'")
+        page.wait(f"document.querySelector('#filter-{field}-wrong')?.innerText.includes('{words}')")
+
+
+def test_gates_of_the_service_are_told_in_words(service, measured, visit):
+    checkpoint = service.get("/v1/checkpoints?name=step2").json["items"]
+    checkpoint = next(item["id"] for item in checkpoint if item["trajectory"] == HOSTILE)
+    limits = {"metric": "delta", "series": {"method.bits": 4}}
+    rules = [{**limits, "max": 1e3}, {**limits, "max": -1e3}, {**limits, "against_last": 2, "max_change": 1e3},
+             {**limits, "changepoint": 3}, {"integrity": "clean"}]
+    assert service.post("/v1/gates", {"name": "told", "trajectory": HOSTILE, "rules": rules}).status == 201
+    answer = service.get(f"/v1/gates/told/verdict?checkpoint={checkpoint}").json
+    words = {"pass": "✓ pass", "fail": "▲ fail", "pending": "pending"}
+    page = visit(f"#/checkpoints/{checkpoint}", url=service.url)
+    lines = "[...document.querySelectorAll('section[aria-label=Gates] li')].map(line => line.innerText)"
+    page.wait(f"{lines}.length === 5")
+    for line, told in zip(page.run(lines), answer["rules"], strict=True):
+        assert line.startswith(words[told["verdict"]]) and (told["reason"] or "it is ") in line
+    assert "ΔQL (bits 4) minus the median of the last 2 measured checkpoints before it" in page.run(lines)[2]
+    assert page.run("document.querySelector('section[aria-label=Gates] li a').getAttribute('href')") == (
+        f"#/runs/{answer['rules'][0]['run']}")
+    page.run("location.hash = '#/gates'")
+    page.wait("document.querySelector('main tbody .verdict') !== null")
+    row = page.run("document.querySelector('main tbody tr').innerText")
+    assert "▲ fail" in row and "step2" in row and HOSTILE in row and "nothing is wrong with them" in row
+    assert service.request("DELETE", "/v1/gates/told").status == 204
+    assert page.run("window.hurt") is None
+
+
 def test_averages_of_the_service_are_stars_and_its_figures_say_their_data(service, measured, visit):
     made = service.run("average", trajectory=HOSTILE, window=2, into="averages")
     assert made["state"] == "succeeded"
