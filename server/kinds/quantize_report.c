@@ -196,20 +196,20 @@ static const char *const interval_methods[] = {"student", "bootstrap", "student_
         .spread = RESULT_BETWEEN, .spread_low = REPORT(result.intervals[which].low),                   \
         .spread_high = REPORT(result.intervals[which].high)                                            \
     }
-#define MEAN_INTERVAL(name_, which, help_)                                                       \
-    {                                                                                            \
-        .name = (name_), .type = RESULT_INTERVAL, .offset = REPORT(result.intervals[which].low), \
-        .high = REPORT(result.intervals[which].high), .later = true, .help = (help_)             \
+#define MEAN_INTERVAL(name_, which, unit_, help_)                                                     \
+    {                                                                                                 \
+        .name = (name_), .type = RESULT_INTERVAL, .offset = REPORT(result.intervals[which].low),      \
+        .high = REPORT(result.intervals[which].high), .later = true, .unit = (unit_), .help = (help_) \
     }
 
 static const struct result_field report_fields[] = {
     MEAN("loss_fp", fp.loss, metric_loss_fp, QUANTIZE_LOSS_FP),
     MEAN_INTERVAL(
-        "loss_fp_interval", QUANTIZE_LOSS_FP,
+        "loss_fp_interval", QUANTIZE_LOSS_FP, "nats",
         "95 % interval of loss_fp over the evaluation's sequences, each weighing its predictions: Student's t "
         "of as many degrees of freedom as sequences less one. Null for a single sequence"),
     MEAN("loss_q", q.loss, metric_loss_q, QUANTIZE_LOSS_Q),
-    MEAN_INTERVAL("loss_q_interval", QUANTIZE_LOSS_Q,
+    MEAN_INTERVAL("loss_q_interval", QUANTIZE_LOSS_Q, "nats",
                   "Likewise of loss_q; with several calibration draws those are drawn at random too, as for "
                   "delta_interval. What one model loses is delta: both losses vary with the sequences together"),
     {.name = "delta",
@@ -239,9 +239,9 @@ static const struct result_field report_fields[] = {
          "over the draws, plus delta_stddev² / K, and the mean of Student's t of n − 1 and of K − 1 degrees, "
          "weighted by these two terms (Cochran and Cox). Null without an interval"},
     MEAN("kl", kl, metric_kl, QUANTIZE_KL),
-    MEAN_INTERVAL("kl_interval", QUANTIZE_KL, "95 % interval of kl, as that of loss_q"),
+    MEAN_INTERVAL("kl_interval", QUANTIZE_KL, "nats", "95 % interval of kl, as that of loss_q"),
     MEAN("top1_agreement", top1_agreement, metric_top1_agreement, QUANTIZE_TOP1),
-    MEAN_INTERVAL("top1_agreement_interval", QUANTIZE_TOP1,
+    MEAN_INTERVAL("top1_agreement_interval", QUANTIZE_TOP1, NULL,
                   "95 % interval of top1_agreement, as that of loss_q. Null also where all predictions agree, or none"),
     {.name = "bits_per_weight",
      .type = RESULT_NUMBER,

@@ -28,6 +28,7 @@ MAIN_METHOD = "gptq-3"
 QUANTIZED = ("delta", "loss_q", "kl")
 # Of the plan `open`: what belongs to a method too; the last two are of one layer each.
 PREDICTED = ("predicted_delta", "measured_delta", "gradient_term", "curvature_term", "direction_norm")
+PREDICTED += ("random_curvature_term", "random_delta", "curvature_ratio")
 PREDICTED += ("curvature_along", "predicted", "measured")
 OF_CORRELATIONS = ("correlation", "layer_correlation")  # whose effects are Fisher's z
 ENDPOINTS = "endpoints.toml"
