@@ -2,7 +2,8 @@
 
 #include "base/memory.h"
 #include "health/integrity.h"
-#include "inputs/inputs.h"
+#include "kinds/integrity_report.h"
+#include "schema/result_render.h"
 #include "store/health.h"
 #include "store/trajectories.h"
 
@@ -12,13 +13,8 @@
 
 enum { NOT_FINITE_MOST = 200 };
 
-static const struct {
-    enum integrity_flag flag;
-    const char *name;
-} flags[] = {{INTEGRITY_IDENTICAL, "identical"},
-             {INTEGRITY_MIXED, "mixed"},
-             {INTEGRITY_JUMP, "jump"},
-             {INTEGRITY_NOT_FINITE, "not_finite"}};
+_Static_assert(INTEGRITY_IDENTICAL == 1 && INTEGRITY_MIXED == 2 && INTEGRITY_JUMP == 4 && INTEGRITY_NOT_FINITE == 8,
+               "flags have the order of integrity_report_flags");
 
 /* The rows of the store and the engine's findings. */
 struct finding {
@@ -102,6 +98,7 @@ static void finding_reset(struct finding *finding)
     memory_free(finding->points);
     integrity_reset(&finding->found);
     health_rows_reset(&finding->rows);
+    *finding = (struct finding){0};
 }
 
 static enum status finding_make(struct connection *connection, const char *trajectory, struct finding *out,
@@ -126,142 +123,172 @@ done:
     return status;
 }
 
-/* ---- rendering; a NULL from a failed allocation goes into the list, which json_array_append_new then refuses ---- */
+/* ---- The report on all checkpoints (`own` -1), or on one ---- */
 
-static json_t *number_or_null(int64_t number)
-{
-    return number >= 0 ? json_integer(number) : json_null();
-}
-
-static json_t *flag_names(unsigned of)
-{
-    json_t *list = json_array();
-    for (size_t i = 0; i < sizeof flags / sizeof flags[0]; i++)
-        if ((of & (unsigned)flags[i].flag) != 0) (void)json_array_append_new(list, json_string(flags[i].name));
-    return list;
-}
-
-static json_t *reference(const struct finding *finding, int64_t point)
+static struct integrity_reference reference_of(const struct finding *finding, int64_t point)
 {
     const struct health_row *row = &finding->rows.items[point];
-    return json_pack("{ss ss so}", "checkpoint", row->id.text, "name", row->name, "step", number_or_null(row->step));
+    return (struct integrity_reference){row->id.text, row->name, row->step, row->step >= 0};
 }
 
-/* Adds checkpoint `own` and its neighbours, or all points for -1. */
-static bool render_points(const struct finding *finding, int64_t own, json_t *out)
+static struct integrity_report_point point_of(const struct finding *finding, int64_t i)
 {
-    bool good = true;
-    for (int64_t i = 0; i < finding->rows.count && good; i++) {
-        if (own >= 0 && (i < own - 1 || i > own + 1)) continue;
-        const struct health_row *row = &finding->rows.items[i];
-        const int64_t group = finding->found.groups[i];
-        json_t *point = reference(finding, i);
-        json_t *more = json_pack("{so ss? so ss? ss? so so so}", "tokens", number_or_null(row->tokens), "sha256",
-                                 row->measured ? row->content : NULL, "flags", flag_names(finding->found.flags[i]),
-                                 "identical_to", group >= 0 && group != i ? finding->rows.items[group].id.text : NULL,
-                                 "previous", row->measured && row->previous.text[0] != '\0' ? row->previous.text : NULL,
-                                 "relative_l2", row->measured ? inputs_number(row->relative) : json_null(), "cosine",
-                                 row->measured ? inputs_number(row->cosine) : json_null(), "not_finite",
-                                 row->measured ? json_integer(row->not_finite) : json_null());
-        good = json_object_update(point, more) == 0 && json_array_append_new(out, point) == 0;
-        json_decref(more);
-    }
-    return good;
+    const struct health_row *row = &finding->rows.items[i];
+    const int64_t group = finding->found.groups[i];
+    struct integrity_report_point point = {
+        .reference = reference_of(finding, i),
+        .tokens = row->tokens,
+        .has_tokens = row->tokens >= 0,
+        .identical_to = group >= 0 && group != i ? finding->rows.items[group].id.text : NULL,
+        .measured = row->measured,
+        .not_finite = row->not_finite,
+        .relative = NAN,
+        .cosine = NAN,
+    };
+    for (int flag = 0; flag < INTEGRITY_REPORT_FLAGS; flag++)
+        if ((finding->found.flags[i] >> flag & 1) != 0) point.flags[point.flag_count++] = flag;
+    if (!row->measured) return point;
+    point.sha256 = row->content;
+    if (row->previous.text[0] != '\0') point.previous = row->previous.text;
+    point.relative = row->relative;
+    point.cosine = row->cosine;
+    return point;
 }
 
-static bool render_groups(const struct finding *finding, json_t *out)
+/* The report on one checkpoint has the points of its neighbours, too. */
+static enum status report_points(const struct finding *finding, int64_t own, struct integrity_report *out,
+                                 struct error *error)
 {
-    bool good = true;
-    for (int64_t i = 0; i < finding->rows.count && good; i++) {
-        if (finding->found.groups[i] != i) continue;
-        json_t *members = json_array();
-        for (int64_t k = i; k < finding->rows.count; k++)
-            if (finding->found.groups[k] == i) (void)json_array_append_new(members, reference(finding, k));
-        good = json_array_append_new(
-                   out, json_pack("{ss so}", "sha256", finding->rows.items[i].content, "checkpoints", members)) == 0;
+    const enum status status = memory_new(finding->rows.count, sizeof *out->points, "integrity", &out->points, error);
+    for (int64_t i = 0; i < finding->rows.count && status == STATUS_OK; i++)
+        if (own < 0 || (i >= own - 1 && i <= own + 1)) out->points[out->point_count++] = point_of(finding, i);
+    return status;
+}
+
+static enum status report_groups(const struct finding *finding, int64_t own, struct integrity_report *out,
+                                 struct error *error)
+{
+    const int64_t count = finding->rows.count, *groups = finding->found.groups;
+    int64_t members = 0;
+    enum status status = memory_new(count, sizeof *out->groups, "integrity", &out->groups, error);
+    if (status == STATUS_OK) status = memory_new(count, sizeof *out->members, "integrity", &out->members, error);
+    for (int64_t i = 0; i < count && status == STATUS_OK; i++) {
+        if (groups[i] != i || (own >= 0 && groups[own] != i)) continue;
+        struct integrity_report_group *group = &out->groups[out->group_count++];
+        group->sha256 = finding->rows.items[i].content;
+        group->members = &out->members[members];
+        for (int64_t k = i; k < count; k++)
+            if (groups[k] == i) group->members[group->count++] = reference_of(finding, k);
+        members += group->count;
     }
-    return good;
+    return status;
 }
 
 static const char *file_name(const struct finding *finding, int64_t point, int32_t place)
 {
     size_t i;
     json_t *file;
-    json_array_foreach(finding->rows.items[point].files, i,
-                       file) if (json_integer_value(json_object_get(file, "file")) ==
-                                 place) return json_string_value(json_object_get(file, "name"));
+    json_array_foreach(finding->rows.items[point].files, i, file)
+    {
+        if (json_integer_value(json_object_get(file, "file")) == place)
+            return json_string_value(json_object_get(file, "name"));
+    }
     return NULL;
 }
 
-static enum status render_shares(struct connection *connection, const struct finding *finding, json_t *out,
-                                 struct error *error)
+/* Sets the name of one matrix of each share. */
+static enum status report_examples(struct connection *connection, const json_t *wanted, struct integrity_report *out,
+                                   struct error *error)
 {
-    json_t *wanted = json_array(), *names = NULL;
-    for (int64_t i = 0; i < finding->found.share_count; i++) {
-        const struct integrity_share *share = &finding->found.shares[i];
-        (void)json_array_append_new(
-            wanted, json_pack("[sI]", finding->rows.items[share->point].id.text, (json_int_t)share->example));
-    }
-    enum status status = wanted == NULL ? error_no_memory(error, "a document") : STATUS_OK;
-    if (status == STATUS_OK && finding->found.share_count > 0)
-        status = health_matrix_names(connection, wanted, &names, error);
-    for (int64_t i = 0; i < finding->found.share_count && status == STATUS_OK; i++) {
-        const struct integrity_share *share = &finding->found.shares[i];
-        json_t *row = reference(finding, share->point);
-        json_t *more =
-            json_pack("{so ss? sI sI sO?}", "with", reference(finding, share->with), "file",
-                      share->file >= 0 ? file_name(finding, share->point, share->file) : NULL, "matrices",
-                      (json_int_t)share->matrices, "of", (json_int_t)finding->rows.items[share->point].matrices,
-                      "example", json_array_get(names, (size_t)i));
-        if (json_object_update(row, more) != 0 || json_array_append_new(out, row) != 0)
-            status = error_no_memory(error, "a document");
-        json_decref(more);
-    }
-    json_decref(wanted);
-    json_decref(names);
+    if (out->share_count == 0) return STATUS_OK;
+    const enum status status = health_matrix_names(connection, wanted, &out->examples, error);
+    for (int64_t i = 0; i < out->share_count && status == STATUS_OK; i++)
+        out->shares[i].example = json_string_value(json_array_get(out->examples, (size_t)i));
     return status;
 }
 
-static bool render_jumps(const struct finding *finding, json_t *out)
+static enum status report_shares(struct connection *connection, const struct finding *finding, int64_t own,
+                                 struct integrity_report *out, struct error *error)
 {
-    bool good = true;
-    for (int64_t i = 0; i < finding->found.jump_count && good; i++) {
-        const struct integrity_jump *jump = &finding->found.jumps[i];
-        json_t *row = reference(finding, jump->point);
-        json_t *more =
-            json_pack("{ss? sf sf sf}", "file", jump->file >= 0 ? file_name(finding, jump->point, jump->file) : NULL,
-                      "relative_l2", jump->relative, "expected", jump->expected, "score", jump->score);
-        good = json_object_update(row, more) == 0 && json_array_append_new(out, row) == 0;
-        json_decref(more);
+    const struct integrity *found = &finding->found;
+    json_t *wanted = json_array();
+    enum status status = memory_new(found->share_count, sizeof *out->shares, "integrity", &out->shares, error);
+    for (int64_t i = 0; i < found->share_count && status == STATUS_OK; i++) {
+        const struct integrity_share *share = &found->shares[i];
+        if (own >= 0 && share->point != own && share->with != own) continue;
+        const struct health_row *row = &finding->rows.items[share->point];
+        out->shares[out->share_count++] = (struct integrity_report_share){
+            .reference = reference_of(finding, share->point),
+            .with = reference_of(finding, share->with),
+            .file = share->file >= 0 ? file_name(finding, share->point, share->file) : NULL,
+            .matrices = share->matrices,
+            .of = row->matrices,
+        };
+        if (json_array_append_new(wanted, json_pack("[sI]", row->id.text, (json_int_t)share->example)) != 0)
+            status = error_no_memory(error, "a document");
     }
-    return good;
+    if (status == STATUS_OK) status = report_examples(connection, wanted, out, error);
+    json_decref(wanted);
+    return status;
 }
 
-static bool render_gaps(const struct finding *finding, json_t *out)
+static enum status report_jumps(const struct finding *finding, int64_t own, struct integrity_report *out,
+                                struct error *error)
 {
-    bool good = true;
-    for (int64_t i = 0; i < finding->found.gap_count && good; i++) {
-        const struct integrity_gap *gap = &finding->found.gaps[i];
-        good = json_array_append_new(out, json_pack("{so so sI}", "after", reference(finding, gap->after), "before",
-                                                    reference(finding, gap->before), "missing",
-                                                    (json_int_t)gap->missing)) == 0;
+    const struct integrity *found = &finding->found;
+    const enum status status = memory_new(found->jump_count, sizeof *out->jumps, "integrity", &out->jumps, error);
+    for (int64_t i = 0; i < found->jump_count && status == STATUS_OK; i++) {
+        const struct integrity_jump *jump = &found->jumps[i];
+        if (own >= 0 && jump->point != own) continue;
+        out->jumps[out->jump_count++] = (struct integrity_report_jump){
+            .reference = reference_of(finding, jump->point),
+            .file = jump->file >= 0 ? file_name(finding, jump->point, jump->file) : NULL,
+            .relative = jump->relative,
+            .expected = jump->expected,
+            .score = jump->score,
+        };
     }
-    return good;
+    return status;
 }
 
-/* How many checkpoints were read, how many have a flag, and whether they are clean: false when one has a flag, true
- * when all were read and none has, null when that is not known. */
-static int64_t measured(const struct finding *finding, int64_t *marked, json_t **clean)
+static enum status report_gaps(const struct finding *finding, int64_t own, struct integrity_report *out,
+                               struct error *error)
 {
-    int64_t count = 0;
-    *marked = 0;
+    const struct integrity *found = &finding->found;
+    const enum status status = memory_new(found->gap_count, sizeof *out->gaps, "integrity", &out->gaps, error);
+    for (int64_t i = 0; i < found->gap_count && status == STATUS_OK; i++) {
+        const struct integrity_gap *gap = &found->gaps[i];
+        if (own >= 0 && gap->after != own && gap->before != own) continue;
+        out->gaps[out->gap_count++] = (struct integrity_report_gap){reference_of(finding, gap->after),
+                                                                    reference_of(finding, gap->before), gap->missing};
+    }
+    return status;
+}
+
+/* A trajectory is clean when every checkpoint was read and none has a flag, and not clean when one has. Otherwise that
+ * is not known. */
+static void report_counts(const struct finding *finding, struct integrity_report *out)
+{
+    out->checkpoints = finding->rows.count;
+    out->constant_matrices = finding->found.constant;
     for (int64_t i = 0; i < finding->rows.count; i++) {
-        count += finding->rows.items[i].measured;
-        if (finding->found.flags[i] != 0) ++*marked;
+        out->measured += finding->rows.items[i].measured;
+        out->marked += finding->found.flags[i] != 0;
     }
-    const bool known = *marked > 0 || (count > 0 && count == finding->rows.count);
-    *clean = known ? json_boolean(*marked == 0) : json_null();
-    return count;
+    out->clean = out->marked == 0;
+    out->clean_known = out->marked > 0 || (out->measured > 0 && out->measured == out->checkpoints);
+}
+
+static enum status report_fill(struct connection *connection, const struct finding *finding, int64_t own,
+                               struct integrity_report *out, struct error *error)
+{
+    enum status status = report_points(finding, own, out, error);
+    if (status == STATUS_OK) status = report_groups(finding, own, out, error);
+    if (status == STATUS_OK) status = report_shares(connection, finding, own, out, error);
+    if (status == STATUS_OK) status = report_jumps(finding, own, out, error);
+    if (status == STATUS_OK) status = report_gaps(finding, own, out, error);
+    report_counts(finding, out);
+    return status;
 }
 
 /* The place of the checkpoint that is named; -1: of none, for all are meant. */
@@ -286,75 +313,39 @@ static enum status find_own(const struct finding *finding, const char *trajector
                                  trajectory, reference);
 }
 
-/* Whether a finding names the checkpoint: itself, as the other one, among several, or beside a gap. */
-static bool concerns(json_t *value, const char *id)
-{
-    const char *key;
-    json_t *field;
-    size_t i;
-    if (json_is_array(value)) {
-        json_array_foreach(value, i, field) if (concerns(field, id)) return true;
-        return false;
-    }
-    json_object_foreach(value, key, field)
-    {
-        if (strcmp(key, "checkpoint") == 0 && strcmp(json_string_value(field), id) == 0) return true;
-        if ((json_is_object(field) || json_is_array(field)) && concerns(field, id)) return true;
-    }
-    return false;
-}
-
-/* Leaves of a list of findings those that concern one checkpoint; NULL: all. */
-static void keep(json_t *list, const char *id)
-{
-    for (size_t i = json_array_size(list); id != NULL && i-- > 0;)
-        if (!concerns(json_array_get(list, i), id)) (void)json_array_remove(list, i);
-}
-
 enum status integrity_document(struct connection *connection, const char *trajectory, const char *checkpoint,
                                json_t **document, struct error *error)
 {
-    int64_t own = -1, marked = 0;
+    int64_t own = -1;
     struct finding finding;
-    json_t *points = json_array(), *identical = json_array(), *mixed = json_array(), *jumps = json_array(),
-           *gaps = json_array();
-    json_t *broken = NULL, *row = NULL;
-    json_t *clean = NULL;
+    struct integrity_report report = {0};
+    json_t *row = NULL;
     enum status status = finding_make(connection, trajectory, &finding, error);
     *document = NULL;
-    if (status != STATUS_OK) goto done;
-    if ((status = trajectory_get(connection, trajectory, &row, error)) != STATUS_OK) goto done;
-    if ((status = find_own(&finding, json_string_value(json_object_get(row, "name")), checkpoint, &own, error)) !=
-        STATUS_OK)
-        goto done;
+    if (status == STATUS_OK) status = trajectory_get(connection, trajectory, &row, error);
+    report.trajectory = json_string_value(json_object_get(row, "name"));
+    if (status == STATUS_OK) status = find_own(&finding, report.trajectory, checkpoint, &own, error);
+    if (status == STATUS_OK) status = report_fill(connection, &finding, own, &report, error);
     const char *only = own >= 0 ? finding.rows.items[own].id.text : NULL;
-    if ((status = render_shares(connection, &finding, mixed, error)) != STATUS_OK) goto done;
-    if ((status = health_not_finite(connection, trajectory, only, NOT_FINITE_MOST, &broken, error)) != STATUS_OK)
-        goto done;
-    if (!render_points(&finding, own, points) || !render_groups(&finding, identical) ||
-        !render_jumps(&finding, jumps) || !render_gaps(&finding, gaps)) {
-        status = error_no_memory(error, "a document");
-        goto done;
-    }
-    json_t *const findings[] = {identical, mixed, jumps, gaps};
-    for (size_t i = 0; i < sizeof findings / sizeof findings[0]; i++) keep(findings[i], only);
-    const int64_t known = measured(&finding, &marked, &clean);
-    *document =
-        json_pack("{sO sI sI sI so sI sO sO sO sO sO sO}", "trajectory", json_object_get(row, "name"), "checkpoints",
-                  (json_int_t)finding.rows.count, "measured", (json_int_t)known, "marked", (json_int_t)marked, "clean",
-                  clean, "constant_matrices", (json_int_t)finding.found.constant, "points", points, "identical",
-                  identical, "mixed", mixed, "jumps", jumps, "not_finite", broken, "gaps", gaps);
-    if (*document == NULL) status = error_no_memory(error, "a document");
-done:
+    if (status == STATUS_OK)
+        status = health_not_finite(connection, trajectory, only, NOT_FINITE_MOST, &report.not_finite, error);
+    if (status == STATUS_OK) status = result_render(&integrity_report_shape, &report, document, error);
+    integrity_report_reset(&report);
     finding_reset(&finding);
-    json_decref(points);
-    json_decref(identical);
-    json_decref(mixed);
-    json_decref(jumps);
-    json_decref(gaps);
-    json_decref(broken);
     json_decref(row);
     return status;
+}
+
+/* NULL when memory ran out. */
+static json_t *flag_names(unsigned of)
+{
+    json_t *list = json_array();
+    bool good = list != NULL;
+    for (int flag = 0; flag < INTEGRITY_REPORT_FLAGS && good; flag++)
+        if ((of >> flag & 1) != 0) good = json_array_append_new(list, json_string(integrity_report_flags[flag])) == 0;
+    if (good) return list;
+    json_decref(list);
+    return NULL;
 }
 
 enum status integrity_flags(struct connection *connection, const char *trajectory, json_t **out, struct error *error)

@@ -7,9 +7,8 @@
 #include <jansson.h>
 
 /* Reports on all checkpoints (`checkpoint` NULL), or on one: its point between those before and after, and what was
- * found of it. `checkpoint`: its id, its name, or TRAJECTORY/NAME. The caller owns the document:
- * {"trajectory", "checkpoints", "measured", "marked", "clean", "constant_matrices", "points", "identical", "mixed",
- * "jumps", "not_finite", "gaps"}. STATUS_NOT_FOUND. */
+ * found of it. `checkpoint`: its id, its name, or TRAJECTORY/NAME. The caller owns the document, which has the fields
+ * of integrity_report_shape. STATUS_NOT_FOUND. */
 MUST_CHECK enum status integrity_document(struct connection *connection, const char *trajectory, const char *checkpoint,
                                           json_t **document, struct error *error);
 

@@ -1,9 +1,10 @@
 #include "base/memory.h"
-#include "eval/correlation.h"
 #include "resources/answer.h"
 #include "resources/application.h"
+#include "resources/correlation_report.h"
 #include "resources/csv.h"
 #include "resources/handlers.h"
+#include "schema/result_render.h"
 #include "store/curves.h"
 
 #include <math.h>
@@ -51,16 +52,6 @@ static enum status read_question(const struct request *request, struct question 
     query->bits = (int)bits;
     query->most = PAIRS_MAX + 1;
     return STATUS_OK;
-}
-
-static json_t *number(double value)
-{
-    return isfinite(value) ? json_real(value) : json_null();
-}
-
-static json_t *interval(double low, double high)
-{
-    return isfinite(low) && isfinite(high) ? json_pack("[ff]", low, high) : json_null();
 }
 
 /* Arrays of what engine/eval/correlation.h asks for, [count]. */
@@ -158,30 +149,14 @@ static enum status points_take(const json_t *list, size_t first, size_t count, c
     return status;
 }
 
-/* {"n", "pearson", "spearman", "interval", "spearman_interval"}. */
-static enum status correlate(const struct points *points, enum correlation_kind kind, json_t **out, struct error *error)
-{
-    const struct correlation_points given = {points->x,      points->y,     points->trajectory, points->unit,
-                                             points->budget, points->count, points->units};
-    struct correlation found;
-    *out = NULL;
-    const enum status status = correlation_measure(&given, kind, &found, error);
-    if (status != STATUS_OK) return status;
-    *out = json_pack("{sI so so so so}", "n", (json_int_t)found.n, "pearson", number(found.pearson), "spearman",
-                     number(found.spearman), "interval", interval(found.low, found.high), "spearman_interval",
-                     interval(found.spearman_low, found.spearman_high));
-    return *out != NULL ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for a correlation");
-}
-
-static const char *note_of(const json_t *document, size_t series)
+static const char *note_of(const struct correlation *values, int64_t series)
 {
     if (series > 1)
         return "several series (method, evaluation, calibration) are not pooled: \"series\" has each one's own, "
                "\"within\" and \"differences\" are about each one's own means";
-    if (json_integer_value(json_object_get(document, "n")) < 3)
-        return "fewer than three checkpoints have both: no correlation";
-    if (json_is_null(json_object_get(document, "pearson"))) return "one of the two does not vary: no correlation";
-    if (json_is_null(json_object_get(document, "interval")))
+    if (values->n < 3) return "fewer than three checkpoints have both: no correlation";
+    if (!isfinite(values->pearson)) return "one of the two does not vary: no correlation";
+    if (!isfinite(values->low) || !isfinite(values->high))
         return "no interval of the values: fewer than five independent trajectories, and the points of one share its "
                "trend; \"differences\" is about changes from checkpoint to checkpoint";
     return NULL;
@@ -189,84 +164,87 @@ static const char *note_of(const json_t *document, size_t series)
 
 /* Describes the points [first, first + count) of the list, which belong to `series` series. Values of several series
  * are not pooled. */
-static enum status describe(const json_t *list, size_t first, size_t count, size_t series,
-                            const struct monitor *monitor, json_t **out, struct error *error)
+static enum status describe(const json_t *list, size_t first, size_t count, int64_t series,
+                            const struct monitor *monitor, struct correlation_numbers *out, struct error *error)
 {
     struct points points = {0};
-    json_t *within = NULL, *differences = NULL;
-    *out = NULL;
     enum status status = points_take(list, first, count, monitor, &points, error);
-    if (status == STATUS_OK) status = correlate(&points, CORRELATION_VALUES, out, error);
+    const struct correlation_points given = {points.x,      points.y,     points.trajectory, points.unit,
+                                             points.budget, points.count, points.units};
+    if (status == STATUS_OK) status = correlation_measure(&given, CORRELATION_VALUES, &out->values, error);
     if (status == STATUS_OK) status = monitor_check(monitor, error);
-    if (status == STATUS_OK) status = correlate(&points, CORRELATION_WITHIN, &within, error);
-    if (status == STATUS_OK) status = correlate(&points, CORRELATION_DIFFERENCES, &differences, error);
+    if (status == STATUS_OK) status = correlation_measure(&given, CORRELATION_WITHIN, &out->within, error);
+    if (status == STATUS_OK) status = correlation_measure(&given, CORRELATION_DIFFERENCES, &out->differences, error);
     if (status == STATUS_OK) {
-        static const char *const pooled[] = {"pearson", "spearman", "interval", "spearman_interval"};
-        for (size_t i = 0; series > 1 && i < sizeof pooled / sizeof pooled[0]; i++)
-            (void)json_object_set_new(*out, pooled[i], json_null());
-        (void)json_object_set_new(*out, "units", json_integer(points.units));
-        (void)json_object_set(*out, "within", within);
-        (void)json_object_set(*out, "differences", differences);
-        const char *note = note_of(*out, series);
-        if (note != NULL) (void)json_object_set_new(*out, "note", json_string(note));
+        if (series > 1) out->values = (struct correlation){out->values.n, NAN, NAN, NAN, NAN, NAN, NAN};
+        out->units = points.units;
+        out->note = note_of(&out->values, series);
     }
-    json_decref(within);
-    json_decref(differences);
     points_reset(&points);
     return status;
 }
 
-/* What a series is, from one of its points. */
-static void name_series(json_t *row, const json_t *point)
+static const char *text_of(const json_t *point, const char *field)
 {
-    static const char *const fields[] = {"label",           "method",        "bits",    "dataset",   "protocol_id",
-                                         "calibration_id",  "calibrated_on", "label_x", "dataset_x", "protocol_id_x",
-                                         "calibration_id_x"};
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        (void)json_object_set(row, fields[i], json_object_get(point, fields[i]));
+    return json_string_value(json_object_get(point, field));
 }
 
-/* The points come sorted by series: each one's own correlation. */
-static enum status describe_series(const json_t *points, const struct monitor *monitor, json_t *series,
+/* The identity of a point's series. The point lends the texts. */
+static struct correlation_identity identity_of(const json_t *point)
+{
+    const json_t *bits = json_object_get(point, "bits");
+    return (struct correlation_identity){
+        .label = text_of(point, "label"),
+        .method = text_of(point, "method"),
+        .dataset = text_of(point, "dataset"),
+        .protocol = text_of(point, "protocol_id"),
+        .calibration = text_of(point, "calibration_id"),
+        .calibrated_on = text_of(point, "calibrated_on"),
+        .label_x = text_of(point, "label_x"),
+        .dataset_x = text_of(point, "dataset_x"),
+        .protocol_x = text_of(point, "protocol_id_x"),
+        .calibration_x = text_of(point, "calibration_id_x"),
+        .bits = json_integer_value(bits),
+        .has_bits = json_is_integer(bits),
+    };
+}
+
+/* Where the series of the point `first` ends: the points come sorted by series. */
+static size_t series_end(const json_t *points, size_t first)
+{
+    const json_t *point = json_array_get(points, first);
+    size_t end = first + 1;
+    while (end < json_array_size(points) && same(point, json_array_get(points, end), "series")) end++;
+    return end;
+}
+
+static enum status describe_series(const json_t *points, const struct monitor *monitor, struct correlation_report *out,
                                    struct error *error)
 {
     const size_t count = json_array_size(points);
-    for (size_t first = 0, last; first < count; first = last) {
-        const json_t *point = json_array_get(points, first);
-        json_t *row = NULL;
-        for (last = first + 1; last < count && same(point, json_array_get(points, last), "series");) last++;
-        const enum status status = describe(points, first, last - first, 1, monitor, &row, error);
-        if (status != STATUS_OK) {
-            json_decref(row);
-            return status;
-        }
-        name_series(row, point);
-        if (json_array_append_new(series, row) != 0)
-            return error_set(error, STATUS_NO_MEMORY, "no memory for a correlation");
+    int64_t series = 0;
+    for (size_t first = 0; first < count; first = series_end(points, first)) series++;
+    enum status status = memory_new(series, sizeof *out->series, "correlations", &out->series, error);
+    for (size_t first = 0, end; first < count && status == STATUS_OK; first = end) {
+        struct correlation_series *one = &out->series[out->series_count++];
+        end = series_end(points, first);
+        one->identity = identity_of(json_array_get(points, first));
+        status = describe(points, first, end - first, 1, monitor, &one->numbers, error);
     }
-    return STATUS_OK;
+    return status;
 }
 
 /* Takes `points`. */
 static enum status make_document(const struct question *question, json_t *points, const struct monitor *monitor,
                                  json_t **out, struct error *error)
 {
-    const size_t count = json_array_size(points);
-    json_t *series = json_array();
-    enum status status = series == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a correlation") : STATUS_OK;
+    struct correlation_report report = {.x = question->query.x, .y = question->query.y, .points = points};
     *out = NULL;
-    if (status == STATUS_OK) status = describe_series(points, monitor, series, error);
-    if (status == STATUS_OK) status = describe(points, 0, count, json_array_size(series), monitor, out, error);
-    if (status == STATUS_OK) {
-        (void)json_object_set_new(*out, "x", json_string(question->query.x));
-        (void)json_object_set_new(*out, "y", json_string(question->query.y));
-        (void)json_object_set(*out, "series", series);
-        (void)json_object_set(*out, "points", points);
-    } else {
-        json_decref(*out);
-        *out = NULL;
-    }
-    json_decref(series);
+    enum status status = describe_series(points, monitor, &report, error);
+    if (status == STATUS_OK)
+        status = describe(points, 0, json_array_size(points), report.series_count, monitor, &report.numbers, error);
+    if (status == STATUS_OK) status = result_render(&correlation_report_shape, &report, out, error);
+    memory_free(report.series);
     json_decref(points);
     return status;
 }

@@ -1,8 +1,10 @@
 #include "resources/routes.h"
 
+#include "kinds/integrity_report.h"
 #include "kinds/kind.h"
 #include "kinds/metrics.h"
 #include "kinds/worst_tokens.h"
+#include "resources/correlation_report.h"
 #include "resources/handlers.h"
 #include "schema/result_describe.h"
 #include "schema/schema.h"
@@ -81,6 +83,18 @@ static enum status describe_requests(json_t *document, struct error *error)
     return good || status != STATUS_OK ? status : error_set(error, STATUS_NO_MEMORY, "no memory for schemas");
 }
 
+/* The answers that are made from tables, and the names of metrics. */
+static enum status describe_answers(json_t *document, struct error *error)
+{
+    static const struct result_shape *const answers[] = {&compare_result, &worst_tokens_shape,
+                                                         &correlation_report_shape, &integrity_report_shape};
+    bool good = true;
+    for (size_t i = 0; good && i < sizeof answers / sizeof answers[0]; i++)
+        good = result_describe(answers[i], document);
+    if (good) good = json_object_set_new(document, "Metric", describe_metric()) == 0;
+    return good ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for schemas");
+}
+
 enum status routes_schemas(json_t **out, struct error *error)
 {
     static const struct {
@@ -96,10 +110,7 @@ enum status routes_schemas(json_t **out, struct error *error)
     for (size_t i = 0; status == STATUS_OK && i < sizeof bodies / sizeof bodies[0]; i++)
         status = schema_describe(*out, bodies[i].name, bodies[i].table, error);
     if (status == STATUS_OK) status = describe_requests(*out, error);
-    if (status == STATUS_OK && !(result_describe(&compare_result, *out) && result_describe(&worst_tokens_shape, *out)))
-        status = error_set(error, STATUS_NO_MEMORY, "no memory for schemas");
-    if (status == STATUS_OK && json_object_set_new(*out, "Metric", describe_metric()) != 0)
-        status = error_set(error, STATUS_NO_MEMORY, "no memory for schemas");
+    if (status == STATUS_OK) status = describe_answers(*out, error);
     if (status != STATUS_OK) {
         json_decref(*out);
         *out = NULL;
