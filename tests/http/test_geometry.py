@@ -518,6 +518,8 @@ def test_correlations_are_within_series_and_over_independent_units(service, fami
     assert both["n"] == 30 and both["pearson"] is None and "not pooled" in both["note"]
     assert {(p["series"], p["dataset"]) for p in both["points"]} == {(0, family[0]), (1, family[1])}
     one = service.get(f"/v1/correlations?x=kl&y=delta&dataset={family[0]}{names}").json
+    assert ("note" in one) == (one["interval"] is None), "what is not missing needs no reason"
+    assert one["series"][0]["label"] == one["points"][0]["label"] and one["series"][0]["bits"] == 3
     points = one["points"]
     x, y = (numpy.array([p[k] for p in points]) for k in "xy")
     assert (

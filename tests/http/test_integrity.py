@@ -121,6 +121,9 @@ def test_identical_branches_and_revisions_with_the_final_weights(service, name):
     assert (points["step4"]["identical_to"] is None and points["step11"]["identical_to"] == ids["step4"]
             and points["step5"]["relative_l2"] == 0)
     assert found["mixed"] == []
+    address = f"/v1/trajectories/{name}/integrity?checkpoint="
+    assert service.get(address + "step8").json["identical"] == found["identical"]
+    assert service.get(address + "step7").json["identical"] == []
     branches = f"{name}-branches"
     rows = [(f"ingredient{i}", 100, write(service.files / branches / str(i), drift(4, 7))) for i in range(3)]
     _, found = measured(service, branches, rows)
