@@ -35,8 +35,8 @@ const TYPED = [
 ];
 const FILTERS = ["state", "kind", "trajectory", "sweep", ...TYPED.map(({ field }) => field)];
 
-/* Id of what had the focus when the address changed: on Enter the field itself, on Tab what is behind it, or the field
- * where that has no id. The page that is made anew for the other address gives the focus back. */
+/* Id of what has the focus once a typed filter has changed the address: on Enter the field itself, on Tab what is behind
+ * it, or the field where that has no id. The page that is made anew for the other address gives the focus back. */
 let focused = "";
 
 const when = (label, field) => ({
@@ -101,7 +101,8 @@ export async function showRuns({ root, query: search, signal }) {
   document.title = "Runs · deltaq";
   const view = readView(search), { filter, sort } = view, columns = columnsOf(sort), back = focused;
   focused = "";
-  addEventListener("hashchange", () => { focused = document.activeElement?.id || focused; }, { capture: true, signal });
+  const followed = ({ target }) => { if (focused && target !== root) focused = target.id || focused; };
+  root.addEventListener("focusin", followed, { signal });
   fill(root, h("h1", {}, "Runs"), loading("runs"));
   const { items: trajectories } = await namedTrajectories(signal);
   const body = h("div"), more = h("div", { class: "more" });
