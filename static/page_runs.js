@@ -35,8 +35,9 @@ const TYPED = [
 ];
 const FILTERS = ["state", "kind", "trajectory", "sweep", ...TYPED.map(({ field }) => field)];
 
-/* Id of what has the focus once a typed filter has changed the address: on Enter the field itself, on Tab what is behind
- * it, or the field where that has no id. The page that is made anew for the other address gives the focus back. */
+/* Id of what has the focus once a typed filter has changed the address: on Enter the field itself, on Tab what is
+ * behind it, or the field where that has no id. The page that is made anew for the other address gives the focus
+ * back. */
 let focused = "";
 
 const when = (label, field) => ({
