@@ -176,6 +176,12 @@ int64_t cuda_attention_share(int64_t budget)
     return budget / ATTENTION_SHARE < ATTENTION_BYTES ? budget / ATTENTION_SHARE : ATTENTION_BYTES;
 }
 
+void cuda_keep_scratch(struct cuda *cuda, int64_t budget)
+{
+    cuda->attention_bytes = cuda_attention_share(budget);
+    cuda->narrow_bytes = cuda->device != NULL && cuda->device->narrow ? cuda_narrow_share(budget) : 0;
+}
+
 enum status backend_cuda_paper_new(int64_t budget, struct backend **out, struct error *error)
 {
     return cuda_open_device(NULL, budget, NULL, out, error);
@@ -203,8 +209,9 @@ enum status cuda_open_device(struct device *device, int64_t budget, struct team 
     cuda->device = device;
     cuda->budget = budget;
     cuda->limit = budget;
-    cuda->attention_bytes = cuda_attention_share(budget);
+    cuda_keep_scratch(cuda, budget);
     cuda->square = SQUARE_COLUMNS;
+    cuda->narrow_tile = NARROW_TILE;
     cuda->promises.fd = -1;
     pthread_mutex_init(&cuda->mutex, NULL);
     for (int i = 0; i < LANE_COUNT; i++) pthread_mutex_init(&cuda->lanes[i].mutex, NULL);

@@ -8,6 +8,9 @@
 
 #include <pthread.h>
 
+/* Rounded factors of a product take twice this of a device at most. */
+enum { NARROW_TILE = 256 << 20 };
+
 struct cuda_block; /* memory.c */
 
 /* A staging buffer: pinned host memory and as much device memory, in two halves. One half is filled while the stream
@@ -16,6 +19,12 @@ struct cuda_stage {
     char *host, *device;
     size_t half, used; /* bytes */
     int which;         /* the half in use */
+};
+
+/* Memory that grows when more is wanted. */
+struct cuda_scratch {
+    void *memory;
+    size_t bytes;
 };
 
 struct cuda_lane {
@@ -41,10 +50,11 @@ struct cuda {
     int64_t attention_bytes;
     int64_t square; /* columns of the largest part of a triangle that is computed as a whole square */
     struct cuda_stage stage;
-    void *scratch; /* for one call of a slot */
-    size_t scratch_bytes;
-    void *host_scratch;
-    size_t host_scratch_bytes;
+    struct cuda_scratch scratch; /* for one call of a slot */
+    struct cuda_scratch narrow;  /* rounded factors of one product (narrow.c) */
+    int64_t narrow_bytes;        /* that plans leave free for them */
+    int64_t narrow_tile;         /* most bytes of one rounded factor at a time */
+    struct cuda_scratch host_scratch;
     bool careful;       /* DELTAQ_CUDA_SYNC: waits after every operation, so that an error names the one that failed */
     enum kernel last;   /* the last one that was started */
     int64_t launches;   /* number of kernels started */
@@ -89,6 +99,8 @@ int64_t cuda_memory_used(const struct cuda *cuda); /* bytes of blocks in use */
  * same memory. */
 void *cuda_scratch(struct cuda *cuda, size_t bytes);
 void *cuda_host_scratch(struct cuda *cuda, size_t bytes);
+/* Scratch of the device for the factors of one product. */
+void *cuda_narrow_scratch(struct cuda *cuda, size_t bytes);
 /* Copies a host array to the device; the copy is valid until the slot's call ends. cuda_announce reserves the bytes of
  * everything that a call stages, and precedes it. */
 void cuda_announce(struct cuda *cuda, size_t bytes);
@@ -102,6 +114,14 @@ void cuda_take(struct cuda *cuda, void *to, const void *from, size_t bytes);
 
 /* Bytes of scratch that attention takes from a budget. */
 int64_t cuda_attention_share(int64_t budget);
+/* The scratch that plans with this budget leave free. */
+void cuda_keep_scratch(struct cuda *cuda, int64_t budget);
+
+/* narrow.c: on a device that was opened for products in bf16, the two slots with rounded factors */
+void cuda_narrow_multiply(struct cuda *cuda, const struct gemm_args *args);
+void cuda_narrow_triangle(struct cuda *cuda, struct matrix c, struct matrix x, double alpha, double beta);
+/* Bytes of scratch that they take from a budget. */
+int64_t cuda_narrow_share(int64_t budget);
 
 /* share.c */
 int64_t cuda_memory(struct backend *backend);
@@ -116,8 +136,10 @@ extern const struct lane_ops cuda_lanes;
 BACKEND_SLOTS(X)
 #undef X
 
-/* products.c: gemm inside a slot's call */
+/* products.c: gemm inside a slot's call; factors of two bytes an element are of bf16 */
 void cuda_multiply(struct cuda *cuda, const struct gemm_args *args);
+/* The lower triangle of beta c + alpha xᵀ x; `x` is of floats or of bf16. */
+void cuda_triangle(struct cuda *cuda, struct matrix c, struct matrix x, double alpha, double beta);
 /* Checks a product of the device, or a batch of `batch` products (0: a single one): an error names the shapes. */
 void cuda_product_done(struct cuda *cuda, const struct device_gemm *g, int64_t batch, int code);
 /* attention_products.c: attention_forward without branches */

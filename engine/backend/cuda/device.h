@@ -44,6 +44,9 @@ struct device {
     char text[DEVICE_TEXT]; /* its name, memory, libraries and products; always the same */
     struct device_identity identity;
     int64_t memory_free, memory_total; /* bytes, when it was opened */
+    /* opened for products in "bf16": the caller rounds the factors of a product that need not be exact, because a
+     * library that is given floats multiplies them as tf32 at half the rate of bf16 numbers */
+    bool narrow;
 
     void (*close)(struct device *device);
     void (*error_text)(int code, char *text, size_t size);

@@ -149,7 +149,7 @@ void cuda_release_all(struct cuda *cuda)
 {
     if (cuda->stage.host != NULL) (void)cuda->device->release_host(cuda->device, cuda->stage.host);
     free_unused(cuda, true);
-    memory_free(cuda->host_scratch);
+    memory_free(cuda->host_scratch.memory);
 }
 
 void cuda_release_spare(struct cuda *cuda)
@@ -159,39 +159,50 @@ void cuda_release_spare(struct cuda *cuda)
     if (stage->host != NULL)
         (void)cuda_good(cuda, "freeing pinned memory", cuda->device->release_host(cuda->device, stage->host));
     give_back(cuda, stage->device);
-    give_back(cuda, cuda->scratch);
+    give_back(cuda, cuda->scratch.memory);
+    give_back(cuda, cuda->narrow.memory);
     *stage = (struct cuda_stage){.host = NULL};
-    cuda->scratch = NULL;
-    cuda->scratch_bytes = 0;
+    cuda->scratch = cuda->narrow = (struct cuda_scratch){.memory = NULL};
     free_unused(cuda, false);
+}
+
+static void *scratch_of(struct cuda *cuda, struct cuda_scratch *scratch, size_t bytes, const char *what)
+{
+    struct error error;
+    if (bytes > scratch->bytes && cuda->status == STATUS_OK) {
+        give_back(cuda, scratch->memory);
+        scratch->bytes = 0;
+        if (allocate(cuda, bytes, what, &scratch->memory, &error) == STATUS_OK)
+            scratch->bytes = bytes;
+        else
+            cuda_fail(cuda, error.status, error.detail);
+    }
+    return cuda->status == STATUS_OK ? scratch->memory : NULL;
 }
 
 void *cuda_scratch(struct cuda *cuda, size_t bytes)
 {
-    struct error error;
-    if (bytes > cuda->scratch_bytes && cuda->status == STATUS_OK) {
-        give_back(cuda, cuda->scratch);
-        cuda->scratch_bytes = 0;
-        if (allocate(cuda, bytes, "scratch", &cuda->scratch, &error) == STATUS_OK)
-            cuda->scratch_bytes = bytes;
-        else
-            cuda_fail(cuda, error.status, error.detail);
-    }
-    return cuda->status == STATUS_OK ? cuda->scratch : NULL;
+    return scratch_of(cuda, &cuda->scratch, bytes, "scratch");
+}
+
+void *cuda_narrow_scratch(struct cuda *cuda, size_t bytes)
+{
+    return scratch_of(cuda, &cuda->narrow, bytes, "rounded factors");
 }
 
 void *cuda_host_scratch(struct cuda *cuda, size_t bytes)
 {
+    struct cuda_scratch *scratch = &cuda->host_scratch;
     struct error error;
-    if (bytes > cuda->host_scratch_bytes && cuda->status == STATUS_OK) {
-        memory_free(cuda->host_scratch);
-        cuda->host_scratch_bytes = 0;
-        if (memory_new((int64_t)bytes, 1, "scratch", &cuda->host_scratch, &error) == STATUS_OK)
-            cuda->host_scratch_bytes = bytes;
+    if (bytes > scratch->bytes && cuda->status == STATUS_OK) {
+        memory_free(scratch->memory);
+        scratch->bytes = 0;
+        if (memory_new((int64_t)bytes, 1, "scratch", &scratch->memory, &error) == STATUS_OK)
+            scratch->bytes = bytes;
         else
             cuda_fail(cuda, error.status, error.detail);
     }
-    return cuda->status == STATUS_OK ? cuda->host_scratch : NULL;
+    return cuda->status == STATUS_OK ? scratch->memory : NULL;
 }
 
 /* Rounds up to an alignment that suits kernels reading doubles or pointers, and products reading 16 bytes at a time. */

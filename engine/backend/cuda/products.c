@@ -29,7 +29,8 @@ void cuda_product_done(struct cuda *cuda, const struct device_gemm *g, int64_t b
     (void)cuda_good(cuda, what, code);
 }
 
-void cuda_multiply(struct cuda *cuda, const struct gemm_args *args)
+/* As they are: floats, which the library multiplies as the device was opened, or bf16. */
+static void multiply_as_they_are(struct cuda *cuda, const struct gemm_args *args)
 {
     const struct device_gemm call = {
         .transpose_a = args->transpose_b,
@@ -46,9 +47,18 @@ void cuda_multiply(struct cuda *cuda, const struct gemm_args *args)
         .ldb = args->a.stride,
         .ldc = args->c.stride,
         .exact = args->exact,
+        .bf16 = args->a.element == sizeof(uint16_t),
     };
-    if (call.m == 0 || call.n == 0 || cuda->status != STATUS_OK) return;
     cuda_product_done(cuda, &call, 0, cuda->device->gemm(cuda->device, &call));
+}
+
+void cuda_multiply(struct cuda *cuda, const struct gemm_args *args)
+{
+    if (args->c.rows == 0 || args->c.columns == 0 || cuda->status != STATUS_OK) return;
+    if (cuda->device->narrow && !args->exact && args->a.element == sizeof(float))
+        cuda_narrow_multiply(cuda, args);
+    else
+        multiply_as_they_are(cuda, args);
 }
 
 void cuda_gemm(struct backend *backend, const struct gemm_args *args)
@@ -65,14 +75,14 @@ static struct matrix part(struct matrix m, int64_t row, int64_t rows, int64_t co
 
 /* Cuts the lower triangle in halves, down to squares on the diagonal that are computed whole. Everything is an ordinary
  * product, because cublasSsyrk is several times slower and never uses the tensor cores. */
-static void lower_triangle(struct cuda *cuda, struct matrix c, struct matrix x, double alpha, double beta)
+void cuda_triangle(struct cuda *cuda, struct matrix c, struct matrix x, double alpha, double beta)
 {
     const int64_t square = cuda->square, half = (c.rows / 2 + square - 1) / square * square, rest = c.rows - half;
     struct gemm_args product = {.a = x, .b = x, .c = c, .transpose_a = true, .alpha = alpha, .beta = beta};
     if (c.rows > square) {
         const struct matrix first = matrix_columns(x, 0, half), second = matrix_columns(x, half, rest);
-        lower_triangle(cuda, part(c, 0, half, 0, half), first, alpha, beta);
-        lower_triangle(cuda, part(c, half, rest, half, rest), second, alpha, beta);
+        cuda_triangle(cuda, part(c, 0, half, 0, half), first, alpha, beta);
+        cuda_triangle(cuda, part(c, half, rest, half, rest), second, alpha, beta);
         product.a = second, product.b = first, product.c = part(c, half, rest, 0, half);
     }
     cuda_multiply(cuda, &product);
@@ -81,7 +91,10 @@ static void lower_triangle(struct cuda *cuda, struct matrix c, struct matrix x, 
 void cuda_syrk(struct backend *backend, struct matrix c, struct matrix x, double alpha, double beta)
 {
     struct cuda *cuda = cuda_enter(backend);
-    lower_triangle(cuda, c, x, alpha, beta);
+    if (cuda->device->narrow)
+        cuda_narrow_triangle(cuda, c, x, alpha, beta);
+    else
+        cuda_triangle(cuda, c, x, alpha, beta);
     cuda_leave(cuda);
 }
 

@@ -17,12 +17,12 @@ static bool is_shared(const struct cuda *cuda)
     return cuda->promises.fd >= 0;
 }
 
-/* Bytes that a plan cannot use: blocks in use, attention's scratch, staging. Unused blocks that are kept for reuse do
+/* Bytes that a plan cannot use: blocks in use, scratch of attention and of rounded factors, staging. Unused blocks that are kept for reuse do
  * not count. */
 static int64_t spoken_for(const struct cuda *cuda)
 {
-    const int64_t scratch = (int64_t)cuda->scratch_bytes,
-                  kept = cuda->attention_bytes > scratch ? cuda->attention_bytes - scratch : 0,
+    const int64_t kept = larger(cuda->attention_bytes - (int64_t)cuda->scratch.bytes, 0) +
+                         larger(cuda->narrow_bytes - (int64_t)cuda->narrow.bytes, 0),
                   stage = cuda->stage.device == NULL ? cuda_stage_bytes(0, 0) : 0;
     return cuda_memory_used(cuda) + kept + stage;
 }
@@ -85,7 +85,7 @@ enum status backend_share(struct backend *backend, int64_t limit, const char *di
     cuda->limit = most;
     cuda->budget = 0;
     cuda_promise(cuda, 1); /* reads how much there is, and takes nothing */
-    cuda->attention_bytes = cuda_attention_share(in_all(cuda));
+    cuda_keep_scratch(cuda, in_all(cuda));
     if ((status = cuda->status) != STATUS_OK) *error = cuda->error;
     cuda_leave(cuda);
     return status;

@@ -34,6 +34,13 @@ struct add_args {
     double alpha, beta;     /* scale_by_magnitude: beta is the offset */
 };
 
+/* `to`: rows of bfloat16, `stride` numbers (even) from one to the next, at addresses that are multiples of 4. */
+struct narrow_args {
+    struct matrix from;
+    uint32_t *to; /* pairs of numbers */
+    int64_t stride;
+};
+
 /* partials[block] = a share of the sum; dot_end: partials[0] = their sum */
 struct dot_args {
     struct matrix a, b; /* b absent: counts the entries of a that are not finite */
@@ -227,6 +234,7 @@ struct hadamard_kernel_args {
     X(add, add_args)                                      \
     X(scale_by_magnitude, add_args)                       \
     X(add_row, add_args)                                  \
+    X(narrow, narrow_args)                                \
     X(dot, dot_args)                                      \
     X(dot_end, dot_args)                                  \
     X(sum_rows, sum_rows_args)                            \

@@ -44,6 +44,27 @@ KERNEL(add_row, add_args)
     }
 }
 
+/* To bfloat16, to nearest, ties to even; NaN stays NaN. */
+DEVICE uint32_t bf16_of(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    return x == x ? (bits + 0x7fffu + (bits >> 16 & 1)) >> 16 : 0x7fc0u;
+}
+
+/* A thread rounds two numbers; behind an odd last one stands a zero. */
+KERNEL(narrow, narrow_args)
+{
+    const int64_t pairs = (args->from.columns + 1) / 2;
+    EACH_ELEMENT(i, args->from.rows * pairs)
+    {
+        const int64_t t = i / pairs, c = i % pairs * 2;
+        const float *from = row_of(args->from, t) + c;
+        const uint32_t second = c + 1 < args->from.columns ? bf16_of(from[1]) : 0;
+        args->to[(t * args->stride + c) / 2] = bf16_of(from[0]) | second << 16;
+    }
+}
+
 /* Comparisons are written so that NaN stays NaN. */
 KERNEL(clip, clip_args)
 {

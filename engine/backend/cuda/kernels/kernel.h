@@ -14,6 +14,7 @@
 #include "backend/cuda/kernels/args.h"
 
 #include <math.h>
+#include <string.h>
 
 struct launch {
     int64_t block, blocks;

@@ -161,6 +161,7 @@ static int describe(struct gpu *gpu, const char *products, char *text, size_t si
     gpu->device.memory_free = (int64_t)available;
     gpu->device.memory_total = (int64_t)total;
     identity_of(&found, &gpu->device.identity);
+    gpu->device.narrow = strcmp(products, "bf16") == 0;
     (void)snprintf(gpu->device.text, sizeof gpu->device.text, "%s (sm_%d%d), %lld MiB, cuBLAS %d, products in %s",
                    found.name, found.major, found.minor, (long long)(total >> 20), version, products);
     return 0;

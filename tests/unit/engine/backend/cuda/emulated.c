@@ -431,7 +431,7 @@ struct device *emulated_device(bool reversed)
 
 void emulated_round(struct device *device)
 {
-    ((struct emulated *)device->state)->rounds = true;
+    ((struct emulated *)device->state)->rounds = device->narrow = true;
     memcpy(device->text, "emulated device, products in bf16", sizeof "emulated device, products in bf16");
 }
 

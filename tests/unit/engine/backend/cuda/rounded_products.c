@@ -2,7 +2,9 @@
  * solved with is not. */
 #include "engine/backend/cuda/emulated.h"
 
+#include "backend/cuda/cuda.h"
 #include "backend/cuda/open.h"
+#include "base/random.h"
 #include "engine/jobs/tiny_fixture.h"
 #include "jobs/quantize/quantize.h"
 
@@ -54,6 +56,86 @@ static void test_factors_do_not_depend_on_how_products_are_rounded(void **state)
     free(h);
 }
 
+/* To bfloat16, to nearest, ties to even. */
+static float rounded(float x)
+{
+    uint32_t bits;
+    memcpy(&bits, &x, sizeof bits);
+    bits = (bits + 0x7fffu + (bits >> 16 & 1)) & 0xffff0000u;
+    memcpy(&x, &bits, sizeof x);
+    return x;
+}
+
+/* A shape of a product, or of a triangle: c is columns by columns, of rows. */
+struct shape {
+    int64_t rows, columns, inner;
+    bool transpose_a, transpose_b, triangle;
+};
+
+static struct matrix random_on(struct backend *backend, int64_t rows, int64_t columns, uint64_t seed, bool round)
+{
+    struct matrix m;
+    struct error error;
+    float *values = calloc((size_t)(rows * columns), sizeof *values);
+    assert_int_equal(matrix_new(backend, rows, columns, "a matrix", &m, &error), STATUS_OK);
+    for (int64_t i = 0; i < rows * columns; i++) {
+        values[i] = (float)(random_uniform(seed, 0, (uint64_t)i) - 0.5);
+        if (round) values[i] = rounded(values[i]);
+    }
+    backend->ops->upload(backend, m, values, DTYPE_F32);
+    free(values);
+    return m;
+}
+
+/* What 2 c + 3 a b is on a device, with factors of which only a part of the rows and columns of a larger matrix are
+ * read; round: the factors are rounded before they are uploaded. */
+static void product_on(struct backend *backend, struct shape s, bool round, float *out)
+{
+    const int64_t rows = s.triangle ? s.columns : s.rows;
+    struct matrix a =
+        random_on(backend, (s.transpose_a ? s.inner : s.rows) + 1, (s.transpose_a ? s.rows : s.inner) + 1, 1, round);
+    struct matrix b =
+        random_on(backend, s.transpose_b ? s.columns : s.inner, s.transpose_b ? s.inner : s.columns, 2, round);
+    struct matrix c = random_on(backend, rows, s.columns, 3, false);
+    const struct matrix inside = matrix_columns(matrix_rows(a, 1, a.rows - 1), 1, a.columns - 1);
+    if (s.triangle)
+        backend->ops->syrk(backend, c, matrix_columns(matrix_rows(a, 0, s.rows), 0, s.columns), 3, 2);
+    else
+        backend->ops->gemm(backend, &(struct gemm_args){inside, b, c, s.transpose_a, s.transpose_b, 3, 2, false});
+    backend->ops->download(backend, c, out, DTYPE_F32);
+    matrix_release(backend, &a);
+    matrix_release(backend, &b);
+    matrix_release(backend, &c);
+}
+
+/* The very bits of factors that were rounded by somebody else: also when the scratch takes only a part of a factor. The
+ * emulation adds in the same order, whatever the cut. */
+static void test_factors_are_rounded_in_tiles(void **state)
+{
+    (void)state;
+    static const struct shape shapes[] = {{3, 5, 7, false, false, false},     {600, 700, 40, false, true, false},
+                                          {600, 300, 33, true, false, false}, {257, 600, 9, true, true, false},
+                                          {70, 40, 40, false, false, true},   {1, 1, 1, false, false, false}};
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (int64_t tile = 1; tile <= NARROW_TILE; tile = tile < 4096 ? 4096 : tile < 65536 ? 65536 : 16 * tile) {
+            struct backend *exact = open_device(NULL, false), *rounds = open_device(NULL, true);
+            const struct shape s = shapes[i];
+            const size_t count = (size_t)((s.triangle ? s.columns : s.rows) * s.columns);
+            float *wanted = calloc(count, sizeof *wanted), *found = calloc(count, sizeof *found);
+            cuda_of(rounds)->narrow_tile = tile;
+            product_on(exact, s, true, wanted);
+            product_on(rounds, s, false, found);
+            for (size_t k = 0; k < count; k++)
+                if (!(fabsf(found[k] - wanted[k]) <= (s.triangle ? 1e-5F : 0)))
+                    fail_msg("shape %zu, tile %lld, element %zu: %g, %g", i, (long long)tile, k, (double)found[k],
+                             (double)wanted[k]);
+            free(wanted);
+            free(found);
+            backend_free(exact);
+            backend_free(rounds);
+        }
+}
+
 static struct quantize_result quantize_on(const struct fixture *f, struct backend *backend)
 {
     struct quantize_result result;
@@ -95,6 +177,7 @@ static void test_rounded_products_change_losses_and_errors_a_little(void **state
 int main(void)
 {
     const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_factors_are_rounded_in_tiles),
         cmocka_unit_test(test_factors_do_not_depend_on_how_products_are_rounded),
         cmocka_unit_test(test_rounded_products_change_losses_and_errors_a_little),
     };

@@ -1,0 +1,99 @@
+/* narrow.c: products whose factors are rounded to bf16 before the library sees them (kernels/elementwise.h). Given
+ * floats to multiply as bf16, cuBLAS 13 multiplies them as tf32, and on a H200 at 400 TFLOP/s, beside 700 of bf16
+ * factors; the rounding reads and writes each factor once.
+ *
+ * Factors that are larger than the scratch are cut into tiles by rows and columns of the output, never along the sums.
+ * The cut depends on shapes alone, so that the bits do not depend on memory. */
+#include "backend/cuda/cuda.h"
+#include "base/integer.h"
+
+/* Rows are padded to ALIGNED numbers, 16 bytes; rows or columns of a cut are multiples of TILE. */
+enum { ALIGNED = 8, TILE = 256, SHARE = 8 };
+
+int64_t cuda_narrow_share(int64_t budget)
+{
+    return smaller(budget / SHARE, 2 * (int64_t)NARROW_TILE);
+}
+
+static int64_t padded(int64_t columns)
+{
+    return (columns + ALIGNED - 1) / ALIGNED * ALIGNED;
+}
+
+static int64_t narrow_elements(int64_t rows, int64_t columns)
+{
+    return rows * padded(columns);
+}
+
+/* `m` in bf16 at `to`. */
+static struct matrix narrow(struct cuda *cuda, struct matrix m, uint16_t *to)
+{
+    const int64_t stride = padded(m.columns);
+    const struct narrow_args args = {m, (uint32_t *)(void *)to, stride};
+    cuda_launch(cuda, KERNEL_narrow, cuda_blocks(m.rows * ((m.columns + 1) / 2)), &args);
+    return (struct matrix){to, m.rows, m.columns, stride, sizeof *to};
+}
+
+/* A factor of a product: rows (or columns) of the output belong to its rows, or to its columns if it is read
+ * transposed. */
+struct factor {
+    struct matrix matrix;
+    bool by_columns;
+};
+
+static int64_t along(struct factor f)
+{
+    return f.by_columns ? f.matrix.columns : f.matrix.rows;
+}
+
+/* How many rows or columns of the output a tile has. */
+static int64_t tile_of(const struct cuda *cuda, struct factor f)
+{
+    const int64_t sums = f.by_columns ? f.matrix.rows : f.matrix.columns;
+    const int64_t most = cuda->narrow_tile / (int64_t)sizeof(uint16_t) / larger(padded(sums), 1) / TILE * TILE;
+    return smaller(along(f), larger(most, TILE));
+}
+
+static struct matrix part_of(struct factor f, int64_t first, int64_t count)
+{
+    return f.by_columns ? matrix_columns(f.matrix, first, count) : matrix_rows(f.matrix, first, count);
+}
+
+static int64_t part_elements(struct factor f, int64_t count)
+{
+    const struct matrix m = part_of(f, 0, count);
+    return narrow_elements(m.rows, m.columns);
+}
+
+void cuda_narrow_multiply(struct cuda *cuda, const struct gemm_args *args)
+{
+    const struct factor a = {args->a, args->transpose_a}, b = {args->b, !args->transpose_b};
+    const int64_t rows = tile_of(cuda, a), columns = tile_of(cuda, b), a_elements = part_elements(a, rows);
+    uint16_t *memory =
+        cuda_narrow_scratch(cuda, (size_t)(a_elements + part_elements(b, columns) + ALIGNED) * sizeof *memory);
+    struct gemm_args call = *args;
+    if (memory == NULL) return;
+    for (int64_t row = 0; row < along(a); row += rows) {
+        const int64_t row_count = smaller(rows, along(a) - row);
+        call.a = narrow(cuda, part_of(a, row, row_count), memory);
+        for (int64_t column = 0; column < along(b); column += columns) {
+            const int64_t column_count = smaller(columns, along(b) - column);
+            if (row == 0 || columns < along(b))
+                call.b = narrow(cuda, part_of(b, column, column_count), memory + a_elements);
+            call.c = matrix_columns(matrix_rows(args->c, row, row_count), column, column_count);
+            cuda_multiply(cuda, &call);
+        }
+    }
+}
+
+void cuda_narrow_triangle(struct cuda *cuda, struct matrix c, struct matrix x, double alpha, double beta)
+{
+    const int64_t most = cuda->narrow_tile / (int64_t)sizeof(uint16_t) / larger(padded(x.columns), 1);
+    const int64_t tokens = smaller(x.rows, larger(most, 1));
+    uint16_t *memory =
+        cuda_narrow_scratch(cuda, (size_t)(narrow_elements(tokens, x.columns) + ALIGNED) * sizeof *memory);
+    for (int64_t first = 0; first < x.rows && memory != NULL; first += tokens)
+        cuda_triangle(cuda, c, narrow(cuda, matrix_rows(x, first, smaller(tokens, x.rows - first)), memory), alpha,
+                      first == 0 ? beta : 1);
+    if (x.rows == 0) cuda_triangle(cuda, c, x, alpha, beta);
+}
