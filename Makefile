@@ -230,8 +230,8 @@ $(OBJ)/tests/unit/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 # Tests of the fast backend, run once more with the CUDA backend in its place, over an emulated device
 # (tests/unit/engine/backend/cuda). `make check` runs the quick ones; under AddressSanitizer whole models, which
 # launch nearly every kernel.
-EMULATED_QUICK := $(addprefix engine/backend/test_,backend_edges cpu_attention cpu_codes cpu_inputs cpu_scan) \
-                  $(addprefix engine/backend/test_,experts xielu) \
+EMULATED_QUICK := $(addprefix engine/backend/test_,backend_edges cpu_attention cpu_bf16 cpu_codes cpu_inputs) \
+                  $(addprefix engine/backend/test_,cpu_scan experts xielu) \
                   $(addprefix engine/model/test_,forest tangent) \
                   engine/backend/cuda/whole_models engine/backend/cuda/hidden_states
 EMULATED_TESTS := $(EMULATED_QUICK) $(addprefix engine/backend/test_,cpu_products cpu_rows tangent_cpu)

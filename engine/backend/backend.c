@@ -10,6 +10,11 @@
 #include <string.h>
 #include <unistd.h>
 
+/* activation: a slot of 19 MB, in which products still have many rows. logits: 64 MiB, because large slices repay the
+ * packing of the output matrix in every product. micro: enough rows for the products, few enough for the caches. */
+const struct backend_sizes backend_host_sizes = {
+    .activation = 8192 * 576, .chunk = 8192, .logits = 16 << 20, .micro = 2048};
+
 enum status backend_reference_new(bool use_double, struct team *team, struct backend **out, struct error *error)
 {
     enum status status;

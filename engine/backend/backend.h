@@ -333,10 +333,21 @@ struct adamw_args {
 
 struct backend;
 
+/* How much goes through the primitives at a time: what fills a device, or stays near a processor's caches. Some sums are
+ * cut here, so the sizes may depend on nothing but the kind of backend. */
+struct backend_sizes {
+    int64_t activation; /* numbers of the hidden states of a chunk of a forward pass */
+    int64_t chunk;      /* most tokens of such a chunk */
+    int64_t logits;     /* numbers of a slice of logits */
+    int64_t micro;      /* tokens of one gradient, which add up to a training step or a Hessian-vector product */
+};
+extern const struct backend_sizes backend_host_sizes;
+
 struct backend_ops {
-    const char *name;             /* "reference", "reference64", "cpu", "cuda" */
-    size_t element;               /* bytes of an element */
-    bool host;                    /* matrices are plain host memory of float/double */
+    const char *name; /* "reference", "reference64", "cpu", "cuda" */
+    size_t element;   /* bytes of an element */
+    bool host;        /* matrices are plain host memory of float/double */
+    const struct backend_sizes *sizes;
     const struct lane_ops *lanes; /* NULL where host */
 
     void (*close)(struct backend *backend); /* releases the state; backend_free calls it */

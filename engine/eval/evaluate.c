@@ -188,7 +188,8 @@ static enum status chunks_open(struct evaluation *e, const struct sequences *seq
 {
     const struct model_config *config = &e->model->config;
     const enum status status = evaluate_check(config, sequences, "evaluation", error);
-    return status == STATUS_OK ? chunks_init(sequences, chunks_tokens(config->hidden_size), &e->chunks, error) : status;
+    if (status != STATUS_OK) return status;
+    return chunks_init(sequences, chunks_tokens(e->backend, config->hidden_size), &e->chunks, error);
 }
 
 enum status evaluate_plan(const struct evaluate_request *request, const struct plan_budget *budget,

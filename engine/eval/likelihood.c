@@ -76,7 +76,7 @@ enum status likelihood_init(struct likelihood *likelihood, const struct likeliho
     struct sequences fed = {0};
     *likelihood = (struct likelihood){.texts = texts};
     enum status status = feed(texts, &fed, error);
-    const int64_t tokens = chunks_tokens(config->hidden_size);
+    const int64_t tokens = chunks_tokens(backend, config->hidden_size);
     if (status == STATUS_OK)
         status = apart ? forest_init_apart(&fed, tokens, &likelihood->forest, error)
                        : forest_init(&fed, tokens, slots_for(config, backend), &likelihood->forest, error);

@@ -4,17 +4,13 @@
 
 #include <string.h>
 
-enum {
-    TOKENS_LEAST = 2048,
-    TOKENS_MOST = 8192,
-    TOKENS_STEP = 1024,
-    ACTIVATION = 8192 * 576 /* a slot of so many numbers: 19 MB */
-};
+enum { TOKENS_LEAST = 2048, TOKENS_STEP = 1024 };
 
-int64_t chunks_tokens(int64_t hidden_size)
+int64_t chunks_tokens(const struct backend *backend, int64_t hidden_size)
 {
-    const int64_t tokens = ACTIVATION / hidden_size / TOKENS_STEP * TOKENS_STEP;
-    return tokens < TOKENS_LEAST ? TOKENS_LEAST : tokens > TOKENS_MOST ? TOKENS_MOST : tokens;
+    const struct backend_sizes *sizes = backend->ops->sizes;
+    const int64_t tokens = sizes->activation / hidden_size / TOKENS_STEP * TOKENS_STEP;
+    return tokens < TOKENS_LEAST ? TOKENS_LEAST : tokens > sizes->chunk ? sizes->chunk : tokens;
 }
 
 struct arrays {

@@ -3,7 +3,7 @@
 #ifndef MODEL_CHUNKS_H
 #define MODEL_CHUNKS_H
 
-#include "backend/batch.h"
+#include "backend/backend.h"
 #include "base/error.h"
 #include "dataset/dataset.h"
 
@@ -22,10 +22,10 @@ struct chunks {
     void *memory;    /* the arrays of all batches */
 };
 
-/* The tokens of a chunk of a forward pass: 2048, which is enough for the matrix products and takes little memory; more
- * for narrow models, whose products spend much of their time on packing (for each row of a tile: 5 % of quantizing 576
- * channels). */
-int64_t chunks_tokens(int64_t hidden_size);
+/* The tokens of a chunk of a forward pass: at least 2048, which is enough for a processor's matrix products and takes
+ * little memory. More for narrow models, whose products spend much of their time on packing (for each row of a tile: 5 %
+ * of quantizing 576 channels), and on devices (struct backend_sizes). */
+int64_t chunks_tokens(const struct backend *backend, int64_t hidden_size);
 
 /* Each chunk has as many whole sequences as fit into `tokens`, at least one. Copies what it needs of `sequences`. The
  * caller owns *out (chunks_reset). STATUS_NO_MEMORY. */

@@ -5,10 +5,6 @@
 
 #include <string.h>
 
-/* Elements of one slice of logits: 64 MiB of floats. Large slices repay the packing of the output matrix in every
- * product. */
-#define SLICE_ELEMENTS (16 << 20)
-
 /* A row of scratch for each token of a slice. */
 struct scratch {
     size_t offset; /* of its matrix in struct head */
@@ -37,9 +33,9 @@ static void scratch_list(const struct model_config *config, bool norm, bool proj
     memcpy(list, rows, sizeof rows);
 }
 
-static int64_t slice_tokens(const struct model_config *config)
+static int64_t slice_tokens(const struct backend *backend, const struct model_config *config)
 {
-    const int64_t tokens = SLICE_ELEMENTS / config->vocabulary_size;
+    const int64_t tokens = backend->ops->sizes->logits / config->vocabulary_size;
     return tokens < 16 ? 16 : tokens > 4096 ? 4096 : tokens;
 }
 
@@ -50,7 +46,7 @@ static enum status scratch_new(struct head *head, enum head_use use, const struc
     struct scratch list[SCRATCH_ROWS];
     enum status status;
     scratch_list(config, head->weights.norm_weight.data != NULL, head->weights.projection.data != NULL, use, list);
-    head->slice = slice_tokens(config);
+    head->slice = slice_tokens(backend, config);
     for (int i = 0; i < SCRATCH_ROWS; i++) {
         void *data = NULL;
         if (!list[i].wanted) continue;
@@ -75,7 +71,7 @@ int64_t head_bytes(const struct model_config *config, const struct backend *back
     const struct parameter *const weights[] = {&ends.norm_weight, &ends.norm_bias, &ends.project_out, &ends.output};
     scratch_list(config, ends.norm_weight.name[0] != '\0', ends.project_out.name[0] != '\0', use, list);
     for (int i = 0; i < SCRATCH_ROWS; i++)
-        if (list[i].wanted) elements += slice_tokens(config) * list[i].columns;
+        if (list[i].wanted) elements += slice_tokens(backend, config) * list[i].columns;
     for (int i = 0; i < 4; i++)
         if (loads == HEAD_LOADS_ALL || (loads == HEAD_LOADS_BUT_OUTPUT && weights[i] != &ends.output))
             elements += weights[i]->name[0] != '\0' ? weights[i]->rows * weights[i]->columns : 0;

@@ -5,10 +5,6 @@
 
 #include <math.h>
 
-/* Tokens that go through the model at once: enough rows for the matrix products, few enough to stay near the caches.
- * The sum of a step's gradient is cut here, so the number affects the results and may depend only on the request. */
-#define MICRO_TOKENS 2048
-
 static int64_t fixed_bytes(const struct trainer *trainer, const struct parameters_layout *layout)
 {
     const struct trainer_setup *setup = &trainer->setup;
@@ -78,16 +74,17 @@ static enum status memory_take(struct trainer *trainer, const struct parameters_
     return gradient_new(&trainer->parameters, trainer->mode, tokens, setup->sequence_length, &trainer->gradient, error);
 }
 
-static int64_t micro_sequences(const struct trainer_setup *setup)
+/* Sequences that go through the model at once. The sum of a step's gradient is cut here. */
+static int64_t micro_sequences(const struct backend *backend, const struct trainer_setup *setup)
 {
-    const int64_t fitting = MICRO_TOKENS / setup->sequence_length;
+    const int64_t fitting = backend->ops->sizes->micro / setup->sequence_length;
     return fitting < 1 ? 1 : fitting < setup->batch_sequences ? fitting : setup->batch_sequences;
 }
 
 enum gradient_mode trainer_plan(const struct parameters_layout *layout, struct backend *backend,
                                 const struct trainer_setup *setup, struct run_plan *out)
 {
-    struct trainer trainer = {.backend = backend, .setup = *setup, .micro = micro_sequences(setup)};
+    struct trainer trainer = {.backend = backend, .setup = *setup, .micro = micro_sequences(backend, setup)};
     const struct model_config *config = &layout->config;
     const enum plan_space space = backend_space(backend);
     const int64_t tokens = trainer.micro * setup->sequence_length;
@@ -111,7 +108,7 @@ enum status trainer_init(struct trainer *trainer, const struct parameters_layout
 {
     enum status status;
     *trainer = (struct trainer){.backend = backend, .setup = *setup, .loss = NAN, .gradient_norm = NAN};
-    trainer->micro = micro_sequences(setup);
+    trainer->micro = micro_sequences(backend, setup);
     if ((status = schedule_check(&setup->schedule, error)) != STATUS_OK) goto failed;
     status = batches_init(&trainer->batches, setup->tokens, setup->token_count, setup->sequence_length, trainer->micro,
                           setup->seed, error);

@@ -122,7 +122,7 @@ int main(int count, char **arguments)
     must(parameters_layout_new(&work.bench.model->config, &work.layout, &error), &error);
     must(parameters_init(&work.parameters, work.layout, work.bench.backend, "parameters", &error), &error);
     must(parameters_read(&work.parameters, work.bench.model, &error), &error);
-    must(chunks_init(&data, 2048, &work.chunks, &error), &error);
+    must(chunks_init(&data, work.bench.backend->ops->sizes->micro, &work.chunks, &error), &error);
     must(hvp_new(&work.parameters, &work.chunks, (enum hvp_mode)mode, NULL, &work.hvp, &error), &error);
     const struct vector_space *space = &hvp_operator(work.hvp)->space;
     must(vector_new(space, "v", &work.v, &error), &error);

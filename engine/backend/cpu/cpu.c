@@ -117,6 +117,7 @@ static const struct backend_ops ops = {
     BACKEND_SLOTS(X)
 #undef X
         .host = true,
+    .sizes = &backend_host_sizes,
 };
 
 enum status backend_cpu_new(struct team *team, struct backend **out, struct error *error)

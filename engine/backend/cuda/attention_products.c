@@ -6,7 +6,8 @@
  *
  * The numbers depend on shapes alone. Gradients of keys and values are added block after block and, in a block, reader
  * after reader of a key's head. No two products of a call write to one place, so the cut into calls does not matter.
- * Weights are floats in memory, whatever products round. */
+ * On a device that was opened for products in bf16, what products read is rounded once: the views in scratch, the
+ * weights by the kernel that computes them. */
 #include "backend/cuda/cuda.h"
 #include "base/integer.h"
 
@@ -17,7 +18,7 @@ enum {
     ATTENTION_ROWS = 256,
     ATTENTION_PAIRS = 16384, /* most products of one call */
     LANES = ATTENTION_LANES, /* rows of weights begin at multiples of so many floats */
-    POINTER_ARRAYS = 2 * (ATTENTION_VIEWS + ATTENTION_WEIGHTS),
+    ADDRESSES = ATTENTION_VIEWS + 2 * ATTENTION_WEIGHTS,
 };
 
 enum product_kind {
@@ -99,8 +100,13 @@ struct operand {
 /* The operand from pair `first` on; the chosen array of pointers begins there at a multiple of 16 bytes. */
 static struct operand operand_of(const struct attention_block_args *block, int which, int64_t first)
 {
-    const int64_t stride = which < ATTENTION_VIEWS ? block->views[which].matrix.stride : block->stride;
+    const int64_t stride = which < ATTENTION_VIEWS ? block->factors[which].matrix.stride : block->stride;
     return (struct operand){block->pointers + (which * 2 + first % 2) * block->pitch + first + first % 2, stride};
+}
+
+static int64_t heads_of(const struct attention_block_args *block, int which)
+{
+    return which < VIEW_K ? block->heads : block->kv_heads;
 }
 
 static bool aligned(struct head_view view)
@@ -127,7 +133,9 @@ static void multiply(struct cuda *cuda, const struct attention_block_args *block
 {
     const int64_t rows = block->rows, keys = block->keys, columns = block->head_dim;
     const struct operand q = operand_of(block, product->queries, first), k = operand_of(block, product->keys, first);
-    const struct operand w = operand_of(block, ATTENTION_VIEWS + (int)product->weights, first);
+    const bool narrow = cuda->device->narrow, written = product->kind == PRODUCT_SCORES;
+    const int weights = ATTENTION_VIEWS + (int)product->weights + (narrow && !written ? ATTENTION_WEIGHTS : 0);
+    const struct operand w = operand_of(block, weights, first);
     struct device_gemm_batched call;
     if (cuda->status != STATUS_OK) return;
     if (product->kind == PRODUCT_SCORES)
@@ -137,8 +145,9 @@ static void multiply(struct cuda *cuda, const struct attention_block_args *block
     else
         call = call_of(q, false, w, true, k, columns, keys, rows);
     call.each.beta = product->add ? 1 : 0;
+    call.each.bf16 = narrow;
     call.count = count;
-    call.aligned = aligned(block->views[product->queries]) && aligned(block->views[product->keys]);
+    call.aligned = !narrow && aligned(block->views[product->queries]) && aligned(block->views[product->keys]);
     cuda_product_done(cuda, &call.each, count, cuda->device->gemm_batched(cuda->device, &call));
 }
 
@@ -184,9 +193,10 @@ static int64_t stride_of(int64_t keys)
 }
 
 /* Bytes of one pair's weights. */
-static int64_t pair_bytes(const struct attention_pass *pass, int64_t rows, int64_t keys)
+static int64_t pair_bytes(const struct cuda *cuda, const struct attention_pass *pass, int64_t rows, int64_t keys)
 {
-    return weights_of(pass) * rows * stride_of(keys) * (int64_t)sizeof(float);
+    const size_t bytes = sizeof(float) + (cuda->device->narrow ? sizeof(uint16_t) : 0);
+    return weights_of(pass) * rows * stride_of(keys) * (int64_t)bytes;
 }
 
 /* Takes scratch for the largest possible call: pointers, then weights. */
@@ -196,10 +206,10 @@ static bool take_scratch(struct cuda *cuda, const struct attention_pass *pass, c
     const int64_t all = batch->sequences * block->heads, pairs = smaller(all, ATTENTION_PAIRS);
     const int64_t keys =
         block->window > 0 ? smaller(batch->longest, block->window + ATTENTION_ROWS - 1) : batch->longest;
-    const int64_t largest = pair_bytes(pass, smaller(batch->longest, ATTENTION_ROWS), keys);
+    const int64_t largest = pair_bytes(cuda, pass, smaller(batch->longest, ATTENTION_ROWS), keys);
     const int64_t bytes = smaller(pairs * largest, larger(cuda->attention_bytes, largest));
     block->pitch = (pairs + LANES) / LANES * LANES;
-    const size_t pointers = (size_t)(POINTER_ARRAYS * block->pitch) * sizeof(float *);
+    const size_t pointers = (size_t)(2 * ADDRESSES * block->pitch) * sizeof(float *);
     char *memory = cuda_scratch(cuda, pointers + (size_t)bytes);
     if (memory == NULL) return false;
     block->pointers = (float **)(void *)memory;
@@ -207,22 +217,35 @@ static bool take_scratch(struct cuda *cuda, const struct attention_pass *pass, c
     return true;
 }
 
+/* Matrices of `elements` numbers, one behind the other: floats, then bf16. */
+static void place_weights(const struct cuda *cuda, const struct attention_pass *pass,
+                          struct attention_block_args *block, float *weights, int64_t elements)
+{
+    const bool wanted[ATTENTION_WEIGHTS] = {[WEIGHTS_P] = true,
+                                            [WEIGHTS_P_T] = pass->tangent,
+                                            [WEIGHTS_DS] = pass->backward,
+                                            [WEIGHTS_DS_T] = pass->tangent && pass->backward};
+    uint16_t *rounded = (uint16_t *)(void *)(weights + weights_of(pass) * elements);
+    for (int i = 0, at = 0; i < ATTENTION_WEIGHTS; i++) {
+        if (!wanted[i]) continue;
+        block->weights[i] = weights + at * elements;
+        if (cuda->device->narrow) block->rounded[i] = rounded + at * elements;
+        at++;
+    }
+}
+
 /* Computes the block's queries for all heads of its sequences. */
 static void run_block(struct cuda *cuda, const struct attention_pass *pass, struct attention_block_args *block,
                       float *weights)
 {
-    const int64_t all = block->sequences * block->heads, each = pair_bytes(pass, block->rows, block->keys);
+    const int64_t all = block->sequences * block->heads, each = pair_bytes(cuda, pass, block->rows, block->keys);
     const int64_t step = smaller(larger(cuda->attention_bytes / each, 1), ATTENTION_PAIRS);
     block->stride = stride_of(block->keys);
     for (block->first = 0; block->first < all; block->first += step) {
         block->pairs = smaller(step, all - block->first);
         const int64_t elements = block->pairs * block->rows * block->stride;
-        block->weights[WEIGHTS_P] = weights;
-        if (pass->tangent) block->weights[WEIGHTS_P_T] = weights + elements;
-        if (pass->backward) block->weights[WEIGHTS_DS] = weights + (pass->tangent ? 2 : 1) * elements;
-        if (pass->backward && pass->tangent) block->weights[WEIGHTS_DS_T] = weights + 3 * elements;
-        cuda_launch(cuda, KERNEL_attention_pointers, cuda_blocks((ATTENTION_VIEWS + ATTENTION_WEIGHTS) * block->pairs),
-                    block);
+        place_weights(cuda, pass, block, weights, elements);
+        cuda_launch(cuda, KERNEL_attention_pointers, cuda_blocks(ADDRESSES * block->pairs), block);
         multiply_all(cuda, block, pass->scores, 0, block->pairs);
         cuda_launch(cuda, pass->rows,
                     (block->pairs * block->rows * ATTENTION_LANES + KERNEL_THREADS - 1) / KERNEL_THREADS, block);
@@ -281,6 +304,39 @@ static struct attention_block_args block_of(const struct attention_pass *pass, c
     return block;
 }
 
+/* The views that the pass's products read, a bit each. */
+static unsigned views_read(const struct attention_pass *pass)
+{
+    unsigned read = 0;
+    for (const struct product *p = pass->scores; p->kind != PRODUCT_NONE; p++) read |= 1U << p->queries | 1U << p->keys;
+    for (const struct product *p = pass->mixes; p->kind != PRODUCT_NONE; p++) read |= 1U << p->keys;
+    for (const struct product *p = pass->spreads; p->kind != PRODUCT_NONE; p++) read |= 1U << p->queries;
+    return read;
+}
+
+/* Products work on the views, or read copies of them in bf16. */
+static void place_factors(struct cuda *cuda, const struct attention_pass *pass, struct attention_block_args *block)
+{
+    const int64_t pitch = cuda_narrow_pitch(block->head_dim);
+    const unsigned read = cuda->device->narrow ? views_read(pass) : 0;
+    int64_t numbers = 0;
+    for (int which = 0; which < ATTENTION_VIEWS; which++) {
+        block->factors[which] = block->views[which];
+        if ((read >> which & 1) != 0) numbers += block->tokens * pitch * heads_of(block, which);
+    }
+    uint16_t *at = numbers > 0 ? cuda_narrow_scratch(cuda, (size_t)numbers * sizeof *at) : NULL;
+    for (int which = 0; which < ATTENTION_VIEWS && at != NULL; which++) {
+        if ((read >> which & 1) == 0) continue;
+        const int64_t heads = heads_of(block, which);
+        struct head_view view = block->views[which];
+        view.matrix.rows = block->tokens;
+        cuda_narrow(cuda, view, heads, block->head_dim, at);
+        block->factors[which] =
+            (struct head_view){.matrix = matrix_of(at, block->tokens, heads * pitch, sizeof *at), .head_stride = pitch};
+        at += block->tokens * pitch * heads;
+    }
+}
+
 /* Sorts the sequences by length in host scratch, and stages their first rows on the device. */
 static const struct span *sort_sequences(struct cuda *cuda, const struct batch *batch, const int64_t **starts)
 {
@@ -306,6 +362,7 @@ static void run_pass(struct backend *backend, const struct attention_args *args,
     float *weights = NULL;
     if (args->batch->sequences > 0 && take_scratch(cuda, pass, args->batch, &block, &weights) &&
         (spans = sort_sequences(cuda, args->batch, &block.starts)) != NULL) {
+        place_factors(cuda, pass, &block);
         if (pass->backward)
             cuda_launch(cuda, KERNEL_attention_clear, cuda_blocks(block.tokens * block.kv_heads * block.head_dim),
                         &block);

@@ -153,6 +153,11 @@ static enum status cuda_sync(struct backend *backend, struct error *error)
     return status;
 }
 
+/* Products of several thousand rows fill a large GPU and repay what each rounds or reads of its weights; every slice of
+ * logits ends with a wait. */
+static const struct backend_sizes sizes = {
+    .activation = 8192 * 4096, .chunk = 16384, .logits = 64 << 20, .micro = 8192};
+
 static const struct backend_ops ops = {
     .name = "cuda",
     .element = sizeof(float),
@@ -168,6 +173,7 @@ static const struct backend_ops ops = {
     BACKEND_SLOTS(X)
 #undef X
         .host = false,
+    .sizes = &sizes,
     .lanes = &cuda_lanes,
 };
 

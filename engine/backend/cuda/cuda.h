@@ -122,6 +122,10 @@ void cuda_narrow_multiply(struct cuda *cuda, const struct gemm_args *args);
 void cuda_narrow_triangle(struct cuda *cuda, struct matrix c, struct matrix x, double alpha, double beta);
 /* Bytes of scratch that they take from a budget. */
 int64_t cuda_narrow_share(int64_t budget);
+/* Heads of `columns` numbers in bf16 at `to` [rows, heads, pitch]. */
+void cuda_narrow(struct cuda *cuda, struct head_view from, int64_t heads, int64_t columns, uint16_t *to);
+/* Numbers from one to the next: 16 bytes or a multiple. */
+int64_t cuda_narrow_pitch(int64_t columns);
 
 /* share.c */
 int64_t cuda_memory(struct backend *backend);

@@ -15,23 +15,28 @@ int64_t cuda_narrow_share(int64_t budget)
     return smaller(budget / SHARE, 2 * (int64_t)NARROW_TILE);
 }
 
-static int64_t padded(int64_t columns)
+int64_t cuda_narrow_pitch(int64_t columns)
 {
     return (columns + ALIGNED - 1) / ALIGNED * ALIGNED;
 }
 
 static int64_t narrow_elements(int64_t rows, int64_t columns)
 {
-    return rows * padded(columns);
+    return rows * cuda_narrow_pitch(columns);
+}
+
+void cuda_narrow(struct cuda *cuda, struct head_view from, int64_t heads, int64_t columns, uint16_t *to)
+{
+    const struct narrow_args args = {from,    from.matrix.rows,       heads,
+                                     columns, (uint32_t *)(void *)to, cuda_narrow_pitch(columns)};
+    cuda_launch(cuda, KERNEL_narrow, cuda_blocks(args.rows * heads * ((columns + 1) / 2)), &args);
 }
 
 /* `m` in bf16 at `to`. */
 static struct matrix narrow(struct cuda *cuda, struct matrix m, uint16_t *to)
 {
-    const int64_t stride = padded(m.columns);
-    const struct narrow_args args = {m, (uint32_t *)(void *)to, stride};
-    cuda_launch(cuda, KERNEL_narrow, cuda_blocks(m.rows * ((m.columns + 1) / 2)), &args);
-    return (struct matrix){to, m.rows, m.columns, stride, sizeof *to};
+    cuda_narrow(cuda, (struct head_view){.matrix = m}, 1, m.columns, to);
+    return (struct matrix){to, m.rows, m.columns, cuda_narrow_pitch(m.columns), sizeof *to};
 }
 
 /* A factor of a product: rows (or columns) of the output belong to its rows, or to its columns if it is read
@@ -50,7 +55,8 @@ static int64_t along(struct factor f)
 static int64_t tile_of(const struct cuda *cuda, struct factor f)
 {
     const int64_t sums = f.by_columns ? f.matrix.rows : f.matrix.columns;
-    const int64_t most = cuda->narrow_tile / (int64_t)sizeof(uint16_t) / larger(padded(sums), 1) / TILE * TILE;
+    const int64_t most =
+        cuda->narrow_tile / (int64_t)sizeof(uint16_t) / larger(cuda_narrow_pitch(sums), 1) / TILE * TILE;
     return smaller(along(f), larger(most, TILE));
 }
 
@@ -88,7 +94,7 @@ void cuda_narrow_multiply(struct cuda *cuda, const struct gemm_args *args)
 
 void cuda_narrow_triangle(struct cuda *cuda, struct matrix c, struct matrix x, double alpha, double beta)
 {
-    const int64_t most = cuda->narrow_tile / (int64_t)sizeof(uint16_t) / larger(padded(x.columns), 1);
+    const int64_t most = cuda->narrow_tile / (int64_t)sizeof(uint16_t) / larger(cuda_narrow_pitch(x.columns), 1);
     const int64_t tokens = smaller(x.rows, larger(most, 1));
     uint16_t *memory =
         cuda_narrow_scratch(cuda, (size_t)(narrow_elements(tokens, x.columns) + ALIGNED) * sizeof *memory);

@@ -58,4 +58,5 @@ const struct backend_ops REFERENCE(ops) = {
     BACKEND_SLOTS(X)
 #undef X
         .host = true,
+    .sizes = &backend_host_sizes,
 };

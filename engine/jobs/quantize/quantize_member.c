@@ -68,7 +68,7 @@ enum status quantize_member_evaluation(struct quantize_pass *pass, const struct 
     const struct model_config *config = &pass->model->config;
     const enum status status = evaluate_check(config, evaluation, "evaluation", error);
     if (status != STATUS_OK) return status;
-    return chunks_init(evaluation, chunks_tokens(config->hidden_size), &pass->evaluation, error);
+    return chunks_init(evaluation, chunks_tokens(pass->backend, config->hidden_size), &pass->evaluation, error);
 }
 
 enum status quantize_member_calibration(struct quantize_member_state *state, struct error *error)
@@ -86,7 +86,8 @@ enum status quantize_member_calibration(struct quantize_member_state *state, str
     }
     if ((status = calibration_order(given, config->maximum_positions, &ordered, error)) != STATUS_OK) goto done;
     if ((status = evaluate_check(config, &ordered, "calibration", error)) != STATUS_OK) goto done;
-    status = chunks_init(&ordered, chunks_tokens(config->hidden_size), &state->calibration, error);
+    status =
+        chunks_init(&ordered, chunks_tokens(state->pass->backend, config->hidden_size), &state->calibration, error);
 done:
     memory_free(ordered.tokens);
     memory_free(ordered.starts);

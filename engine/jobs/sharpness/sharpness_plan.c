@@ -7,7 +7,7 @@
 #include "model/gradient.h"
 #include "model/work.h"
 
-enum { CHUNK_TOKENS = 2048, SPARE_VECTORS = 5 };
+enum { SPARE_VECTORS = 5 };
 
 static int64_t memory_limit(const struct sharpness_request *request)
 {
@@ -33,7 +33,7 @@ enum status sharpness_plan_layout(struct sharpness *s, struct error *error)
     if ((status = evaluate_check(&request->model->config, request->sequences, "sharpness", error)) != STATUS_OK)
         return status;
     if ((status = parameters_layout_new(&request->model->config, &s->layout, error)) != STATUS_OK) return status;
-    return chunks_init(request->sequences, CHUNK_TOKENS, &s->chunks, error);
+    return chunks_init(request->sequences, request->backend->ops->sizes->micro, &s->chunks, error);
 }
 
 enum status sharpness_plan_groups(struct sharpness *s, struct error *error)

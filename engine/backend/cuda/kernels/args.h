@@ -34,11 +34,12 @@ struct add_args {
     double alpha, beta;     /* scale_by_magnitude: beta is the offset */
 };
 
-/* `to`: rows of bfloat16, `stride` numbers (even) from one to the next, at addresses that are multiples of 4. */
+/* Heads of `columns` numbers in bfloat16, `pitch` (even) from one to the next, row after row. */
 struct narrow_args {
-    struct matrix from;
+    struct head_view from;
+    int64_t rows, heads, columns;
     uint32_t *to; /* pairs of numbers */
-    int64_t stride;
+    int64_t pitch;
 };
 
 /* partials[block] = a share of the sum; dot_end: partials[0] = their sum */
@@ -163,7 +164,9 @@ enum attention_weights { WEIGHTS_P, WEIGHTS_P_T, WEIGHTS_DS, WEIGHTS_DS_T, ATTEN
  * head i % kv_heads: readers of the same keys are a whole round of sequences and kv_heads apart. */
 struct attention_block_args {
     struct head_view views[ATTENTION_VIEWS]; /* absent: not used by this pass */
-    struct matrix log_sum, log_sum_t;        /* [T, heads]; log_sum may be absent forward */
+    /* what the products read and write: the views, or copies of what they read in bfloat16 */
+    struct head_view factors[ATTENTION_VIEWS];
+    struct matrix log_sum, log_sum_t; /* [T, heads]; log_sum may be absent forward */
     int64_t tokens, heads, kv_heads, head_dim, window;
     double scale;
     const int64_t *starts; /* [sequences] first rows */
@@ -171,8 +174,10 @@ struct attention_block_args {
     int64_t query, key, rows, keys;    /* positions in the sequence of the first query and key, and their numbers */
     int64_t stride;                    /* of a row of weights */
     float *weights[ATTENTION_WEIGHTS]; /* [pairs, rows, stride]; NULL: not used by this pass */
-    float **pointers;                  /* see attention_pointers */
-    int64_t pitch;                     /* pointers from one array to the next, even */
+    /* the same in bfloat16, for the products that follow; NULL: these read `weights` */
+    uint16_t *rounded[ATTENTION_WEIGHTS];
+    float **pointers; /* see attention_pointers */
+    int64_t pitch;    /* pointers from one array to the next, even */
 };
 
 /* factor: block `first` of h, [count, count], becomes upper R with h = R Rᵀ, and inverse its inverse (row stride

@@ -19,24 +19,34 @@ DEVICE struct attention_pair attention_pair_of(const struct attention_block_args
     return out;
 }
 
-/* The address of each view and each matrix of weights for each pair: arrays [(views, weights) * 2, pitch]. Each array
- * is stored twice, the second time shifted by one place: one of the two begins at a multiple of 16 bytes for any first
- * pair. */
+/* The address of row t of a head; NULL: the view is absent. */
+DEVICE char *address_of(struct head_view view, int64_t t, int64_t head)
+{
+    const int64_t element = (int64_t)view.matrix.element;
+    char *data = (char *)view.matrix.data;
+    return data != NULL ? data + (t * view.matrix.stride + view.offset + head * view.head_stride) * element : NULL;
+}
+
+/* The address of each factor and each matrix of weights, as floats and rounded, for each pair: arrays [(factors,
+ * weights, rounded) * 2, pitch]. Each array is stored twice, the second time shifted by one place: one of the two begins
+ * at a multiple of 16 bytes for any first pair. */
 KERNEL(attention_pointers, attention_block_args)
 {
-    EACH_ELEMENT(i, (ATTENTION_VIEWS + ATTENTION_WEIGHTS) * args->pairs)
+    EACH_ELEMENT(i, (ATTENTION_VIEWS + 2 * ATTENTION_WEIGHTS) * args->pairs)
     {
-        const int64_t which = i / args->pairs, pair = i % args->pairs;
+        const int64_t which = i / args->pairs, pair = i % args->pairs, rest = pair * args->rows * args->stride;
+        const int weights = (int)which - ATTENTION_VIEWS, rounded = weights - ATTENTION_WEIGHTS;
         const struct attention_pair p = attention_pair_of(args, pair);
-        float *address = NULL, **to = args->pointers + which * 2 * args->pitch + pair;
-        if (which >= ATTENTION_VIEWS) {
-            float *weights = args->weights[which - ATTENTION_VIEWS];
-            if (weights != NULL) address = weights + pair * args->rows * args->stride;
-        } else if (args->views[which].matrix.data != NULL) {
-            address = which < VIEW_K ? head_of(args->views[which], p.start + args->query, p.head)
-                                     : head_of(args->views[which], p.start + args->key, p.kv_head);
-        }
-        to[0] = to[args->pitch + 1] = address;
+        char *address = NULL;
+        float **to = args->pointers + which * 2 * args->pitch + pair;
+        if (rounded >= 0 && args->rounded[rounded] != NULL)
+            address = (char *)(args->rounded[rounded] + rest);
+        else if (weights >= 0 && rounded < 0 && args->weights[weights] != NULL)
+            address = (char *)(args->weights[weights] + rest);
+        else if (weights < 0)
+            address = which < VIEW_K ? address_of(args->factors[which], p.start + args->query, p.head)
+                                     : address_of(args->factors[which], p.start + args->key, p.kv_head);
+        to[0] = to[args->pitch + 1] = (float *)(void *)address;
     }
 }
 
@@ -82,7 +92,16 @@ DEVICE bool row_sees(const struct weights_row *row, int64_t j)
     return j >= row->low && j < row->high;
 }
 
-/* Computes p and log_sum from q·k. */
+/* Stores a weight for the products that follow. */
+DEVICE void put_weight(const struct attention_block_args *args, enum attention_weights which, int64_t at, float value)
+{
+    if (args->rounded[which] != NULL)
+        args->rounded[which][at] = (uint16_t)bf16_of(value);
+    else
+        args->weights[which][at] = value;
+}
+
+/* Computes p and log_sum from q·k. The exponentials wait in the place of the scores until their sum is known. */
 KERNEL(attention_softmax, attention_block_args)
 {
     SHARED double shared[KERNEL_THREADS];
@@ -95,7 +114,7 @@ KERNEL(attention_softmax, attention_block_args)
         const struct weights_row row = rows[MINE(thread)] = weights_row_of(grid, args, thread);
         const float *scores = args->weights[WEIGHTS_P] + row.at;
         float best = -INFINITY;
-        for (int64_t j = row.low + row.lane; j < row.high; j += ATTENTION_LANES)
+        for (int j = (int)row.low + row.lane; j < (int)row.high; j += ATTENTION_LANES)
             if (scale * scores[j] > best) best = scale * scores[j];
         part[MINE(thread)] = (double)best;
     }
@@ -103,11 +122,13 @@ KERNEL(attention_softmax, attention_block_args)
     EACH_THREAD(thread)
     {
         const struct weights_row row = rows[MINE(thread)];
-        const float *scores = args->weights[WEIGHTS_P] + row.at,
-                    best = largest[MINE(thread)] = (float)part[MINE(thread)];
+        const float best = largest[MINE(thread)] = (float)part[MINE(thread)];
+        float *scores = args->weights[WEIGHTS_P] + row.at;
         double sum = 0;
-        for (int64_t j = row.low + row.lane; j < row.high; j += ATTENTION_LANES)
-            sum += (double)expf(scale * scores[j] - best);
+        for (int j = (int)row.low + row.lane; j < (int)row.high; j += ATTENTION_LANES) {
+            scores[j] = expf(scale * scores[j] - best);
+            sum += (double)scores[j];
+        }
         part[MINE(thread)] = sum;
     }
     lanes_sum(grid, part, shared, ATTENTION_LANES);
@@ -115,9 +136,9 @@ KERNEL(attention_softmax, attention_block_args)
     {
         const struct weights_row row = rows[MINE(thread)];
         const float best = largest[MINE(thread)], factor = (float)(1 / part[MINE(thread)]);
-        float *p = args->weights[WEIGHTS_P] + row.at;
-        for (int64_t j = row.lane; j < row.keys; j += ATTENTION_LANES)
-            p[j] = row_sees(&row, j) ? expf(scale * p[j] - best) * factor : 0;
+        const float *p = args->weights[WEIGHTS_P] + row.at;
+        for (int j = row.lane; j < (int)row.keys; j += ATTENTION_LANES)
+            put_weight(args, WEIGHTS_P, row.at + j, row_sees(&row, j) ? p[j] * factor : 0);
         if (row.lane == 0 && row.keys > 0 && args->log_sum.data != NULL)
             row_of(args->log_sum, row.t)[row.head] = (float)((double)best + log(part[MINE(thread)]));
     }
@@ -147,9 +168,11 @@ KERNEL(attention_softmax_tangent, attention_block_args)
     {
         const struct weights_row row = rows[MINE(thread)];
         const float *p = args->weights[WEIGHTS_P] + row.at, log_sum_t = (float)slope[MINE(thread)];
-        float *p_t = args->weights[WEIGHTS_P_T] + row.at;
-        for (int64_t j = row.lane; j < row.keys; j += ATTENTION_LANES)
-            p_t[j] = row_sees(&row, j) ? p[j] * (scale * p_t[j] - log_sum_t) : 0;
+        const float *p_t = args->weights[WEIGHTS_P_T] + row.at;
+        for (int64_t j = row.lane; j < row.keys; j += ATTENTION_LANES) {
+            if (args->rounded[WEIGHTS_P] != NULL) put_weight(args, WEIGHTS_P, row.at + j, p[j]);
+            put_weight(args, WEIGHTS_P_T, row.at + j, row_sees(&row, j) ? p[j] * (scale * p_t[j] - log_sum_t) : 0);
+        }
         if (row.lane == 0 && row.keys > 0) row_of(args->log_sum_t, row.t)[row.head] = log_sum_t;
     }
 }
@@ -176,21 +199,21 @@ DEVICE double delta_part(const struct attention_block_args *args, const struct w
 DEVICE void row_slopes(const struct attention_block_args *args, const struct weights_row *row, double delta,
                        double delta_t, bool tangent)
 {
-    float *p_row = args->weights[WEIGHTS_P] + row->at, *ds_row = args->weights[WEIGHTS_DS] + row->at;
-    float *p_t_row = tangent ? args->weights[WEIGHTS_P_T] + row->at : NULL;
-    float *ds_t_row = tangent ? args->weights[WEIGHTS_DS_T] + row->at : NULL;
+    const float *p_row = args->weights[WEIGHTS_P] + row->at, *ds_row = args->weights[WEIGHTS_DS] + row->at;
+    const float *p_t_row = tangent ? args->weights[WEIGHTS_P_T] + row->at : NULL;
+    const float *ds_t_row = tangent ? args->weights[WEIGHTS_DS_T] + row->at : NULL;
     const float scale = (float)args->scale, log_sum = row->keys > 0 ? row_of(args->log_sum, row->t)[row->head] : 0;
     const float log_sum_t = tangent && row->keys > 0 ? row_of(args->log_sum_t, row->t)[row->head] : 0;
     for (int64_t j = row->lane; j < row->keys; j += ATTENTION_LANES) {
         const bool seen = row_sees(row, j);
         const float p = seen ? expf(scale * p_row[j] - log_sum) : 0, e = seen ? (float)((double)ds_row[j] - delta) : 0;
-        p_row[j] = p;
-        ds_row[j] = scale * p * e;
+        put_weight(args, WEIGHTS_P, row->at + j, p);
+        put_weight(args, WEIGHTS_DS, row->at + j, scale * p * e);
         if (!tangent) continue;
         const float p_t = seen ? p * (scale * p_t_row[j] - log_sum_t) : 0;
         const float e_t = seen ? (float)((double)ds_t_row[j] - delta_t) : 0;
-        p_t_row[j] = p_t;
-        ds_t_row[j] = scale * (p_t * e + p * e_t);
+        put_weight(args, WEIGHTS_P_T, row->at + j, p_t);
+        put_weight(args, WEIGHTS_DS_T, row->at + j, scale * (p_t * e + p * e_t));
     }
 }
 

@@ -55,13 +55,13 @@ DEVICE uint32_t bf16_of(float x)
 /* A thread rounds two numbers; behind an odd last one stands a zero. */
 KERNEL(narrow, narrow_args)
 {
-    const int64_t pairs = (args->from.columns + 1) / 2;
-    EACH_ELEMENT(i, args->from.rows * pairs)
+    const int64_t pairs = (args->columns + 1) / 2;
+    EACH_ELEMENT(i, args->rows * args->heads * pairs)
     {
-        const int64_t t = i / pairs, c = i % pairs * 2;
-        const float *from = row_of(args->from, t) + c;
-        const uint32_t second = c + 1 < args->from.columns ? bf16_of(from[1]) : 0;
-        args->to[(t * args->stride + c) / 2] = bf16_of(from[0]) | second << 16;
+        const int64_t head = i / pairs, c = i % pairs * 2;
+        const float *from = head_of(args->from, head / args->heads, head % args->heads) + c;
+        const uint32_t second = c + 1 < args->columns ? bf16_of(from[1]) : 0;
+        args->to[(head * args->pitch + c) / 2] = bf16_of(from[0]) | second << 16;
     }
 }
 
