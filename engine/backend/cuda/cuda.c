@@ -12,7 +12,7 @@
 enum { MOST_BLOCKS = 4096, WHAT_TEXT = 160, ATTENTION_BYTES = 256 << 20, ATTENTION_SHARE = 8 };
 /* A product of that size fills a large GPU's multiprocessors with tiles; a smaller square would only save work that
  * runs in parallel anyway. */
-enum { SQUARE_COLUMNS = 2048 };
+enum { SQUARE_COLUMNS = 2048, FACTOR_COLUMNS = 512 };
 
 /* Reports a fault through backend->fault, so that the caller learns of it even if its work ends with another error
  * first: after a fault the device's results are NaN, which may be noticed earlier. */
@@ -22,12 +22,20 @@ static void tell_fault(struct backend *backend, enum status status, const struct
         *backend->fault = *error;
 }
 
-struct cuda *cuda_enter(struct backend *backend)
+struct cuda *cuda_enter_product(struct backend *backend)
 {
     struct cuda *cuda = cuda_of(backend);
     pthread_mutex_lock(&cuda->mutex);
+    profile_begin(&cuda->profile);
     tell_fault(backend, cuda->status, &cuda->error);
     if (backend->device_peak != NULL && cuda->peak > *backend->device_peak) *backend->device_peak = cuda->peak;
+    return cuda;
+}
+
+struct cuda *cuda_enter(struct backend *backend)
+{
+    struct cuda *cuda = cuda_enter_product(backend);
+    cuda->narrowed.data = NULL;
     return cuda;
 }
 
@@ -59,7 +67,9 @@ int cuda_careful(struct cuda *cuda, int code)
 bool cuda_good(struct cuda *cuda, const char *what, int code)
 {
     if (cuda->status != STATUS_OK) return false;
-    if ((code = cuda_careful(cuda, code)) != 0) cuda->status = cuda_device_failed(cuda, what, code, &cuda->error);
+    code = cuda_careful(cuda, code);
+    profile_add(&cuda->profile, what);
+    if (code != 0) cuda->status = cuda_device_failed(cuda, what, code, &cuda->error);
     return cuda->status == STATUS_OK;
 }
 
@@ -83,6 +93,7 @@ void cuda_launch(struct cuda *cuda, enum kernel kernel, int64_t blocks, const vo
     }
     const int code = cuda_careful(cuda, cuda->device->launch(cuda->device, kernel, blocks, args));
     if (code == 0) {
+        profile_add(&cuda->profile, cuda_kernel_name(kernel));
         cuda->last = kernel;
         cuda->launches++;
         return;
@@ -120,6 +131,7 @@ static void cuda_close(struct backend *backend)
     tell_fault(backend, cuda->status, &cuda->error);
     for (int i = 0; i < LANE_COUNT; i++) tell_fault(backend, cuda->lanes[i].status, &cuda->lanes[i].error);
     if (cuda->device != NULL) {
+        profile_print(&cuda->profile, cuda->device->text, stderr);
         (void)cuda->device->synchronize(cuda->device);
         cuda_release_all(cuda);
         cuda->device->close(cuda->device);
@@ -193,13 +205,23 @@ enum status backend_cuda_paper_new(int64_t budget, struct backend **out, struct 
     return cuda_open_device(NULL, budget, NULL, out, error);
 }
 
-/* DELTAQ_CUDA_SYNC: 1 to find the operation that failed; otherwise 0 or unset. */
-static enum status read_careful(bool *out, struct error *error)
+/* An environment variable that is 1, or 0 or unset. */
+static enum status read_switch(const char *name, bool *out, struct error *error)
 {
-    const char *text = getenv("DELTAQ_CUDA_SYNC");
+    const char *text = getenv(name);
     *out = text != NULL && strcmp(text, "1") == 0;
     if (text == NULL || *out || *text == '\0' || strcmp(text, "0") == 0) return STATUS_OK;
-    return error_set(error, STATUS_INVALID, "DELTAQ_CUDA_SYNC: expected 0 or 1, found \"%.40s\"", text);
+    return error_set(error, STATUS_INVALID, "%s: expected 0 or 1, found \"%.40s\"", name, text);
+}
+
+/* DELTAQ_CUDA_SYNC: finds the operation that failed. DELTAQ_CUDA_PROFILE: adds up the times of all (profile.h). */
+static enum status read_switches(struct cuda *cuda, struct error *error)
+{
+    const enum status status = read_switch("DELTAQ_CUDA_PROFILE", &cuda->profile.on, error);
+    if (status == STATUS_OK && read_switch("DELTAQ_CUDA_SYNC", &cuda->careful, error) != STATUS_OK)
+        return error->status;
+    cuda->careful = cuda->careful || cuda->profile.on;
+    return status;
 }
 
 enum status cuda_open_device(struct device *device, int64_t budget, struct team *team, struct backend **out,
@@ -211,12 +233,13 @@ enum status cuda_open_device(struct device *device, int64_t budget, struct team 
     *out = NULL;
     if ((status = memory_new(1, sizeof *backend, "backend", &backend, error)) != STATUS_OK) goto failed;
     if ((status = memory_new(1, sizeof *cuda, "backend", &cuda, error)) != STATUS_OK) goto failed;
-    if ((status = read_careful(&cuda->careful, error)) != STATUS_OK) goto failed;
+    if ((status = read_switches(cuda, error)) != STATUS_OK) goto failed;
     cuda->device = device;
     cuda->budget = budget;
     cuda->limit = budget;
     cuda_keep_scratch(cuda, budget);
     cuda->square = SQUARE_COLUMNS;
+    cuda->factor_columns = FACTOR_COLUMNS;
     cuda->narrow_tile = NARROW_TILE;
     cuda->promises.fd = -1;
     pthread_mutex_init(&cuda->mutex, NULL);

@@ -4,6 +4,7 @@
 
 #include "backend/backend.h"
 #include "backend/cuda/device.h"
+#include "backend/cuda/profile.h"
 #include "backend/cuda/promises.h"
 
 #include <pthread.h>
@@ -48,14 +49,18 @@ struct cuda {
     int64_t planned; /* bytes kept for the plan of a run that held no memory */
     /* most scratch of one call of attention's products, unless one head of one sequence needs more */
     int64_t attention_bytes;
-    int64_t square; /* columns of the largest part of a triangle that is computed as a whole square */
+    int64_t square;         /* columns of the largest part of a triangle that is computed as a whole square */
+    int64_t factor_columns; /* of a Cholesky factor's larger blocks, a multiple of CHOLESKY_BLOCK */
     struct cuda_stage stage;
     struct cuda_scratch scratch; /* for one call of a slot */
     struct cuda_scratch narrow;  /* rounded factors of one product (narrow.c) */
     int64_t narrow_bytes;        /* that plans leave free for them */
     int64_t narrow_tile;         /* most bytes of one rounded factor at a time */
+    struct matrix narrowed;      /* the factor whose rounded copy is at narrowed_at; absent: none is */
+    void *narrowed_at;
     struct cuda_scratch host_scratch;
-    bool careful;       /* DELTAQ_CUDA_SYNC: waits after every operation, so that an error names the one that failed */
+    bool careful; /* DELTAQ_CUDA_SYNC: waits after every operation, so that an error names the one that failed */
+    struct cuda_profile profile;
     enum kernel last;   /* the last one that was started */
     int64_t launches;   /* number of kernels started */
     enum status status; /* first failure, which sync returns; after it nothing more is started */
@@ -67,8 +72,9 @@ static inline struct cuda *cuda_of(struct backend *backend)
     return (struct cuda *)backend->state;
 }
 
-/* Begin and end a call of a slot. */
+/* Begin and end a call of a slot; cuda_enter_product: of one that changes nothing but its output. */
 struct cuda *cuda_enter(struct backend *backend);
+struct cuda *cuda_enter_product(struct backend *backend);
 void cuda_leave(struct cuda *cuda);
 /* Returns `code`; under DELTAQ_CUDA_SYNC it waits first and returns an error of the wait. */
 int cuda_careful(struct cuda *cuda, int code);

@@ -7,8 +7,8 @@
 #include "backend/cuda/cuda.h"
 #include "base/integer.h"
 
-/* Rows are padded to ALIGNED numbers, 16 bytes; rows or columns of a cut are multiples of TILE. */
-enum { ALIGNED = 8, TILE = 256, SHARE = 8 };
+/* Rows are padded to ROUND numbers, 16 bytes; rows or columns of a cut are multiples of TILE. */
+enum { ROUND = 8, TILE = 256, SHARE = 8 };
 
 int64_t cuda_narrow_share(int64_t budget)
 {
@@ -17,7 +17,7 @@ int64_t cuda_narrow_share(int64_t budget)
 
 int64_t cuda_narrow_pitch(int64_t columns)
 {
-    return (columns + ALIGNED - 1) / ALIGNED * ALIGNED;
+    return (columns + ROUND - 1) / ROUND * ROUND;
 }
 
 static int64_t narrow_elements(int64_t rows, int64_t columns)
@@ -25,11 +25,24 @@ static int64_t narrow_elements(int64_t rows, int64_t columns)
     return rows * cuda_narrow_pitch(columns);
 }
 
+/* Threads for a head: four numbers for each, or more. */
+static int lanes_of(int64_t columns)
+{
+    int lanes = 1;
+    while (lanes < KERNEL_THREADS && 4 * lanes < columns) lanes *= 2;
+    return lanes;
+}
+
 void cuda_narrow(struct cuda *cuda, struct head_view from, int64_t heads, int64_t columns, uint16_t *to)
 {
-    const struct narrow_args args = {from,    from.matrix.rows,       heads,
-                                     columns, (uint32_t *)(void *)to, cuda_narrow_pitch(columns)};
-    cuda_launch(cuda, KERNEL_narrow, cuda_blocks(args.rows * heads * ((columns + 1) / 2)), &args);
+    const struct narrow_args args = {.from = from,
+                                     .rows = from.matrix.rows,
+                                     .heads = heads,
+                                     .columns = columns,
+                                     .to = (uint32_t *)(void *)to,
+                                     .pitch = cuda_narrow_pitch(columns),
+                                     .lanes = lanes_of(columns)};
+    if (columns > 0) cuda_launch(cuda, KERNEL_narrow, cuda_blocks(args.rows * heads * args.lanes), &args);
 }
 
 /* `m` in bf16 at `to`. */
@@ -71,17 +84,40 @@ static int64_t part_elements(struct factor f, int64_t count)
     return narrow_elements(m.rows, m.columns);
 }
 
+static bool same(struct matrix a, struct matrix b)
+{
+    return a.data == b.data && a.rows == b.rows && a.columns == b.columns && a.stride == b.stride;
+}
+
+static bool overlap(struct matrix a, struct matrix b)
+{
+    const char *a_begin = a.data, *b_begin = b.data;
+    const size_t a_bytes = (size_t)(a.rows * a.stride) * a.element, b_bytes = (size_t)(b.rows * b.stride) * b.element;
+    return a_begin < b_begin + b_bytes && b_begin < a_begin + a_bytes;
+}
+
+/* The tile of `a` at the beginning of the scratch. Products that follow each other directly often have the same one:
+ * queries, keys and values of the same rows. It is kept as long as nothing else is asked of the backend (cuda_enter). */
+static struct matrix first_tile(struct cuda *cuda, struct matrix a, uint16_t *memory)
+{
+    const bool there = same(cuda->narrowed, a) && cuda->narrowed_at == memory;
+    cuda->narrowed = a;
+    cuda->narrowed_at = memory;
+    if (there) return (struct matrix){memory, a.rows, a.columns, cuda_narrow_pitch(a.columns), sizeof *memory};
+    return narrow(cuda, a, memory);
+}
+
 void cuda_narrow_multiply(struct cuda *cuda, const struct gemm_args *args)
 {
     const struct factor a = {args->a, args->transpose_a}, b = {args->b, !args->transpose_b};
     const int64_t rows = tile_of(cuda, a), columns = tile_of(cuda, b), a_elements = part_elements(a, rows);
     uint16_t *memory =
-        cuda_narrow_scratch(cuda, (size_t)(a_elements + part_elements(b, columns) + ALIGNED) * sizeof *memory);
+        cuda_narrow_scratch(cuda, (size_t)(a_elements + part_elements(b, columns) + ROUND) * sizeof *memory);
     struct gemm_args call = *args;
     if (memory == NULL) return;
     for (int64_t row = 0; row < along(a); row += rows) {
         const int64_t row_count = smaller(rows, along(a) - row);
-        call.a = narrow(cuda, part_of(a, row, row_count), memory);
+        call.a = first_tile(cuda, part_of(a, row, row_count), memory);
         for (int64_t column = 0; column < along(b); column += columns) {
             const int64_t column_count = smaller(columns, along(b) - column);
             if (row == 0 || columns < along(b))
@@ -90,14 +126,15 @@ void cuda_narrow_multiply(struct cuda *cuda, const struct gemm_args *args)
             cuda_multiply(cuda, &call);
         }
     }
+    if (overlap(args->c, cuda->narrowed)) cuda->narrowed.data = NULL;
 }
 
 void cuda_narrow_triangle(struct cuda *cuda, struct matrix c, struct matrix x, double alpha, double beta)
 {
     const int64_t most = cuda->narrow_tile / (int64_t)sizeof(uint16_t) / larger(cuda_narrow_pitch(x.columns), 1);
     const int64_t tokens = smaller(x.rows, larger(most, 1));
-    uint16_t *memory =
-        cuda_narrow_scratch(cuda, (size_t)(narrow_elements(tokens, x.columns) + ALIGNED) * sizeof *memory);
+    uint16_t *memory = cuda_narrow_scratch(cuda, (size_t)(narrow_elements(tokens, x.columns) + ROUND) * sizeof *memory);
+    cuda->narrowed.data = NULL;
     for (int64_t first = 0; first < x.rows && memory != NULL; first += tokens)
         cuda_triangle(cuda, c, narrow(cuda, matrix_rows(x, first, smaller(tokens, x.rows - first)), memory), alpha,
                       first == 0 ? beta : 1);

@@ -24,8 +24,11 @@ static void name_product(const struct device_gemm *g, int64_t batch, char *text,
 void cuda_product_done(struct cuda *cuda, const struct device_gemm *g, int64_t batch, int code)
 {
     char what[PRODUCT_TEXT];
-    if ((code = cuda_careful(cuda, code)) == 0) return;
+    if ((code = cuda_careful(cuda, code)) == 0 && !cuda->profile.on) return;
     name_product(g, batch, what, sizeof what);
+    if (code == 0 && batch > 0) (void)snprintf(what, sizeof what, "batches of products");
+    profile_add(&cuda->profile, what);
+    if (code == 0) return;
     (void)cuda_good(cuda, what, code);
 }
 
@@ -52,19 +55,34 @@ static void multiply_as_they_are(struct cuda *cuda, const struct gemm_args *args
     cuda_product_done(cuda, &call, 0, cuda->device->gemm(cuda->device, &call));
 }
 
+static bool rounds(const struct cuda *cuda, const struct gemm_args *args)
+{
+    return cuda->device->narrow && !args->exact && args->a.element == sizeof(float);
+}
+
+static bool empty(const struct cuda *cuda, const struct gemm_args *args)
+{
+    return args->c.rows == 0 || args->c.columns == 0 || cuda->status != STATUS_OK;
+}
+
 void cuda_multiply(struct cuda *cuda, const struct gemm_args *args)
 {
-    if (args->c.rows == 0 || args->c.columns == 0 || cuda->status != STATUS_OK) return;
-    if (cuda->device->narrow && !args->exact && args->a.element == sizeof(float))
-        cuda_narrow_multiply(cuda, args);
-    else
+    if (empty(cuda, args)) return;
+    if (!rounds(cuda, args)) {
         multiply_as_they_are(cuda, args);
+        return;
+    }
+    cuda->narrowed.data = NULL; /* the caller may have changed the factor in between */
+    cuda_narrow_multiply(cuda, args);
 }
 
 void cuda_gemm(struct backend *backend, const struct gemm_args *args)
 {
-    struct cuda *cuda = cuda_enter(backend);
-    cuda_multiply(cuda, args);
+    struct cuda *cuda = cuda_enter_product(backend);
+    if (!empty(cuda, args) && rounds(cuda, args))
+        cuda_narrow_multiply(cuda, args);
+    else
+        cuda_multiply(cuda, args);
     cuda_leave(cuda);
 }
 
@@ -98,55 +116,100 @@ void cuda_syrk(struct backend *backend, struct matrix c, struct matrix x, double
     cuda_leave(cuda);
 }
 
-/* R of h = R Rᵀ, by blocks of columns from the last one, in the upper triangle; `inverses` gets the inverses of its
- * diagonal blocks. panel: scratch [C, CHOLESKY_BLOCK]. */
-static void factor(struct cuda *cuda, struct matrix h, struct matrix panel, float *inverses, int32_t *failed)
+/* The factor goes in blocks of many columns, which keep the products of everything to their left large, and each of
+ * these in blocks of CHOLESKY_BLOCK, which one block of threads factors. */
+struct factoring {
+    struct cuda *cuda;
+    struct matrix panel; /* scratch [C, columns] */
+    float *inverses;     /* [C, columns]: inverses of the blocks on the diagonal */
+    int64_t columns;     /* of a block */
+    int32_t *failed;
+};
+
+static void copy_to(struct cuda *cuda, struct matrix to, struct matrix from)
 {
-    for (int64_t first = (h.rows - 1) / CHOLESKY_BLOCK * CHOLESKY_BLOCK; first >= 0; first -= CHOLESKY_BLOCK) {
-        const int64_t count = h.rows - first < CHOLESKY_BLOCK ? h.rows - first : CHOLESKY_BLOCK;
-        const struct cholesky_args args = {h, first, count, inverses + first * CHOLESKY_BLOCK, failed};
-        const struct matrix inverse = {inverses + first * CHOLESKY_BLOCK, count, count, CHOLESKY_BLOCK, sizeof(float)};
-        const struct matrix above = part(h, 0, first, first, count), copy = part(panel, 0, first, 0, count);
-        cuda_launch(cuda, KERNEL_cholesky_factor, 1, &args);
-        if (first == 0) break;
-        cuda_multiply(cuda, &(struct gemm_args){above, inverse, copy, false, true, 1, 0, true});
-        cuda_launch(cuda, KERNEL_add, cuda_blocks(first * count), &(struct add_args){above, copy, 1, 0});
-        cuda_multiply(cuda, &(struct gemm_args){above, above, part(h, 0, first, 0, first), false, true, -1, 1, true});
-    }
+    cuda_launch(cuda, KERNEL_add, cuda_blocks(to.rows * to.columns), &(struct add_args){to, from, 1, 0});
+}
+
+static struct matrix inverse_of(const struct factoring *f, int64_t first, int64_t count)
+{
+    return (struct matrix){f->inverses + first * f->columns, count, count, f->columns, sizeof(float)};
+}
+
+static int64_t last_block(const struct factoring *f, int64_t rows)
+{
+    return (rows - 1) / f->columns * f->columns;
 }
 
 /* U = R⁻¹ in place: U[:, J] = -U[:J, :J] R[:J, J] U[J, J]. */
-static void invert(struct cuda *cuda, struct matrix h, struct matrix panel, float *inverses)
+static void invert(const struct factoring *f, struct matrix h)
 {
-    for (int64_t first = 0; first < h.rows; first += CHOLESKY_BLOCK) {
-        const int64_t count = h.rows - first < CHOLESKY_BLOCK ? h.rows - first : CHOLESKY_BLOCK;
-        const struct matrix inverse = {inverses + first * CHOLESKY_BLOCK, count, count, CHOLESKY_BLOCK, sizeof(float)};
-        const struct matrix above = part(h, 0, first, first, count), copy = part(panel, 0, first, 0, count);
+    for (int64_t first = 0; first < h.rows; first += f->columns) {
+        const int64_t count = h.rows - first < f->columns ? h.rows - first : f->columns;
+        const struct matrix inverse = inverse_of(f, first, count), above = part(h, 0, first, first, count),
+                            copy = part(f->panel, 0, first, 0, count);
         if (first > 0) {
-            cuda_multiply(cuda,
+            cuda_multiply(f->cuda,
                           &(struct gemm_args){part(h, 0, first, 0, first), above, copy, false, false, 1, 0, true});
-            cuda_multiply(cuda, &(struct gemm_args){copy, inverse, above, false, false, -1, 0, true});
+            cuda_multiply(f->cuda, &(struct gemm_args){copy, inverse, above, false, false, -1, 0, true});
         }
-        cuda_launch(cuda, KERNEL_add, cuda_blocks(count * count),
-                    &(struct add_args){part(h, first, count, first, count), inverse, 1, 0});
+        copy_to(f->cuda, part(h, first, count, first, count), inverse);
+    }
+}
+
+static void factor(const struct factoring *f, struct matrix h);
+
+/* Factors block `first` of h in place and computes its inverse, by smaller blocks where there are any. */
+static void factor_block(const struct factoring *f, struct matrix h, int64_t first, int64_t count)
+{
+    const struct matrix inverse = inverse_of(f, first, count), block = part(h, first, count, first, count);
+    const struct cholesky_args whole = {.h = inverse};
+    if (f->columns == CHOLESKY_BLOCK) {
+        const struct cholesky_args args = {h, first, count, inverse.data, f->failed};
+        cuda_launch(f->cuda, KERNEL_cholesky_factor, 1, &args);
+        return;
+    }
+    struct factoring small = *f;
+    small.columns = CHOLESKY_BLOCK;
+    small.inverses = f->inverses + f->panel.rows * f->columns;
+    factor(&small, block);
+    copy_to(f->cuda, inverse, block);
+    cuda_launch(f->cuda, KERNEL_cholesky_clear, cuda_blocks(count * count), &whole);
+    invert(&small, inverse);
+}
+
+/* R of h = R Rᵀ, by blocks of columns from the last one, in the upper triangle. */
+static void factor(const struct factoring *f, struct matrix h)
+{
+    for (int64_t first = last_block(f, h.rows); first >= 0; first -= f->columns) {
+        const int64_t count = h.rows - first < f->columns ? h.rows - first : f->columns;
+        const struct matrix above = part(h, 0, first, first, count), copy = part(f->panel, 0, first, 0, count);
+        factor_block(f, h, first, count);
+        if (first == 0) break;
+        cuda_multiply(f->cuda, &(struct gemm_args){above, inverse_of(f, first, count), copy, false, true, 1, 0, true});
+        copy_to(f->cuda, above, copy);
+        cuda_multiply(f->cuda,
+                      &(struct gemm_args){above, above, part(h, 0, first, 0, first), false, true, -1, 1, true});
     }
 }
 
 bool cuda_inverse_cholesky(struct backend *backend, struct matrix h)
 {
     struct cuda *cuda = cuda_enter(backend);
-    const size_t panel_floats = (size_t)(h.rows * CHOLESKY_BLOCK);
-    float *scratch = cuda_scratch(cuda, 2 * panel_floats * sizeof(float));
+    const int64_t columns = h.rows > cuda->factor_columns ? cuda->factor_columns : CHOLESKY_BLOCK;
+    const int64_t panel_floats = h.rows * columns;
+    float *scratch = cuda_scratch(cuda, (size_t)(2 * panel_floats + columns * CHOLESKY_BLOCK) * sizeof(float));
     int32_t *failed = NULL, code = 0;
     cuda_announce(cuda, sizeof code);
     if (scratch != NULL && (failed = cuda_result(cuda, sizeof code)) != NULL) {
-        const struct matrix panel = matrix_of(scratch, h.rows, CHOLESKY_BLOCK, sizeof(float));
+        const struct factoring f = {cuda, matrix_of(scratch, h.rows, columns, sizeof(float)), scratch + panel_floats,
+                                    columns, failed};
         const struct cholesky_args whole = {.h = h};
         (void)cuda_good(cuda, "clearing memory", cuda->device->clear(cuda->device, failed, sizeof *failed));
         cuda_launch(cuda, KERNEL_cholesky_mirror, cuda_blocks(h.rows * h.columns), &whole);
-        factor(cuda, h, panel, scratch + panel_floats, failed);
+        factor(&f, h);
         cuda_launch(cuda, KERNEL_cholesky_clear, cuda_blocks(h.rows * h.columns), &whole);
-        invert(cuda, h, panel, scratch + panel_floats);
+        invert(&f, h);
         cuda_fetch(cuda, &code, failed, sizeof code);
     }
     const bool good = cuda->status == STATUS_OK && code == 0;

@@ -1,4 +1,5 @@
-/* activation.h: kernels of reference/activation.c, which has the equations. In double, like the reference. */
+/* activation.h: kernels of reference/activation.c, which has the equations. In double, like the reference, but for the
+ * forward pass. */
 #ifndef BACKEND_CUDA_KERNELS_ACTIVATION_H
 #define BACKEND_CUDA_KERNELS_ACTIVATION_H
 
@@ -40,12 +41,21 @@ DEVICE double element_or(struct matrix m, int64_t i, double otherwise)
     return m.data != NULL ? (double)*element_of(m, i) : otherwise;
 }
 
+/* The value alone, in float: a few roundings, and in gelu's tail some u x² of it. NaN stays NaN. */
+DEVICE float activated(enum activation_kind kind, float u)
+{
+    if (kind == ACTIVATION_SILU) return u / (1 + expf(-u));
+    if (kind == ACTIVATION_GELU) return 0.5F * u * erfcf(-0.70710678118654752F * u);
+    if (kind == ACTIVATION_GELU_TANH) return 0.5F * u * (1 + tanhf(0.79788456080286536F * u * (1 + 0.044715F * u * u)));
+    return u < 0 ? 0 : u;
+}
+
 KERNEL(activation_forward, activation_args)
 {
-    EACH_ELEMENT(i, args->gate.rows * args->gate.columns)
+    EACH_PLACE(t, c, args->gate)
     {
-        const double up = element_or(args->up, i, 1);
-        *element_of(args->y, i) = (float)(slope_of(args->kind, (double)*element_of(args->gate, i)).value * up);
+        const float up = args->up.data != NULL ? row_of(args->up, t)[c] : 1;
+        row_of(args->y, t)[c] = activated(args->kind, row_of(args->gate, t)[c]) * up;
     }
 }
 

@@ -7,6 +7,7 @@
 
 enum {
     KERNEL_THREADS = 256,
+    ROW_PART = 2048,      /* columns of a row that a block takes at a time, where rows are cut */
     DOT_PARTS = 512,      /* blocks of a dot product: the same on every device, so that the sum is too */
     SPLIT_ROWS = 512,     /* rows that one block of a sum over rows takes */
     SPLIT_COLUMNS = 32,   /* and columns */
@@ -34,12 +35,14 @@ struct add_args {
     double alpha, beta;     /* scale_by_magnitude: beta is the offset */
 };
 
-/* Heads of `columns` numbers in bfloat16, `pitch` (even) from one to the next, row after row. */
+/* Heads of `columns` numbers in bfloat16, `pitch` from one to the next, row after row; `to` and the pitch are multiples
+ * of 16 bytes. `lanes` threads, a power of two, work on one head. */
 struct narrow_args {
     struct head_view from;
     int64_t rows, heads, columns;
     uint32_t *to; /* pairs of numbers */
     int64_t pitch;
+    int lanes;
 };
 
 /* partials[block] = a share of the sum; dot_end: partials[0] = their sum */

@@ -101,46 +101,54 @@ DEVICE void put_weight(const struct attention_block_args *args, enum attention_w
         args->weights[which][at] = value;
 }
 
-/* Computes p and log_sum from q·k. The exponentials wait in the place of the scores until their sum is known. */
+/* Adds e^z to sum e^-best, a sum of exponentials below the largest exponent so far. NaN stays, and an infinite number
+ * gives NaN, like the plain loops. */
+DEVICE void lane_take(float z, float *best, double *sum)
+{
+    if (z > *best) {
+        *sum = *sum * (double)expf(*best - z) + (double)(1 + (z - z));
+        *best = z;
+    } else {
+        *sum += (double)expf(z - *best);
+    }
+}
+
+/* Computes p and log_sum from q·k, which are read twice. */
 KERNEL(attention_softmax, attention_block_args)
 {
     SHARED double shared[KERNEL_THREADS];
     PRIVATE(double, part);
-    PRIVATE(float, largest);
+    PRIVATE(double, sum);
+    PRIVATE(float, mine);
     PRIVATE(struct weights_row, rows);
     const float scale = (float)args->scale;
     EACH_THREAD(thread)
     {
         const struct weights_row row = rows[MINE(thread)] = weights_row_of(grid, args, thread);
         const float *scores = args->weights[WEIGHTS_P] + row.at;
-        float best = -INFINITY;
+        mine[MINE(thread)] = -INFINITY;
+        sum[MINE(thread)] = 0;
         for (int j = (int)row.low + row.lane; j < (int)row.high; j += ATTENTION_LANES)
-            if (scale * scores[j] > best) best = scale * scores[j];
-        part[MINE(thread)] = (double)best;
+            lane_take(scale * scores[j], &mine[MINE(thread)], &sum[MINE(thread)]);
+        part[MINE(thread)] = (double)mine[MINE(thread)];
     }
     lanes_largest(grid, part, shared, ATTENTION_LANES);
     EACH_THREAD(thread)
     {
-        const struct weights_row row = rows[MINE(thread)];
-        const float best = largest[MINE(thread)] = (float)part[MINE(thread)];
-        float *scores = args->weights[WEIGHTS_P] + row.at;
-        double sum = 0;
-        for (int j = (int)row.low + row.lane; j < (int)row.high; j += ATTENTION_LANES) {
-            scores[j] = expf(scale * scores[j] - best);
-            sum += (double)scores[j];
-        }
-        part[MINE(thread)] = sum;
+        const float best = (float)part[MINE(thread)];
+        if (sum[MINE(thread)] != 0) sum[MINE(thread)] *= (double)expf(mine[MINE(thread)] - best);
+        mine[MINE(thread)] = best;
     }
-    lanes_sum(grid, part, shared, ATTENTION_LANES);
+    lanes_sum(grid, sum, shared, ATTENTION_LANES);
     EACH_THREAD(thread)
     {
         const struct weights_row row = rows[MINE(thread)];
-        const float best = largest[MINE(thread)], factor = (float)(1 / part[MINE(thread)]);
-        const float *p = args->weights[WEIGHTS_P] + row.at;
+        const float best = mine[MINE(thread)], factor = (float)(1 / sum[MINE(thread)]);
+        const float *scores = args->weights[WEIGHTS_P] + row.at;
         for (int j = row.lane; j < (int)row.keys; j += ATTENTION_LANES)
-            put_weight(args, WEIGHTS_P, row.at + j, row_sees(&row, j) ? p[j] * factor : 0);
+            put_weight(args, WEIGHTS_P, row.at + j, row_sees(&row, j) ? expf(scale * scores[j] - best) * factor : 0);
         if (row.lane == 0 && row.keys > 0 && args->log_sum.data != NULL)
-            row_of(args->log_sum, row.t)[row.head] = (float)((double)best + log(part[MINE(thread)]));
+            row_of(args->log_sum, row.t)[row.head] = (float)((double)best + log(sum[MINE(thread)]));
     }
 }
 

@@ -28,6 +28,7 @@ struct launch {
 #define MINE(thread)        0
 #define EACH_THREAD(thread) for (int thread = (int)threadIdx.x, phase_ = 1; phase_; phase_ = 0, __syncthreads())
 #define BARRIER()           __syncthreads()
+#define ALIGNED(bytes)      __align__(bytes)
 #define UNROLL              _Pragma("unroll")
 #else
 #define DEVICE static inline
@@ -37,7 +38,8 @@ struct launch {
 #define EACH_THREAD(thread)                                                                         \
     for (int phase_ = 0, thread = grid->reversed ? KERNEL_THREADS - 1 : 0; phase_ < KERNEL_THREADS; \
          phase_++, thread += grid->reversed ? -1 : 1)
-#define BARRIER() (void)0
+#define BARRIER()      (void)0
+#define ALIGNED(bytes) __attribute__((aligned(bytes)))
 #define UNROLL
 #endif
 

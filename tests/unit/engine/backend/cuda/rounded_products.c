@@ -136,6 +136,41 @@ static void test_factors_are_rounded_in_tiles(void **state)
         }
 }
 
+/* Products that follow each other directly share a rounded factor; a factor that was changed in between, by another call
+ * or as the output of a product, is rounded again. */
+static void test_a_factor_is_rounded_again_when_it_changed(void **state)
+{
+    (void)state;
+    struct backend *backend = open_device(NULL, true);
+    const struct backend_ops *ops = backend->ops;
+    struct matrix m[4];
+    float found[2][20 * 20];
+    for (int i = 0; i < 4; i++) m[i] = random_on(backend, 20, 20, 40 + (uint64_t)i, false);
+    const struct gemm_args plain = {.a = m[0], .b = m[1], .c = m[2], .alpha = 1};
+    struct gemm_args other = plain, turned = plain;
+    other.c = m[3];
+    turned.a = m[1], turned.b = m[2], turned.c = m[0];
+    ops->gemm(backend, &plain);
+    ops->gemm(backend, &other);
+    for (int i = 0; i < 2; i++) ops->download(backend, m[2 + i], found[i], DTYPE_F32);
+    assert_memory_equal(found[0], found[1], sizeof found[0]);
+    ops->gemm(backend, &plain);
+    ops->add(backend, m[0], m[0], 2, 0);
+    ops->gemm(backend, &other);
+    ops->download(backend, m[3], found[1], DTYPE_F32);
+    for (int i = 0; i < 20 * 20; i++) assert_true(found[1][i] == 2 * found[0][i]);
+    ops->gemm(backend, &plain);
+    ops->gemm(backend, &turned); /* a of the first is the output of the second, which follows directly */
+    ops->gemm(backend, &other);
+    ops->download(backend, m[3], found[0], DTYPE_F32);
+    ops->add(backend, m[1], m[1], 1, 0);
+    ops->gemm(backend, &other);
+    ops->download(backend, m[3], found[1], DTYPE_F32);
+    assert_memory_equal(found[0], found[1], sizeof found[0]);
+    for (int i = 0; i < 4; i++) matrix_release(backend, &m[i]);
+    backend_free(backend);
+}
+
 enum { TOKENS = 370, HEADS = 6, KEY_HEADS = 3, WIDTH = 5 };
 
 /* The outputs of all four passes of attention on a device. */
@@ -239,6 +274,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_factors_are_rounded_in_tiles),
+        cmocka_unit_test(test_a_factor_is_rounded_again_when_it_changed),
         cmocka_unit_test(test_rounded_factors_change_every_pass_of_attention_a_little),
         cmocka_unit_test(test_factors_do_not_depend_on_how_products_are_rounded),
         cmocka_unit_test(test_rounded_products_change_losses_and_errors_a_little),

@@ -20,7 +20,7 @@
 #endif
 
 /* three heads of 63 tokens, one of 256; tiles of 256 rows by 64 */
-enum { STAND_IN_ATTENTION_BYTES = 50000, STAND_IN_SQUARE = 64, STAND_IN_TILE = 256 * 64 * 2 };
+enum { STAND_IN_ATTENTION_BYTES = 50000, STAND_IN_SQUARE = 64, STAND_IN_TILE = 256 * 64 * 2, STAND_IN_FACTOR = 128 };
 #endif
 
 /* rounds: for products in bf16. */
@@ -33,6 +33,7 @@ static inline enum status stand_in_open(bool rounds, struct team *team, struct b
     if (device == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for the emulation");
     if (rounds) emulated_round(device);
     const enum status status = cuda_open_device(device, device->memory_free, team, out, error);
+    if (status == STATUS_OK) cuda_of(*out)->factor_columns = STAND_IN_FACTOR;
     if (status != STATUS_OK || team == NULL) return status;
     cuda_of(*out)->attention_bytes = STAND_IN_ATTENTION_BYTES;
     cuda_of(*out)->square = STAND_IN_SQUARE;
