@@ -31,7 +31,7 @@ static inline enum status stand_in_open(bool rounds, struct team *team, struct b
 #else
     struct device *device = stand_in_device(team != NULL);
     if (device == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for the emulation");
-    if (rounds) emulated_round(device);
+    device->narrow = rounds;
     const enum status status = cuda_open_device(device, device->memory_free, team, out, error);
     if (status == STATUS_OK) cuda_of(*out)->factor_columns = STAND_IN_FACTOR;
     if (status != STATUS_OK || team == NULL) return status;

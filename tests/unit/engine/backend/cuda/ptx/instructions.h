@@ -176,7 +176,8 @@ SHIFTS(64)
     UNARY(abs_##type, T, T, fabs##S(a))                      \
     UNARY(sqrt_rn_##type, T, T, sqrt##S(a))                  \
     UNARY(rcp_rn_##type, T, T, 1 / a)                        \
-    UNARY(cvt_rni_##type##_##type, T, T, rint##S(a))
+    UNARY(cvt_rni_##type##_##type, T, T, rint##S(a))         \
+    UNARY(cvt_rzi_##type##_##type, T, T, trunc##S(a))
 FLOATS(f32, float, f)
 FLOATS(f64, double, )
 
@@ -221,6 +222,13 @@ OPERATION float ex2_approx_ftz_f32(float a)
 {
     const float value = exp2f(fabsf(a) < 0x1p-126f ? 0 : a);
     return value < 0x1p-126f ? 0 : value;
+}
+
+/* Numbers below normal are taken for zeros. */
+OPERATION float rcp_approx_ftz_f32(float a)
+{
+    const float reciprocal = 1 / (fabsf(a) < 0x1p-126F ? copysignf(0, a) : a);
+    return fabsf(reciprocal) < 0x1p-126F ? copysignf(0, reciprocal) : reciprocal;
 }
 
 /* The upper half of the reciprocal's bits; those of numbers below normal are taken for zeros. */

@@ -348,22 +348,23 @@ static int simulated_clear(struct device *device, void *to, size_t bytes)
     return simulated_leave(s, s->failed ? SIMULATED_FAULT : 0);
 }
 
-/* A column-major matrix of a product. */
-static void touch_matrix(struct simulated *s, const float *at, int64_t rows, int64_t columns, int64_t leading,
-                         bool write)
+/* A column-major matrix of a product, of numbers of `element` bytes. */
+static void touch_matrix(struct simulated *s, const void *at, size_t element, int64_t rows, int64_t columns,
+                         int64_t leading, bool write)
 {
     if (leading < 1 || leading < rows)
         complain(s, "a product: leading dimension %lld of %lld rows", (long long)leading, (long long)rows);
     for (int64_t i = 0; i < columns && !s->failed; i++)
-        touch_here(s, at + i * leading, (size_t)rows * sizeof *at, write, "a product");
+        touch_here(s, (const char *)at + (size_t)(i * leading) * element, (size_t)rows * element, write, "a product");
 }
 
 static void touch_product(struct simulated *s, const struct device_gemm *g)
 {
-    touch_matrix(s, g->a, g->transpose_a ? g->k : g->m, g->transpose_a ? g->m : g->k, g->lda, false);
-    touch_matrix(s, g->b, g->transpose_b ? g->n : g->k, g->transpose_b ? g->k : g->n, g->ldb, false);
-    if (g->beta != 0) touch_matrix(s, g->c, g->m, g->n, g->ldc, false);
-    touch_matrix(s, g->c, g->m, g->n, g->ldc, true);
+    const size_t element = g->bf16 ? sizeof(uint16_t) : sizeof(float);
+    touch_matrix(s, g->a, element, g->transpose_a ? g->k : g->m, g->transpose_a ? g->m : g->k, g->lda, false);
+    touch_matrix(s, g->b, element, g->transpose_b ? g->n : g->k, g->transpose_b ? g->k : g->n, g->ldb, false);
+    if (g->beta != 0) touch_matrix(s, g->c, sizeof *g->c, g->m, g->n, g->ldc, false);
+    touch_matrix(s, g->c, sizeof *g->c, g->m, g->n, g->ldc, true);
 }
 
 /* After the emulation was asked for a product, which it makes no sooner than it must. */
