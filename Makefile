@@ -316,7 +316,7 @@ $(BUILD)/gpu/tests/gpu/%: tests/unit/%.c $(ENGINE_LIBRARY)
 	@$(CC) $(CPPFLAGS) $(call STAND_IN,'-DSTAND_IN_DEVICE="cuda:0"') -o $@ $< $(ENGINE_LIBRARY) $(LDFLAGS) \
 	    $(GPU_CMOCKA) $(ENGINE_LIBS)
 endif
-.PHONY: emulated-plugin gpu-tests gpu-bench check-gpu bench-gpu check-ptx run-ptx
+.PHONY: emulated-plugin gpu-tests gpu-bench check-gpu bench-gpu profile-gpu check-ptx run-ptx
 gpu-tests: $(GPU_TESTS)
 gpu-bench: $(patsubst %,$(BUILD)/gpu/tests/bench/bench_%,evaluate quantize hvp train products)
 
@@ -613,6 +613,10 @@ check-gpu: ## Hold the first CUDA device to the CPU: every primitive, whole mode
 bench-gpu: ## Time the first CUDA device beside plain PyTorch on it (ARGUMENTS=--products: its rates of products; \
     others: see tests/gpu/bench.py)
 	@python3 tests/gpu/bench.py $(ARGUMENTS)
+
+profile-gpu: ## Measure each kernel of a program of bench-gpu with Nsight Compute (ARGUMENTS: see \
+    tests/gpu/profile_kernels.py)
+	@python3 tests/gpu/profile_kernels.py $(ARGUMENTS)
 
 # aarch64 without such a machine: a cross compiler, and qemu that runs its programs (docs/arm.md).
 ARM           := aarch64-linux-gnu
