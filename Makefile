@@ -232,9 +232,10 @@ $(OBJ)/tests/unit/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 # launch nearly every kernel.
 EMULATED_QUICK := $(addprefix engine/backend/test_,backend_edges cpu_attention cpu_bf16 cpu_codes cpu_inputs) \
                   $(addprefix engine/backend/test_,cpu_scan experts xielu) \
-                  $(addprefix engine/model/test_,forest tangent) \
+                  $(addprefix engine/model/test_,forest tangent) engine/jobs/test_methods \
                   engine/backend/cuda/whole_models engine/backend/cuda/hidden_states
-EMULATED_TESTS := $(EMULATED_QUICK) $(addprefix engine/backend/test_,cpu_products cpu_rows tangent_cpu)
+EMULATED_TESTS := $(EMULATED_QUICK) $(addprefix engine/backend/test_,cpu_products cpu_rows tangent_cpu) \
+                  engine/jobs/test_every_method
 EMULATED_BINARIES := $(addprefix $(OBJ)/tests/emulated/,$(EMULATED_QUICK) \
                      $(addprefix engine/backend/cuda/,layer_errors rounded_products staging) \
                      $(addprefix engine/selftest/,device wrong_devices))
@@ -245,10 +246,11 @@ $(OBJ)/tests/emulated/%: tests/unit/%.c $(EMULATED_DEVICE) $(SERVER_LIBRARY) $(E
 	@echo "  test $< (emulated CUDA)"
 	@$(CC) $(CPPFLAGS) $(call STAND_IN,) -o $@ $< $(EMULATED_DEVICE) $(LINK_TEST)
 
-# And over a device that runs the PTX which nvcc makes of the kernels (tests/unit/engine/backend/cuda/ptx).
+# And over a device that runs the PTX which nvcc makes of the kernels (tests/unit/engine/backend/cuda/ptx): not the many
+# whole quantizations, which run no kernel that the others leave out.
 PTX := $(BUILD)/ptx
 PTX_DIR := tests/unit/engine/backend/cuda/ptx
-PTX_TESTS := $(EMULATED_TESTS:%=$(PTX)/tests/%)
+PTX_TESTS := $(patsubst %,$(PTX)/tests/%,$(filter-out engine/jobs/%,$(EMULATED_TESTS)))
 SIMULATED_DEVICE := $(OBJ)/$(PTX_DIR)/simulated.o $(EMULATED_DEVICE)
 $(OBJ)/$(PTX_DIR)/simulated.o: CPPFLAGS += -Itests/unit
 $(OBJ)/$(PTX_DIR)/test_simulated: BESIDE := $(SIMULATED_DEVICE)
@@ -304,8 +306,9 @@ $(RECORDED)/%/libdeltaq-cuda.so: $(RECORDED_DIR)/wrong_plugin.c $(wildcard $(CUD
 	@mkdir -p $(@D)
 	@$(call RECORDED_LIBRARY,$(SAY_SOURCES) -DWRONG_$*)
 
-# The same tests on the first real device, for tests/gpu/check.py: the engine alone.
-GPU_TESTS := $(addprefix $(BUILD)/gpu/tests/gpu/,engine/selftest/device $(EMULATED_TESTS) engine/jobs/test_methods)
+# The same tests on the first real device, for tests/gpu/check.py: the engine alone. A test that reads memory of the
+# device from the host fails over the emulated device first, so no other test is in this list.
+GPU_TESTS := $(addprefix $(BUILD)/gpu/tests/gpu/,engine/selftest/device $(EMULATED_TESTS))
 ifeq ($(CONFIG),gpu)
 $(BUILD)/gpu/tests/gpu/%: tests/unit/%.c $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
@@ -313,7 +316,7 @@ $(BUILD)/gpu/tests/gpu/%: tests/unit/%.c $(ENGINE_LIBRARY)
 	@$(CC) $(CPPFLAGS) $(call STAND_IN,'-DSTAND_IN_DEVICE="cuda:0"') -o $@ $< $(ENGINE_LIBRARY) $(LDFLAGS) \
 	    $(GPU_CMOCKA) $(ENGINE_LIBS)
 endif
-.PHONY: emulated-plugin gpu-tests gpu-bench check-gpu bench-gpu check-ptx run-ptx
+.PHONY: emulated-plugin gpu-tests gpu-bench check-gpu bench-gpu profile-gpu check-ptx run-ptx
 gpu-tests: $(GPU_TESTS)
 gpu-bench: $(patsubst %,$(BUILD)/gpu/tests/bench/bench_%,evaluate quantize hvp train products)
 
@@ -610,6 +613,10 @@ check-gpu: ## Hold the first CUDA device to the CPU: every primitive, whole mode
 bench-gpu: ## Time the first CUDA device beside plain PyTorch on it (ARGUMENTS=--products: its rates of products; \
     others: see tests/gpu/bench.py)
 	@python3 tests/gpu/bench.py $(ARGUMENTS)
+
+profile-gpu: ## Measure each kernel of a program of bench-gpu with Nsight Compute (ARGUMENTS: see \
+    tests/gpu/profile_kernels.py)
+	@python3 tests/gpu/profile_kernels.py $(ARGUMENTS)
 
 # aarch64 without such a machine: a cross compiler, and qemu that runs its programs (docs/arm.md).
 ARM           := aarch64-linux-gnu

@@ -1,6 +1,7 @@
-/* bench_hvp MODEL SEQUENCES LENGTH [MODE] [ITERATIONS]: times Hessian-vector products of the checkpoint in MODEL on
- * random tokens beside its gradients, as power iterations make them (three vectors: parameters, direction, product); a
- * line of JSON. MODE is recompute, chunk or values: what is kept between the walks (curvature/hvp.h). */
+/* bench_hvp MODEL SEQUENCES LENGTH [MODE] [ITERATIONS] [products]: times Hessian-vector products of the checkpoint in
+ * MODEL on random tokens beside its gradients, as power iterations make them (three vectors: parameters, direction,
+ * product); a line of JSON. MODE is recompute, chunk or values: what is kept between the walks (curvature/hvp.h). With
+ * `products` no gradients are timed, and each product has its line when it has ended. */
 #include "bench.h"
 #include "curvature/hvp.h"
 #include "model/gradient.h"
@@ -104,13 +105,49 @@ static struct cost time_gradient(const struct work *work, enum gradient_mode mod
     return cost;
 }
 
+static void products_end(struct work *work)
+{
+    hvp_free(work->hvp);
+    matrix_release(work->bench.backend, &work->v);
+    matrix_release(work->bench.backend, &work->product);
+}
+
+static void each_product(struct work *work, int64_t iterations)
+{
+    power_step(work);
+    for (int64_t i = 0; i < iterations; i++) {
+        const double began = bench_seconds();
+        power_step(work);
+        printf("{\"seconds\": %.6f, \"rayleigh_quotient\": %.6g, \"peak_mib\": %.0f, \"what\": \"%s\"}\n",
+               bench_seconds() - began, work->quotient, bench_peak_mib(), work->bench.description);
+        (void)fflush(stdout);
+    }
+    products_end(work);
+}
+
+static void beside_gradients(struct work *work, const char *mode, int64_t iterations)
+{
+    const struct cost product = median(work, iterations, power_step);
+    const double peak = bench_peak_mib();
+    products_end(work);
+    const struct cost keep = time_gradient(work, GRADIENT_KEEP, iterations);
+    const struct cost again = time_gradient(work, GRADIENT_RECOMPUTE, iterations);
+    printf("{\"seconds\": %.6f, \"processor_seconds\": %.4f, \"mode\": \"%s\", \"rayleigh_quotient\": %.6g, "
+           "\"peak_mib\": %.0f, \"gradient_seconds\": %.4f, \"gradient_recompute_seconds\": %.4f, \"gradients\": %.3f, "
+           "\"gradients_recompute\": %.3f, \"gradients_processor\": %.3f, \"gradients_recompute_processor\": %.3f, "
+           "\"parameters\": %lld, \"what\": \"%s\"}\n",
+           product.seconds, product.processor, mode, work->quotient, peak, keep.seconds, again.seconds,
+           product.seconds / keep.seconds, product.seconds / again.seconds, product.processor / keep.processor,
+           product.processor / again.processor, (long long)work->layout->numbers, work->bench.description);
+}
+
 int main(int count, char **arguments)
 {
     struct error error;
     struct work work = {0};
     int mode = HVP_KEEP_VALUES;
     if (count < 4) {
-        (void)fprintf(stderr, "bench_hvp MODEL SEQUENCES LENGTH [recompute|chunk|values] [ITERATIONS]\n");
+        (void)fprintf(stderr, "bench_hvp MODEL SEQUENCES LENGTH [recompute|chunk|values] [ITERATIONS] [products]\n");
         return 2;
     }
     const int64_t sequences = strtoll(arguments[2], NULL, 10), length = strtoll(arguments[3], NULL, 10);
@@ -129,20 +166,10 @@ int main(int count, char **arguments)
     must(vector_new(space, "Hv", &work.product, &error), &error);
     vector_normal(space, 1, 0, work.v);
     vector_normalise(space, work.v);
-    const struct cost product = median(&work, iterations, power_step);
-    const double peak = bench_peak_mib();
-    hvp_free(work.hvp);
-    matrix_release(work.bench.backend, &work.v);
-    matrix_release(work.bench.backend, &work.product);
-    const struct cost keep = time_gradient(&work, GRADIENT_KEEP, iterations);
-    const struct cost again = time_gradient(&work, GRADIENT_RECOMPUTE, iterations);
-    printf("{\"seconds\": %.6f, \"processor_seconds\": %.4f, \"mode\": \"%s\", \"rayleigh_quotient\": %.6g, "
-           "\"peak_mib\": %.0f, \"gradient_seconds\": %.4f, \"gradient_recompute_seconds\": %.4f, \"gradients\": %.3f, "
-           "\"gradients_recompute\": %.3f, \"gradients_processor\": %.3f, \"gradients_recompute_processor\": %.3f, "
-           "\"parameters\": %lld, \"what\": \"%s\"}\n",
-           product.seconds, product.processor, modes[mode], work.quotient, peak, keep.seconds, again.seconds,
-           product.seconds / keep.seconds, product.seconds / again.seconds, product.processor / keep.processor,
-           product.processor / again.processor, (long long)work.layout->numbers, work.bench.description);
+    if (count > 6)
+        each_product(&work, iterations);
+    else
+        beside_gradients(&work, modes[mode], iterations);
     free(data.starts);
     free(data.tokens);
     chunks_reset(&work.chunks);

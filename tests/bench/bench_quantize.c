@@ -11,6 +11,22 @@ static int64_t number(int argc, char **argv, int at, int64_t otherwise)
     return argc > at ? strtol(argv[at], NULL, 10) : otherwise;
 }
 
+/* Calibration tokens pass each block twice, before its quantization and after; evaluation's once in full precision, and
+ * quantized; each of these has its logits. A Hessian is n² a token, half of a product, for each input that linears
+ * share: three of the hidden size and one of the inner in these shapes. Factors, blocks and errors of layers are not
+ * counted. */
+static double flop(const struct model *model, const struct quantize_request *request, int64_t members)
+{
+    const struct model_config *c = &model->config;
+    const struct sequences *calibration = request->calibration, *evaluation = request->evaluation;
+    const double tokens = (double)calibration->starts[calibration->count] * (double)members;
+    const double evaluated = (double)evaluation->starts[evaluation->count] * (double)(1 + members);
+    const double hidden = (double)c->hidden_size, inner = (double)c->intermediate_size;
+    return bench_block_flop(model, 2 * tokens, (double)calibration->starts[1]) +
+           bench_block_flop(model, evaluated, (double)evaluation->starts[1]) + bench_logits_flop(model, evaluated) +
+           tokens * (double)c->layers * (3 * hidden * hidden + inner * inner);
+}
+
 static int run(const struct bench *bench, struct quantize_member *members, int64_t member_count, int64_t tokens)
 {
     int failed = 0;
@@ -27,10 +43,9 @@ static int run(const struct bench *bench, struct quantize_member *members, int64
         for (int64_t k = 0; k < members[i].result.layer_count; k++) proxy += members[i].result.layers[k].proxy_error;
     }
     printf("{\"seconds\": %.6f, \"members\": %lld, \"tokens\": %lld, \"layers\": %lld, \"proxy_error\": %.6g,"
-           " \"peak_mib\": %.0f, "
-           "\"what\": \"%s\"}\n",
+           " \"gflops\": %.1f, \"peak_mib\": %.0f, \"what\": \"%s\"}\n",
            took, (long long)member_count, (long long)tokens, (long long)members[0].result.layer_count, proxy,
-           bench_peak_mib(), bench->description);
+           flop(bench->model, &members[0].request, member_count) / took * 1e-9, bench_peak_mib(), bench->description);
     (void)fflush(stdout);
     for (int64_t i = 0; i < member_count; i++)
         if (members[i].status == STATUS_OK) quantize_result_reset(&members[i].result);

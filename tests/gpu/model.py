@@ -1,17 +1,25 @@
 #!/usr/bin/env python3
-"""model.py SHAPE DIRECTORY [--device cuda]: a checkpoint of random bfloat16 weights in a real shape, for measurements
-of speed. One file a block, made tensor by tensor, so that 32 billion parameters need the memory of one of them. Needs
-PyTorch alone."""
+"""model.py SHAPE DIRECTORY: a checkpoint of random bfloat16 weights in a real shape, for measurements
+of speed. One file a block, several at a time, each made tensor by tensor: normal numbers on the first CUDA device (or
+the CPU), in bfloat16 from the start, which pass through pinned memory. Without PyTorch they are random bits of one
+size."""
 
 import argparse
+import concurrent.futures
+import importlib.util
 import json
 import math
 import pathlib
+import random
 import struct
 
-import torch
+torch = None
+if importlib.util.find_spec("torch"):
+    import torch
 
 VOCABULARY = 100352  # of OLMo 2
+FILES_AT_ONCE = 4
+PASSAGE = 1 << 27  # bytes that are written at once
 
 
 def olmo2(hidden, layers, heads, kv_heads, inner, vocabulary=VOCABULARY, positions=4096):
@@ -61,13 +69,47 @@ SHAPES = {
 }
 
 
-def values(name, size, generator, device):
+class Drawn:
+    """Tensors that PyTorch makes on a device."""
+
+    def __init__(self, seed, device):
+        self.generator, self.device = torch.Generator(device).manual_seed(seed), device
+        self.passage = torch.empty(PASSAGE, dtype=torch.uint8, pin_memory=device == "cuda")
+
+    def matrix(self, size):
+        made = torch.randn(size, generator=self.generator, device=self.device, dtype=torch.bfloat16).mul_(0.02)
+        for part in made.view(-1).view(torch.uint8).split(PASSAGE):
+            passage = self.passage[:part.numel()]
+            passage.copy_(part)  # waits for the device
+            yield memoryview(passage.numpy())
+
+
+class Bits:
+    """Without PyTorch: either sign and any fraction, at the exponent of 1/64. Numbers are little-endian pairs of bytes;
+    long integers mask many at once."""
+
+    def __init__(self, seed):
+        self.random = random.Random(seed)
+
+    def matrix(self, size):
+        left = math.prod(size)
+        while left > 0:
+            count = min(left, PASSAGE // 2)
+            mask, exponent = (int.from_bytes(pair * count, "little") for pair in (b"\x7f\x80", b"\x80\x3c"))
+            drawn = int.from_bytes(self.random.randbytes(2 * count), "little")
+            yield (drawn & mask | exponent).to_bytes(2 * count, "little")
+            left -= count
+
+
+def values(name, size, source):
+    """The bytes of a tensor, a stretch at a time."""
     if len(size) == 1:
-        return (torch.zeros if name.endswith("bias") else torch.ones)(size, dtype=torch.bfloat16, device=device)
-    return (torch.randn(size, generator=generator, device=device) * 0.02).to(torch.bfloat16)
+        yield (b"\0\0" if name.endswith("bias") else b"\x80\x3f") * size[0]  # 0, 1
+    else:
+        yield from source.matrix(size)
 
 
-def write(path, tensors, generator, device):
+def write(path, tensors, source):
     header, at = {}, 0
     for name, size in tensors.items():
         bytes_ = 2 * math.prod(size)
@@ -78,7 +120,8 @@ def write(path, tensors, generator, device):
     with open(path, "wb") as file:
         file.write(struct.pack("<Q", len(text)) + text)
         for name, size in tensors.items():
-            file.write(memoryview(values(name, size, generator, device).cpu().contiguous().view(torch.uint8).numpy()))
+            for part in values(name, size, source):
+                file.write(part)
     return at
 
 
@@ -86,16 +129,21 @@ def main():
     parser = argparse.ArgumentParser()
     parser.add_argument("shape", choices=SHAPES)
     parser.add_argument("directory", type=pathlib.Path)
-    parser.add_argument("--device", default="cpu")
     wanted = parser.parse_args()
     config, parts = SHAPES[wanted.shape]()
     wanted.directory.mkdir(parents=True, exist_ok=True)
-    generator = torch.Generator(wanted.device).manual_seed(0)
-    index, total = {}, 0
-    for i, tensors in enumerate(parts):
-        name = f"model-{i + 1:05}-of-{len(parts):05}.safetensors"
-        total += write(wanted.directory / name, tensors, generator, wanted.device)
-        index |= {tensor: name for tensor in tensors}
+    device = "cuda" if torch and torch.cuda.is_available() else "cpu"
+
+    def make(part):
+        seed, tensors = part
+        name = f"model-{seed + 1:05}-of-{len(parts):05}.safetensors"
+        source = Drawn(seed, device) if torch else Bits(seed)
+        return name, write(wanted.directory / name, tensors, source)
+
+    with concurrent.futures.ThreadPoolExecutor(FILES_AT_ONCE) as pool:
+        files = list(pool.map(make, enumerate(parts)))
+    total = sum(size for _, size in files)
+    index = {tensor: name for (name, _), tensors in zip(files, parts) for tensor in tensors}
     (wanted.directory / "model.safetensors.index.json").write_text(
         json.dumps({"metadata": {"total_size": total}, "weight_map": index}))
     (wanted.directory / "config.json").write_text(json.dumps(config, indent=1))  # last: it says that the rest is there

@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
-"""peer.py WORK MODEL SEQUENCES LENGTH: the same work as ours in plain PyTorch (plain.py) on one device, a line of JSON.
+"""peer.py WORK MODEL SEQUENCES LENGTH: the same work as ours in plain PyTorch (plain.py) on one device, RUNS times in
+one process, a line of JSON a run. Weights are read from the files in each run of evaluate and quantize, as ours does.
 
-  evaluate  the loss, a sequence at a time, all blocks in memory
+  evaluate  the loss, a sequence at a time, all blocks in memory; after a run that is not counted
   quantize  GPTQ, 4 bits, groups of 128, and both losses of EVALUATED sequences, block by block
-  hvp       one Hessian-vector product in float32, differentiated twice
-  train     STEPS of AdamW under bfloat16 autocast
+  hvp       one Hessian-vector product in float32, differentiated twice; after one that is not counted
+  train     STEPS of AdamW under bfloat16 autocast; after two steps that are not counted, as ours
   rate      one large product, in bfloat16 and in float32"""
 
 import argparse
@@ -31,17 +32,24 @@ def tokens_of(model, count, length, seed):
     return torch.randint(0, model.config["vocab_size"], (count, length), generator=generator).to(model.device)
 
 
+# Each work gives what one run of it does, which is timed by main.
+
+
 def evaluate(wanted, model):
     tokens = tokens_of(model, wanted.sequences, wanted.length, 1)
-    began, total = clock(wanted.device), 0.0
-    with torch.inference_mode():
+
+    @torch.inference_mode()
+    def run():
+        total = 0.0
         embedding, head, blocks = model.embedding(), model.head(), [model.block(i) for i in range(model.layers)]
         for row in tokens:
             x = embedding[row[None]]
             for block in blocks:
                 x = model.forward(block, x)
             total += model.loss(head, x, row[None]).item()
-    return {"seconds": clock(wanted.device) - began, "loss": total / (wanted.sequences * (wanted.length - 1))}
+        return {"loss": total / (wanted.sequences * (wanted.length - 1))}
+
+    return run
 
 
 def trainable(model):
@@ -55,11 +63,12 @@ def hvp(wanted, model):
     embedding, head, blocks, tensors = trainable(model)
     direction = [torch.randn_like(t) for t in tensors]
     predictions = wanted.sequences * (wanted.length - 1)
-    times = []
-    with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):  # the fused ones have no second derivative
-        for _ in range(wanted.runs + 1):
-            product, began = [torch.zeros_like(t) for t in tensors], clock(wanted.device)
-            for row in tokens:
+
+    def run():
+        product = [torch.zeros_like(t) for t in tensors]
+        for row in tokens:
+            # the fused kernels of attention have no second derivative
+            with torch.nn.attention.sdpa_kernel(torch.nn.attention.SDPBackend.MATH):
                 x = embedding[row[None]]
                 for block in blocks:
                     x = model.forward(block, x)
@@ -67,8 +76,10 @@ def hvp(wanted, model):
                                                 create_graph=True)
                 for to, part in zip(product, torch.autograd.grad(gradients, tensors, grad_outputs=direction)):
                     to += part
-            times.append(clock(wanted.device) - began)
-    return {"seconds": sorted(times[1:])[len(times[1:]) // 2]}
+                del gradients  # with its graph, before the next sequence makes another
+        return {}
+
+    return run
 
 
 def train(wanted, model):
@@ -89,12 +100,12 @@ def train(wanted, model):
         optimizer.step()
         return loss.item()
 
+    def run():
+        return {"loss": [step(i) for i in range(wanted.steps)][-1]}
+
     for i in range(2):
         step(i)
-    began = clock(wanted.device)
-    for i in range(wanted.steps):
-        loss = step(i)
-    return {"seconds": clock(wanted.device) - began, "loss": loss}
+    return run
 
 
 def gptq(weight, hessian):
@@ -146,45 +157,51 @@ def quantize_block(model, block, hidden):
             block[name + ".weight"] = gptq(block[name + ".weight"], hessian)
 
 
+def through(model, block, x):
+    for i in range(x.shape[0]):
+        x[i:i + 1] = model.forward(block, x[i:i + 1])
+
+
 def quantize(wanted, model):
     calibration, tokens = (tokens_of(model, wanted.sequences, wanted.length, 1),
                            tokens_of(model, wanted.evaluated, wanted.length, 2))
-    began = clock(wanted.device)
-    with torch.inference_mode():
+
+    @torch.inference_mode()
+    def run():
         embedding = model.embedding()
         streams = [embedding[t] for t in (calibration, tokens, tokens)]  # calibration, full precision, quantized
         del embedding
-
-        def through(block, x):
-            for i in range(x.shape[0]):
-                x[i:i + 1] = model.forward(block, x[i:i + 1])
-
         for layer in range(model.layers):
             block = model.block(layer)
-            through(block, streams[1])
+            through(model, block, streams[1])
             quantize_block(model, block, streams[0])
-            through(block, streams[0])
-            through(block, streams[2])
+            through(model, block, streams[0])
+            through(model, block, streams[2])
         head = model.head()
         fp, q = (sum(model.loss(head, x[i:i + 1], tokens[i:i + 1]).item() for i in range(len(x))) for x in streams[1:])
-    return {"seconds": clock(wanted.device) - began, "delta": q / fp - 1}
+        return {"delta": q / fp - 1}
+
+    return run
+
+
+def product_rate(wanted, dtype):
+    a, b = (torch.randn((wanted.side, wanted.side), device=wanted.device, dtype=dtype) for _ in range(2))
+    times = []
+    for _ in range(6):
+        began = clock(wanted.device)
+        a @ b
+        times.append(clock(wanted.device) - began)
+    return 2 * wanted.side ** 3 / min(times[1:]) * 1e-12
 
 
 def rate(wanted, _):
-    result = {}
-    for name, dtype in (("bf16", torch.bfloat16), ("f32", torch.float32)):
-        a, b = (torch.randn((wanted.side, wanted.side), device=wanted.device, dtype=dtype) for _ in range(2))
-        times = []
-        for _ in range(6):
-            began = clock(wanted.device)
-            a @ b
-            times.append(clock(wanted.device) - began)
-        result[name + "_tflops"] = 2 * wanted.side ** 3 / min(times[1:]) * 1e-12
-    return {"seconds": 0, **result}
+    return lambda: {"bf16_tflops": product_rate(wanted, torch.bfloat16),
+                    "f32_tflops": product_rate(wanted, torch.float32)}
 
 
-WORKS = {"evaluate": (evaluate, torch.bfloat16), "hvp": (hvp, torch.float32), "quantize": (quantize, torch.bfloat16),
-         "train": (train, torch.float32), "rate": (rate, None)}
+# work: what makes it, the type of its weights, runs that are not counted
+WORKS = {"evaluate": (evaluate, torch.bfloat16, 1), "hvp": (hvp, torch.float32, 1),
+         "quantize": (quantize, torch.bfloat16, 0), "train": (train, torch.float32, 0), "rate": (rate, None, 0)}
 
 
 def main():
@@ -200,11 +217,17 @@ def main():
     parser.add_argument("--device", default="cuda")
     parser.add_argument("--f32", action="store_true", help="float32 where the work would be in bfloat16")
     wanted = parser.parse_args()
-    run, dtype = WORKS[wanted.work]
+    work, dtype, uncounted = WORKS[wanted.work]
     model = None if dtype is None else Plain(wanted.model, torch.float32 if wanted.f32 else dtype, wanted.device)
-    result = run(wanted, model)
-    peak = torch.cuda.max_memory_allocated() / 2**20 if wanted.device.startswith("cuda") else None
-    print(json.dumps({**result, "device_peak_mib": peak, "what": f"torch {torch.__version__}"}))
+    run = work(wanted, model)
+    for i in range(-uncounted, wanted.runs):
+        began = clock(wanted.device)
+        result = run()
+        seconds = clock(wanted.device) - began
+        peak = torch.cuda.max_memory_allocated() / 2**20 if wanted.device.startswith("cuda") else None
+        if i >= 0:
+            print(json.dumps({"seconds": seconds, **result, "device_peak_mib": peak,
+                              "what": f"torch {torch.__version__}"}), flush=True)
 
 
 if __name__ == "__main__":
