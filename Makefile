@@ -232,7 +232,7 @@ $(OBJ)/tests/unit/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 # launch nearly every kernel.
 EMULATED_QUICK := $(addprefix engine/backend/test_,backend_edges cpu_attention cpu_bf16 cpu_codes cpu_inputs) \
                   $(addprefix engine/backend/test_,cpu_scan experts xielu) \
-                  $(addprefix engine/model/test_,forest tangent) engine/jobs/test_methods \
+                  $(addprefix engine/model/test_,forest load tangent) engine/jobs/test_methods \
                   engine/backend/cuda/whole_models engine/backend/cuda/hidden_states
 EMULATED_TESTS := $(EMULATED_QUICK) $(addprefix engine/backend/test_,cpu_products cpu_rows tangent_cpu) \
                   engine/jobs/test_every_method

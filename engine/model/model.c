@@ -1,10 +1,12 @@
 #include "model/model.h"
 
+#include "base/integer.h"
 #include "base/memory.h"
 #include "model/architecture.h"
 #include "model/recognise.h"
 
 #include <math.h>
+#include <pthread.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -195,7 +197,21 @@ void model_close(struct model *model)
     memory_free(model);
 }
 
-static enum status finite_check(const struct parameter *parameter, const float *values, int64_t count,
+/* A tensor is read in parts, which tasks of a team share; what a part is does not show in the numbers. */
+enum { READ_PART = 1 << 16, READ_SLAB = 1 << 22 }; /* elements */
+
+struct reading {
+    const struct model *model;
+    const struct parameter *parameter;
+    int64_t index, first, count; /* elements of the tensor, in the order of the file */
+    float *values;
+    pthread_mutex_t mutex;
+    int64_t failed; /* the first part that failed, whichever was noticed first */
+    struct error error;
+};
+
+/* `values` are those from element `first` on. */
+static enum status finite_check(const struct parameter *parameter, const float *values, int64_t first, int64_t count,
                                 struct error *error)
 {
     uint32_t bad = 0;
@@ -209,8 +225,41 @@ static enum status finite_check(const struct parameter *parameter, const float *
     int64_t i = 0;
     while (isfinite(values[i])) i++;
     return error_set(error, STATUS_NOT_FINITE, "tensor \"%s\" is not finite: element [%lld, %lld] is %s",
-                     parameter->name, (long long)(i / columns), (long long)(i % columns),
+                     parameter->name, (long long)((first + i) / columns), (long long)((first + i) % columns),
                      isnan(values[i]) ? "NaN" : "infinite");
+}
+
+static void read_part(void *context, int64_t i, int thread)
+{
+    struct reading *r = context;
+    struct error error;
+    const int64_t at = i * READ_PART, count = smaller(READ_PART, r->count - at);
+    (void)thread;
+    enum status status = weights_read_f32(r->model->weights, r->index, r->first + at, count, r->values + at, &error);
+    if (status == STATUS_OK) status = finite_check(r->parameter, r->values + at, r->first + at, count, &error);
+    if (status == STATUS_OK) return;
+    pthread_mutex_lock(&r->mutex);
+    if (i < r->failed) r->failed = i, r->error = error;
+    pthread_mutex_unlock(&r->mutex);
+}
+
+/* Elements [first, first + count) of a tensor of the file. */
+static enum status read_values(const struct model *model, const struct parameter *parameter, int64_t first,
+                               int64_t count, float *values, struct team *team, struct error *error)
+{
+    struct reading reading = {.model = model,
+                              .parameter = parameter,
+                              .index = weights_find(model->weights, parameter->name),
+                              .first = first,
+                              .count = count,
+                              .values = values,
+                              .failed = INT64_MAX};
+    pthread_mutex_init(&reading.mutex, NULL);
+    team_run(team, ceil_divide(count, READ_PART), read_part, &reading);
+    pthread_mutex_destroy(&reading.mutex);
+    if (reading.failed == INT64_MAX) return STATUS_OK;
+    *error = reading.error;
+    return error->status;
 }
 
 /* to = fromᵀ, from [columns of `to`, rows of `to`], in tiles that stay in the cache. */
@@ -224,13 +273,18 @@ static void transpose(struct matrix to, const float *from)
                 for (int64_t j = c; j < to.columns && j < c + TILE; j++) out[i * to.stride + j] = from[j * to.rows + i];
 }
 
-enum status model_read_dense(const struct model *model, const struct parameter *parameter, float *to, float *scratch,
-                             struct error *error)
+static bool is_constant(const struct model *model, const struct parameter *parameter)
 {
-    const int64_t index = weights_find(model->weights, parameter->name), count = parameter->rows * parameter->columns;
+    return parameter->constant && weights_find(model->weights, parameter->name) < 0;
+}
+
+enum status model_read_dense(const struct model *model, const struct parameter *parameter, float *to, float *scratch,
+                             struct team *team, struct error *error)
+{
+    const int64_t count = parameter->rows * parameter->columns;
     float *own = NULL, *values = parameter->transposed ? scratch : to;
     enum status status = STATUS_OK;
-    if (index < 0 && parameter->constant) {
+    if (is_constant(model, parameter)) {
         for (int64_t i = 0; i < count; i++) to[i] = (float)parameter->initial;
         return STATUS_OK;
     }
@@ -238,10 +292,9 @@ enum status model_read_dense(const struct model *model, const struct parameter *
         if ((status = memory_new(count, sizeof *own, parameter->name, &own, error)) != STATUS_OK) return status;
         values = own;
     }
-    if ((status = weights_read_f32(model->weights, index, 0, count, values, error)) != STATUS_OK) goto done;
-    if ((status = finite_check(parameter, values, count, error)) != STATUS_OK) goto done;
-    if (parameter->transposed) transpose(matrix_of(to, parameter->rows, parameter->columns, sizeof *to), values);
-done:
+    status = read_values(model, parameter, 0, count, values, team, error);
+    if (status == STATUS_OK && parameter->transposed)
+        transpose(matrix_of(to, parameter->rows, parameter->columns, sizeof *to), values);
     memory_free(own);
     return status;
 }
@@ -251,14 +304,31 @@ enum status model_read(const struct model *model, struct backend *backend, const
 {
     float *own = NULL;
     if (backend->ops->host && backend->ops->element == sizeof(float) && to.stride == to.columns)
-        return model_read_dense(model, parameter, to.data, staging, error);
+        return model_read_dense(model, parameter, to.data, staging, NULL, error);
     enum status status =
         staging != NULL ? STATUS_OK
                         : memory_new(parameter->rows * parameter->columns, sizeof *own, parameter->name, &own, error);
     if (staging == NULL) staging = own;
-    if (status == STATUS_OK) status = model_read_dense(model, parameter, staging, NULL, error);
+    if (status == STATUS_OK) status = model_read_dense(model, parameter, staging, NULL, NULL, error);
     if (status == STATUS_OK) backend->ops->upload(backend, to, staging, DTYPE_F32);
     memory_free(own);
+    return status;
+}
+
+/* To a device by slabs of rows: one is read while the device still copies the one before. */
+static enum status load_slabs(const struct model *model, struct backend *backend, const struct parameter *parameter,
+                              struct matrix to, struct error *error)
+{
+    const int64_t rows = smaller(parameter->rows, larger(READ_SLAB / larger(parameter->columns, 1), 1));
+    float *slab = NULL;
+    enum status status = memory_new(rows * parameter->columns, sizeof *slab, parameter->name, &slab, error);
+    for (int64_t row = 0; row < parameter->rows && status == STATUS_OK; row += rows) {
+        const int64_t count = smaller(rows, parameter->rows - row);
+        status = read_values(model, parameter, row * parameter->columns, count * parameter->columns, slab,
+                             backend->team, error);
+        if (status == STATUS_OK) backend->ops->upload(backend, matrix_rows(to, row, count), slab, DTYPE_F32);
+    }
+    memory_free(slab);
     return status;
 }
 
@@ -266,7 +336,10 @@ enum status model_load(const struct model *model, struct backend *backend, const
                        struct matrix *to, struct error *error)
 {
     enum status status = matrix_new(backend, parameter->rows, parameter->columns, parameter->name, to, error);
-    if (status == STATUS_OK) status = model_read(model, backend, parameter, *to, NULL, error);
+    if (status == STATUS_OK)
+        status = backend->ops->host || parameter->transposed || is_constant(model, parameter)
+                     ? model_read(model, backend, parameter, *to, NULL, error)
+                     : load_slabs(model, backend, parameter, *to, error);
     if (status != STATUS_OK) matrix_release(backend, to);
     return status;
 }

@@ -29,17 +29,18 @@ MUST_CHECK enum status model_fits(const struct weights *weights, const struct mo
                                   struct error *error);
 void model_close(struct model *model); /* NULL is fine */
 
-/* Reads a tensor into dense memory, [rows, columns]. A tensor stored transposed goes through `scratch` of as many
- * floats (NULL: its own). STATUS_NOT_FINITE names the tensor and the first bad element; statuses of
- * weights_read_f32. */
+/* Reads a tensor into dense memory, [rows, columns], in parts that the team's threads share (NULL: the caller alone). A
+ * tensor stored transposed goes through `scratch` of as many floats (NULL: its own). STATUS_NOT_FINITE names the tensor
+ * and the first bad element; statuses of weights_read_f32. */
 MUST_CHECK enum status model_read_dense(const struct model *model, const struct parameter *parameter, float *to,
-                                        float *scratch, struct error *error);
+                                        float *scratch, struct team *team, struct error *error);
 /* model_read_dense into a matrix: host backends read directly into it; others through `staging`, of at least as many
  * floats (otherwise NULL). */
 MUST_CHECK enum status model_read(const struct model *model, struct backend *backend, const struct parameter *parameter,
                                   struct matrix to, float *staging, struct error *error);
 
-/* Reads a tensor into memory of its own. The caller releases to->data through the backend. */
+/* Reads a tensor into memory of its own; to a device with the threads of the backend's team, which must be idle. The
+ * caller releases to->data through the backend. */
 MUST_CHECK enum status model_load(const struct model *model, struct backend *backend, const struct parameter *parameter,
                                   struct matrix *to, struct error *error);
 
