@@ -107,7 +107,7 @@ all: $(BINARY) $(if $(NVCC),$(CUDA_PLUGIN),without-cuda) ## Build build/deltaq, 
 without-cuda:
 	@echo "  no nvcc here: built without the CUDA plugin; the CPU does the work"
 
-cuda: $(CUDA_PLUGIN) ## Build the CUDA plugin, build/libdeltaq-cuda.so (needs nvcc; never run on a GPU yet)
+cuda: $(CUDA_PLUGIN) ## Build the CUDA plugin, build/libdeltaq-cuda.so (needs nvcc)
 
 # What ptxas says of each kernel's registers, stack and shared memory stays beside the object, for
 # tests/gpu/test_resources.py.

@@ -23,8 +23,8 @@ struct chunks {
 };
 
 /* The tokens of a chunk of a forward pass: at least 2048, which is enough for a processor's matrix products and takes
- * little memory. More for narrow models, whose products spend much of their time on packing (for each row of a tile: 5 %
- * of quantizing 576 channels), and on devices (struct backend_sizes). */
+ * little memory. More for narrow models, whose products spend much of their time on packing (for each row of a tile:
+ * 5 % of quantizing 576 channels), and on devices (struct backend_sizes). */
 int64_t chunks_tokens(const struct backend *backend, int64_t hidden_size);
 
 /* Each chunk has as many whole sequences as fit into `tokens`, at least one. Copies what it needs of `sequences`. The

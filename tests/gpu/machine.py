@@ -1,9 +1,11 @@
 """What a GPU machine has, for check.py and bench.py: it may be gcc, nvcc and PyTorch alone,
 with cuBLAS in PyTorch's own packages."""
 
+import concurrent.futures
 import ctypes
 import glob
 import importlib.util
+import multiprocessing
 import os
 import pathlib
 import shutil
@@ -77,6 +79,12 @@ def probe():
     return f"{found}: {said}", None
 
 
+def probe_apart():
+    """probe, in a process that ends: a device that stays open takes memory of it, and turns in the time of others."""
+    with concurrent.futures.ProcessPoolExecutor(1, multiprocessing.get_context("spawn")) as child:
+        return child.submit(probe).result()
+
+
 def need_device(what):
     """Builds the plugin and finds a device, or says what is missing and ends with 2:
     nothing was tried, so nothing passed."""
@@ -90,7 +98,7 @@ def need_device(what):
         stop("no nvcc, on PATH or in /usr/local/cuda/bin: the CUDA toolkit is needed to build the plugin")
     if "DELTAQ_CUDA_PLUGIN" not in os.environ and not make("cuda"):
         stop("build/libdeltaq-cuda.so does not build; what nvcc said is above")
-    said, reason = probe()
+    said, reason = probe_apart()
     if said is None:
         stop(f"no usable CUDA device: {reason}")
     print(said, flush=True)

@@ -97,7 +97,8 @@ static bool overlap(struct matrix a, struct matrix b)
 }
 
 /* The tile of `a` at the beginning of the scratch. Products that follow each other directly often have the same one:
- * queries, keys and values of the same rows. It is kept as long as nothing else is asked of the backend (cuda_enter). */
+ * queries, keys and values of the same rows. It is kept as long as nothing else is asked of the backend
+ * (cuda_enter). */
 static struct matrix first_tile(struct cuda *cuda, struct matrix a, uint16_t *memory)
 {
     const bool there = same(cuda->narrowed, a) && cuda->narrowed_at == memory;

@@ -17,8 +17,8 @@ static bool is_shared(const struct cuda *cuda)
     return cuda->promises.fd >= 0;
 }
 
-/* Bytes that a plan cannot use: blocks in use, scratch of attention and of rounded factors, staging. Unused blocks that are kept for reuse do
- * not count. */
+/* Bytes that a plan cannot use: blocks in use, scratch of attention and of rounded factors, staging. Unused blocks that
+ * are kept for reuse do not count. */
 static int64_t spoken_for(const struct cuda *cuda)
 {
     const int64_t kept = larger(cuda->attention_bytes - (int64_t)cuda->scratch.bytes, 0) +

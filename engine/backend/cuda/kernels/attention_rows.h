@@ -28,8 +28,8 @@ DEVICE char *address_of(struct head_view view, int64_t t, int64_t head)
 }
 
 /* The address of each factor and each matrix of weights, as floats and rounded, for each pair: arrays [(factors,
- * weights, rounded) * 2, pitch]. Each array is stored twice, the second time shifted by one place: one of the two begins
- * at a multiple of 16 bytes for any first pair. */
+ * weights, rounded) * 2, pitch]. Each array is stored twice, the second time shifted by one place: one of the two
+ * begins at a multiple of 16 bytes for any first pair. */
 KERNEL(attention_pointers, attention_block_args)
 {
     EACH_ELEMENT(i, (ATTENTION_VIEWS + 2 * ATTENTION_WEIGHTS) * args->pairs)

@@ -1,4 +1,4 @@
-/* gpu.h: a device over CUDA's runtime. Never run on a GPU yet. */
+/* gpu.h: a device over CUDA's runtime. */
 #ifndef BACKEND_CUDA_PLUGIN_GPU_H
 #define BACKEND_CUDA_PLUGIN_GPU_H
 

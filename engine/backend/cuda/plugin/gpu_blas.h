@@ -1,5 +1,5 @@
 /* gpu_blas.h: cuBLAS, which is searched for when a device is opened, because a machine may have it only in PyTorch's
- * package. Its few functions are declared here, so that its headers are not needed. Never run on a GPU yet. */
+ * package. Its few functions are declared here, so that its headers are not needed. */
 #ifndef BACKEND_CUDA_PLUGIN_GPU_BLAS_H
 #define BACKEND_CUDA_PLUGIN_GPU_BLAS_H
 

@@ -1,6 +1,6 @@
 /* kernels.cu: the kernels of the first list for the device, and the addresses of all kernels. With ALL_KERNELS it also
  * has those of exact.cu, compiled with the flags of this file, because the simulator of the PTX (make check-ptx) reads
- * one file. Never run on a GPU yet. */
+ * one file. */
 extern "C" {
 #include "backend/cuda/plugin/device_kernels.h"
 #include "backend/cuda/plugin/plugin.h"

@@ -136,8 +136,8 @@ static void test_factors_are_rounded_in_tiles(void **state)
         }
 }
 
-/* Products that follow each other directly share a rounded factor; a factor that was changed in between, by another call
- * or as the output of a product, is rounded again. */
+/* Products that follow each other directly share a rounded factor; a factor that was changed in between, by another
+ * call or as the output of a product, is rounded again. */
 static void test_a_factor_is_rounded_again_when_it_changed(void **state)
 {
     (void)state;

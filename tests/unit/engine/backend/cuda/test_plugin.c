@@ -1,5 +1,5 @@
 /* The plugin's host code over a runtime and a cuBLAS that write down what they are asked for: what it says of a
- * machine, which calls it makes in which order and with what. It has not run on a GPU. */
+ * machine, which calls it makes in which order and with what. */
 #include "engine/backend/cuda/recorded_plugin.h"
 
 #include <dlfcn.h>

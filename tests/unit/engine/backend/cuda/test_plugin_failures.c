@@ -1,6 +1,5 @@
 /* The plugin's host code over a runtime and a cuBLAS that fail where they are told to: what it says of each call that
- * fails, that nothing it made is left, which cuBLAS it takes, and what the backend makes of it. It has not run on a
- * GPU. */
+ * fails, that nothing it made is left, which cuBLAS it takes, and what the backend makes of it. */
 #include "backend/cuda/cuda.h"
 #include "backend/cuda/open.h"
 #include "engine/backend/cuda/recorded_plugin.h"
