@@ -419,10 +419,10 @@ MUST_CHECK enum status backend_reference_new(bool use_double, struct team *team,
 MUST_CHECK enum status backend_cpu_new(struct team *team, struct backend **out, struct error *error);
 
 /* Device `ordinal` of CUDA, through the plugin build/libdeltaq-cuda.so (DELTAQ_CUDA_PLUGIN names another). products:
- * "f32", "tf32" or "bf16" (factors rounded, sums in float); NULL: the value of DELTAQ_CUDA_PRODUCTS, or f32. The backend
- * may take the device's free memory less a reserve (cuda/open.h), at most DELTAQ_CUDA_MEMORY MiB. DELTAQ_CUBLAS,
- * DELTAQ_CUDA_LIBRARIES: cuBLAS, or directories to look for it. STATUS_UNSUPPORTED saying what is missing,
- * STATUS_NO_MEMORY. */
+ * "f32", "tf32" or "bf16" (factors rounded, sums in float); NULL: the value of DELTAQ_CUDA_PRODUCTS, or f32. The
+ * backend may take the device's free memory less a reserve (cuda/open.h), at most DELTAQ_CUDA_MEMORY MiB.
+ * DELTAQ_CUBLAS, DELTAQ_CUDA_LIBRARIES: cuBLAS, or directories to look for it. STATUS_UNSUPPORTED saying what is
+ * missing, STATUS_NO_MEMORY. */
 MUST_CHECK enum status backend_cuda_new(int ordinal, const char *products, struct team *team, struct backend **out,
                                         struct error *error);
 /* Number of CUDA devices; `text` describes what was found, or why there are none. */
