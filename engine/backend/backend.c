@@ -81,6 +81,7 @@ static void paper_close(struct backend *backend)
 static const struct backend_ops paper_ops = {.name = "paper",
                                              .element = sizeof(float),
                                              .host = true,
+                                             .sizes = &backend_host_sizes,
                                              .close = paper_close,
                                              .memory = backend_host_memory,
                                              .scratch = cpu_scratch};
