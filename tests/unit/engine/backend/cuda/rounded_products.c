@@ -171,6 +171,17 @@ static void test_a_factor_is_rounded_again_when_it_changed(void **state)
     backend_free(backend);
 }
 
+/* A plan leaves the scratch of rounded factors free, where there are any. */
+static void test_plans_leave_room_for_rounded_factors(void **state)
+{
+    (void)state;
+    struct backend *exact = open_device(NULL, false), *rounds = open_device(NULL, true);
+    const int64_t all = exact->ops->memory(exact), less = rounds->ops->memory(rounds);
+    assert_true(all - less == 2 * (int64_t)NARROW_TILE && cuda_narrow_share((int64_t)1 << 30) == 1 << 27);
+    backend_free(exact);
+    backend_free(rounds);
+}
+
 enum { TOKENS = 370, HEADS = 6, KEY_HEADS = 3, WIDTH = 5 };
 
 /* The outputs of all four passes of attention on a device. */
@@ -274,6 +285,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_factors_are_rounded_in_tiles),
+        cmocka_unit_test(test_plans_leave_room_for_rounded_factors),
         cmocka_unit_test(test_a_factor_is_rounded_again_when_it_changed),
         cmocka_unit_test(test_rounded_factors_change_every_pass_of_attention_a_little),
         cmocka_unit_test(test_factors_do_not_depend_on_how_products_are_rounded),
