@@ -17,6 +17,8 @@ enum {
     /* queries of a block: each query is multiplied with T / 2 + 128 of T keys on average, instead of T / 2 */
     ATTENTION_ROWS = 256,
     ATTENTION_PAIRS = 16384, /* most products of one call */
+    WIDE = 2048,             /* channels of queries from which on weights should stay in the device's cache … */
+    WIDE_BYTES = 40 << 20,   /* … in so much scratch (H100: 50 MB, H200: 60 MB) */
     LANES = ATTENTION_LANES, /* rows of weights begin at multiples of so many floats */
     ADDRESSES = ATTENTION_VIEWS + 2 * ATTENTION_WEIGHTS,
 };
@@ -199,6 +201,13 @@ static int64_t pair_bytes(const struct cuda *cuda, const struct attention_pass *
     return weights_of(pass) * rows * stride_of(keys) * (int64_t)bytes;
 }
 
+/* Bytes of weights of one call. Between the products of few pairs scores stay in the cache: 7B is evaluated 1.3 times as
+ * fast with 40 MiB as with 256 on a H200. Narrow models wait for the larger number of launches (160M: 0.93 times). */
+static int64_t call_bytes(const struct cuda *cuda, const struct attention_block_args *block)
+{
+    return block->heads * block->head_dim < WIDE ? cuda->attention_bytes : smaller(cuda->attention_bytes, WIDE_BYTES);
+}
+
 /* Takes scratch for the largest possible call: pointers, then weights. */
 static bool take_scratch(struct cuda *cuda, const struct attention_pass *pass, const struct batch *batch,
                          struct attention_block_args *block, float **weights)
@@ -207,7 +216,7 @@ static bool take_scratch(struct cuda *cuda, const struct attention_pass *pass, c
     const int64_t keys =
         block->window > 0 ? smaller(batch->longest, block->window + ATTENTION_ROWS - 1) : batch->longest;
     const int64_t largest = pair_bytes(cuda, pass, smaller(batch->longest, ATTENTION_ROWS), keys);
-    const int64_t bytes = smaller(pairs * largest, larger(cuda->attention_bytes, largest));
+    const int64_t bytes = smaller(pairs * largest, larger(call_bytes(cuda, block), largest));
     block->pitch = (pairs + LANES) / LANES * LANES;
     const size_t pointers = (size_t)(2 * ADDRESSES * block->pitch) * sizeof(float *);
     char *memory = cuda_scratch(cuda, pointers + (size_t)bytes);
@@ -239,7 +248,7 @@ static void run_block(struct cuda *cuda, const struct attention_pass *pass, stru
                       float *weights)
 {
     const int64_t all = block->sequences * block->heads, each = pair_bytes(cuda, pass, block->rows, block->keys);
-    const int64_t step = smaller(larger(cuda->attention_bytes / each, 1), ATTENTION_PAIRS);
+    const int64_t step = smaller(larger(call_bytes(cuda, block) / each, 1), ATTENTION_PAIRS);
     block->stride = stride_of(block->keys);
     for (block->first = 0; block->first < all; block->first += step) {
         block->pairs = smaller(step, all - block->first);
