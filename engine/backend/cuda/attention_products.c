@@ -201,8 +201,9 @@ static int64_t pair_bytes(const struct cuda *cuda, const struct attention_pass *
     return weights_of(pass) * rows * stride_of(keys) * (int64_t)bytes;
 }
 
-/* Bytes of weights of one call. Between the products of few pairs scores stay in the cache: 7B is evaluated 1.3 times as
- * fast with 40 MiB as with 256 on a H200. Narrow models wait for the larger number of launches (160M: 0.93 times). */
+/* Bytes of weights of one call. Between the products of few pairs scores stay in the cache: 7B is evaluated 1.3 times
+ * as fast with 40 MiB as with 256 on a H200. Narrow models wait for the larger number of launches (160M: 0.93
+ * times). */
 static int64_t call_bytes(const struct cuda *cuda, const struct attention_block_args *block)
 {
     return block->heads * block->head_dim < WIDE ? cuda->attention_bytes : smaller(cuda->attention_bytes, WIDE_BYTES);
