@@ -76,7 +76,8 @@ export async function showGates({ root, signal }) {
   const judged = async (known) => ({ ...known, newest: await newestVerdicts(known.items, signal) });
   const read = async () => judged(await board());
   const show = (known) => {
-    const columns = columnsOf(known.newest), rows = known.items, table = { caption: "Gates", className: "boards" };
+    const columns = columnsOf(known.newest), rows = known.items;
+    const table = { caption: "Gates", className: "boards cards gates-table" };
     fill(root, h("h1", {}, "Gates"),
       h("p", { class: "muted intro" }, "A gate holds every checkpoint of a trajectory to rules, which all must pass. "
         + "What was not measured or read is pending and never passes."),
