@@ -203,7 +203,7 @@ enum { READ_PART = 1 << 16, READ_SLAB = 1 << 22 }; /* elements */
 struct reading {
     const struct model *model;
     const struct parameter *parameter;
-    int64_t index, first, count; /* elements of the tensor, in the order of the file */
+    int64_t index, first, count, part; /* elements of the tensor in row-major order; of a part */
     float *values;
     pthread_mutex_t mutex;
     int64_t failed; /* the first part that failed, whichever was noticed first */
@@ -233,7 +233,7 @@ static void read_part(void *context, int64_t i, int thread)
 {
     struct reading *r = context;
     struct error error;
-    const int64_t at = i * READ_PART, count = smaller(READ_PART, r->count - at);
+    const int64_t at = i * r->part, count = smaller(r->part, r->count - at);
     (void)thread;
     enum status status = weights_read_f32(r->model->weights, r->index, r->first + at, count, r->values + at, &error);
     if (status == STATUS_OK) status = finite_check(r->parameter, r->values + at, r->first + at, count, &error);
@@ -243,19 +243,29 @@ static void read_part(void *context, int64_t i, int thread)
     pthread_mutex_unlock(&r->mutex);
 }
 
+/* Small parts of a scattered tensor would be read a few numbers at a time. */
+static bool is_scattered(const struct model *model, int64_t index)
+{
+    struct weights_tensor tensor;
+    weights_tensor(model->weights, index, &tensor);
+    return tensor.scattered;
+}
+
 /* Elements [first, first + count) of a tensor of the file. */
 static enum status read_values(const struct model *model, const struct parameter *parameter, int64_t first,
                                int64_t count, float *values, struct team *team, struct error *error)
 {
+    const int64_t index = weights_find(model->weights, parameter->name);
     struct reading reading = {.model = model,
                               .parameter = parameter,
-                              .index = weights_find(model->weights, parameter->name),
+                              .index = index,
                               .first = first,
                               .count = count,
+                              .part = is_scattered(model, index) ? count / team_size(team) + 1 : READ_PART,
                               .values = values,
                               .failed = INT64_MAX};
     pthread_mutex_init(&reading.mutex, NULL);
-    team_run(team, ceil_divide(count, READ_PART), read_part, &reading);
+    team_run(team, ceil_divide(count, reading.part), read_part, &reading);
     pthread_mutex_destroy(&reading.mutex);
     if (reading.failed == INT64_MAX) return STATUS_OK;
     *error = reading.error;
@@ -315,11 +325,13 @@ enum status model_read(const struct model *model, struct backend *backend, const
     return status;
 }
 
-/* To a device by slabs of rows: one is read while the device still copies the one before. */
+/* To a device by slabs of rows (a scattered tensor whole): one is read while the device still copies the one before. */
 static enum status load_slabs(const struct model *model, struct backend *backend, const struct parameter *parameter,
                               struct matrix to, struct error *error)
 {
-    const int64_t rows = smaller(parameter->rows, larger(READ_SLAB / larger(parameter->columns, 1), 1));
+    const bool scattered = is_scattered(model, weights_find(model->weights, parameter->name));
+    const int64_t fitting = scattered ? parameter->rows : larger(READ_SLAB / larger(parameter->columns, 1), 1);
+    const int64_t rows = smaller(parameter->rows, fitting);
     float *slab = NULL;
     enum status status = memory_new(rows * parameter->columns, sizeof *slab, parameter->name, &slab, error);
     for (int64_t row = 0; row < parameter->rows && status == STATUS_OK; row += rows) {

@@ -20,8 +20,9 @@ struct weights_tensor {
     int rank;
     const int64_t *shape; /* [rank], row-major */
     int64_t elements;
-    int64_t bytes; /* as stored */
-    int file;      /* index of its file, for weights_file; filled by weights_tensor */
+    int64_t bytes;  /* as stored */
+    int file;       /* index of its file, for weights_file; filled by weights_tensor */
+    bool scattered; /* not contiguous in the file: a small span is read a few numbers at a time */
 };
 
 /* Training progress recorded in the files; -1: unknown. */

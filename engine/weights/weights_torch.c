@@ -28,7 +28,8 @@ static void container_tensor(const void *container, int64_t index, struct weight
                                    .rank = tensor->rank,
                                    .shape = tensor->shape,
                                    .elements = tensor->elements,
-                                   .bytes = tensor->elements * (int64_t)(dtype_info(tensor->dtype)->bits / 8)};
+                                   .bytes = tensor->elements * (int64_t)(dtype_info(tensor->dtype)->bits / 8),
+                                   .scattered = torch_file_scattered(container, index)};
 }
 
 static enum status container_read_f32(const void *container, int64_t index, int64_t first, int64_t count, float *out,

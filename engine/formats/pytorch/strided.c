@@ -82,6 +82,12 @@ static int join_axes(const struct strided *view, struct axis *axes)
     return rank;
 }
 
+bool strided_contiguous(const struct strided *view)
+{
+    struct axis axes[STRIDED_RANK_MAX];
+    return join_axes(view, axes) == 1 && (axes[0].from == 1 || axes[0].extent == 1);
+}
+
 enum status strided_read_f32(const struct file *file, const struct strided *view, int64_t first, int64_t count,
                              float *out, struct error *error)
 {

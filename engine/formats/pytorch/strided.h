@@ -16,6 +16,9 @@ struct strided {
     int64_t offset;                /* bytes from the start of the file */
 };
 
+/* Whether the elements are contiguous in the file, in row-major order. */
+bool strided_contiguous(const struct strided *view);
+
 /* Elements [first, first + count) of the view, flattened row-major, as float32; the span must lie in the view. Reads in
  * the order of the file, in bounded chunks, whatever the order in the view. Allocates nothing. Statuses of
  * file_read. */

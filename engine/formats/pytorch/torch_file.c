@@ -166,15 +166,26 @@ const struct file *torch_file_file(const struct torch_file *file)
     return file->file;
 }
 
+static struct strided view_of(const struct torch_tensor *tensor)
+{
+    return (struct strided){.dtype = tensor->dtype,
+                            .rank = tensor->rank,
+                            .shape = tensor->shape,
+                            .stride = tensor->stride,
+                            .offset = tensor->offset};
+}
+
+bool torch_file_scattered(const struct torch_file *file, int64_t index)
+{
+    const struct strided view = view_of(&file->state.tensors[index]);
+    return !strided_contiguous(&view);
+}
+
 enum status torch_file_read_f32(const struct torch_file *file, int64_t index, int64_t first, int64_t count, float *out,
                                 struct error *error)
 {
     const struct torch_tensor *tensor = &file->state.tensors[index];
-    const struct strided view = {.dtype = tensor->dtype,
-                                 .rank = tensor->rank,
-                                 .shape = tensor->shape,
-                                 .stride = tensor->stride,
-                                 .offset = tensor->offset};
+    const struct strided view = view_of(tensor);
     if (first < 0 || count < 0 || first > tensor->elements || count > tensor->elements - first)
         return error_set(error, STATUS_INVALID, "%lld elements from %lld on, of a tensor that has %lld",
                          (long long)count, (long long)first, (long long)tensor->elements);

@@ -19,6 +19,9 @@ void torch_file_close(struct torch_file *file); /* NULL is fine */
 const struct torch_state *torch_file_state(const struct torch_file *file); /* lent */
 const struct file *torch_file_file(const struct torch_file *file); /* lent: its name, size, whether it changed */
 
+/* Whether the elements of a tensor are not contiguous in the file. */
+bool torch_file_scattered(const struct torch_file *file, int64_t index);
+
 /* Elements [first, first + count) of a tensor, flattened row-major, as float32. Allocates nothing. STATUS_INVALID (span
  * outside the tensor), STATUS_UNSUPPORTED (not a floating point dtype), STATUS_INPUT_CHANGED, STATUS_IO. */
 MUST_CHECK enum status torch_file_read_f32(const struct torch_file *file, int64_t index, int64_t first, int64_t count,

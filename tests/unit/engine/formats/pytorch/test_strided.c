@@ -85,6 +85,9 @@ static void test_every_span_of_a_view_is_what_indexing_says(void **state)
                                          .offset = views[v].offset * (dtypes[d] == DTYPE_F64 ? 8 : 4)};
             int64_t elements = 1;
             for (int axis = 0; axis < view.rank; axis++) elements *= view.shape[axis];
+            bool contiguous = true;
+            for (int64_t i = 1; i < elements; i++) contiguous = contiguous && place(&view, i) == place(&view, 0) + i;
+            assert_int_equal(strided_contiguous(&view), contiguous);
             check(file, &view, 0, elements);
             for (int i = 0; i < 20; i++) {
                 random = random * 1664525u + 1013904223u;
