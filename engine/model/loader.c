@@ -6,8 +6,9 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Threads that read a device's weights: one makes 1 GB/s of the floats of bf16 (measured on a H200's host), and a block
- * should be there before the device is done with the one before. */
+/* Most threads that read a device's weights, of those that the caller was given: half of them and one. One makes 1 GB/s
+ * of the floats of bf16 (measured on a H200's host), and a block should be there before the device is done with the
+ * one before. */
 enum { READERS = 8 };
 
 /* Two blocks, A and B. The thread reads layer i into block i % 2 as soon as the caller has asked for layer i - 1,
@@ -150,7 +151,8 @@ static enum status staging_new(struct loader *loader, int64_t tensor, bool trans
     enum status status = STATUS_OK;
     if (lanes == NULL && staged(loader->backend, transposed) > 0)
         return memory_new(tensor, sizeof(float), "weight staging", &loader->staging, error);
-    if (lanes != NULL) status = team_new((int)smaller(team_threads(0), READERS), &loader->readers, error);
+    if (lanes != NULL)
+        status = team_new((int)smaller(1 + team_size(loader->backend->team) / 2, READERS), &loader->readers, error);
     for (int i = 0; lanes != NULL && i < 2 && status == STATUS_OK; i++) {
         void *memory = NULL;
         status = lanes->allocate(loader->backend, (size_t)tensor * sizeof(float), "weight staging", &memory, error);
