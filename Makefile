@@ -233,7 +233,7 @@ $(OBJ)/tests/unit/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 EMULATED_QUICK := $(addprefix engine/backend/test_,backend_edges cpu_attention cpu_bf16 cpu_codes cpu_inputs) \
                   $(addprefix engine/backend/test_,cpu_scan experts xielu) \
                   $(addprefix engine/model/test_,forest load tangent) engine/jobs/test_methods \
-                  engine/backend/cuda/whole_models engine/backend/cuda/hidden_states
+                  $(addprefix engine/backend/cuda/,whole_models hidden_states fused_attention)
 EMULATED_TESTS := $(EMULATED_QUICK) $(addprefix engine/backend/test_,cpu_products cpu_rows tangent_cpu) \
                   engine/jobs/test_every_method
 EMULATED_BINARIES := $(addprefix $(OBJ)/tests/emulated/,$(EMULATED_QUICK) \
@@ -259,7 +259,7 @@ $(PTX)/kernels.ptx: $(CUDA_DIR)/plugin/kernels.cu $(wildcard $(CUDA_DIR)/kernels
 	@mkdir -p $(@D)
 	@echo "  nvcc $@"
 	@$(NVCC) $(filter-out -gencode arch=%,$(CUDA_FLAGS)) -DALL_KERNELS -arch=compute_80 -ptx -o $@ $<
-$(PTX)/kernels.o: $(PTX)/kernels.ptx $(PTX_DIR)/translate.py $(PTX_DIR)/instructions.h $(PTX_DIR)/simulated.h
+$(PTX)/kernels.o: $(PTX)/kernels.ptx $(PTX_DIR)/translate.py $(wildcard $(PTX_DIR)/*.h)
 	@echo "  cc   $(PTX)/kernels.c"
 	@python3 $(PTX_DIR)/translate.py $< $(PTX)/kernels.c
 	@$(CC) $(CPPFLAGS) -Itests/unit -std=c11 -O1 -Wall -Werror -ffp-contract=off -c -o $@ $(PTX)/kernels.c

@@ -3,7 +3,10 @@
  * its weight's relative error; a sum of n weights adds 6 sqrt(n) u. Normal vectors: |q| |k| is about d, and five
  * standard deviations are put on it; values are at most 5. A slope is ds = p (dp - D), both sums of d products; a key's
  * gradient sums over the queries and heads that see it. Scores' tangents are sums of two products of the size of
- * scores, which scale every term that has p_t in it. */
+ * scores, which scale every term that has p_t in it.
+ *
+ * With factors in bf16 the inputs are numbers that bf16 has, so that scores are as exact as in floats; weights and
+ * slopes are off by 2^-9 of themselves, an output by as much of the largest value, and D with it. */
 #include "selftest/check.h"
 
 #include <math.h>
@@ -18,16 +21,23 @@ static const struct attention_shape {
     {{257, 2}, 1, 1, 5, 0, false},
 };
 
+static const struct attention_shape narrow_shapes[] = {
+    {{70, 1, 33}, 2, 1, 16, 40, false},
+    {{130}, 3, 3, 24, 0, true},
+    {{65, 3}, 2, 1, 72, 0, false},
+};
+
 static const double VALUES = 5;
 
 struct bounds {
     double growth, size, slope, shared; /* roundings of a weight; sizes of a score and of a slope; who share a key */
 };
 
-static struct bounds bounds_of(const struct attention_args *args, int64_t keys)
+static struct bounds bounds_of(const struct attention_args *args, int64_t keys, bool narrow)
 {
     const double d = (double)args->head_dim, size = args->scale * (d + 5 * sqrt(2 * d));
-    return (struct bounds){.growth = 6 * sqrt(d) * size + 6 * sqrt((double)keys) + 8,
+    const double rounding = narrow ? 0x1p-9 / EXAM_ROUNDOFF : 0;
+    return (struct bounds){.growth = 6 * sqrt(d) * size + 6 * sqrt((double)keys) + 8 + rounding,
                            .size = size,
                            .slope = args->scale * 2 * sqrt(d) * VALUES,
                            .shared = (double)(args->heads / args->kv_heads) * log((double)keys + 2)};
@@ -86,20 +96,30 @@ static struct attention_args start(struct exam *exam, const struct attention_sha
                                    .log_sum = exam_target(exam, tokens, s->heads, 0, false)};
 }
 
-static void run_passes(struct exam *exam, int64_t shape)
+static void run_both_ways(struct exam *exam, const struct attention_shape *s, bool narrow)
 {
-    const struct attention_shape *s = &shapes[shape];
     struct exam_batch batch;
+    exam->coarse = narrow;
     struct attention_args args = start(exam, s, &batch);
-    const struct bounds b = bounds_of(&args, batch.batch.longest);
+    const struct bounds b = bounds_of(&args, batch.batch.longest, narrow);
     const struct views to = views_new(exam, s, batch.batch.tokens, false);
     args.dq = to.q, args.dk = to.k, args.dv = to.v;
     exam->backend->ops->attention_forward(exam->backend, &args);
     exam_record(exam, "out", args.out.matrix, b.growth, VALUES);
-    exam_record(exam, "log_sum", args.log_sum, b.growth, 1);
+    exam_record(exam, "log_sum", args.log_sum, narrow ? 200 : b.growth, 1);
     exam->backend->ops->attention_backward(exam->backend, &args);
     record_views(exam, s, "gradients of q, k, v", to, 2 * b.growth,
                  (const double[]){b.slope * VALUES, b.slope * VALUES * b.shared, VALUES * b.shared});
+}
+
+static void run_passes(struct exam *exam, int64_t shape)
+{
+    run_both_ways(exam, &shapes[shape], false);
+}
+
+static void run_narrow(struct exam *exam, int64_t shape)
+{
+    run_both_ways(exam, &narrow_shapes[shape], true);
 }
 
 static void run_tangents(struct exam *exam, int64_t shape)
@@ -108,7 +128,7 @@ static void run_tangents(struct exam *exam, int64_t shape)
     struct exam_batch batch;
     struct attention_args args = start(exam, s, &batch);
     const int64_t tokens = batch.batch.tokens;
-    const struct bounds b = bounds_of(&args, batch.batch.longest);
+    const struct bounds b = bounds_of(&args, batch.batch.longest, false);
     const double move = 1 + 4 * b.size;
     const struct views in_t = views_new(exam, s, tokens, true), to = views_new(exam, s, tokens, false),
                        to_t = views_new(exam, s, tokens, false);
@@ -140,7 +160,7 @@ static void run_branches(struct exam *exam, int64_t shape)
     const struct branches branches = {.parents = parents, .pasts = pasts};
     struct exam_batch batch;
     struct attention_args args = start(exam, s, &batch);
-    const struct bounds b = bounds_of(&args, 33 + 40);
+    const struct bounds b = bounds_of(&args, 33 + 40, false);
     const int64_t d = s->head_dim;
     batch.batch.branches = &branches;
     args.past_k = (struct head_view){exam_random(exam, 33, 2 * s->kv_heads * d, 0, 1), 0, d};
@@ -154,5 +174,6 @@ const struct check check_attention[] = {
     {"attention", run_passes, CHECK_COUNT(shapes), CHECK_DOUBLES, NULL},
     {"attention, tangents", run_tangents, CHECK_COUNT(shapes), CHECK_DOUBLES, NULL},
     {"attention over shared texts", run_branches, 2, CHECK_DOUBLES, NULL},
+    {"attention in bf16", run_narrow, CHECK_COUNT(narrow_shapes), CHECK_DOUBLES, "bf16"},
     {0},
 };

@@ -34,6 +34,7 @@ void exam_begin(struct exam *exam)
     exam->used = exam->value_count = exam->output_count = 0;
     exam->stream = 0;
     exam->outside = NULL;
+    exam->coarse = false;
     exam->status = STATUS_OK;
 }
 
@@ -75,6 +76,12 @@ static float nearly_normal(uint64_t stream, uint64_t index)
     return (float)((double)(sum - 131070) * (1.7320508075688772 / 65536));
 }
 
+static float random_of(const struct exam *exam, int64_t index)
+{
+    const float x = nearly_normal(exam->stream, (uint64_t)index);
+    return exam->coarse ? roundf(32 * x) / 32 : x;
+}
+
 enum content { RANDOM, FILLED, GIVEN };
 
 static struct matrix make(struct exam *exam, int64_t rows, int64_t columns, int64_t gap, enum content content,
@@ -88,7 +95,7 @@ static struct matrix make(struct exam *exam, int64_t rows, int64_t columns, int6
     for (int64_t r = 0; r < rows; r++)
         for (int64_t c = 0; c < columns; c++) {
             const int64_t i = r * columns + c;
-            exam->staging[r * stride + c] = content == RANDOM   ? number * nearly_normal(exam->stream, (uint64_t)i)
+            exam->staging[r * stride + c] = content == RANDOM   ? number * random_of(exam, i)
                                             : content == FILLED ? number
                                                                 : values[i];
         }

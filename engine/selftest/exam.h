@@ -32,6 +32,7 @@ struct exam {
     double *values;
     int64_t used, value_count;
     uint64_t stream;
+    bool coarse; /* random numbers of scale 1 are multiples of 1/32, which bfloat16 has exactly */
     struct exam_output outputs[EXAM_OUTPUTS];
     int output_count;
     const char *outside; /* the first recorded matrix with a write outside; NULL: none */

@@ -327,24 +327,17 @@ static unsigned views_read(const struct attention_pass *pass)
 /* Products work on the views, or read copies of them in bf16. */
 static void place_factors(struct cuda *cuda, const struct attention_pass *pass, struct attention_block_args *block)
 {
-    const int64_t pitch = cuda_narrow_pitch(block->head_dim);
+    struct head_view *narrow[ATTENTION_VIEWS];
+    int64_t heads[ATTENTION_VIEWS];
     const unsigned read = cuda->device->narrow ? views_read(pass) : 0;
-    int64_t numbers = 0;
+    int count = 0;
     for (int which = 0; which < ATTENTION_VIEWS; which++) {
         block->factors[which] = block->views[which];
-        if ((read >> which & 1) != 0) numbers += block->tokens * pitch * heads_of(block, which);
-    }
-    uint16_t *at = numbers > 0 ? cuda_narrow_scratch(cuda, (size_t)numbers * sizeof *at) : NULL;
-    for (int which = 0; which < ATTENTION_VIEWS && at != NULL; which++) {
         if ((read >> which & 1) == 0) continue;
-        const int64_t heads = heads_of(block, which);
-        struct head_view view = block->views[which];
-        view.matrix.rows = block->tokens;
-        cuda_narrow(cuda, view, heads, block->head_dim, at);
-        block->factors[which] =
-            (struct head_view){.matrix = matrix_of(at, block->tokens, heads * pitch, sizeof *at), .head_stride = pitch};
-        at += block->tokens * pitch * heads;
+        narrow[count] = &block->factors[which];
+        heads[count++] = heads_of(block, which);
     }
+    cuda_attention_narrow(cuda, narrow, heads, count, block->tokens, block->head_dim);
 }
 
 /* Sorts the sequences by length in host scratch, and stages their first rows on the device. */
@@ -367,6 +360,10 @@ static const struct span *sort_sequences(struct cuda *cuda, const struct batch *
 static void run_pass(struct backend *backend, const struct attention_args *args, const struct attention_pass *pass)
 {
     struct cuda *cuda = cuda_enter(backend);
+    if (!pass->tangent && cuda_attention_fused(cuda, args, pass->backward)) {
+        cuda_leave(cuda);
+        return;
+    }
     struct attention_block_args block = block_of(pass, args);
     const struct span *spans = NULL;
     float *weights = NULL;

@@ -154,5 +154,11 @@ void cuda_triangle(struct cuda *cuda, struct matrix c, struct matrix x, double a
 void cuda_product_done(struct cuda *cuda, const struct device_gemm *g, int64_t batch, int code);
 /* attention_products.c: attention_forward without branches */
 void cuda_attention_products_forward(struct backend *backend, const struct attention_args *args);
+/* attention_fused.c: attention_forward without branches, or attention_backward, with factors in bf16. False: the device
+ * is not for such products, or the heads do not suit it. */
+bool cuda_attention_fused(struct cuda *cuda, const struct attention_args *args, bool backward);
+/* Replaces `count` views of `tokens` rows by copies in bf16, in scratch for factors; heads: how many each has. */
+void cuda_attention_narrow(struct cuda *cuda, struct head_view *const *views, const int64_t *heads, int count,
+                           int64_t tokens, int64_t head_dim);
 
 #endif

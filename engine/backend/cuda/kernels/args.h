@@ -7,15 +7,17 @@
 
 enum {
     KERNEL_THREADS = 256,
-    ROW_PART = 2048,      /* columns of a row that a block takes at a time, where rows are cut */
-    DOT_PARTS = 512,      /* blocks of a dot product: the same on every device, so that the sum is too */
-    SPLIT_ROWS = 512,     /* rows that one block of a sum over rows takes */
-    SPLIT_COLUMNS = 32,   /* and columns */
-    ATTENTION_TILE = 32,  /* queries, keys and columns of a head that a block takes at a time */
-    ATTENTION_DIM = 256,  /* the largest head_dim */
-    ATTENTION_LANES = 32, /* threads per row of weights, between products */
-    CHOLESKY_BLOCK = 64,  /* columns that one block factors */
-    CODES_LANES = 32,     /* threads per group of weights when it is encoded … */
+    ROW_PART = 2048,            /* columns of a row that a block takes at a time, where rows are cut */
+    DOT_PARTS = 512,            /* blocks of a dot product: the same on every device, so that the sum is too */
+    SPLIT_ROWS = 512,           /* rows that one block of a sum over rows takes */
+    SPLIT_COLUMNS = 32,         /* and columns */
+    ATTENTION_TILE = 32,        /* queries, keys and columns of a head that a block takes at a time */
+    ATTENTION_DIM = 256,        /* the largest head_dim */
+    ATTENTION_LANES = 32,       /* threads per row of weights, between products */
+    ATTENTION_FUSED_ROWS = 128, /* queries or keys of a block, and … */
+    ATTENTION_FUSED_DIM = 128,  /* … the largest head_dim, where scores stay in the block (attention_fused.c) */
+    CHOLESKY_BLOCK = 64,        /* columns that one block factors */
+    CODES_LANES = 32,           /* threads per group of weights when it is encoded … */
     CODES_GROUPS = KERNEL_THREADS / CODES_LANES, /* … and groups per block of threads */
     ROUTE_LANES = 32,                            /* threads per row of a router's logits … */
     ROUTE_ROWS = KERNEL_THREADS / ROUTE_LANES,   /* … and rows per block of threads */
@@ -183,6 +185,17 @@ struct attention_block_args {
     int64_t pitch;    /* pointers from one array to the next, even */
 };
 
+/* Attention with factors in bfloat16, fused. `tiles`: blocks of ATTENTION_FUSED_ROWS rows of the longest sequence. */
+struct attention_fused_args {
+    struct head_view q, k, v, dout; /* in bfloat16; rows and heads begin at multiples of 16 bytes */
+    struct head_view out, dout_exact, dq, dk, dv;
+    struct matrix log_sum; /* [T, heads]; may be absent forward */
+    float *delta;          /* [T, heads] */
+    const int64_t *starts; /* [sequences + 1] */
+    int64_t tiles, tokens, heads, kv_heads, head_dim, window;
+    double scale;
+};
+
 /* factor: block `first` of h, [count, count], becomes upper R with h = R Rᵀ, and inverse its inverse (row stride
  * CHOLESKY_BLOCK). */
 struct cholesky_args {
@@ -273,6 +286,13 @@ struct hadamard_kernel_args {
     X(cross_entropy_backward_tangent, cross_entropy_args) \
     X(compare, compare_args)                              \
     X(attention_forward, attention_kernel_args)           \
+    X(attention_fused_64, attention_fused_args)           \
+    X(attention_fused_128, attention_fused_args)          \
+    X(attention_delta, attention_fused_args)              \
+    X(attention_keys_64, attention_fused_args)            \
+    X(attention_keys_128, attention_fused_args)           \
+    X(attention_queries_64, attention_fused_args)         \
+    X(attention_queries_128, attention_fused_args)        \
     X(attention_pointers, attention_block_args)           \
     X(attention_clear, attention_block_args)              \
     X(attention_softmax, attention_block_args)            \

@@ -3,7 +3,7 @@
 #ifndef TESTS_BACKEND_ATTENTION_CASES_H
 #define TESTS_BACKEND_ATTENTION_CASES_H
 
-#include "engine/backend/cases.h"
+#include "engine/backend/rounding.h"
 
 struct attention_shape {
     int64_t lengths[8];
@@ -27,5 +27,78 @@ static const struct attention_shape attention_shapes[] = {
 };
 
 enum { ATTENTION_SHAPES = sizeof attention_shapes / sizeof attention_shapes[0] };
+
+static inline void attention_inputs(struct world *world, const struct attention_shape *s, int64_t tokens,
+                                    struct attention_args *args)
+{
+    const int64_t d = s->head_dim;
+    if (s->fused) {
+        const struct matrix qkv = world_random(world, tokens, s->heads * 3 * d, 4, 1),
+                            grads = world_zeros(world, tokens, s->heads * 3 * d, 4);
+        args->q = (struct head_view){qkv, 0, 3 * d}, args->dq = (struct head_view){grads, 0, 3 * d};
+        args->k = (struct head_view){qkv, d, 3 * d}, args->dk = (struct head_view){grads, d, 3 * d};
+        args->v = (struct head_view){qkv, 2 * d, 3 * d}, args->dv = (struct head_view){grads, 2 * d, 3 * d};
+        return;
+    }
+    args->q = (struct head_view){world_random(world, tokens, s->heads * d, 1, 1), 0, d};
+    args->k = (struct head_view){world_random(world, tokens, s->kv_heads * d, 2, 1), 0, d};
+    args->v = (struct head_view){world_random(world, tokens, s->kv_heads * d, 3, 1), 0, d};
+    args->dq = (struct head_view){world_random(world, tokens, s->heads * d, 1, 1), 0, d};
+    args->dk = (struct head_view){world_random(world, tokens, s->kv_heads * d, 2, 1), 0, d};
+    args->dv = (struct head_view){world_random(world, tokens, s->kv_heads * d, 3, 1), 0, d};
+    world->backend->ops->fill(world->backend, args->dq.matrix, (double)NAN);
+    world->backend->ops->fill(world->backend, args->dk.matrix, (double)NAN);
+    world->backend->ops->fill(world->backend, args->dv.matrix, (double)NAN);
+}
+
+/* What the plain loops read is rounded for backends that round what they multiply. */
+static inline void attention_round(struct world *world, const struct attention_shape *s,
+                                   const struct attention_args *args)
+{
+    if (world->backend->ops->element != sizeof(double)) return;
+    round_all(world, args->q.matrix);
+    if (s->fused) return;
+    round_all(world, args->k.matrix);
+    round_all(world, args->v.matrix);
+}
+
+/* Forward and backward. A score of size S = scale |q| |k| carries an error of 6 sqrt(d) u S, which is its weight's relative error; a sum of n
+ * weights adds 6 sqrt(n) u. Normal vectors: |q| |k| <= product_norm.
+ * rounds: weights and slopes, too, are off by 2^-9 of themselves, an output by as much of the largest value, and with it
+ * D by as much of its size. */
+static inline void attention_passes(struct world *world, const struct attention_shape *s, bool rounds)
+{
+    static const double values = 5; /* the largest of a few thousand normal numbers */
+    struct test_batch *batch = calloc(1, sizeof *batch);
+    int64_t sequences = 0;
+    while (s->lengths[sequences] > 0) sequences++;
+    test_batch_fill(batch, s->lengths, sequences, 10);
+    const int64_t tokens = batch->batch.tokens, d = s->head_dim;
+    struct attention_args args = {.batch = &batch->batch,
+                                  .heads = s->heads,
+                                  .kv_heads = s->kv_heads,
+                                  .head_dim = d,
+                                  .window = s->window,
+                                  .scale = s->scale};
+    attention_inputs(world, s, tokens, &args);
+    if (rounds) attention_round(world, s, &args);
+    args.out = (struct head_view){world_zeros(world, tokens, s->heads * d, 0), 0, d};
+    world->backend->ops->fill(world->backend, args.out.matrix, (double)NAN);
+    args.log_sum = world_zeros(world, tokens, s->heads, 0);
+    world->backend->ops->attention_forward(world->backend, &args);
+    const double size = s->scale * ((double)d + 5 * sqrt(2 * (double)d)), keys = (double)batch->batch.longest;
+    const double weight_growth = 6 * sqrt((double)d) * size + 6 * sqrt(keys) + 8 + (rounds ? 0x1p-9 / ROUNDOFF : 0);
+    world_record(world, "out", args.out.matrix, weight_growth, values);
+    world_record(world, "log_sum", args.log_sum, rounds ? 200 : weight_growth, 1);
+    args.dout = (struct head_view){world_random(world, tokens, s->heads * d, 0, 1), 0, d};
+    if (rounds && world->backend->ops->element == sizeof(double)) round_all(world, args.dout.matrix);
+    world->backend->ops->attention_backward(world->backend, &args);
+    /* ds = p (dp - D): dp and D are sums of d products; a key's gradient sums over the queries and heads that see it */
+    const double slope = s->scale * 2 * sqrt((double)d) * values, sharing = (double)(s->heads / s->kv_heads);
+    world_record(world, "dq", args.dq.matrix, 2 * weight_growth, slope * values);
+    world_record(world, "dk", args.dk.matrix, 2 * weight_growth, slope * values * sharing * log(keys + 2));
+    world_record(world, "dv", args.dv.matrix, 2 * weight_growth, values * sharing * log(keys + 2));
+    free(batch);
+}
 
 #endif

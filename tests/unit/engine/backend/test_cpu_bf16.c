@@ -2,25 +2,9 @@
  * another rule of rounding; one thread against three; and each of the processor's units by itself. What the CPU alone
  * has is left out over a device (cuda/stand_in.h). */
 #include "engine/backend/attention_cases.h"
+#include "engine/backend/rounding.h"
 
 #include "backend/cpu/bf16.h"
-
-/* To eight significant bits, ties to even. All but the numbers of test_factors_are_rounded_to_nearest_even are far from
- * the largest and the smallest. */
-static double rounded(double x)
-{
-    int exponent;
-    const double fraction = frexp(x, &exponent);
-    return ldexp(nearbyint(ldexp(fraction, 8)), exponent - 8);
-}
-
-static void round_all(struct world *world, struct matrix m)
-{
-    double *values = world_read(world, m);
-    for (int64_t i = 0; i < m.rows * m.columns; i++) values[i] = rounded(values[i]);
-    world->backend->ops->upload(world->backend, m, values, DTYPE_F64);
-    free(values);
-}
 
 /* Random numbers; what the plain loops get is rounded before. */
 static struct matrix factor(struct world *world, int64_t rows, int64_t columns, int64_t gap)
@@ -28,31 +12,6 @@ static struct matrix factor(struct world *world, int64_t rows, int64_t columns, 
     const struct matrix m = world_random(world, rows, columns, gap, 1);
     if (world->backend->ops->element == sizeof(double)) round_all(world, m);
     return m;
-}
-
-static struct backend *open_rounding(struct team *team)
-{
-    struct error error;
-    struct backend *backend = NULL;
-#ifdef TESTS_CUDA_STAND_IN_H
-    const enum status status = stand_in_open(true, team, &backend, &error);
-#else
-    const enum status status = backend_new("cpu", "bf16", team, &backend, &error);
-#endif
-    if (status != STATUS_OK) fail_msg("%s", error.detail);
-    return backend;
-}
-
-static int open_rounding_rivals(void **state)
-{
-    struct rivals *rivals = calloc(1, sizeof *rivals);
-    struct error error;
-    if (rivals == NULL || team_new(3, &rivals->team, &error) != STATUS_OK) return -1;
-    if (backend_reference_new(true, rivals->team, &rivals->truth.backend, &error) != STATUS_OK) return -1;
-    rivals->one.backend = open_rounding(NULL);
-    rivals->many.backend = open_rounding(rivals->team);
-    *state = rivals;
-    return 0;
 }
 
 struct shape {

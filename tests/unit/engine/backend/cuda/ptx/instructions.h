@@ -126,10 +126,24 @@ BITS(b32, uint32_t)
 BITS(b64, uint64_t)
 SELECTION(u16, uint16_t)
 SELECTION(u32, uint32_t)
+SELECTION(u64, uint64_t)
 BINARY(and_pred, bool, bool, a &&b)
 BINARY(or_pred, bool, bool, a || b)
 BINARY(xor_pred, bool, bool, a != b)
 UNARY(not_pred, bool, bool, !a)
+
+/* Each byte of the result is the byte of a (0-3) or b (4-7) that four bits of `which` name, or with the highest of them
+ * set its sign eight times. */
+OPERATION uint32_t prmt_b32(uint32_t a, uint32_t b, uint32_t which)
+{
+    const uint64_t bytes = (uint64_t)b << 32 | a;
+    uint32_t result = 0;
+    for (int i = 0; i < 4; i++) {
+        const uint32_t byte = (uint32_t)(bytes >> (which >> 4 * i & 7) * 8) & 0xff;
+        result |= ((which >> 4 * i & 8) == 0 ? byte : byte >> 7 ? 0xffu : 0u) << 8 * i;
+    }
+    return result;
+}
 
 #define SHIFTS(width)                                                                 \
     OPERATION uint##width##_t shl_b##width(uint##width##_t a, uint32_t by)            \
@@ -208,6 +222,15 @@ UNARY(cvt_rzi_u32_f64, uint32_t, double,
       : a >= UINT32_MAX ? UINT32_MAX
                         : (uint32_t)a)
 
+/* Two floats to bfloat16, to nearest, ties to even: the first is the upper half. */
+OPERATION uint32_t bf16_bits(float a)
+{
+    const uint32_t bits = r_of_f(a), half = bits >> 16, rest = bits & 0xffffu;
+    if (isnan(a)) return 0x7fffu;
+    return half + (rest > 0x8000u || (rest == 0x8000u && (half & 1) != 0));
+}
+BINARY(cvt_rn_bf16x2_f32, uint32_t, float, bf16_bits(a) << 16 | bf16_bits(b))
+
 /* Rounded down: the sum of the exact product and c, and on which side of it the nearest float lies (Knuth's sum of
  * two). */
 OPERATION float fma_rm_f32(float a, float b, float c)
@@ -222,6 +245,11 @@ OPERATION float ex2_approx_ftz_f32(float a)
 {
     const float value = exp2f(fabsf(a) < 0x1p-126f ? 0 : a);
     return value < 0x1p-126f ? 0 : value;
+}
+
+OPERATION float ex2_approx_f32(float a)
+{
+    return exp2f(a);
 }
 
 /* Numbers below normal are taken for zeros. */

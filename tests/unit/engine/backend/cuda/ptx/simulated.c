@@ -82,6 +82,11 @@ static void *misplaced(struct ptx_thread *t, int line, const char *what, uint64_
     return t->device->nowhere;
 }
 
+void ptx_wrong(struct ptx_thread *t, const char *what)
+{
+    complain(t->device, "%s, block %u, thread %u: %s", t->device->kernel->name, t->block, t->thread, what);
+}
+
 /* Regions lie in the order of their addresses; the one used last is tried first. */
 static struct region *region_of(struct simulated *s, uint64_t address, size_t bytes)
 {
@@ -206,18 +211,44 @@ void ptx_aligned(struct ptx_thread *t, uint64_t address, size_t bytes, int line)
     if (address % bytes != 0) (void)misplaced(t, line, "a crooked address of a vector", address);
 }
 
+/* The i-th thread to run. */
+static struct ptx_thread *thread_at(struct simulated *s, uint32_t i)
+{
+    return &s->threads[s->reversed ? KERNEL_THREADS - 1 - i : i];
+}
+
+static void apart(struct simulated *s, const struct ptx_thread *t, int line, int others)
+{
+    complain(s, "%s, block %u: thread %u comes to the barrier of line %d, others to that of line %d (0: the end)",
+             s->kernel->name, t->block, t->thread, abs(line), abs(others));
+}
+
+/* The threads of a warp up to the same place, with all that they do together before a barrier or the end. */
+static int run_warp(struct simulated *s, uint32_t first)
+{
+    for (;;) {
+        struct ptx_thread *lanes[PTX_WARP];
+        int line = 0;
+        for (uint32_t i = 0; i < PTX_WARP; i++) {
+            struct ptx_thread *t = thread_at(s, first + i);
+            const int reached = s->kernel->run(t);
+            lanes[t->thread % PTX_WARP] = t;
+            if (i == 0) line = reached;
+            if (reached != line) apart(s, t, reached, line);
+        }
+        if (line >= 0 || s->failed) return line;
+        lanes[0]->together.run(lanes);
+    }
+}
+
 /* All threads up to the next barrier, which is the same for all. False at the end. */
 static bool run_phase(struct simulated *s)
 {
     int first = 0;
-    for (uint32_t i = 0; i < KERNEL_THREADS; i++) {
-        struct ptx_thread *t = &s->threads[s->reversed ? KERNEL_THREADS - 1 - i : i];
-        const int line = s->kernel->run(t);
+    for (uint32_t i = 0; i < KERNEL_THREADS; i += PTX_WARP) {
+        const int line = run_warp(s, i);
         if (i == 0) first = line;
-        if (line != first)
-            complain(s,
-                     "%s, block %u: thread %u comes to the barrier of line %d, others to that of line %d (0: the end)",
-                     s->kernel->name, t->block, t->thread, line, first);
+        if (line != first && !s->failed) apart(s, thread_at(s, i), line, first);
     }
     s->step++;
     return first != 0 && !s->failed;

@@ -1,5 +1,6 @@
 /* simulated.h: a device whose kernels are the PTX that nvcc made of plugin/kernels.cu, one thread after the other
- * between barriers. What it finds, besides wrong numbers: threads that do not meet at one barrier; two threads at the
+ * between barriers, and between what a warp does together. What it finds, besides wrong numbers: threads that do not
+ * meet at one barrier, or at one instruction of their warp; two threads at the
  * same byte, one of them writing (unless both write the same), with no barrier between (or in two blocks of a launch);
  * bytes read that nobody has written; addresses outside an allocation, an array of shared memory, the thread's own
  * memory or the arguments; crooked addresses; launches and products that CUDA refuses. It says so on standard error and
@@ -8,6 +9,8 @@
 #define TESTS_CUDA_PTX_SIMULATED_H
 
 #include "backend/cuda/device.h"
+
+enum { PTX_WARP = 32 };
 
 enum ptx_space { PTX_GENERIC, PTX_GLOBAL, PTX_SHARED, PTX_LOCAL, PTX_PARAM };
 
@@ -22,20 +25,32 @@ struct ptx_array {
 
 struct simulated;
 
+struct ptx_thread;
+
+/* An instruction that the 32 threads of a warp execute together, and this thread's part in it. */
+struct ptx_together {
+    void (*run)(struct ptx_thread *const lanes[PTX_WARP]);
+    void *registers[14]; /* in the order of the PTX */
+    uint32_t numbers[3]; /* operands after these */
+};
+
 struct ptx_thread {
     struct simulated *device;
     void *registers;
     uint8_t *local;
     uint32_t thread, block, blocks;
-    int at; /* the barrier it waits at, counted from 1 in the order of the PTX; 0: before its first instruction */
+    int at; /* where it waits, counted from 1 in the order of the PTX; 0: before its first instruction */
+    struct ptx_together together;
 };
 
 struct ptx_kernel {
     const char *name;
-    int (*run)(struct ptx_thread *t); /* up to the next barrier: its line in the PTX; 0: the thread has ended */
-    size_t registers;                 /* bytes, of one thread */
-    size_t parameter, local;          /* bytes */
-    const struct ptx_array *shared;   /* up to one without a name */
+    /* up to the next barrier: its line in the PTX, or the next instruction of the whole warp: minus its line; 0: the
+     * thread has ended */
+    int (*run)(struct ptx_thread *t);
+    size_t registers;               /* bytes, of one thread */
+    size_t parameter, local;        /* bytes */
+    const struct ptx_array *shared; /* up to one without a name */
 };
 
 extern const struct ptx_kernel ptx_kernels[KERNEL_COUNT];
@@ -43,6 +58,7 @@ extern const struct ptx_kernel ptx_kernels[KERNEL_COUNT];
 /* Where the bytes lie for the host, which are read, or will be `value`; `line` of the PTX is for complaints, after
  * which it is memory that nobody looks at. */
 void *ptx_at(struct ptx_thread *t, enum ptx_space space, uint64_t address, size_t bytes, const void *value, int line);
+void ptx_wrong(struct ptx_thread *t, const char *what);
 void ptx_aligned(struct ptx_thread *t, uint64_t address, size_t bytes, int line);
 
 /* NULL: no memory. Closed by its own `close`. `reversed`: threads and blocks run the other way round. */

@@ -12,6 +12,8 @@ REGISTER_TYPES = {".pred": "bool", ".b16": "uint16_t", ".b32": "uint32_t", ".b64
 SPECIAL = {"%tid.x": "t->thread", "%ctaid.x": "t->block", "%ntid.x": "KERNEL_THREADS", "%nctaid.x": "t->blocks"}
 # bytes nobody has between two arrays of shared memory: a step beside one array is not a step into the next
 BETWEEN = 256
+# what a warp does together (warp.h), with the number of its operands that are registers
+TOGETHER = {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32": 14, "shfl.sync.bfly.b32": 2}
 
 
 class Kernel:
@@ -85,6 +87,15 @@ class Kernel:
                    ("rd", "fd"): "rd_of_fd"}.get(tuple(kinds), "")
         return f"{values[0]} = {convert}({values[1]});"
 
+    def together(self, name, operands, number):
+        """The thread stops here, and goes on when its warp has done it with the registers' addresses and numbers."""
+        self.barriers += 1
+        registers = [self.operand(text.split("|")[0]) for text in operands[: TOGETHER[name]]]
+        numbers = [f"(uint32_t){self.operand(text)}" for text in operands[TOGETHER[name]:]]
+        self.lines.append(f"t->together = (struct ptx_together){{{name.replace('.', '_')}, "
+                          f"{{{', '.join('&' + register for register in registers)}}}, {{{', '.join(numbers) or 0}}}}};")
+        self.lines.append(f"t->at = {self.barriers}; return -{number}; case {self.barriers}:;")
+
     def instruction(self, text, number):
         found = re.fullmatch(r"(?:@(!?)(%p\d+) )?([a-z][\w.]*)\s*(.*);", text)
         if not found:
@@ -102,6 +113,8 @@ class Kernel:
         elif name == "bar.sync" and operands == ["0"] and not guard:
             self.barriers += 1
             self.lines.append(f"t->at = {self.barriers}; return {number}; case {self.barriers}:;")
+        elif name in TOGETHER and not guard:
+            self.together(name, operands, number)
         elif operation == "mov":
             self.lines.append(self.move(operands, rest.startswith("{")))
         else:
@@ -173,7 +186,7 @@ def kernels(text):
 
 def main():
     with open(sys.argv[1]) as source, open(sys.argv[2], "w") as out:
-        out.write('#include "engine/backend/cuda/ptx/instructions.h"\n')
+        out.write('#include "engine/backend/cuda/ptx/warp.h"\n')
         rows = []
         for kernel in kernels(source.read()):
             kernel.write(out)
