@@ -4,7 +4,7 @@
 
 #include "backend/cuda/kernels/activation.h"
 #include "backend/cuda/kernels/attention.h"
-#include "backend/cuda/kernels/attention_fused.h"
+#include "backend/cuda/kernels/attention_fused_backward.h"
 #include "backend/cuda/kernels/attention_rows.h"
 #include "backend/cuda/kernels/cholesky.h"
 #include "backend/cuda/kernels/clip_search.h"

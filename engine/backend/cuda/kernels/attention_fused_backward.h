@@ -1,0 +1,335 @@
+/* attention_fused_backward.h: the gradients of attention_fused.h. There are two kernels, one that owns keys and one that
+ * owns queries: both compute the weights again, but neither adds to what another block writes. */
+#ifndef BACKEND_CUDA_KERNELS_ATTENTION_FUSED_BACKWARD_H
+#define BACKEND_CUDA_KERNELS_ATTENTION_FUSED_BACKWARD_H
+
+#include "backend/cuda/kernels/attention_fused.h"
+
+/* delta = dout·out of each query and head. */
+KERNEL(attention_delta, attention_fused_args)
+{
+    SHARED double shared[KERNEL_THREADS];
+    PRIVATE(double, delta);
+    const int64_t rows = KERNEL_THREADS / ATTENTION_LANES;
+    EACH_THREAD(thread)
+    {
+        const int64_t i = grid->block * rows + thread / ATTENTION_LANES;
+        delta[MINE(thread)] = 0;
+        if (i >= args->tokens * args->heads) continue;
+        const float *out = head_of(args->out, i / args->heads, i % args->heads);
+        const float *dout = head_of(args->dout_exact, i / args->heads, i % args->heads);
+        for (int64_t c = thread % ATTENTION_LANES; c < args->head_dim; c += ATTENTION_LANES)
+            delta[MINE(thread)] += (double)dout[c] * (double)out[c];
+    }
+    lanes_sum(grid, delta, shared, ATTENTION_LANES);
+    EACH_THREAD(thread)
+    {
+        const int64_t i = grid->block * rows + thread / ATTENTION_LANES;
+        if (i < args->tokens * args->heads && thread % ATTENTION_LANES == 0)
+            args->delta[i] = (float)delta[MINE(thread)];
+    }
+}
+
+/* A query's log_sum in base 2 and its delta; beyond the sequence no key has a weight. */
+struct query_state {
+    float log_sum, delta;
+};
+
+DEVICE struct query_state query_state_of(const struct attention_fused_args *args, const struct fused_block *block,
+                                         int query, int64_t head)
+{
+    struct query_state state = {INFINITY, 0};
+    if (query >= block->length) return state;
+    state.log_sum = row_of(args->log_sum, block->start + query)[head] * LOG2_E;
+    state.delta = args->delta[(block->start + query) * args->heads + head];
+    return state;
+}
+
+/* A weight and its slope, in place of a score and of dout·v. */
+DEVICE void fused_slope(float *score, float *slope, const struct query_state *query, float scale, bool seen)
+{
+    const float p = seen ? exp2f(scale * LOG2_E * *score - query->log_sum) : 0;
+    *slope = seen ? scale * p * (*slope - query->delta) : 0;
+    *score = p;
+}
+
+struct keys_part {
+    struct row_share q, dout;
+    struct pair_share q_pairs, dout_pairs;
+    struct query_state fetched;
+    struct mma_a k, v, p, ds;
+    struct mma_b b;
+    struct mma_c scores[BACKWARD_ROWS / MMA_COLUMNS], slopes[BACKWARD_ROWS / MMA_COLUMNS];
+    struct mma_c dk[2 * FUSED_PANELS], dv[2 * FUSED_PANELS];
+};
+
+struct keys_tiles {
+    uint32_t *q, *dout, *q_pairs, *dout_pairs;
+    struct query_state *queries;
+};
+
+DEVICE void fetch_queries(struct keys_part *part, const struct attention_fused_args *args,
+                          const struct fused_block *block, const struct tile_source *q, const struct tile_source *dout,
+                          int panels, int thread)
+{
+    fetch_rows(&part->q, q, BACKWARD_ROWS, panels, thread);
+    fetch_rows(&part->dout, dout, BACKWARD_ROWS, panels, thread);
+    fetch_pairs(&part->q_pairs, q, BACKWARD_ROWS, panels, thread);
+    fetch_pairs(&part->dout_pairs, dout, BACKWARD_ROWS, panels, thread);
+    if (thread < BACKWARD_ROWS) part->fetched = query_state_of(args, block, q->first + thread, q->head);
+}
+
+/* Scores and slopes of 16 keys (rows) by 32 queries (columns). */
+DEVICE void keys_slopes(struct keys_part *part, const struct query_state *queries, int key, int query, float scale,
+                        int64_t window, int thread)
+{
+    UNROLL
+    for (int n = 0; n < BACKWARD_ROWS / MMA_COLUMNS; n++) UNROLL
+    for (int i = 0; i < 4; i++) {
+        const int column = n * MMA_COLUMNS + thread % QUAD * 2 + i % 2;
+        fused_slope(&part->scores[n].at[i], &part->slopes[n].at[i], &queries[column], scale,
+                    fused_sees(query + column, key + warp_row(thread) + i / 2 * 8, window));
+    }
+}
+
+/* Gradients of 128 keys and values, from all queries and heads that read them. */
+DEVICE void fused_keys(const struct launch *grid, const struct attention_fused_args *args,
+                       const struct keys_tiles *tiles, const int panels)
+{
+    PRIVATE(struct keys_part, mine);
+    const struct fused_block block = fused_block_of(grid, args, args->kv_heads);
+    if (block.first >= block.length) return;
+    const float scale = (float)args->scale;
+    const int readers = (int)(args->heads / args->kv_heads), columns = (int)args->head_dim;
+    const int end = args->window > 0 ? (int)least(block.first + ATTENTION_FUSED_ROWS - 1 + args->window, block.length)
+                                     : block.length;
+    const struct tile_source k = {args->k, block.start, block.head, block.first, block.length, columns};
+    const struct tile_source v = {args->v, block.start, block.head, block.first, block.length, columns};
+    struct tile_source q = {args->q, block.start, (int64_t)block.head * readers, block.first, end, columns};
+    struct tile_source dout = {args->dout, block.start, q.head, block.first, end, columns};
+    EACH_LANE(thread)
+    {
+        clear_sums(mine[MINE(thread)].dk, 2 * panels);
+        clear_sums(mine[MINE(thread)].dv, 2 * panels);
+        fetch_queries(&mine[MINE(thread)], args, &block, &q, &dout, panels, thread);
+    }
+    for (int reader = 0; reader < readers; reader++)
+        for (int query = block.first; query < end; query += BACKWARD_ROWS) {
+            const bool last = query + BACKWARD_ROWS >= end;
+            q.first = dout.first = last ? block.first : query + BACKWARD_ROWS;
+            q.head = dout.head = (int64_t)block.head * readers + reader + (last && reader + 1 < readers);
+            EACH_THREAD(thread)
+            {
+                const struct keys_part *part = &mine[MINE(thread)];
+                store_rows(tiles->q, &part->q, BACKWARD_ROWS, panels, thread);
+                store_rows(tiles->dout, &part->dout, BACKWARD_ROWS, panels, thread);
+                store_pairs(tiles->q_pairs, &part->q_pairs, BACKWARD_ROWS, panels, thread);
+                store_pairs(tiles->dout_pairs, &part->dout_pairs, BACKWARD_ROWS, panels, thread);
+                if (thread < BACKWARD_ROWS) tiles->queries[thread] = part->fetched;
+            }
+            EACH_LANE(thread)
+            {
+                fetch_queries(&mine[MINE(thread)], args, &block, &q, &dout, panels, thread);
+                clear_sums(mine[MINE(thread)].scores, BACKWARD_ROWS / MMA_COLUMNS);
+                clear_sums(mine[MINE(thread)].slopes, BACKWARD_ROWS / MMA_COLUMNS);
+            }
+            UNROLL
+            for (int i = 0; i < panels; i++) {
+                EACH_LANE(thread)
+                {
+                    mine[MINE(thread)].k = own_rows(&k, i, thread);
+                    mine[MINE(thread)].v = own_rows(&v, i, thread);
+                }
+                UNROLL
+                for (int n = 0; n < BACKWARD_ROWS / MMA_COLUMNS; n++) {
+                    EACH_LANE(thread)
+                    {
+                        mine[MINE(thread)].b = mma_b_of(tiles->q, FUSED_PITCH, n, i, thread);
+                    }
+                    MMA(mine, scores[n], k, b);
+                    EACH_LANE(thread)
+                    {
+                        mine[MINE(thread)].b = mma_b_of(tiles->dout, FUSED_PITCH, n, i, thread);
+                    }
+                    MMA(mine, slopes[n], v, b);
+                }
+            }
+            EACH_LANE(thread)
+            {
+                keys_slopes(&mine[MINE(thread)], tiles->queries, block.first, query, scale, args->window, thread);
+            }
+            UNROLL
+            for (int j = 0; j < BACKWARD_ROWS / MMA_SUMS; j++) {
+                EACH_LANE(thread)
+                {
+                    struct keys_part *part = &mine[MINE(thread)];
+                    part->p = mma_a_of(&part->scores[2 * j], &part->scores[2 * j + 1]);
+                    part->ds = mma_a_of(&part->slopes[2 * j], &part->slopes[2 * j + 1]);
+                }
+                UNROLL
+                for (int n = 0; n < 2 * panels; n++) {
+                    EACH_LANE(thread)
+                    {
+                        mine[MINE(thread)].b = mma_b_of(tiles->dout_pairs, pair_pitch(BACKWARD_ROWS), n, j, thread);
+                    }
+                    MMA(mine, dv[n], p, b);
+                    EACH_LANE(thread)
+                    {
+                        mine[MINE(thread)].b = mma_b_of(tiles->q_pairs, pair_pitch(BACKWARD_ROWS), n, j, thread);
+                    }
+                    MMA(mine, dk[n], ds, b);
+                }
+            }
+            BARRIER(); /* before the tiles are overwritten */
+        }
+    EACH_LANE(thread)
+    {
+        const float ones[2] = {1, 1};
+        store_sums(mine[MINE(thread)].dk, panels, args->dk, &k, block.head, ones, thread);
+        store_sums(mine[MINE(thread)].dv, panels, args->dv, &k, block.head, ones, thread);
+    }
+}
+
+struct queries_part {
+    struct row_share keys, values;
+    struct pair_share key_pairs;
+    struct query_state state[2];
+    struct mma_a q[FUSED_PANELS], dout[FUSED_PANELS], ds;
+    struct mma_b b;
+    struct mma_c scores[BACKWARD_ROWS / MMA_COLUMNS], slopes[BACKWARD_ROWS / MMA_COLUMNS], dq[2 * FUSED_PANELS];
+};
+
+struct queries_tiles {
+    uint32_t *keys, *values, *key_pairs;
+};
+
+DEVICE void fetch_keys(struct queries_part *part, const struct tile_source *k, const struct tile_source *v, int panels,
+                       int thread)
+{
+    fetch_rows(&part->keys, k, BACKWARD_ROWS, panels, thread);
+    fetch_rows(&part->values, v, BACKWARD_ROWS, panels, thread);
+    fetch_pairs(&part->key_pairs, k, BACKWARD_ROWS, panels, thread);
+}
+
+/* Gradients of 128 queries. */
+DEVICE void fused_queries(const struct launch *grid, const struct attention_fused_args *args,
+                          const struct queries_tiles *tiles, const int panels)
+{
+    PRIVATE(struct queries_part, mine);
+    const struct fused_block block = fused_block_of(grid, args, args->heads);
+    if (block.first >= block.length) return;
+    const float scale = (float)args->scale;
+    const int end = (int)least(block.first + ATTENTION_FUSED_ROWS, block.length), columns = (int)args->head_dim;
+    const int begin = args->window > 0 ? (int)most(0, block.first - args->window + 1) : 0;
+    const struct tile_source q = {args->q, block.start, block.head, block.first, block.length, columns};
+    const struct tile_source dout = {args->dout, block.start, block.head, block.first, block.length, columns};
+    struct tile_source k = {args->k, block.start, block.kv_head, begin, end, columns};
+    struct tile_source v = {args->v, block.start, block.kv_head, begin, end, columns};
+    EACH_LANE(thread)
+    {
+        struct queries_part *part = &mine[MINE(thread)];
+        UNROLL
+        for (int i = 0; i < panels; i++) {
+            part->q[i] = own_rows(&q, i, thread);
+            part->dout[i] = own_rows(&dout, i, thread);
+        }
+        UNROLL
+        for (int half = 0; half < 2; half++)
+            part->state[half] = query_state_of(args, &block, block.first + warp_row(thread) + half * 8, block.head);
+        clear_sums(part->dq, 2 * panels);
+        fetch_keys(part, &k, &v, panels, thread);
+    }
+    for (int key = begin; key < end; key += BACKWARD_ROWS) {
+        k.first = v.first = key + BACKWARD_ROWS;
+        EACH_THREAD(thread)
+        {
+            const struct queries_part *part = &mine[MINE(thread)];
+            store_rows(tiles->keys, &part->keys, BACKWARD_ROWS, panels, thread);
+            store_rows(tiles->values, &part->values, BACKWARD_ROWS, panels, thread);
+            store_pairs(tiles->key_pairs, &part->key_pairs, BACKWARD_ROWS, panels, thread);
+        }
+        EACH_LANE(thread)
+        {
+            fetch_keys(&mine[MINE(thread)], &k, &v, panels, thread);
+            clear_sums(mine[MINE(thread)].scores, BACKWARD_ROWS / MMA_COLUMNS);
+            clear_sums(mine[MINE(thread)].slopes, BACKWARD_ROWS / MMA_COLUMNS);
+        }
+        UNROLL
+        for (int n = 0; n < BACKWARD_ROWS / MMA_COLUMNS; n++) UNROLL
+        for (int i = 0; i < panels; i++) {
+            EACH_LANE(thread)
+            {
+                mine[MINE(thread)].b = mma_b_of(tiles->keys, FUSED_PITCH, n, i, thread);
+            }
+            MMA(mine, scores[n], q[i], b);
+            EACH_LANE(thread)
+            {
+                mine[MINE(thread)].b = mma_b_of(tiles->values, FUSED_PITCH, n, i, thread);
+            }
+            MMA(mine, slopes[n], dout[i], b);
+        }
+        EACH_LANE(thread)
+        {
+            struct queries_part *part = &mine[MINE(thread)];
+            UNROLL
+            for (int n = 0; n < BACKWARD_ROWS / MMA_COLUMNS; n++) UNROLL
+            for (int i = 0; i < 4; i++)
+                fused_slope(&part->scores[n].at[i], &part->slopes[n].at[i], &part->state[i / 2], scale,
+                            fused_sees(block.first + warp_row(thread) + i / 2 * 8,
+                                       key + n * MMA_COLUMNS + thread % QUAD * 2 + i % 2, args->window));
+        }
+        UNROLL
+        for (int j = 0; j < BACKWARD_ROWS / MMA_SUMS; j++) {
+            EACH_LANE(thread)
+            {
+                struct queries_part *part = &mine[MINE(thread)];
+                part->ds = mma_a_of(&part->slopes[2 * j], &part->slopes[2 * j + 1]);
+            }
+            UNROLL
+            for (int n = 0; n < 2 * panels; n++) {
+                EACH_LANE(thread)
+                {
+                    mine[MINE(thread)].b = mma_b_of(tiles->key_pairs, pair_pitch(BACKWARD_ROWS), n, j, thread);
+                }
+                MMA(mine, dq[n], ds, b);
+            }
+        }
+        BARRIER(); /* before the tiles are overwritten */
+    }
+    EACH_LANE(thread)
+    {
+        const float ones[2] = {1, 1};
+        store_sums(mine[MINE(thread)].dq, panels, args->dq, &q, block.head, ones, thread);
+    }
+}
+
+/* Tiles of rows and, transposed, of pairs of rows. */
+#define BACKWARD_ROWS_TILE(name) SHARED ALIGNED(16) uint32_t name[BACKWARD_ROWS * FUSED_PITCH]
+#define BACKWARD_PAIRS_TILE(name, panels) \
+    SHARED ALIGNED(16) uint32_t name[(panels)*MMA_SUMS * (BACKWARD_ROWS / 2 + FUSED_PADDING)]
+#define KEYS_KERNEL(size, panels)                                                \
+    KERNEL(attention_keys_##size, attention_fused_args)                          \
+    {                                                                            \
+        BACKWARD_ROWS_TILE(q);                                                   \
+        BACKWARD_ROWS_TILE(dout);                                                \
+        BACKWARD_PAIRS_TILE(q_pairs, panels);                                    \
+        BACKWARD_PAIRS_TILE(dout_pairs, panels);                                 \
+        SHARED struct query_state queries[BACKWARD_ROWS];                        \
+        const struct keys_tiles tiles = {q, dout, q_pairs, dout_pairs, queries}; \
+        fused_keys(grid, args, &tiles, panels);                                  \
+    }
+#define QUERIES_KERNEL(size, panels)                                  \
+    KERNEL(attention_queries_##size, attention_fused_args)            \
+    {                                                                 \
+        BACKWARD_ROWS_TILE(keys);                                     \
+        BACKWARD_ROWS_TILE(values);                                   \
+        BACKWARD_PAIRS_TILE(key_pairs, panels);                       \
+        const struct queries_tiles tiles = {keys, values, key_pairs}; \
+        fused_queries(grid, args, &tiles, panels);                    \
+    }
+KEYS_KERNEL(64, FUSED_PANELS / 2)
+KEYS_KERNEL(128, FUSED_PANELS)
+QUERIES_KERNEL(64, FUSED_PANELS / 2)
+QUERIES_KERNEL(128, FUSED_PANELS)
+
+#endif
