@@ -318,7 +318,7 @@ $(BUILD)/gpu/tests/gpu/%: tests/unit/%.c $(ENGINE_LIBRARY)
 endif
 .PHONY: emulated-plugin gpu-tests gpu-bench check-gpu bench-gpu profile-gpu check-ptx run-ptx
 gpu-tests: $(GPU_TESTS)
-gpu-bench: $(patsubst %,$(BUILD)/gpu/tests/bench/bench_%,evaluate quantize hvp train products)
+gpu-bench: $(patsubst %,$(BUILD)/gpu/tests/bench/bench_%,evaluate quantize hvp train products attention)
 
 # The server that tests/http/test_http_raw.py talks to: server/http alone.
 $(OBJ)/tests/http/echo_server: tests/http/echo_server.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)

@@ -56,7 +56,9 @@ static struct attention_fused_args arguments_of(struct cuda *cuda, const struct 
 
 bool cuda_attention_fused(struct cuda *cuda, const struct attention_args *args, bool backward)
 {
-    if (!cuda->device->narrow || args->head_dim % VECTOR != 0 || args->head_dim > ATTENTION_FUSED_DIM) return false;
+    if (!cuda->device->narrow || args->head_dim % VECTOR != 0 || args->head_dim > ATTENTION_FUSED_DIM ||
+        args->scale <= 0)
+        return false;
     if (args->batch->tokens == 0) return true;
     const bool small = args->head_dim <= SMALL_DIM;
     const struct attention_fused_args call = arguments_of(cuda, args, backward);

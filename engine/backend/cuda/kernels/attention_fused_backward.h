@@ -48,35 +48,32 @@ DEVICE struct query_state query_state_of(const struct attention_fused_args *args
 /* A weight and its slope, in place of a score and of dout·v. */
 DEVICE void fused_slope(float *score, float *slope, const struct query_state *query, float scale, bool seen)
 {
-    const float p = seen ? exp2f(scale * LOG2_E * *score - query->log_sum) : 0;
+    const float p = seen ? power_of_2(scale * LOG2_E * *score - query->log_sum) : 0;
     *slope = seen ? scale * p * (*slope - query->delta) : 0;
     *score = p;
 }
 
 struct keys_part {
-    struct row_share q, dout;
-    struct pair_share q_pairs, dout_pairs;
+    struct tile_share q, dout;
     struct query_state fetched;
     struct mma_a k, v, p, ds;
-    struct mma_b b;
+    struct mma_b b[2];
     struct mma_c scores[BACKWARD_ROWS / MMA_COLUMNS], slopes[BACKWARD_ROWS / MMA_COLUMNS];
     struct mma_c dk[2 * FUSED_PANELS], dv[2 * FUSED_PANELS];
 };
 
 struct keys_tiles {
-    uint32_t *q, *dout, *q_pairs, *dout_pairs;
+    uint32_t *q, *dout;
     struct query_state *queries;
 };
 
 DEVICE void fetch_queries(struct keys_part *part, const struct attention_fused_args *args,
                           const struct fused_block *block, const struct tile_source *q, const struct tile_source *dout,
-                          int panels, int thread)
+                          int64_t head, int panels, int thread)
 {
-    fetch_rows(&part->q, q, BACKWARD_ROWS, panels, thread);
-    fetch_rows(&part->dout, dout, BACKWARD_ROWS, panels, thread);
-    fetch_pairs(&part->q_pairs, q, BACKWARD_ROWS, panels, thread);
-    fetch_pairs(&part->dout_pairs, dout, BACKWARD_ROWS, panels, thread);
-    if (thread < BACKWARD_ROWS) part->fetched = query_state_of(args, block, q->first + thread, q->head);
+    fetch_tile(&part->q, q, BACKWARD_ROWS, panels, thread);
+    fetch_tile(&part->dout, dout, BACKWARD_ROWS, panels, thread);
+    if (thread < BACKWARD_ROWS) part->fetched = query_state_of(args, block, q->first + thread, head);
 }
 
 /* Scores and slopes of 16 keys (rows) by 32 queries (columns). */
@@ -100,36 +97,39 @@ DEVICE void fused_keys(const struct launch *grid, const struct attention_fused_a
     const struct fused_block block = fused_block_of(grid, args, args->kv_heads);
     if (block.first >= block.length) return;
     const float scale = (float)args->scale;
-    const int readers = (int)(args->heads / args->kv_heads), columns = (int)args->head_dim;
+    const int readers = (int)(args->heads / args->kv_heads);
+    const int64_t columns = args->head_dim;
     const int end = args->window > 0 ? (int)least(block.first + ATTENTION_FUSED_ROWS - 1 + args->window, block.length)
                                      : block.length;
-    const struct tile_source k = {args->k, block.start, block.head, block.first, block.length, columns};
-    const struct tile_source v = {args->v, block.start, block.head, block.first, block.length, columns};
-    struct tile_source q = {args->q, block.start, (int64_t)block.head * readers, block.first, end, columns};
-    struct tile_source dout = {args->dout, block.start, q.head, block.first, end, columns};
+    const struct tile_source k = tile_source_of(args->k, &block, block.head, block.first, block.length, columns);
+    const struct tile_source v = tile_source_of(args->v, &block, block.head, block.first, block.length, columns);
+    int64_t head = (int64_t)block.head * readers;
+    struct tile_source q = tile_source_of(args->q, &block, head, block.first, end, columns);
+    struct tile_source dout = tile_source_of(args->dout, &block, head, block.first, end, columns);
     EACH_LANE(thread)
     {
         clear_sums(mine[MINE(thread)].dk, 2 * panels);
         clear_sums(mine[MINE(thread)].dv, 2 * panels);
-        fetch_queries(&mine[MINE(thread)], args, &block, &q, &dout, panels, thread);
+        fetch_queries(&mine[MINE(thread)], args, &block, &q, &dout, head, panels, thread);
     }
     for (int reader = 0; reader < readers; reader++)
         for (int query = block.first; query < end; query += BACKWARD_ROWS) {
-            const bool last = query + BACKWARD_ROWS >= end;
-            q.first = dout.first = last ? block.first : query + BACKWARD_ROWS;
-            q.head = dout.head = (int64_t)block.head * readers + reader + (last && reader + 1 < readers);
+            q.first = dout.first = query + BACKWARD_ROWS;
+            if (q.first >= end && reader + 1 < readers) {
+                head = (int64_t)block.head * readers + reader + 1;
+                q = tile_source_of(args->q, &block, head, block.first, end, columns);
+                dout = tile_source_of(args->dout, &block, head, block.first, end, columns);
+            }
             EACH_THREAD(thread)
             {
                 const struct keys_part *part = &mine[MINE(thread)];
-                store_rows(tiles->q, &part->q, BACKWARD_ROWS, panels, thread);
-                store_rows(tiles->dout, &part->dout, BACKWARD_ROWS, panels, thread);
-                store_pairs(tiles->q_pairs, &part->q_pairs, BACKWARD_ROWS, panels, thread);
-                store_pairs(tiles->dout_pairs, &part->dout_pairs, BACKWARD_ROWS, panels, thread);
+                store_tile(tiles->q, &part->q, BACKWARD_ROWS, panels, thread);
+                store_tile(tiles->dout, &part->dout, BACKWARD_ROWS, panels, thread);
                 if (thread < BACKWARD_ROWS) tiles->queries[thread] = part->fetched;
             }
             EACH_LANE(thread)
             {
-                fetch_queries(&mine[MINE(thread)], args, &block, &q, &dout, panels, thread);
+                fetch_queries(&mine[MINE(thread)], args, &block, &q, &dout, head, panels, thread);
                 clear_sums(mine[MINE(thread)].scores, BACKWARD_ROWS / MMA_COLUMNS);
                 clear_sums(mine[MINE(thread)].slopes, BACKWARD_ROWS / MMA_COLUMNS);
             }
@@ -141,17 +141,19 @@ DEVICE void fused_keys(const struct launch *grid, const struct attention_fused_a
                     mine[MINE(thread)].v = own_rows(&v, i, thread);
                 }
                 UNROLL
-                for (int n = 0; n < BACKWARD_ROWS / MMA_COLUMNS; n++) {
+                for (int n = 0; n < BACKWARD_ROWS / MMA_COLUMNS; n += 2) {
                     EACH_LANE(thread)
                     {
-                        mine[MINE(thread)].b = mma_b_of(tiles->q, FUSED_PITCH, n, i, thread);
+                        mma_b_rows(mine[MINE(thread)].b, tiles->q, tile_pitch(panels), n, i, thread);
                     }
-                    MMA(mine, scores[n], k, b);
+                    MMA(mine, scores[n], k, b[0]);
+                    MMA(mine, scores[n + 1], k, b[1]);
                     EACH_LANE(thread)
                     {
-                        mine[MINE(thread)].b = mma_b_of(tiles->dout, FUSED_PITCH, n, i, thread);
+                        mma_b_rows(mine[MINE(thread)].b, tiles->dout, tile_pitch(panels), n, i, thread);
                     }
-                    MMA(mine, slopes[n], v, b);
+                    MMA(mine, slopes[n], v, b[0]);
+                    MMA(mine, slopes[n + 1], v, b[1]);
                 }
             }
             EACH_LANE(thread)
@@ -167,17 +169,19 @@ DEVICE void fused_keys(const struct launch *grid, const struct attention_fused_a
                     part->ds = mma_a_of(&part->slopes[2 * j], &part->slopes[2 * j + 1]);
                 }
                 UNROLL
-                for (int n = 0; n < 2 * panels; n++) {
+                for (int n = 0; n < 2 * panels; n += 2) {
                     EACH_LANE(thread)
                     {
-                        mine[MINE(thread)].b = mma_b_of(tiles->dout_pairs, pair_pitch(BACKWARD_ROWS), n, j, thread);
+                        mma_b_columns(mine[MINE(thread)].b, tiles->dout, tile_pitch(panels), n, j, thread);
                     }
-                    MMA(mine, dv[n], p, b);
+                    MMA(mine, dv[n], p, b[0]);
+                    MMA(mine, dv[n + 1], p, b[1]);
                     EACH_LANE(thread)
                     {
-                        mine[MINE(thread)].b = mma_b_of(tiles->q_pairs, pair_pitch(BACKWARD_ROWS), n, j, thread);
+                        mma_b_columns(mine[MINE(thread)].b, tiles->q, tile_pitch(panels), n, j, thread);
                     }
-                    MMA(mine, dk[n], ds, b);
+                    MMA(mine, dk[n], ds, b[0]);
+                    MMA(mine, dk[n + 1], ds, b[1]);
                 }
             }
             BARRIER(); /* before the tiles are overwritten */
@@ -185,46 +189,34 @@ DEVICE void fused_keys(const struct launch *grid, const struct attention_fused_a
     EACH_LANE(thread)
     {
         const float ones[2] = {1, 1};
-        store_sums(mine[MINE(thread)].dk, panels, args->dk, &k, block.head, ones, thread);
-        store_sums(mine[MINE(thread)].dv, panels, args->dv, &k, block.head, ones, thread);
+        store_sums(mine[MINE(thread)].dk, panels, args->dk, block.head, &block, columns, ones, thread);
+        store_sums(mine[MINE(thread)].dv, panels, args->dv, block.head, &block, columns, ones, thread);
     }
 }
 
 struct queries_part {
-    struct row_share keys, values;
-    struct pair_share key_pairs;
+    struct tile_share keys, values;
     struct query_state state[2];
     struct mma_a q[FUSED_PANELS], dout[FUSED_PANELS], ds;
-    struct mma_b b;
+    struct mma_b b[2];
     struct mma_c scores[BACKWARD_ROWS / MMA_COLUMNS], slopes[BACKWARD_ROWS / MMA_COLUMNS], dq[2 * FUSED_PANELS];
 };
 
-struct queries_tiles {
-    uint32_t *keys, *values, *key_pairs;
-};
-
-DEVICE void fetch_keys(struct queries_part *part, const struct tile_source *k, const struct tile_source *v, int panels,
-                       int thread)
-{
-    fetch_rows(&part->keys, k, BACKWARD_ROWS, panels, thread);
-    fetch_rows(&part->values, v, BACKWARD_ROWS, panels, thread);
-    fetch_pairs(&part->key_pairs, k, BACKWARD_ROWS, panels, thread);
-}
-
 /* Gradients of 128 queries. */
-DEVICE void fused_queries(const struct launch *grid, const struct attention_fused_args *args,
-                          const struct queries_tiles *tiles, const int panels)
+DEVICE void fused_queries(const struct launch *grid, const struct attention_fused_args *args, uint32_t *keys,
+                          uint32_t *values, const int panels)
 {
     PRIVATE(struct queries_part, mine);
     const struct fused_block block = fused_block_of(grid, args, args->heads);
     if (block.first >= block.length) return;
     const float scale = (float)args->scale;
-    const int end = (int)least(block.first + ATTENTION_FUSED_ROWS, block.length), columns = (int)args->head_dim;
+    const int end = (int)least(block.first + ATTENTION_FUSED_ROWS, block.length);
     const int begin = args->window > 0 ? (int)most(0, block.first - args->window + 1) : 0;
-    const struct tile_source q = {args->q, block.start, block.head, block.first, block.length, columns};
-    const struct tile_source dout = {args->dout, block.start, block.head, block.first, block.length, columns};
-    struct tile_source k = {args->k, block.start, block.kv_head, begin, end, columns};
-    struct tile_source v = {args->v, block.start, block.kv_head, begin, end, columns};
+    const int64_t columns = args->head_dim;
+    const struct tile_source q = tile_source_of(args->q, &block, block.head, block.first, block.length, columns);
+    const struct tile_source dout = tile_source_of(args->dout, &block, block.head, block.first, block.length, columns);
+    struct tile_source k = tile_source_of(args->k, &block, block.kv_head, begin, end, columns);
+    struct tile_source v = tile_source_of(args->v, &block, block.kv_head, begin, end, columns);
     EACH_LANE(thread)
     {
         struct queries_part *part = &mine[MINE(thread)];
@@ -237,36 +229,38 @@ DEVICE void fused_queries(const struct launch *grid, const struct attention_fuse
         for (int half = 0; half < 2; half++)
             part->state[half] = query_state_of(args, &block, block.first + warp_row(thread) + half * 8, block.head);
         clear_sums(part->dq, 2 * panels);
-        fetch_keys(part, &k, &v, panels, thread);
+        fetch_tile(&part->keys, &k, BACKWARD_ROWS, panels, thread);
+        fetch_tile(&part->values, &v, BACKWARD_ROWS, panels, thread);
     }
     for (int key = begin; key < end; key += BACKWARD_ROWS) {
         k.first = v.first = key + BACKWARD_ROWS;
         EACH_THREAD(thread)
         {
-            const struct queries_part *part = &mine[MINE(thread)];
-            store_rows(tiles->keys, &part->keys, BACKWARD_ROWS, panels, thread);
-            store_rows(tiles->values, &part->values, BACKWARD_ROWS, panels, thread);
-            store_pairs(tiles->key_pairs, &part->key_pairs, BACKWARD_ROWS, panels, thread);
+            store_tile(keys, &mine[MINE(thread)].keys, BACKWARD_ROWS, panels, thread);
+            store_tile(values, &mine[MINE(thread)].values, BACKWARD_ROWS, panels, thread);
         }
         EACH_LANE(thread)
         {
-            fetch_keys(&mine[MINE(thread)], &k, &v, panels, thread);
+            fetch_tile(&mine[MINE(thread)].keys, &k, BACKWARD_ROWS, panels, thread);
+            fetch_tile(&mine[MINE(thread)].values, &v, BACKWARD_ROWS, panels, thread);
             clear_sums(mine[MINE(thread)].scores, BACKWARD_ROWS / MMA_COLUMNS);
             clear_sums(mine[MINE(thread)].slopes, BACKWARD_ROWS / MMA_COLUMNS);
         }
         UNROLL
-        for (int n = 0; n < BACKWARD_ROWS / MMA_COLUMNS; n++) UNROLL
-        for (int i = 0; i < panels; i++) {
+        for (int i = 0; i < panels; i++) UNROLL
+        for (int n = 0; n < BACKWARD_ROWS / MMA_COLUMNS; n += 2) {
             EACH_LANE(thread)
             {
-                mine[MINE(thread)].b = mma_b_of(tiles->keys, FUSED_PITCH, n, i, thread);
+                mma_b_rows(mine[MINE(thread)].b, keys, tile_pitch(panels), n, i, thread);
             }
-            MMA(mine, scores[n], q[i], b);
+            MMA(mine, scores[n], q[i], b[0]);
+            MMA(mine, scores[n + 1], q[i], b[1]);
             EACH_LANE(thread)
             {
-                mine[MINE(thread)].b = mma_b_of(tiles->values, FUSED_PITCH, n, i, thread);
+                mma_b_rows(mine[MINE(thread)].b, values, tile_pitch(panels), n, i, thread);
             }
-            MMA(mine, slopes[n], dout[i], b);
+            MMA(mine, slopes[n], dout[i], b[0]);
+            MMA(mine, slopes[n + 1], dout[i], b[1]);
         }
         EACH_LANE(thread)
         {
@@ -286,12 +280,13 @@ DEVICE void fused_queries(const struct launch *grid, const struct attention_fuse
                 part->ds = mma_a_of(&part->slopes[2 * j], &part->slopes[2 * j + 1]);
             }
             UNROLL
-            for (int n = 0; n < 2 * panels; n++) {
+            for (int n = 0; n < 2 * panels; n += 2) {
                 EACH_LANE(thread)
                 {
-                    mine[MINE(thread)].b = mma_b_of(tiles->key_pairs, pair_pitch(BACKWARD_ROWS), n, j, thread);
+                    mma_b_columns(mine[MINE(thread)].b, keys, tile_pitch(panels), n, j, thread);
                 }
-                MMA(mine, dq[n], ds, b);
+                MMA(mine, dq[n], ds, b[0]);
+                MMA(mine, dq[n + 1], ds, b[1]);
             }
         }
         BARRIER(); /* before the tiles are overwritten */
@@ -299,37 +294,26 @@ DEVICE void fused_queries(const struct launch *grid, const struct attention_fuse
     EACH_LANE(thread)
     {
         const float ones[2] = {1, 1};
-        store_sums(mine[MINE(thread)].dq, panels, args->dq, &q, block.head, ones, thread);
+        store_sums(mine[MINE(thread)].dq, panels, args->dq, block.head, &block, columns, ones, thread);
     }
 }
 
-/* Tiles of rows and, transposed, of pairs of rows. */
-#define BACKWARD_ROWS_TILE(name) SHARED ALIGNED(16) uint32_t name[BACKWARD_ROWS * FUSED_PITCH]
-#define BACKWARD_PAIRS_TILE(name, panels) \
-    SHARED ALIGNED(16) uint32_t name[(panels)*MMA_SUMS * (BACKWARD_ROWS / 2 + FUSED_PADDING)]
-#define KEYS_KERNEL(size, panels)                                                \
-    KERNEL(attention_keys_##size, attention_fused_args)                          \
-    {                                                                            \
-        BACKWARD_ROWS_TILE(q);                                                   \
-        BACKWARD_ROWS_TILE(dout);                                                \
-        BACKWARD_PAIRS_TILE(q_pairs, panels);                                    \
-        BACKWARD_PAIRS_TILE(dout_pairs, panels);                                 \
-        SHARED struct query_state queries[BACKWARD_ROWS];                        \
-        const struct keys_tiles tiles = {q, dout, q_pairs, dout_pairs, queries}; \
-        fused_keys(grid, args, &tiles, panels);                                  \
+#define BACKWARD_KERNELS(size, panels)                      \
+    KERNEL(attention_keys_##size, attention_fused_args)     \
+    {                                                       \
+        FUSED_TILE(q, BACKWARD_ROWS, panels);               \
+        FUSED_TILE(dout, BACKWARD_ROWS, panels);            \
+        SHARED struct query_state queries[BACKWARD_ROWS];   \
+        const struct keys_tiles tiles = {q, dout, queries}; \
+        fused_keys(grid, args, &tiles, panels);             \
+    }                                                       \
+    KERNEL(attention_queries_##size, attention_fused_args)  \
+    {                                                       \
+        FUSED_TILE(keys, BACKWARD_ROWS, panels);            \
+        FUSED_TILE(values, BACKWARD_ROWS, panels);          \
+        fused_queries(grid, args, keys, values, panels);    \
     }
-#define QUERIES_KERNEL(size, panels)                                  \
-    KERNEL(attention_queries_##size, attention_fused_args)            \
-    {                                                                 \
-        BACKWARD_ROWS_TILE(keys);                                     \
-        BACKWARD_ROWS_TILE(values);                                   \
-        BACKWARD_PAIRS_TILE(key_pairs, panels);                       \
-        const struct queries_tiles tiles = {keys, values, key_pairs}; \
-        fused_queries(grid, args, &tiles, panels);                    \
-    }
-KEYS_KERNEL(64, FUSED_PANELS / 2)
-KEYS_KERNEL(128, FUSED_PANELS)
-QUERIES_KERNEL(64, FUSED_PANELS / 2)
-QUERIES_KERNEL(128, FUSED_PANELS)
+BACKWARD_KERNELS(64, FUSED_PANELS / 2)
+BACKWARD_KERNELS(128, FUSED_PANELS)
 
 #endif

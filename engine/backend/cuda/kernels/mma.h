@@ -49,6 +49,14 @@ DEVICE void mma_warp(struct mma_c *c, const struct mma_a *a, const struct mma_b 
                    "r"(b->pair[1]));
 }
 
+/* 2^x; numbers below normal become 0. */
+DEVICE float power_of_2(float x)
+{
+    float power;
+    asm("ex2.approx.ftz.f32 %0, %1;" : "=f"(power) : "f"(x));
+    return power;
+}
+
 DEVICE float quad_largest(float x)
 {
     for (int other = 1; other < QUAD; other *= 2) {
@@ -70,6 +78,12 @@ DEVICE double quad_sum(double x)
 #else
 #define COPY(type, to, from) memcpy(to, from, sizeof(type))
 #define EACH_LANE(thread)    EACH_THREAD(thread)
+
+DEVICE float power_of_2(float x)
+{
+    const float power = exp2f(x);
+    return power < 0x1p-126F ? 0 : power; /* NaN stays */
+}
 
 DEVICE uint32_t bf16_pair(float low, float high)
 {
@@ -132,14 +146,46 @@ DEVICE void mma_warp(struct mma_c *const c[WARP], const struct mma_a *const a[WA
         }
 #endif
 
-/* The thread's part of b from a tile of words in shared memory, `pitch` from a row to the next: columns of b are rows
- * [8 n, + 8) of the tile, pairs of its rows are words [8 k, + 8). */
-DEVICE struct mma_b mma_b_of(const uint32_t *tile, int pitch, int n, int k, int thread)
+/* Parts of two matrices b from a tile of rows in shared memory, `pitch` words from a row to the next (a multiple of 4).
+ * mma_b_rows: the columns of b are rows [8 n, + 16) of the tile, its rows are columns [16 k, + 16). mma_b_columns: the
+ * other way round, the columns of b are columns [8 n, + 16) of the tile, its rows are rows [16 k, + 16). */
+#ifdef __CUDACC__
+/* Each thread names one row of 8 numbers; every 8 threads name a matrix. */
+#define LOAD_MATRICES(transposed)                                                                 \
+    asm volatile("ldmatrix.sync.aligned.m8n8.x4" transposed ".shared.b16 {%0, %1, %2, %3}, [%4];" \
+                 : "=r"(b[0].pair[0]), "=r"(b[0].pair[1]), "=r"(b[1].pair[0]), "=r"(b[1].pair[1]) \
+                 : "r"((uint32_t)__cvta_generic_to_shared(row)))
+
+DEVICE void mma_b_rows(struct mma_b b[2], const uint32_t *tile, int pitch, int n, int k, int thread)
 {
-    const uint32_t *word = tile + (MMA_COLUMNS * n + thread % WARP / QUAD) * pitch + MMA_PAIRS * k + thread % QUAD;
-    const struct mma_b b = {{word[0], word[QUAD]}};
-    return b;
+    const int lane = thread % WARP;
+    const uint32_t *row = tile + (lane / 16 * 8 + lane % 8 + 8 * n) * pitch + lane / 8 % 2 * 4 + MMA_PAIRS * k;
+    LOAD_MATRICES("");
 }
+
+DEVICE void mma_b_columns(struct mma_b b[2], const uint32_t *tile, int pitch, int n, int k, int thread)
+{
+    const int lane = thread % WARP;
+    const uint32_t *row = tile + (lane % 16 + MMA_SUMS * k) * pitch + lane / 16 * 4 + MMA_COLUMNS / 2 * n;
+    LOAD_MATRICES(".trans");
+}
+#else
+DEVICE void mma_b_rows(struct mma_b b[2], const uint32_t *tile, int pitch, int n, int k, int thread)
+{
+    for (int i = 0; i < 4; i++)
+        b[i / 2].pair[i % 2] =
+            tile[(8 * (n + i / 2) + thread % WARP / QUAD) * pitch + MMA_PAIRS * k + i % 2 * 4 + thread % QUAD];
+}
+
+DEVICE void mma_b_columns(struct mma_b b[2], const uint32_t *tile, int pitch, int n, int k, int thread)
+{
+    for (int i = 0; i < 4; i++) {
+        const int column = 8 * (n + i / 2) + thread % WARP / QUAD, shift = column % 2 * 16;
+        const uint32_t *first = tile + (MMA_SUMS * k + i % 2 * 8 + thread % QUAD * 2) * pitch + column / 2;
+        b[i / 2].pair[i % 2] = (first[0] >> shift & 0xffff) | (first[pitch] >> shift & 0xffff) << 16;
+    }
+}
+#endif
 
 /* The thread's part of a, rounded: columns [0, 8) are those of `left`, [8, 16) those of `right`. */
 DEVICE struct mma_a mma_a_of(const struct mma_c *left, const struct mma_c *right)

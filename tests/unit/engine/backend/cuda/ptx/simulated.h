@@ -32,6 +32,7 @@ struct ptx_together {
     void (*run)(struct ptx_thread *const lanes[PTX_WARP]);
     void *registers[14]; /* in the order of the PTX */
     uint32_t numbers[3]; /* operands after these */
+    int line;
 };
 
 struct ptx_thread {

@@ -13,7 +13,8 @@ SPECIAL = {"%tid.x": "t->thread", "%ctaid.x": "t->block", "%ntid.x": "KERNEL_THR
 # bytes nobody has between two arrays of shared memory: a step beside one array is not a step into the next
 BETWEEN = 256
 # what a warp does together (warp.h), with the number of its operands that are registers
-TOGETHER = {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32": 14, "shfl.sync.bfly.b32": 2}
+TOGETHER = {"mma.sync.aligned.m16n8k16.row.col.f32.bf16.bf16.f32": 14, "shfl.sync.bfly.b32": 2,
+            "ldmatrix.sync.aligned.m8n8.x4.shared.b16": 4, "ldmatrix.sync.aligned.m8n8.x4.trans.shared.b16": 4}
 
 
 class Kernel:
@@ -91,9 +92,9 @@ class Kernel:
         """The thread stops here, and goes on when its warp has done it with the registers' addresses and numbers."""
         self.barriers += 1
         registers = [self.operand(text.split("|")[0]) for text in operands[: TOGETHER[name]]]
-        numbers = [f"(uint32_t){self.operand(text)}" for text in operands[TOGETHER[name]:]]
+        numbers = [f"(uint32_t){self.operand(text.strip('[]'))}" for text in operands[TOGETHER[name]:]]
         self.lines.append(f"t->together = (struct ptx_together){{{name.replace('.', '_')}, "
-                          f"{{{', '.join('&' + register for register in registers)}}}, {{{', '.join(numbers) or 0}}}}};")
+                          f"{{{', '.join('&' + register for register in registers)}}}, {{{', '.join(numbers) or 0}}}, {number}}};")
         self.lines.append(f"t->at = {self.barriers}; return -{number}; case {self.barriers}:;")
 
     def instruction(self, text, number):

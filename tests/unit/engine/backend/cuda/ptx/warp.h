@@ -47,6 +47,41 @@ OPERATION void mma_sync_aligned_m16n8k16_row_col_f32_bf16_bf16_f32(struct ptx_th
         for (int i = 0; i < 4; i++) *float_of(lanes[lane], i) = d[lane][i];
 }
 
+/* Four matrices [8, 8] of numbers of 16 bits from shared memory, whose rows the threads name one each. A thread gets of
+ * each matrix the two neighbours in row lane / 4 and columns 2 (lane % 4), or, transposed, in the column and rows. */
+OPERATION void load_matrices(struct ptx_thread *const lanes[PTX_WARP], bool transposed)
+{
+    uint16_t rows[PTX_WARP][8];
+    for (int lane = 0; lane < PTX_WARP; lane++) {
+        const struct ptx_together *together = &lanes[lane]->together;
+        ptx_aligned(lanes[lane], together->numbers[0], 16, together->line);
+        for (uint32_t i = 0; i < 4; i++) {
+            const uint32_t word =
+                ld_u32(lanes[lane], PTX_SHARED, (uint64_t)together->numbers[0] + 4 * i, together->line);
+            memcpy(&rows[lane][2 * i], &word, sizeof word);
+        }
+    }
+    for (int lane = 0; lane < PTX_WARP; lane++)
+        for (int matrix = 0; matrix < 4; matrix++) {
+            uint16_t pair[2];
+            for (int i = 0; i < 2; i++) {
+                const int row = lane >> 2, column = lane % 4 * 2 + i;
+                pair[i] = transposed ? rows[8 * matrix + column][row] : rows[8 * matrix + row][column];
+            }
+            memcpy(lanes[lane]->together.registers[matrix], pair, sizeof pair);
+        }
+}
+
+OPERATION void ldmatrix_sync_aligned_m8n8_x4_shared_b16(struct ptx_thread *const lanes[PTX_WARP])
+{
+    load_matrices(lanes, false);
+}
+
+OPERATION void ldmatrix_sync_aligned_m8n8_x4_trans_shared_b16(struct ptx_thread *const lanes[PTX_WARP])
+{
+    load_matrices(lanes, true);
+}
+
 /* Each thread gets the number of the thread whose lane differs by the first of its numbers; then come the bound of
  * lanes and the mask of those that take part: all. Registers d, a. */
 OPERATION void shfl_sync_bfly_b32(struct ptx_thread *const lanes[PTX_WARP])
