@@ -30,7 +30,7 @@ KERNEL(attention_delta, attention_fused_args)
     }
 }
 
-/* A query's log_sum in base 2 and its delta; beyond the sequence no key has a weight. */
+/* A query's log_sum in base 2 and its delta. Beyond the sequence queries and dout are zeros, which add nothing. */
 struct query_state {
     float log_sum, delta;
 };
@@ -38,7 +38,7 @@ struct query_state {
 DEVICE struct query_state query_state_of(const struct attention_fused_args *args, const struct fused_block *block,
                                          int query, int64_t head)
 {
-    struct query_state state = {INFINITY, 0};
+    struct query_state state = {0, 0};
     if (query >= block->length) return state;
     state.log_sum = row_of(args->log_sum, block->start + query)[head] * LOG2_E;
     state.delta = args->delta[(block->start + query) * args->heads + head];
