@@ -125,7 +125,7 @@ class Kernel:
 
     def line(self, text, number):
         text = re.sub(r"^\{ (?=\.)|(?<=;) \}$", "", text)  # nvcc's own scopes hold a register that is used there alone
-        if re.fullmatch(r"\{|\}|\.pragma .*|\.reg \.b32 %temp;|\.maxntid 256, 1, 1|\)", text):
+        if re.fullmatch(r"\{|\}|\.pragma .*|\.reg \.b32 %temp;|\.maxntid 256, 1, 1|\.minnctapersm \d+|\)", text):
             return
         found = re.fullmatch(r"\.param \.align \d+ \.b8 (\w+)\[(\d+)\]", text)
         if found:
