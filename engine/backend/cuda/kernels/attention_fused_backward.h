@@ -62,8 +62,9 @@ struct keys_part {
     struct mma_c dk[2 * FUSED_PANELS], dv[2 * FUSED_PANELS];
 };
 
+/* k, v: the block's own rows; NULL: they do not fit in shared memory, and are read from the device's. */
 struct keys_tiles {
-    uint32_t *q, *dout;
+    uint32_t *k, *v, *q, *dout;
     struct query_state *queries;
 };
 
@@ -89,6 +90,25 @@ DEVICE void keys_slopes(struct keys_part *part, const struct query_state *querie
     }
 }
 
+/* A warp's 16 rows of the block's own. */
+DEVICE struct mma_a own_keys(const uint32_t *tile, const struct tile_source *from, int panels, int panel, int thread)
+{
+    if (tile == NULL) return own_rows(from, panel, thread);
+    return mma_a_rows(tile, tile_pitch(panels), thread / WARP * MMA_ROWS, panel, thread);
+}
+
+/* Copies the block's own rows to a tile, before any barrier. */
+DEVICE void store_own(uint32_t *tile, const struct tile_source *from, int panels, int thread)
+{
+    struct tile_share share;
+    struct tile_source part = *from;
+    for (int row = 0; tile != NULL && row < ATTENTION_FUSED_ROWS; row += FORWARD_KEYS) {
+        part.first = from->first + row;
+        fetch_tile(&share, &part, FORWARD_KEYS, panels, thread);
+        store_tile(tile + row * tile_pitch(panels), &share, FORWARD_KEYS, panels, thread);
+    }
+}
+
 /* Gradients of 128 keys and values, from all queries and heads that read them. */
 DEVICE void fused_keys(const struct launch *grid, const struct attention_fused_args *args,
                        const struct keys_tiles *tiles, const int panels)
@@ -110,6 +130,8 @@ DEVICE void fused_keys(const struct launch *grid, const struct attention_fused_a
     {
         clear_sums(mine[MINE(thread)].dk, 2 * panels);
         clear_sums(mine[MINE(thread)].dv, 2 * panels);
+        store_own(tiles->k, &k, panels, thread);
+        store_own(tiles->v, &v, panels, thread);
         fetch_queries(&mine[MINE(thread)], args, &block, &q, &dout, head, panels, thread);
     }
     for (int reader = 0; reader < readers; reader++)
@@ -137,8 +159,8 @@ DEVICE void fused_keys(const struct launch *grid, const struct attention_fused_a
             for (int i = 0; i < panels; i++) {
                 EACH_LANE(thread)
                 {
-                    mine[MINE(thread)].k = own_rows(&k, i, thread);
-                    mine[MINE(thread)].v = own_rows(&v, i, thread);
+                    mine[MINE(thread)].k = own_keys(tiles->k, &k, panels, i, thread);
+                    mine[MINE(thread)].v = own_keys(tiles->v, &v, panels, i, thread);
                 }
                 UNROLL
                 for (int n = 0; n < BACKWARD_ROWS / MMA_COLUMNS; n += 2) {
@@ -298,22 +320,38 @@ DEVICE void fused_queries(const struct launch *grid, const struct attention_fuse
     }
 }
 
-#define BACKWARD_KERNELS(size, panels)                      \
-    KERNEL(attention_keys_##size, attention_fused_args)     \
-    {                                                       \
-        FUSED_TILE(q, BACKWARD_ROWS, panels);               \
-        FUSED_TILE(dout, BACKWARD_ROWS, panels);            \
-        SHARED struct query_state queries[BACKWARD_ROWS];   \
-        const struct keys_tiles tiles = {q, dout, queries}; \
-        fused_keys(grid, args, &tiles, panels);             \
-    }                                                       \
-    KERNEL(attention_queries_##size, attention_fused_args)  \
-    {                                                       \
-        FUSED_TILE(keys, BACKWARD_ROWS, panels);            \
-        FUSED_TILE(values, BACKWARD_ROWS, panels);          \
-        fused_queries(grid, args, keys, values, panels);    \
-    }
-BACKWARD_KERNELS(64, FUSED_PANELS / 2)
-BACKWARD_KERNELS(128, FUSED_PANELS)
+KERNEL(attention_keys_64, attention_fused_args)
+{
+    FUSED_TILE(k, ATTENTION_FUSED_ROWS, FUSED_PANELS / 2);
+    FUSED_TILE(v, ATTENTION_FUSED_ROWS, FUSED_PANELS / 2);
+    FUSED_TILE(q, BACKWARD_ROWS, FUSED_PANELS / 2);
+    FUSED_TILE(dout, BACKWARD_ROWS, FUSED_PANELS / 2);
+    SHARED struct query_state queries[BACKWARD_ROWS];
+    const struct keys_tiles tiles = {k, v, q, dout, queries};
+    fused_keys(grid, args, &tiles, FUSED_PANELS / 2);
+}
+
+KERNEL(attention_keys_128, attention_fused_args)
+{
+    FUSED_TILE(q, BACKWARD_ROWS, FUSED_PANELS);
+    FUSED_TILE(dout, BACKWARD_ROWS, FUSED_PANELS);
+    SHARED struct query_state queries[BACKWARD_ROWS];
+    const struct keys_tiles tiles = {NULL, NULL, q, dout, queries};
+    fused_keys(grid, args, &tiles, FUSED_PANELS);
+}
+
+KERNEL(attention_queries_64, attention_fused_args)
+{
+    FUSED_TILE(keys, BACKWARD_ROWS, FUSED_PANELS / 2);
+    FUSED_TILE(values, BACKWARD_ROWS, FUSED_PANELS / 2);
+    fused_queries(grid, args, keys, values, FUSED_PANELS / 2);
+}
+
+KERNEL(attention_queries_128, attention_fused_args)
+{
+    FUSED_TILE(keys, BACKWARD_ROWS, FUSED_PANELS);
+    FUSED_TILE(values, BACKWARD_ROWS, FUSED_PANELS);
+    fused_queries(grid, args, keys, values, FUSED_PANELS);
+}
 
 #endif

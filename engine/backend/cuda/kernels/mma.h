@@ -146,30 +146,49 @@ DEVICE void mma_warp(struct mma_c *const c[WARP], const struct mma_a *const a[WA
         }
 #endif
 
-/* Parts of two matrices b from a tile of rows in shared memory, `pitch` words from a row to the next (a multiple of 4).
+/* Parts of matrices from a tile of rows in shared memory, `pitch` words from a row to the next (a multiple of 4).
+ * mma_a_rows: rows [first, + 16) and columns [16 k, + 16) of the tile. The others are two matrices b side by side.
  * mma_b_rows: the columns of b are rows [8 n, + 16) of the tile, its rows are columns [16 k, + 16). mma_b_columns: the
  * other way round, the columns of b are columns [8 n, + 16) of the tile, its rows are rows [16 k, + 16). */
 #ifdef __CUDACC__
 /* Each thread names one row of 8 numbers; every 8 threads name a matrix. */
-#define LOAD_MATRICES(transposed)                                                                 \
+#define LOAD_MATRICES(transposed, first, second, third, fourth)                                   \
     asm volatile("ldmatrix.sync.aligned.m8n8.x4" transposed ".shared.b16 {%0, %1, %2, %3}, [%4];" \
-                 : "=r"(b[0].pair[0]), "=r"(b[0].pair[1]), "=r"(b[1].pair[0]), "=r"(b[1].pair[1]) \
+                 : "=r"(first), "=r"(second), "=r"(third), "=r"(fourth)                           \
                  : "r"((uint32_t)__cvta_generic_to_shared(row)))
+
+DEVICE struct mma_a mma_a_rows(const uint32_t *tile, int pitch, int first, int k, int thread)
+{
+    const int lane = thread % WARP;
+    const uint32_t *row = tile + (first + lane % 16) * pitch + lane / 16 * 4 + MMA_PAIRS * k;
+    struct mma_a a;
+    LOAD_MATRICES("", a.pair[0], a.pair[1], a.pair[2], a.pair[3]);
+    return a;
+}
 
 DEVICE void mma_b_rows(struct mma_b b[2], const uint32_t *tile, int pitch, int n, int k, int thread)
 {
     const int lane = thread % WARP;
     const uint32_t *row = tile + (lane / 16 * 8 + lane % 8 + 8 * n) * pitch + lane / 8 % 2 * 4 + MMA_PAIRS * k;
-    LOAD_MATRICES("");
+    LOAD_MATRICES("", b[0].pair[0], b[0].pair[1], b[1].pair[0], b[1].pair[1]);
 }
 
 DEVICE void mma_b_columns(struct mma_b b[2], const uint32_t *tile, int pitch, int n, int k, int thread)
 {
     const int lane = thread % WARP;
     const uint32_t *row = tile + (lane % 16 + MMA_SUMS * k) * pitch + lane / 16 * 4 + MMA_COLUMNS / 2 * n;
-    LOAD_MATRICES(".trans");
+    LOAD_MATRICES(".trans", b[0].pair[0], b[0].pair[1], b[1].pair[0], b[1].pair[1]);
 }
 #else
+DEVICE struct mma_a mma_a_rows(const uint32_t *tile, int pitch, int first, int k, int thread)
+{
+    struct mma_a a;
+    for (int i = 0; i < 4; i++)
+        a.pair[i] =
+            tile[(first + i % 2 * 8 + thread % WARP / QUAD) * pitch + MMA_PAIRS * k + i / 2 * 4 + thread % QUAD];
+    return a;
+}
+
 DEVICE void mma_b_rows(struct mma_b b[2], const uint32_t *tile, int pitch, int n, int k, int thread)
 {
     for (int i = 0; i < 4; i++)

@@ -5,11 +5,14 @@
 
 #include "backend/cuda/kernels/all.h"
 
-/* Blocks of threads for which a multiprocessor must have registers; 0: as many as the compiler thinks good. */
+/* Blocks of threads for which a multiprocessor must have registers; 0: as many as the compiler thinks good. Attention of
+ * narrow heads is up to 1.3 times as fast with two blocks as with one that spills nothing (H200). */
 static constexpr int device_blocks(enum kernel kernel)
 {
-    return kernel == KERNEL_attention_fused_64 ? 2
-                                               : 0; /* 1.3 times as fast as with one block and no spilled register */
+    return kernel == KERNEL_attention_fused_64 || kernel == KERNEL_attention_keys_64 ||
+                   kernel == KERNEL_attention_queries_64
+               ? 2
+               : 0;
 }
 
 #define DEVICE_KERNEL(name, type)                                                          \
