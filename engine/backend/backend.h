@@ -238,98 +238,97 @@ struct adamw_args {
 
 /* The primitives: X(return type, name, parameters after the backend). The tables of all backends and the prototypes of
  * their functions are made from this list, so that a missing entry or function does not build. */
-#define BACKEND_SLOTS(X)                                                                                                  \
-    /* Copy between a matrix and dense host memory of F32 or F64. A device also takes F16 and BF16, for a dense         \
-     * matrix. */ \
-    X(void, upload, struct matrix to, const void *from, enum dtype dtype)                                                 \
-    X(void, download, struct matrix from, void *to, enum dtype dtype)                                                     \
-    /* Copy bytes between memory of the backend and the host's. */                                                        \
-    X(void, write_bytes, void *to, const void *from, size_t bytes)                                                        \
-    X(void, read_bytes, const void *from, void *to, size_t bytes)                                                         \
-                                                                                                                          \
-    X(void, fill, struct matrix to, double value)                                                                         \
-    /* to = alpha from + beta to; beta == 0 never reads `to`. */                                                          \
-    X(void, add, struct matrix to, struct matrix from, double alpha, double beta)                                         \
-    /* to = to (|by| + offset), elementwise. */                                                                           \
-    X(void, scale_by_magnitude, struct matrix to, struct matrix by, double offset)                                        \
-    /* to = min(max(from, -bound), bound); `to` may be `from`. */                                                         \
-    X(void, clip, struct matrix to, struct matrix from, double bound)                                                     \
-    /* to = from where |by| <= bound, else 0; `accumulate` adds. */                                                       \
-    X(void, clip_pass, struct matrix to, struct matrix from, struct matrix by, double bound, bool accumulate)             \
-    X(double, dot, struct matrix a, struct matrix b)                                                                      \
-    X(bool, finite, struct matrix a) /* no NaN, no infinity */                                                            \
-                                                                                                                          \
-    X(void, gemm, const struct gemm_args *args)                                                                           \
-    /* Lower triangle of c [C, C] = alpha xᵀx + beta c, x [T, C]. The entries above the diagonal are not used, */       \
-    /* and are undefined afterwards. */                                                                                   \
-    X(void, syrk, struct matrix c, struct matrix x, double alpha, double beta)                                            \
-    /* h [C, C], lower triangle: becomes the upper factor U with h⁻¹ = UᵀU (strictly lower part 0). */               \
-    /* False when h is not positive definite; h is then destroyed. */                                                     \
-    X(bool, inverse_cholesky, struct matrix h)                                                                            \
-    X(void, add_row, struct matrix to, struct matrix row)       /* every row += row [1, C] */                             \
-    X(void, sum_rows, struct matrix to_row, struct matrix from) /* to_row += sum of rows */                               \
-                                                                                                                          \
-    X(void, norm_forward, const struct norm_args *args)                                                                   \
-    X(void, norm_backward, const struct norm_args *args)                                                                  \
-    X(void, rope, const struct rope_args *args)                                                                           \
-    X(void, attention_forward, const struct attention_args *args)                                                         \
-    X(void, attention_backward, const struct attention_args *args)                                                        \
-    X(void, activation_forward, const struct activation_args *args)                                                       \
-    X(void, activation_backward, const struct activation_args *args)                                                      \
-    X(void, xielu_forward, const struct xielu_args *args)                                                                 \
-    X(void, xielu_backward, const struct xielu_args *args)                                                                \
-    X(void, route_forward, const struct route_args *args)                                                                 \
-    X(void, route_backward, const struct route_args *args)                                                                \
-    X(void, route_tangent, const struct route_args *args)                                                                 \
-    X(void, route_backward_tangent, const struct route_args *args)                                                        \
-    X(void, experts_spread, const struct experts_args *args)                                                              \
-    X(void, experts_collect, const struct experts_args *args)                                                             \
-    X(void, experts_dot, const struct experts_args *args)                                                                 \
-    X(void, convolution_forward, const struct convolution_args *args)                                                     \
-    X(void, convolution_backward, const struct convolution_args *args)                                                    \
-    X(void, scan_forward, const struct scan_args *args)                                                                   \
-    X(void, scan_backward, const struct scan_args *args)                                                                  \
-    /* to[t] = table[ids[t]]; table[ids[t]] += from[t] in order of t. */                                                  \
-    X(void, gather, struct matrix to, struct matrix table, const uint32_t *ids)                                           \
-    X(void, scatter_add, struct matrix table, struct matrix from, const uint32_t *ids)                                    \
-    X(void, cross_entropy_forward, const struct cross_entropy_args *args)                                                 \
-    X(void, cross_entropy_backward, const struct cross_entropy_args *args)                                                \
-                                                                                                                          \
-    /* Directional derivatives of the passes above (Pearlmutter 1994, "Fast exact multiplication by the Hessian"). */     \
-    /* A matrix named …_t is the derivative of its namesake along the direction. Linear ops (gemm, rope, */             \
-    /* convolution, gather, sums) need no pass of their own. */                                                           \
-    X(void, norm_tangent, const struct norm_args *args)                                                                   \
-    X(void, norm_backward_tangent, const struct norm_args *args)                                                          \
-    X(void, attention_tangent, const struct attention_args *args)                                                         \
-    X(void, attention_backward_tangent, const struct attention_args *args)                                                \
-    X(void, activation_tangent, const struct activation_args *args)                                                       \
-    X(void, activation_backward_tangent, const struct activation_args *args)                                              \
-    X(void, xielu_tangent, const struct xielu_args *args)                                                                 \
-    X(void, xielu_backward_tangent, const struct xielu_args *args)                                                        \
-    X(void, scan_tangent, const struct scan_args *args)                                                                   \
-    X(void, scan_backward_tangent, const struct scan_args *args)                                                          \
-    X(void, cross_entropy_backward_tangent, const struct cross_entropy_args *args)                                        \
-    X(void, compare, const struct compare_args *args)                                                                     \
-    X(void, adamw, const struct adamw_args *args)                                                                         \
-                                                                                                                          \
-    /* Slots for quantizers (codes.h). */                                                                                 \
-    X(void, mirror, struct matrix h) /* [C, C]: copies the lower triangle to the upper one */                             \
-    /* to[r][c] = from[rows[r]][columns[c]]; host arrays, NULL: r, c. */                                                  \
-    X(void, select, struct matrix to, struct matrix from, const int32_t *rows, const int32_t *columns)                    \
-    /* to[r][c] = from[r][c] by[c], by [1, C]; `to` may be `from`. */                                                     \
-    X(void, scale_columns, struct matrix to, struct matrix from, struct matrix by)                                        \
-    /* Scales, zero points and codes of all groups of weight; codes->coding has layout and rule (coding.h). */            \
-    X(void, encode, struct matrix weight, const struct codes *codes)                                                      \
-    /* to = the values of rows [first, first + to.rows), or from - values if `from` is present. */                        \
-    X(void, decode, const struct codes *codes, int64_t first, struct matrix to, struct matrix from)                       \
-    X(void, clip_search, const struct clip_search_args *args)                                                             \
-    /* sums[c] += the sum of |x[t][c]|, largest[c] = the larger of itself and all |x[t][c]|; sums [C] in double, */       \
-    /* in memory of the backend; largest [1, C]. */                                                                       \
-    X(void, add_magnitudes, double *sums, struct matrix largest, struct matrix x)                                         \
-    X(void, gptq_block, const struct gptq_block_args *args)                                                               \
-    X(void, round_rows, const struct round_rows_args *args)                                                               \
-    X(void, hadamard, const struct hadamard_args *args)                                                                   \
-    /* to[0][r] += the sum of x[r][c] by[c], summed in double; x [R, C], by [1, C]. */                                    \
+#define BACKEND_SLOTS(X)                                                                                              \
+    /* Copy between a matrix and dense host memory of F32 or F64. */                                                  \
+    X(void, upload, struct matrix to, const void *from, enum dtype dtype)                                             \
+    X(void, download, struct matrix from, void *to, enum dtype dtype)                                                 \
+    /* Copy bytes between memory of the backend and the host's. */                                                    \
+    X(void, write_bytes, void *to, const void *from, size_t bytes)                                                    \
+    X(void, read_bytes, const void *from, void *to, size_t bytes)                                                     \
+                                                                                                                      \
+    X(void, fill, struct matrix to, double value)                                                                     \
+    /* to = alpha from + beta to; beta == 0 never reads `to`. */                                                      \
+    X(void, add, struct matrix to, struct matrix from, double alpha, double beta)                                     \
+    /* to = to (|by| + offset), elementwise. */                                                                       \
+    X(void, scale_by_magnitude, struct matrix to, struct matrix by, double offset)                                    \
+    /* to = min(max(from, -bound), bound); `to` may be `from`. */                                                     \
+    X(void, clip, struct matrix to, struct matrix from, double bound)                                                 \
+    /* to = from where |by| <= bound, else 0; `accumulate` adds. */                                                   \
+    X(void, clip_pass, struct matrix to, struct matrix from, struct matrix by, double bound, bool accumulate)         \
+    X(double, dot, struct matrix a, struct matrix b)                                                                  \
+    X(bool, finite, struct matrix a) /* no NaN, no infinity */                                                        \
+                                                                                                                      \
+    X(void, gemm, const struct gemm_args *args)                                                                       \
+    /* Lower triangle of c [C, C] = alpha xᵀx + beta c, x [T, C]. The entries above the diagonal are not used, */   \
+    /* and are undefined afterwards. */                                                                               \
+    X(void, syrk, struct matrix c, struct matrix x, double alpha, double beta)                                        \
+    /* h [C, C], lower triangle: becomes the upper factor U with h⁻¹ = UᵀU (strictly lower part 0). */           \
+    /* False when h is not positive definite; h is then destroyed. */                                                 \
+    X(bool, inverse_cholesky, struct matrix h)                                                                        \
+    X(void, add_row, struct matrix to, struct matrix row)       /* every row += row [1, C] */                         \
+    X(void, sum_rows, struct matrix to_row, struct matrix from) /* to_row += sum of rows */                           \
+                                                                                                                      \
+    X(void, norm_forward, const struct norm_args *args)                                                               \
+    X(void, norm_backward, const struct norm_args *args)                                                              \
+    X(void, rope, const struct rope_args *args)                                                                       \
+    X(void, attention_forward, const struct attention_args *args)                                                     \
+    X(void, attention_backward, const struct attention_args *args)                                                    \
+    X(void, activation_forward, const struct activation_args *args)                                                   \
+    X(void, activation_backward, const struct activation_args *args)                                                  \
+    X(void, xielu_forward, const struct xielu_args *args)                                                             \
+    X(void, xielu_backward, const struct xielu_args *args)                                                            \
+    X(void, route_forward, const struct route_args *args)                                                             \
+    X(void, route_backward, const struct route_args *args)                                                            \
+    X(void, route_tangent, const struct route_args *args)                                                             \
+    X(void, route_backward_tangent, const struct route_args *args)                                                    \
+    X(void, experts_spread, const struct experts_args *args)                                                          \
+    X(void, experts_collect, const struct experts_args *args)                                                         \
+    X(void, experts_dot, const struct experts_args *args)                                                             \
+    X(void, convolution_forward, const struct convolution_args *args)                                                 \
+    X(void, convolution_backward, const struct convolution_args *args)                                                \
+    X(void, scan_forward, const struct scan_args *args)                                                               \
+    X(void, scan_backward, const struct scan_args *args)                                                              \
+    /* to[t] = table[ids[t]]; table[ids[t]] += from[t] in order of t. */                                              \
+    X(void, gather, struct matrix to, struct matrix table, const uint32_t *ids)                                       \
+    X(void, scatter_add, struct matrix table, struct matrix from, const uint32_t *ids)                                \
+    X(void, cross_entropy_forward, const struct cross_entropy_args *args)                                             \
+    X(void, cross_entropy_backward, const struct cross_entropy_args *args)                                            \
+                                                                                                                      \
+    /* Directional derivatives of the passes above (Pearlmutter 1994, "Fast exact multiplication by the Hessian"). */ \
+    /* A matrix named …_t is the derivative of its namesake along the direction. Linear ops (gemm, rope, */         \
+    /* convolution, gather, sums) need no pass of their own. */                                                       \
+    X(void, norm_tangent, const struct norm_args *args)                                                               \
+    X(void, norm_backward_tangent, const struct norm_args *args)                                                      \
+    X(void, attention_tangent, const struct attention_args *args)                                                     \
+    X(void, attention_backward_tangent, const struct attention_args *args)                                            \
+    X(void, activation_tangent, const struct activation_args *args)                                                   \
+    X(void, activation_backward_tangent, const struct activation_args *args)                                          \
+    X(void, xielu_tangent, const struct xielu_args *args)                                                             \
+    X(void, xielu_backward_tangent, const struct xielu_args *args)                                                    \
+    X(void, scan_tangent, const struct scan_args *args)                                                               \
+    X(void, scan_backward_tangent, const struct scan_args *args)                                                      \
+    X(void, cross_entropy_backward_tangent, const struct cross_entropy_args *args)                                    \
+    X(void, compare, const struct compare_args *args)                                                                 \
+    X(void, adamw, const struct adamw_args *args)                                                                     \
+                                                                                                                      \
+    /* Slots for quantizers (codes.h). */                                                                             \
+    X(void, mirror, struct matrix h) /* [C, C]: copies the lower triangle to the upper one */                         \
+    /* to[r][c] = from[rows[r]][columns[c]]; host arrays, NULL: r, c. */                                              \
+    X(void, select, struct matrix to, struct matrix from, const int32_t *rows, const int32_t *columns)                \
+    /* to[r][c] = from[r][c] by[c], by [1, C]; `to` may be `from`. */                                                 \
+    X(void, scale_columns, struct matrix to, struct matrix from, struct matrix by)                                    \
+    /* Scales, zero points and codes of all groups of weight; codes->coding has layout and rule (coding.h). */        \
+    X(void, encode, struct matrix weight, const struct codes *codes)                                                  \
+    /* to = the values of rows [first, first + to.rows), or from - values if `from` is present. */                    \
+    X(void, decode, const struct codes *codes, int64_t first, struct matrix to, struct matrix from)                   \
+    X(void, clip_search, const struct clip_search_args *args)                                                         \
+    /* sums[c] += the sum of |x[t][c]|, largest[c] = the larger of itself and all |x[t][c]|; sums [C] in double, */   \
+    /* in memory of the backend; largest [1, C]. */                                                                   \
+    X(void, add_magnitudes, double *sums, struct matrix largest, struct matrix x)                                     \
+    X(void, gptq_block, const struct gptq_block_args *args)                                                           \
+    X(void, round_rows, const struct round_rows_args *args)                                                           \
+    X(void, hadamard, const struct hadamard_args *args)                                                               \
+    /* to[0][r] += the sum of x[r][c] by[c], summed in double; x [R, C], by [1, C]. */                                \
     X(void, add_products, struct matrix to, struct matrix x, struct matrix by)
 
 struct backend;

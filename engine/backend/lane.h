@@ -6,7 +6,6 @@
 
 #include "backend/matrix.h"
 #include "base/error.h"
-#include "tensor/dtype.h"
 
 struct backend;
 
@@ -21,11 +20,6 @@ struct lane_ops {
      * reached. */
     void (*carry_in)(struct backend *backend, enum lane lane, struct matrix to, const void *from);
     void (*carry_out)(struct backend *backend, enum lane lane, struct matrix from, void *to);
-    /* Copies bytes to memory of the device, likewise. */
-    void (*carry_bytes)(struct backend *backend, enum lane lane, void *to, const void *from, size_t bytes);
-    /* Work, not a copy: a dense matrix from numbers in memory of the device that are stored as float16, bfloat16 or
-     * float, exactly. */
-    void (*widen)(struct backend *backend, struct matrix to, const void *from, enum dtype dtype);
     /* Later copies of the lane begin after all work so far. */
     void (*follow)(struct backend *backend, enum lane lane);
     /* A point of the lane, after all its copies so far. It may be passed to the calls below while the lane is in use;

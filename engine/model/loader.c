@@ -9,22 +9,17 @@
 /* Most threads that read a device's weights, of those that the caller was given: half of them and one. One makes 1 GB/s
  * of the floats of bf16 (measured on a H200's host), and a block should be there before the device is done with the
  * one before. */
-enum { READERS = 8, ALIGNMENT = 64 };
+enum { READERS = 8 };
 
 /* Two blocks, A and B. The thread reads layer i into block i % 2 as soon as the caller has asked for layer i - 1,
- * because the caller is then done with layer i - 2. `filled` and `wanted` count layers and never fall.
- *
- * Of a model in 16 bits a device gets blocks as they are stored (`stored`), A and B, and widens one into the only block
- * of floats when the caller asks for it: half the bytes to read, to copy and to wait for, in the same memory. The
- * thread then reads layer i as soon as layer i - 2 is widened. */
+ * because the caller is then done with layer i - 2. `filled` and `wanted` count layers and never fall. */
 struct loader {
     const struct model *model;
     struct backend *backend;
-    struct block blocks[2]; /* stored: the first alone */
-    void *memory[2];        /* stored: the first alone */
-    void *stored[2];        /* NULL: blocks are read as floats */
-    float *staging;         /* for tensors that cannot be read directly to their place */
-    struct {                /* asynchronous copies: staging for two tensors in turns */
+    struct block blocks[2];
+    void *memory[2];
+    float *staging; /* for tensors that cannot be read directly to their place */
+    struct {        /* asynchronous copies: staging for two tensors in turns */
         float *memory[2];
         int points[2]; /* after which each is free again */
         int turn, used;
@@ -54,61 +49,21 @@ static const struct lane_ops *lanes_of(const struct loader *loader)
     return loader->backend->ops->lanes;
 }
 
-/* Bytes of a tensor in a block as it is stored; *dtype: of its numbers there. */
-static int64_t stored_bytes(const struct model *model, const struct parameter *parameter, enum dtype *dtype)
-{
-    const int64_t count = parameter->rows * parameter->columns;
-    *dtype = DTYPE_F32;
-    const int64_t width = model_has_halves(model, parameter, dtype) ? 2 : 4;
-    return (count * width + ALIGNMENT - 1) / ALIGNMENT * ALIGNMENT;
-}
-
-/* Staging that no copy uses any more. */
-static enum status carry_begin(struct loader *loader, float **memory, struct error *error)
-{
-    const int which = loader->carried.turn;
-    *memory = loader->carried.memory[which];
-    if (loader->carried.used < 2) return STATUS_OK;
-    return lanes_of(loader)->arrive(loader->backend, LANE_WEIGHTS, loader->carried.points[which], error);
-}
-
-static void carry_end(struct loader *loader)
-{
-    const int which = loader->carried.turn;
-    loader->carried.points[which] = lanes_of(loader)->point(loader->backend, LANE_WEIGHTS);
-    loader->carried.turn = !which;
-    if (loader->carried.used < 2) loader->carried.used++;
-}
-
 static enum status carry(struct loader *loader, const struct parameter *parameter, struct matrix to,
                          struct error *error)
 {
-    float *memory;
-    enum status status = carry_begin(loader, &memory, error);
+    const struct lane_ops *lanes = lanes_of(loader);
+    const int which = loader->carried.turn;
+    float *memory = loader->carried.memory[which];
+    enum status status = STATUS_OK;
+    if (loader->carried.used == 2)
+        status = lanes->arrive(loader->backend, LANE_WEIGHTS, loader->carried.points[which], error);
     if (status == STATUS_OK) status = model_read_dense(loader->model, parameter, memory, NULL, loader->readers, error);
     if (status != STATUS_OK) return status;
-    lanes_of(loader)->carry_in(loader->backend, LANE_WEIGHTS, to, memory);
-    carry_end(loader);
-    return STATUS_OK;
-}
-
-/* Reads a tensor as it is stored; *at moves behind it. */
-static enum status carry_stored(struct loader *loader, const struct parameter *parameter, char **at,
-                                struct error *error)
-{
-    float *memory;
-    enum dtype dtype;
-    const int64_t bytes = stored_bytes(loader->model, parameter, &dtype), count = parameter->rows * parameter->columns;
-    enum status status = carry_begin(loader, &memory, error);
-    if (status == STATUS_OK)
-        status = dtype == DTYPE_F32
-                     ? model_read_dense(loader->model, parameter, memory, NULL, loader->readers, error)
-                     : model_read_halves(loader->model, parameter, (uint16_t *)(void *)memory, loader->readers, error);
-    if (status != STATUS_OK) return status;
-    lanes_of(loader)->carry_bytes(loader->backend, LANE_WEIGHTS, *at, memory,
-                                  (size_t)count * (dtype == DTYPE_F32 ? sizeof(float) : sizeof(uint16_t)));
-    carry_end(loader);
-    *at += bytes;
+    lanes->carry_in(loader->backend, LANE_WEIGHTS, to, memory);
+    loader->carried.points[which] = lanes->point(loader->backend, LANE_WEIGHTS);
+    loader->carried.turn = !which;
+    if (loader->carried.used < 2) loader->carried.used++;
     return STATUS_OK;
 }
 
@@ -119,32 +74,21 @@ static enum status tensor_read(struct loader *loader, const struct parameter *pa
     return model_read(loader->model, loader->backend, parameter, to, loader->staging, error);
 }
 
-/* A block's matrices in its memory. */
-static void block_place(const struct loader *loader, int64_t layer, void *memory, struct block *block)
-{
-    const struct program *program = &loader->model->programs[layer];
-    const size_t element = loader->backend->ops->element;
-    char *at = memory;
-    block->layer = layer;
-    block->program = program;
-    for (int i = 0; i < program->parameter_count; i++) {
-        const struct parameter *parameter = &program->parameters[i];
-        block->parameters[i] = matrix_of(at, parameter->rows, parameter->columns, element);
-        at += (size_t)padded(parameter->rows * parameter->columns) * element;
-    }
-}
-
 static enum status layer_read(struct loader *loader, int64_t layer, struct error *error)
 {
     struct block *block = &loader->blocks[layer % 2];
     const struct program *program = &loader->model->programs[layer];
-    char *at = loader->stored[layer % 2];
-    enum status status = STATUS_OK;
-    if (at == NULL) block_place(loader, layer, loader->memory[layer % 2], block);
-    for (int i = 0; i < program->parameter_count && status == STATUS_OK; i++)
-        status = at != NULL ? carry_stored(loader, &program->parameters[i], &at, error)
-                            : tensor_read(loader, &program->parameters[i], block->parameters[i], error);
-    if (status != STATUS_OK) return status;
+    char *at = loader->memory[layer % 2];
+    block->layer = layer;
+    block->program = program;
+    for (int i = 0; i < program->parameter_count; i++) {
+        const struct parameter *parameter = &program->parameters[i];
+        const size_t element = loader->backend->ops->element;
+        block->parameters[i] = matrix_of(at, parameter->rows, parameter->columns, element);
+        const enum status status = tensor_read(loader, parameter, block->parameters[i], error);
+        if (status != STATUS_OK) return status;
+        at += (size_t)padded(parameter->rows * parameter->columns) * element;
+    }
     if (lanes_of(loader) != NULL)
         loader->carried.arrived[layer % 2] = lanes_of(loader)->point(loader->backend, LANE_WEIGHTS);
     return STATUS_OK;
@@ -176,36 +120,22 @@ static void *loader_main(void *argument)
 }
 
 /* Elements of the largest block, each tensor padded to 64 bytes of floats, and of the largest tensor; whether any has
- * to be transposed; bytes of the largest block as it is stored. */
-struct sizes {
-    int64_t block, tensor, stored;
-    bool transposed;
-};
-
-static struct sizes sizes_of(const struct model *model)
+ * to be transposed. */
+static void sizes(const struct model *model, int64_t *block, int64_t *tensor, bool *transposed)
 {
-    struct sizes sizes = {0, 0, 0, false};
+    *block = *tensor = 0;
+    *transposed = false;
     for (int64_t layer = 0; layer < model->config.layers; layer++) {
-        int64_t total = 0, stored = 0;
+        int64_t total = 0;
         for (int i = 0; i < model->programs[layer].parameter_count; i++) {
             const struct parameter *parameter = &model->programs[layer].parameters[i];
             const int64_t count = parameter->rows * parameter->columns;
-            enum dtype dtype;
             total += padded(count);
-            stored += stored_bytes(model, parameter, &dtype);
-            sizes.tensor = larger(sizes.tensor, count);
-            sizes.transposed = sizes.transposed || parameter->transposed;
+            if (count > *tensor) *tensor = count;
+            *transposed = *transposed || model->programs[layer].parameters[i].transposed;
         }
-        sizes.block = larger(sizes.block, total);
-        sizes.stored = larger(sizes.stored, stored);
+        if (total > *block) *block = total;
     }
-    return sizes;
-}
-
-/* Whether a device gets blocks as they are stored: two of them take hardly more than a block of floats. */
-static bool stays_stored(const struct backend *backend, const struct sizes *sizes)
-{
-    return backend->ops->lanes != NULL && 2 * sizes->stored <= 5 * sizes->block;
 }
 
 /* The number of tensors that pass through host memory at a time. */
@@ -242,26 +172,22 @@ enum status loader_open_at(const struct model *model, struct backend *backend, i
                            struct error *error)
 {
     struct loader *loader = NULL;
-    const struct sizes sizes = sizes_of(model);
-    const bool stored = stays_stored(backend, &sizes);
+    int64_t block = 0, tensor = 0;
+    bool transposed = false;
     enum status status = memory_new(1, sizeof *loader, "loader", &loader, error);
     *out = NULL;
     if (status != STATUS_OK) return status;
     loader->model = model;
     loader->backend = backend;
     loader->filled = loader->given = first;
-    loader->wanted = first + (stored ? 2 : 1);
+    loader->wanted = first + 1;
     pthread_mutex_init(&loader->mutex, NULL);
     pthread_cond_init(&loader->changed, NULL);
-    for (int i = 0; i < (stored ? 1 : 2); i++)
-        if ((status = backend->ops->allocate(backend, sizes.block, "block weights", &loader->memory[i], error)) !=
-            STATUS_OK)
+    sizes(model, &block, &tensor, &transposed);
+    for (int i = 0; i < 2; i++)
+        if ((status = backend->ops->allocate(backend, block, "block weights", &loader->memory[i], error)) != STATUS_OK)
             goto done;
-    for (int i = 0; i < (stored ? 2 : 0); i++)
-        if ((status = backend->ops->allocate(backend, backend_elements(backend, sizes.stored), "stored weights",
-                                             &loader->stored[i], error)) != STATUS_OK)
-            goto done;
-    if ((status = staging_new(loader, sizes.tensor, sizes.transposed, error)) != STATUS_OK) goto done;
+    if ((status = staging_new(loader, tensor, transposed, error)) != STATUS_OK) goto done;
     if (pthread_create(&loader->thread, NULL, loader_main, loader) != 0) {
         status = error_set(error, STATUS_NO_MEMORY, "cannot start the thread that reads weights");
         goto done;
@@ -274,38 +200,16 @@ done:
     return status;
 }
 
-/* Lets the thread read layers below `wanted`; on a device, over what all work so far is done with. */
-static void want(struct loader *loader, int64_t wanted)
-{
-    if (lanes_of(loader) != NULL) lanes_of(loader)->follow(loader->backend, LANE_WEIGHTS);
-    pthread_mutex_lock(&loader->mutex);
-    loader->wanted = wanted;
-    pthread_cond_broadcast(&loader->changed);
-    pthread_mutex_unlock(&loader->mutex);
-}
-
-/* Widens a stored block into the block of floats. */
-static void block_widen(struct loader *loader, int64_t layer)
-{
-    struct block *block = &loader->blocks[0];
-    const char *at = loader->stored[layer % 2];
-    block_place(loader, layer, loader->memory[0], block);
-    for (int i = 0; i < block->program->parameter_count; i++) {
-        enum dtype dtype;
-        const int64_t bytes = stored_bytes(loader->model, &block->program->parameters[i], &dtype);
-        lanes_of(loader)->widen(loader->backend, block->parameters[i], at, dtype);
-        at += bytes;
-    }
-}
-
 enum status loader_next(struct loader *loader, struct block **out, struct error *error)
 {
     enum status status = STATUS_OK;
-    const bool stored = loader->stored[0] != NULL;
     *out = NULL;
     if (loader->given >= loader->model->config.layers) return error_set(error, STATUS_NOT_FOUND, "no more blocks");
-    if (!stored) want(loader, loader->given + 2);
+    if (lanes_of(loader) != NULL)
+        lanes_of(loader)->follow(loader->backend, LANE_WEIGHTS); /* after the work on the block that is overwritten */
     pthread_mutex_lock(&loader->mutex);
+    loader->wanted = loader->given + 2;
+    pthread_cond_broadcast(&loader->changed);
     while (loader->filled <= loader->given && loader->status == STATUS_OK)
         pthread_cond_wait(&loader->changed, &loader->mutex);
     if (loader->filled <= loader->given) {
@@ -314,35 +218,32 @@ enum status loader_next(struct loader *loader, struct block **out, struct error 
     }
     pthread_mutex_unlock(&loader->mutex);
     if (status != STATUS_OK) return status;
-    const int64_t layer = loader->given++, which = layer % 2;
+    const int64_t which = loader->given++ % 2;
     if (lanes_of(loader) != NULL)
         lanes_of(loader)->await(loader->backend, LANE_WEIGHTS, loader->carried.arrived[which]);
-    if (stored) {
-        block_widen(loader, layer);
-        want(loader, layer + 3);
-    }
-    *out = &loader->blocks[stored ? 0 : which];
+    *out = &loader->blocks[which];
     return STATUS_OK;
 }
 
 int64_t loader_elements(const struct model *model)
 {
-    return sizes_of(model).block;
+    int64_t block, tensor;
+    bool transposed;
+    sizes(model, &block, &tensor, &transposed);
+    return block;
 }
 
 int64_t loader_bytes(const struct model *model, const struct backend *backend)
 {
-    const struct sizes sizes = sizes_of(model);
-    const int64_t block = sizes.block * (int64_t)backend->ops->element;
-    return stays_stored(backend, &sizes)
-               ? block + 2 * backend_elements(backend, sizes.stored) * (int64_t)backend->ops->element
-               : 2 * block;
+    return 2 * loader_elements(model) * (int64_t)backend->ops->element;
 }
 
 int64_t loader_staging_bytes(const struct model *model, const struct backend *backend)
 {
-    const struct sizes sizes = sizes_of(model);
-    return staged(backend, sizes.transposed) * sizes.tensor * (int64_t)sizeof(float);
+    int64_t block, tensor;
+    bool transposed;
+    sizes(model, &block, &tensor, &transposed);
+    return staged(backend, transposed) * tensor * (int64_t)sizeof(float);
 }
 
 void loader_copy(struct backend *backend, const struct block *from, void *memory, struct block *to)
@@ -379,10 +280,8 @@ void loader_close(struct loader *loader)
         pthread_join(loader->thread, NULL);
     }
     carried_reset(loader);
-    for (int i = 0; i < 2; i++) {
+    for (int i = 0; i < 2; i++)
         if (loader->memory[i] != NULL) loader->backend->ops->release(loader->backend, loader->memory[i]);
-        if (loader->stored[i] != NULL) loader->backend->ops->release(loader->backend, loader->stored[i]);
-    }
     memory_free(loader->staging);
     team_free(loader->readers);
     pthread_cond_destroy(&loader->changed);

@@ -204,9 +204,7 @@ struct reading {
     const struct model *model;
     const struct parameter *parameter;
     int64_t index, first, count, part; /* elements of the tensor in row-major order; of a part */
-    float *values;                     /* or NULL, and … */
-    uint16_t *halves;                  /* … as they are stored */
-    uint16_t exponent;                 /* bits that are all set in a half that is not finite */
+    float *values;
     pthread_mutex_t mutex;
     int64_t failed; /* the first part that failed, whichever was noticed first */
     struct error error;
@@ -217,7 +215,6 @@ static enum status finite_check(const struct parameter *parameter, const float *
                                 struct error *error)
 {
     uint32_t bad = 0;
-#pragma omp simd reduction(| : bad)
     for (int64_t i = 0; i < count; i++) {
         uint32_t bits;
         memcpy(&bits, &values[i], sizeof bits);
@@ -232,37 +229,15 @@ static enum status finite_check(const struct parameter *parameter, const float *
                      isnan(values[i]) ? "NaN" : "infinite");
 }
 
-/* Reads elements as they are stored. Whatever is not finite is read again as floats, for the error. */
-static enum status read_halves(const struct reading *r, int64_t at, int64_t count, struct error *error)
-{
-    float values[READ_PART / 64];
-    uint16_t *halves = r->halves + at, bad = 0;
-    enum status status = weights_read_halves(r->model->weights, r->index, r->first + at, count, halves, error);
-    if (status != STATUS_OK) return status;
-#pragma omp simd reduction(| : bad)
-    for (int64_t i = 0; i < count; i++) bad |= (halves[i] & r->exponent) == r->exponent;
-    for (int64_t i = 0; bad != 0 && i < count && status == STATUS_OK; i += READ_PART / 64) {
-        const int64_t now = smaller(READ_PART / 64, count - i);
-        status = weights_read_f32(r->model->weights, r->index, r->first + at + i, now, values, error);
-        if (status == STATUS_OK) status = finite_check(r->parameter, values, r->first + at + i, now, error);
-    }
-    return status;
-}
-
-static enum status read_floats(const struct reading *r, int64_t at, int64_t count, struct error *error)
-{
-    const enum status status =
-        weights_read_f32(r->model->weights, r->index, r->first + at, count, r->values + at, error);
-    return status == STATUS_OK ? finite_check(r->parameter, r->values + at, r->first + at, count, error) : status;
-}
-
 static void read_part(void *context, int64_t i, int thread)
 {
     struct reading *r = context;
     struct error error;
     const int64_t at = i * r->part, count = smaller(r->part, r->count - at);
     (void)thread;
-    if ((r->values != NULL ? read_floats : read_halves)(r, at, count, &error) == STATUS_OK) return;
+    enum status status = weights_read_f32(r->model->weights, r->index, r->first + at, count, r->values + at, &error);
+    if (status == STATUS_OK) status = finite_check(r->parameter, r->values + at, r->first + at, count, &error);
+    if (status == STATUS_OK) return;
     pthread_mutex_lock(&r->mutex);
     if (i < r->failed) r->failed = i, r->error = error;
     pthread_mutex_unlock(&r->mutex);
@@ -276,60 +251,25 @@ static bool is_scattered(const struct model *model, int64_t index)
     return tensor.scattered;
 }
 
-static enum status read_parts(struct reading *reading, struct team *team, struct error *error)
-{
-    reading->part = is_scattered(reading->model, reading->index) ? reading->count / team_size(team) + 1 : READ_PART;
-    reading->failed = INT64_MAX;
-    pthread_mutex_init(&reading->mutex, NULL);
-    team_run(team, ceil_divide(reading->count, reading->part), read_part, reading);
-    pthread_mutex_destroy(&reading->mutex);
-    if (reading->failed == INT64_MAX) return STATUS_OK;
-    *error = reading->error;
-    return error->status;
-}
-
 /* Elements [first, first + count) of a tensor of the file. */
 static enum status read_values(const struct model *model, const struct parameter *parameter, int64_t first,
                                int64_t count, float *values, struct team *team, struct error *error)
 {
-    struct reading reading = {.model = model,
-                              .parameter = parameter,
-                              .index = weights_find(model->weights, parameter->name),
-                              .first = first,
-                              .count = count,
-                              .values = values};
-    return read_parts(&reading, team, error);
-}
-
-bool model_has_halves(const struct model *model, const struct parameter *parameter, enum dtype *dtype)
-{
     const int64_t index = weights_find(model->weights, parameter->name);
-    struct weights_tensor tensor;
-    if (index < 0 || parameter->transposed || !weights_has_halves(model->weights, index)) return false;
-    weights_tensor(model->weights, index, &tensor);
-    *dtype = tensor.dtype;
-    return true;
-}
-
-static enum status read_stored(const struct model *model, const struct parameter *parameter, int64_t first,
-                               int64_t count, uint16_t *halves, struct team *team, struct error *error)
-{
-    enum dtype dtype = DTYPE_BF16;
-    (void)model_has_halves(model, parameter, &dtype);
     struct reading reading = {.model = model,
                               .parameter = parameter,
-                              .index = weights_find(model->weights, parameter->name),
+                              .index = index,
                               .first = first,
                               .count = count,
-                              .halves = halves,
-                              .exponent = dtype == DTYPE_F16 ? 0x7c00 : 0x7f80};
-    return read_parts(&reading, team, error);
-}
-
-enum status model_read_halves(const struct model *model, const struct parameter *parameter, uint16_t *to,
-                              struct team *team, struct error *error)
-{
-    return read_stored(model, parameter, 0, parameter->rows * parameter->columns, to, team, error);
+                              .part = is_scattered(model, index) ? count / team_size(team) + 1 : READ_PART,
+                              .values = values,
+                              .failed = INT64_MAX};
+    pthread_mutex_init(&reading.mutex, NULL);
+    team_run(team, ceil_divide(count, reading.part), read_part, &reading);
+    pthread_mutex_destroy(&reading.mutex);
+    if (reading.failed == INT64_MAX) return STATUS_OK;
+    *error = reading.error;
+    return error->status;
 }
 
 /* to = fromᵀ, from [columns of `to`, rows of `to`], in tiles that stay in the cache. */
@@ -392,17 +332,13 @@ static enum status load_slabs(const struct model *model, struct backend *backend
     const bool scattered = is_scattered(model, weights_find(model->weights, parameter->name));
     const int64_t fitting = scattered ? parameter->rows : larger(READ_SLAB / larger(parameter->columns, 1), 1);
     const int64_t rows = smaller(parameter->rows, fitting);
-    enum dtype dtype = DTYPE_F32;
-    const bool halves = model_has_halves(model, parameter, &dtype);
-    void *slab = NULL;
-    enum status status =
-        memory_new(rows * parameter->columns, halves ? sizeof(uint16_t) : sizeof(float), parameter->name, &slab, error);
+    float *slab = NULL;
+    enum status status = memory_new(rows * parameter->columns, sizeof *slab, parameter->name, &slab, error);
     for (int64_t row = 0; row < parameter->rows && status == STATUS_OK; row += rows) {
-        const int64_t number = smaller(rows, parameter->rows - row), first = row * parameter->columns;
-        const int64_t count = number * parameter->columns;
-        status = halves ? read_stored(model, parameter, first, count, slab, backend->team, error)
-                        : read_values(model, parameter, first, count, slab, backend->team, error);
-        if (status == STATUS_OK) backend->ops->upload(backend, matrix_rows(to, row, number), slab, dtype);
+        const int64_t count = smaller(rows, parameter->rows - row);
+        status = read_values(model, parameter, row * parameter->columns, count * parameter->columns, slab,
+                             backend->team, error);
+        if (status == STATUS_OK) backend->ops->upload(backend, matrix_rows(to, row, count), slab, DTYPE_F32);
     }
     memory_free(slab);
     return status;

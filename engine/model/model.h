@@ -34,11 +34,6 @@ void model_close(struct model *model); /* NULL is fine */
  * and the first bad element; statuses of weights_read_f32. */
 MUST_CHECK enum status model_read_dense(const struct model *model, const struct parameter *parameter, float *to,
                                         float *scratch, struct team *team, struct error *error);
-/* Whether a tensor is stored as it is used, in numbers of 16 bits, so that a device can widen them; *dtype: which. */
-bool model_has_halves(const struct model *model, const struct parameter *parameter, enum dtype *dtype);
-/* model_read_dense of such a tensor, as it is stored. */
-MUST_CHECK enum status model_read_halves(const struct model *model, const struct parameter *parameter, uint16_t *to,
-                                         struct team *team, struct error *error);
 /* model_read_dense into a matrix: host backends read directly into it; others through `staging`, of at least as many
  * floats (otherwise NULL). */
 MUST_CHECK enum status model_read(const struct model *model, struct backend *backend, const struct parameter *parameter,

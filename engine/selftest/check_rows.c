@@ -43,36 +43,6 @@ static void run_copies(struct exam *exam, int64_t shape)
     if (carried != NULL) lanes->release(backend, carried);
 }
 
-/* Numbers of 16 bits, all kinds of finite ones, which a device widens: through the staging buffer, and from its own
- * memory. */
-static void run_widening(struct exam *exam, int64_t shape)
-{
-    static const enum dtype dtypes[] = {DTYPE_BF16, DTYPE_F16};
-    enum { ROWS = 3, MOST = 1024, STEP = 61 };
-    const int64_t columns = shape < 2 ? 333 : MOST;
-    const enum dtype dtype = dtypes[shape % 2];
-    const uint16_t infinite = dtype == DTYPE_F16 ? 0x7c00 : 0x7f80;
-    struct backend *backend = exam->backend;
-    uint16_t halves[ROWS * MOST];
-    float floats[ROWS * MOST];
-    for (int64_t i = 0; i < ROWS * columns; i++) {
-        halves[i] = (uint16_t)(i * STEP);
-        if ((halves[i] & infinite) == infinite) halves[i] = (uint16_t)(i % 2);
-    }
-    dtype_info(dtype)->to_f32(halves, floats, ROWS * columns);
-    const struct matrix sent = exam_target(exam, ROWS, columns, 0, false),
-                        widened = exam_target(exam, ROWS, columns, 0, false);
-    const void *there = exam_bytes(exam, halves, ROWS * columns * (int64_t)sizeof *halves);
-    const bool device = backend->ops->lanes != NULL;
-    backend->ops->upload(backend, sent, device ? (const void *)halves : floats, device ? dtype : DTYPE_F32);
-    if (device)
-        backend->ops->lanes->widen(backend, widened, there, dtype);
-    else
-        backend->ops->upload(backend, widened, floats, DTYPE_F32);
-    exam_record(exam, "sent", sent, 0, 0);
-    exam_record(exam, "widened", widened, 0, 0);
-}
-
 static void run_elementwise(struct exam *exam, int64_t shape)
 {
     const int64_t rows = sizes[shape][0], columns = sizes[shape][1];
@@ -340,7 +310,6 @@ static void run_adamw(struct exam *exam, int64_t shape)
 
 const struct check check_rows[] = {
     {"copies", run_copies, CHECK_COUNT(sizes), CHECK_FLOATS, NULL},
-    {"numbers of 16 bits", run_widening, 4, CHECK_FLOATS, NULL},
     {"elementwise", run_elementwise, CHECK_COUNT(sizes), CHECK_DOUBLES, NULL},
     {"sums of rows", run_sums, CHECK_COUNT(sizes), CHECK_DOUBLES, NULL},
     {"norms", run_norm, CHECK_COUNT(norms), CHECK_DOUBLES, NULL},

@@ -390,22 +390,6 @@ enum status weights_read_f32(const struct weights *weights, int64_t index, int64
     return weights->row->read_f32(weights->parts[place->part].container, place->index, first, count, out, error);
 }
 
-bool weights_has_halves(const struct weights *weights, int64_t index)
-{
-    struct weights_tensor tensor;
-    weights_tensor(weights, index, &tensor);
-    return weights->row->read_halves != NULL && !tensor.scattered &&
-           (tensor.dtype == DTYPE_BF16 || tensor.dtype == DTYPE_F16);
-}
-
-enum status weights_read_halves(const struct weights *weights, int64_t index, int64_t first, int64_t count,
-                                uint16_t *out, struct error *error)
-{
-    assert(weights_has_halves(weights, index));
-    const struct place *place = &weights->places[index];
-    return weights->row->read_halves(weights->parts[place->part].container, place->index, first, count, out, error);
-}
-
 void weights_readahead(const struct weights *weights, int64_t index)
 {
     assert(index >= 0 && index < weights->count);

@@ -62,11 +62,6 @@ int64_t weights_find(const struct weights *weights, const char *name);
  * dtype), STATUS_INPUT_CHANGED, STATUS_IO. */
 MUST_CHECK enum status weights_read_f32(const struct weights *weights, int64_t index, int64_t first, int64_t count,
                                         float *out, struct error *error);
-/* Whether a tensor can be read as it is stored, in float16 or bfloat16 (dtype). */
-bool weights_has_halves(const struct weights *weights, int64_t index);
-/* Like weights_read_f32, of such a tensor, as it is stored. */
-MUST_CHECK enum status weights_read_halves(const struct weights *weights, int64_t index, int64_t first, int64_t count,
-                                           uint16_t *out, struct error *error);
 /* Asks the kernel to read a tensor soon; returns at once. */
 void weights_readahead(const struct weights *weights, int64_t index);
 

@@ -21,9 +21,6 @@ struct weights_container {
     void (*tensor)(const void *container, int64_t index, struct weights_tensor *out);
     enum status (*read_f32)(const void *container, int64_t index, int64_t first, int64_t count, float *out,
                             struct error *error);
-    /* Elements of a contiguous tensor as they are stored, plain numbers of 16 bits. NULL: the format has none. */
-    enum status (*read_halves)(const void *container, int64_t index, int64_t first, int64_t count, uint16_t *out,
-                               struct error *error);
     void (*readahead)(const void *container, int64_t index);
     int (*files)(const void *container);                          /* NULL: one */
     const struct file *(*file)(const void *container, int index); /* NULL: not a file */

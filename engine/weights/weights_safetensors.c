@@ -38,13 +38,6 @@ static enum status container_read_f32(const void *container, int64_t index, int6
     return safetensors_read_f32(container, index, first, count, out, error);
 }
 
-static enum status container_read_halves(const void *container, int64_t index, int64_t first, int64_t count,
-                                         uint16_t *out, struct error *error)
-{
-    const int64_t width = sizeof *out;
-    return safetensors_read_bytes(container, index, first * width, count * width, out, error);
-}
-
 static void container_readahead(const void *container, int64_t index)
 {
     safetensors_readahead(container, index);
@@ -62,5 +55,4 @@ const struct weights_container weights_safetensors = {
     .single = "model.safetensors",
     .index = "model.safetensors.index.json",
     WEIGHTS_CONTAINER_FUNCTIONS,
-    .read_halves = container_read_halves,
 };

@@ -114,8 +114,6 @@ const void *cuda_staged(struct cuda *cuda, const void *array, size_t bytes);
 /* cuda_result reserves staging memory for a result on the device; cuda_fetch copies it to a host array (waits). */
 void *cuda_result(struct cuda *cuda, size_t bytes);
 void cuda_fetch(struct cuda *cuda, void *array, const void *result, size_t bytes);
-/* Inside a slot's call: a dense matrix from float16, bfloat16 or float numbers on the device. */
-void cuda_widen(struct cuda *cuda, struct matrix to, const void *from, enum dtype dtype);
 /* Copy bytes between the host and the device, at most as many as the staging buffer holds; cuda_take waits. */
 void cuda_put(struct cuda *cuda, void *to, const void *from, size_t bytes);
 void cuda_take(struct cuda *cuda, void *to, const void *from, size_t bytes);

@@ -63,22 +63,6 @@ static void lane_carry_out(struct backend *backend, enum lane lane, struct matri
     carry(backend, lane, from, to, false);
 }
 
-static void lane_carry_bytes(struct backend *backend, enum lane which, void *to, const void *from, size_t bytes)
-{
-    struct cuda *cuda = cuda_of(backend);
-    struct cuda_lane *lane = enter(cuda, which);
-    if (lane->status == STATUS_OK && bytes > 0)
-        note_failure(cuda, lane, cuda->device->carry(cuda->device, which, to, bytes, from, bytes, bytes, 1, true));
-    leave(lane);
-}
-
-static void lane_widen(struct backend *backend, struct matrix to, const void *from, enum dtype dtype)
-{
-    struct cuda *cuda = cuda_enter(backend);
-    cuda_widen(cuda, to, from, dtype);
-    cuda_leave(cuda);
-}
-
 static void lane_follow(struct backend *backend, enum lane which)
 {
     struct cuda *cuda = cuda_enter(backend);
@@ -129,8 +113,6 @@ const struct lane_ops cuda_lanes = {
     .release = lane_release,
     .carry_in = lane_carry_in,
     .carry_out = lane_carry_out,
-    .carry_bytes = lane_carry_bytes,
-    .widen = lane_widen,
     .follow = lane_follow,
     .point = lane_point,
     .await = lane_await,

@@ -2,7 +2,6 @@
  * One stream does everything in order, so a block may be reused while kernels still read it. */
 #include "backend/cuda/cuda.h"
 
-#include "base/integer.h"
 #include "base/memory.h"
 
 #include <inttypes.h>
@@ -337,36 +336,9 @@ static void convert(float *to, const void *from, int64_t first, int64_t count, e
         memcpy(to, (const float *)from + first, (size_t)count * sizeof *to);
 }
 
-void cuda_widen(struct cuda *cuda, struct matrix to, const void *from, enum dtype dtype)
-{
-    const struct matrix same = matrix_of((char *)(uintptr_t)from, to.rows, to.columns, sizeof(float));
-    const struct widen_args args = {to.data, from, to.rows * to.columns, dtype == DTYPE_F16};
-    if (dtype == DTYPE_F32)
-        cuda_launch(cuda, KERNEL_add, cuda_blocks(args.count), &(struct add_args){to, same, 1, 0});
-    else
-        cuda_launch(cuda, KERNEL_widen, cuda_blocks(args.count), &args);
-}
-
-/* To a dense matrix, in parts of half a stage. */
-static void upload_halves(struct cuda *cuda, struct matrix to, const uint16_t *from, enum dtype dtype)
-{
-    const int64_t count = to.rows * to.columns, most = LEAST_STAGE / 2 / (int64_t)sizeof *from;
-    for (int64_t at = 0; at < count; at += most) {
-        const int64_t now = smaller(most, count - at);
-        cuda_announce(cuda, (size_t)now * sizeof *from);
-        const void *staged = cuda_staged(cuda, from + at, (size_t)now * sizeof *from);
-        if (staged != NULL) cuda_widen(cuda, matrix_of((float *)to.data + at, 1, now, to.element), staged, dtype);
-    }
-}
-
 void cuda_upload(struct backend *backend, struct matrix to, const void *from, enum dtype dtype)
 {
     struct cuda *cuda = cuda_enter(backend);
-    if (dtype == DTYPE_BF16 || dtype == DTYPE_F16) {
-        upload_halves(cuda, to, from, dtype);
-        cuda_leave(cuda);
-        return;
-    }
     cuda_announce(cuda, LEAST_STAGE / 2);
     for (int64_t row = 0, column = 0; row < to.rows && to.columns > 0 && cuda->status == STATUS_OK;) {
         const struct matrix chunk = next_chunk(to, row, column, LEAST_STAGE / 2);

@@ -47,14 +47,6 @@ struct narrow_args {
     int lanes;
 };
 
-/* `count` floats of as many float16 or bfloat16 numbers, exactly. `from` begins at a multiple of 8 bytes. */
-struct widen_args {
-    float *to;
-    const uint16_t *from;
-    int64_t count;
-    bool half; /* float16 */
-};
-
 /* partials[block] = a share of the sum; dot_end: partials[0] = their sum */
 struct dot_args {
     struct matrix a, b; /* b absent: counts the entries of a that are not finite */
@@ -264,7 +256,6 @@ struct hadamard_kernel_args {
     X(scale_by_magnitude, add_args)                       \
     X(add_row, add_args)                                  \
     X(narrow, narrow_args)                                \
-    X(widen, widen_args)                                  \
     X(dot, dot_args)                                      \
     X(dot_end, dot_args)                                  \
     X(sum_rows, sum_rows_args)                            \

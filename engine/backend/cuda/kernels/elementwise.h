@@ -150,37 +150,6 @@ KERNEL(narrow, narrow_args)
     }
 }
 
-/* A float16 number times 2^-112 has its bits among a float's: multiplied back it is exact, subnormal or not. */
-DEVICE float widened(uint16_t bits, bool half)
-{
-    uint32_t wide = (uint32_t)bits << 16;
-    float value;
-    if (half) wide = (bits & 0x8000u) << 16 | (bits & 0x7fffu) << 13;
-    if (half && (bits & 0x7c00u) == 0x7c00u) wide |= 0x7f800000u;
-    memcpy(&value, &wide, sizeof value);
-    return half && (bits & 0x7c00u) != 0x7c00u ? value * 0x1p112F : value;
-}
-
-struct ALIGNED(8) four_halves {
-    uint16_t bits[4];
-};
-
-KERNEL(widen, widen_args)
-{
-    const int64_t fours = (uintptr_t)args->to % sizeof(struct four) == 0 ? args->count / 4 : 0;
-    EACH_ELEMENT(i, fours)
-    {
-        const struct four_halves from = ((const struct four_halves *)(const void *)args->from)[i];
-        struct four to;
-        for (int k = 0; k < 4; k++) to.value[k] = widened(from.bits[k], args->half);
-        ((struct four *)(void *)args->to)[i] = to;
-    }
-    EACH_ELEMENT(i, args->count - 4 * fours)
-    {
-        args->to[4 * fours + i] = widened(args->from[4 * fours + i], args->half);
-    }
-}
-
 /* Comparisons are written so that NaN stays NaN. */
 KERNEL(clip, clip_args)
 {

@@ -26,14 +26,11 @@ struct devices {
     bool calibrated;
 };
 
-/* How a model is stored: in floats, and in 16 bits, of which a device widens a block at a time. */
-static const struct tiny_change floats, halves = {.matrices = DTYPE_BF16, .vectors = DTYPE_BF16};
-
-static void open_devices(struct devices *d, const char *config, struct tiny_change stored)
+static void open_devices(struct devices *d, const char *config)
 {
     struct error error;
     d->calibrated = true;
-    open_changed_fixture(&d->host, config, stored, 8, 24);
+    open_fixture(&d->host, config, 8, 24);
     if (stand_in_new(d->host.team, &d->device, &error) != STATUS_OK) fail_msg("%s", error.detail);
 }
 
@@ -67,28 +64,22 @@ static double loss_bound(double loss)
     return 20 * 60 * 0x1p-24 * (1 + loss);
 }
 
-static void compare_losses(const char *config, struct tiny_change stored)
-{
-    struct devices d;
-    struct evaluate_result cpu, device;
-    struct error error;
-    open_devices(&d, config, stored);
-    if (evaluate_run(d.host.model, d.host.backend, &d.host.evaluation, NULL, &cpu, &error) != STATUS_OK ||
-        evaluate_run(d.host.model, d.device, &d.host.evaluation, NULL, &device, &error) != STATUS_OK)
-        fail_msg("%s", error.detail);
-    for (int s = 0; s < 8; s++)
-        hold(config, device.sequence_losses[s], cpu.sequence_losses[s], loss_bound(cpu.sequence_losses[s]));
-    evaluate_result_reset(&cpu);
-    evaluate_result_reset(&device);
-    close_devices(&d);
-}
-
 static void test_losses_of_every_architecture_agree(void **state)
 {
     (void)state;
     for (size_t i = 0; i < sizeof every / sizeof every[0]; i++) {
-        compare_losses(every[i], floats);
-        compare_losses(every[i], halves);
+        struct devices d;
+        struct evaluate_result cpu, device;
+        struct error error;
+        open_devices(&d, every[i]);
+        if (evaluate_run(d.host.model, d.host.backend, &d.host.evaluation, NULL, &cpu, &error) != STATUS_OK ||
+            evaluate_run(d.host.model, d.device, &d.host.evaluation, NULL, &device, &error) != STATUS_OK)
+            fail_msg("%s", error.detail);
+        for (int s = 0; s < 8; s++)
+            hold(every[i], device.sequence_losses[s], cpu.sequence_losses[s], loss_bound(cpu.sequence_losses[s]));
+        evaluate_result_reset(&cpu);
+        evaluate_result_reset(&device);
+        close_devices(&d);
     }
 }
 
@@ -141,7 +132,7 @@ static void test_gradients_of_every_architecture_agree(void **state)
         struct devices d;
         struct parameters_layout *layout = NULL;
         struct error error;
-        open_devices(&d, every[i], floats);
+        open_devices(&d, every[i]);
         assert_int_equal(parameters_layout_new(&d.host.model->config, &layout, &error), STATUS_OK);
         float *host = gradient_on(&d, d.host.backend, GRADIENT_KEEP, layout);
         float *device = gradient_on(&d, d.device, GRADIENT_KEEP, layout);
@@ -250,7 +241,7 @@ static void test_quantizations_agree_and_repeat(void **state)
         struct devices d;
         char name[32];
         (void)snprintf(name, sizeof name, "quantization %d", (int)i);
-        open_devices(&d, quantizations[i].config, i % 2 == 0 ? floats : halves);
+        open_devices(&d, quantizations[i].config);
         compare_quantizations(&d, &quantizations[i], name);
         close_devices(&d);
     }
@@ -262,7 +253,7 @@ static void test_columns_are_kept_without_calibration(void **state)
     (void)state;
     struct devices d;
     const struct quantization quantization = {tiny_llama, SAME, {RTN, .options = {.keep_outliers = 3}}};
-    open_devices(&d, quantization.config, floats);
+    open_devices(&d, quantization.config);
     d.calibrated = false;
     compare_quantizations(&d, &quantization, "without calibration");
     close_devices(&d);
@@ -309,7 +300,7 @@ static void counted_release(struct backend *backend, void *block)
 
 /* What is taken of the device lies between four fifths of the plan and the plan; scratch of single slots is not
  * planned. */
-static void hold_plan(const struct quantize_method *method, struct tiny_change stored)
+static void hold_plan(const struct quantize_method *method)
 {
     static const struct plan_budget unbounded = {.bytes = {INT64_MAX, INT64_MAX, INT64_MAX}};
     struct devices d;
@@ -317,7 +308,7 @@ static void hold_plan(const struct quantize_method *method, struct tiny_change s
     struct quantize_result result;
     struct run_plan plan;
     struct error error;
-    open_devices(&d, broad_olmoe, stored);
+    open_devices(&d, broad_olmoe);
     const struct quantize_request request = {.model = d.host.model,
                                              .backend = d.device,
                                              .method = *method,
@@ -347,8 +338,7 @@ static void test_a_mixture_takes_of_the_device_what_its_plan_says(void **state)
         {.quantizer = QUANTIZER_SMOOTHQUANT, .smoothquant = {8, 8, 0.5, false}, .options = {.keep_outliers = 2}},
         {GPTQ, .options = {.activation_bits = 8, .rotation = ROTATION_HADAMARD}},
     };
-    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++)
-        hold_plan(&methods[i], i % 2 == 0 ? floats : halves);
+    for (size_t i = 0; i < sizeof methods / sizeof methods[0]; i++) hold_plan(&methods[i]);
 }
 
 int main(void)
