@@ -52,18 +52,6 @@ DEVICE float activated(enum activation_kind kind, float u)
 
 KERNEL(activation_forward, activation_args)
 {
-    if (in_fours(args->gate) && in_fours(args->up) && in_fours(args->y)) {
-        const bool dense = is_dense(args->gate) && is_dense(args->up) && is_dense(args->y);
-        const struct matrix fours = fours_of(args->gate, dense);
-        EACH_PLACE(t, c, fours)
-        {
-            struct four y = *four_at(args->gate, t, c), up = {{1, 1, 1, 1}};
-            if (args->up.data != NULL) up = *four_at(args->up, t, c);
-            for (int i = 0; i < 4; i++) y.value[i] = activated(args->kind, y.value[i]) * up.value[i];
-            *four_at(args->y, t, c) = y;
-        }
-        return;
-    }
     EACH_PLACE(t, c, args->gate)
     {
         const float up = args->up.data != NULL ? row_of(args->up, t)[c] : 1;

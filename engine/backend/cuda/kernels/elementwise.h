@@ -19,34 +19,6 @@
                      end_ = least(unit_ % parts_ * ROW_PART + ROW_PART, (matrix).columns);   \
              c < end_; c += KERNEL_THREADS)
 
-/* Four neighbours of a row. Whether a matrix is made of these at multiples of 16 bytes; an absent one is. */
-struct ALIGNED(16) four {
-    float value[4];
-};
-
-DEVICE bool in_fours(struct matrix m)
-{
-    return m.data == NULL || ((uintptr_t)m.data % sizeof(struct four) == 0 && (m.stride | m.columns) % 4 == 0);
-}
-
-DEVICE bool is_dense(struct matrix m)
-{
-    return m.data == NULL || m.stride == m.columns;
-}
-
-/* The matrix as EACH_PLACE goes through it; dense: as a single row, whatever its width. */
-DEVICE struct matrix fours_of(struct matrix m, bool dense)
-{
-    m.columns = dense ? m.rows * m.columns / 4 : m.columns / 4;
-    m.rows = dense ? least(m.rows, 1) : m.rows;
-    return m;
-}
-
-DEVICE struct four *four_at(struct matrix m, int64_t t, int64_t c)
-{
-    return (struct four *)(void *)row_of(m, t) + c;
-}
-
 KERNEL(fill, fill_args)
 {
     EACH_ELEMENT(i, args->to.rows * args->to.columns)
@@ -55,31 +27,14 @@ KERNEL(fill, fill_args)
     }
 }
 
-DEVICE float scaled_sum(float to, float from, float alpha, float beta)
-{
-    const float term = alpha * from;
-    return beta == 0 ? term : term + beta * to;
-}
-
 KERNEL(add, add_args)
 {
     const float alpha = (float)args->alpha, beta = (float)args->beta;
-    if (in_fours(args->to) && in_fours(args->from)) {
-        const struct matrix fours = fours_of(args->to, is_dense(args->to) && is_dense(args->from));
-        EACH_PLACE(t, c, fours)
-        {
-            const struct four from = *four_at(args->from, t, c);
-            struct four to = {{0, 0, 0, 0}};
-            if (beta != 0) to = *four_at(args->to, t, c);
-            for (int i = 0; i < 4; i++) to.value[i] = scaled_sum(to.value[i], from.value[i], alpha, beta);
-            *four_at(args->to, t, c) = to;
-        }
-        return;
-    }
     EACH_PLACE(t, c, args->to)
     {
         float *to = row_of(args->to, t) + c;
-        *to = scaled_sum(*to, row_of(args->from, t)[c], alpha, beta);
+        const float term = alpha * row_of(args->from, t)[c];
+        *to = beta == 0 ? term : term + beta * *to;
     }
 }
 
@@ -94,17 +49,6 @@ KERNEL(scale_by_magnitude, add_args)
 
 KERNEL(add_row, add_args)
 {
-    if (in_fours(args->to) && in_fours(args->from)) {
-        const struct matrix fours = fours_of(args->to, false);
-        EACH_PLACE(t, c, fours)
-        {
-            const struct four from = *four_at(args->from, 0, c);
-            struct four to = *four_at(args->to, t, c);
-            for (int i = 0; i < 4; i++) to.value[i] += from.value[i];
-            *four_at(args->to, t, c) = to;
-        }
-        return;
-    }
     EACH_PLACE(t, c, args->to)
     {
         row_of(args->to, t)[c] += row_of(args->from, 0)[c];
@@ -118,6 +62,10 @@ DEVICE uint32_t bf16_of(float x)
     memcpy(&bits, &x, sizeof bits);
     return x == x ? (bits + 0x7fffu + (bits >> 16 & 1)) >> 16 : 0x7fc0u;
 }
+
+struct ALIGNED(16) four {
+    float value[4];
+};
 
 struct ALIGNED(8) two_pairs {
     uint32_t pair[2];
