@@ -270,9 +270,8 @@ enum status loader_next(struct loader *loader, struct block **out, struct error 
     enum status status = STATUS_OK;
     *out = NULL;
     if (loader->given >= loader->model->config.layers) return error_set(error, STATUS_NOT_FOUND, "no more blocks");
-    if (lanes_of(loader) != NULL)
-        lanes_of(loader)->follow(loader->backend, LANE_WEIGHTS); /* after the work on the block that is overwritten,
-                                                                   and after it was widened */
+    /* The thread's copies to come are done after the work on the block that they overwrite, and after its widening. */
+    if (lanes_of(loader) != NULL) lanes_of(loader)->follow(loader->backend, LANE_WEIGHTS);
     pthread_mutex_lock(&loader->mutex);
     loader->wanted = loader->given + 2;
     pthread_cond_broadcast(&loader->changed);

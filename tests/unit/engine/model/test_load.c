@@ -198,6 +198,30 @@ static void test_a_loader_takes_what_it_says(void **state)
     }
 }
 
+/* Of a device: pinned memory for two tensors in turns as they are carried, and the floats of one that is transposed. */
+static void test_staging_is_planned_as_it_is_carried(void **state)
+{
+    enum { LARGEST = 3001 * 32, TURNED = 32 * 128 };
+    static const struct {
+        const char *config;
+        enum dtype matrices;
+        int64_t device, host;
+    } rows[] = {
+        {wide, DTYPE_BF16, 2 * LARGEST * 2, 0},
+        {wide, DTYPE_F16, 2 * LARGEST * 2, 0},
+        {wide, DTYPE_F32, 2 * LARGEST * 4, 0},
+        {tiny_gpt2, DTYPE_BF16, 2 * TURNED * 4 + TURNED * 4, TURNED * 4},
+    };
+    (void)state;
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        struct fixture f;
+        open_changed_fixture(&f, rows[i].config, (struct tiny_change){.matrices = rows[i].matrices}, 1, 4);
+        const int64_t wanted = f.backend->ops->lanes != NULL ? rows[i].device : rows[i].host;
+        assert_int_equal(loader_staging_bytes(f.model, f.backend), wanted);
+        close_fixture(&f);
+    }
+}
+
 /* Writes a number over an element of the tensor `name`. */
 static void spoil_tensor(const struct fixture *f, const char *name, enum dtype dtype, int64_t element, float value)
 {
@@ -297,6 +321,7 @@ int main(void)
         cmocka_unit_test(test_an_embedding_of_several_slabs_is_widened),
         cmocka_unit_test(test_every_number_of_sixteen_bits_has_its_float),
         cmocka_unit_test(test_a_loader_takes_what_it_says),
+        cmocka_unit_test(test_staging_is_planned_as_it_is_carried),
         cmocka_unit_test(test_the_first_number_that_is_not_finite_is_named),
         cmocka_unit_test(test_a_number_of_a_block_that_is_not_finite_is_named),
     };
