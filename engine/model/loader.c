@@ -6,16 +6,16 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Most threads that read a device's weights, of those that the caller was given: half of them and one. A block should be
- * there before the device is done with the one before. */
+/* Most threads that read a device's weights, of those that the caller was given: half of them and one. A block should
+ * be there before the device is done with the one before. */
 enum { READERS = 8 };
 
 /* Two blocks, A and B. The thread reads layer i into block i % 2 as soon as the caller has asked for layer i - 1,
  * because the caller is then done with layer i - 2. `filled` and `wanted` count layers and never fall.
  *
- * A device gets tensors of bf16 and f16 as they are stored: half the bytes for the readers and for the bus. Their floats
- * are made when the block is lent, in memory that all blocks share, because one block is in use at a time. So a loader
- * takes two blocks of the device, whatever the dtype: as floats, or twice as stored and once as floats. */
+ * A device gets tensors of bf16 and f16 as they are stored: half the bytes for the readers and for the bus. Their
+ * floats are made when the block is lent, in memory that all blocks share, because one block is in use at a time. So a
+ * loader takes two blocks of the device, whatever the dtype: as floats, or twice as stored and once as floats. */
 struct loader {
     const struct model *model;
     struct backend *backend;

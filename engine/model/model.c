@@ -219,6 +219,7 @@ static int64_t width_of(enum dtype dtype)
 static bool floats_finite(const void *values, int64_t count)
 {
     uint32_t bad = 0;
+#pragma omp simd reduction(| : bad)
     for (int64_t i = 0; i < count; i++) {
         uint32_t bits;
         memcpy(&bits, (const char *)values + i * (int64_t)sizeof bits, sizeof bits);
@@ -227,10 +228,11 @@ static bool floats_finite(const void *values, int64_t count)
     return bad == 0;
 }
 
-/* Of numbers of 16 bits: none has all bits of its exponent. */
+/* Whether no number of 16 bits has all bits of its exponent. */
 static bool shorts_finite(const void *values, int64_t count, uint16_t exponent)
 {
     uint16_t bad = 0;
+#pragma omp simd reduction(| : bad)
     for (int64_t i = 0; i < count; i++) {
         uint16_t bits;
         memcpy(&bits, (const char *)values + i * (int64_t)sizeof bits, sizeof bits);

@@ -119,7 +119,7 @@ DEVICE float widened(uint32_t number, bool half)
     return value;
 }
 
-/* A thread takes four numbers of a row after another, in one piece where they lie at round addresses. */
+/* A thread takes four numbers of a row after another, all at once where they lie at round addresses. */
 KERNEL(widen, widen_args)
 {
     const int64_t columns = args->to.columns, fours = (columns + 3) / 4;
