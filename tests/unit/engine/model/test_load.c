@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "engine/jobs/tiny_fixture.h"
 #include "model/loader.h"
+#include "shared.h"
 
 #include <string.h>
 
@@ -133,6 +134,26 @@ static void test_numbers_of_sixteen_bits_are_widened(void **state)
         same_on_the_backend(&f, loaded, wanted);
         matrix_release(f.backend, &loaded);
         free(wanted);
+        close_fixture(&f);
+    }
+}
+
+/* Shards, and PyTorch files whose tensors are in order or scattered over a larger one. */
+static void test_blocks_of_every_container_have_the_numbers_of_the_file(void **state)
+{
+    static const char *const names[] = {"bf16",        "f16",         "mixed",    "sharded_safetensors",
+                                        "pytorch_bin", "sharded_bin", "views_bin"};
+    (void)state;
+    for (size_t i = 0; i < sizeof names / sizeof names[0]; i++) {
+        char relative[80], path[512];
+        struct fixture f;
+        struct error error;
+        (void)snprintf(relative, sizeof relative, "reference/formats/%s", names[i]);
+        shared_require(relative, path, sizeof path);
+        open_fixture(&f, odd, 1, 4);
+        model_close(f.model);
+        assert_int_equal(model_open(path, &f.model, &error), STATUS_OK);
+        check_blocks(&f, true);
         close_fixture(&f);
     }
 }
@@ -321,6 +342,7 @@ int main(void)
         cmocka_unit_test(test_a_tensor_is_the_same_for_any_number_of_readers),
         cmocka_unit_test(test_blocks_have_the_numbers_of_the_file),
         cmocka_unit_test(test_numbers_of_sixteen_bits_are_widened),
+        cmocka_unit_test(test_blocks_of_every_container_have_the_numbers_of_the_file),
         cmocka_unit_test(test_an_embedding_of_several_slabs_is_widened),
         cmocka_unit_test(test_every_number_of_sixteen_bits_has_its_float),
         cmocka_unit_test(test_a_loader_takes_what_it_says),
