@@ -239,7 +239,7 @@ struct adamw_args {
 /* The primitives: X(return type, name, parameters after the backend). The tables of all backends and the prototypes of
  * their functions are made from this list, so that a missing entry or function does not build. */
 #define BACKEND_SLOTS(X)                                                                                              \
-    /* Copy between a matrix and dense host memory of F32 or F64. */                                                  \
+    /* Copy between a matrix and dense host memory of F32 or F64; upload also widens BF16 and F16. */                 \
     X(void, upload, struct matrix to, const void *from, enum dtype dtype)                                             \
     X(void, download, struct matrix from, void *to, enum dtype dtype)                                                 \
     /* Copy bytes between memory of the backend and the host's. */                                                    \

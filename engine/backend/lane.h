@@ -6,6 +6,7 @@
 
 #include "backend/matrix.h"
 #include "base/error.h"
+#include "tensor/dtype.h"
 
 struct backend;
 
@@ -16,8 +17,8 @@ struct lane_ops {
     enum status (*allocate)(struct backend *backend, size_t bytes, const char *what, void **out, struct error *error);
     /* Call when no copy uses the memory any more (arrive). NULL is fine. */
     void (*release)(struct backend *backend, void *memory);
-    /* Copy between a matrix and dense floats in such memory. Neither may change until a later point has been
-     * reached. */
+    /* Copy between a matrix and its elements in such memory, row after row without gaps. Neither may change until a
+     * later point has been reached. The elements may be of 16 bits, for `widen`. */
     void (*carry_in)(struct backend *backend, enum lane lane, struct matrix to, const void *from);
     void (*carry_out)(struct backend *backend, enum lane lane, struct matrix from, void *to);
     /* Later copies of the lane begin after all work so far. */
@@ -27,6 +28,8 @@ struct lane_ops {
     int (*point)(struct backend *backend, enum lane lane);
     /* Later work begins after the lane has reached the point. */
     void (*await)(struct backend *backend, enum lane lane, int point);
+    /* Work like a slot's: to = the numbers of BF16 or F16 (`from`, elements of 16 bits) that were carried in. */
+    void (*widen)(struct backend *backend, struct matrix to, struct matrix from, enum dtype dtype);
     /* Returns after the lane has reached the point. Statuses of the device. */
     MUST_CHECK enum status (*arrive)(struct backend *backend, enum lane lane, int point, struct error *error);
 };

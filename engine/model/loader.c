@@ -6,24 +6,29 @@
 #include <pthread.h>
 #include <string.h>
 
-/* Most threads that read a device's weights, of those that the caller was given: half of them and one. One makes 1 GB/s
- * of the floats of bf16 (measured on a H200's host), and a block should be there before the device is done with the
- * one before. */
+/* Most threads that read a device's weights, of those that the caller was given: half of them and one. A block should
+ * be there before the device is done with the one before. */
 enum { READERS = 8 };
 
 /* Two blocks, A and B. The thread reads layer i into block i % 2 as soon as the caller has asked for layer i - 1,
- * because the caller is then done with layer i - 2. `filled` and `wanted` count layers and never fall. */
+ * because the caller is then done with layer i - 2. `filled` and `wanted` count layers and never fall.
+ *
+ * A device gets tensors of bf16 and f16 as they are stored: half the bytes for the readers and for the bus. Their
+ * floats are made when the block is lent, in memory that all blocks share, because one block is in use at a time. So a
+ * loader takes two blocks of the device, whatever the dtype: as floats, or twice as stored and once as floats. */
 struct loader {
     const struct model *model;
     struct backend *backend;
     struct block blocks[2];
     void *memory[2];
+    void *widened;  /* floats of the block in use that are stored in 16 bits; NULL: there are none */
     float *staging; /* for tensors that cannot be read directly to their place */
     struct {        /* asynchronous copies: staging for two tensors in turns */
-        float *memory[2];
+        void *memory[2];
         int points[2]; /* after which each is free again */
         int turn, used;
-        int arrived[2]; /* points after which the blocks are complete */
+        int arrived[2];                                /* points after which the blocks are complete */
+        struct matrix matrices[2][PROGRAM_PARAMETERS]; /* the blocks as they arrive */
     } carried;
     pthread_t thread;
     bool started;
@@ -49,16 +54,33 @@ static const struct lane_ops *lanes_of(const struct loader *loader)
     return loader->backend->ops->lanes;
 }
 
+/* How a tensor comes to a device. */
+static enum dtype carried_dtype(const struct model *model, const struct backend *backend,
+                                const struct parameter *parameter)
+{
+    return backend->ops->lanes != NULL ? model_stored_dtype(model, parameter) : DTYPE_F32;
+}
+
+static bool is_widened(enum dtype dtype)
+{
+    return dtype != DTYPE_F32;
+}
+
+static size_t carried_element(enum dtype dtype)
+{
+    return dtype_info(dtype)->bits / 8;
+}
+
 static enum status carry(struct loader *loader, const struct parameter *parameter, struct matrix to,
                          struct error *error)
 {
     const struct lane_ops *lanes = lanes_of(loader);
     const int which = loader->carried.turn;
-    float *memory = loader->carried.memory[which];
+    void *memory = loader->carried.memory[which];
     enum status status = STATUS_OK;
     if (loader->carried.used == 2)
         status = lanes->arrive(loader->backend, LANE_WEIGHTS, loader->carried.points[which], error);
-    if (status == STATUS_OK) status = model_read_dense(loader->model, parameter, memory, NULL, loader->readers, error);
+    if (status == STATUS_OK) status = model_read_stored(loader->model, parameter, memory, loader->readers, error);
     if (status != STATUS_OK) return status;
     lanes->carry_in(loader->backend, LANE_WEIGHTS, to, memory);
     loader->carried.points[which] = lanes->point(loader->backend, LANE_WEIGHTS);
@@ -74,20 +96,30 @@ static enum status tensor_read(struct loader *loader, const struct parameter *pa
     return model_read(loader->model, loader->backend, parameter, to, loader->staging, error);
 }
 
+/* The next matrix of memory that is filled from *at on. */
+static struct matrix place(char **at, const struct parameter *parameter, size_t element)
+{
+    const struct matrix m = matrix_of(*at, parameter->rows, parameter->columns, element);
+    *at += (size_t)padded(m.rows * m.columns) * element;
+    return m;
+}
+
 static enum status layer_read(struct loader *loader, int64_t layer, struct error *error)
 {
     struct block *block = &loader->blocks[layer % 2];
     const struct program *program = &loader->model->programs[layer];
-    char *at = loader->memory[layer % 2];
+    const size_t element = loader->backend->ops->element;
+    char *at = loader->memory[layer % 2], *floats = loader->widened;
     block->layer = layer;
     block->program = program;
     for (int i = 0; i < program->parameter_count; i++) {
         const struct parameter *parameter = &program->parameters[i];
-        const size_t element = loader->backend->ops->element;
-        block->parameters[i] = matrix_of(at, parameter->rows, parameter->columns, element);
-        const enum status status = tensor_read(loader, parameter, block->parameters[i], error);
+        const enum dtype dtype = carried_dtype(loader->model, loader->backend, parameter);
+        struct matrix *to = &loader->carried.matrices[layer % 2][i];
+        *to = place(&at, parameter, is_widened(dtype) ? carried_element(dtype) : element);
+        block->parameters[i] = is_widened(dtype) ? place(&floats, parameter, element) : *to;
+        const enum status status = tensor_read(loader, parameter, *to, error);
         if (status != STATUS_OK) return status;
-        at += (size_t)padded(parameter->rows * parameter->columns) * element;
     }
     if (lanes_of(loader) != NULL)
         loader->carried.arrived[layer % 2] = lanes_of(loader)->point(loader->backend, LANE_WEIGHTS);
@@ -119,47 +151,69 @@ static void *loader_main(void *argument)
     return NULL;
 }
 
-/* Elements of the largest block, each tensor padded to 64 bytes of floats, and of the largest tensor; whether any has
- * to be transposed. */
-static void sizes(const struct model *model, int64_t *block, int64_t *tensor, bool *transposed)
+/* What the largest block or tensor takes, each by itself; tensors of a block are padded. */
+struct sizes {
+    int64_t memory, widened;    /* bytes of a block as it is read or carried; elements of those that are then widened */
+    int64_t tensor, transposed; /* elements of a tensor; of one that is stored transposed */
+    int64_t carried;            /* bytes of a tensor as it is carried */
+};
+
+static void add_parameter(const struct model *model, const struct backend *backend, const struct parameter *parameter,
+                          struct sizes *block, struct sizes *sizes)
 {
-    *block = *tensor = 0;
-    *transposed = false;
+    const int64_t count = parameter->rows * parameter->columns;
+    const enum dtype dtype = carried_dtype(model, backend, parameter);
+    block->memory += padded(count) * (int64_t)(is_widened(dtype) ? carried_element(dtype) : backend->ops->element);
+    block->widened += is_widened(dtype) ? padded(count) : 0;
+    sizes->tensor = larger(sizes->tensor, count);
+    sizes->transposed = larger(sizes->transposed, parameter->transposed ? count : 0);
+    sizes->carried = larger(sizes->carried, count * (int64_t)carried_element(dtype));
+}
+
+static struct sizes sizes_of(const struct model *model, const struct backend *backend)
+{
+    struct sizes sizes = {.memory = 0};
     for (int64_t layer = 0; layer < model->config.layers; layer++) {
-        int64_t total = 0;
-        for (int i = 0; i < model->programs[layer].parameter_count; i++) {
-            const struct parameter *parameter = &model->programs[layer].parameters[i];
-            const int64_t count = parameter->rows * parameter->columns;
-            total += padded(count);
-            if (count > *tensor) *tensor = count;
-            *transposed = *transposed || model->programs[layer].parameters[i].transposed;
-        }
-        if (total > *block) *block = total;
+        struct sizes block = {.memory = 0};
+        for (int i = 0; i < model->programs[layer].parameter_count; i++)
+            add_parameter(model, backend, &model->programs[layer].parameters[i], &block, &sizes);
+        sizes.memory = larger(sizes.memory, block.memory);
+        sizes.widened = larger(sizes.widened, block.widened);
     }
+    return sizes;
 }
 
-/* The number of tensors that pass through host memory at a time. */
-static int64_t staged(const struct backend *backend, bool transposed)
+/* Whether tensors pass through host memory that is not the backend's, one at a time. */
+static bool is_staged(const struct backend *backend, const struct sizes *sizes)
 {
-    if (backend->ops->lanes != NULL) return 2 + transposed;
-    return !backend->ops->host || backend->ops->element != sizeof(float) || transposed;
+    return !backend->ops->host || backend->ops->element != sizeof(float) || sizes->transposed > 0;
 }
 
-static enum status staging_new(struct loader *loader, int64_t tensor, bool transposed, struct error *error)
+static enum status staging_new(struct loader *loader, const struct sizes *sizes, struct error *error)
 {
     const struct lane_ops *lanes = lanes_of(loader);
     enum status status = STATUS_OK;
-    if (lanes == NULL && staged(loader->backend, transposed) > 0)
-        return memory_new(tensor, sizeof(float), "weight staging", &loader->staging, error);
+    if (lanes == NULL && is_staged(loader->backend, sizes))
+        return memory_new(sizes->tensor, sizeof(float), "weight staging", &loader->staging, error);
     if (lanes != NULL)
         status = team_new((int)smaller(1 + team_size(loader->backend->team) / 2, READERS), &loader->readers, error);
-    for (int i = 0; lanes != NULL && i < 2 && status == STATUS_OK; i++) {
-        void *memory = NULL;
-        status = lanes->allocate(loader->backend, (size_t)tensor * sizeof(float), "weight staging", &memory, error);
-        loader->carried.memory[i] = memory;
-    }
+    for (int i = 0; lanes != NULL && i < 2 && status == STATUS_OK; i++)
+        status = lanes->allocate(loader->backend, (size_t)sizes->carried, "weight staging", &loader->carried.memory[i],
+                                 error);
     if (lanes != NULL)
         lanes->follow(loader->backend, LANE_WEIGHTS); /* after the last use of the blocks' memory, and its clearing */
+    return status;
+}
+
+static enum status blocks_new(struct loader *loader, const struct sizes *sizes, struct error *error)
+{
+    struct backend *backend = loader->backend;
+    const int64_t elements = backend_elements(backend, sizes->memory);
+    enum status status = STATUS_OK;
+    for (int i = 0; i < 2 && status == STATUS_OK; i++)
+        status = backend->ops->allocate(backend, elements, "block weights", &loader->memory[i], error);
+    if (status == STATUS_OK && sizes->widened > 0)
+        status = backend->ops->allocate(backend, sizes->widened, "block weights", &loader->widened, error);
     return status;
 }
 
@@ -172,8 +226,7 @@ enum status loader_open_at(const struct model *model, struct backend *backend, i
                            struct error *error)
 {
     struct loader *loader = NULL;
-    int64_t block = 0, tensor = 0;
-    bool transposed = false;
+    const struct sizes sizes = sizes_of(model, backend);
     enum status status = memory_new(1, sizeof *loader, "loader", &loader, error);
     *out = NULL;
     if (status != STATUS_OK) return status;
@@ -183,11 +236,8 @@ enum status loader_open_at(const struct model *model, struct backend *backend, i
     loader->wanted = first + 1;
     pthread_mutex_init(&loader->mutex, NULL);
     pthread_cond_init(&loader->changed, NULL);
-    sizes(model, &block, &tensor, &transposed);
-    for (int i = 0; i < 2; i++)
-        if ((status = backend->ops->allocate(backend, block, "block weights", &loader->memory[i], error)) != STATUS_OK)
-            goto done;
-    if ((status = staging_new(loader, tensor, transposed, error)) != STATUS_OK) goto done;
+    if ((status = blocks_new(loader, &sizes, error)) != STATUS_OK) goto done;
+    if ((status = staging_new(loader, &sizes, error)) != STATUS_OK) goto done;
     if (pthread_create(&loader->thread, NULL, loader_main, loader) != 0) {
         status = error_set(error, STATUS_NO_MEMORY, "cannot start the thread that reads weights");
         goto done;
@@ -200,13 +250,28 @@ done:
     return status;
 }
 
+/* Lends the block to work that is asked for from now on. */
+static struct block *lend(struct loader *loader, int64_t which)
+{
+    const struct lane_ops *lanes = lanes_of(loader);
+    struct block *block = &loader->blocks[which];
+    if (lanes == NULL) return block;
+    lanes->await(loader->backend, LANE_WEIGHTS, loader->carried.arrived[which]);
+    for (int i = 0; i < block->program->parameter_count; i++) {
+        const enum dtype dtype = model_stored_dtype(loader->model, &block->program->parameters[i]);
+        if (is_widened(dtype))
+            lanes->widen(loader->backend, block->parameters[i], loader->carried.matrices[which][i], dtype);
+    }
+    return block;
+}
+
 enum status loader_next(struct loader *loader, struct block **out, struct error *error)
 {
     enum status status = STATUS_OK;
     *out = NULL;
     if (loader->given >= loader->model->config.layers) return error_set(error, STATUS_NOT_FOUND, "no more blocks");
-    if (lanes_of(loader) != NULL)
-        lanes_of(loader)->follow(loader->backend, LANE_WEIGHTS); /* after the work on the block that is overwritten */
+    /* The thread's copies to come are done after the work on the block that they overwrite, and after its widening. */
+    if (lanes_of(loader) != NULL) lanes_of(loader)->follow(loader->backend, LANE_WEIGHTS);
     pthread_mutex_lock(&loader->mutex);
     loader->wanted = loader->given + 2;
     pthread_cond_broadcast(&loader->changed);
@@ -218,32 +283,34 @@ enum status loader_next(struct loader *loader, struct block **out, struct error 
     }
     pthread_mutex_unlock(&loader->mutex);
     if (status != STATUS_OK) return status;
-    const int64_t which = loader->given++ % 2;
-    if (lanes_of(loader) != NULL)
-        lanes_of(loader)->await(loader->backend, LANE_WEIGHTS, loader->carried.arrived[which]);
-    *out = &loader->blocks[which];
+    *out = lend(loader, loader->given++ % 2);
     return STATUS_OK;
 }
 
 int64_t loader_elements(const struct model *model)
 {
-    int64_t block, tensor;
-    bool transposed;
-    sizes(model, &block, &tensor, &transposed);
-    return block;
+    int64_t most = 0;
+    for (int64_t layer = 0; layer < model->config.layers; layer++) {
+        int64_t total = 0;
+        for (int i = 0; i < model->programs[layer].parameter_count; i++)
+            total += padded(model->programs[layer].parameters[i].rows * model->programs[layer].parameters[i].columns);
+        most = larger(most, total);
+    }
+    return most;
 }
 
 int64_t loader_bytes(const struct model *model, const struct backend *backend)
 {
-    return 2 * loader_elements(model) * (int64_t)backend->ops->element;
+    const struct sizes sizes = sizes_of(model, backend);
+    return 2 * sizes.memory + sizes.widened * (int64_t)backend->ops->element;
 }
 
 int64_t loader_staging_bytes(const struct model *model, const struct backend *backend)
 {
-    int64_t block, tensor;
-    bool transposed;
-    sizes(model, &block, &tensor, &transposed);
-    return staged(backend, transposed) * tensor * (int64_t)sizeof(float);
+    const struct sizes sizes = sizes_of(model, backend);
+    const int64_t element = (int64_t)sizeof(float);
+    if (backend->ops->lanes != NULL) return 2 * sizes.carried + sizes.transposed * element;
+    return is_staged(backend, &sizes) ? sizes.tensor * element : 0;
 }
 
 void loader_copy(struct backend *backend, const struct block *from, void *memory, struct block *to)
@@ -282,6 +349,7 @@ void loader_close(struct loader *loader)
     carried_reset(loader);
     for (int i = 0; i < 2; i++)
         if (loader->memory[i] != NULL) loader->backend->ops->release(loader->backend, loader->memory[i]);
+    if (loader->widened != NULL) loader->backend->ops->release(loader->backend, loader->widened);
     memory_free(loader->staging);
     team_free(loader->readers);
     pthread_cond_destroy(&loader->changed);

@@ -1,5 +1,5 @@
 /* loader.h: the blocks of a model, one after another. While the caller works on a block, a thread of the loader reads
- * the next one. Two blocks are in memory, and the disk is busy. */
+ * the next one. Two blocks are in memory, and the disk is busy. A device gets weights of 16 bits as they are stored. */
 #ifndef MODEL_LOADER_H
 #define MODEL_LOADER_H
 

@@ -203,30 +203,67 @@ enum { READ_PART = 1 << 16, READ_SLAB = 1 << 22 }; /* elements */
 struct reading {
     const struct model *model;
     const struct parameter *parameter;
+    enum dtype dtype;                  /* of `values`: F32, or as stored */
     int64_t index, first, count, part; /* elements of the tensor in row-major order; of a part */
-    float *values;
+    char *values;
     pthread_mutex_t mutex;
     int64_t failed; /* the first part that failed, whichever was noticed first */
     struct error error;
 };
 
-/* `values` are those from element `first` on. */
-static enum status finite_check(const struct parameter *parameter, const float *values, int64_t first, int64_t count,
-                                struct error *error)
+static int64_t width_of(enum dtype dtype)
+{
+    return (int64_t)dtype_info(dtype)->bits / 8;
+}
+
+static bool floats_finite(const void *values, int64_t count)
 {
     uint32_t bad = 0;
+#pragma omp simd reduction(| : bad)
     for (int64_t i = 0; i < count; i++) {
         uint32_t bits;
-        memcpy(&bits, &values[i], sizeof bits);
+        memcpy(&bits, (const char *)values + i * (int64_t)sizeof bits, sizeof bits);
         bad |= (bits & 0x7f800000u) == 0x7f800000u;
     }
-    if (bad == 0) return STATUS_OK;
+    return bad == 0;
+}
+
+/* Whether no number of 16 bits has all bits of its exponent. */
+static bool shorts_finite(const void *values, int64_t count, uint16_t exponent)
+{
+    uint16_t bad = 0;
+#pragma omp simd reduction(| : bad)
+    for (int64_t i = 0; i < count; i++) {
+        uint16_t bits;
+        memcpy(&bits, (const char *)values + i * (int64_t)sizeof bits, sizeof bits);
+        bad |= (uint16_t)((bits & exponent) == exponent);
+    }
+    return bad == 0;
+}
+
+/* `values` are those from element `first` on. */
+static enum status finite_check(const struct parameter *parameter, enum dtype dtype, const char *values, int64_t first,
+                                int64_t count, struct error *error)
+{
     const int64_t columns = parameter->transposed ? parameter->rows : parameter->columns; /* as in the file */
-    int64_t i = 0;
-    while (isfinite(values[i])) i++;
+    const bool finite = dtype == DTYPE_F32 ? floats_finite(values, count)
+                                           : shorts_finite(values, count, dtype == DTYPE_F16 ? 0x7c00u : 0x7f80u);
+    float value = 0;
+    int64_t i = -1;
+    if (finite) return STATUS_OK;
+    while (isfinite(value)) dtype_info(dtype)->to_f32(values + ++i * width_of(dtype), &value, 1);
     return error_set(error, STATUS_NOT_FINITE, "tensor \"%s\" is not finite: element [%lld, %lld] is %s",
                      parameter->name, (long long)((first + i) / columns), (long long)((first + i) % columns),
-                     isnan(values[i]) ? "NaN" : "infinite");
+                     isnan(value) ? "NaN" : "infinite");
+}
+
+/* Elements [first, first + count) of the tensor. */
+static enum status read_span(const struct reading *r, int64_t first, int64_t count, char *to, struct error *error)
+{
+    const int64_t width = width_of(r->dtype);
+    if (r->dtype == DTYPE_F32)
+        return weights_read_f32(r->model->weights, r->index, first, count, (float *)(void *)to, error);
+    return weights_read_bytes(r->model->weights, r->index, first * width, count * width, to, error);
 }
 
 static void read_part(void *context, int64_t i, int thread)
@@ -234,9 +271,10 @@ static void read_part(void *context, int64_t i, int thread)
     struct reading *r = context;
     struct error error;
     const int64_t at = i * r->part, count = smaller(r->part, r->count - at);
+    char *to = r->values + at * width_of(r->dtype);
     (void)thread;
-    enum status status = weights_read_f32(r->model->weights, r->index, r->first + at, count, r->values + at, &error);
-    if (status == STATUS_OK) status = finite_check(r->parameter, r->values + at, r->first + at, count, &error);
+    enum status status = read_span(r, r->first + at, count, to, &error);
+    if (status == STATUS_OK) status = finite_check(r->parameter, r->dtype, to, r->first + at, count, &error);
     if (status == STATUS_OK) return;
     pthread_mutex_lock(&r->mutex);
     if (i < r->failed) r->failed = i, r->error = error;
@@ -251,13 +289,23 @@ static bool is_scattered(const struct model *model, int64_t index)
     return tensor.scattered;
 }
 
-/* Elements [first, first + count) of a tensor of the file. */
-static enum status read_values(const struct model *model, const struct parameter *parameter, int64_t first,
-                               int64_t count, float *values, struct team *team, struct error *error)
+enum dtype model_stored_dtype(const struct model *model, const struct parameter *parameter)
+{
+    const int64_t index = weights_find(model->weights, parameter->name);
+    struct weights_tensor tensor = {.plain = false};
+    if (index >= 0) weights_tensor(model->weights, index, &tensor);
+    const bool is_short = tensor.dtype == DTYPE_BF16 || tensor.dtype == DTYPE_F16;
+    return is_short && tensor.plain && !parameter->transposed ? tensor.dtype : DTYPE_F32;
+}
+
+/* Elements [first, first + count) of a tensor of the file, as F32 or as stored. */
+static enum status read_values(const struct model *model, const struct parameter *parameter, enum dtype dtype,
+                               int64_t first, int64_t count, void *values, struct team *team, struct error *error)
 {
     const int64_t index = weights_find(model->weights, parameter->name);
     struct reading reading = {.model = model,
                               .parameter = parameter,
+                              .dtype = dtype,
                               .index = index,
                               .first = first,
                               .count = count,
@@ -302,11 +350,19 @@ enum status model_read_dense(const struct model *model, const struct parameter *
         if ((status = memory_new(count, sizeof *own, parameter->name, &own, error)) != STATUS_OK) return status;
         values = own;
     }
-    status = read_values(model, parameter, 0, count, values, team, error);
+    status = read_values(model, parameter, DTYPE_F32, 0, count, values, team, error);
     if (status == STATUS_OK && parameter->transposed)
         transpose(matrix_of(to, parameter->rows, parameter->columns, sizeof *to), values);
     memory_free(own);
     return status;
+}
+
+enum status model_read_stored(const struct model *model, const struct parameter *parameter, void *to, struct team *team,
+                              struct error *error)
+{
+    const enum dtype dtype = model_stored_dtype(model, parameter);
+    if (dtype == DTYPE_F32) return model_read_dense(model, parameter, to, NULL, team, error);
+    return read_values(model, parameter, dtype, 0, parameter->rows * parameter->columns, to, team, error);
 }
 
 enum status model_read(const struct model *model, struct backend *backend, const struct parameter *parameter,
@@ -332,13 +388,14 @@ static enum status load_slabs(const struct model *model, struct backend *backend
     const bool scattered = is_scattered(model, weights_find(model->weights, parameter->name));
     const int64_t fitting = scattered ? parameter->rows : larger(READ_SLAB / larger(parameter->columns, 1), 1);
     const int64_t rows = smaller(parameter->rows, fitting);
-    float *slab = NULL;
-    enum status status = memory_new(rows * parameter->columns, sizeof *slab, parameter->name, &slab, error);
+    const enum dtype dtype = model_stored_dtype(model, parameter);
+    void *slab = NULL;
+    enum status status = memory_new(rows * parameter->columns, (size_t)width_of(dtype), parameter->name, &slab, error);
     for (int64_t row = 0; row < parameter->rows && status == STATUS_OK; row += rows) {
         const int64_t count = smaller(rows, parameter->rows - row);
-        status = read_values(model, parameter, row * parameter->columns, count * parameter->columns, slab,
+        status = read_values(model, parameter, dtype, row * parameter->columns, count * parameter->columns, slab,
                              backend->team, error);
-        if (status == STATUS_OK) backend->ops->upload(backend, matrix_rows(to, row, count), slab, DTYPE_F32);
+        if (status == STATUS_OK) backend->ops->upload(backend, matrix_rows(to, row, count), slab, dtype);
     }
     memory_free(slab);
     return status;

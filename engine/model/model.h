@@ -34,6 +34,12 @@ void model_close(struct model *model); /* NULL is fine */
  * and the first bad element; statuses of weights_read_f32. */
 MUST_CHECK enum status model_read_dense(const struct model *model, const struct parameter *parameter, float *to,
                                         float *scratch, struct team *team, struct error *error);
+/* How model_read_stored reads a tensor: BF16 or F16, if it is stored so and in the order in which it is used; else
+ * F32. */
+enum dtype model_stored_dtype(const struct model *model, const struct parameter *parameter);
+/* model_read_dense, into dense elements of that dtype. */
+MUST_CHECK enum status model_read_stored(const struct model *model, const struct parameter *parameter, void *to,
+                                         struct team *team, struct error *error);
 /* model_read_dense into a matrix: host backends read directly into it; others through `staging`, of at least as many
  * floats (otherwise NULL). */
 MUST_CHECK enum status model_read(const struct model *model, struct backend *backend, const struct parameter *parameter,

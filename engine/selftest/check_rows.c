@@ -10,6 +10,7 @@
 
 static const int64_t sizes[][3] = {
     {1, 1, 0}, {3, 5, 2}, {70, 30, 1}, {2, 1500, 3}, {5, 257, 0}}; /* rows, columns, gap */
+enum { NUMBERS = 3000 };                                           /* the most of one shape */
 
 /* Copies through the staging buffer, and on both lanes concurrently with the work. */
 static void run_copies(struct exam *exam, int64_t shape)
@@ -39,6 +40,43 @@ static void run_copies(struct exam *exam, int64_t shape)
     }
     if (lanes == NULL) backend->ops->add(backend, to, a, 4, 0);
     exam_record(exam, "carried", to, 0, 0);
+    exam_sync(exam);
+    if (carried != NULL) lanes->release(backend, carried);
+}
+
+/* Numbers of 16 bits, which have a float of the same value: through the staging buffer, and over the lane of weights.
+ * All exponents but that of infinities, and subnormal numbers. */
+static void run_widening(struct exam *exam, int64_t shape)
+{
+    const int64_t rows = sizes[shape / 2][0], columns = sizes[shape / 2][1], count = rows * columns;
+    const enum dtype dtype = shape % 2 == 0 ? DTYPE_BF16 : DTYPE_F16;
+    const uint32_t exponent = dtype == DTYPE_F16 ? 0x7c00u : 0x7f80u;
+    struct backend *backend = exam->backend;
+    const struct lane_ops *lanes = backend->ops->lanes;
+    const struct matrix staged = exam_target(exam, rows, columns, sizes[shape / 2][2], false),
+                        dense = exam_target(exam, rows, columns, 0, false);
+    const struct matrix there = matrix_of(exam_bytes(exam, NULL, count * 2), rows, columns, sizeof(uint16_t));
+    uint16_t numbers[NUMBERS];
+    void *carried = NULL;
+    struct error error;
+    for (int64_t i = 0; i < count; i++) {
+        numbers[i] = (uint16_t)((uint32_t)i * 40503u);
+        if ((numbers[i] & exponent) == exponent) numbers[i] = (uint16_t)(numbers[i] & ~0x4000u);
+    }
+    backend->ops->upload(backend, staged, numbers, dtype);
+    exam_record(exam, "widened", staged, 0, 0);
+    if (lanes != NULL)
+        exam_fail(exam, lanes->allocate(backend, sizeof numbers, "a self-test", &carried, &error), &error);
+    if (carried == NULL) {
+        backend->ops->upload(backend, dense, numbers, dtype);
+    } else {
+        memcpy(carried, numbers, sizeof numbers);
+        lanes->follow(backend, LANE_WEIGHTS);
+        lanes->carry_in(backend, LANE_WEIGHTS, there, carried);
+        lanes->await(backend, LANE_WEIGHTS, lanes->point(backend, LANE_WEIGHTS));
+        lanes->widen(backend, dense, there, dtype);
+    }
+    exam_record(exam, "carried and widened", dense, 0, 0);
     exam_sync(exam);
     if (carried != NULL) lanes->release(backend, carried);
 }
@@ -310,6 +348,7 @@ static void run_adamw(struct exam *exam, int64_t shape)
 
 const struct check check_rows[] = {
     {"copies", run_copies, CHECK_COUNT(sizes), CHECK_FLOATS, NULL},
+    {"widening", run_widening, 2 * CHECK_COUNT(sizes), CHECK_FLOATS, NULL},
     {"elementwise", run_elementwise, CHECK_COUNT(sizes), CHECK_DOUBLES, NULL},
     {"sums of rows", run_sums, CHECK_COUNT(sizes), CHECK_DOUBLES, NULL},
     {"norms", run_norm, CHECK_COUNT(norms), CHECK_DOUBLES, NULL},

@@ -390,6 +390,14 @@ enum status weights_read_f32(const struct weights *weights, int64_t index, int64
     return weights->row->read_f32(weights->parts[place->part].container, place->index, first, count, out, error);
 }
 
+enum status weights_read_bytes(const struct weights *weights, int64_t index, int64_t first, int64_t bytes, void *out,
+                               struct error *error)
+{
+    assert(index >= 0 && index < weights->count && weights->row->read_bytes != NULL);
+    const struct place *place = &weights->places[index];
+    return weights->row->read_bytes(weights->parts[place->part].container, place->index, first, bytes, out, error);
+}
+
 void weights_readahead(const struct weights *weights, int64_t index)
 {
     assert(index >= 0 && index < weights->count);

@@ -23,6 +23,7 @@ struct weights_tensor {
     int64_t bytes;  /* as stored */
     int file;       /* index of its file, for weights_file; filled by weights_tensor */
     bool scattered; /* not contiguous in the file: a small span is read a few numbers at a time */
+    bool plain;     /* weights_read_bytes reads it */
 };
 
 /* Training progress recorded in the files; -1: unknown. */
@@ -62,6 +63,10 @@ int64_t weights_find(const struct weights *weights, const char *name);
  * dtype), STATUS_INPUT_CHANGED, STATUS_IO. */
 MUST_CHECK enum status weights_read_f32(const struct weights *weights, int64_t index, int64_t first, int64_t count,
                                         float *out, struct error *error);
+/* Bytes [first, first + bytes) of a `plain` tensor: its elements as stored, row-major. Allocates nothing.
+ * STATUS_INVALID (span outside the tensor), STATUS_CORRUPT, STATUS_INPUT_CHANGED, STATUS_IO. */
+MUST_CHECK enum status weights_read_bytes(const struct weights *weights, int64_t index, int64_t first, int64_t bytes,
+                                          void *out, struct error *error);
 /* Asks the kernel to read a tensor soon; returns at once. */
 void weights_readahead(const struct weights *weights, int64_t index);
 

@@ -21,6 +21,9 @@ struct weights_container {
     void (*tensor)(const void *container, int64_t index, struct weights_tensor *out);
     enum status (*read_f32)(const void *container, int64_t index, int64_t first, int64_t count, float *out,
                             struct error *error);
+    /* NULL: no tensor is `plain`. */
+    enum status (*read_bytes)(const void *container, int64_t index, int64_t first, int64_t bytes, void *out,
+                              struct error *error);
     void (*readahead)(const void *container, int64_t index);
     int (*files)(const void *container);                          /* NULL: one */
     const struct file *(*file)(const void *container, int index); /* NULL: not a file */

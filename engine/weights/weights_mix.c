@@ -62,7 +62,7 @@ static void mix_tensor(const void *container, int64_t index, struct weights_tens
     weights_tensor(mix->sources[0], mix->indexes[index * mix->count], out);
     out->dtype = DTYPE_F32;
     out->bytes = 0;
-    out->scattered = false;
+    out->scattered = out->plain = false;
     for (int64_t k = 0; k < mix->count; k++) {
         struct weights_tensor source;
         if (mix->coefficients[k] == 0) continue;

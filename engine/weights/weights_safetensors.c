@@ -29,13 +29,20 @@ static void container_tensor(const void *container, int64_t index, struct weight
                                    .rank = tensor.rank,
                                    .shape = tensor.shape,
                                    .elements = tensor.elements,
-                                   .bytes = tensor.bytes};
+                                   .bytes = tensor.bytes,
+                                   .plain = true};
 }
 
 static enum status container_read_f32(const void *container, int64_t index, int64_t first, int64_t count, float *out,
                                       struct error *error)
 {
     return safetensors_read_f32(container, index, first, count, out, error);
+}
+
+static enum status container_read_bytes(const void *container, int64_t index, int64_t first, int64_t bytes, void *out,
+                                        struct error *error)
+{
+    return safetensors_read_bytes(container, index, first, bytes, out, error);
 }
 
 static void container_readahead(const void *container, int64_t index)
@@ -55,4 +62,5 @@ const struct weights_container weights_safetensors = {
     .single = "model.safetensors",
     .index = "model.safetensors.index.json",
     WEIGHTS_CONTAINER_FUNCTIONS,
+    .read_bytes = container_read_bytes,
 };

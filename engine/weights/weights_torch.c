@@ -23,19 +23,27 @@ static int64_t container_count(const void *container)
 static void container_tensor(const void *container, int64_t index, struct weights_tensor *out)
 {
     const struct torch_tensor *tensor = &torch_file_state(container)->tensors[index];
+    const bool scattered = torch_file_scattered(container, index);
     *out = (struct weights_tensor){.name = tensor->name,
                                    .dtype = tensor->dtype,
                                    .rank = tensor->rank,
                                    .shape = tensor->shape,
                                    .elements = tensor->elements,
                                    .bytes = tensor->elements * (int64_t)(dtype_info(tensor->dtype)->bits / 8),
-                                   .scattered = torch_file_scattered(container, index)};
+                                   .scattered = scattered,
+                                   .plain = !scattered};
 }
 
 static enum status container_read_f32(const void *container, int64_t index, int64_t first, int64_t count, float *out,
                                       struct error *error)
 {
     return torch_file_read_f32(container, index, first, count, out, error);
+}
+
+static enum status container_read_bytes(const void *container, int64_t index, int64_t first, int64_t bytes, void *out,
+                                        struct error *error)
+{
+    return torch_file_read_bytes(container, index, first, bytes, out, error);
 }
 
 static void container_readahead(const void *container, int64_t index)
@@ -56,7 +64,9 @@ static void container_progress(const void *container, struct weights_progress *o
 }
 
 /* One format under three endings. */
-#define ROW(ending) .name = "PyTorch", .suffix = ending, WEIGHTS_CONTAINER_FUNCTIONS, .progress = container_progress
+#define ROW(ending)                                                                                       \
+    .name = "PyTorch", .suffix = ending, WEIGHTS_CONTAINER_FUNCTIONS, .read_bytes = container_read_bytes, \
+    .progress = container_progress
 
 const struct weights_container weights_torch_bin = {ROW(".bin"), .single = "pytorch_model.bin",
                                                     .index = "pytorch_model.bin.index.json"};

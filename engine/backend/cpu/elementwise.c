@@ -166,15 +166,10 @@ bool cpu_finite(struct backend *backend, struct matrix a)
 static void upload_rows(void *context, int64_t first, int64_t end)
 {
     const struct operands *o = context;
-    for (int64_t t = first; t < end; t++) {
-        float *to = float_row(o->to, t);
-        const int64_t columns = o->to.columns;
-        const double *doubles = (const double *)o->source + (o->dtype == DTYPE_F64 ? t * columns : 0);
-        if (o->dtype == DTYPE_F64)
-            for (int64_t c = 0; c < columns; c++) to[c] = (float)doubles[c];
-        else
-            memcpy(to, (const float *)o->source + t * columns, (size_t)columns * sizeof *to);
-    }
+    const struct dtype_info *dtype = dtype_info(o->dtype);
+    const int64_t columns = o->to.columns, pitch = columns * (int64_t)dtype->bits / 8;
+    for (int64_t t = first; t < end; t++)
+        dtype->to_f32((const char *)o->source + t * pitch, float_row(o->to, t), columns);
 }
 
 void cpu_upload(struct backend *backend, struct matrix to, const void *from, enum dtype dtype)

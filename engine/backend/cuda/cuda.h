@@ -133,6 +133,9 @@ void cuda_narrow(struct cuda *cuda, struct head_view from, int64_t heads, int64_
 /* Numbers from one to the next: 16 bytes or a multiple. */
 int64_t cuda_narrow_pitch(int64_t columns);
 
+/* elementwise.c: to = the numbers of BF16 or F16 at `from`, on the device and without gaps. */
+void cuda_widen(struct cuda *cuda, struct matrix to, const void *from, enum dtype dtype);
+
 /* share.c */
 int64_t cuda_memory(struct backend *backend);
 /* Raises the budget to all available memory, or, with `bytes` > 0, only to that. */

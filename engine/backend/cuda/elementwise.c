@@ -30,6 +30,13 @@ void cuda_add_row(struct backend *backend, struct matrix to, struct matrix row)
     launch_alone(backend, KERNEL_add_row, to.rows * to.columns, &(struct add_args){to, row, 0, 0});
 }
 
+void cuda_widen(struct cuda *cuda, struct matrix to, const void *from, enum dtype dtype)
+{
+    struct widen_args args = {.to = to, .from = from, .half = dtype == DTYPE_F16};
+    if (to.stride == to.columns) args.to = matrix_of(to.data, 1, to.rows * to.columns, to.element); /* no divisions */
+    cuda_launch(cuda, KERNEL_widen, cuda_blocks(args.to.rows * ((args.to.columns + 3) / 4)), &args);
+}
+
 static double dot(struct cuda *cuda, struct matrix a, struct matrix b)
 {
     double sum = NAN;

@@ -43,7 +43,7 @@ static void carry(struct backend *backend, enum lane which, struct matrix matrix
 {
     struct cuda *cuda = cuda_of(backend);
     struct cuda_lane *lane = enter(cuda, which);
-    const size_t width = (size_t)matrix.columns * sizeof(float), pitch = (size_t)matrix.stride * sizeof(float);
+    const size_t width = (size_t)matrix.columns * matrix.element, pitch = (size_t)matrix.stride * matrix.element;
     if (lane->status == STATUS_OK && matrix.rows > 0 && width > 0)
         note_failure(cuda, lane,
                      in ? cuda->device->carry(cuda->device, which, matrix.data, pitch, dense, width, width,
@@ -96,6 +96,13 @@ static void lane_await(struct backend *backend, enum lane which, int point)
     cuda_leave(cuda);
 }
 
+static void lane_widen(struct backend *backend, struct matrix to, struct matrix from, enum dtype dtype)
+{
+    struct cuda *cuda = cuda_enter(backend);
+    cuda_widen(cuda, to, from.data, dtype);
+    cuda_leave(cuda);
+}
+
 static enum status lane_arrive(struct backend *backend, enum lane which, int point, struct error *error)
 {
     struct cuda *cuda = cuda_of(backend);
@@ -116,5 +123,6 @@ const struct lane_ops cuda_lanes = {
     .follow = lane_follow,
     .point = lane_point,
     .await = lane_await,
+    .widen = lane_widen,
     .arrive = lane_arrive,
 };

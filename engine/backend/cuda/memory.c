@@ -328,28 +328,32 @@ static struct matrix next_chunk(struct matrix m, int64_t row, int64_t column, si
     return matrix_columns(matrix_rows(m, row, rows), column, columns);
 }
 
-static void convert(float *to, const void *from, int64_t first, int64_t count, enum dtype dtype)
+static void upload_floats(struct cuda *cuda, struct matrix to, const void *from, const struct dtype_info *dtype)
 {
-    if (dtype == DTYPE_F64)
-        for (int64_t i = 0; i < count; i++) to[i] = (float)((const double *)from)[first + i];
-    else
-        memcpy(to, (const float *)from + first, (size_t)count * sizeof *to);
+    const size_t width = (size_t)to.columns * sizeof(float);
+    char *host = cuda->stage.host + stage_take(&cuda->stage, (size_t)to.rows * width);
+    dtype->to_f32(from, (float *)(void *)host, to.rows * to.columns);
+    (void)cuda_good(cuda, "copying to the device",
+                    cuda->device->upload(cuda->device, to.data, (size_t)to.stride * sizeof(float), host, width, width,
+                                         (size_t)to.rows));
 }
 
 void cuda_upload(struct backend *backend, struct matrix to, const void *from, enum dtype dtype)
 {
     struct cuda *cuda = cuda_enter(backend);
+    const struct dtype_info *info = dtype_info(dtype);
+    const int64_t bytes = (int64_t)info->bits / 8;
     cuda_announce(cuda, LEAST_STAGE / 2);
     for (int64_t row = 0, column = 0; row < to.rows && to.columns > 0 && cuda->status == STATUS_OK;) {
         const struct matrix chunk = next_chunk(to, row, column, LEAST_STAGE / 2);
-        const size_t width = (size_t)chunk.columns * sizeof(float);
-        cuda_announce(cuda, (size_t)chunk.rows * width);
+        const char *values = (const char *)from + (row * to.columns + column) * bytes;
+        const int64_t count = chunk.rows * chunk.columns;
+        cuda_announce(cuda, (size_t)count * sizeof(float));
         if (cuda->status != STATUS_OK) break;
-        char *host = cuda->stage.host + stage_take(&cuda->stage, (size_t)chunk.rows * width);
-        convert((float *)(void *)host, from, row * to.columns + column, chunk.rows * chunk.columns, dtype);
-        (void)cuda_good(cuda, "copying to the device",
-                        cuda->device->upload(cuda->device, chunk.data, (size_t)chunk.stride * sizeof(float), host,
-                                             width, width, (size_t)chunk.rows));
+        if (bytes == sizeof(uint16_t))
+            cuda_widen(cuda, chunk, cuda_staged(cuda, values, (size_t)(count * bytes)), dtype);
+        else
+            upload_floats(cuda, chunk, values, info);
         column += chunk.columns;
         if (column == to.columns) row += chunk.rows, column = 0;
     }

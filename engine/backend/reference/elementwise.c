@@ -92,16 +92,20 @@ void REFERENCE(sum_rows)(struct backend *backend, struct matrix to_row, struct m
     }
 }
 
+static real number_at(const void *from, int64_t i, enum dtype dtype)
+{
+    const struct dtype_info *info = dtype_info(dtype);
+    float value;
+    if (dtype == DTYPE_F64) return (real)((const double *)from)[i];
+    info->to_f32((const char *)from + i * (int64_t)info->bits / 8, &value, 1);
+    return (real)value;
+}
+
 void REFERENCE(upload)(struct backend *backend, struct matrix to, const void *from, enum dtype dtype)
 {
     (void)backend;
-    const float *floats = from;
-    const double *doubles = from;
     for (int64_t t = 0; t < to.rows; t++)
-        for (int64_t c = 0; c < to.columns; c++) {
-            const int64_t i = t * to.columns + c;
-            row_of(to, t)[c] = dtype == DTYPE_F64 ? (real)doubles[i] : (real)floats[i];
-        }
+        for (int64_t c = 0; c < to.columns; c++) row_of(to, t)[c] = number_at(from, t * to.columns + c, dtype);
 }
 
 void REFERENCE(download)(struct backend *backend, struct matrix from, void *to, enum dtype dtype)

@@ -181,14 +181,29 @@ bool torch_file_scattered(const struct torch_file *file, int64_t index)
     return !strided_contiguous(&view);
 }
 
+static enum status check_span(int64_t first, int64_t count, int64_t total, const char *unit, struct error *error)
+{
+    if (first >= 0 && count >= 0 && first <= total && count <= total - first) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "%lld %s from %lld on, of a tensor that has %lld", (long long)count, unit,
+                     (long long)first, (long long)total);
+}
+
+enum status torch_file_read_bytes(const struct torch_file *file, int64_t index, int64_t first, int64_t bytes, void *out,
+                                  struct error *error)
+{
+    const struct torch_tensor *tensor = &file->state.tensors[index];
+    const int64_t all = tensor->elements * (int64_t)dtype_info(tensor->dtype)->bits / 8;
+    const enum status status = check_span(first, bytes, all, "bytes", error);
+    return status == STATUS_OK ? file_read(file->file, tensor->offset + first, out, (size_t)bytes, error) : status;
+}
+
 enum status torch_file_read_f32(const struct torch_file *file, int64_t index, int64_t first, int64_t count, float *out,
                                 struct error *error)
 {
     const struct torch_tensor *tensor = &file->state.tensors[index];
     const struct strided view = view_of(tensor);
-    if (first < 0 || count < 0 || first > tensor->elements || count > tensor->elements - first)
-        return error_set(error, STATUS_INVALID, "%lld elements from %lld on, of a tensor that has %lld",
-                         (long long)count, (long long)first, (long long)tensor->elements);
+    const enum status status = check_span(first, count, tensor->elements, "elements", error);
+    if (status != STATUS_OK) return status;
     if (dtype_info(tensor->dtype)->to_f32 == NULL)
         return error_set(error, STATUS_UNSUPPORTED, "a tensor of %s is not one of weights",
                          dtype_info(tensor->dtype)->name);

@@ -26,6 +26,10 @@ bool torch_file_scattered(const struct torch_file *file, int64_t index);
  * outside the tensor), STATUS_UNSUPPORTED (not a floating point dtype), STATUS_INPUT_CHANGED, STATUS_IO. */
 MUST_CHECK enum status torch_file_read_f32(const struct torch_file *file, int64_t index, int64_t first, int64_t count,
                                            float *out, struct error *error);
+/* Bytes [first, first + bytes) of a tensor that is not scattered, as stored (little endian). STATUS_INVALID,
+ * STATUS_INPUT_CHANGED, STATUS_IO. */
+MUST_CHECK enum status torch_file_read_bytes(const struct torch_file *file, int64_t index, int64_t first, int64_t bytes,
+                                             void *out, struct error *error);
 /* Asks the kernel to read a tensor soon. */
 void torch_file_readahead(const struct torch_file *file, int64_t index);
 

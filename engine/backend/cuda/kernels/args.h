@@ -47,6 +47,13 @@ struct narrow_args {
     int lanes;
 };
 
+/* The numbers of bfloat16, or of float16 (`half`), at `from`, row after row without gaps. */
+struct widen_args {
+    struct matrix to;
+    const uint16_t *from;
+    bool half;
+};
+
 /* partials[block] = a share of the sum; dot_end: partials[0] = their sum */
 struct dot_args {
     struct matrix a, b; /* b absent: counts the entries of a that are not finite */
@@ -256,6 +263,7 @@ struct hadamard_kernel_args {
     X(scale_by_magnitude, add_args)                       \
     X(add_row, add_args)                                  \
     X(narrow, narrow_args)                                \
+    X(widen, widen_args)                                  \
     X(dot, dot_args)                                      \
     X(dot_end, dot_args)                                  \
     X(sum_rows, sum_rows_args)                            \

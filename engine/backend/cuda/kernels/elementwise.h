@@ -98,6 +98,49 @@ KERNEL(narrow, narrow_args)
     }
 }
 
+/* The float with the value of a number of 16 bits. */
+DEVICE float widened(uint32_t number, bool half)
+{
+    const uint32_t sign = (number & 0x8000u) << 16, magnitude = number & 0x7fffu;
+    uint32_t bits = magnitude << 16;
+    float value;
+    if (half && magnitude >= 0x7c00u) {
+        bits = 0x7f800000u | (magnitude & 0x3ffu) << 13;
+    } else if (half && magnitude >= 0x400u) {
+        bits = (magnitude << 13) + 0x38000000u;
+    } else if (half) { /* subnormal: the floats from 0.5 on have its spacing, 2^-24 */
+        bits = magnitude | 0x3f000000u;
+        memcpy(&value, &bits, sizeof value);
+        value -= 0.5f;
+        memcpy(&bits, &value, sizeof bits);
+    }
+    bits |= sign;
+    memcpy(&value, &bits, sizeof value);
+    return value;
+}
+
+/* A thread takes four numbers of a row after another, all at once where they lie at round addresses. */
+KERNEL(widen, widen_args)
+{
+    const int64_t columns = args->to.columns, fours = (columns + 3) / 4;
+    const bool half = args->half;
+    EACH_ELEMENT(i, args->to.rows * fours)
+    {
+        const int64_t t = args->to.rows == 1 ? 0 : i / fours, c = 4 * (i - t * fours);
+        const uint16_t *from = args->from + t * columns + c;
+        float *to = row_of(args->to, t) + c;
+        if (c + 4 <= columns && (uintptr_t)from % sizeof(struct two_pairs) == 0 &&
+            (uintptr_t)to % sizeof(struct four) == 0) {
+            const struct two_pairs pairs = *(const struct two_pairs *)(const void *)from;
+            struct four values;
+            for (int k = 0; k < 4; k++) values.value[k] = widened(pairs.pair[k / 2] >> k % 2 * 16 & 0xffffu, half);
+            *(struct four *)(void *)to = values;
+        } else {
+            for (int k = 0; k < 4 && c + k < columns; k++) to[k] = widened(from[k], half);
+        }
+    }
+}
+
 /* Comparisons are written so that NaN stays NaN. */
 KERNEL(clip, clip_args)
 {

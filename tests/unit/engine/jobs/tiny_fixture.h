@@ -32,11 +32,12 @@ static inline uint32_t *tiny_tokens(uint64_t stream, int count, int64_t vocabula
 }
 
 /* `count` sequences of `length` tokens of each kind. */
-static inline void open_fixture(struct fixture *f, const char *config, int count, int length)
+static inline void open_changed_fixture(struct fixture *f, const char *config, struct tiny_change change, int count,
+                                        int length)
 {
     struct error error;
     memset(f, 0, sizeof *f);
-    tiny_write(&f->scratch, config, (struct tiny_change){0});
+    tiny_write(&f->scratch, config, change);
     scratch_open(&f->work);
     assert_int_equal(team_new(2, &f->team, &error), STATUS_OK);
     if (backend_cpu_new(f->team, &f->backend, &error) != STATUS_OK ||
@@ -48,6 +49,11 @@ static inline void open_fixture(struct fixture *f, const char *config, int count
     f->calibration_tokens = tiny_tokens(1, count * length, f->model->config.vocabulary_size);
     f->evaluation = (struct sequences){count, f->starts, f->tokens};
     f->calibration = (struct sequences){count, f->calibration_starts, f->calibration_tokens};
+}
+
+static inline void open_fixture(struct fixture *f, const char *config, int count, int length)
+{
+    open_changed_fixture(f, config, (struct tiny_change){0}, count, length);
 }
 
 static inline void close_fixture(struct fixture *f)

@@ -53,8 +53,9 @@ struct tiny_change {
     const char *name;
     float value;
     uint64_t seed;
-    bool bare;           /* names without the architecture's prefix */
-    const char *between; /* the last row of this tensor becomes the mean of the first two */
+    bool bare;                    /* names without the architecture's prefix */
+    const char *between;          /* the last row of this tensor becomes the mean of the first two */
+    enum dtype matrices, vectors; /* as which they are stored */
 };
 
 static inline void tiny_write(struct scratch *scratch, const char *config_text, struct tiny_change change)
@@ -86,7 +87,7 @@ static inline void tiny_write(struct scratch *scratch, const char *config_text, 
         const bool turned = parameters[i].transposed;
         shapes[i][0] = vector || turned ? parameters[i].columns : parameters[i].rows;
         shapes[i][1] = turned ? parameters[i].rows : parameters[i].columns;
-        entries[i] = (struct safetensors_entry){parameters[i].name, DTYPE_F32,
+        entries[i] = (struct safetensors_entry){parameters[i].name, vector ? change.vectors : change.matrices,
                                                 parameters[i].constant ? 0
                                                 : vector               ? 1
                                                                        : 2,
