@@ -21,6 +21,7 @@
 #include "backend/identity.h"
 #include "backend/lane.h"
 #include "backend/matrix.h"
+#include "backend/rounding.h"
 #include "base/error.h"
 #include "base/monitor.h"
 #include "base/plan.h"
@@ -348,7 +349,8 @@ struct backend_ops {
     size_t element;   /* bytes of an element */
     bool host;        /* matrices are plain host memory of float/double */
     const struct backend_sizes *sizes;
-    const struct lane_ops *lanes; /* NULL where host */
+    const struct lane_ops *lanes;        /* NULL where host */
+    const struct rounding_ops *rounding; /* NULL where host */
 
     void (*close)(struct backend *backend); /* releases the state; backend_free calls it */
     void (*describe)(const struct backend *backend, char *text, size_t size);

@@ -28,6 +28,13 @@ struct cuda_scratch {
     size_t bytes;
 };
 
+/* Numbers of which products read a rounded copy (backend/rounding.h). */
+struct cuda_rounded {
+    const float *numbers;
+    int64_t elements;
+    uint16_t *copy; /* NULL: there is none */
+};
+
 struct cuda_lane {
     pthread_mutex_t mutex;
     int next; /* number of the next point */
@@ -58,6 +65,7 @@ struct cuda {
     int64_t narrow_tile;         /* most bytes of one rounded factor at a time */
     struct matrix narrowed;      /* the factor whose rounded copy is at narrowed_at; absent: none is */
     void *narrowed_at;
+    struct cuda_rounded rounded;
     struct cuda_scratch host_scratch;
     bool careful; /* DELTAQ_CUDA_SYNC: waits after every operation, so that an error names the one that failed */
     struct cuda_profile profile;
@@ -140,6 +148,9 @@ void cuda_promise(struct cuda *cuda, int64_t bytes);
 
 /* lanes.c */
 extern const struct lane_ops cuda_lanes;
+
+/* narrow.c */
+extern const struct rounding_ops cuda_rounding;
 
 /* The slots. */
 #define X(type, slot, ...) type cuda_##slot(struct backend *, __VA_ARGS__);

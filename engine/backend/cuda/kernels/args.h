@@ -8,6 +8,7 @@
 enum {
     KERNEL_THREADS = 256,
     ROW_PART = 2048,      /* columns of a row that a block takes at a time, where rows are cut */
+    NARROW_FOURS = 4,     /* times four numbers that a thread rounds at a time */
     DOT_PARTS = 512,      /* blocks of a dot product: the same on every device, so that the sum is too */
     SPLIT_ROWS = 512,     /* rows that one block of a sum over rows takes */
     SPLIT_COLUMNS = 32,   /* and columns */
@@ -43,6 +44,13 @@ struct narrow_args {
     uint32_t *to; /* pairs of numbers */
     int64_t pitch;
     int lanes;
+};
+
+/* The same of `count` numbers in a row, a multiple of 8; both begin at multiples of 16 bytes. */
+struct narrow_all_args {
+    const float *from;
+    uint32_t *to;
+    int64_t count;
 };
 
 /* partials[block] = a share of the sum; dot_end: partials[0] = their sum */
@@ -243,6 +251,7 @@ struct hadamard_kernel_args {
     X(scale_by_magnitude, add_args)                       \
     X(add_row, add_args)                                  \
     X(narrow, narrow_args)                                \
+    X(narrow_all, narrow_all_args)                        \
     X(dot, dot_args)                                      \
     X(dot_end, dot_args)                                  \
     X(sum_rows, sum_rows_args)                            \

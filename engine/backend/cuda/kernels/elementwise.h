@@ -71,16 +71,19 @@ struct ALIGNED(8) two_pairs {
     uint32_t pair[2];
 };
 
+DEVICE struct two_pairs pairs_of(struct four x)
+{
+    struct two_pairs pairs;
+    for (int k = 0; k < 2; k++) pairs.pair[k] = bf16_of(x.value[2 * k]) | bf16_of(x.value[2 * k + 1]) << 16;
+    return pairs;
+}
+
 /* A lane's part of a head: fours that lie at multiples of 16 bytes, then pairs, with a zero behind an odd last one. */
 DEVICE void narrow_head(const float *from, uint32_t *to, int columns, int lane, int lanes)
 {
     const int fours = (uintptr_t)from % sizeof(struct four) == 0 ? columns / 4 : 0;
-    for (int i = lane; i < fours; i += lanes) {
-        const struct four x = ((const struct four *)(const void *)from)[i];
-        struct two_pairs pairs;
-        for (int k = 0; k < 2; k++) pairs.pair[k] = bf16_of(x.value[2 * k]) | bf16_of(x.value[2 * k + 1]) << 16;
-        ((struct two_pairs *)(void *)to)[i] = pairs;
-    }
+    for (int i = lane; i < fours; i += lanes)
+        ((struct two_pairs *)(void *)to)[i] = pairs_of(((const struct four *)(const void *)from)[i]);
     for (int c = 4 * fours + 2 * lane; c < columns; c += 2 * lanes) {
         const uint32_t second = c + 1 < columns ? bf16_of(from[c + 1]) : 0;
         to[c / 2] = bf16_of(from[c]) | second << 16;
@@ -95,6 +98,27 @@ KERNEL(narrow, narrow_args)
         for (int64_t i = grid->block * teams + thread / lanes; i < args->rows * args->heads; i += grid->blocks * teams)
             narrow_head(head_of(args->from, i / args->heads, i % args->heads), args->to + i * args->pitch / 2,
                         (int)args->columns, thread % lanes, lanes);
+    }
+}
+
+/* A thread reads several fours before it writes the first, so that enough of them are on their way. */
+KERNEL(narrow_all, narrow_all_args)
+{
+    const struct four *from = (const struct four *)(const void *)args->from;
+    struct two_pairs *to = (struct two_pairs *)(void *)args->to;
+    const int64_t fours = args->count / 4;
+    EACH_THREAD(thread)
+    {
+        for (int64_t first = grid->block * NARROW_FOURS * KERNEL_THREADS + thread; first < fours;
+             first += grid->blocks * NARROW_FOURS * KERNEL_THREADS) {
+            struct four x[NARROW_FOURS];
+            UNROLL
+            for (int k = 0; k < NARROW_FOURS; k++)
+                if (first + k * KERNEL_THREADS < fours) x[k] = from[first + k * KERNEL_THREADS];
+            UNROLL
+            for (int k = 0; k < NARROW_FOURS; k++)
+                if (first + k * KERNEL_THREADS < fours) to[first + k * KERNEL_THREADS] = pairs_of(x[k]);
+        }
     }
 }
 
