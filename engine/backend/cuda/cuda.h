@@ -14,12 +14,22 @@ enum { NARROW_TILE = 256 << 20 };
 
 struct cuda_block; /* memory.c */
 
+enum { STAGE_ARRAYS = 8 };
+
+/* Bytes that are the same in both memories of the stage. */
+struct cuda_staged_array {
+    size_t at, bytes;
+};
+
 /* A staging buffer: pinned host memory and as much device memory, in two halves. One half is filled while the stream
  * may still be copying the other. */
 struct cuda_stage {
     char *host, *device;
     size_t half, used; /* bytes */
     int which;         /* the half in use */
+    /* the last arrays of this half, so that one that is wanted again is not copied again; bytes 0: none */
+    struct cuda_staged_array arrays[STAGE_ARRAYS];
+    int next; /* the oldest */
 };
 
 /* Memory that grows when more is wanted. */
@@ -115,12 +125,19 @@ void *cuda_scratch(struct cuda *cuda, size_t bytes);
 void *cuda_host_scratch(struct cuda *cuda, size_t bytes);
 /* Scratch of the device for the factors of one product. */
 void *cuda_narrow_scratch(struct cuda *cuda, size_t bytes);
-/* Copies a host array to the device; the copy is valid until the slot's call ends. cuda_announce reserves the bytes of
- * everything that a call stages, and precedes it. */
+/* Copies a host array to the device; the copy is valid until the slot's call ends, and nobody writes to it: calls that
+ * stage equal arrays share it. cuda_announce reserves the bytes of everything that a call stages, and precedes it. */
 void cuda_announce(struct cuda *cuda, size_t bytes);
 const void *cuda_staged(struct cuda *cuda, const void *array, size_t bytes);
-/* cuda_result reserves staging memory for a result on the device; cuda_fetch copies it to a host array (waits). */
+/* cuda_result reserves staging memory for a result on the device; cuda_fetch copies results to host arrays (waits once)
+ * when they are complete: nobody writes to them afterwards. */
+struct cuda_fetched {
+    void *array;
+    const void *result;
+    size_t bytes;
+};
 void *cuda_result(struct cuda *cuda, size_t bytes);
+void cuda_fetch_all(struct cuda *cuda, const struct cuda_fetched *fetched, int count);
 void cuda_fetch(struct cuda *cuda, void *array, const void *result, size_t bytes);
 /* Copy bytes between the host and the device, at most as many as the staging buffer holds; cuda_take waits. */
 void cuda_put(struct cuda *cuda, void *to, const void *from, size_t bytes);

@@ -130,8 +130,9 @@ void cuda_cross_entropy_forward(struct backend *backend, const struct cross_entr
     call.losses = cuda_result(cuda, bytes);
     call.log_sum = cuda_result(cuda, bytes);
     cuda_launch(cuda, KERNEL_cross_entropy_forward, (int64_t)rows, &call);
-    cuda_fetch(cuda, args->losses, call.losses, bytes);
-    cuda_fetch(cuda, args->log_sum, call.log_sum, bytes);
+    cuda_fetch_all(
+        cuda, (const struct cuda_fetched[]){{args->losses, call.losses, bytes}, {args->log_sum, call.log_sum, bytes}},
+        2);
     cuda_leave(cuda);
 }
 
@@ -180,9 +181,10 @@ void cuda_compare(struct backend *backend, const struct compare_args *args)
     call.kl = cuda_result(cuda, bytes);
     call.agree = cuda_result(cuda, rows);
     cuda_launch(cuda, KERNEL_compare, (int64_t)rows, &call);
-    cuda_fetch(cuda, args->q_log_sum, call.q_log_sum, bytes);
-    cuda_fetch(cuda, args->losses, call.losses, bytes);
-    cuda_fetch(cuda, args->kl, call.kl, bytes);
-    cuda_fetch(cuda, args->agree, call.agree, rows);
+    const struct cuda_fetched fetched[] = {{args->q_log_sum, call.q_log_sum, bytes},
+                                           {args->losses, call.losses, bytes},
+                                           {args->kl, call.kl, bytes},
+                                           {args->agree, call.agree, rows}};
+    cuda_fetch_all(cuda, fetched, 4);
     cuda_leave(cuda);
 }
