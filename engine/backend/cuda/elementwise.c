@@ -10,14 +10,39 @@ static void launch_alone(struct backend *backend, enum kernel kernel, int64_t el
     cuda_leave(cuda);
 }
 
+static bool dense(struct matrix m)
+{
+    return m.data == NULL || m.stride == m.columns || m.rows == 1;
+}
+
+/* Matrices of one shape as single rows, if none has gaps: then no thread of a block is left without work at the end of
+ * each row. */
+static void flatten(struct matrix *const *matrices, int count)
+{
+    for (int i = 0; i < count; i++)
+        if (!dense(*matrices[i])) return;
+    for (int i = 0; i < count; i++)
+        *matrices[i] = matrix_of(matrices[i]->data, 1, matrices[i]->rows * matrices[i]->columns, sizeof(float));
+}
+
 void cuda_fill(struct backend *backend, struct matrix to, double value)
 {
-    launch_alone(backend, KERNEL_fill, to.rows * to.columns, &(struct fill_args){to, value});
+    struct cuda *cuda = cuda_enter(backend);
+    struct fill_args args = {to, value};
+    flatten((struct matrix *const[]){&args.to}, 1);
+    if (value == 0 && args.to.rows == 1 && cuda->status == STATUS_OK)
+        (void)cuda_good(cuda, "clearing memory",
+                        cuda->device->clear(cuda->device, to.data, (size_t)args.to.columns * sizeof(float)));
+    else
+        cuda_launch(cuda, KERNEL_fill, cuda_blocks(to.rows * to.columns), &args);
+    cuda_leave(cuda);
 }
 
 void cuda_add(struct backend *backend, struct matrix to, struct matrix from, double alpha, double beta)
 {
-    launch_alone(backend, KERNEL_add, to.rows * to.columns, &(struct add_args){to, from, alpha, beta});
+    struct add_args args = {to, from, alpha, beta};
+    flatten((struct matrix *const[]){&args.to, &args.from}, 2);
+    launch_alone(backend, KERNEL_add, to.rows * to.columns, &args);
 }
 
 void cuda_scale_by_magnitude(struct backend *backend, struct matrix to, struct matrix by, double offset)
@@ -34,6 +59,7 @@ static double dot(struct cuda *cuda, struct matrix a, struct matrix b)
 {
     double sum = NAN;
     struct dot_args args = {.a = a, .b = b, .partials = NULL};
+    flatten((struct matrix *const[]){&args.a, &args.b}, 2);
     cuda_announce(cuda, DOT_PARTS * sizeof(double));
     if ((args.partials = cuda_result(cuda, DOT_PARTS * sizeof(double))) == NULL) return sum;
     cuda_launch(cuda, KERNEL_dot, DOT_PARTS, &args);
@@ -75,12 +101,16 @@ void cuda_sum_rows(struct backend *backend, struct matrix to_row, struct matrix 
 
 void cuda_activation_forward(struct backend *backend, const struct activation_args *args)
 {
-    launch_alone(backend, KERNEL_activation_forward, args->gate.rows * args->gate.columns, args);
+    struct activation_args call = *args;
+    flatten((struct matrix *const[]){&call.gate, &call.up, &call.y}, 3);
+    launch_alone(backend, KERNEL_activation_forward, args->gate.rows * args->gate.columns, &call);
 }
 
 void cuda_activation_backward(struct backend *backend, const struct activation_args *args)
 {
-    launch_alone(backend, KERNEL_activation_backward, args->gate.rows * args->gate.columns, args);
+    struct activation_args call = *args;
+    flatten((struct matrix *const[]){&call.gate, &call.up, &call.dy, &call.dgate, &call.dup}, 5);
+    launch_alone(backend, KERNEL_activation_backward, args->gate.rows * args->gate.columns, &call);
 }
 
 void cuda_activation_tangent(struct backend *backend, const struct activation_args *args)

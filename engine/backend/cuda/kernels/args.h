@@ -9,6 +9,7 @@ enum {
     KERNEL_THREADS = 256,
     ROW_PART = 2048,      /* columns of a row that a block takes at a time, where rows are cut */
     NARROW_FOURS = 4,     /* times four numbers that a thread rounds at a time */
+    DOT_TERMS = 4,        /* numbers of a dot product that a thread reads at a time */
     DOT_PARTS = 512,      /* blocks of a dot product: the same on every device, so that the sum is too */
     SPLIT_ROWS = 512,     /* rows that one block of a sum over rows takes */
     SPLIT_COLUMNS = 32,   /* and columns */

@@ -9,32 +9,64 @@
     EACH_THREAD(thread)        \
     for (int64_t i = grid->block * KERNEL_THREADS + thread; i < (count); i += grid->blocks * KERNEL_THREADS)
 
-/* The same, for kernels that do little with each element: a block has one part of a row after another, so that rows and
- * columns cost no division for each. */
-#define EACH_PLACE(t, c, matrix)                                                             \
+struct ALIGNED(16) four {
+    float value[4];
+};
+
+/* The same, four at a time from column c of row t on, for kernels that do little with each element: a block has one
+ * part of a row after another, so that rows and columns cost no division for each. */
+#define EACH_FOUR(t, c, matrix)                                                              \
     EACH_THREAD(thread)                                                                      \
     for (int64_t parts_ = ((matrix).columns + ROW_PART - 1) / ROW_PART, unit_ = grid->block; \
          unit_ < (matrix).rows * parts_; unit_ += grid->blocks)                              \
-        for (int64_t t = unit_ / parts_, c = unit_ % parts_ * ROW_PART + thread,             \
+        for (int64_t t = unit_ / parts_, c = unit_ % parts_ * ROW_PART + 4 * thread,         \
                      end_ = least(unit_ % parts_ * ROW_PART + ROW_PART, (matrix).columns);   \
-             c < end_; c += KERNEL_THREADS)
+             c < end_; c += 4 * KERNEL_THREADS)
+
+/* In one access where they lie at a multiple of 16 bytes; behind the last column are zeros. */
+DEVICE struct four four_at(struct matrix m, int64_t t, int64_t c)
+{
+    const float *from = row_of(m, t) + c;
+    struct four x;
+    if (c + 4 <= m.columns && (uintptr_t)from % sizeof x == 0) return *(const struct four *)(const void *)from;
+    UNROLL
+    for (int k = 0; k < 4; k++) x.value[k] = c + k < m.columns ? from[k] : 0;
+    return x;
+}
+
+DEVICE void put_four(struct matrix m, int64_t t, int64_t c, struct four x)
+{
+    float *to = row_of(m, t) + c;
+    if (c + 4 <= m.columns && (uintptr_t)to % sizeof x == 0) {
+        *(struct four *)(void *)to = x;
+        return;
+    }
+    UNROLL
+    for (int k = 0; k < 4; k++)
+        if (c + k < m.columns) to[k] = x.value[k];
+}
 
 KERNEL(fill, fill_args)
 {
-    EACH_ELEMENT(i, args->to.rows * args->to.columns)
+    const float value = (float)args->value;
+    const struct four x = {{value, value, value, value}};
+    EACH_FOUR(t, c, args->to)
     {
-        *element_of(args->to, i) = (float)args->value;
+        put_four(args->to, t, c, x);
     }
 }
 
 KERNEL(add, add_args)
 {
     const float alpha = (float)args->alpha, beta = (float)args->beta;
-    EACH_PLACE(t, c, args->to)
+    EACH_FOUR(t, c, args->to)
     {
-        float *to = row_of(args->to, t) + c;
-        const float term = alpha * row_of(args->from, t)[c];
-        *to = beta == 0 ? term : term + beta * *to;
+        struct four x = four_at(args->from, t, c);
+        const struct four old = beta == 0 ? x : four_at(args->to, t, c);
+        UNROLL
+        for (int k = 0; k < 4; k++)
+            x.value[k] = beta == 0 ? alpha * x.value[k] : alpha * x.value[k] + beta * old.value[k];
+        put_four(args->to, t, c, x);
     }
 }
 
@@ -49,9 +81,13 @@ KERNEL(scale_by_magnitude, add_args)
 
 KERNEL(add_row, add_args)
 {
-    EACH_PLACE(t, c, args->to)
+    EACH_FOUR(t, c, args->to)
     {
-        row_of(args->to, t)[c] += row_of(args->from, 0)[c];
+        const struct four row = four_at(args->from, 0, c);
+        struct four x = four_at(args->to, t, c);
+        UNROLL
+        for (int k = 0; k < 4; k++) x.value[k] += row.value[k];
+        put_four(args->to, t, c, x);
     }
 }
 
@@ -62,10 +98,6 @@ DEVICE uint32_t bf16_of(float x)
     memcpy(&bits, &x, sizeof bits);
     return x == x ? (bits + 0x7fffu + (bits >> 16 & 1)) >> 16 : 0x7fc0u;
 }
-
-struct ALIGNED(16) four {
-    float value[4];
-};
 
 struct ALIGNED(8) two_pairs {
     uint32_t pair[2];
@@ -145,21 +177,31 @@ KERNEL(clip_pass, clip_args)
 
 DEVICE double dot_term(const struct dot_args *args, int64_t i)
 {
-    const float a = *element_of(args->a, i);
+    const bool row = args->a.rows == 1 && (args->b.data == NULL || args->b.rows == 1); /* no division for each */
+    const float a = row ? row_of(args->a, 0)[i] : *element_of(args->a, i);
     if (args->b.data == NULL) return a - a == 0 ? 0 : 1;
-    return (double)a * (double)*element_of(args->b, i);
+    return (double)a * (double)(row ? row_of(args->b, 0)[i] : *element_of(args->b, i));
 }
 
+/* A thread reads several of its numbers before it adds them, one after the other. */
 KERNEL(dot, dot_args)
 {
     SHARED double shared[KERNEL_THREADS];
     PRIVATE(double, sum);
+    const int64_t count = args->a.rows * args->a.columns, step = grid->blocks * KERNEL_THREADS;
     EACH_THREAD(thread)
     {
-        sum[MINE(thread)] = 0;
-        for (int64_t i = grid->block * KERNEL_THREADS + thread; i < args->a.rows * args->a.columns;
-             i += grid->blocks * KERNEL_THREADS)
-            sum[MINE(thread)] += dot_term(args, i);
+        double all = 0;
+        int64_t i = grid->block * KERNEL_THREADS + thread;
+        for (; i + (DOT_TERMS - 1) * step < count; i += DOT_TERMS * step) {
+            double terms[DOT_TERMS];
+            UNROLL
+            for (int k = 0; k < DOT_TERMS; k++) terms[k] = dot_term(args, i + k * step);
+            UNROLL
+            for (int k = 0; k < DOT_TERMS; k++) all += terms[k];
+        }
+        for (; i < count; i += step) all += dot_term(args, i);
+        sum[MINE(thread)] = all;
     }
     const double total = block_sum(grid, sum, shared);
     EACH_THREAD(thread)
@@ -249,19 +291,45 @@ KERNEL(sum_rows_end, sum_rows_args)
     }
 }
 
+/* One element: the new moments and parameter. */
+DEVICE void adamw_step(const struct adamw_args *args, float gradient, float *parameter, float *moment1, float *moment2)
+{
+    const double g = (double)gradient * args->gradient_scale, p = (double)*parameter;
+    const double m = args->beta1 * (double)*moment1 + (1 - args->beta1) * g;
+    const double v = args->beta2 * (double)*moment2 + (1 - args->beta2) * g * g;
+    const double step = m / args->correction1 / (sqrt(v / args->correction2) + args->epsilon);
+    *moment1 = (float)m;
+    *moment2 = (float)v;
+    *parameter = (float)(p - args->rate * (step + args->weight_decay * p));
+}
+
+DEVICE struct matrix adamw_row(const void *data, int64_t count)
+{
+    struct matrix row;
+    row.data = (void *)(uintptr_t)data;
+    row.rows = 1;
+    row.columns = row.stride = count;
+    row.element = sizeof(float);
+    return row;
+}
+
 KERNEL(adamw, adamw_args)
 {
-    float *parameter = (float *)args->parameter, *moment1 = (float *)args->moment1, *moment2 = (float *)args->moment2;
-    const float *gradient = (const float *)args->gradient;
-    EACH_ELEMENT(i, args->count)
+    const struct matrix parameters = adamw_row(args->parameter, args->count),
+                        moments1 = adamw_row(args->moment1, args->count),
+                        moments2 = adamw_row(args->moment2, args->count),
+                        gradients = adamw_row(args->gradient, args->count);
+    EACH_FOUR(t, c, parameters)
     {
-        const double g = (double)gradient[i] * args->gradient_scale, p = (double)parameter[i];
-        const double m = args->beta1 * (double)moment1[i] + (1 - args->beta1) * g;
-        const double v = args->beta2 * (double)moment2[i] + (1 - args->beta2) * g * g;
-        const double step = m / args->correction1 / (sqrt(v / args->correction2) + args->epsilon);
-        moment1[i] = (float)m;
-        moment2[i] = (float)v;
-        parameter[i] = (float)(p - args->rate * (step + args->weight_decay * p));
+        const struct four gradient = four_at(gradients, t, c);
+        struct four parameter = four_at(parameters, t, c), moment1 = four_at(moments1, t, c),
+                    moment2 = four_at(moments2, t, c);
+        UNROLL
+        for (int k = 0; k < 4; k++)
+            adamw_step(args, gradient.value[k], &parameter.value[k], &moment1.value[k], &moment2.value[k]);
+        put_four(parameters, t, c, parameter);
+        put_four(moments1, t, c, moment1);
+        put_four(moments2, t, c, moment2);
     }
 }
 
