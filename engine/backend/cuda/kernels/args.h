@@ -81,6 +81,7 @@ struct norm_kernel_args {
     double *statistics, *partials, *bias_partials;
     int64_t rows, columns; /* of the sums that give gradients of parameters: virtual rows, columns of a parameter */
     bool tangent;
+    int lanes; /* threads for a segment, a power of two */
 };
 
 struct rope_kernel_args {
