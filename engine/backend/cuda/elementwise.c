@@ -93,7 +93,9 @@ void cuda_sum_rows(struct backend *backend, struct matrix to_row, struct matrix 
                                        .to = to_row,
                                        .partials = cuda_scratch(cuda, (size_t)(splits * from.columns) * sizeof(double)),
                                        .rows = from.rows,
-                                       .columns = from.columns};
+                                       .columns = from.columns,
+                                       .rounded = (uint32_t *)(void *)cuda_narrow_beside(cuda, from),
+                                       .pitch = cuda_narrow_pitch(from.columns)};
     cuda_launch(cuda, KERNEL_sum_rows, splits * across, &args);
     cuda_launch(cuda, KERNEL_sum_rows_end, cuda_blocks(from.columns), &args);
     cuda_leave(cuda);

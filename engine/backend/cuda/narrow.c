@@ -132,6 +132,21 @@ static int64_t part_elements(struct factor f, int64_t count)
     return narrow_elements(m.rows, m.columns);
 }
 
+static bool whole(const struct cuda *cuda, struct factor f)
+{
+    return tile_of(cuda, f) == along(f);
+}
+
+uint16_t *cuda_narrow_beside(struct cuda *cuda, struct matrix m)
+{
+    const bool fits = whole(cuda, (struct factor){m, false}) && whole(cuda, (struct factor){m, true});
+    if (cuda->status != STATUS_OK || !cuda->device->narrow || !fits) return NULL;
+    uint16_t *memory = cuda_narrow_scratch(cuda, (size_t)narrow_elements(m.rows, m.columns) * sizeof *memory);
+    cuda->narrowed = memory != NULL ? m : (struct matrix){0};
+    cuda->narrowed_at = memory;
+    return memory;
+}
+
 static bool same(struct matrix a, struct matrix b)
 {
     return a.data == b.data && a.rows == b.rows && a.columns == b.columns && a.stride == b.stride;

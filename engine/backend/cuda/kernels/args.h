@@ -65,6 +65,9 @@ struct sum_rows_args {
     struct matrix from, to; /* to [1, columns] is added to */
     double *partials;
     int64_t rows, columns;
+    /* `from` in bfloat16, pairs of numbers, pitch a multiple of 8; NULL: not wanted */
+    uint32_t *rounded;
+    int64_t pitch;
 };
 
 /* add_magnitudes: likewise partials, and the largest |x| of each split. */

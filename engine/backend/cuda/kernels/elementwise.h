@@ -264,20 +264,48 @@ DEVICE void split_store(const struct launch *grid, const struct split *split, co
     }
 }
 
+/* Threads side by side take four columns each, and the block's teams of them every SUM_TEAMS-th row; a thread reads
+ * several rows before it writes. */
+enum { SUM_THREADS = SPLIT_COLUMNS / 4, SUM_TEAMS = KERNEL_THREADS / SUM_THREADS, SUM_FOURS = 4 };
+
+/* Adds rows t, t + SUM_TEAMS, … of four columns, and rounds them to bf16 where that is wanted. */
+DEVICE void sum_four(const struct sum_rows_args *args, int64_t t, int64_t end, int64_t c, double *sums)
+{
+    struct four x[SUM_FOURS];
+    UNROLL
+    for (int i = 0; i < SUM_FOURS; i++)
+        if (t + i * SUM_TEAMS < end) x[i] = four_at(args->from, t + i * SUM_TEAMS, c);
+    UNROLL
+    for (int i = 0; i < SUM_FOURS; i++) {
+        const int64_t row = t + i * SUM_TEAMS;
+        if (row >= end) continue;
+        for (int k = 0; k < 4; k++) sums[k] += (double)x[i].value[k];
+        if (args->rounded != NULL)
+            *(struct two_pairs *)(void *)(args->rounded + (row * args->pitch + c) / 2) = pairs_of(x[i]);
+    }
+}
+
 KERNEL(sum_rows, sum_rows_args)
 {
-    SHARED double shared[KERNEL_THREADS];
-    PRIVATE(double, sum);
+    SHARED double shared[SUM_TEAMS * SPLIT_COLUMNS];
     const struct split split = split_of(grid, args->rows, args->columns);
     EACH_THREAD(thread)
     {
-        const int64_t column = split.column + thread % SPLIT_COLUMNS;
-        sum[MINE(thread)] = 0;
-        for (int64_t t = split.first + thread / SPLIT_COLUMNS; t < split.end && column < args->columns;
-             t += SPLIT_LANES)
-            sum[MINE(thread)] += (double)row_of(args->from, t)[column];
+        const int team = thread / SUM_THREADS, four = thread % SUM_THREADS;
+        const int64_t c = split.column + 4 * four;
+        double sums[4] = {0, 0, 0, 0};
+        for (int64_t t = split.first + team; t < split.end && c < args->columns; t += SUM_FOURS * SUM_TEAMS)
+            sum_four(args, t, split.end, c, sums);
+        for (int k = 0; k < 4; k++) shared[team * SPLIT_COLUMNS + 4 * four + k] = sums[k];
     }
-    split_store(grid, &split, sum, shared, args->partials, args->columns);
+    EACH_THREAD(thread)
+    {
+        const int64_t column = split.column + thread;
+        if (thread >= SPLIT_COLUMNS || column >= args->columns) continue;
+        double sum = 0;
+        for (int team = 0; team < SUM_TEAMS; team++) sum += shared[team * SPLIT_COLUMNS + thread];
+        args->partials[split.index * args->columns + column] = sum;
+    }
 }
 
 KERNEL(sum_rows_end, sum_rows_args)

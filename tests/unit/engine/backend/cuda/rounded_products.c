@@ -171,6 +171,48 @@ static void test_a_factor_is_rounded_again_when_it_changed(void **state)
     backend_free(backend);
 }
 
+/* A product [20, 20] of `m` or its transpose, and the kernels that it took. */
+static int64_t product_of(struct backend *backend, struct matrix m, bool turned, float *out)
+{
+    struct matrix b = random_on(backend, 20, turned ? m.rows : m.columns, 50, false),
+                  c = random_on(backend, turned ? m.columns : m.rows, 20, 51, false);
+    const int64_t before = cuda_of(backend)->launches;
+    struct matrix row = random_on(backend, 1, m.columns, 52, false);
+    backend->ops->sum_rows(backend, row, m);
+    backend->ops->gemm(
+        backend, &(struct gemm_args){.a = m, .b = b, .c = c, .transpose_a = turned, .transpose_b = true, .alpha = 1});
+    const int64_t launches = cuda_of(backend)->launches - before;
+    backend->ops->download(backend, c, out, DTYPE_F32);
+    matrix_release(backend, &b);
+    matrix_release(backend, &c);
+    matrix_release(backend, &row);
+    return launches;
+}
+
+/* A sum over rows rounds what it reads for the product that follows, if that takes the matrix in one tile. */
+static void test_a_sum_over_rows_rounds_for_the_next_product(void **state)
+{
+    static const int64_t shapes[][3] = {{600, 20, 20}, {600, 19, 19}, {513, 40, 43}, {5, 300, 301}, {1, 1, 1}};
+    float *wanted = calloc((size_t)2 * 700 * 20, sizeof *wanted), *found = wanted + 700 * 20;
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (int turned = 0; turned < 2; turned++) {
+            struct backend *backend = open_device(NULL, true);
+            struct matrix all = random_on(backend, shapes[i][0], shapes[i][2], 53, false);
+            const struct matrix m = matrix_columns(all, 0, shapes[i][1]);
+            const size_t bytes = (size_t)(turned ? m.columns : m.rows) * 20 * sizeof *wanted;
+            (void)product_of(backend, m, turned, found); /* the scratch has grown to its size */
+            assert_int_equal(product_of(backend, m, turned, found), 3);
+            cuda_of(backend)->narrow_tile = 1;
+            const int64_t tiles = turned ? (m.columns + 255) / 256 : (m.rows + 255) / 256;
+            assert_true(product_of(backend, m, turned, wanted) >= (tiles > 1 ? 3 + tiles : 3));
+            assert_memory_equal(found, wanted, bytes);
+            matrix_release(backend, &all);
+            backend_free(backend);
+        }
+    free(wanted);
+}
+
 /* A plan leaves the scratch of rounded factors free, where there are any. */
 static void test_plans_leave_room_for_rounded_factors(void **state)
 {
@@ -287,6 +329,7 @@ int main(void)
         cmocka_unit_test(test_factors_are_rounded_in_tiles),
         cmocka_unit_test(test_plans_leave_room_for_rounded_factors),
         cmocka_unit_test(test_a_factor_is_rounded_again_when_it_changed),
+        cmocka_unit_test(test_a_sum_over_rows_rounds_for_the_next_product),
         cmocka_unit_test(test_rounded_factors_change_every_pass_of_attention_a_little),
         cmocka_unit_test(test_factors_do_not_depend_on_how_products_are_rounded),
         cmocka_unit_test(test_rounded_products_change_losses_and_errors_a_little),
