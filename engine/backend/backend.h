@@ -250,6 +250,8 @@ struct adamw_args {
     X(void, fill, struct matrix to, double value)                                                                     \
     /* to = alpha from + beta to; beta == 0 never reads `to`. */                                                      \
     X(void, add, struct matrix to, struct matrix from, double alpha, double beta)                                     \
+    /* to = a + b; `to` may be a. */                                                                                  \
+    X(void, sum, struct matrix to, struct matrix a, struct matrix b)                                                  \
     /* to = to (|by| + offset), elementwise. */                                                                       \
     X(void, scale_by_magnitude, struct matrix to, struct matrix by, double offset)                                    \
     /* to = min(max(from, -bound), bound); `to` may be `from`. */                                                     \

@@ -130,6 +130,20 @@ static void backward_begin(struct walk *walk)
     walk->written[walk->program->output] = true;
 }
 
+/* Whether the gradients of the block's input and output may lie in the same memory. Nothing but the last step, a sum,
+ * reads the output's gradient, and only after that anything is written to the input's. */
+static bool in_place(const struct program *program)
+{
+    const int last = program->step_count - 1, input = program->input, output = program->output;
+    if (last < 0 || program->steps[last].op != &op_add || program->steps[last].output != output || input == output)
+        return false;
+    for (int i = 0; i < last; i++)
+        if (program->steps[i].output == output) return false;
+    for (int s = 0; s < program->slot_count; s++)
+        if (program->slots[s].of == input || program->slots[s].of == output) return false;
+    return program->slots[input].of == NO_SLOT && program->slots[output].of == NO_SLOT;
+}
+
 void walk_backward(struct walk *walk, struct matrix dhidden, struct matrix *parameter_gradients)
 {
     const struct program *program = walk->program;
@@ -137,9 +151,13 @@ void walk_backward(struct walk *walk, struct matrix dhidden, struct matrix *para
     assert(walk->kind != WALK_FORWARD);
     backward_begin(walk);
     walk->pass.parameter_gradients = parameter_gradients;
-    backend->ops->add(backend, walk->gradients[program->output], dhidden, 1, 0);
+    const bool shared = in_place(program);
+    if (shared)
+        walk->gradients[program->output] = walk->gradients[program->input] = dhidden;
+    else
+        backend->ops->add(backend, walk->gradients[program->output], dhidden, 1, 0);
     for (int i = program->step_count - 1; i >= 0; i--) program->steps[i].op->backward(&walk->pass, &program->steps[i]);
-    backend->ops->add(backend, dhidden, walk->gradients[program->input], 1, 0);
+    if (!shared) backend->ops->add(backend, dhidden, walk->gradients[program->input], 1, 0);
 }
 
 void walk_tangent_begin(struct walk *walk, const struct program *program, const struct batch *batch,

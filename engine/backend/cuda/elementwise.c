@@ -40,19 +40,26 @@ void cuda_fill(struct backend *backend, struct matrix to, double value)
 
 void cuda_add(struct backend *backend, struct matrix to, struct matrix from, double alpha, double beta)
 {
-    struct add_args args = {to, from, alpha, beta};
-    flatten((struct matrix *const[]){&args.to, &args.from}, 2);
+    struct add_args args = {to, from, alpha, beta, to};
+    flatten((struct matrix *const[]){&args.to, &args.from, &args.old}, 3);
+    launch_alone(backend, KERNEL_add, to.rows * to.columns, &args);
+}
+
+void cuda_sum(struct backend *backend, struct matrix to, struct matrix a, struct matrix b)
+{
+    struct add_args args = {to, b, 1, 1, a};
+    flatten((struct matrix *const[]){&args.to, &args.from, &args.old}, 3);
     launch_alone(backend, KERNEL_add, to.rows * to.columns, &args);
 }
 
 void cuda_scale_by_magnitude(struct backend *backend, struct matrix to, struct matrix by, double offset)
 {
-    launch_alone(backend, KERNEL_scale_by_magnitude, to.rows * to.columns, &(struct add_args){to, by, 0, offset});
+    launch_alone(backend, KERNEL_scale_by_magnitude, to.rows * to.columns, &(struct add_args){to, by, 0, offset, {0}});
 }
 
 void cuda_add_row(struct backend *backend, struct matrix to, struct matrix row)
 {
-    launch_alone(backend, KERNEL_add_row, to.rows * to.columns, &(struct add_args){to, row, 0, 0});
+    launch_alone(backend, KERNEL_add_row, to.rows * to.columns, &(struct add_args){to, row, 0, 0, {0}});
 }
 
 static double dot(struct cuda *cuda, struct matrix a, struct matrix b)

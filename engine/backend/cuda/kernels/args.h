@@ -35,6 +35,7 @@ struct fill_args {
 struct add_args {
     struct matrix to, from; /* add_row: from is the row */
     double alpha, beta;     /* scale_by_magnitude: beta is the offset */
+    struct matrix old;      /* add: what beta multiplies, `to` or another */
 };
 
 /* Heads of `columns` numbers in bfloat16, `pitch` from one to the next, row after row; `to` and the pitch are multiples

@@ -62,7 +62,7 @@ KERNEL(add, add_args)
     EACH_FOUR(t, c, args->to)
     {
         struct four x = four_at(args->from, t, c);
-        const struct four old = beta == 0 ? x : four_at(args->to, t, c);
+        const struct four old = beta == 0 ? x : four_at(args->old, t, c);
         UNROLL
         for (int k = 0; k < 4; k++)
             x.value[k] = beta == 0 ? alpha * x.value[k] : alpha * x.value[k] + beta * old.value[k];
