@@ -1,5 +1,5 @@
-/* add: y = a + b, the residual connection. y may share a's memory, and in a backward pass the first of the gradients may
- * be that of the output, in the same memory (walk.c). */
+/* add: y = a + b, the residual connection. y may share a's memory, and in a backward pass the gradients of a and
+ * b that of y (walk.c). */
 #include "model/op.h"
 
 static void sum(const struct pass *pass, const struct step *step, const struct matrix *by_slot)
