@@ -1,6 +1,6 @@
 /* rounding.h: rounded copies of parameters. A device that rounds the factors of its products would round a weight again
- * in every product; while the parameters do not change, products can read one rounded copy of them all. A product's bits
- * are the same with and without a copy. Backends with matrices in host memory have none. */
+ * in every product; while the parameters do not change, products can read one rounded copy of them all. The bits of a
+ * product are the same with and without a copy. Backends with matrices in host memory have none. */
 #ifndef BACKEND_ROUNDING_H
 #define BACKEND_ROUNDING_H
 

@@ -130,9 +130,9 @@ static void backward_begin(struct walk *walk)
     walk->written[walk->program->output] = true;
 }
 
-/* ---- Gradients that share memory ----
- *
- * The gradients of a sum's inputs begin as that of its output, which nobody reads any more when they are written. So
+/* ---- Gradients that share memory ---- */
+
+/* The gradients of a sum's inputs begin as that of its output, which nobody reads any more when they are written. So
  * that of the first input, the residual stream, takes the output's memory, and it is added to there. That of the second
  * one may lie there too if it is only read until then. */
 

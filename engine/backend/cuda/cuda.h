@@ -155,8 +155,8 @@ void cuda_narrow_triangle(struct cuda *cuda, struct matrix c, struct matrix x, d
 int64_t cuda_narrow_share(int64_t budget);
 /* Heads of `columns` numbers in bf16 at `to` [rows, heads, pitch]. */
 void cuda_narrow(struct cuda *cuda, struct head_view from, int64_t heads, int64_t columns, uint16_t *to);
-/* Where a kernel that reads all of `m` shall write it in bf16, rows cuda_narrow_pitch apart, so that products that follow
- * directly need not round it; NULL: it shall not. */
+/* Where a kernel that reads all of `m` shall write it in bf16, rows cuda_narrow_pitch apart, so that products that
+ * follow directly need not round it; NULL: it shall not. */
 uint16_t *cuda_narrow_beside(struct cuda *cuda, struct matrix m);
 /* Numbers from one to the next: 16 bytes or a multiple. */
 int64_t cuda_narrow_pitch(int64_t columns);
