@@ -58,6 +58,7 @@ struct norm_args {
     struct matrix x, weight, bias, y;     /* [T, C] */
     struct matrix dy, dx, dweight, dbias; /* backward; dx may alias dy; dweight, dbias absent: not computed */
     bool accumulate;                      /* dx (and dx_t) */
+    bool to_product;                      /* forward: a product of y follows directly; only a hint */
     /* Tangents. norm_tangent: x_t, weight_t, bias_t (absent: zero) give y_t. norm_backward_tangent: dy and dy_t give dx
      * and dx_t, and add to dweight_t, dbias_t (absent: not wanted; dweight, dbias are not computed). */
     struct matrix x_t, weight_t, bias_t, y_t, dy_t, dx_t, dweight_t, dbias_t;
@@ -102,6 +103,7 @@ struct activation_args {
     struct matrix gate, up, y;
     struct matrix dy, dgate, dup; /* backward */
     bool accumulate_gate, accumulate_up;
+    bool to_product; /* forward: a product of y follows directly; only a hint */
     /* Tangents. activation_tangent: gate_t, up_t give y_t. activation_backward_tangent: dy, dy_t give dgate, dup and
      * dgate_t, dup_t; the accumulate flags hold for both. */
     struct matrix gate_t, up_t, y_t, dy_t, dgate_t, dup_t;

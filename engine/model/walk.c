@@ -106,9 +106,22 @@ void walk_begin(struct walk *walk, const struct program *program, const struct b
         if (plan.offset[s] < 0) walk->values[s] = plan.offset[s] == PLAN_ABSENT ? (struct matrix){0} : hidden;
 }
 
+/* Whether the next step multiplies what step i puts out, and no caller does it in its own way. */
+static bool feeds_product(const struct walk *walk, int i)
+{
+    const struct program *program = walk->program;
+    const struct step *next = &program->steps[i + 1];
+    return i + 1 < program->step_count && walk->product == NULL && next->op == &op_linear &&
+           next->input[0] == program->steps[i].output;
+}
+
 void walk_steps(struct walk *walk, int from, int to)
 {
-    for (int i = from; i < to; i++) walk->program->steps[i].op->forward(&walk->pass, &walk->program->steps[i]);
+    for (int i = from; i < to; i++) {
+        walk->pass.to_product = i + 1 < to && feeds_product(walk, i);
+        walk->program->steps[i].op->forward(&walk->pass, &walk->program->steps[i]);
+    }
+    walk->pass.to_product = false;
 }
 
 void walk_forward(struct walk *walk, const struct program *program, const struct batch *batch,

@@ -110,9 +110,13 @@ void cuda_sum_rows(struct backend *backend, struct matrix to_row, struct matrix 
 
 void cuda_activation_forward(struct backend *backend, const struct activation_args *args)
 {
-    struct activation_args call = *args;
-    flatten((struct matrix *const[]){&call.gate, &call.up, &call.y}, 3);
-    launch_alone(backend, KERNEL_activation_forward, args->gate.rows * args->gate.columns, &call);
+    struct cuda *cuda = cuda_enter(backend);
+    struct activation_kernel_args call = {.activation = *args, .pitch = cuda_narrow_pitch(args->y.columns)};
+    if (args->to_product) call.rounded = (uint32_t *)(void *)cuda_narrow_beside(cuda, args->y);
+    if (call.rounded == NULL || call.pitch == args->y.columns) /* else rows of the rounded ones have gaps */
+        flatten((struct matrix *const[]){&call.activation.gate, &call.activation.up, &call.activation.y}, 3);
+    cuda_launch(cuda, KERNEL_activation_forward, cuda_blocks(args->gate.rows * args->gate.columns), &call);
+    cuda_leave(cuda);
 }
 
 void cuda_activation_backward(struct backend *backend, const struct activation_args *args)

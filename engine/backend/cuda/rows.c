@@ -24,7 +24,11 @@ static int64_t norm_blocks(const struct norm_kernel_args *args)
 static void norm_alone(struct backend *backend, enum kernel kernel, const struct norm_args *norm)
 {
     struct cuda *cuda = cuda_enter(backend);
-    const struct norm_kernel_args args = {.norm = *norm, .lanes = norm_lanes(norm)};
+    const struct norm_kernel_args args = {
+        .norm = *norm,
+        .lanes = norm_lanes(norm),
+        .rounded = kernel == KERNEL_norm_forward && norm->to_product ? cuda_narrow_beside(cuda, norm->y) : NULL,
+        .pitch = cuda_narrow_pitch(norm->y.columns)};
     cuda_launch(cuda, kernel, norm_blocks(&args), &args);
     cuda_leave(cuda);
 }

@@ -83,15 +83,18 @@ DEVICE struct four four_or(struct matrix m, int64_t t, int64_t c, float otherwis
     return m.data != NULL ? four_at(m, t, c) : same;
 }
 
-KERNEL(activation_forward, activation_args)
+KERNEL(activation_forward, activation_kernel_args)
 {
-    EACH_FOUR(t, c, args->gate)
+    const struct activation_args *activation = &args->activation;
+    EACH_FOUR(t, c, activation->gate)
     {
-        const struct four up = four_or(args->up, t, c, 1);
-        struct four x = four_at(args->gate, t, c);
+        const struct four up = four_or(activation->up, t, c, 1);
+        struct four x = four_at(activation->gate, t, c);
         UNROLL
-        for (int k = 0; k < 4; k++) x.value[k] = activated(args->kind, x.value[k]) * up.value[k];
-        put_four(args->y, t, c, x);
+        for (int k = 0; k < 4; k++) x.value[k] = activated(activation->kind, x.value[k]) * up.value[k];
+        put_four(activation->y, t, c, x);
+        if (args->rounded != NULL)
+            *(struct two_pairs *)(void *)(args->rounded + (t * args->pitch + c) / 2) = pairs_of(x);
     }
 }
 

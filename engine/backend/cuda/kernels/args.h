@@ -86,6 +86,16 @@ struct norm_kernel_args {
     int64_t rows, columns; /* of the sums that give gradients of parameters: virtual rows, columns of a parameter */
     bool tangent;
     int lanes; /* threads for a segment, a power of two */
+    /* norm_forward: y in bfloat16, too, rows `pitch` apart; NULL: not wanted */
+    uint16_t *rounded;
+    int64_t pitch;
+};
+
+/* y in bfloat16, too, as pairs, rows `pitch` apart, a multiple of 8; NULL: not wanted */
+struct activation_kernel_args {
+    struct activation_args activation;
+    uint32_t *rounded;
+    int64_t pitch;
 };
 
 struct rope_kernel_args {
@@ -266,7 +276,7 @@ struct hadamard_kernel_args {
     X(rope, rope_kernel_args)                             \
     X(gather, embedding_args)                             \
     X(scatter_add, embedding_args)                        \
-    X(activation_forward, activation_args)                \
+    X(activation_forward, activation_kernel_args)         \
     X(activation_backward, activation_args)               \
     X(activation_tangent, activation_args)                \
     X(activation_backward_tangent, activation_args)       \

@@ -108,10 +108,13 @@ KERNEL(norm_forward, norm_kernel_args)
     {
         const struct norm_segment s = norm_segment(grid, args, thread);
         const struct norm_numbers n = numbers[MINE(thread)];
-        for (int64_t i = s.lane; i < s.count; i += s.lanes)
-            row_of(norm->y, s.t)[s.first + i] = (float)(normal_of(&n, (double)row_of(norm->x, s.t)[s.first + i]) *
-                                                            parameter_at(norm->weight, s.parameter + i) +
-                                                        parameter_at(norm->bias, s.parameter + i));
+        for (int64_t i = s.lane; i < s.count; i += s.lanes) {
+            const float y = (float)(normal_of(&n, (double)row_of(norm->x, s.t)[s.first + i]) *
+                                        parameter_at(norm->weight, s.parameter + i) +
+                                    parameter_at(norm->bias, s.parameter + i));
+            row_of(norm->y, s.t)[s.first + i] = y;
+            if (args->rounded != NULL) args->rounded[s.t * args->pitch + s.first + i] = (uint16_t)bf16_of(y);
+        }
     }
 }
 
