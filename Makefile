@@ -237,7 +237,7 @@ EMULATED_QUICK := $(addprefix engine/backend/test_,backend_edges cpu_attention c
 EMULATED_TESTS := $(EMULATED_QUICK) $(addprefix engine/backend/test_,cpu_products cpu_rows tangent_cpu) \
                   engine/jobs/test_every_method
 EMULATED_BINARIES := $(addprefix $(OBJ)/tests/emulated/,$(EMULATED_QUICK) \
-                     $(addprefix engine/backend/cuda/,layer_errors rounded_products staging) \
+                     $(addprefix engine/backend/cuda/,layer_errors rounded_products rounded_weights staging) \
                      $(addprefix engine/selftest/,device wrong_devices))
 EMULATED_DEVICE := $(OBJ)/tests/unit/engine/backend/cuda/emulated.o
 $(EMULATED_DEVICE): CPPFLAGS += -Itests/unit

@@ -21,6 +21,7 @@
 #include "backend/identity.h"
 #include "backend/lane.h"
 #include "backend/matrix.h"
+#include "backend/rounding.h"
 #include "base/error.h"
 #include "base/monitor.h"
 #include "base/plan.h"
@@ -57,6 +58,7 @@ struct norm_args {
     struct matrix x, weight, bias, y;     /* [T, C] */
     struct matrix dy, dx, dweight, dbias; /* backward; dx may alias dy; dweight, dbias absent: not computed */
     bool accumulate;                      /* dx (and dx_t) */
+    bool to_product;                      /* forward: a product of y follows directly; only a hint */
     /* Tangents. norm_tangent: x_t, weight_t, bias_t (absent: zero) give y_t. norm_backward_tangent: dy and dy_t give dx
      * and dx_t, and add to dweight_t, dbias_t (absent: not wanted; dweight, dbias are not computed). */
     struct matrix x_t, weight_t, bias_t, y_t, dy_t, dx_t, dweight_t, dbias_t;
@@ -101,6 +103,7 @@ struct activation_args {
     struct matrix gate, up, y;
     struct matrix dy, dgate, dup; /* backward */
     bool accumulate_gate, accumulate_up;
+    bool to_product; /* forward: a product of y follows directly; only a hint */
     /* Tangents. activation_tangent: gate_t, up_t give y_t. activation_backward_tangent: dy, dy_t give dgate, dup and
      * dgate_t, dup_t; the accumulate flags hold for both. */
     struct matrix gate_t, up_t, y_t, dy_t, dgate_t, dup_t;
@@ -249,6 +252,8 @@ struct adamw_args {
     X(void, fill, struct matrix to, double value)                                                                     \
     /* to = alpha from + beta to; beta == 0 never reads `to`. */                                                      \
     X(void, add, struct matrix to, struct matrix from, double alpha, double beta)                                     \
+    /* to = a + b; `to` may be a. */                                                                                  \
+    X(void, sum, struct matrix to, struct matrix a, struct matrix b)                                                  \
     /* to = to (|by| + offset), elementwise. */                                                                       \
     X(void, scale_by_magnitude, struct matrix to, struct matrix by, double offset)                                    \
     /* to = min(max(from, -bound), bound); `to` may be `from`. */                                                     \
@@ -348,7 +353,8 @@ struct backend_ops {
     size_t element;   /* bytes of an element */
     bool host;        /* matrices are plain host memory of float/double */
     const struct backend_sizes *sizes;
-    const struct lane_ops *lanes; /* NULL where host */
+    const struct lane_ops *lanes;        /* NULL where host */
+    const struct rounding_ops *rounding; /* NULL where host */
 
     void (*close)(struct backend *backend); /* releases the state; backend_free calls it */
     void (*describe)(const struct backend *backend, char *text, size_t size);

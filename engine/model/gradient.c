@@ -19,6 +19,7 @@ struct gradient {
     void **activations;   /* [layers]; GRADIENT_KEEP; the last layer's is own_values */
     void **inputs; /* [layers + 1] hidden states before each block, [tokens, d]; GRADIENT_KEEP: the first alone */
     void *dhidden; /* [tokens, d] */
+    void *rounded; /* a copy of all weights that products read; NULL: none */
 };
 
 int64_t gradient_bytes(const struct parameters_layout *layout, const struct backend *backend, enum gradient_mode mode,
@@ -29,6 +30,45 @@ int64_t gradient_bytes(const struct parameters_layout *layout, const struct back
     const int64_t once = kept + width /* gradients */ + parameters_slots_width(layout, false) + width /* dhidden */;
     const int64_t columns = mode == GRADIENT_KEEP ? once + layers * kept + width : once + kept + (layers + 1) * width;
     return columns * tokens * (int64_t)backend->ops->element;
+}
+
+/* The weights of products begin behind the tables that tokens and positions are looked up in, unless one of these is
+ * the output matrix too. */
+static int64_t first_weight(const struct parameters_layout *layout)
+{
+    const int64_t last = layout->positions >= 0 ? layout->positions : layout->embedding;
+    return layout->config.tied ? 0 : layout->tensors[last + 1].offset;
+}
+
+int64_t gradient_round_bytes(const struct parameters_layout *layout, const struct backend *backend)
+{
+    const struct rounding_ops *rounding = backend->ops->rounding;
+    return rounding == NULL ? 0 : rounding->bytes(backend, layout->elements - first_weight(layout));
+}
+
+enum status gradient_round(struct gradient *gradient, struct error *error)
+{
+    struct backend *backend = gradient->backend;
+    const int64_t bytes = gradient_round_bytes(gradient->parameters->layout, backend);
+    if (bytes == 0) return STATUS_OK;
+    return backend->ops->allocate(backend, backend_elements(backend, bytes), "rounded weights", &gradient->rounded,
+                                  error);
+}
+
+static void rounding_begin(const struct gradient *gradient)
+{
+    struct backend *backend = gradient->backend;
+    const struct parameters_layout *layout = gradient->parameters->layout;
+    const int64_t first = first_weight(layout);
+    if (gradient->rounded == NULL) return;
+    backend->ops->rounding->begin(backend,
+                                  (const char *)gradient->parameters->data + (size_t)first * backend->ops->element,
+                                  layout->elements - first, gradient->rounded);
+}
+
+static void rounding_end(const struct gradient *gradient)
+{
+    if (gradient->rounded != NULL) gradient->backend->ops->rounding->end(gradient->backend);
 }
 
 static enum status hidden_new(struct gradient *gradient, void **out, struct error *error)
@@ -119,6 +159,7 @@ void gradient_free(struct gradient *gradient)
         release(backend, gradient->activations[i]);
     for (int64_t i = 0; gradient->inputs != NULL && i <= layers; i++) release(backend, gradient->inputs[i]);
     release(backend, gradient->dhidden);
+    release(backend, gradient->rounded);
     embed_reset(&gradient->embed);
     if (gradient->head.backend != NULL) head_reset(&gradient->head);
     walk_reset(&gradient->backward);
@@ -149,11 +190,13 @@ void gradient_losses(struct gradient *gradient, const struct batch *batch, doubl
     const struct parameters_layout *layout = gradient->parameters->layout;
     const struct matrix hidden = embedded(gradient, batch);
     struct matrix block[PROGRAM_PARAMETERS];
+    rounding_begin(gradient);
     for (int64_t layer = 0; layer < layout->config.layers; layer++) {
         parameters_block(gradient->parameters, layer, block);
         walk_forward(&gradient->forward, &layout->programs[layer], batch, block, hidden);
     }
     head_losses(&gradient->head, hidden, batch, losses);
+    rounding_end(gradient);
 }
 
 static void head_pass(struct gradient *gradient, const struct batch *batch, struct matrix hidden, double weight,
@@ -233,11 +276,13 @@ void gradient_add(struct gradient *gradient, const struct batch *batch, double w
                   struct parameters *into)
 {
     const struct embed_weights gradients = parameters_embed(into);
+    rounding_begin(gradient);
     if (gradient->mode == GRADIENT_KEEP)
         add_keeping(gradient, batch, weight, losses, into);
     else
         add_recomputing(gradient, batch, weight, losses, into);
     embed_backward(&gradient->embed, batch, hidden_view(gradient, gradient->dhidden, batch), &gradients);
+    rounding_end(gradient);
 }
 
 enum status gradient_over(struct gradient *gradient, const struct chunks *chunks, const struct monitor *monitor,

@@ -26,6 +26,12 @@ MUST_CHECK enum status gradient_new(const struct parameters *parameters, enum gr
                                     int64_t longest, struct gradient **out, struct error *error);
 void gradient_free(struct gradient *gradient); /* NULL is fine */
 
+/* Bytes of the rounded copy of all weights that gradient_round takes; 0 where products round nothing in memory. */
+int64_t gradient_round_bytes(const struct parameters_layout *layout, const struct backend *backend);
+/* From now on each call below rounds the weights once, into a copy, in place of once for each product. The bits stay
+ * the same. STATUS_NO_MEMORY. */
+MUST_CHECK enum status gradient_round(struct gradient *gradient, struct error *error);
+
 /* losses[t] in nats of every token of the batch (0 where nothing is predicted), host memory. Allocates nothing. */
 void gradient_losses(struct gradient *gradient, const struct batch *batch, double *losses);
 

@@ -180,7 +180,8 @@ static struct matrix slice_logits(struct head *head, struct matrix output, struc
 {
     struct backend *backend = head->backend;
     const struct stage stage = stage_of(head, hidden, head->normed, head->projected);
-    const struct norm_args norm = norm_arguments(head, &stage);
+    struct norm_args norm = norm_arguments(head, &stage);
+    norm.to_product = true;
     const struct matrix out = matrix_rows(logits, 0, hidden.rows);
     if (norm.weight.data != NULL) backend->ops->norm_forward(backend, &norm);
     product(head, stage.normed, head->weights.projection, stage.projected, false, true, 0);

@@ -110,6 +110,7 @@ struct pass {
     bool *written;                        /* by slot: its gradient holds something; backward */
     const struct matrix *parameters;      /* by parameter; data NULL if the model lacks it */
     const struct linear_product *product; /* NULL: the ordinary product */
+    bool to_product;                      /* forward: the next step multiplies what this one puts out */
     struct matrix *parameter_gradients;   /* by parameter; NULL: not computed; backward */
     /* Tangents of all of these, for the tangent passes. */
     struct matrix *value_tangents, *gradient_tangents;

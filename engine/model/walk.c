@@ -106,9 +106,22 @@ void walk_begin(struct walk *walk, const struct program *program, const struct b
         if (plan.offset[s] < 0) walk->values[s] = plan.offset[s] == PLAN_ABSENT ? (struct matrix){0} : hidden;
 }
 
+/* Whether the next step multiplies what step i puts out, and no caller does it in its own way. */
+static bool feeds_product(const struct walk *walk, int i)
+{
+    const struct program *program = walk->program;
+    const struct step *next = &program->steps[i + 1];
+    return i + 1 < program->step_count && walk->product == NULL && next->op == &op_linear &&
+           next->input[0] == program->steps[i].output;
+}
+
 void walk_steps(struct walk *walk, int from, int to)
 {
-    for (int i = from; i < to; i++) walk->program->steps[i].op->forward(&walk->pass, &walk->program->steps[i]);
+    for (int i = from; i < to; i++) {
+        walk->pass.to_product = i + 1 < to && feeds_product(walk, i);
+        walk->program->steps[i].op->forward(&walk->pass, &walk->program->steps[i]);
+    }
+    walk->pass.to_product = false;
 }
 
 void walk_forward(struct walk *walk, const struct program *program, const struct batch *batch,
@@ -130,16 +143,90 @@ static void backward_begin(struct walk *walk)
     walk->written[walk->program->output] = true;
 }
 
+/* ---- Gradients that share memory ---- */
+
+/* The gradients of a sum's inputs begin as that of its output, which nobody reads any more when they are written. So
+ * that of the first input, the residual stream, takes the output's memory, and it is added to there. That of the second
+ * one may lie there too if it is only read until then. */
+
+/* Whether other slots are columns of the slot, or it is columns of another. */
+static bool is_cut(const struct program *program, int slot)
+{
+    for (int s = 0; s < program->slot_count; s++)
+        if (program->slots[s].of == slot) return true;
+    return program->slots[slot].of != NO_SLOT;
+}
+
+static bool reads(const struct step *step, int slot)
+{
+    for (int k = 0; k < STEP_INPUTS; k++)
+        if (step->input[k] == slot) return true;
+    return false;
+}
+
+/* Whether step i, a sum, is the first to write the gradient of its input. */
+static bool writes_first(const struct program *program, int i, int slot)
+{
+    const struct step *step = &program->steps[i];
+    if (step->input[0] == step->input[1] || step->output == slot || is_cut(program, slot)) return false;
+    for (int j = i + 1; j < program->step_count; j++)
+        if (reads(&program->steps[j], slot) || program->steps[j].output == slot) return false;
+    for (int j = 0; j < i; j++)
+        if (program->steps[j].output == step->output) return false; /* reads the output's gradient later */
+    return true;
+}
+
+/* Whether the sum's second input has its gradient read, by a linear layer, before anything is added to `memory`. */
+static bool read_in_time(const struct walk *walk, int i, const void *memory)
+{
+    const struct program *program = walk->program;
+    const int slot = program->steps[i].input[1];
+    for (int j = i - 1; j >= 0; j--) {
+        const struct step *step = &program->steps[j];
+        if (step->output == slot) return step->op == &op_linear && !reads(step, slot);
+        const bool sum = step->op == &op_add && walk->gradients[step->output].data == memory;
+        for (int k = sum ? 1 : 0; k < STEP_INPUTS; k++)
+            if (step->input[k] != NO_SLOT && walk->gradients[step->input[k]].data == memory) return false;
+    }
+    return false;
+}
+
+static void share_gradients(struct walk *walk, struct matrix dhidden)
+{
+    const struct program *program = walk->program;
+    const int output = program->output;
+    struct program_plan plan;
+    program_plan(program, true, &plan);
+    part_lay(walk, WALK_GRADIENTS, program, &plan, walk->gradients); /* each has its own memory again */
+    if (output != program->input && !is_cut(program, output)) walk->gradients[output] = dhidden;
+    for (int i = program->step_count - 1; i >= 0; i--) {
+        const struct step *step = &program->steps[i];
+        if (step->op == &op_add && writes_first(program, i, step->input[0]))
+            walk->gradients[step->input[0]] = walk->gradients[step->output];
+    }
+    for (int i = program->step_count - 1; i >= 0; i--) {
+        const struct step *step = &program->steps[i];
+        const struct matrix memory = walk->gradients[step->output];
+        if (step->op == &op_add && writes_first(program, i, step->input[1]) && read_in_time(walk, i, memory.data))
+            walk->gradients[step->input[1]] = memory;
+    }
+}
+
+static void copy_gradient(const struct walk *walk, struct matrix to, struct matrix from)
+{
+    if (to.data != from.data) walk->backend->ops->add(walk->backend, to, from, 1, 0);
+}
+
 void walk_backward(struct walk *walk, struct matrix dhidden, struct matrix *parameter_gradients)
 {
     const struct program *program = walk->program;
-    struct backend *backend = walk->backend;
     assert(walk->kind != WALK_FORWARD);
     backward_begin(walk);
     walk->pass.parameter_gradients = parameter_gradients;
-    backend->ops->add(backend, walk->gradients[program->output], dhidden, 1, 0);
+    share_gradients(walk, dhidden);
+    copy_gradient(walk, walk->gradients[program->output], dhidden);
     for (int i = program->step_count - 1; i >= 0; i--) program->steps[i].op->backward(&walk->pass, &program->steps[i]);
-    backend->ops->add(backend, dhidden, walk->gradients[program->input], 1, 0);
+    copy_gradient(walk, dhidden, walk->gradients[program->input]);
 }
 
 void walk_tangent_begin(struct walk *walk, const struct program *program, const struct batch *batch,

@@ -56,9 +56,27 @@ static void run_tf32(struct exam *exam, int64_t shape)
     run_cut(exam, shape, 11);
 }
 
+/* Factors without gaps, alone and with the second one in a rounded copy of parameters. */
+static void dense_products(struct exam *exam, int64_t m, int64_t n, int64_t k)
+{
+    const struct rounding_ops *rounding = exam->backend->ops->rounding;
+    const struct matrix a = exam_random(exam, m, k, 0, 1), b = exam_random(exam, n, k, 0, 1);
+    const int64_t bytes = rounding != NULL ? rounding->bytes(exam->backend, n * k) : 0;
+    void *copy = exam_bytes(exam, NULL, 2 * n * k);
+    for (int turn = 0; turn < 2; turn++) {
+        const struct matrix c = exam_target(exam, m, n, 0, false);
+        if (turn == 1 && bytes > 0) rounding->begin(exam->backend, b.data, n * k, copy);
+        exam->backend->ops->gemm(exam->backend,
+                                 &(struct gemm_args){.a = a, .b = b, .c = c, .transpose_b = true, .alpha = 1});
+        if (turn == 1 && bytes > 0) rounding->end(exam->backend);
+        exam_record(exam, "a bT without gaps", c, float_growth(k) + 2.1 * ldexp(1, 25 - 8), product_norm(k));
+    }
+}
+
 static void run_bf16(struct exam *exam, int64_t shape)
 {
     run_cut(exam, shape, 8);
+    dense_products(exam, 20 * shape + 3, 70, 40);
 }
 
 static const int64_t squares[][2] = {{1, 3}, {7, 20}, {100, 33}, {129, 64}, {290, 17}}; /* columns, rows */

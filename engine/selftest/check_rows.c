@@ -91,6 +91,8 @@ static void run_elementwise(struct exam *exam, int64_t shape)
     exam_record_number(exam, "finite", backend->ops->finite(backend, a), 0);
     backend->ops->add(backend, b, a, 0.5, -2);
     exam_record(exam, "0.5 a - 2 b", b, 4, 1);
+    backend->ops->sum(backend, to, a, b);
+    exam_record(exam, "a + b", to, 2, 1);
     backend->ops->scale_by_magnitude(backend, b, a, 0.25);
     exam_record(exam, "b (|a| + 0.25)", b, 30, 6);
     backend->ops->clip(backend, to, a, 0.7);

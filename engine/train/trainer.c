@@ -42,6 +42,8 @@ static enum status choose_mode(struct trainer *trainer, const struct parameters_
     const int64_t again = fixed + gradient_bytes(layout, trainer->backend, GRADIENT_RECOMPUTE, tokens);
     trainer->mode = keep <= limit ? GRADIENT_KEEP : GRADIENT_RECOMPUTE;
     *needed = keep <= limit ? keep : again;
+    trainer->rounds = *needed <= limit && gradient_round_bytes(layout, trainer->backend) <= limit - *needed;
+    if (trainer->rounds) *needed += gradient_round_bytes(layout, trainer->backend);
     if (*needed <= limit) return STATUS_OK;
     char words[240];
     backend_device_words(trainer->backend, words, sizeof words);
@@ -71,7 +73,9 @@ static enum status memory_take(struct trainer *trainer, const struct parameters_
     if ((status = ema_init(&trainer->ema, setup->ema_decay, layout, backend, error)) != STATUS_OK) return status;
     if ((status = memory_new(tokens, sizeof *trainer->losses, "token losses", &trainer->losses, error)) != STATUS_OK)
         return status;
-    return gradient_new(&trainer->parameters, trainer->mode, tokens, setup->sequence_length, &trainer->gradient, error);
+    status =
+        gradient_new(&trainer->parameters, trainer->mode, tokens, setup->sequence_length, &trainer->gradient, error);
+    return status == STATUS_OK && trainer->rounds ? gradient_round(trainer->gradient, error) : status;
 }
 
 /* Sequences that go through the model at once. The sum of a step's gradient is cut here. */
@@ -97,6 +101,7 @@ enum gradient_mode trainer_plan(const struct parameters_layout *layout, struct b
     plan_take(out, PLAN_HOST, host_bytes(&trainer, layout));
     plan_take(out, space, fixed_bytes(&trainer, layout) - 4 * setup->token_count);
     plan_take(out, space, gradient_bytes(layout, backend, trainer.mode, tokens));
+    if (trainer.rounds) plan_take(out, space, gradient_round_bytes(layout, backend));
     plan_take(out, space,
               model_rope_bytes(config, backend, setup->sequence_length) + embed_bytes(config, backend, tokens, false) +
                   head_bytes(config, backend, HEAD_GRADIENT, HEAD_LOADS_NONE));

@@ -37,6 +37,7 @@ struct trainer {
     int64_t step;   /* updates done */
     int64_t micro;  /* sequences that go through the model at once */
     enum gradient_mode mode;
+    bool rounds; /* there is memory for a rounded copy of the weights, where the backend can use one */
     /* Loss and gradient norm of the last update, before it. An optimizer with two gradients has the loss of the first,
      * at its parameters, and the norm of the second. */
     double loss, gradient_norm;

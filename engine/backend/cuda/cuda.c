@@ -187,6 +187,7 @@ static const struct backend_ops ops = {
         .host = false,
     .sizes = &sizes,
     .lanes = &cuda_lanes,
+    .rounding = &cuda_rounding,
 };
 
 int64_t cuda_attention_share(int64_t budget)

@@ -14,18 +14,35 @@ enum { NARROW_TILE = 256 << 20 };
 
 struct cuda_block; /* memory.c */
 
+enum { STAGE_ARRAYS = 8 };
+
+/* Bytes that are the same in both memories of the stage. */
+struct cuda_staged_array {
+    size_t at, bytes;
+};
+
 /* A staging buffer: pinned host memory and as much device memory, in two halves. One half is filled while the stream
  * may still be copying the other. */
 struct cuda_stage {
     char *host, *device;
     size_t half, used; /* bytes */
     int which;         /* the half in use */
+    /* the last arrays of this half, so that one that is wanted again is not copied again; bytes 0: none */
+    struct cuda_staged_array arrays[STAGE_ARRAYS];
+    int next; /* the oldest */
 };
 
 /* Memory that grows when more is wanted. */
 struct cuda_scratch {
     void *memory;
     size_t bytes;
+};
+
+/* Numbers of which products read a rounded copy (backend/rounding.h). */
+struct cuda_rounded {
+    const float *numbers;
+    int64_t elements;
+    uint16_t *copy; /* NULL: there is none */
 };
 
 struct cuda_lane {
@@ -58,6 +75,7 @@ struct cuda {
     int64_t narrow_tile;         /* most bytes of one rounded factor at a time */
     struct matrix narrowed;      /* the factor whose rounded copy is at narrowed_at; absent: none is */
     void *narrowed_at;
+    struct cuda_rounded rounded;
     struct cuda_scratch host_scratch;
     bool careful; /* DELTAQ_CUDA_SYNC: waits after every operation, so that an error names the one that failed */
     struct cuda_profile profile;
@@ -107,12 +125,19 @@ void *cuda_scratch(struct cuda *cuda, size_t bytes);
 void *cuda_host_scratch(struct cuda *cuda, size_t bytes);
 /* Scratch of the device for the factors of one product. */
 void *cuda_narrow_scratch(struct cuda *cuda, size_t bytes);
-/* Copies a host array to the device; the copy is valid until the slot's call ends. cuda_announce reserves the bytes of
- * everything that a call stages, and precedes it. */
+/* Copies a host array to the device; the copy is valid until the slot's call ends, and nobody writes to it: calls that
+ * stage equal arrays share it. cuda_announce reserves the bytes of everything that a call stages, and precedes it. */
 void cuda_announce(struct cuda *cuda, size_t bytes);
 const void *cuda_staged(struct cuda *cuda, const void *array, size_t bytes);
-/* cuda_result reserves staging memory for a result on the device; cuda_fetch copies it to a host array (waits). */
+/* cuda_result reserves staging memory for a result on the device; cuda_fetch copies results to host arrays (waits once)
+ * when they are complete: nobody writes to them afterwards. */
+struct cuda_fetched {
+    void *array;
+    const void *result;
+    size_t bytes;
+};
 void *cuda_result(struct cuda *cuda, size_t bytes);
+void cuda_fetch_all(struct cuda *cuda, const struct cuda_fetched *fetched, int count);
 void cuda_fetch(struct cuda *cuda, void *array, const void *result, size_t bytes);
 /* Copy bytes between the host and the device, at most as many as the staging buffer holds; cuda_take waits. */
 void cuda_put(struct cuda *cuda, void *to, const void *from, size_t bytes);
@@ -130,6 +155,9 @@ void cuda_narrow_triangle(struct cuda *cuda, struct matrix c, struct matrix x, d
 int64_t cuda_narrow_share(int64_t budget);
 /* Heads of `columns` numbers in bf16 at `to` [rows, heads, pitch]. */
 void cuda_narrow(struct cuda *cuda, struct head_view from, int64_t heads, int64_t columns, uint16_t *to);
+/* Where a kernel that reads all of `m` shall write it in bf16, rows cuda_narrow_pitch apart, so that products that
+ * follow directly need not round it; NULL: it shall not. */
+uint16_t *cuda_narrow_beside(struct cuda *cuda, struct matrix m);
 /* Numbers from one to the next: 16 bytes or a multiple. */
 int64_t cuda_narrow_pitch(int64_t columns);
 
@@ -143,6 +171,9 @@ void cuda_promise(struct cuda *cuda, int64_t bytes);
 
 /* lanes.c */
 extern const struct lane_ops cuda_lanes;
+
+/* narrow.c */
+extern const struct rounding_ops cuda_rounding;
 
 /* The slots. */
 #define X(type, slot, ...) type cuda_##slot(struct backend *, __VA_ARGS__);

@@ -239,6 +239,7 @@ static void stage_turn(struct cuda *cuda)
     if (!cuda_good(cuda, "staging", cuda->device->mark(cuda->device, stage->which))) return;
     stage->which = !stage->which;
     stage->used = 0;
+    memset(stage->arrays, 0, sizeof stage->arrays);
     (void)cuda_good(cuda, "staging", cuda->device->wait(cuda->device, stage->which));
 }
 
@@ -266,10 +267,30 @@ void *cuda_result(struct cuda *cuda, size_t bytes)
     return cuda->stage.device + stage_take(&cuda->stage, bytes);
 }
 
+/* Where the same bytes lie already: a batch's positions are wanted by each rotation of each layer, the logs of its sums
+ * on the way back. */
+static bool stage_find(const struct cuda_stage *stage, const void *array, size_t bytes, size_t *at)
+{
+    for (int i = 0; i < STAGE_ARRAYS; i++) {
+        *at = stage->arrays[i].at;
+        if (stage->arrays[i].bytes == bytes && memcmp(stage->host + *at, array, bytes) == 0) return true;
+    }
+    return false;
+}
+
+static void stage_note(struct cuda_stage *stage, size_t at, size_t bytes)
+{
+    stage->arrays[stage->next] = (struct cuda_staged_array){at, bytes};
+    stage->next = (stage->next + 1) % STAGE_ARRAYS;
+}
+
 const void *cuda_staged(struct cuda *cuda, const void *array, size_t bytes)
 {
+    size_t at;
     if (cuda->status != STATUS_OK || bytes == 0) return NULL;
-    const size_t at = stage_take(&cuda->stage, bytes);
+    if (stage_find(&cuda->stage, array, bytes, &at)) return cuda->stage.device + at;
+    at = stage_take(&cuda->stage, bytes);
+    stage_note(&cuda->stage, at, bytes);
     memcpy(cuda->stage.host + at, array, bytes);
     (void)cuda_good(
         cuda, "copying to the device",
@@ -277,19 +298,31 @@ const void *cuda_staged(struct cuda *cuda, const void *array, size_t bytes)
     return cuda->stage.device + at;
 }
 
+void cuda_fetch_all(struct cuda *cuda, const struct cuda_fetched *fetched, int count)
+{
+    struct cuda_stage *stage = &cuda->stage;
+    for (int i = 0; i < count && cuda->status == STATUS_OK; i++) {
+        char *host = stage->host + ((const char *)fetched[i].result - stage->device);
+        const size_t bytes = fetched[i].bytes;
+        (void)cuda_good(cuda, "copying from the device",
+                        cuda->device->download(cuda->device, host, bytes, fetched[i].result, bytes, bytes, 1));
+    }
+    const bool good = cuda_wait(cuda);
+    for (int i = 0; i < count; i++) {
+        const struct cuda_fetched *f = &fetched[i];
+        if (!good) {
+            memset(f->array, 0xff, f->bytes); /* NaN, so that it cannot pass for a result */
+            continue;
+        }
+        const size_t at = (size_t)((const char *)f->result - stage->device);
+        memcpy(f->array, stage->host + at, f->bytes);
+        stage_note(stage, at, f->bytes);
+    }
+}
+
 void cuda_fetch(struct cuda *cuda, void *array, const void *result, size_t bytes)
 {
-    if (cuda->status != STATUS_OK) {
-        memset(array, 0xff, bytes); /* NaN, so that it cannot pass for a result */
-        return;
-    }
-    char *host = cuda->stage.host + ((const char *)result - cuda->stage.device);
-    (void)cuda_good(cuda, "copying from the device",
-                    cuda->device->download(cuda->device, host, bytes, result, bytes, bytes, 1));
-    if (cuda_wait(cuda))
-        memcpy(array, host, bytes);
-    else
-        memset(array, 0xff, bytes);
+    cuda_fetch_all(cuda, &(struct cuda_fetched){array, result, bytes}, 1);
 }
 
 void cuda_put(struct cuda *cuda, void *to, const void *from, size_t bytes)

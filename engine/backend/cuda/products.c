@@ -128,7 +128,7 @@ struct factoring {
 
 static void copy_to(struct cuda *cuda, struct matrix to, struct matrix from)
 {
-    cuda_launch(cuda, KERNEL_add, cuda_blocks(to.rows * to.columns), &(struct add_args){to, from, 1, 0});
+    cuda_launch(cuda, KERNEL_add, cuda_blocks(to.rows * to.columns), &(struct add_args){to, from, 1, 0, to});
 }
 
 static struct matrix inverse_of(const struct factoring *f, int64_t first, int64_t count)

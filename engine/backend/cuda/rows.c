@@ -4,10 +4,32 @@
 #include <stdlib.h>
 #include <string.h>
 
-static void norm_alone(struct backend *backend, enum kernel kernel, const struct norm_args *args)
+enum { NORM_LANES = 32 }; /* fewest threads for a segment of a norm */
+
+/* Threads for a segment of a norm: up to 32 numbers for each. */
+static int norm_lanes(const struct norm_args *norm)
+{
+    int lanes = NORM_LANES;
+    while (lanes < KERNEL_THREADS && NORM_LANES * lanes < norm->x.columns / norm->groups) lanes *= 2;
+    return lanes;
+}
+
+/* Blocks for all segments of a norm. */
+static int64_t norm_blocks(const struct norm_kernel_args *args)
+{
+    const int64_t teams = KERNEL_THREADS / args->lanes;
+    return (args->norm.x.rows * args->norm.groups + teams - 1) / teams;
+}
+
+static void norm_alone(struct backend *backend, enum kernel kernel, const struct norm_args *norm)
 {
     struct cuda *cuda = cuda_enter(backend);
-    cuda_launch(cuda, kernel, args->x.rows * args->groups, &(struct norm_kernel_args){.norm = *args});
+    const struct norm_kernel_args args = {
+        .norm = *norm,
+        .lanes = norm_lanes(norm),
+        .rounded = kernel == KERNEL_norm_forward && norm->to_product ? cuda_narrow_beside(cuda, norm->y) : NULL,
+        .pitch = cuda_narrow_pitch(norm->y.columns)};
+    cuda_launch(cuda, kernel, norm_blocks(&args), &args);
     cuda_leave(cuda);
 }
 
@@ -38,17 +60,21 @@ static void norm_back(struct backend *backend, const struct norm_args *norm, boo
                         dbias = tangent ? norm->dbias_t : norm->dbias;
     double *scratch = cuda_scratch(cuda, (size_t)(4 * segments + 2 * splits * columns) * sizeof(double));
     if (scratch != NULL) {
-        struct norm_kernel_args args = {
-            .norm = *norm, .statistics = scratch, .rows = rows, .columns = columns, .tangent = tangent};
+        struct norm_kernel_args args = {.norm = *norm,
+                                        .statistics = scratch,
+                                        .rows = rows,
+                                        .columns = columns,
+                                        .tangent = tangent,
+                                        .lanes = norm_lanes(norm)};
         args.partials = scratch + 4 * segments;
         args.bias_partials = args.partials + splits * columns;
-        cuda_launch(cuda, KERNEL_norm_statistics, segments, &args);
+        cuda_launch(cuda, KERNEL_norm_statistics, norm_blocks(&args), &args);
         if (dweight.data != NULL || dbias.data != NULL) {
             cuda_launch(cuda, KERNEL_norm_parameters, splits * across, &args);
             add_partials(cuda, &args, dweight, args.partials);
             add_partials(cuda, &args, dbias, args.bias_partials);
         }
-        cuda_launch(cuda, tangent ? KERNEL_norm_backward_tangent : KERNEL_norm_backward, segments, &args);
+        cuda_launch(cuda, tangent ? KERNEL_norm_backward_tangent : KERNEL_norm_backward, norm_blocks(&args), &args);
     }
     cuda_leave(cuda);
 }
@@ -130,8 +156,9 @@ void cuda_cross_entropy_forward(struct backend *backend, const struct cross_entr
     call.losses = cuda_result(cuda, bytes);
     call.log_sum = cuda_result(cuda, bytes);
     cuda_launch(cuda, KERNEL_cross_entropy_forward, (int64_t)rows, &call);
-    cuda_fetch(cuda, args->losses, call.losses, bytes);
-    cuda_fetch(cuda, args->log_sum, call.log_sum, bytes);
+    cuda_fetch_all(
+        cuda, (const struct cuda_fetched[]){{args->losses, call.losses, bytes}, {args->log_sum, call.log_sum, bytes}},
+        2);
     cuda_leave(cuda);
 }
 
@@ -180,9 +207,10 @@ void cuda_compare(struct backend *backend, const struct compare_args *args)
     call.kl = cuda_result(cuda, bytes);
     call.agree = cuda_result(cuda, rows);
     cuda_launch(cuda, KERNEL_compare, (int64_t)rows, &call);
-    cuda_fetch(cuda, args->q_log_sum, call.q_log_sum, bytes);
-    cuda_fetch(cuda, args->losses, call.losses, bytes);
-    cuda_fetch(cuda, args->kl, call.kl, bytes);
-    cuda_fetch(cuda, args->agree, call.agree, rows);
+    const struct cuda_fetched fetched[] = {{args->q_log_sum, call.q_log_sum, bytes},
+                                           {args->losses, call.losses, bytes},
+                                           {args->kl, call.kl, bytes},
+                                           {args->agree, call.agree, rows}};
+    cuda_fetch_all(cuda, fetched, 4);
     cuda_leave(cuda);
 }

@@ -25,6 +25,12 @@ void REFERENCE(add)(struct backend *backend, struct matrix to, struct matrix fro
     }
 }
 
+void REFERENCE(sum)(struct backend *backend, struct matrix to, struct matrix a, struct matrix b)
+{
+    if (to.data != a.data) REFERENCE(add)(backend, to, a, 1, 0);
+    REFERENCE(add)(backend, to, b, 1, 1);
+}
+
 /* to = to (|by| + offset) */
 void REFERENCE(scale_by_magnitude)(struct backend *backend, struct matrix to, struct matrix by, double offset)
 {

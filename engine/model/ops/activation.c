@@ -13,7 +13,8 @@ static struct activation_args activation_arguments(const struct pass *pass, cons
 
 static void activation_forward(const struct pass *pass, const struct step *step)
 {
-    const struct activation_args args = activation_arguments(pass, step);
+    struct activation_args args = activation_arguments(pass, step);
+    args.to_product = pass->to_product;
     pass->backend->ops->activation_forward(pass->backend, &args);
 }
 

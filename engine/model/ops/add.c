@@ -1,12 +1,10 @@
-/* add: y = a + b, the residual connection. If y shares a's memory only b is added. */
+/* add: y = a + b, the residual connection. y may share a's memory, and in a backward pass the gradients of a and
+ * b that of y (walk.c). */
 #include "model/op.h"
 
 static void sum(const struct pass *pass, const struct step *step, const struct matrix *by_slot)
 {
-    struct backend *backend = pass->backend;
-    const struct matrix a = by_slot[step->input[0]], b = by_slot[step->input[1]], y = by_slot[step->output];
-    if (y.data != a.data) backend->ops->add(backend, y, a, 1, 0);
-    backend->ops->add(backend, y, b, 1, 1);
+    pass->backend->ops->sum(pass->backend, by_slot[step->output], by_slot[step->input[0]], by_slot[step->input[1]]);
 }
 
 static void add_forward(const struct pass *pass, const struct step *step)
@@ -25,7 +23,8 @@ static void add_backward(const struct pass *pass, const struct step *step)
     for (int i = 0; i < 2; i++) {
         const int input = step->input[i];
         const double beta = pass_accumulates(pass, input) ? 1 : 0;
-        backend->ops->add(backend, pass->gradients[input], pass->gradients[step->output], 1, beta);
+        const struct matrix to = pass->gradients[input], from = pass->gradients[step->output];
+        if (beta != 0 || to.data != from.data) backend->ops->add(backend, to, from, 1, beta);
     }
 }
 

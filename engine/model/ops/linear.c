@@ -40,11 +40,12 @@ static void linear_backward(const struct pass *pass, const struct step *step)
     const struct matrix dy = pass->gradients[step->output];
     const struct matrix dbias = pass_parameter(pass->parameter_gradients, step->parameter[1]);
     const bool accumulate = pass_accumulates(pass, step->input[0]);
+    /* first, because a device rounds dy on this way for the products */
+    if (dbias.data != NULL) pass->backend->ops->sum_rows(pass->backend, dbias, dy);
     product(pass, dy, pass_parameter(pass->parameters, step->parameter[0]), pass->gradients[step->input[0]], false,
             false, accumulate);
     product(pass, dy, pass->values[step->input[0]], pass_parameter(pass->parameter_gradients, step->parameter[0]), true,
             false, true);
-    if (dbias.data != NULL) pass->backend->ops->sum_rows(pass->backend, dbias, dy);
 }
 
 /* y_t = x_t Wᵀ + x W_tᵀ + b_t */
@@ -69,12 +70,12 @@ static void linear_backward_tangent(const struct pass *pass, const struct step *
     const struct matrix dweight_t = pass_parameter(pass->parameter_gradient_tangents, step->parameter[0]);
     const struct matrix dbias_t = pass_parameter(pass->parameter_gradient_tangents, step->parameter[1]);
     const bool accumulate = pass_accumulates(pass, step->input[0]);
-    product(pass, dy, weight, dx, false, false, accumulate);
-    product(pass, dy_t, weight, dx_t, false, false, accumulate);
-    product(pass, dy, weight_t, dx_t, false, false, true);
-    product(pass, dy_t, x, dweight_t, true, false, true);
-    product(pass, dy, x_t, dweight_t, true, false, true);
     if (dbias_t.data != NULL) pass->backend->ops->sum_rows(pass->backend, dbias_t, dy_t);
+    product(pass, dy_t, weight, dx_t, false, false, accumulate);
+    product(pass, dy_t, x, dweight_t, true, false, true);
+    product(pass, dy, weight, dx, false, false, accumulate);
+    product(pass, dy, weight_t, dx_t, false, false, true);
+    product(pass, dy, x_t, dweight_t, true, false, true);
 }
 
 const struct op op_linear = {

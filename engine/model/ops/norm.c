@@ -16,7 +16,8 @@ static struct norm_args norm_arguments(const struct pass *pass, const struct ste
 
 static void norm_forward(const struct pass *pass, const struct step *step)
 {
-    const struct norm_args args = norm_arguments(pass, step);
+    struct norm_args args = norm_arguments(pass, step);
+    args.to_product = pass->to_product;
     pass->backend->ops->norm_forward(pass->backend, &args);
 }
 

@@ -8,6 +8,8 @@
 enum {
     KERNEL_THREADS = 256,
     ROW_PART = 2048,            /* columns of a row that a block takes at a time, where rows are cut */
+    NARROW_FOURS = 4,           /* times four numbers that a thread rounds at a time */
+    DOT_TERMS = 4,              /* numbers of a dot product that a thread reads at a time */
     DOT_PARTS = 512,            /* blocks of a dot product: the same on every device, so that the sum is too */
     SPLIT_ROWS = 512,           /* rows that one block of a sum over rows takes */
     SPLIT_COLUMNS = 32,         /* and columns */
@@ -35,6 +37,7 @@ struct fill_args {
 struct add_args {
     struct matrix to, from; /* add_row: from is the row */
     double alpha, beta;     /* scale_by_magnitude: beta is the offset */
+    struct matrix old;      /* add: what beta multiplies, `to` or another */
 };
 
 /* Heads of `columns` numbers in bfloat16, `pitch` from one to the next, row after row; `to` and the pitch are multiples
@@ -54,6 +57,13 @@ struct widen_args {
     bool half;
 };
 
+/* The same of `count` numbers in a row, a multiple of 8; both begin at multiples of 16 bytes. */
+struct narrow_all_args {
+    const float *from;
+    uint32_t *to;
+    int64_t count;
+};
+
 /* partials[block] = a share of the sum; dot_end: partials[0] = their sum */
 struct dot_args {
     struct matrix a, b; /* b absent: counts the entries of a that are not finite */
@@ -65,6 +75,9 @@ struct sum_rows_args {
     struct matrix from, to; /* to [1, columns] is added to */
     double *partials;
     int64_t rows, columns;
+    /* `from` in bfloat16, pairs of numbers, pitch a multiple of 8; NULL: not wanted */
+    uint32_t *rounded;
+    int64_t pitch;
 };
 
 /* add_magnitudes: likewise partials, and the largest |x| of each split. */
@@ -81,6 +94,17 @@ struct norm_kernel_args {
     double *statistics, *partials, *bias_partials;
     int64_t rows, columns; /* of the sums that give gradients of parameters: virtual rows, columns of a parameter */
     bool tangent;
+    int lanes; /* threads for a segment, a power of two */
+    /* norm_forward: y in bfloat16, too, rows `pitch` apart; NULL: not wanted */
+    uint16_t *rounded;
+    int64_t pitch;
+};
+
+/* y in bfloat16, too, as pairs, rows `pitch` apart, a multiple of 8; NULL: not wanted */
+struct activation_kernel_args {
+    struct activation_args activation;
+    uint32_t *rounded;
+    int64_t pitch;
 };
 
 struct rope_kernel_args {
@@ -264,6 +288,7 @@ struct hadamard_kernel_args {
     X(add_row, add_args)                                  \
     X(narrow, narrow_args)                                \
     X(widen, widen_args)                                  \
+    X(narrow_all, narrow_all_args)                        \
     X(dot, dot_args)                                      \
     X(dot_end, dot_args)                                  \
     X(sum_rows, sum_rows_args)                            \
@@ -272,7 +297,7 @@ struct hadamard_kernel_args {
     X(rope, rope_kernel_args)                             \
     X(gather, embedding_args)                             \
     X(scatter_add, embedding_args)                        \
-    X(activation_forward, activation_args)                \
+    X(activation_forward, activation_kernel_args)         \
     X(activation_backward, activation_args)               \
     X(activation_tangent, activation_args)                \
     X(activation_backward_tangent, activation_args)       \

@@ -9,32 +9,64 @@
     EACH_THREAD(thread)        \
     for (int64_t i = grid->block * KERNEL_THREADS + thread; i < (count); i += grid->blocks * KERNEL_THREADS)
 
-/* The same, for kernels that do little with each element: a block has one part of a row after another, so that rows and
- * columns cost no division for each. */
-#define EACH_PLACE(t, c, matrix)                                                             \
+struct ALIGNED(16) four {
+    float value[4];
+};
+
+/* The same, four at a time from column c of row t on, for kernels that do little with each element: a block has one
+ * part of a row after another, so that rows and columns cost no division for each. */
+#define EACH_FOUR(t, c, matrix)                                                              \
     EACH_THREAD(thread)                                                                      \
     for (int64_t parts_ = ((matrix).columns + ROW_PART - 1) / ROW_PART, unit_ = grid->block; \
          unit_ < (matrix).rows * parts_; unit_ += grid->blocks)                              \
-        for (int64_t t = unit_ / parts_, c = unit_ % parts_ * ROW_PART + thread,             \
+        for (int64_t t = unit_ / parts_, c = unit_ % parts_ * ROW_PART + 4 * thread,         \
                      end_ = least(unit_ % parts_ * ROW_PART + ROW_PART, (matrix).columns);   \
-             c < end_; c += KERNEL_THREADS)
+             c < end_; c += 4 * KERNEL_THREADS)
+
+/* In one access where they lie at a multiple of 16 bytes; behind the last column are zeros. */
+DEVICE struct four four_at(struct matrix m, int64_t t, int64_t c)
+{
+    const float *from = row_of(m, t) + c;
+    struct four x;
+    if (c + 4 <= m.columns && (uintptr_t)from % sizeof x == 0) return *(const struct four *)(const void *)from;
+    UNROLL
+    for (int k = 0; k < 4; k++) x.value[k] = c + k < m.columns ? from[k] : 0;
+    return x;
+}
+
+DEVICE void put_four(struct matrix m, int64_t t, int64_t c, struct four x)
+{
+    float *to = row_of(m, t) + c;
+    if (c + 4 <= m.columns && (uintptr_t)to % sizeof x == 0) {
+        *(struct four *)(void *)to = x;
+        return;
+    }
+    UNROLL
+    for (int k = 0; k < 4; k++)
+        if (c + k < m.columns) to[k] = x.value[k];
+}
 
 KERNEL(fill, fill_args)
 {
-    EACH_ELEMENT(i, args->to.rows * args->to.columns)
+    const float value = (float)args->value;
+    const struct four x = {{value, value, value, value}};
+    EACH_FOUR(t, c, args->to)
     {
-        *element_of(args->to, i) = (float)args->value;
+        put_four(args->to, t, c, x);
     }
 }
 
 KERNEL(add, add_args)
 {
     const float alpha = (float)args->alpha, beta = (float)args->beta;
-    EACH_PLACE(t, c, args->to)
+    EACH_FOUR(t, c, args->to)
     {
-        float *to = row_of(args->to, t) + c;
-        const float term = alpha * row_of(args->from, t)[c];
-        *to = beta == 0 ? term : term + beta * *to;
+        struct four x = four_at(args->from, t, c);
+        const struct four old = beta == 0 ? x : four_at(args->old, t, c);
+        UNROLL
+        for (int k = 0; k < 4; k++)
+            x.value[k] = beta == 0 ? alpha * x.value[k] : alpha * x.value[k] + beta * old.value[k];
+        put_four(args->to, t, c, x);
     }
 }
 
@@ -49,9 +81,13 @@ KERNEL(scale_by_magnitude, add_args)
 
 KERNEL(add_row, add_args)
 {
-    EACH_PLACE(t, c, args->to)
+    EACH_FOUR(t, c, args->to)
     {
-        row_of(args->to, t)[c] += row_of(args->from, 0)[c];
+        const struct four row = four_at(args->from, 0, c);
+        struct four x = four_at(args->to, t, c);
+        UNROLL
+        for (int k = 0; k < 4; k++) x.value[k] += row.value[k];
+        put_four(args->to, t, c, x);
     }
 }
 
@@ -63,24 +99,23 @@ DEVICE uint32_t bf16_of(float x)
     return x == x ? (bits + 0x7fffu + (bits >> 16 & 1)) >> 16 : 0x7fc0u;
 }
 
-struct ALIGNED(16) four {
-    float value[4];
-};
-
 struct ALIGNED(8) two_pairs {
     uint32_t pair[2];
 };
+
+DEVICE struct two_pairs pairs_of(struct four x)
+{
+    struct two_pairs pairs;
+    for (int k = 0; k < 2; k++) pairs.pair[k] = bf16_of(x.value[2 * k]) | bf16_of(x.value[2 * k + 1]) << 16;
+    return pairs;
+}
 
 /* A lane's part of a head: fours that lie at multiples of 16 bytes, then pairs, with a zero behind an odd last one. */
 DEVICE void narrow_head(const float *from, uint32_t *to, int columns, int lane, int lanes)
 {
     const int fours = (uintptr_t)from % sizeof(struct four) == 0 ? columns / 4 : 0;
-    for (int i = lane; i < fours; i += lanes) {
-        const struct four x = ((const struct four *)(const void *)from)[i];
-        struct two_pairs pairs;
-        for (int k = 0; k < 2; k++) pairs.pair[k] = bf16_of(x.value[2 * k]) | bf16_of(x.value[2 * k + 1]) << 16;
-        ((struct two_pairs *)(void *)to)[i] = pairs;
-    }
+    for (int i = lane; i < fours; i += lanes)
+        ((struct two_pairs *)(void *)to)[i] = pairs_of(((const struct four *)(const void *)from)[i]);
     for (int c = 4 * fours + 2 * lane; c < columns; c += 2 * lanes) {
         const uint32_t second = c + 1 < columns ? bf16_of(from[c + 1]) : 0;
         to[c / 2] = bf16_of(from[c]) | second << 16;
@@ -141,6 +176,27 @@ KERNEL(widen, widen_args)
     }
 }
 
+/* A thread reads several fours before it writes the first, so that enough of them are on their way. */
+KERNEL(narrow_all, narrow_all_args)
+{
+    const struct four *from = (const struct four *)(const void *)args->from;
+    struct two_pairs *to = (struct two_pairs *)(void *)args->to;
+    const int64_t fours = args->count / 4;
+    EACH_THREAD(thread)
+    {
+        for (int64_t first = grid->block * NARROW_FOURS * KERNEL_THREADS + thread; first < fours;
+             first += grid->blocks * NARROW_FOURS * KERNEL_THREADS) {
+            struct four x[NARROW_FOURS];
+            UNROLL
+            for (int k = 0; k < NARROW_FOURS; k++)
+                if (first + k * KERNEL_THREADS < fours) x[k] = from[first + k * KERNEL_THREADS];
+            UNROLL
+            for (int k = 0; k < NARROW_FOURS; k++)
+                if (first + k * KERNEL_THREADS < fours) to[first + k * KERNEL_THREADS] = pairs_of(x[k]);
+        }
+    }
+}
+
 /* Comparisons are written so that NaN stays NaN. */
 KERNEL(clip, clip_args)
 {
@@ -164,21 +220,31 @@ KERNEL(clip_pass, clip_args)
 
 DEVICE double dot_term(const struct dot_args *args, int64_t i)
 {
-    const float a = *element_of(args->a, i);
+    const bool row = args->a.rows == 1 && (args->b.data == NULL || args->b.rows == 1); /* no division for each */
+    const float a = row ? row_of(args->a, 0)[i] : *element_of(args->a, i);
     if (args->b.data == NULL) return a - a == 0 ? 0 : 1;
-    return (double)a * (double)*element_of(args->b, i);
+    return (double)a * (double)(row ? row_of(args->b, 0)[i] : *element_of(args->b, i));
 }
 
+/* A thread reads several of its numbers before it adds them, one after the other. */
 KERNEL(dot, dot_args)
 {
     SHARED double shared[KERNEL_THREADS];
     PRIVATE(double, sum);
+    const int64_t count = args->a.rows * args->a.columns, step = grid->blocks * KERNEL_THREADS;
     EACH_THREAD(thread)
     {
-        sum[MINE(thread)] = 0;
-        for (int64_t i = grid->block * KERNEL_THREADS + thread; i < args->a.rows * args->a.columns;
-             i += grid->blocks * KERNEL_THREADS)
-            sum[MINE(thread)] += dot_term(args, i);
+        double all = 0;
+        int64_t i = grid->block * KERNEL_THREADS + thread;
+        for (; i + (DOT_TERMS - 1) * step < count; i += DOT_TERMS * step) {
+            double terms[DOT_TERMS];
+            UNROLL
+            for (int k = 0; k < DOT_TERMS; k++) terms[k] = dot_term(args, i + k * step);
+            UNROLL
+            for (int k = 0; k < DOT_TERMS; k++) all += terms[k];
+        }
+        for (; i < count; i += step) all += dot_term(args, i);
+        sum[MINE(thread)] = all;
     }
     const double total = block_sum(grid, sum, shared);
     EACH_THREAD(thread)
@@ -241,20 +307,48 @@ DEVICE void split_store(const struct launch *grid, const struct split *split, co
     }
 }
 
+/* Threads side by side take four columns each, and the block's teams of them every SUM_TEAMS-th row; a thread reads
+ * several rows before it writes. */
+enum { SUM_THREADS = SPLIT_COLUMNS / 4, SUM_TEAMS = KERNEL_THREADS / SUM_THREADS, SUM_FOURS = 4 };
+
+/* Adds rows t, t + SUM_TEAMS, … of four columns, and rounds them to bf16 where that is wanted. */
+DEVICE void sum_four(const struct sum_rows_args *args, int64_t t, int64_t end, int64_t c, double *sums)
+{
+    struct four x[SUM_FOURS];
+    UNROLL
+    for (int i = 0; i < SUM_FOURS; i++)
+        if (t + i * SUM_TEAMS < end) x[i] = four_at(args->from, t + i * SUM_TEAMS, c);
+    UNROLL
+    for (int i = 0; i < SUM_FOURS; i++) {
+        const int64_t row = t + i * SUM_TEAMS;
+        if (row >= end) continue;
+        for (int k = 0; k < 4; k++) sums[k] += (double)x[i].value[k];
+        if (args->rounded != NULL)
+            *(struct two_pairs *)(void *)(args->rounded + (row * args->pitch + c) / 2) = pairs_of(x[i]);
+    }
+}
+
 KERNEL(sum_rows, sum_rows_args)
 {
-    SHARED double shared[KERNEL_THREADS];
-    PRIVATE(double, sum);
+    SHARED double shared[SUM_TEAMS * SPLIT_COLUMNS];
     const struct split split = split_of(grid, args->rows, args->columns);
     EACH_THREAD(thread)
     {
-        const int64_t column = split.column + thread % SPLIT_COLUMNS;
-        sum[MINE(thread)] = 0;
-        for (int64_t t = split.first + thread / SPLIT_COLUMNS; t < split.end && column < args->columns;
-             t += SPLIT_LANES)
-            sum[MINE(thread)] += (double)row_of(args->from, t)[column];
+        const int team = thread / SUM_THREADS, four = thread % SUM_THREADS;
+        const int64_t c = split.column + 4 * four;
+        double sums[4] = {0, 0, 0, 0};
+        for (int64_t t = split.first + team; t < split.end && c < args->columns; t += SUM_FOURS * SUM_TEAMS)
+            sum_four(args, t, split.end, c, sums);
+        for (int k = 0; k < 4; k++) shared[team * SPLIT_COLUMNS + 4 * four + k] = sums[k];
     }
-    split_store(grid, &split, sum, shared, args->partials, args->columns);
+    EACH_THREAD(thread)
+    {
+        const int64_t column = split.column + thread;
+        if (thread >= SPLIT_COLUMNS || column >= args->columns) continue;
+        double sum = 0;
+        for (int team = 0; team < SUM_TEAMS; team++) sum += shared[team * SPLIT_COLUMNS + thread];
+        args->partials[split.index * args->columns + column] = sum;
+    }
 }
 
 KERNEL(sum_rows_end, sum_rows_args)
@@ -268,19 +362,45 @@ KERNEL(sum_rows_end, sum_rows_args)
     }
 }
 
+/* One element: the new moments and parameter. */
+DEVICE void adamw_step(const struct adamw_args *args, float gradient, float *parameter, float *moment1, float *moment2)
+{
+    const double g = (double)gradient * args->gradient_scale, p = (double)*parameter;
+    const double m = args->beta1 * (double)*moment1 + (1 - args->beta1) * g;
+    const double v = args->beta2 * (double)*moment2 + (1 - args->beta2) * g * g;
+    const double step = m / args->correction1 / (sqrt(v / args->correction2) + args->epsilon);
+    *moment1 = (float)m;
+    *moment2 = (float)v;
+    *parameter = (float)(p - args->rate * (step + args->weight_decay * p));
+}
+
+DEVICE struct matrix adamw_row(const void *data, int64_t count)
+{
+    struct matrix row;
+    row.data = (void *)(uintptr_t)data;
+    row.rows = 1;
+    row.columns = row.stride = count;
+    row.element = sizeof(float);
+    return row;
+}
+
 KERNEL(adamw, adamw_args)
 {
-    float *parameter = (float *)args->parameter, *moment1 = (float *)args->moment1, *moment2 = (float *)args->moment2;
-    const float *gradient = (const float *)args->gradient;
-    EACH_ELEMENT(i, args->count)
+    const struct matrix parameters = adamw_row(args->parameter, args->count),
+                        moments1 = adamw_row(args->moment1, args->count),
+                        moments2 = adamw_row(args->moment2, args->count),
+                        gradients = adamw_row(args->gradient, args->count);
+    EACH_FOUR(t, c, parameters)
     {
-        const double g = (double)gradient[i] * args->gradient_scale, p = (double)parameter[i];
-        const double m = args->beta1 * (double)moment1[i] + (1 - args->beta1) * g;
-        const double v = args->beta2 * (double)moment2[i] + (1 - args->beta2) * g * g;
-        const double step = m / args->correction1 / (sqrt(v / args->correction2) + args->epsilon);
-        moment1[i] = (float)m;
-        moment2[i] = (float)v;
-        parameter[i] = (float)(p - args->rate * (step + args->weight_decay * p));
+        const struct four gradient = four_at(gradients, t, c);
+        struct four parameter = four_at(parameters, t, c), moment1 = four_at(moments1, t, c),
+                    moment2 = four_at(moments2, t, c);
+        UNROLL
+        for (int k = 0; k < 4; k++)
+            adamw_step(args, gradient.value[k], &parameter.value[k], &moment1.value[k], &moment2.value[k]);
+        put_four(parameters, t, c, parameter);
+        put_four(moments1, t, c, moment1);
+        put_four(moments2, t, c, moment2);
     }
 }
 

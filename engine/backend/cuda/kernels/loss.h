@@ -2,7 +2,7 @@
 #ifndef BACKEND_CUDA_KERNELS_LOSS_H
 #define BACKEND_CUDA_KERNELS_LOSS_H
 
-#include "backend/cuda/kernels/kernel.h"
+#include "backend/cuda/kernels/elementwise.h"
 
 /* A sum of exponentials in one pass: `sum` is the sum of exp(z - largest), rescaled when `largest` grows. */
 struct running {
@@ -46,43 +46,60 @@ DEVICE void running_take(struct running *run, double z)
     }
 }
 
+/* Adds four numbers, the first `count` of them, with exponentials in float and their sum in double: some 4u of each. */
+DEVICE void running_take_four(struct running *run, struct four z, int64_t count)
+{
+    float largest = z.value[0], known = (float)run->largest;
+    UNROLL
+    for (int k = 1; k < 4; k++)
+        if (k < count) largest = fmaxf(largest, z.value[k]);
+    if (largest > known) {
+        run->sum *= exp(run->largest - (double)largest);
+        run->largest = (double)largest;
+        known = largest;
+    }
+    UNROLL
+    for (int k = 0; k < 4; k++) /* NaN for an infinite number, like the plain loops */
+        if (k < count && !(z.value[k] == -(float)INFINITY)) run->sum += (double)expf(z.value[k] - known);
+}
+
 KERNEL(cross_entropy_forward, cross_entropy_args)
 {
     SHARED struct running shared[KERNEL_THREADS];
     PRIVATE(struct running, mine);
     const int64_t t = grid->block, count = args->logits.columns;
-    const float *z = row_of(args->logits, t);
     const bool wanted = args->targets[t] != TARGET_NONE;
     EACH_THREAD(thread)
     {
-        mine[MINE(thread)].largest = -(double)INFINITY;
-        mine[MINE(thread)].sum = 0;
-        for (int64_t v = thread; v < count && wanted; v += KERNEL_THREADS)
-            running_take(&mine[MINE(thread)], (double)z[v]);
+        struct running run = {-(double)INFINITY, 0};
+        for (int64_t v = 4 * thread; v < count && wanted; v += 4 * KERNEL_THREADS)
+            running_take_four(&run, four_at(args->logits, t, v), count - v);
+        mine[MINE(thread)] = run;
     }
     const double log_sum = block_log_sum(grid, mine, shared);
     EACH_THREAD(thread)
     {
         if (thread > 0) continue;
         args->log_sum[t] = wanted ? log_sum : 0;
-        args->losses[t] = wanted ? log_sum - (double)z[args->targets[t]] : 0;
+        args->losses[t] = wanted ? log_sum - (double)row_of(args->logits, t)[args->targets[t]] : 0;
     }
 }
 
 KERNEL(cross_entropy_backward, cross_entropy_args)
 {
-    const int64_t t = grid->block;
+    const int64_t t = grid->block, target = (int64_t)args->targets[t];
     const bool wanted = args->targets[t] != TARGET_NONE;
-    float *z = row_of(args->logits, t);
+    const float weight = (float)args->weight;
     EACH_THREAD(thread)
     {
-        for (int64_t v = thread; v < args->logits.columns; v += KERNEL_THREADS) {
-            if (!wanted) {
-                z[v] = 0;
-                continue;
+        for (int64_t v = 4 * thread; v < args->logits.columns; v += 4 * KERNEL_THREADS) {
+            struct four z = four_at(args->logits, t, v);
+            UNROLL
+            for (int k = 0; k < 4; k++) {
+                const float softmax = expf((float)((double)z.value[k] - args->log_sum[t]));
+                z.value[k] = wanted ? weight * (softmax - (v + k == target ? 1.0F : 0.0F)) : 0;
             }
-            const double softmax = exp((double)z[v] - args->log_sum[t]), hit = v == (int64_t)args->targets[t] ? 1 : 0;
-            z[v] = (float)(args->weight * (softmax - hit));
+            put_four(args->logits, t, v, z);
         }
     }
 }

@@ -197,6 +197,11 @@ static void run_elementwise(struct world *world, const void *context)
     world_put(world, "dot", scalars, 1, 1e-10 * (double)(s->rows * s->columns));
     backend->ops->add(backend, b, a, 0.5, -2);
     world_record(world, "0.5 a - 2 b", b, 4, 1);
+    const struct matrix both = world_zeros(world, s->rows, s->columns, 2);
+    backend->ops->sum(backend, both, a, b);
+    world_record(world, "a + b", both, 5, 1);
+    backend->ops->sum(backend, both, both, a);
+    world_record(world, "a + b + a", both, 7, 1);
     backend->ops->scale_by_magnitude(backend, b, a, 0.25);
     world_record(world, "b (|a| + 0.25)", b, 30, 6);
     backend->ops->add_row(backend, b, world_random(world, 1, s->columns, 0, 1));

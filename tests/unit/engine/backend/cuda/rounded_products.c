@@ -171,6 +171,90 @@ static void test_a_factor_is_rounded_again_when_it_changed(void **state)
     backend_free(backend);
 }
 
+/* A product [20, 20] of `m` or its transpose, and the kernels that it took. */
+static int64_t product_of(struct backend *backend, struct matrix m, bool turned, float *out)
+{
+    struct matrix b = random_on(backend, 20, turned ? m.rows : m.columns, 50, false),
+                  c = random_on(backend, turned ? m.columns : m.rows, 20, 51, false);
+    const int64_t before = cuda_of(backend)->launches;
+    struct matrix row = random_on(backend, 1, m.columns, 52, false);
+    backend->ops->sum_rows(backend, row, m);
+    backend->ops->gemm(
+        backend, &(struct gemm_args){.a = m, .b = b, .c = c, .transpose_a = turned, .transpose_b = true, .alpha = 1});
+    const int64_t launches = cuda_of(backend)->launches - before;
+    backend->ops->download(backend, c, out, DTYPE_F32);
+    matrix_release(backend, &b);
+    matrix_release(backend, &c);
+    matrix_release(backend, &row);
+    return launches;
+}
+
+/* A sum over rows rounds what it reads for the product that follows, if that takes the matrix in one tile. */
+static void test_a_sum_over_rows_rounds_for_the_next_product(void **state)
+{
+    static const int64_t shapes[][3] = {{600, 20, 20}, {600, 19, 19}, {513, 40, 43}, {5, 300, 301}, {1, 1, 1}};
+    float *wanted = calloc((size_t)2 * 700 * 20, sizeof *wanted), *found = wanted + 700 * 20;
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (int turned = 0; turned < 2; turned++) {
+            struct backend *backend = open_device(NULL, true);
+            struct matrix all = random_on(backend, shapes[i][0], shapes[i][2], 53, false);
+            const struct matrix m = matrix_columns(all, 0, shapes[i][1]);
+            const size_t bytes = (size_t)(turned ? m.columns : m.rows) * 20 * sizeof *wanted;
+            (void)product_of(backend, m, turned, found); /* the scratch has grown to its size */
+            assert_int_equal(product_of(backend, m, turned, found), 3);
+            cuda_of(backend)->narrow_tile = 1;
+            const int64_t tiles = turned ? (m.columns + 255) / 256 : (m.rows + 255) / 256;
+            assert_true(product_of(backend, m, turned, wanted) >= (tiles > 1 ? 3 + tiles : 3));
+            assert_memory_equal(found, wanted, bytes);
+            matrix_release(backend, &all);
+            backend_free(backend);
+        }
+    free(wanted);
+}
+
+/* A norm or an activation of `x`, and a product of what it puts out: the kernels that they took. */
+static int64_t chain_of(struct backend *backend, struct matrix x, bool norm, bool hint, float *out)
+{
+    struct matrix y = random_on(backend, x.rows, x.columns, 60, false),
+                  b = random_on(backend, 20, x.columns, 61, false), c = random_on(backend, x.rows, 20, 62, false),
+                  weight = random_on(backend, 1, x.columns, 63, false);
+    const struct norm_args norm_args = {
+        .kind = NORM_LAYER, .epsilon = 1e-5, .groups = 1, .x = x, .weight = weight, .y = y, .to_product = hint};
+    const struct activation_args activation_args = {.kind = ACTIVATION_GELU, .gate = x, .y = y, .to_product = hint};
+    const int64_t before = cuda_of(backend)->launches;
+    if (norm)
+        backend->ops->norm_forward(backend, &norm_args);
+    else
+        backend->ops->activation_forward(backend, &activation_args);
+    backend->ops->gemm(backend, &(struct gemm_args){.a = y, .b = b, .c = c, .transpose_b = true, .alpha = 1});
+    const int64_t launches = cuda_of(backend)->launches - before;
+    backend->ops->download(backend, c, out, DTYPE_F32);
+    struct matrix *const all[] = {&y, &b, &c, &weight};
+    for (int i = 0; i < 4; i++) matrix_release(backend, all[i]);
+    return launches;
+}
+
+/* What puts out a factor rounds it on the way, if it is told that a product follows. */
+static void test_a_norm_and_an_activation_round_for_the_next_product(void **state)
+{
+    static const int64_t shapes[][3] = {{300, 24, 24}, {70, 19, 19}, {33, 40, 43}, {9, 1300, 1304}, {1, 1, 1}};
+    float *wanted = calloc((size_t)2 * 300 * 20, sizeof *wanted), *found = wanted + 300 * 20;
+    (void)state;
+    for (size_t i = 0; i < sizeof shapes / sizeof shapes[0]; i++)
+        for (int norm = 0; norm < 2; norm++) {
+            struct backend *backend = open_device(NULL, true);
+            struct matrix all = random_on(backend, shapes[i][0], shapes[i][2], 64, false);
+            const struct matrix x = matrix_columns(all, 0, shapes[i][1]);
+            assert_int_equal(chain_of(backend, x, norm, false, wanted), 3);
+            assert_int_equal(chain_of(backend, x, norm, true, found), 2);
+            assert_memory_equal(found, wanted, (size_t)x.rows * 20 * sizeof *found);
+            matrix_release(backend, &all);
+            backend_free(backend);
+        }
+    free(wanted);
+}
+
 /* A plan leaves the scratch of rounded factors free, where there are any. */
 static void test_plans_leave_room_for_rounded_factors(void **state)
 {
@@ -287,6 +371,8 @@ int main(void)
         cmocka_unit_test(test_factors_are_rounded_in_tiles),
         cmocka_unit_test(test_plans_leave_room_for_rounded_factors),
         cmocka_unit_test(test_a_factor_is_rounded_again_when_it_changed),
+        cmocka_unit_test(test_a_sum_over_rows_rounds_for_the_next_product),
+        cmocka_unit_test(test_a_norm_and_an_activation_round_for_the_next_product),
         cmocka_unit_test(test_rounded_factors_change_every_pass_of_attention_a_little),
         cmocka_unit_test(test_factors_do_not_depend_on_how_products_are_rounded),
         cmocka_unit_test(test_rounded_products_change_losses_and_errors_a_little),
