@@ -259,7 +259,6 @@ static enum status open_previous(const struct run_context *context, const char *
         *error = cause;
         return status;
     }
-    if (context->planning) return STATUS_OK;
     (void)snprintf(note, 240, "not compared: the checkpoint before it cannot be read (%.150s)", cause.detail);
     monitor_log(context->monitor, "%s", note);
     return STATUS_OK;
