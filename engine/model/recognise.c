@@ -294,31 +294,47 @@ static bool hinted(const struct hints *hints, const struct architecture *row)
     return hints->window && row->window == WINDOW_ALWAYS;
 }
 
+/* What is found when every row is tried. */
+struct trial {
+    const struct architecture *first, *told; /* that fit: the first, and the first that the hints are for */
+    const struct architecture *alike;        /* has such tensors, but does not fit, for this reason */
+    struct error reason;
+};
+
+static enum status trial_row(const struct weights *weights, const struct said *said, const struct hints *hints,
+                             const struct architecture *row, struct trial *trial, struct error *error)
+{
+    struct text tensors;
+    struct error reason;
+    if (!shown(weights, row, &tensors)) return STATUS_OK;
+    const enum status status = fits(weights, said, row, &reason);
+    if (status == STATUS_NO_MEMORY || status == STATUS_MALFORMED) {
+        *error = reason;
+        return status;
+    }
+    if (status == STATUS_OK) {
+        if (trial->first == NULL) trial->first = row;
+        if (trial->told == NULL && hinted(hints, row)) trial->told = row;
+    } else if (trial->alike == NULL || hinted(hints, row)) {
+        trial->alike = row;
+        trial->reason = reason;
+    }
+    return STATUS_OK;
+}
+
 static enum status choose(const struct weights *weights, const struct said *said, const struct hints *hints,
                           const struct architecture **out, struct error *error)
 {
-    const struct architecture *first = NULL, *told = NULL, *alike = NULL;
-    struct error reason, best = {.status = STATUS_OK};
-    struct text tensors;
+    struct trial trial = {.first = NULL};
+    const struct architecture *row;
     char supported[256];
-    for (int i = 0; architecture_at(i) != NULL; i++) {
-        const struct architecture *row = architecture_at(i);
-        if (!shown(weights, row, &tensors)) continue;
-        const enum status status = fits(weights, said, row, &reason);
-        if (status == STATUS_NO_MEMORY || status == STATUS_MALFORMED) {
-            *error = reason;
-            return status;
-        }
-        if (status != STATUS_OK && (alike == NULL || hinted(hints, row))) {
-            alike = row;
-            best = reason;
-        }
-        if (status != STATUS_OK) continue;
-        if (first == NULL) first = row;
-        if (told == NULL && hinted(hints, row)) told = row;
-    }
-    *out = told != NULL ? told : first;
-    if (*out == NULL && alike == NULL)
+    enum status status = STATUS_OK;
+    for (int i = 0; status == STATUS_OK && (row = architecture_at(i)) != NULL; i++)
+        status = trial_row(weights, said, hints, row, &trial, error);
+    if (status != STATUS_OK) return status;
+    *out = trial.told != NULL ? trial.told : trial.first;
+    const struct architecture *nearest = *out != NULL ? *out : trial.alike;
+    if (nearest == NULL)
         return error_set(error, STATUS_UNSUPPORTED, "%s: architecture \"%.40s\" is not supported; supported are %s",
                          said_name(said), hints->model_type, architecture_list(supported, sizeof supported));
     /* An unknown name may stand for other equations over the same tensors; only its owner can say that it does not. */
@@ -328,11 +344,11 @@ static enum status choose(const struct weights *weights, const struct said *said
             "%s: architecture \"%.40s\" is not supported; its tensors are named as those of %s: if it computes the"
             " same, "
             "give {\"model_type\": \"%s\"} as source.config",
-            said_name(said), hints->model_type, (*out != NULL ? *out : alike)->model_type,
-            (*out != NULL ? *out : alike)->model_type);
+            said_name(said), hints->model_type, nearest->model_type, nearest->model_type);
     if (*out != NULL) return STATUS_OK;
-    return error_set(error, best.status, "no architecture is named; the tensors are named as those of %s, but %.300s",
-                     alike->model_type, best.detail);
+    return error_set(error, trial.reason.status,
+                     "no architecture is named; the tensors are named as those of %s, but %.300s", nearest->model_type,
+                     trial.reason.detail);
 }
 
 /* The name is for messages, lent from `said`. */
