@@ -1,47 +1,37 @@
-/* coding.h: how weights become codes and scales, the same in every backend. A coding is an element, a layout of groups,
- * a rule that finds a group's scale, and the type in which scales are stored.
+/* coding.h: how weights become codes and scales, the same in every backend. A coding has an element, a layout of
+ * groups, a rule that finds a group's scale, and a type in which scales are stored. docs/quantization.md, "Exactness",
+ * says why the rules are as they are.
  *
- * The element is a uniform grid, value = (code - zero) scale, or a table, value = values[code] scale. On a grid
+ * The element is a grid or a table. A grid, with rounding half to even:
  *
+ *     value = (code - zero) scale
  *     code  = clamp(rint(w / scale) + zero, 0, 2^bits - 1)
  *
- * with rounding half to even. The rules of a grid (rtn and gptq use min-max):
- *
- *     min-max     lo = min(min w, 0), hi = max(max w, 0)
+ *     min-max     rtn, gptq
+ *                 lo = min(min w, 0), hi = max(max w, 0)
  *                 symmetric:   m = max(|lo|, hi), hi = m, lo = -m where lo < 0, else 0
  *                 an all-zero group:  lo = -1, hi = 1
  *                 scale = (hi - lo) / (2^bits - 1)
  *                 zero  = 2^(bits-1) when symmetric, else rint(-lo / scale)
- *     range       awq
+ *     range       awq; 0 need not lie between min w and max w
  *                 scale = max(max w - min w, 1e-5) / (2^bits - 1)
  *                 zero  = clamp(rint(-min w / scale), 0, 2^bits - 1)
- *                 0 need not lie between min w and max w.
- *     absmax      int8, symmetric awq
+ *     absmax      int8, symmetric awq; code 0 is never used
  *                 scale = max |w| / (2^(bits-1) - 1)
  *                 zero  = 2^(bits-1)
- *                 The largest weight is never on a tie, and code 0 is never used.
  *
- * All of this is computed in double, on float weights; the scale is then stored as a float. The type matters: in a
- * symmetric min-max grid the largest weight, when negative, lies exactly between codes 0 and 1, and the last bit of the
- * division decides. Neither answer is better, but they differ between types; the reference losses of whole models are
- * computed in double. A symmetric group without a negative weight keeps lo = 0: half the step, and the upper half
- * clips. That is what GPTQ tools do.
- *
- * The code in a table is that of the value nearest to w / scale, in double, with the scale as it is stored; numbers
- * beyond the largest value become it:
+ * A table: value = values[code] scale. The code is that of the value nearest to w / scale, with the scale as it is
+ * stored. Numbers beyond the largest value become it.
  *
  *     absmax      scale = max |w| / the largest value
  *     power       scale = 2^(floor(log2 max |w|) - floor(log2 of the largest value))   OCP MX v1.0, section 6.3
  *
- * With the second, max |w| / scale is between 4 and 8 if the largest value is 6: numbers above 6 saturate, as the
- * specification says. Scales are rounded to their type:
+ * Scales are found in double and then rounded to a float; of two types the float is a number of the type. The codes of
+ * a group whose scale is 0 are those of w = 0.
  *
  *     E8M0        a power of two, at least 2^-127, which is the scale of a group of zeros
- *     E4M3        factor * e4m3(scale / factor): the nearest number with 1 sign, 4 exponent and 3 mantissa bits, ties
- *                 to even, at most 448; the factor is a float of the whole matrix. Scales below half of 2^-9 factors
- *                 become 0
- *
- * The codes of a group whose scale is 0 are those of w = 0. */
+ *     E4M3        factor * e4m3(scale / factor), with a float `factor` of the whole matrix. e4m3 is the nearest number
+ *                 with 1 sign, 4 exponent and 3 mantissa bits, ties to even, at most 448; below 2^-10 it is 0 */
 #ifndef BACKEND_CODING_H
 #define BACKEND_CODING_H
 

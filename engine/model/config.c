@@ -194,6 +194,70 @@ static enum status window_complete(const char *name, const struct config_raw *ra
     return STATUS_OK;
 }
 
+/* What the architecture and the text say, before it is checked. */
+static struct model_config config_of(const struct config_raw *raw, const struct architecture *architecture)
+{
+    /* OPT alone: do_layer_norm_before false puts the norms after the sums, and then there is no final norm */
+    const bool routed = architecture->names[ROLE_ROUTER] != NULL;
+    const bool projects = architecture->names[ROLE_PROJECT_IN] != NULL, after_sum = projects && raw->norm_before == 0;
+    return (struct model_config){
+        .architecture = architecture,
+        .vocabulary_size = raw->vocab_size,
+        .hidden_size = raw->hidden_size,
+        .intermediate_size = given(raw->intermediate_size,
+                                   architecture->mlp_ratio > 0 ? architecture->mlp_ratio * raw->hidden_size : -1),
+        .layers = raw->layers,
+        .heads = raw->heads,
+        .kv_heads = given(raw->kv_heads, raw->heads),
+        .head_dim = given(raw->head_dim, architecture->head_dim > 0 ? architecture->head_dim
+                                         : raw->heads > 0           ? raw->hidden_size / raw->heads
+                                                                    : -1),
+        .maximum_positions = raw->positions,
+        .norm_epsilon =
+            first_given(architecture->norm == NORM_RMS && architecture->block == BLOCK_ATTENTION ? raw->rms_norm_eps
+                                                                                                 : raw->layer_norm_eps,
+                        architecture->norm_epsilon, 0),
+        .initializer_range = first_given(raw->initializer_range, 0.02, 0.02),
+        .tied = given(raw->tied, architecture->tied),
+        .attention_bias = given(raw->attention_bias, architecture->attention_bias),
+        .mlp_bias = given(raw->mlp_bias, architecture->mlp_bias),
+        .embedding_size = projects ? given(raw->embedding_size, raw->hidden_size) : raw->hidden_size,
+        .clip = routed ? first_given(raw->clip_qkv, NAN, 0) : 0,
+        .experts = routed ? given(raw->experts, architecture->experts) : 0,
+        .experts_per_token = routed ? given(raw->experts_per_token, architecture->experts_per_token) : 0,
+        .experts_normalised = routed && raw->experts_normalised == 1,
+        .norm_after_sum = after_sum,
+        .final_norm = !after_sum && !(projects && raw->norm_removed == 1),
+        .parallel_residual =
+            given(raw->parallel_residual, architecture->parallel_residual) && architecture->parallel_residual,
+        .bos_id = raw->bos,
+        .padding_id = architecture->padding_row && raw->pad < raw->vocab_size ? raw->pad : -1,
+        .eos_id = raw->eos,
+    };
+}
+
+/* What takes more than one value of the text, and checks. */
+static enum status config_complete(const char *name, struct config_raw *raw, struct model_config *out,
+                                   struct error *error)
+{
+    const struct architecture *architecture = out->architecture;
+    enum status status;
+    rotation_complete(raw, out);
+    if ((status = window_complete(name, raw, out, error)) != STATUS_OK) return status;
+    if ((status = rope_complete(name, raw, architecture, &out->rope, error)) != STATUS_OK) return status;
+    if (raw->rope_layers >= 0 && raw->rope_layers != raw->layers && architecture->no_rope_interval > 0)
+        return error_set(error, STATUS_INVALID, "%s: no_rope_layers has %lld entries for %lld layers", name,
+                         (long long)raw->rope_layers, (long long)raw->layers);
+    if ((status = activation_complete(name, raw, architecture, out, error)) != STATUS_OK) return status;
+    raw->state_space.head_dim = raw->head_dim;
+    if (architecture->block != BLOCK_ATTENTION &&
+        (status = state_space_complete(name, &raw->state_space, out, error)) != STATUS_OK)
+        return status;
+    if (architecture->names[ROLE_ROUTER] != NULL && raw->clip_qkv <= 0)
+        return error_set(error, STATUS_INVALID, "%s: clip_qkv is %g; it must be positive or null", name, raw->clip_qkv);
+    return shape_check(name, out, error);
+}
+
 enum status config_parse(const char *name, const char *text, size_t size, struct model_config *out, struct error *error)
 {
     struct config_raw raw;
@@ -209,57 +273,8 @@ enum status config_parse(const char *name, const char *text, size_t size, struct
         return error_set(error, STATUS_UNSUPPORTED, "%s: architecture \"%s\" is not supported; supported are %s", name,
                          raw.model_type, architecture_list(supported, sizeof supported));
     if ((status = config_raw_check(name, &raw, architecture, error)) != STATUS_OK) return status;
-    /* OPT alone: do_layer_norm_before false puts the norms after the sums, and then there is no final norm */
-    const bool routed = architecture->names[ROLE_ROUTER] != NULL;
-    const bool projects = architecture->names[ROLE_PROJECT_IN] != NULL, after_sum = projects && raw.norm_before == 0;
-    *out = (struct model_config){
-        .architecture = architecture,
-        .vocabulary_size = raw.vocab_size,
-        .hidden_size = raw.hidden_size,
-        .intermediate_size =
-            given(raw.intermediate_size, architecture->mlp_ratio > 0 ? architecture->mlp_ratio * raw.hidden_size : -1),
-        .layers = raw.layers,
-        .heads = raw.heads,
-        .kv_heads = given(raw.kv_heads, raw.heads),
-        .head_dim = given(raw.head_dim, architecture->head_dim > 0 ? architecture->head_dim
-                                        : raw.heads > 0            ? raw.hidden_size / raw.heads
-                                                                   : -1),
-        .maximum_positions = raw.positions,
-        .norm_epsilon =
-            first_given(architecture->norm == NORM_RMS && architecture->block == BLOCK_ATTENTION ? raw.rms_norm_eps
-                                                                                                 : raw.layer_norm_eps,
-                        architecture->norm_epsilon, 0),
-        .initializer_range = first_given(raw.initializer_range, 0.02, 0.02),
-        .tied = given(raw.tied, architecture->tied),
-        .attention_bias = given(raw.attention_bias, architecture->attention_bias),
-        .mlp_bias = given(raw.mlp_bias, architecture->mlp_bias),
-        .embedding_size = projects ? given(raw.embedding_size, raw.hidden_size) : raw.hidden_size,
-        .clip = routed ? first_given(raw.clip_qkv, NAN, 0) : 0,
-        .experts = routed ? given(raw.experts, architecture->experts) : 0,
-        .experts_per_token = routed ? given(raw.experts_per_token, architecture->experts_per_token) : 0,
-        .experts_normalised = routed && raw.experts_normalised == 1,
-        .norm_after_sum = after_sum,
-        .final_norm = !after_sum && !(projects && raw.norm_removed == 1),
-        .parallel_residual =
-            given(raw.parallel_residual, architecture->parallel_residual) && architecture->parallel_residual,
-        .bos_id = raw.bos,
-        .padding_id = architecture->padding_row && raw.pad < raw.vocab_size ? raw.pad : -1,
-        .eos_id = raw.eos,
-    };
-    rotation_complete(&raw, out);
-    if ((status = window_complete(name, &raw, out, error)) != STATUS_OK) return status;
-    if ((status = rope_complete(name, &raw, architecture, &out->rope, error)) != STATUS_OK) return status;
-    if (raw.rope_layers >= 0 && raw.rope_layers != raw.layers && architecture->no_rope_interval > 0)
-        return error_set(error, STATUS_INVALID, "%s: no_rope_layers has %lld entries for %lld layers", name,
-                         (long long)raw.rope_layers, (long long)raw.layers);
-    if ((status = activation_complete(name, &raw, architecture, out, error)) != STATUS_OK) return status;
-    raw.state_space.head_dim = raw.head_dim;
-    if (architecture->block != BLOCK_ATTENTION &&
-        (status = state_space_complete(name, &raw.state_space, out, error)) != STATUS_OK)
-        return status;
-    if (routed && raw.clip_qkv <= 0)
-        return error_set(error, STATUS_INVALID, "%s: clip_qkv is %g; it must be positive or null", name, raw.clip_qkv);
-    return shape_check(name, out, error);
+    *out = config_of(&raw, architecture);
+    return config_complete(name, &raw, out, error);
 }
 
 enum status config_read(const char *directory, struct model_config *out, struct error *error)

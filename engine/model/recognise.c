@@ -163,32 +163,41 @@ static void state_space_shown(const struct weights *weights, const struct archit
     add(out, ", \"use_bias\": %s", role_find(weights, row, ROLE_STATE_INPUT, 0, ".bias", &bias) ? "true" : "false");
 }
 
-/* The settings that tensors with the names of `row` show, as members of a config.json. False when there is no embedding
- * or no layer. */
-static bool shown(const struct weights *weights, const struct architecture *row, struct text *out)
+/* Whether the first block has the tensor that only blocks of the row's kind have. */
+static bool block_shown(const struct weights *weights, const struct architecture *row)
 {
-    struct weights_tensor tensor, norm;
+    struct weights_tensor tensor;
+    if (row->block == BLOCK_ATTENTION) return true;
+    const enum role role = row->block == BLOCK_MAMBA2 ? ROLE_STATE_GATED_NORM : ROLE_STATE_SELECTION;
+    return role_find(weights, row, role, 0, ".weight", &tensor);
+}
+
+/* The sizes of the embedding and the number of layers. False when there is no embedding or no layer, or when a block is
+ * another one than the row's. */
+static bool sizes_shown(const struct weights *weights, const struct architecture *row, int64_t *width, struct text *out)
+{
+    struct weights_tensor tensor, other;
     const int layers = layers_count(weights, row);
-    *out = (struct text){.used = 0};
     if (!role_find(weights, row, ROLE_EMBEDDING, 0, ".weight", &tensor) &&
         !tensor_find(weights, row->embedding_alias, 0, ".weight", &tensor))
         return false;
-    if (tensor.rank != 2 || tensor.shape[1] < 1 || layers == 0) return false;
-    if (row->block == BLOCK_MAMBA2 && !role_find(weights, row, ROLE_STATE_GATED_NORM, 0, ".weight", &norm))
-        return false;
-    if (row->block == BLOCK_MAMBA && !role_find(weights, row, ROLE_STATE_SELECTION, 0, ".weight", &norm)) return false;
-    const bool projects = role_find(weights, row, ROLE_PROJECT_IN, 0, ".weight", &norm) && norm.rank == 2;
-    const int64_t width = projects ? norm.shape[0] : tensor.shape[1];
-    if (width < 1) return false;
+    if (tensor.rank != 2 || tensor.shape[1] < 1 || layers == 0 || !block_shown(weights, row)) return false;
+    const bool projects = role_find(weights, row, ROLE_PROJECT_IN, 0, ".weight", &other) && other.rank == 2;
+    *width = projects ? other.shape[0] : tensor.shape[1];
+    if (*width < 1) return false;
     add(out, "{\"vocab_size\": %lld, \"hidden_size\": %lld, \"num_hidden_layers\": %d", (long long)tensor.shape[0],
-        (long long)width, layers);
+        (long long)*width, layers);
     if (projects) add(out, ", \"word_embed_proj_dim\": %lld", (long long)tensor.shape[1]);
     if (role_find(weights, row, ROLE_POSITIONS, 0, ".weight", &tensor) && tensor.rank == 2)
         add(out, ", \"max_position_embeddings\": %lld", (long long)(tensor.shape[0] - row->position_offset));
-    if (role_find(weights, row, ROLE_UP, 0, ".weight", &tensor))
-        add(out, ", \"intermediate_size\": %lld", (long long)(tensor.elements / width));
-    if (role_find(weights, row, ROLE_ROUTER, 0, ".weight", &tensor) && tensor.rank == 2)
-        add(out, ", \"num_experts\": %lld", (long long)tensor.shape[0]);
+    return true;
+}
+
+static void attention_shown(const struct weights *weights, const struct architecture *row, int64_t width,
+                            struct text *out)
+{
+    struct weights_tensor tensor, norm;
+    const enum role query = row->names[ROLE_QUERY] != NULL ? ROLE_QUERY : ROLE_QUERY_KEY_VALUE;
     if (row->query_key_norm == QUERY_KEY_NORM_HEAD && role_find(weights, row, ROLE_QUERY_NORM, 0, ".weight", &norm) &&
         norm.elements > 0 && role_find(weights, row, ROLE_QUERY, 0, ".weight", &tensor)) {
         add(out, ", \"head_dim\": %lld, \"num_attention_heads\": %lld", (long long)norm.elements,
@@ -196,11 +205,30 @@ static bool shown(const struct weights *weights, const struct architecture *row,
         if (role_find(weights, row, ROLE_KEY, 0, ".weight", &tensor))
             add(out, ", \"num_key_value_heads\": %lld", (long long)(tensor.elements / width / norm.elements));
     }
-    const bool query = row->names[ROLE_QUERY] != NULL;
-    if (row->block == BLOCK_ATTENTION &&
-        role_find(weights, row, query ? ROLE_QUERY : ROLE_QUERY_KEY_VALUE, 0, ".weight", &tensor))
-        add(out, ", \"attention_bias\": %s",
-            role_find(weights, row, query ? ROLE_QUERY : ROLE_QUERY_KEY_VALUE, 0, ".bias", &tensor) ? "true" : "false");
+    if (row->block == BLOCK_ATTENTION && role_find(weights, row, query, 0, ".weight", &tensor))
+        add(out, ", \"attention_bias\": %s", role_find(weights, row, query, 0, ".bias", &tensor) ? "true" : "false");
+}
+
+static void mlp_sizes_shown(const struct weights *weights, const struct architecture *row, int64_t width,
+                            struct text *out)
+{
+    struct weights_tensor tensor;
+    if (role_find(weights, row, ROLE_UP, 0, ".weight", &tensor))
+        add(out, ", \"intermediate_size\": %lld", (long long)(tensor.elements / width));
+    if (role_find(weights, row, ROLE_ROUTER, 0, ".weight", &tensor) && tensor.rank == 2)
+        add(out, ", \"num_experts\": %lld", (long long)tensor.shape[0]);
+}
+
+/* The settings that tensors with the names of `row` show, as members of a config.json. False when they do not show a
+ * model of this row. */
+static bool shown(const struct weights *weights, const struct architecture *row, struct text *out)
+{
+    struct weights_tensor tensor;
+    int64_t width = 0;
+    *out = (struct text){.used = 0};
+    if (!sizes_shown(weights, row, &width, out)) return false;
+    mlp_sizes_shown(weights, row, width, out);
+    attention_shown(weights, row, width, out);
     if (role_find(weights, row, ROLE_UP, 0, ".weight", &tensor))
         add(out, ", \"mlp_bias\": %s", role_find(weights, row, ROLE_UP, 0, ".bias", &tensor) ? "true" : "false");
     if (row->block != BLOCK_ATTENTION) state_space_shown(weights, row, width, out);
@@ -266,31 +294,47 @@ static bool hinted(const struct hints *hints, const struct architecture *row)
     return hints->window && row->window == WINDOW_ALWAYS;
 }
 
+/* What is found when every row is tried. */
+struct trial {
+    const struct architecture *first, *told; /* that fit: the first, and the first that the hints are for */
+    const struct architecture *alike;        /* has such tensors, but does not fit, for this reason */
+    struct error reason;
+};
+
+static enum status trial_row(const struct weights *weights, const struct said *said, const struct hints *hints,
+                             const struct architecture *row, struct trial *trial, struct error *error)
+{
+    struct text tensors;
+    struct error reason;
+    if (!shown(weights, row, &tensors)) return STATUS_OK;
+    const enum status status = fits(weights, said, row, &reason);
+    if (status == STATUS_NO_MEMORY || status == STATUS_MALFORMED) {
+        *error = reason;
+        return status;
+    }
+    if (status == STATUS_OK) {
+        if (trial->first == NULL) trial->first = row;
+        if (trial->told == NULL && hinted(hints, row)) trial->told = row;
+    } else if (trial->alike == NULL || hinted(hints, row)) {
+        trial->alike = row;
+        trial->reason = reason;
+    }
+    return STATUS_OK;
+}
+
 static enum status choose(const struct weights *weights, const struct said *said, const struct hints *hints,
                           const struct architecture **out, struct error *error)
 {
-    const struct architecture *first = NULL, *told = NULL, *alike = NULL;
-    struct error reason, best = {.status = STATUS_OK};
-    struct text tensors;
+    struct trial trial = {.first = NULL};
+    const struct architecture *row;
     char supported[256];
-    for (int i = 0; architecture_at(i) != NULL; i++) {
-        const struct architecture *row = architecture_at(i);
-        if (!shown(weights, row, &tensors)) continue;
-        const enum status status = fits(weights, said, row, &reason);
-        if (status == STATUS_NO_MEMORY || status == STATUS_MALFORMED) {
-            *error = reason;
-            return status;
-        }
-        if (status != STATUS_OK && (alike == NULL || hinted(hints, row))) {
-            alike = row;
-            best = reason;
-        }
-        if (status != STATUS_OK) continue;
-        if (first == NULL) first = row;
-        if (told == NULL && hinted(hints, row)) told = row;
-    }
-    *out = told != NULL ? told : first;
-    if (*out == NULL && alike == NULL)
+    enum status status = STATUS_OK;
+    for (int i = 0; status == STATUS_OK && (row = architecture_at(i)) != NULL; i++)
+        status = trial_row(weights, said, hints, row, &trial, error);
+    if (status != STATUS_OK) return status;
+    *out = trial.told != NULL ? trial.told : trial.first;
+    const struct architecture *nearest = *out != NULL ? *out : trial.alike;
+    if (nearest == NULL)
         return error_set(error, STATUS_UNSUPPORTED, "%s: architecture \"%.40s\" is not supported; supported are %s",
                          said_name(said), hints->model_type, architecture_list(supported, sizeof supported));
     /* An unknown name may stand for other equations over the same tensors; only its owner can say that it does not. */
@@ -300,11 +344,11 @@ static enum status choose(const struct weights *weights, const struct said *said
             "%s: architecture \"%.40s\" is not supported; its tensors are named as those of %s: if it computes the"
             " same, "
             "give {\"model_type\": \"%s\"} as source.config",
-            said_name(said), hints->model_type, (*out != NULL ? *out : alike)->model_type,
-            (*out != NULL ? *out : alike)->model_type);
+            said_name(said), hints->model_type, nearest->model_type, nearest->model_type);
     if (*out != NULL) return STATUS_OK;
-    return error_set(error, best.status, "no architecture is named; the tensors are named as those of %s, but %.300s",
-                     alike->model_type, best.detail);
+    return error_set(error, trial.reason.status,
+                     "no architecture is named; the tensors are named as those of %s, but %.300s", nearest->model_type,
+                     trial.reason.detail);
 }
 
 /* The name is for messages, lent from `said`. */

@@ -1,31 +1,23 @@
-/* awq.c: activation-aware weight quantization (Lin et al., "AWQ", arXiv 2306.00978).
+/* awq.c: activation-aware weight quantization (Lin et al., "AWQ", arXiv 2306.00978). docs/quantization.md, "AWQ", says
+ * where it follows AutoAWQ. For a set of linears with one input X:
  *
  *     s = max(mean |X|^alpha, 1e-4) / sqrt(max s * min s),  alpha in 0, 1/points, …
  *     Q = grid(W diag(s)) diag(s)⁻¹
  *
- * or, with duo_scaling (AutoAWQ's quantizer), before the same normalisation and with w the mean over the rows of all
- * linears of |W| / (max |W| of its group + 1e-6),
+ * With duo_scaling s is, before it is normalized,
  *
  *     s = max(mean |X|^alpha / (w^(1 - alpha) + 1e-4), 1e-4)
+ *     w = mean over the rows of all linears of |W| / (max |W| of its group + 1e-6)
  *
- * Where heads share their values (grouped queries) the inputs of the attention's output keep s = 1, as in AutoAWQ:
- * other scales cannot be divided out of the values, and no packed format has space for them.
- *
- * The alpha wins whose Q, of all linears that share the input, have the least squared output error; of equals the
- * first. The error is a quadratic form of the Hessian,
+ * The alpha wins whose Q have the least squared output error; of equals the first. With D = Q - W and N tokens it is
  *
  *     |X Dᵀ|² = N/2 tr(D H Dᵀ)
  *
- * so that the search costs products of weights and not of tokens. With judge "block" the alpha wins whose Q changes the
- * outputs of the whole block least (quantizer.h): each alpha then costs a pass of the calibration tokens over the rest
- * of the block. AutoAWQ looks at the outputs of the attention or of the MLP in the same way. Then, for each row and
- * group, the largest magnitude is lowered to the best of
+ * Then, for each row and group, the largest magnitude becomes the best of
  *
  *     max |w| (1 - i/20),  i = 0 … 9
  *
- * judged by that group's own output error; queries and keys are not clipped (their products meet, errors there do not
- * add up as the criterion has it). The scales stay beside the weight: dividing the weights of the operation before by
- * them, where there is one, gives the same numbers. */
+ * by that group's own output error. The scales stay beside the weight. */
 #include "base/memory.h"
 #include "quant/check.h"
 #include "quant/coded.h"

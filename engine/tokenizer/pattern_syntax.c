@@ -188,15 +188,23 @@ static enum status wrap_atom(struct translator *t)
     return STATUS_OK;
 }
 
+/* Moves `at` over digits with at most one comma between them; *comma: where it is, or NULL. */
+static void interval_bounds(struct translator *t, const char **comma)
+{
+    const char *low = t->at;
+    *comma = NULL;
+    for (; t->at < t->end && t->at - low < 12; t->at++) {
+        const bool digit = *t->at >= '0' && *t->at <= '9';
+        if (!digit && (*t->at != ',' || *comma != NULL)) return;
+        if (!digit) *comma = t->at;
+    }
+}
+
 /* `at` is at an opening brace: {n}, {n,}, {n,m} or {,m}. */
 static enum status interval(struct translator *t)
 {
-    const char *low = ++t->at, *comma = NULL;
-    while (t->at < t->end && t->at - low < 12 &&
-           ((*t->at >= '0' && *t->at <= '9') || (*t->at == ',' && comma == NULL))) {
-        if (*t->at == ',') comma = t->at;
-        t->at++;
-    }
+    const char *low = ++t->at, *comma;
+    interval_bounds(t, &comma);
     bool empty = t->at == low || (comma == low && t->at == low + 1);
     if (empty || t->at >= t->end || *t->at != '}') return refuse(t, "a brace that is no interval");
     enum status status = text_format(t->out, t->error, "{%s%.*s}", comma == low ? "0" : "", (int)(t->at - low), low);

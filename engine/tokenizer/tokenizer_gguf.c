@@ -233,24 +233,17 @@ static bool in_vocabulary(const struct source *source, int64_t id)
     return source->splitting == NULL || type == TOKEN_NORMAL || type == TOKEN_BYTE;
 }
 
-static enum status add_model(const struct source *source, struct text *out, struct error *error)
+static enum status add_unknown(const struct source *source, int64_t id, struct text *out, struct error *error)
 {
-    int64_t unknown = -1;
-    bool bytes = false, first = true;
-    enum status status = text_format(out, error, "\"model\":{\"type\":\"BPE\",\"dropout\":null,");
-    for (int64_t i = 0; source->splitting == NULL && i < source->count; i++) {
-        bytes |= type_of(source, i) == TOKEN_BYTE;
-        if (type_of(source, i) == TOKEN_UNKNOWN && unknown < 0) unknown = i;
-    }
-    if (status == STATUS_OK && unknown >= 0) {
-        status = text_format(out, error, "\"unk_token\":");
-        if (status == STATUS_OK) status = quoted(out, source->spans[unknown].bytes, source->spans[unknown].size, error);
-        if (status == STATUS_OK) status = text_format(out, error, ",");
-    }
-    if (status == STATUS_OK)
-        status = text_format(out, error, "\"fuse_unk\":%s,\"byte_fallback\":%s,\"ignore_merges\":%s,\"vocab\":{",
-                             source->splitting != NULL ? "false" : "true", bytes ? "true" : "false",
-                             source->splitting != NULL && source->splitting->whole_words ? "true" : "false");
+    enum status status = text_format(out, error, "\"unk_token\":");
+    if (status == STATUS_OK) status = quoted(out, source->spans[id].bytes, source->spans[id].size, error);
+    return status == STATUS_OK ? text_format(out, error, ",") : status;
+}
+
+static enum status add_vocabulary(const struct source *source, struct text *out, struct error *error)
+{
+    bool first = true;
+    enum status status = STATUS_OK;
     for (int64_t i = 0; status == STATUS_OK && i < source->count; i++) {
         if (!in_vocabulary(source, i)) continue;
         if (!first) status = text_append(out, ",", 1, error);
@@ -258,6 +251,24 @@ static enum status add_model(const struct source *source, struct text *out, stru
         if (status == STATUS_OK) status = quoted(out, source->spans[i].bytes, source->spans[i].size, error);
         if (status == STATUS_OK) status = text_format(out, error, ":%lld", (long long)i);
     }
+    return status;
+}
+
+static enum status add_model(const struct source *source, struct text *out, struct error *error)
+{
+    int64_t unknown = -1;
+    bool bytes = false;
+    enum status status = text_format(out, error, "\"model\":{\"type\":\"BPE\",\"dropout\":null,");
+    for (int64_t i = 0; source->splitting == NULL && i < source->count; i++) {
+        bytes |= type_of(source, i) == TOKEN_BYTE;
+        if (type_of(source, i) == TOKEN_UNKNOWN && unknown < 0) unknown = i;
+    }
+    if (status == STATUS_OK && unknown >= 0) status = add_unknown(source, unknown, out, error);
+    if (status == STATUS_OK)
+        status = text_format(out, error, "\"fuse_unk\":%s,\"byte_fallback\":%s,\"ignore_merges\":%s,\"vocab\":{",
+                             source->splitting != NULL ? "false" : "true", bytes ? "true" : "false",
+                             source->splitting != NULL && source->splitting->whole_words ? "true" : "false");
+    if (status == STATUS_OK) status = add_vocabulary(source, out, error);
     if (status == STATUS_OK) status = text_format(out, error, "},\"merges\":[");
     if (status == STATUS_OK) status = add_merges(source, out, error);
     return status == STATUS_OK ? text_format(out, error, "]}") : status;

@@ -1,19 +1,17 @@
-/* soap.c: SOAP (Vyas et al., arXiv 2409.11321, algorithm 3): Adam in the eigenbasis of Shampoo's preconditioner. For a
- * matrix W with the gradient G, t counting the steps before this one:
+/* soap.c: SOAP (Vyas et al., arXiv 2409.11321, algorithm 3): Adam in the eigenbasis of Shampoo's preconditioner. As in
+ * the authors' code the first step moves nothing (docs/training.md). For a matrix W with the gradient G, t counting the
+ * steps before this one:
  *
- *   t = 0:  L = (1 - beta2) G Gᵀ,  R = (1 - beta2) GᵀG;  Q_L, Q_R their eigenvectors, by falling eigenvalue; W stays
+ *   t = 0:  L = (1 - beta2) G Gᵀ,  R = (1 - beta2) GᵀG
+ *           Q_L, Q_R their eigenvectors, by falling eigenvalue; W stays
  *   t > 0:  G' = Q_Lᵀ G Q_R
  *           M = beta1 M + (1 - beta1) G',  V = beta2 V + (1 - beta2) G'²
  *           W = (1 - rate decay) (W - rate √(1 - beta2^t) / (1 - beta1^t) Q_L (M / (√V + epsilon)) Q_Rᵀ)
  *           L = beta2 L + (1 - beta2) G Gᵀ,  R = beta2 R + (1 - beta2) GᵀG
- *           every precondition_frequency steps: Q = the orthonormal factor of L Q (one power iteration and QR), its
- *           columns and with them V first sorted by falling diag(Qᵀ L Q); M is turned back and into the new bases
  *
- * As the authors' own code does it (github.com/nikhilvyas/SOAP), the first step that moves nothing included. The basis
- * of a side beyond max_precond_dim is the identity; with both sides so, and of vectors, this is Adam (they too wait for
- * the second step). The first eigenvectors are computed in double on the host: of the smaller side by eigen.h; those of
- * the larger are the orthonormal factor of G Q_R (or Gᵀ Q_L), which leaves the rest of its space any directions.
- * Weight decay leaves norms and biases alone, as everywhere here. */
+ * Every precondition_frequency steps, for either side: the columns of Q, and with them V, are sorted by falling
+ * diag(Qᵀ L Q); Q = the orthonormal factor of L Q; M is turned from the old bases into the new. The basis of a side
+ * beyond max_precond_dim is the identity; what has no basis, and every vector, is Adam's. */
 #include "base/eigen.h"
 #include "base/integer.h"
 #include "train/adamw.h"

@@ -307,21 +307,25 @@ static enum status look_for_devices(const struct options *options, struct servin
     return STATUS_OK;
 }
 
-/* Checks everything that depends only on the command line, before anything is made or started. */
-static enum status check(const struct options *options, struct serving *serving, struct error *error)
+static enum status check_watching(const struct options *options, struct serving *serving, struct error *error)
 {
-    const char *address = options_text(options, "--listen");
+    int64_t quiet;
+    enum status status = options_integer(options, "--workers", 0, 64, &serving->workers, error);
+    if (status == STATUS_OK) status = options_integer(options, "--watch-quiet", 0, 86400, &quiet, error);
+    if (status == STATUS_OK) serving->application.watch_quiet_seconds = (double)quiet;
+    if (status == STATUS_OK) status = options_integer(options, "--watch-poll", 1, 86400, &serving->watch_poll, error);
+    if (status == STATUS_OK) status = options_integer(options, "--keep-events", 1, 36500, &serving->keep_events, error);
+    return status;
+}
+
+/* Checks what the command line alone decides. */
+static enum status check_options(const struct options *options, struct serving *serving, struct error *error)
+{
     struct application *application = &serving->application;
-    int64_t threads, quiet;
+    int64_t threads;
     double grace, save;
-    bool database = true;
     enum status status;
-    if ((status = options_integer(options, "--workers", 0, 64, &serving->workers, error)) != STATUS_OK) return status;
-    if ((status = options_integer(options, "--watch-quiet", 0, 86400, &quiet, error)) != STATUS_OK) return status;
-    if ((status = options_integer(options, "--watch-poll", 1, 86400, &serving->watch_poll, error)) != STATUS_OK)
-        return status;
-    if ((status = options_integer(options, "--keep-events", 1, 36500, &serving->keep_events, error)) != STATUS_OK)
-        return status;
+    if ((status = check_watching(options, serving, error)) != STATUS_OK) return status;
     if ((status = check_launcher(options, error)) != STATUS_OK) return status;
     if ((status = join_labels(options, serving->labels, error)) != STATUS_OK) return status;
     if ((status = place_memory(options, &application->memory_bytes, error)) != STATUS_OK) return status;
@@ -333,7 +337,18 @@ static enum status check(const struct options *options, struct serving *serving,
     if (status != STATUS_OK) return status;
     if ((status = place_check(options, error)) != STATUS_OK) return status;
     if ((status = cors_check(options_all(options, "--allow-origin"), error)) != STATUS_OK) return status;
-    if ((status = check_clients(options, serving, error)) != STATUS_OK) return status;
+    application->threads = (int)threads;
+    return check_clients(options, serving, error);
+}
+
+/* Checks everything before anything is made or started. */
+static enum status check(const struct options *options, struct serving *serving, struct error *error)
+{
+    const char *address = options_text(options, "--listen");
+    struct application *application = &serving->application;
+    bool database = true;
+    enum status status;
+    if ((status = check_options(options, serving, error)) != STATUS_OK) return status;
     /* From here on it is also other programs that decide: options that are wrong are told on any machine. */
     if ((status = listen_check(address, &serving->loopback, error)) != STATUS_OK) return status;
     if ((status = look_for_devices(options, serving, error)) != STATUS_OK) return status;
@@ -343,8 +358,6 @@ static enum status check(const struct options *options, struct serving *serving,
         return error_set(error, STATUS_INVALID,
                          "--archive is of the private database: a server of --database-url has its own");
     serving->first_token = options_text(options, "--first-token") != NULL;
-    application->watch_quiet_seconds = (double)quiet;
-    application->threads = (int)threads;
     application->allow_private_webhooks = options_text(options, "--allow-private-webhooks") != NULL;
     if (application->conninfo == NULL) status = place_has_database(options, &database, error);
     if (status == STATUS_OK && !database && !serving->loopback && !serving->first_token)

@@ -24,10 +24,21 @@ static enum status refuse(const char *origin, const char *why, struct error *err
     return error_set(error, STATUS_INVALID, "--allow-origin \"%.100s\": %s", origin, why);
 }
 
+static const char shape[] = "expected SCHEME://HOST[:PORT], like http://localhost:8888, or *";
+
+/* `port` begins with the colon. */
+static enum status check_port(const char *origin, const char *port, struct error *error)
+{
+    const size_t length = strlen(port + 1);
+    if (length == 0 || length > 5 || strspn(port + 1, "0123456789") != length) return refuse(origin, shape, error);
+    const bool standard = (strncmp(origin, "http:", 5) == 0 && strcmp(port, ":80") == 0) ||
+                          (strncmp(origin, "https:", 6) == 0 && strcmp(port, ":443") == 0);
+    return standard ? refuse(origin, "browsers leave out the scheme's own port", error) : STATUS_OK;
+}
+
 static enum status check_one(const char *origin, struct error *error)
 {
-    static const char letters[] = "abcdefghijklmnopqrstuvwxyz", digits[] = "0123456789";
-    static const char shape[] = "expected SCHEME://HOST[:PORT], like http://localhost:8888, or *";
+    static const char letters[] = "abcdefghijklmnopqrstuvwxyz";
     const char *host = strstr(origin, "://");
     if (strlen(origin) > ORIGIN_MAX) return refuse(origin, "is longer than 200 characters", error);
     if (host == NULL || strspn(origin, letters) == 0) return refuse(origin, shape, error);
@@ -41,12 +52,7 @@ static enum status check_one(const char *origin, struct error *error)
     const char *port = host[0] == '[' ? strchr(host, ']') : host;
     port = port != NULL ? strchr(port, ':') : NULL;
     if (host[0] == '\0' || port == host) return refuse(origin, shape, error);
-    if (port == NULL) return STATUS_OK;
-    const size_t length = strlen(port + 1);
-    if (length == 0 || length > 5 || strspn(port + 1, digits) != length) return refuse(origin, shape, error);
-    const bool standard = (strncmp(origin, "http:", 5) == 0 && strcmp(port, ":80") == 0) ||
-                          (strncmp(origin, "https:", 6) == 0 && strcmp(port, ":443") == 0);
-    return standard ? refuse(origin, "browsers leave out the scheme's own port", error) : STATUS_OK;
+    return port != NULL ? check_port(origin, port, error) : STATUS_OK;
 }
 
 enum status cors_check(const char *const *origins, struct error *error)

@@ -171,6 +171,44 @@ static void park(struct exchange *exchange)
     waiters_park(waiters, exchange);
 }
 
+/* Sets what the handler reads of the exchange before it is called, or called again. */
+static void begin_call(struct exchange *exchange, int64_t now)
+{
+    struct http_server *server = exchange->server;
+    exchange->request.wait_over = exchange->request.wait_over || exchange->left || atomic_load(&server->stopping) ||
+                                  (exchange->deadline_ms && exchange->deadline_ms <= now);
+    exchange->wakes_seen = waiters_sequence(server->waiters);
+    exchange->work_ms = now;
+    exchange->monitor = (struct monitor){.owner = exchange, .check = check_wanted};
+    exchange->presence = (struct monitor){.owner = exchange, .check = check_present};
+    exchange->request.monitor = &exchange->monitor;
+    exchange->request.presence = &exchange->presence;
+    exchange->request.working = exchange->pool == server->pools[POOL_WORK];
+    response_reset(&exchange->response);
+}
+
+enum next { NEXT_ANSWER, NEXT_CALL, NEXT_PARKED };
+
+/* The handler waits: parks the exchange, which must not be touched any more then, or lets the handler be called a last
+ * time, its wait over. */
+static enum next begin_wait(struct exchange *exchange, int64_t now, enum status *status, struct error *error)
+{
+    bool may;
+    memcpy(exchange->request.remembered, exchange->response.memo, sizeof exchange->request.remembered);
+    *status = may_park(exchange, now, &may, error);
+    if (may) {
+        waiters_park(exchange->server->waiters, exchange);
+        return NEXT_PARKED;
+    }
+    if (*status != STATUS_OK) return NEXT_ANSWER;
+    if (exchange->request.wait_over) {
+        *status = error_set(error, STATUS_INTERNAL, "the handler waits although its wait is over");
+        return NEXT_ANSWER;
+    }
+    exchange->request.wait_over = true;
+    return NEXT_CALL;
+}
+
 /* Runs the handler; false when the exchange is parked or moved and must not be touched any more. */
 static bool call_handler(struct exchange *exchange, void *thread)
 {
@@ -179,16 +217,7 @@ static bool call_handler(struct exchange *exchange, void *thread)
     while (true) {
         struct error error = {0};
         const int64_t now = clock_milliseconds();
-        exchange->request.wait_over = exchange->request.wait_over || exchange->left || atomic_load(&server->stopping) ||
-                                      (exchange->deadline_ms && exchange->deadline_ms <= now);
-        exchange->wakes_seen = waiters_sequence(server->waiters);
-        exchange->work_ms = now;
-        exchange->monitor = (struct monitor){.owner = exchange, .check = check_wanted};
-        exchange->presence = (struct monitor){.owner = exchange, .check = check_present};
-        exchange->request.monitor = &exchange->monitor;
-        exchange->request.presence = &exchange->presence;
-        exchange->request.working = exchange->pool == server->pools[POOL_WORK];
-        response_reset(&exchange->response);
+        begin_call(exchange, now);
         enum precondition condition;
         enum status status = call_conditional(exchange, &context, &condition, &error);
         if (status == STATUS_OK && condition == PRECONDITION_BUSY) {
@@ -208,19 +237,9 @@ static bool call_handler(struct exchange *exchange, void *thread)
         if (status == STATUS_OK && exchange->response.kind == RESPONSE_UNSET)
             status = error_set(&error, STATUS_INTERNAL, "the handler gave no answer");
         if (status == STATUS_OK && exchange->response.kind == RESPONSE_WAIT) {
-            memcpy(exchange->request.remembered, exchange->response.memo, sizeof exchange->request.remembered);
-            bool may;
-            status = may_park(exchange, now, &may, &error);
-            if (may) {
-                waiters_park(server->waiters, exchange);
-                return false;
-            }
-            if (status == STATUS_OK && !exchange->request.wait_over) {
-                exchange->request.wait_over = true;
-                continue;
-            }
-            if (status == STATUS_OK)
-                status = error_set(&error, STATUS_INTERNAL, "the handler waits although its wait is over");
+            const enum next next = begin_wait(exchange, now, &status, &error);
+            if (next == NEXT_PARKED) return false;
+            if (next == NEXT_CALL) continue;
         }
         if (status == STATUS_OK && exchange->response.kind == RESPONSE_TO_WORK) {
             if (move_to_work(exchange, thread, &error)) return false;

@@ -209,6 +209,32 @@ enum status eviction_check(const struct hub_cache *cache, int64_t bytes, struct 
     return status == STATUS_OK && bytes > most ? no_space(cache, bytes, error) : status;
 }
 
+/* Removes what no snapshot needs, and lists the snapshots, those that go first at the beginning. */
+static enum status candidates_list(const struct hub_cache *cache, struct candidates *list, struct error *error)
+{
+    enum status status = each(cache->partial, remove_abandoned, NULL, error);
+    if (status == STATUS_OK) status = each(cache->blobs, remove_orphan, NULL, error);
+    if (status == STATUS_OK) status = each(cache->snapshots, note_candidate, list, error);
+    if (status == STATUS_OK && list->failed)
+        status = error_set(error, STATUS_NO_MEMORY, "no memory for a list of snapshots");
+    if (list->count > 0) qsort(list->items, list->count, sizeof *list->items, compare_candidates);
+    return status;
+}
+
+/* Evicts one after the other until there is space, or only what running runs need is left. */
+static enum status candidates_evict(const struct hub_cache *cache, int64_t bytes, struct candidates *list,
+                                    const struct monitor *monitor, bool *space, struct error *error)
+{
+    enum status status = STATUS_OK;
+    for (size_t i = 0; status == STATUS_OK && i <= list->count; i++) {
+        status = has_space(cache, bytes, space, error);
+        if (status == STATUS_OK) status = monitor_check(monitor, error);
+        if (*space || i == list->count || list->items[i].rank == RANK_RUNNING) break;
+        if (status == STATUS_OK) evict(cache, &list->items[i], monitor);
+    }
+    return status;
+}
+
 enum status eviction_make_space(const struct hub_cache *cache, int64_t bytes, const struct eviction_need *needs,
                                 size_t need_count, const struct monitor *monitor, struct error *error)
 {
@@ -216,18 +242,8 @@ enum status eviction_make_space(const struct hub_cache *cache, int64_t bytes, co
     bool space = false;
     enum status status = eviction_check(cache, bytes, error);
     if (status == STATUS_OK) status = has_space(cache, bytes, &space, error);
-    if (status == STATUS_OK && !space) status = each(cache->partial, remove_abandoned, NULL, error);
-    if (status == STATUS_OK && !space) status = each(cache->blobs, remove_orphan, NULL, error);
-    if (status == STATUS_OK && !space) status = each(cache->snapshots, note_candidate, &list, error);
-    if (status == STATUS_OK && list.failed)
-        status = error_set(error, STATUS_NO_MEMORY, "no memory for a list of snapshots");
-    if (list.count > 0) qsort(list.items, list.count, sizeof *list.items, compare_candidates);
-    for (size_t i = 0; status == STATUS_OK && !space && i <= list.count; i++) {
-        status = has_space(cache, bytes, &space, error);
-        if (status == STATUS_OK) status = monitor_check(monitor, error);
-        if (space || i == list.count || list.items[i].rank == RANK_RUNNING) break;
-        if (status == STATUS_OK) evict(cache, &list.items[i], monitor);
-    }
+    if (status == STATUS_OK && !space) status = candidates_list(cache, &list, error);
+    if (status == STATUS_OK && !space) status = candidates_evict(cache, bytes, &list, monitor, &space, error);
     if (status == STATUS_OK && !space) status = no_space(cache, bytes, error);
     free(list.items);
     return status;

@@ -164,6 +164,22 @@ void checkpoint_files_reset(struct checkpoint_files *files)
     *files = (struct checkpoint_files){0};
 }
 
+/* Step, tokens and learning rate that the request leaves out: those of the files, then those that were guessed, and of
+ * the rate those of public models. */
+static void fill_progress(struct checkpoint_new *new, const struct checkpoint_guess *guess,
+                          struct checkpoint_files *files)
+{
+    if (guess != NULL && files->step < 0) files->step = guess->step;
+    if (guess != NULL && files->tokens < 0) files->tokens = guess->tokens;
+    if (new->step == NULL && files->step >= 0) new->step = &files->step;
+    if (new->tokens == NULL && files->tokens >= 0) new->tokens = &files->tokens;
+    if (new->learning_rate != NULL) return;
+    if (!isfinite(files->learning_rate))
+        files->learning_rate = public_rate(new->source, new->trajectory, new->name, files->parameters,
+                                           new->step != NULL ? *new->step : -1);
+    if (isfinite(files->learning_rate)) new->learning_rate = &files->learning_rate;
+}
+
 enum status checkpoint_files_register(struct connection *connection, const struct checkpoint_new *row,
                                       const struct checkpoint_guess *guess, const struct monitor *monitor,
                                       enum store_outcome *outcome, json_t **document, struct error *error)
@@ -175,14 +191,7 @@ enum status checkpoint_files_register(struct connection *connection, const struc
     enum status status = checkpoint_files_read(row->path, config, monitor, &files, error);
     free(config);
     if (status != STATUS_OK) return status;
-    if (guess != NULL && files.step < 0) files.step = guess->step;
-    if (guess != NULL && files.tokens < 0) files.tokens = guess->tokens;
-    if (new.step == NULL && files.step >= 0) new.step = &files.step;
-    if (new.tokens == NULL && files.tokens >= 0) new.tokens = &files.tokens;
-    if (new.learning_rate == NULL && !isfinite(files.learning_rate))
-        files.learning_rate =
-            public_rate(row->source, row->trajectory, row->name, files.parameters, new.step != NULL ? *new.step : -1);
-    if (new.learning_rate == NULL && isfinite(files.learning_rate)) new.learning_rate = &files.learning_rate;
+    fill_progress(&new, guess, &files);
     if (new.source == NULL) new.source = source = json_pack("{ss}", "path", row->path);
     /* the path in this machine's cache is not stored; the path where a run made the checkpoint is stored beside its
      * bucket */

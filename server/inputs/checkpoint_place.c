@@ -227,6 +227,13 @@ enum status checkpoint_place_find(const struct roots *roots, const char *data_di
         of_bucket ? "" : "\", ", row->trajectory_name, row->name);
 }
 
+enum status checkpoint_place_for_run(const struct run_context *context, struct checkpoint *row, const char *pointer,
+                                     struct checkpoint_place *out, struct error *error)
+{
+    if (!context->planning) return checkpoint_place_open(context, row, out, error);
+    return checkpoint_place_find(context->roots, context->data_directory, row, pointer, out, error);
+}
+
 void checkpoint_place_close(struct checkpoint_place *place)
 {
     hub_cache_release(place->hold);

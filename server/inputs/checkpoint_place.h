@@ -29,6 +29,11 @@ MUST_CHECK enum status checkpoint_place_find(const struct roots *roots, const ch
                                              const struct checkpoint *row, const char *pointer,
                                              struct checkpoint_place *out, struct error *error);
 
+/* For what execute and plan of a kind have in common: checkpoint_place_open, or checkpoint_place_find when the context
+ * is for planning. */
+MUST_CHECK enum status checkpoint_place_for_run(const struct run_context *context, struct checkpoint *row,
+                                                const char *pointer, struct checkpoint_place *out, struct error *error);
+
 void checkpoint_place_close(struct checkpoint_place *place); /* {0} is fine */
 
 /* For the kind fetch: fetch_run with the context's hub and monitor; files that runs need are not evicted. */

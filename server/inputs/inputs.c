@@ -91,20 +91,14 @@ enum status inputs_backend(const struct run_context *context, int precision, str
     return STATUS_OK;
 }
 
-static enum status place_open(const struct run_context *context, struct inputs *inputs, struct error *error)
-{
-    if (!context->planning) return checkpoint_place_open(context, &inputs->row, &inputs->place, error);
-    return checkpoint_place_find(context->roots, context->data_directory, &inputs->row, "/params/checkpoint",
-                                 &inputs->place, error);
-}
-
 enum status inputs_open(const struct run_context *context, const char *id, int precision, struct inputs *out,
                         struct error *error)
 {
     enum status status;
     *out = (struct inputs){.roots = context->roots};
     if ((status = checkpoint_find(context->connection, id, &out->row, error)) != STATUS_OK) goto done;
-    if ((status = place_open(context, out, error)) != STATUS_OK) goto done;
+    if ((status = checkpoint_place_for_run(context, &out->row, "/params/checkpoint", &out->place, error)) != STATUS_OK)
+        goto done;
     if ((status = model_open_as(out->place.path, checkpoint_config(&out->row), &out->model, error)) != STATUS_OK)
         goto done;
     if ((status = check_content(context, out, error)) != STATUS_OK) goto done;

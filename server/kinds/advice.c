@@ -210,10 +210,7 @@ static enum status open_all(const struct run_context *context, const struct advi
     o->request.dataset = &o->training.source;
     o->request.family = &o->set.family;
     const struct inputs *last = &o->set.inputs[count - 1];
-    if ((status = made_checkpoint_state(context, &last->row, &last->place, &o->state, error)) != STATUS_OK)
-        return status;
     o->request.from = last->place.path;
-    o->request.from_state = o->state.hold != NULL ? o->state.path : NULL;
     o->request.backend = first->backend;
     o->request.method = &o->method;
     o->request.evaluation = &o->evaluation;
@@ -221,6 +218,15 @@ static enum status open_all(const struct run_context *context, const struct advi
     o->request.work_directory = context->work_directory;
     o->request.monitor = context->monitor;
     return STATUS_OK;
+}
+
+/* What only an execution needs: the state that the branches continue from. */
+static enum status state_open(const struct run_context *context, struct opened *o, struct error *error)
+{
+    const struct inputs *last = &o->set.inputs[o->set.count - 1];
+    const enum status status = made_checkpoint_state(context, &last->row, &last->place, &o->state, error);
+    o->request.from_state = o->state.hold != NULL ? o->state.path : NULL;
+    return status;
 }
 
 static void close_all(struct opened *o)
@@ -297,6 +303,7 @@ static enum status advice_execute(const struct run_context *context, const void 
     enum status status = opened_new(&o, error);
     (void)out; /* branches are not kept, and forecasts are not measurements */
     if (status == STATUS_OK) status = open_all(context, params, o, error);
+    if (status == STATUS_OK) status = state_open(context, o, error);
     if (status == STATUS_OK) status = plan_of(context, o, &budget, &plan, error);
     if (status == STATUS_OK) status = advice_run(&o->request, &found, error);
     if (status == STATUS_OK) run_context_note_work(context, plan_work(&plan));

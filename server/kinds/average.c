@@ -265,7 +265,7 @@ struct averaging {
     struct average_plan plan;
     char directory[PATH_MAX]; /* $DATA/checkpoints/RUN: below a root of every server */
     json_t *ids;              /* of the results */
-    struct run_plan needed;   /* for what was done so far; planning does nothing else */
+    struct run_plan needed;   /* for what was opened so far */
 };
 
 static enum status set_of_group(const struct run_context *context, const struct average_group *group,
@@ -302,88 +302,108 @@ static enum status group_register(const struct averaging *averaging, const struc
     return status;
 }
 
-static enum status group_plan(struct averaging *averaging, const struct average_request *request, struct error *error)
+/* The checkpoints of an average, opened, and the request that makes it. */
+struct averaged {
+    struct checkpoint_set set;
+    char path[PATH_MAX];
+    struct average_request request;
+};
+
+/* Opens a group, and adds the plan of its average to what is needed. The caller closes out->set. */
+static enum status averaged_open(struct averaging *averaging, int64_t part, struct averaged *out, struct error *error)
 {
+    const struct average_group *group = &averaging->plan.groups[part];
     struct run_plan plan;
-    const enum status status = average_plan(request, &plan, error);
+    out->set = (struct checkpoint_set){0};
+    if (snprintf(out->path, sizeof out->path, "%s/%04lld", averaging->directory, (long long)part) >=
+        (int)sizeof out->path)
+        return error_set(error, STATUS_INVALID, "a checkpoint's path is too long");
+    enum status status = set_of_group(averaging->context, group, &out->set, error);
+    out->request = (struct average_request){
+        .family = &out->set.family,
+        .weights = group->weights,
+        .directory = out->path,
+        .dtype = dtype_values[averaging->params->dtype],
+        .monitor = averaging->context->monitor,
+        .part = part,
+        .parts = averaging->plan.count,
+    };
+    if (status == STATUS_OK) status = average_plan(&out->request, &plan, error);
     if (status != STATUS_OK) return status;
     plan_add(&averaging->needed, &plan, 1);
     plan_take(&averaging->needed, PLAN_DISK, plan.live[PLAN_DISK]); /* which stays */
     return STATUS_OK;
 }
 
-static enum status group_write(struct averaging *averaging, const struct average_group *group, int64_t part,
-                               struct store_id *id, struct error *error)
+static enum status group_plan(struct averaging *averaging, int64_t part, struct store_id *unused, struct error *error)
 {
-    char path[PATH_MAX];
-    struct checkpoint_set set = {0};
-    if (snprintf(path, sizeof path, "%s/%04lld", averaging->directory, (long long)part) >= (int)sizeof path)
-        return error_set(error, STATUS_INVALID, "a checkpoint's path is too long");
-    enum status status = set_of_group(averaging->context, group, &set, error);
-    const struct average_request request = {
-        .family = &set.family,
-        .weights = group->weights,
-        .directory = path,
-        .dtype = dtype_values[averaging->params->dtype],
-        .monitor = averaging->context->monitor,
-        .part = part,
-        .parts = averaging->plan.count,
-    };
-    if (status == STATUS_OK) status = group_plan(averaging, &request, error);
-    if (status == STATUS_OK && !averaging->context->planning) {
-        status = average_write(&request, error);
-        if (status == STATUS_OK) status = group_register(averaging, group, path, id, error);
-    }
-    checkpoint_set_reset(&set);
+    struct averaged averaged;
+    const enum status status = averaged_open(averaging, part, &averaged, error);
+    (void)unused;
+    checkpoint_set_reset(&averaged.set);
     return status;
 }
 
-/* Writes and registers what is not there yet: an attempt that follows a killed one finds the averages of that one. */
-static enum status groups_write(struct averaging *averaging, struct error *error)
+static enum status group_write(struct averaging *averaging, int64_t part, struct store_id *id, struct error *error)
 {
-    enum status status =
-        averaging->context->planning
-            ? STATUS_OK
-            : made_checkpoint_directory(averaging->context, averaging->directory, sizeof averaging->directory, error);
+    struct averaged averaged;
+    enum status status = averaged_open(averaging, part, &averaged, error);
+    if (status == STATUS_OK) status = average_write(&averaged.request, error);
+    if (status == STATUS_OK)
+        status = group_register(averaging, &averaging->plan.groups[part], averaged.path, id, error);
+    checkpoint_set_reset(&averaged.set);
+    return status;
+}
+
+/* Calls `make` for each average that is not there yet: an attempt that follows a killed one finds the averages of that
+ * one. */
+static enum status groups_make(struct averaging *averaging,
+                               enum status (*make)(struct averaging *, int64_t, struct store_id *, struct error *),
+                               struct error *error)
+{
+    enum status status = STATUS_OK;
     for (int64_t i = 0; i < averaging->plan.count && status == STATUS_OK; i++) {
-        const struct average_group *group = &averaging->plan.groups[i];
         struct store_id id;
-        status = average_plan_find(averaging->context->connection, averaging->params->into, group, "", &id, error);
-        if (status == STATUS_OK && id.text[0] == '\0') status = group_write(averaging, group, i, &id, error);
+        status = average_plan_find(averaging->context->connection, averaging->params->into, &averaging->plan.groups[i],
+                                   "", &id, error);
+        if (status == STATUS_OK && id.text[0] == '\0') status = make(averaging, i, &id, error);
         if (status == STATUS_OK && json_array_append_new(averaging->ids, json_string(id.text)) != 0)
             status = error_no_memory(error, "a run");
     }
     return status;
 }
 
-static enum status candidate_plan(struct averaging *averaging, const struct probe *probe, int64_t count,
+/* Opens the average of the last `window` of each trajectory as a point to measure, and adds its plan to what is
+ * needed. The caller resets *out. */
+static enum status candidate_open(struct averaging *averaging, int64_t window, struct probe_set *out,
                                   struct error *error)
 {
-    const struct plan_budget budget = backend_budget(probe->request.backend, averaging->context->work_directory);
+    const struct run_context *context = averaging->context;
+    const struct average_params *params = averaging->params;
     struct run_plan plan;
-    const enum status status =
-        point_plan(&probe->request, averaging->plan.groups[0].weights, (double)count, &budget, &plan, error);
+    *out = (struct probe_set){0};
+    enum status status = average_plan_last(&averaging->plan, window, params->name, error);
+    if (status == STATUS_OK) status = set_of_group(context, &averaging->plan.groups[0], &out->set, error);
+    if (status == STATUS_OK)
+        status = probe_open(context, &out->set, &params->method, &params->evaluation, &params->calibration,
+                            params->seed, &out->probe, error);
+    if (status != STATUS_OK) return status;
+    const struct plan_budget budget = backend_budget(out->probe.request.backend, context->work_directory);
+    status = point_plan(&out->probe.request, averaging->plan.groups[0].weights, (double)out->set.count, &budget, &plan,
+                        error);
     if (status == STATUS_OK) plan_add(&averaging->needed, &plan, 1);
     return status;
 }
 
-/* Measures the average of the last `window` of each trajectory. */
 static enum status candidate_measure(struct averaging *averaging, int64_t window, struct point *out,
                                      struct error *error)
 {
-    const struct average_params *params = averaging->params;
-    struct checkpoint_set set = {0};
-    struct probe probe = {0};
-    enum status status = average_plan_last(&averaging->plan, window, params->name, error);
-    if (status == STATUS_OK) status = set_of_group(averaging->context, &averaging->plan.groups[0], &set, error);
+    struct probe_set probe;
+    enum status status = candidate_open(averaging, window, &probe, error);
     if (status == STATUS_OK)
-        status = probe_open(averaging->context, &set, &params->method, &params->evaluation, &params->calibration,
-                            params->seed, &probe, error);
-    if (status == STATUS_OK) status = candidate_plan(averaging, &probe, set.count, error);
-    if (status == STATUS_OK && !averaging->context->planning)
-        status = point_measure(&probe.request, averaging->plan.groups[0].weights, (double)set.count, out, error);
-    probe_reset(&probe);
-    checkpoint_set_reset(&set);
+        status =
+            point_measure(&probe.probe.request, averaging->plan.groups[0].weights, (double)probe.set.count, out, error);
+    probe_set_reset(&probe);
     return status;
 }
 
@@ -422,9 +442,10 @@ static enum status search_plan(struct averaging *averaging, struct error *error)
     enum status status = STATUS_OK;
     for (int64_t i = 0; i < params->windows.count && status == STATUS_OK; i++) {
         const int64_t window = params->windows.integers[i];
-        struct point unused;
+        struct probe_set probe;
         if (window > widest) widest = window;
-        status = candidate_measure(averaging, window, &unused, error);
+        status = candidate_open(averaging, window, &probe, error);
+        probe_set_reset(&probe);
     }
     return status == STATUS_OK ? average_plan_last(&averaging->plan, widest, params->name, error) : status;
 }
@@ -442,7 +463,7 @@ static enum status average_run_plan(const struct run_context *context, const voi
         status = plan_of(context->connection, params, params->checkpoints.texts, params->checkpoints.count,
                          &averaging.plan, error);
     if (status == STATUS_OK && params->windows.count > 0) status = search_plan(&averaging, error);
-    if (status == STATUS_OK) status = groups_write(&averaging, error);
+    if (status == STATUS_OK) status = groups_make(&averaging, group_plan, error);
     *out = averaging.needed;
     backend_free(backend);
     average_plan_reset(&averaging.plan);
@@ -462,7 +483,9 @@ static enum status average_execute(const struct run_context *context, const void
         status = plan_of(context->connection, params, params->checkpoints.texts, params->checkpoints.count,
                          &averaging.plan, error);
     if (status == STATUS_OK && params->windows.count > 0) status = search(&averaging, &report, error);
-    if (status == STATUS_OK) status = groups_write(&averaging, error);
+    if (status == STATUS_OK)
+        status = made_checkpoint_directory(context, averaging.directory, sizeof averaging.directory, error);
+    if (status == STATUS_OK) status = groups_make(&averaging, group_write, error);
     if (params->window == 0) report.checkpoint = json_string_value(json_array_get(averaging.ids, 0));
     if (status == STATUS_OK) status = result_render(&average_report_shape, &report, result, error);
     if (status == STATUS_OK) run_context_note_work(context, plan_work(&averaging.needed));

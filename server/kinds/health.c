@@ -129,24 +129,44 @@ static void file_name(const struct weights *weights, int file, char out[256])
     (void)snprintf(out, 256, "%s", found.name);
 }
 
-static json_t *render_tensor(const struct tensor_reading *tensor, const struct weights *weights, int64_t place,
-                             int64_t matrix)
+static enum status render_tensor(const struct tensor_reading *tensor, const struct weights *weights, json_t **out,
+                                 struct error *error)
 {
     const struct moments *moments = &tensor->moments;
-    char digits[65], file[256];
-    hex_write(tensor->digest, 32, digits);
-    file_name(weights, tensor->file, file);
-    json_t *object = json_pack(
-        "{sI so ss ss so ss ss sI sI sI sf sf sf sf so sI so so}", "place", (json_int_t)place, "matrix",
-        matrix >= 0 ? json_integer(matrix) : json_null(), "name", tensor->name, "dtype",
-        dtype_info(tensor->dtype)->name, "layer", tensor->layer >= 0 ? json_integer(tensor->layer) : json_null(),
-        "file", file, "sha256", digits, "elements", (json_int_t)tensor->elements, "nan", (json_int_t)moments->nan,
-        "infinite", (json_int_t)moments->infinite, "l1", moments->l1, "l2", moments_l2(moments), "linf", moments->linf,
-        "mean", moments->mean, "kurtosis", inputs_number(moments_kurtosis(moments)), "outliers",
-        (json_int_t)tensor->outliers, "relative_l2",
-        inputs_number(tensor->compared ? distance_relative(&tensor->distance) : NAN), "cosine",
-        inputs_number(tensor->compared ? distance_cosine(&tensor->distance) : NAN));
-    return object;
+    struct health_tensor filled = {
+        .name = tensor->name,
+        .dtype = dtype_info(tensor->dtype)->name,
+        .layer = tensor->layer,
+        .in_layer = tensor->layer >= 0,
+        .elements = tensor->elements,
+        .nan = moments->nan,
+        .infinite = moments->infinite,
+        .l1 = moments->l1,
+        .l2 = moments_l2(moments),
+        .linf = moments->linf,
+        .mean = moments->mean,
+        .kurtosis = moments_kurtosis(moments),
+        .outliers = tensor->outliers,
+        .relative = tensor->compared ? distance_relative(&tensor->distance) : NAN,
+        .cosine = tensor->compared ? distance_cosine(&tensor->distance) : NAN,
+    };
+    hex_write(tensor->digest, sizeof tensor->digest, filled.sha256);
+    file_name(weights, tensor->file, filled.file);
+    return result_render(&health_report_tensor, &filled, out, error);
+}
+
+/* Adds a row for the store: what the API shows of a tensor, its place, and which of the matrices it is (-1: none). */
+static enum status add_tensor(json_t *rows, const struct tensor_reading *tensor, const struct weights *weights,
+                              int64_t matrix, struct error *error)
+{
+    json_t *row = NULL;
+    const json_int_t place = (json_int_t)json_array_size(rows);
+    const enum status status = render_tensor(tensor, weights, &row, error);
+    if (status != STATUS_OK) return status;
+    int bad = json_object_set_new(row, "place", json_integer(place));
+    bad |= json_object_set_new(row, "matrix", matrix >= 0 ? json_integer((json_int_t)matrix) : json_null());
+    bad |= json_array_append_new(rows, row);
+    return bad == 0 ? STATUS_OK : error_no_memory(error, "a reading of weights");
 }
 
 /* False for a file without tensors, such as an index. */
@@ -215,9 +235,7 @@ static enum status save(const struct run_context *context, const char *checkpoin
     for (int64_t i = 0; i < reading->count && status == STATUS_OK; i++) {
         const struct tensor_reading *tensor = &reading->tensors[i];
         const int64_t matrix = tensor->rank >= 2 ? matrices++ : -1;
-        json_t *object = render_tensor(tensor, weights, i, matrix);
-        if (object == NULL || json_array_append_new(tensors, object) != 0)
-            status = error_no_memory(error, "a reading of weights");
+        status = add_tensor(tensors, tensor, weights, matrix, error);
         if (status == STATUS_OK && matrix >= 0 &&
             (status = hash_tensors(reading, i, 1, -1, digest, error)) == STATUS_OK) {
             keys[matrix] = key_of(digest);
@@ -259,7 +277,6 @@ static enum status open_previous(const struct run_context *context, const char *
         *error = cause;
         return status;
     }
-    if (context->planning) return STATUS_OK;
     (void)snprintf(note, 240, "not compared: the checkpoint before it cannot be read (%.150s)", cause.detail);
     monitor_log(context->monitor, "%s", note);
     return STATUS_OK;

@@ -117,6 +117,55 @@ static const struct result_field file_fields[] = {
 static const struct result_shape file_shape = {.fields = file_fields, .size = sizeof(struct health_file)};
 static const struct result_field file_item = {.type = RESULT_OBJECT, .shape = &file_shape};
 
+#define TENSOR(field) offsetof(struct health_tensor, field)
+
+static const struct result_field tensor_fields[] = {
+    {.name = "name", .type = RESULT_TEXT, .offset = TENSOR(name)},
+    {.name = "dtype", .type = RESULT_TEXT, .offset = TENSOR(dtype), .help = "What its numbers are stored as"},
+    {.name = "layer",
+     .type = RESULT_INTEGER,
+     .offset = TENSOR(layer),
+     .absence = RESULT_NULL,
+     .has_when = true,
+     .when = TENSOR(in_layer),
+     .help = "The first whole number in its name; null without one"},
+    {.name = "file", .type = RESULT_CHARS, .offset = TENSOR(file), .help = "Name of the file that holds it"},
+    {.name = "sha256",
+     .type = RESULT_CHARS,
+     .offset = TENSOR(sha256),
+     .help = "Of its numbers as little-endian float32 in row-major order, whatever they are stored as"},
+    {.name = "elements", .type = RESULT_INTEGER, .offset = TENSOR(elements), .help = "Numbers that it has"},
+    {.name = "nan", .type = RESULT_INTEGER, .offset = TENSOR(nan), .help = "Those that are not a number"},
+    {.name = "infinite", .type = RESULT_INTEGER, .offset = TENSOR(infinite), .help = "Those that are infinite"},
+    {.name = "l1", .type = RESULT_NUMBER, .offset = TENSOR(l1), .finite = true, .help = "Sum of magnitudes"},
+    {.name = "l2", .type = RESULT_NUMBER, .offset = TENSOR(l2), .finite = true, .help = "L2 norm"},
+    {.name = "linf", .type = RESULT_NUMBER, .offset = TENSOR(linf), .finite = true, .help = "Largest magnitude"},
+    {.name = "mean", .type = RESULT_NUMBER, .offset = TENSOR(mean), .finite = true, .help = "Mean of the numbers"},
+    {.name = "kurtosis",
+     .type = RESULT_NUMBER,
+     .absence = RESULT_NULL,
+     .offset = TENSOR(kurtosis),
+     .help = "The fourth central moment by the square of the second; null where all numbers are the same"},
+    {.name = "outliers",
+     .type = RESULT_INTEGER,
+     .offset = TENSOR(outliers),
+     .help = "Numbers beyond 6 times its root mean square"},
+    {.name = "relative_l2",
+     .type = RESULT_NUMBER,
+     .absence = RESULT_NULL,
+     .offset = TENSOR(relative),
+     .help =
+         "L2 norm of the difference to the tensor of the checkpoint before, relative to that one; null without one"},
+    {.name = "cosine",
+     .type = RESULT_NUMBER,
+     .absence = RESULT_NULL,
+     .offset = TENSOR(cosine),
+     .help = "Between its numbers and those of the checkpoint before; null without one"},
+    {0},
+};
+const struct result_shape health_report_tensor = {
+    .name = "TensorHealth", .fields = tensor_fields, .size = sizeof(struct health_tensor)};
+
 #define REPORT(field) offsetof(struct health_report, field)
 
 static const struct result_field report_fields[] = {

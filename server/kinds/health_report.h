@@ -22,6 +22,14 @@ struct health_file {
     double relative;
 };
 
+struct health_tensor {
+    const char *name, *dtype;
+    int64_t layer, elements, nan, infinite, outliers;
+    bool in_layer;
+    char file[256], sha256[65];
+    double l1, l2, linf, mean, kurtosis, relative, cosine;
+};
+
 struct health_report {
     char sha256[65];
     int64_t tensor_count, file_count, block_count;
@@ -33,6 +41,7 @@ struct health_report {
 };
 
 extern const struct result_shape health_report_shape;
+extern const struct result_shape health_report_tensor; /* of struct health_tensor */
 
 /* The numbers of one layer, or of all with READING_ALL. */
 struct health_numbers health_report_numbers(const struct reading *reading, int layer);

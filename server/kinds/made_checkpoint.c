@@ -151,7 +151,7 @@ enum status made_checkpoint_state(const struct run_context *context, const struc
 {
     struct object_file file = {.name = "training.state"};
     *out = (struct checkpoint_place){0};
-    if (place->hold == NULL || !objects_place_is(row->repo) || context->planning) return STATUS_OK;
+    if (place->hold == NULL || !objects_place_is(row->repo)) return STATUS_OK;
     (void)snprintf(file.directory, sizeof file.directory, "%s", row->repo);
     const enum status status = object_file_open(context, &file, NULL, out->path, &out->hold, error);
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;

@@ -216,6 +216,7 @@ static enum status name_trajectory(struct registrar *registrar, const char *id, 
 /* The opened inputs that a request lends from; closed by places_reset. */
 struct places {
     struct data_source dataset, validation;
+    struct checkpoint from_row; /* the checkpoint that the run continues, if it continues one */
     struct checkpoint_place from;
     char directory[PATH_MAX], tokenizer[PATH_MAX];
     struct checkpoint_place state; /* of `from`; {0}: the state lies beside it */
@@ -224,17 +225,12 @@ struct places {
 
 static enum status from_open(const struct run_context *context, const char *id, struct places *out, struct error *error)
 {
-    struct checkpoint *row = malloc(sizeof *row);
-    enum status status = row == NULL ? error_set(error, STATUS_NO_MEMORY, "no memory for a checkpoint")
-                                     : checkpoint_find(context->connection, id, row, error);
-    if (status == STATUS_OK && context->planning)
-        status = checkpoint_place_find(context->roots, context->data_directory, row, "/params/from", &out->from, error);
-    else if (status == STATUS_OK && (status = checkpoint_place_open(context, row, &out->from, error)) == STATUS_OK)
-        status = made_checkpoint_state(context, row, &out->from, &out->state, error);
-    free(row);
-    return status;
+    const enum status status = checkpoint_find(context->connection, id, &out->from_row, error);
+    return status == STATUS_OK ? checkpoint_place_for_run(context, &out->from_row, "/params/from", &out->from, error)
+                               : status;
 }
 
+/* Both what is planned and what is executed read from these. */
 static enum status places_open(const struct run_context *context, const struct train_params *params, struct places *out,
                                struct error *error)
 {
@@ -245,9 +241,17 @@ static enum status places_open(const struct run_context *context, const struct t
     if (status == STATUS_OK && params->tokenizer.name == TRAIN_TOKENIZER_FILE)
         status = roots_resolve(context->roots, params->tokenizer.path, "/params/tokenizer/path", out->tokenizer,
                                sizeof out->tokenizer, error);
-    if (status == STATUS_OK && !context->planning)
-        status = made_checkpoint_directory(context, out->directory, sizeof out->directory, error);
     return status == STATUS_OK ? inputs_backend(context, params->precision, &out->backend, error) : status;
+}
+
+/* What only an execution needs: the state that it continues from, and a directory to write to. */
+static enum status places_continue(const struct run_context *context, const struct train_params *params,
+                                   struct places *out, struct error *error)
+{
+    enum status status = STATUS_OK;
+    if (params->from != NULL) status = made_checkpoint_state(context, &out->from_row, &out->from, &out->state, error);
+    return status == STATUS_OK ? made_checkpoint_directory(context, out->directory, sizeof out->directory, error)
+                               : status;
 }
 
 static void places_reset(struct places *places)
@@ -301,6 +305,7 @@ static enum status train_execute(const struct run_context *context, const void *
     if (places == NULL || registrar.ids == NULL || registrar.averages == NULL)
         status = error_set(error, STATUS_NO_MEMORY, "no memory for a run");
     if (status == STATUS_OK) status = places_open(context, params, places, error);
+    if (status == STATUS_OK) status = places_continue(context, params, places, error);
     if (status == STATUS_OK) status = name_trajectory(&registrar, params->trajectory, error);
     if (status != STATUS_OK) goto done;
     (void)snprintf(registrar.dataset, sizeof registrar.dataset, "%.127s", places->dataset.row.name);

@@ -1,5 +1,6 @@
 #include "resources/routes.h"
 
+#include "kinds/health_report.h"
 #include "kinds/integrity_report.h"
 #include "kinds/kind.h"
 #include "kinds/metrics.h"
@@ -87,7 +88,8 @@ static enum status describe_requests(json_t *document, struct error *error)
 static enum status describe_answers(json_t *document, struct error *error)
 {
     static const struct result_shape *const answers[] = {&compare_result, &worst_tokens_shape,
-                                                         &correlation_report_shape, &integrity_report_shape};
+                                                         &correlation_report_shape, &integrity_report_shape,
+                                                         &health_report_tensor};
     bool good = true;
     for (size_t i = 0; good && i < sizeof answers / sizeof answers[0]; i++)
         good = result_describe(answers[i], document);

@@ -1,15 +1,29 @@
-"""Architectures beyond Llama's over HTTP: trained from their configuration, evaluated,
-quantized; experts with too few tokens."""
+"""Every architecture over HTTP: trained from its configuration, evaluated, quantized;
+experts with too few tokens."""
+
+import re
 
 import models
 import pytest
 
 SIZES = {"vocab_size": 256, "hidden_size": 32, "num_attention_heads": 4, "num_hidden_layers": 2,
          "max_position_embeddings": 64}
+DENSE = {**SIZES, "num_key_value_heads": 2, "intermediate_size": 48}
+RECURRENT = {"vocab_size": 256, "hidden_size": 32, "num_hidden_layers": 2, "state_size": 4}
 CONFIGS = {
+    "llama": DENSE,
+    "gpt_neox": {**SIZES, "intermediate_size": 48},
+    "olmo2": DENSE,
+    "smollm3": DENSE,
+    "mistral": {**DENSE, "sliding_window": 8},
+    "qwen2": DENSE,
+    "qwen3": {**DENSE, "head_dim": 8},
+    "opensci": DENSE,
+    "mamba": RECURRENT,
+    "mamba2": {**RECURRENT, "num_heads": 8, "head_dim": 8, "n_groups": 1},
     "gpt2": {"vocab_size": 256, "n_embd": 32, "n_head": 4, "n_layer": 2, "n_positions": 64},
     "opt": {**SIZES, "ffn_dim": 48, "word_embed_proj_dim": 16, "do_layer_norm_before": False},
-    "apertus": {**SIZES, "num_key_value_heads": 2, "intermediate_size": 48, "hidden_act": "xielu"},
+    "apertus": {**DENSE, "hidden_act": "xielu"},
     "olmoe": {**SIZES, "intermediate_size": 16, "num_experts": 16, "num_experts_per_tok": 1},
 }
 
@@ -34,6 +48,17 @@ def trained(service, data, request):
                   tokens=4 * 4 * 32, batch_sequences=4, sequence_length=32, tokenizer={"name": "none"},
                   optimizer={"name": "adamw"}, schedule={"name": "constant", "peak": 1e-3})
     return {"architecture": request.param, "checkpoint": result["checkpoints"][-1], "loss": result["final_loss"]}
+
+
+def test_every_architecture_of_the_program_has_a_row(service, data):
+    """That each has another program's numbers is asked in tests/unit/engine/model/test_reference.c."""
+    refused = service.post("/v1/runs", {"kind": "train", "params": {
+        "trajectory": "architectures-none", "model": {"model_type": "none", **SIZES}, "dataset": data["train"],
+        "tokens": 128, "batch_sequences": 1, "sequence_length": 32, "tokenizer": {"name": "none"},
+        "optimizer": {"name": "adamw"}, "schedule": {"name": "constant", "peak": 1e-3}}})
+    assert refused.status == 422
+    known = re.search("supported are (.*)$", refused.json["detail"]).group(1).split(", ")
+    assert set(known) == set(CONFIGS)
 
 
 def quantize(service, data, trained, method, calibration="train"):

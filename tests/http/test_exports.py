@@ -185,7 +185,8 @@ def test_a_dequantized_checkpoint_is_registered_and_has_the_measured_loss(servic
 def test_a_gguf_file_is_a_checkpoint_again(service, subject, overrides):
     done = run(service, subject, {"name": "gptq", "bits": 8, "group_size": 32, "overrides": overrides}, "gguf")
     assert done["result"]["artifact"] == "model.gguf"
-    path = service.files / f"exports-{len(overrides)}.gguf"
+    path = service.files / "exports-gguf" / f"{len(overrides)}.gguf"  # beside no file of another test
+    path.parent.mkdir(exist_ok=True)
     path.write_bytes(artifact(service, done, "model.gguf"))
     made = service.checkpoint(path, "exports", f"gguf-{len(overrides)}")
     assert made["architecture"] == "llama"

@@ -348,6 +348,17 @@ def rule_opens():
                 yield f"{path.relative_to(ROOT)}:{number}: opened by name: use file_open or file_directory (file.h)"
 
 
+def rule_planning():
+    """A kind's plan and execute are two functions over the same openers: only server/inputs asks which of them it
+    opens for."""
+    for path in sources(".c", ".h"):
+        if room_of(path) != ("server", "kinds"):
+            continue
+        for number, line in enumerate(without_comments(path.read_text()).splitlines(), 1):
+            if re.search(r"(?:->|\.)planning\b", line):
+                yield f"{path.relative_to(ROOT)}:{number}: a kind asks whether it plans: make its plan another function"
+
+
 # Where a retired word is the field's own, or history: migrations are not edited once they are released.
 RETIRED_STANDS_IN = {"piece": ("engine/tokenizer/",), "companion": ("sql/",)}
 

@@ -32,6 +32,12 @@ PLANTED = {
         'int item(void)\n{\n    return fopen("a", "re") != NULL;\n}\n',
         "opened by name",
     ),
+    "a kind with two modes": (
+        "server/kinds/item.c",
+        None,
+        "int item(const struct run_context *context)\n{\n    return context->planning;\n}\n",
+        "a kind asks whether it plans",
+    ),
     "a pointer in place of a truth value": ("engine/quant/item.c", "values == NULL", "!values", "values is a pointer"),
     "a pointer as a condition": (
         "engine/quant/item.c",

@@ -152,16 +152,9 @@ static bool same(struct matrix a, struct matrix b)
     return a.data == b.data && a.rows == b.rows && a.columns == b.columns && a.stride == b.stride;
 }
 
-static bool overlap(struct matrix a, struct matrix b)
-{
-    const char *a_begin = a.data, *b_begin = b.data;
-    const size_t a_bytes = (size_t)(a.rows * a.stride) * a.element, b_bytes = (size_t)(b.rows * b.stride) * b.element;
-    return a_begin < b_begin + b_bytes && b_begin < a_begin + a_bytes;
-}
-
 /* The tile of `a` at the beginning of the scratch. Products that follow each other directly often have the same one:
  * queries, keys and values of the same rows. It is kept as long as nothing else is asked of the backend
- * (cuda_enter). */
+ * (cuda_enter). The product that kept it did not change it: an output aliases no factor (struct gemm_args). */
 static struct matrix tile_a(struct cuda *cuda, struct matrix a, uint16_t *memory)
 {
     struct matrix copy;
@@ -199,7 +192,6 @@ void cuda_narrow_multiply(struct cuda *cuda, const struct gemm_args *args)
             cuda_multiply(cuda, &call);
         }
     }
-    if (overlap(args->c, cuda->narrowed)) cuda->narrowed.data = NULL;
 }
 
 void cuda_narrow_triangle(struct cuda *cuda, struct matrix c, struct matrix x, double alpha, double beta)

@@ -1,8 +1,10 @@
 /* attention.c: causal attention of each sequence with itself (Vaswani et al., arXiv 1706.03762, eq. 1). Query head h
- * reads key/value head h / (H / K). For query i, over the keys j it may see (j <= i, and i - window < j when there is a
- * window):
+ * reads key/value head h / (H / K). Query i sees the keys j <= i, with a window only those with i - window < j. Scores
+ * and weights are in double, and are computed again wherever they are needed, so that no scratch is.
  *
  *   s_j = scale q_i·k_j,  p_j = exp(s_j - L_i),  L_i = log sum_j exp(s_j),  out_i = sum_j p_j v_j
+ *
+ * Backward:
  *   D_i = dout_i·out_i,  e_j = dout_i·v_j - D_i,  ds_j = p_j e_j
  *   dq_i = scale sum_j ds_j k_j,  dk_j = scale sum_{h,i} ds_j q_i,  dv_j = sum_{h,i} p_j dout_i
  *
@@ -11,8 +13,7 @@
  *   out._i = sum_j p._j v_j + p_j v._j
  *   D._i = dout._i·out_i + dout_i·out._i,  e._j = dout._i·v_j + dout_i·v._j - D._i,  ds._j = p._j e_j + p_j e._j
  *   dq._i = scale sum_j ds._j k_j + ds_j k._j,  dk._j = scale sum_{h,i} ds._j q_i + ds_j q._i
- *   dv._j = sum_{h,i} p._j dout_i + p_j dout._i
- * Scores are recomputed wherever they are needed, so no scratch is needed. Scores and weights in double. */
+ *   dv._j = sum_{h,i} p._j dout_i + p_j dout._i */
 #include "backend/reference/real.h"
 
 #include <math.h>

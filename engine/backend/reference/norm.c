@@ -1,19 +1,20 @@
-/* norm.c: RMSNorm (Zhang and Sennrich, arXiv 1910.07467, eq. 4) and LayerNorm (Ba et al., arXiv 1607.06450, eq. 4),
- * their backward passes, and the tangents of both. x [T, C]; each row is G segments of N = C / G columns, each
- * normalised on its own.
+/* norm.c: RMSNorm (Zhang and Sennrich, arXiv 1910.07467, eq. 4) and LayerNorm (Ba et al., arXiv 1607.06450, eq. 4).
+ * x [T, C]; each row has G segments of N = C / G columns, and each segment is normalized by itself. Statistics in
+ * double; the variance is biased.
  *
- *   n_i = (x_i - mean) r,  r = 1 / sqrt(var + epsilon)        NORM_LAYER, var biased
- *   n_i = x_i r,           r = 1 / sqrt(mean(x^2) + epsilon)  NORM_RMS
+ *   n_i = (x_i - mean) r,  r = 1 / sqrt(var + epsilon)          NORM_LAYER
+ *   n_i = x_i r,           r = 1 / sqrt(mean(x^2) + epsilon)    NORM_RMS
  *   y_i = n_i w_i + b_i
- *   dw_i += sum_t dy_i n_i,  db_i += sum_t dy_i
- *   dx_i = r h_i,  h_i = g_i - mean(g) - n_i mean(g n),  g = dy w       NORM_RMS: without mean(g)
  *
- * Tangents (a dot stands for _t; NORM_RMS: without the means of x. and g.):
+ * Backward, with g = dy w:
+ *   dw_i += sum_t dy_i n_i,  db_i += sum_t dy_i
+ *   dx_i = r h_i,  h_i = g_i - mean(g) - n_i mean(g n)          NORM_RMS: without mean(g)
+ *
+ * Tangents (a dot stands for _t):                               NORM_RMS: without mean(x.) and mean(g.)
  *   c_i = x._i - mean(x.),  q = mean(n c),  n._i = r (c_i - n_i q),  r. = -r^2 q
  *   y._i = n._i w_i + n_i w._i + b._i
  *   g. = dy. w + dy w.,  h._i = g._i - mean(g.) - n._i mean(g n) - n_i mean(g. n + g n.),  dx._i = r (h._i - r q h_i)
- *   dw._i += sum_t dy._i n_i + dy_i n._i,  db._i += sum_t dy._i
- * Statistics in double. */
+ *   dw._i += sum_t dy._i n_i + dy_i n._i,  db._i += sum_t dy._i */
 #include "backend/reference/real.h"
 
 #include <math.h>

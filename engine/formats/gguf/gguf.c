@@ -272,15 +272,12 @@ static enum status wrong_tensor(const struct gguf *file, const struct gguf_tenso
     return error_set(error, STATUS_CORRUPT, "%s: tensor \"%.80s\" %s", file_name(file->file), tensor->name, what);
 }
 
-static enum status read_tensor(const struct gguf *file, struct gguf_cursor *cursor, struct gguf_tensor *tensor,
-                               struct error *error)
+static enum status read_shape(const struct gguf *file, struct gguf_cursor *cursor, struct gguf_tensor *tensor,
+                              struct error *error)
 {
-    uint32_t rank = 0, type = 0;
-    uint64_t dimension = 0, offset = 0;
-    char *name = NULL;
-    enum status status = gguf_cursor_name(cursor, GGUF_NAME_MAX, &name, error);
-    tensor->name = name;
-    if (status != STATUS_OK) return status;
+    uint32_t rank = 0;
+    uint64_t dimension = 0;
+    enum status status;
     if ((status = gguf_cursor_take(cursor, &rank, sizeof rank, error)) != STATUS_OK) return status;
     if (rank < 1 || rank > GGUF_RANK_MAX) return wrong_tensor(file, tensor, "has not 1 to 4 dimensions", error);
     tensor->rank = (int)rank;
@@ -292,6 +289,19 @@ static enum status read_tensor(const struct gguf *file, struct gguf_cursor *curs
             return wrong_tensor(file, tensor, "has an impossible shape", error);
         tensor->shape[i] = (int64_t)dimension;
     }
+    return STATUS_OK;
+}
+
+static enum status read_tensor(const struct gguf *file, struct gguf_cursor *cursor, struct gguf_tensor *tensor,
+                               struct error *error)
+{
+    uint32_t type = 0;
+    uint64_t offset = 0;
+    char *name = NULL;
+    enum status status = gguf_cursor_name(cursor, GGUF_NAME_MAX, &name, error);
+    tensor->name = name;
+    if (status != STATUS_OK) return status;
+    if ((status = read_shape(file, cursor, tensor, error)) != STATUS_OK) return status;
     if ((status = gguf_cursor_take(cursor, &type, sizeof type, error)) != STATUS_OK) return status;
     if ((status = gguf_cursor_take(cursor, &offset, sizeof offset, error)) != STATUS_OK) return status;
     const bool known = type < sizeof tensor_types / sizeof tensor_types[0] && tensor_types[type].name != NULL;
@@ -345,36 +355,51 @@ static enum status place_tensors(struct gguf *file, int64_t start, int64_t align
     return STATUS_OK;
 }
 
-static enum status read_header(struct gguf *file, struct gguf_cursor *cursor, struct error *error)
+struct head {
+    char magic[4];
+    uint32_t version;
+    uint64_t tensors, entries;
+};
+static_assert(sizeof(struct head) == HEADER_MIN, "as it lies in the file");
+
+static enum status read_head(const struct gguf *file, struct gguf_cursor *cursor, struct head *out, struct error *error)
 {
-    struct {
-        char magic[4];
-        uint32_t version;
-        uint64_t tensors, entries;
-    } head = {0};
-    static_assert(sizeof head == HEADER_MIN, "as it lies in the file");
-    int64_t alignment = ALIGNMENT;
-    enum status status;
     const char *name = file_name(file->file);
     if (file_bytes(file->file) < HEADER_MIN)
         return error_set(error, STATUS_CORRUPT, "%s is too short for a GGUF file", name);
-    if ((status = gguf_cursor_take(cursor, &head, sizeof head, error)) != STATUS_OK) return status;
-    if (memcmp(head.magic, "GGUF", 4) != 0)
+    const enum status status = gguf_cursor_take(cursor, out, sizeof *out, error);
+    if (status != STATUS_OK) return status;
+    if (memcmp(out->magic, "GGUF", 4) != 0)
         return error_set(error, STATUS_CORRUPT, "%s does not begin as a GGUF file", name);
-    if (head.version < 2 || head.version > 3)
-        return error_set(error, STATUS_UNSUPPORTED, "%s is GGUF version %u%s; read are 2 and 3", name, head.version,
-                         head.version > 0xffff ? " (or big endian)" : "");
-    if (head.tensors > ENTRIES_MAX || head.entries > ENTRIES_MAX)
+    if (out->version < 2 || out->version > 3)
+        return error_set(error, STATUS_UNSUPPORTED, "%s is GGUF version %u%s; read are 2 and 3", name, out->version,
+                         out->version > 0xffff ? " (or big endian)" : "");
+    if (out->tensors > ENTRIES_MAX || out->entries > ENTRIES_MAX)
         return error_set(error, STATUS_CORRUPT,
                          "%s: %llu tensors and %llu values of metadata; at most %d of each are accepted", name,
-                         (unsigned long long)head.tensors, (unsigned long long)head.entries, ENTRIES_MAX);
-    if ((status = read_entries(file, cursor, (int64_t)head.entries, error)) != STATUS_OK) return status;
+                         (unsigned long long)out->tensors, (unsigned long long)out->entries, ENTRIES_MAX);
+    return STATUS_OK;
+}
+
+static enum status read_alignment(const struct gguf *file, int64_t *out, struct error *error)
+{
     const struct entry *wanted = find_entry(file, "general.alignment");
-    if (wanted != NULL && wanted->type == TYPE_U32) alignment = wanted->integer;
-    if ((wanted != NULL && wanted->type != TYPE_U32) || alignment < 1 || alignment > ALIGNMENT_MAX ||
-        (alignment & (alignment - 1)) != 0)
-        return error_set(error, STATUS_CORRUPT, "%s: general.alignment is no power of two up to %d", name,
-                         ALIGNMENT_MAX);
+    *out = ALIGNMENT;
+    if (wanted != NULL && wanted->type == TYPE_U32) *out = wanted->integer;
+    if ((wanted != NULL && wanted->type != TYPE_U32) || *out < 1 || *out > ALIGNMENT_MAX || (*out & (*out - 1)) != 0)
+        return error_set(error, STATUS_CORRUPT, "%s: general.alignment is no power of two up to %d",
+                         file_name(file->file), ALIGNMENT_MAX);
+    return STATUS_OK;
+}
+
+static enum status read_header(struct gguf *file, struct gguf_cursor *cursor, struct error *error)
+{
+    struct head head = {0};
+    int64_t alignment;
+    enum status status;
+    if ((status = read_head(file, cursor, &head, error)) != STATUS_OK) return status;
+    if ((status = read_entries(file, cursor, (int64_t)head.entries, error)) != STATUS_OK) return status;
+    if ((status = read_alignment(file, &alignment, error)) != STATUS_OK) return status;
     status = memory_new((int64_t)head.tensors, sizeof *file->tensors, "list of tensors", &file->tensors, error);
     for (int64_t i = 0; status == STATUS_OK && i < (int64_t)head.tensors; i++) {
         file->tensor_count = i + 1;

@@ -186,10 +186,32 @@ static enum status check_part(const struct gguf *file, int index, int count, str
     return STATUS_OK;
 }
 
+/* Opens the second part and those after it, and checks that all are parts of one model. */
+static enum status open_others(struct gguf_model *model, int directory, const char *path, int count,
+                               struct error *error)
+{
+    int64_t tensors = 0, found = 0;
+    char name[4096];
+    enum status status;
+    for (int i = 1; i < count; i++) {
+        if (!gguf_split_name(path, i + 1, name, sizeof name))
+            return error_set(error, STATUS_INVALID, "a part's path is too long");
+        if ((status = add_part(model, directory, name, error)) != STATUS_OK) return status;
+    }
+    for (int i = 0; i < count; i++) {
+        if ((status = check_part(model->parts[i], i, count, error)) != STATUS_OK) return status;
+        found += gguf_count(model->parts[i]);
+    }
+    if (gguf_integer(model->parts[0], "split.tensors.count", &tensors) && tensors != found)
+        return error_set(error, STATUS_CORRUPT, "%s: its parts have %lld tensors, it says %lld",
+                         file_name(gguf_file(model->parts[0])), (long long)found, (long long)tensors);
+    return STATUS_OK;
+}
+
 static enum status open_parts(struct gguf_model *model, int directory, const char *path, struct error *error)
 {
     int part = 1, count = 1;
-    int64_t parts = 0, tensors = 0, found = 0;
+    int64_t parts = 0;
     char name[4096];
     const bool split = gguf_split_read(path, &part, &count);
     enum status status;
@@ -204,20 +226,7 @@ static enum status open_parts(struct gguf_model *model, int directory, const cha
         return error_set(error, STATUS_INVALID,
                          "%s is one of %lld parts and not named as one; name them X-00001-of-%05lld.gguf and on",
                          file_name(gguf_file(model->parts[0])), (long long)parts, (long long)parts);
-    if (count == 1) return STATUS_OK;
-    for (int i = 1; i < count; i++) {
-        if (!gguf_split_name(path, i + 1, name, sizeof name))
-            return error_set(error, STATUS_INVALID, "a part's path is too long");
-        if ((status = add_part(model, directory, name, error)) != STATUS_OK) return status;
-    }
-    for (int i = 0; i < count; i++) {
-        if ((status = check_part(model->parts[i], i, count, error)) != STATUS_OK) return status;
-        found += gguf_count(model->parts[i]);
-    }
-    if (gguf_integer(model->parts[0], "split.tensors.count", &tensors) && tensors != found)
-        return error_set(error, STATUS_CORRUPT, "%s: its parts have %lld tensors, it says %lld",
-                         file_name(gguf_file(model->parts[0])), (long long)found, (long long)tensors);
-    return STATUS_OK;
+    return count == 1 ? STATUS_OK : open_others(model, directory, path, count, error);
 }
 
 static enum status add_tensors(struct gguf_model *model, struct error *error)

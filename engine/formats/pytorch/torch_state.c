@@ -72,32 +72,48 @@ static bool read_numbers(const struct reader *reader, struct pickle_value value,
     return true;
 }
 
+/* The five parts of a storage, ("storage", type, key, device, numbers). */
+static enum status storage_parts(const struct reader *reader, struct pickle_value value, struct pickle_list *parts)
+{
+    const struct pickle_list outer = pickle_items(reader->pickle, value);
+    if (value.kind != PICKLE_PERSISTENT || outer.count != 1 || outer.values[0].kind != PICKLE_TUPLE)
+        return refuse(reader, STATUS_CORRUPT, "has no storage");
+    *parts = pickle_items(reader->pickle, outer.values[0]);
+    if (parts->count != 5 || !pickle_is(reader->pickle, parts->values[0], "storage") ||
+        parts->values[1].kind != PICKLE_GLOBAL || parts->values[2].kind != PICKLE_TEXT ||
+        parts->values[3].kind != PICKLE_TEXT || parts->values[4].kind != PICKLE_INT)
+        return refuse(reader, STATUS_CORRUPT, "has a storage that is not described as torch.save does");
+    return STATUS_OK;
+}
+
+/* The entry of the archive that holds the storage `key`. */
+static enum status storage_entry(const struct reader *reader, struct pickle_string key, const struct zip_entry **out)
+{
+    char path[SHOWN + KEY_BYTES_MAX + 512];
+    if (key.size == 0 || key.size > KEY_BYTES_MAX || memchr(key.bytes, '/', key.size) != NULL ||
+        memchr(key.bytes, '\0', key.size) != NULL)
+        return refuse(reader, STATUS_CORRUPT, "has a storage whose key is no plain name");
+    (void)snprintf(path, sizeof path, "%.512s/data/%.*s", reader->folder, (int)key.size, key.bytes);
+    *out = zip_find(reader->zip, path);
+    return *out != NULL ? STATUS_OK : refuse(reader, STATUS_CORRUPT, "has a storage that is not in the archive");
+}
+
 /* ("storage", type, key, device, numbers): sets the place of the storage, its bytes, and the dtype of a typed
  * storage. */
 static enum status read_storage(const struct reader *reader, struct pickle_value value, bool typed,
                                 struct torch_tensor *out, int64_t *bytes)
 {
-    char path[SHOWN + KEY_BYTES_MAX + 512];
-    const struct pickle_list outer = pickle_items(reader->pickle, value);
-    if (value.kind != PICKLE_PERSISTENT || outer.count != 1 || outer.values[0].kind != PICKLE_TUPLE)
-        return refuse(reader, STATUS_CORRUPT, "has no storage");
-    const struct pickle_list parts = pickle_items(reader->pickle, outer.values[0]);
-    if (parts.count != 5 || !pickle_is(reader->pickle, parts.values[0], "storage") ||
-        parts.values[1].kind != PICKLE_GLOBAL || parts.values[2].kind != PICKLE_TEXT ||
-        parts.values[3].kind != PICKLE_TEXT || parts.values[4].kind != PICKLE_INT)
-        return refuse(reader, STATUS_CORRUPT, "has a storage that is not described as torch.save does");
+    struct pickle_list parts = {0};
+    const struct zip_entry *entry = NULL;
+    enum status status = storage_parts(reader, value, &parts);
+    if (status != STATUS_OK) return status;
     const int meaning = pickle_name(reader->pickle, parts.values[1])->meaning;
     if (typed ? meaning != TORCH_BYTES : meaning < TORCH_STORAGE || meaning > TORCH_STORAGE + DTYPE_COUNT)
         return refuse(reader, STATUS_CORRUPT, "has a storage of no type");
     if (!typed) out->dtype = (enum dtype)(meaning - TORCH_STORAGE);
     if (out->dtype == DTYPE_COUNT) return refuse(reader, STATUS_UNSUPPORTED, "has complex numbers");
-    const struct pickle_string key = pickle_text(reader->pickle, parts.values[2]);
-    if (key.size == 0 || key.size > KEY_BYTES_MAX || memchr(key.bytes, '/', key.size) != NULL ||
-        memchr(key.bytes, '\0', key.size) != NULL)
-        return refuse(reader, STATUS_CORRUPT, "has a storage whose key is no plain name");
-    (void)snprintf(path, sizeof path, "%.512s/data/%.*s", reader->folder, (int)key.size, key.bytes);
-    const struct zip_entry *entry = zip_find(reader->zip, path);
-    if (entry == NULL) return refuse(reader, STATUS_CORRUPT, "has a storage that is not in the archive");
+    status = storage_entry(reader, pickle_text(reader->pickle, parts.values[2]), &entry);
+    if (status != STATUS_OK) return status;
     const int64_t width = typed ? 1 : (int64_t)dtype_info(out->dtype)->bits / 8;
     const int64_t numbers = parts.values[4].number;
     if (numbers < 0 || numbers > entry->bytes / width || numbers * width != entry->bytes)

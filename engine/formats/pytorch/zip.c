@@ -80,38 +80,56 @@ static bool agrees(uint64_t small, uint64_t full, uint64_t large)
     return small == large || (small == full && large >= full);
 }
 
-static enum status read_extent(const struct zip *zip, struct extent *out, struct error *error)
+/* The zip64 end record at `at`, to which the locator must point, and which must not contradict the end record, *out. */
+static enum status read_extent64(const struct zip *zip, int64_t at, const char *locator, struct extent *out,
+                                 struct error *error)
 {
-    char end[END_BYTES], locator[LOCATOR_BYTES], large[END64_BYTES];
-    enum status status;
-    int64_t at = file_bytes(zip->file) - END_BYTES;
-    if (at < 0) return corrupt(zip, "it is too short", error);
-    if ((status = file_read(zip->file, at, end, sizeof end, error)) != STATUS_OK) return status;
+    char large[END64_BYTES];
+    if (u32(locator + 4) != 0 || u32(locator + 16) != 1 || u64(locator + 8) != (uint64_t)at)
+        return corrupt(zip, "its zip64 locator points elsewhere than to the record before it", error);
+    const enum status status = file_read(zip->file, at, large, sizeof large, error);
+    if (status != STATUS_OK) return status;
+    if (memcmp(large, "PK\6\6", 4) != 0 || u64(large + 4) != END64_BYTES - 12)
+        return corrupt(zip, "its zip64 end record is not where it must be", error);
+    const struct extent full = {u64(large + 32), u64(large + 40), u64(large + 48)};
+    if (u32(large + 16) != 0 || u32(large + 20) != 0 || u64(large + 24) != full.entries ||
+        !agrees(out->entries, SATURATED_16, full.entries) || !agrees(out->bytes, SATURATED_32, full.bytes) ||
+        !agrees(out->offset, SATURATED_32, full.offset))
+        return corrupt(zip, "its two end records contradict each other", error);
+    *out = full;
+    return STATUS_OK;
+}
+
+/* The end record; *at: where it begins. */
+static enum status read_end(const struct zip *zip, int64_t *at, struct extent *out, struct error *error)
+{
+    char end[END_BYTES];
+    *at = file_bytes(zip->file) - END_BYTES;
+    if (*at < 0) return corrupt(zip, "it is too short", error);
+    const enum status status = file_read(zip->file, *at, end, sizeof end, error);
+    if (status != STATUS_OK) return status;
     if (memcmp(end, "PK\5\6", 4) != 0 || u16(end + 20) != 0)
         return corrupt(zip, "it does not end with its end record", error);
     if (u16(end + 4) != 0 || u16(end + 6) != 0 || u16(end + 8) != u16(end + 10))
         return error_set(error, STATUS_UNSUPPORTED, "%s: an archive on several disks; join it first",
                          file_name(zip->file));
     *out = (struct extent){u16(end + 10), u32(end + 12), u32(end + 16)};
-    bool with64 = false;
+    return STATUS_OK;
+}
+
+static enum status read_extent(const struct zip *zip, struct extent *out, struct error *error)
+{
+    char locator[LOCATOR_BYTES];
+    int64_t at = 0;
+    enum status status = read_end(zip, &at, out, error);
+    if (status != STATUS_OK) return status;
     if (at >= LOCATOR_BYTES + END64_BYTES) {
         if ((status = file_read(zip->file, at - LOCATOR_BYTES, locator, sizeof locator, error)) != STATUS_OK)
             return status;
-        with64 = memcmp(locator, "PK\6\7", 4) == 0;
-    }
-    if (with64) {
-        at -= LOCATOR_BYTES + END64_BYTES;
-        if (u32(locator + 4) != 0 || u32(locator + 16) != 1 || u64(locator + 8) != (uint64_t)at)
-            return corrupt(zip, "its zip64 locator points elsewhere than to the record before it", error);
-        if ((status = file_read(zip->file, at, large, sizeof large, error)) != STATUS_OK) return status;
-        if (memcmp(large, "PK\6\6", 4) != 0 || u64(large + 4) != END64_BYTES - 12)
-            return corrupt(zip, "its zip64 end record is not where it must be", error);
-        const struct extent full = {u64(large + 32), u64(large + 40), u64(large + 48)};
-        if (u32(large + 16) != 0 || u32(large + 20) != 0 || u64(large + 24) != full.entries ||
-            !agrees(out->entries, SATURATED_16, full.entries) || !agrees(out->bytes, SATURATED_32, full.bytes) ||
-            !agrees(out->offset, SATURATED_32, full.offset))
-            return corrupt(zip, "its two end records contradict each other", error);
-        *out = full;
+        if (memcmp(locator, "PK\6\7", 4) == 0) {
+            at -= LOCATOR_BYTES + END64_BYTES;
+            if ((status = read_extent64(zip, at, locator, out, error)) != STATUS_OK) return status;
+        }
     }
     if (out->bytes > (uint64_t)at || out->offset != (uint64_t)at - out->bytes)
         return corrupt(zip, "its directory is not right before its end record", error);
@@ -206,20 +224,42 @@ static enum status read_central(struct zip *zip, char *at, size_t left, uint64_t
     return STATUS_OK;
 }
 
+/* The sizes of a local header, out of the `extra_size` bytes after its name when they do not fit its own fields. */
+static enum status read_sizes(const struct zip *zip, const struct slot *slot, size_t extra_size, uint64_t *packed,
+                              uint64_t *bytes, struct error *error)
+{
+    char *extra = NULL;
+    const char *wide;
+    size_t wide_size;
+    if (*packed != SATURATED_32 && *bytes != SATURATED_32) return STATUS_OK;
+    enum status status = memory_new((int64_t)extra_size, 1, "extra fields", &extra, error);
+    if (status != STATUS_OK) return status;
+    status = file_read(zip->file, slot->header + LOCAL_BYTES + slot->name_size, extra, extra_size, error);
+    const bool sound = status == STATUS_OK && extra_zip64(extra, extra_size, &wide, &wide_size) &&
+                       widen(bytes, &wide, &wide_size) && widen(packed, &wide, &wide_size);
+    memory_free(extra);
+    if (status != STATUS_OK) return status;
+    return sound ? STATUS_OK : corrupt(zip, "the zip64 values of an entry are damaged", error);
+}
+
+/* Whether the local header has the name and the flags of the directory. */
+static bool same_entry(const char *head, const struct slot *slot)
+{
+    return memcmp(head, "PK\3\4", 4) == 0 && u16(head + 6) == slot->flags && u16(head + 8) == 0 &&
+           u16(head + 26) == slot->name_size && memcmp(head + LOCAL_BYTES, slot->entry.name, slot->name_size) == 0;
+}
+
 /* The local header before the entry's bytes must agree with the directory. Sets entry.offset. */
 static enum status read_local(const struct zip *zip, struct slot *slot, int64_t end, struct error *error)
 {
-    char head[LOCAL_BYTES + NAME_MOST], *extra = NULL;
-    const char *wide;
-    size_t wide_size;
+    char head[LOCAL_BYTES + NAME_MOST];
     enum status status;
     if (slot->header > end - LOCAL_BYTES - slot->name_size)
         return corrupt_entry(zip, slot, "lies outside the file", error);
     if ((status = file_read(zip->file, slot->header, head, LOCAL_BYTES + (size_t)slot->name_size, error)) != STATUS_OK)
         return status;
     const size_t extra_size = u16(head + 28);
-    if (memcmp(head, "PK\3\4", 4) != 0 || u16(head + 6) != slot->flags || u16(head + 8) != 0 ||
-        u16(head + 26) != slot->name_size || memcmp(head + LOCAL_BYTES, slot->entry.name, slot->name_size) != 0)
+    if (!same_entry(head, slot))
         return corrupt_entry(zip, slot, "is called or stored otherwise in the directory than where it lies", error);
     slot->entry.offset = slot->header + LOCAL_BYTES + slot->name_size + (int64_t)extra_size;
     if (slot->entry.offset > end || slot->entry.bytes > end - slot->entry.offset)
@@ -227,15 +267,7 @@ static enum status read_local(const struct zip *zip, struct slot *slot, int64_t 
     uint64_t packed = u32(head + 18), bytes = u32(head + 22);
     const bool later = (slot->flags & FLAG_DESCRIPTOR) != 0 && packed == 0 && bytes == 0 && u32(head + 14) == 0;
     if (later) return STATUS_OK;
-    if (packed == SATURATED_32 || bytes == SATURATED_32) {
-        if ((status = memory_new((int64_t)extra_size, 1, "extra fields", &extra, error)) != STATUS_OK) return status;
-        status = file_read(zip->file, slot->header + LOCAL_BYTES + slot->name_size, extra, extra_size, error);
-        const bool sound = status == STATUS_OK && extra_zip64(extra, extra_size, &wide, &wide_size) &&
-                           widen(&bytes, &wide, &wide_size) && widen(&packed, &wide, &wide_size);
-        memory_free(extra);
-        if (status != STATUS_OK) return status;
-        if (!sound) return corrupt(zip, "the zip64 values of an entry are damaged", error);
-    }
+    if ((status = read_sizes(zip, slot, extra_size, &packed, &bytes, error)) != STATUS_OK) return status;
     /* A writer of streams that learns the sizes later may leave them 0 in either width. */
     const bool unsaid = (slot->flags & FLAG_DESCRIPTOR) != 0 && packed == 0 && bytes == 0;
     if (!unsaid && (packed != (uint64_t)slot->entry.bytes || bytes != packed || u32(head + 14) != slot->entry.crc))

@@ -449,33 +449,47 @@ static enum status original_read(const struct quantized_copy *copy, const struct
     return status;
 }
 
+/* Columns of the widest linear of the block, and of the inputs that the copy keeps. */
+static int64_t widest_input(const struct quantized_copy *copy, const struct program *program)
+{
+    int64_t widest = 1;
+    for (int64_t i = 0; i < copy->input_count; i++)
+        if (copy->inputs[i].columns > widest) widest = copy->inputs[i].columns;
+    for (int p = 0; p < program->parameter_count; p++)
+        if (program->parameters[p].linear && program->parameters[p].columns > widest)
+            widest = program->parameters[p].columns;
+    return widest;
+}
+
+/* What happens to the inputs of parameter `p` of the block. */
+static enum status set_inputs(struct quantized_copy *copy, const struct parameter *parameter, int p,
+                              struct error *error)
+{
+    enum status status = STATUS_OK;
+    for (int64_t i = 0; i < copy->input_count && status == STATUS_OK; i++) {
+        struct matrix original = {0};
+        if (strcmp(copy->inputs[i].name, parameter->name) != 0) continue;
+        if (copy->inputs[i].treatment.exact) status = original_read(copy, parameter, &original, error);
+        if (status == STATUS_OK)
+            status =
+                activations_set(&copy->activations, p, &copy->inputs[i].treatment, parameter->columns, original, error);
+    }
+    return status;
+}
+
 static enum status block_begin(void *owner, const struct block *block, int64_t tokens,
                                const struct linear_product **out, struct error *error)
 {
     struct quantized_copy *copy = owner;
+    const int64_t widest = widest_input(copy, block->program);
     enum status status = STATUS_OK;
-    int64_t widest = 1;
-    for (int64_t i = 0; i < copy->input_count; i++)
-        if (copy->inputs[i].columns > widest) widest = copy->inputs[i].columns;
-    for (int p = 0; p < block->program->parameter_count; p++)
-        if (block->program->parameters[p].linear && block->program->parameters[p].columns > widest)
-            widest = block->program->parameters[p].columns;
     if (copy->activations.backend != NULL && (copy->activations.tokens < tokens || copy->activations.widest < widest))
         activations_reset(&copy->activations);
     if (copy->activations.backend == NULL)
         status = activations_init(&copy->activations, copy->backend, tokens, widest, error);
     activations_clear(&copy->activations);
-    for (int p = 0; p < block->program->parameter_count && status == STATUS_OK; p++) {
-        const struct parameter *parameter = &block->program->parameters[p];
-        for (int64_t i = 0; i < copy->input_count && status == STATUS_OK; i++) {
-            struct matrix original = {0};
-            if (strcmp(copy->inputs[i].name, parameter->name) != 0) continue;
-            if (copy->inputs[i].treatment.exact) status = original_read(copy, parameter, &original, error);
-            if (status == STATUS_OK)
-                status = activations_set(&copy->activations, p, &copy->inputs[i].treatment, parameter->columns,
-                                         original, error);
-        }
-    }
+    for (int p = 0; p < block->program->parameter_count && status == STATUS_OK; p++)
+        status = set_inputs(copy, &block->program->parameters[p], p, error);
     *out = &copy->activations.product;
     return status;
 }

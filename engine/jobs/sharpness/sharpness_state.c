@@ -120,40 +120,53 @@ done:
     return status;
 }
 
+/* Whether the counts are possible in a file of so many bytes, and make exactly its size. */
+static bool header_fits(const struct header *header, int64_t bytes)
+{
+    const int64_t numbers = bytes / (int64_t)sizeof(double);
+    if (header->record_count < 0 || header->record_count > numbers) return false;
+    if (header->number_count < 0 || header->number_count > numbers) return false;
+    if (header->vector_count < 0 || header->vector_count > bytes) return false;
+    if (header->vector_elements < 0 || header->vector_elements > bytes) return false;
+    if (header->vector_elements > 0 && header->vector_count > bytes / header->vector_elements) return false;
+    return header->element <= sizeof(double) && file_size(header) == bytes;
+}
+
+/* The checksum at the end of the file is that of everything before it. */
+static enum status checksum_check(struct file *file, struct error *error)
+{
+    struct checksum sum;
+    char *staging = NULL;
+    enum status status = memory_new(CHUNK, 1, "the state of a run", &staging, error);
+    if (status != STATUS_OK) return status;
+    checksum_init(&sum);
+    const int64_t end = file_bytes(file) - (int64_t)sizeof(uint64_t);
+    for (int64_t at = 0, count; at < end && status == STATUS_OK; at += count) {
+        count = end - at < CHUNK ? end - at : CHUNK;
+        status = file_read(file, at, staging, (size_t)count, error);
+        if (status == STATUS_OK) checksum_add(&sum, staging, (size_t)count);
+    }
+    uint64_t stored = 0;
+    if (status == STATUS_OK) status = file_read(file, end, &stored, sizeof stored, error);
+    if (status == STATUS_OK && stored != checksum_value(&sum))
+        status = error_set(error, STATUS_CORRUPT, "%s: its checksum is wrong; the file is damaged", file_name(file));
+    memory_free(staging);
+    return status;
+}
+
 /* Opens `path`, checks its header against its size, and its checksum when `whole`. */
 static enum status state_open(const char *path, bool whole, struct file **out, struct header *header,
                               struct error *error)
 {
-    struct checksum sum;
-    char *staging = NULL;
     enum status status = file_open(AT_FDCWD, path, FILE_REFUSE_LINKS, INT64_MAX, out, error);
     if (status != STATUS_OK) return status;
     if ((status = file_read(*out, 0, header, sizeof *header, error)) != STATUS_OK) return status;
-    const int64_t bytes = file_bytes(*out), numbers = bytes / (int64_t)sizeof(double);
     if (memcmp(header->magic, MAGIC, sizeof header->magic) != 0 || header->version != VERSION)
         return error_set(error, STATUS_CORRUPT, "%s: not a state of version %d", file_name(*out), VERSION);
-    if (header->record_count < 0 || header->number_count < 0 || header->vector_count < 0 ||
-        header->vector_elements < 0 || header->record_count > numbers || header->number_count > numbers ||
-        header->element > sizeof(double) || header->vector_count > bytes || header->vector_elements > bytes ||
-        (header->vector_elements > 0 && header->vector_count > bytes / header->vector_elements) ||
-        file_size(header) != bytes)
+    if (!header_fits(header, file_bytes(*out)))
         return error_set(error, STATUS_CORRUPT, "%s: %lld bytes do not match its header", file_name(*out),
-                         (long long)bytes);
-    if (!whole) return STATUS_OK;
-    if ((status = memory_new(CHUNK, 1, "the state of a run", &staging, error)) != STATUS_OK) return status;
-    checksum_init(&sum);
-    const int64_t end = bytes - (int64_t)sizeof(uint64_t);
-    for (int64_t at = 0, count; at < end && status == STATUS_OK; at += count) {
-        count = end - at < CHUNK ? end - at : CHUNK;
-        status = file_read(*out, at, staging, (size_t)count, error);
-        if (status == STATUS_OK) checksum_add(&sum, staging, (size_t)count);
-    }
-    uint64_t stored = 0;
-    if (status == STATUS_OK) status = file_read(*out, end, &stored, sizeof stored, error);
-    if (status == STATUS_OK && stored != checksum_value(&sum))
-        status = error_set(error, STATUS_CORRUPT, "%s: its checksum is wrong; the file is damaged", file_name(*out));
-    memory_free(staging);
-    return status;
+                         (long long)file_bytes(*out));
+    return whole ? checksum_check(*out, error) : STATUS_OK;
 }
 
 enum status sharpness_state_read(const char *path, struct sharpness_state *state, struct error *error)

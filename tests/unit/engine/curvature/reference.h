@@ -10,11 +10,6 @@
 #include <math.h>
 #include <string.h>
 
-/* Every architecture that is supported and has reference values. */
-static const char *const reference_names[] = {"llama",   "llama_tied", "llama_rope3", "gpt_neox", "olmo2",   "smollm3",
-                                              "mistral", "qwen3",      "opensci",     "gpt2",     "apertus", "olmoe"};
-enum { REFERENCE_NAMES = sizeof reference_names / sizeof reference_names[0] };
-
 struct reference {
     char directory[512], file[600];
     struct team *team;

@@ -6,6 +6,7 @@
 #include "curvature/spectrum.h"
 #include "curvature/trace.h"
 #include "engine/curvature/reference.h"
+#include "engine/model/references.h"
 
 static struct error error;
 
@@ -57,38 +58,14 @@ static void check_product(const char *relative, bool micro, bool use_double)
     reference_close(&r);
 }
 
-static void each(void (*check)(const char *relative, bool micro, bool use_double), bool micro, bool use_double)
-{
-    for (int i = 0; i < REFERENCE_NAMES; i++) {
-        char relative[128];
-        (void)snprintf(relative, sizeof relative, "reference/%s/%s", micro ? "micro" : "models", reference_names[i]);
-        check(relative, micro, use_double);
-    }
-}
-
-static void test_products_match_in_double(void **state)
-{
-    (void)state;
-    each(check_product, true, true);
-    each(check_product, false, true);
-}
-
-static void test_products_match_in_float(void **state)
-{
-    (void)state;
-    each(check_product, true, false);
-    each(check_product, false, false);
-}
-
-static void check_ends(const char *relative, bool micro, bool use_double)
+static void check_ends(const char *relative)
 {
     struct reference r;
     struct hvp *hvp = NULL;
     struct matrix gradient;
     struct spectrum_ends ends;
     double loss;
-    (void)micro;
-    reference_open(&r, relative, use_double, 2048);
+    reference_open(&r, relative, false, 2048);
     reference_ok(hvp_new(&r.parameters, &r.chunks, HVP_KEEP_VALUES, NULL, &hvp, &error), &error);
     const struct symmetric_operator *op = hvp_operator(hvp);
     reference_ok(vector_new(&op->space, "gradient", &gradient, &error), &error);
@@ -110,21 +87,13 @@ static void check_ends(const char *relative, bool micro, bool use_double)
     reference_close(&r);
 }
 
-static void test_ends_of_the_spectrum_match(void **state)
-{
-    (void)state;
-    each(check_ends, true, false);
-    each(check_ends, false, false);
-}
-
-static void check_trace_and_spectrum(const char *relative, bool micro, bool use_double)
+static void check_trace_and_spectrum(const char *relative)
 {
     struct reference r;
     struct hvp *hvp = NULL;
     struct trace_estimate trace;
     struct spectrum spectrum;
-    (void)micro;
-    reference_open(&r, relative, use_double, 2048);
+    reference_open(&r, relative, false, 2048);
     reference_ok(hvp_new(&r.parameters, &r.chunks, HVP_KEEP_VALUES, NULL, &hvp, &error), &error);
     const struct symmetric_operator *op = hvp_operator(hvp);
     const struct trace_settings all = {.probes = op->space.numbers}, some = {.probes = 100, .seed = 2};
@@ -155,62 +124,72 @@ static void check_trace_and_spectrum(const char *relative, bool micro, bool use_
     reference_close(&r);
 }
 
-/* Apart from the others: this model lies in the repository, and is there where they are not. */
-static void test_qwen2_matches(void **state)
+/* Each parameter is in one group, the one that its name tells. */
+static void check_groups(const char *relative)
 {
-    (void)state;
-    for (int use_double = 0; use_double < 2; use_double++) {
-        check_product("reference/micro/qwen2", true, use_double);
-        check_product("reference/micro/qwen2_window", true, use_double);
+    struct reference r;
+    struct hvp *hvp = NULL;
+    enum group *groups = NULL;
+    int64_t numbers = 0, by_group[GROUPS];
+    reference_open(&r, relative, true, 2048);
+    reference_ok(hvp_new(&r.parameters, &r.chunks, HVP_RECOMPUTE, NULL, &hvp, &error), &error);
+    reference_ok(groups_of_tensors(r.layout, &groups, &error), &error);
+    struct vector_span *spans = calloc((size_t)r.layout->tensor_count, sizeof *spans);
+    for (int g = 0; g < GROUPS; g++) {
+        const struct vector_space space = groups_space(&hvp_operator(hvp)->space, groups, (enum group)g, spans);
+        by_group[g] = space.numbers;
+        numbers += space.numbers;
     }
-    check_ends("reference/micro/qwen2", true, true);
-    check_ends("reference/micro/qwen2_window", true, true);
+    assert_int_equal(numbers, r.layout->numbers);
+    assert_true(r.model->config.tied ? by_group[GROUP_OUTPUT] == 0 : by_group[GROUP_OUTPUT] > 0);
+    for (int64_t t = 0; t < r.layout->tensor_count; t++) { /* names tell too */
+        const char *name = r.layout->tensors[t].parameter.name;
+        const bool norm = strstr(name, "norm") != NULL || strstr(name, "ln_") != NULL;
+        if (norm != (groups[t] == GROUP_NORMS)) fail_msg("%s is in %s", name, groups_names[groups[t]]);
+        if (!norm &&
+            (strstr(name, "attn") != NULL || strstr(name, "attention.") != NULL) != (groups[t] == GROUP_ATTENTION))
+            fail_msg("%s is in %s", name, groups_names[groups[t]]);
+        if (strstr(name, "mlp") != NULL && groups[t] != GROUP_MLP)
+            fail_msg("%s is in %s", name, groups_names[groups[t]]);
+    }
+    free(spans);
+    memory_free(groups);
+    hvp_free(hvp);
+    reference_close(&r);
 }
 
-static void test_traces_and_moments_match(void **state)
+/* Only the micro models from beside the repository have the whole spectrum. */
+static bool has_spectrum(const char *relative)
 {
-    (void)state;
-    each(check_trace_and_spectrum, true, false);
+    char directory[512], file[600];
+    struct safetensors *tensors = NULL;
+    shared_require(relative, directory, sizeof directory);
+    (void)snprintf(file, sizeof file, "%s/reference.safetensors", directory);
+    reference_ok(safetensors_open(AT_FDCWD, file, &tensors, &error), &error);
+    const bool has = safetensors_find(tensors, "hessian.eigenvalues") >= 0;
+    safetensors_close(tensors);
+    return has;
 }
 
-/* The diagonal of the reference, summed by group. */
-static void test_groups_take_all_parameters_once(void **state)
-{
-    (void)state;
-    for (int i = 0; i < REFERENCE_NAMES; i++) {
-        char relative[128];
-        struct reference r;
-        struct hvp *hvp = NULL;
-        enum group *groups = NULL;
-        int64_t numbers = 0, by_group[GROUPS];
-        (void)snprintf(relative, sizeof relative, "reference/micro/%s", reference_names[i]);
-        reference_open(&r, relative, true, 2048);
-        reference_ok(hvp_new(&r.parameters, &r.chunks, HVP_RECOMPUTE, NULL, &hvp, &error), &error);
-        reference_ok(groups_of_tensors(r.layout, &groups, &error), &error);
-        struct vector_span *spans = calloc((size_t)r.layout->tensor_count, sizeof *spans);
-        for (int g = 0; g < GROUPS; g++) {
-            const struct vector_space space = groups_space(&hvp_operator(hvp)->space, groups, (enum group)g, spans);
-            by_group[g] = space.numbers;
-            numbers += space.numbers;
-        }
-        assert_int_equal(numbers, r.layout->numbers);
-        assert_true(r.model->config.tied ? by_group[GROUP_OUTPUT] == 0 : by_group[GROUP_OUTPUT] > 0);
-        for (int64_t t = 0; t < r.layout->tensor_count; t++) { /* names tell too */
-            const char *name = r.layout->tensors[t].parameter.name;
-            const bool norm = strstr(name, "norm") != NULL || strstr(name, "ln_") != NULL;
-            if (norm != (groups[t] == GROUP_NORMS)) fail_msg("%s is in %s", name, groups_names[groups[t]]);
-            if (!norm &&
-                (strstr(name, "attn") != NULL || strstr(name, "attention.") != NULL) != (groups[t] == GROUP_ATTENTION))
-                fail_msg("%s is in %s", name, groups_names[groups[t]]);
-            if (strstr(name, "mlp") != NULL && groups[t] != GROUP_MLP)
-                fail_msg("%s is in %s", name, groups_names[groups[t]]);
-        }
-        free(spans);
-        memory_free(groups);
-        hvp_free(hvp);
-        reference_close(&r);
+#define REFERENCE_TESTS(group, name)                                                                          \
+    static void test_products_of_##group##_##name(void **state)                                               \
+    {                                                                                                         \
+        (void)state;                                                                                          \
+        for (int use_double = 0; use_double < 2; use_double++)                                                \
+            check_product(REFERENCE_PATH(group, name), strcmp(#group, "micro") == 0, use_double);             \
+    }                                                                                                         \
+    static void test_spectrum_of_##group##_##name(void **state)                                               \
+    {                                                                                                         \
+        (void)state;                                                                                          \
+        check_ends(REFERENCE_PATH(group, name));                                                              \
+        if (has_spectrum(REFERENCE_PATH(group, name))) check_trace_and_spectrum(REFERENCE_PATH(group, name)); \
+    }                                                                                                         \
+    static void test_groups_of_##group##_##name(void **state)                                                 \
+    {                                                                                                         \
+        (void)state;                                                                                          \
+        check_groups(REFERENCE_PATH(group, name));                                                            \
     }
-}
+REFERENCES(REFERENCE_TESTS)
 
 static void test_a_loss_that_is_not_finite_is_refused(void **state)
 {
@@ -231,14 +210,11 @@ static void test_a_loss_that_is_not_finite_is_refused(void **state)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_products_match_in_double),
-        cmocka_unit_test(test_products_match_in_float),
-        cmocka_unit_test(test_ends_of_the_spectrum_match),
-        cmocka_unit_test(test_traces_and_moments_match),
-        cmocka_unit_test(test_groups_take_all_parameters_once),
-        cmocka_unit_test(test_a_loss_that_is_not_finite_is_refused),
-        cmocka_unit_test(test_qwen2_matches),
-    };
+#define REFERENCE_ROWS(group, name)                                                                           \
+    cmocka_unit_test(test_products_of_##group##_##name), cmocka_unit_test(test_spectrum_of_##group##_##name), \
+        cmocka_unit_test(test_groups_of_##group##_##name),
+    const struct CMUnitTest tests[] = {REFERENCES(REFERENCE_ROWS)
+                                           cmocka_unit_test(test_a_loss_that_is_not_finite_is_refused)};
+#undef REFERENCE_ROWS
     return cmocka_run_group_tests_name("hvp", tests, NULL, NULL);
 }

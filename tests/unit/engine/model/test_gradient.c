@@ -1,6 +1,7 @@
 /* Gradients of whole models: against finite differences on random tiny models of every architecture (double), against
  * the reference values, and both memory modes against each other. */
 #include "base/memory.h"
+#include "engine/model/references.h"
 #include "engine/model/tiny_models.h"
 #include "files/json_reader.h"
 #include "model/architecture.h"
@@ -302,12 +303,11 @@ static void hold_against(const struct bench *bench, const char *file, const stru
 
 static void check_reference(const char *name, bool fast)
 {
-    char relative[64], directory[512], file[600];
+    char directory[512], file[600];
     struct model *model = NULL;
     struct backend *backend = NULL;
     struct bench bench;
-    (void)snprintf(relative, sizeof relative, "reference/%s", name);
-    shared_require(relative, directory, sizeof directory);
+    shared_require(name, directory, sizeof directory);
     (void)snprintf(file, sizeof file, "%s/reference.safetensors", directory);
     const struct expectation e = expectation_read(directory);
     struct sequences sequences = reference_sequences(file);
@@ -325,39 +325,21 @@ static void check_reference(const char *name, bool fast)
     memory_free(sequences.tokens);
 }
 
-static void test_gradient_matches_the_reference(void **state)
-{
-    static const char *const models[] = {
-        "models/llama",     "models/llama_tied", "models/llama_rope3", "models/gpt_neox", "models/olmo2",
-        "models/qwen3",     "models/mistral",    "models/smollm3",     "models/opensci",  "micro/llama",
-        "micro/llama_tied", "micro/llama_rope3", "micro/gpt_neox",     "micro/olmo2",     "micro/qwen3",
-        "micro/mistral",    "micro/smollm3",     "micro/opensci",      "micro/mamba",     "micro/mamba2",
-        "models/mamba",     "models/mamba2",     "models/gpt2",        "micro/gpt2",      "models/apertus",
-        "micro/apertus",    "models/olmoe",      "micro/olmoe"};
-    (void)state;
-    for (size_t m = 0; m < sizeof models / sizeof models[0]; m++)
-        for (int fast = 0; fast < 2; fast++) check_reference(models[m], fast);
-}
-
-/* Apart from the others: these models lie in the repository, and are there where they are not. */
-static void test_gradient_of_qwen2_matches_the_reference(void **state)
-{
-    (void)state;
-    for (int fast = 0; fast < 2; fast++) {
-        check_reference("micro/qwen2", fast);
-        check_reference("micro/qwen2_window", fast);
+#define REFERENCE_TEST(group, name)                                                              \
+    static void test_gradient_of_##group##_##name(void **state)                                  \
+    {                                                                                            \
+        (void)state;                                                                             \
+        for (int fast = 0; fast < 2; fast++) check_reference(REFERENCE_PATH(group, name), fast); \
     }
-}
+REFERENCES(REFERENCE_TEST)
 
 int main(void)
 {
-    const struct CMUnitTest tests[] = {
-        cmocka_unit_test(test_every_architecture_is_among_the_tiny_models),
-        cmocka_unit_test(test_layout_orders_and_spans),
-        cmocka_unit_test(test_gradient_matches_finite_differences),
-        cmocka_unit_test(test_both_modes_give_the_same_bits),
-        cmocka_unit_test(test_gradient_matches_the_reference),
-        cmocka_unit_test(test_gradient_of_qwen2_matches_the_reference),
-    };
+#define REFERENCE_ROW(group, name) cmocka_unit_test(test_gradient_of_##group##_##name),
+    const struct CMUnitTest tests[] = {cmocka_unit_test(test_every_architecture_is_among_the_tiny_models),
+                                       cmocka_unit_test(test_layout_orders_and_spans),
+                                       cmocka_unit_test(test_gradient_matches_finite_differences),
+                                       cmocka_unit_test(test_both_modes_give_the_same_bits), REFERENCES(REFERENCE_ROW)};
+#undef REFERENCE_ROW
     return cmocka_run_group_tests_name("gradient", tests, NULL, NULL);
 }
