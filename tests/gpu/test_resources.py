@@ -1,7 +1,7 @@
 """What the compiler gives each kernel, held to the table resources.csv: registers, stack, spilled bytes and shared
 memory, the most of all architectures that the plugin is built for. Registers stand at a step of how many blocks of 256
-threads one multiprocessor holds (32: eight, 40: six, 48: five, 64: four, 80: three, 128: two, 256: one). A limit that is passed
-is a kernel that has become slower or a table that needs a look; it is raised in the commit that says why."""
+threads one multiprocessor holds (32: eight, 40: six, 48: five, 64: four, 80: three, 128: two, 256: one). A limit that
+is passed is a kernel that has become slower or a table that needs a look; it is raised in the commit that says why."""
 
 import csv
 import pathlib

@@ -1,6 +1,6 @@
-/* attention_fused.c: attention on a device that was opened for products in bf16, by kernels that keep scores and weights
- * to themselves (kernels/attention_fused.h). The products of attention_products.c write and read every score several
- * times, which took most of attention's time. Tangents, and heads that do not suit the kernels, stay there. */
+/* attention_fused.c: attention on a device that was opened for products in bf16, by kernels that keep scores and
+ * weights to themselves (kernels/attention_fused.h). The products of attention_products.c write and read every score
+ * several times, which took most of attention's time. Tangents, and heads that do not suit the kernels, stay there. */
 #include "backend/cuda/cuda.h"
 #include "base/integer.h"
 

@@ -79,10 +79,12 @@ void cuda_multiply(struct cuda *cuda, const struct gemm_args *args)
 void cuda_gemm(struct backend *backend, const struct gemm_args *args)
 {
     struct cuda *cuda = cuda_enter_product(backend);
-    if (!empty(cuda, args) && rounds(cuda, args))
+    if (!empty(cuda, args) && rounds(cuda, args)) {
         cuda_narrow_multiply(cuda, args);
-    else
+    } else {
+        cuda->narrowed.data = NULL; /* this product may write over the factor */
         cuda_multiply(cuda, args);
+    }
     cuda_leave(cuda);
 }
 

@@ -1,5 +1,5 @@
-/* attention_fused_backward.h: the gradients of attention_fused.h. There are two kernels, one that owns keys and one that
- * owns queries: both compute the weights again, but neither adds to what another block writes. */
+/* attention_fused_backward.h: the gradients of attention_fused.h. There are two kernels, one that owns keys and one
+ * that owns queries: both compute the weights again, but neither adds to what another block writes. */
 #ifndef BACKEND_CUDA_KERNELS_ATTENTION_FUSED_BACKWARD_H
 #define BACKEND_CUDA_KERNELS_ATTENTION_FUSED_BACKWARD_H
 

@@ -1,5 +1,5 @@
-/* mma.h: products on the tensor cores inside a kernel. A warp, 32 threads side by side, computes c += a b for a [16, 16]
- * and b [16, 8] of bfloat16 numbers and c [16, 8] of floats. Each thread holds a part of the three matrices (PTX ISA,
+/* mma.h: products on the tensor cores inside a kernel. A warp, 32 threads side by side, computes c += a b for a
+ * [16, 16] and b [16, 8] of bfloat16 numbers and c [16, 8] of floats. Each thread holds a part of the three matrices (PTX ISA,
  * mma.m16n8k16): of a and c the rows r and r + 8, of b the column r, where r = lane / 4. Which columns of a and c, and
  * rows of b, follows from lane % 4; a word has two neighbours of them.
  *
@@ -12,17 +12,17 @@
 
 enum { WARP = 32, MMA_ROWS = 16, MMA_COLUMNS = 8, MMA_SUMS = 16, MMA_PAIRS = MMA_SUMS / 2, QUAD = 4 };
 
-/* Of a: rows r and r + 8 of columns [2 (lane % 4), + 2), then both of the columns 8 further. */
+/* In a: rows r and r + 8 of columns [2 (lane % 4), + 2), then both of the columns 8 further. */
 struct mma_a {
     uint32_t pair[4];
 };
 
-/* Of b: rows [2 (lane % 4), + 2), then those 8 further. */
+/* In b: rows [2 (lane % 4), + 2), then those 8 further. */
 struct mma_b {
     uint32_t pair[2];
 };
 
-/* Of c: columns [2 (lane % 4), + 2) of row r, then of row r + 8. */
+/* In c: columns [2 (lane % 4), + 2) of row r, then of row r + 8. */
 struct mma_c {
     float at[4];
 };

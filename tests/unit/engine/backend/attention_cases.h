@@ -62,10 +62,10 @@ static inline void attention_round(struct world *world, const struct attention_s
     round_all(world, args->v.matrix);
 }
 
-/* Forward and backward. A score of size S = scale |q| |k| carries an error of 6 sqrt(d) u S, which is its weight's relative error; a sum of n
- * weights adds 6 sqrt(n) u. Normal vectors: |q| |k| <= product_norm.
- * rounds: weights and slopes, too, are off by 2^-9 of themselves, an output by as much of the largest value, and with it
- * D by as much of its size. */
+/* Forward and backward. A score of size S = scale |q| |k| carries an error of 6 sqrt(d) u S, which is its weight's
+ * relative error; a sum of n weights adds 6 sqrt(n) u. Normal vectors: |q| |k| <= product_norm.
+ * rounds: weights and slopes, too, are off by 2^-9 of themselves, an output by as much of the largest value, and with
+ * it D by as much of its size. */
 static inline void attention_passes(struct world *world, const struct attention_shape *s, bool rounds)
 {
     static const double values = 5; /* the largest of a few thousand normal numbers */

@@ -1,5 +1,5 @@
-/* rounding.h: backends whose products round their factors to bfloat16, and numbers that are rounded here, by another rule
- * of rounding. */
+/* rounding.h: backends whose products round their factors to bfloat16, and numbers that are rounded here, by another
+ * rule of rounding. */
 #ifndef TESTS_BACKEND_ROUNDING_H
 #define TESTS_BACKEND_ROUNDING_H
 

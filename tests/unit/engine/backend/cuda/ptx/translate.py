@@ -93,8 +93,9 @@ class Kernel:
         self.barriers += 1
         registers = [self.operand(text.split("|")[0]) for text in operands[: TOGETHER[name]]]
         numbers = [f"(uint32_t){self.operand(text.strip('[]'))}" for text in operands[TOGETHER[name]:]]
-        self.lines.append(f"t->together = (struct ptx_together){{{name.replace('.', '_')}, "
-                          f"{{{', '.join('&' + register for register in registers)}}}, {{{', '.join(numbers) or 0}}}, {number}}};")
+        addresses = ", ".join("&" + register for register in registers)
+        self.lines.append(f"t->together = (struct ptx_together){{{name.replace('.', '_')}, {{{addresses}}}, "
+                          f"{{{', '.join(numbers) or 0}}}, {number}}};")
         self.lines.append(f"t->at = {self.barriers}; return -{number}; case {self.barriers}:;")
 
     def instruction(self, text, number):

@@ -1,5 +1,5 @@
-/* warp.h: what PTX's instructions do that the 32 threads of a warp execute together, under their own names with _ for the
- * dots. A thread's registers are in the order of the PTX. */
+/* warp.h: what PTX's instructions do that the 32 threads of a warp execute together, under their own names with _ for
+ * the dots. A thread's registers are in the order of the PTX. */
 #ifndef TESTS_CUDA_PTX_WARP_H
 #define TESTS_CUDA_PTX_WARP_H
 
@@ -24,7 +24,7 @@ OPERATION float bf16_element(const struct ptx_thread *t, int first, int i)
     return f_of_r(i % 2 == 0 ? pair << 16 : pair & 0xffff0000u);
 }
 
-/* d [16, 8] = a [16, 16] b [16, 8] + c: registers d 4, a 4, b 2, c 4. The places of elements are those of the figures of
+/* d [16, 8] = a [16, 16] b [16, 8] + c: registers d 4, a 4, b 2, c 4. The places of elements are in the figures of
  * "Matrix Fragments for mma.m16n8k16 with floating point type" of the PTX ISA. */
 OPERATION void mma_sync_aligned_m16n8k16_row_col_f32_bf16_bf16_f32(struct ptx_thread *const lanes[PTX_WARP])
 {
