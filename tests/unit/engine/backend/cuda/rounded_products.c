@@ -256,151 +256,148 @@ static void test_a_norm_and_an_activation_round_for_the_next_product(void **stat
 }
 
 /* A product whose own factors are not rounded may write over a factor whose rounded copy is kept. */
-    static void test_a_factor_is_rounded_again_after_an_exact_product(void **state)
-    {
-        (void)state;
-        struct backend *backend = open_device(NULL, true);
-        const struct backend_ops *ops = backend->ops;
-        struct matrix m[4];
-        float found[2][20 * 20];
-        for (int i = 0; i < 4; i++) m[i] = random_on(backend, 20, 20, 40 + (uint64_t)i, false);
-        const struct gemm_args product = {.a = m[0], .b = m[1], .c = m[3], .alpha = 1};
-        ops->gemm(backend, &product);
-        ops->gemm(backend, &(struct gemm_args){.a = m[1], .b = m[2], .c = m[0], .alpha = 1, .exact = true});
-        ops->gemm(backend, &product);
-        ops->download(backend, m[3], found[0], DTYPE_F32); /* and forgets what was kept */
-        ops->gemm(backend, &product);
-        ops->download(backend, m[3], found[1], DTYPE_F32);
-        assert_memory_equal(found[0], found[1], sizeof found[0]);
-        for (int i = 0; i < 4; i++) matrix_release(backend, &m[i]);
-        backend_free(backend);
+static void test_a_factor_is_rounded_again_after_an_exact_product(void **state)
+{
+    (void)state;
+    struct backend *backend = open_device(NULL, true);
+    const struct backend_ops *ops = backend->ops;
+    struct matrix m[4];
+    float found[2][20 * 20];
+    for (int i = 0; i < 4; i++) m[i] = random_on(backend, 20, 20, 40 + (uint64_t)i, false);
+    const struct gemm_args product = {.a = m[0], .b = m[1], .c = m[3], .alpha = 1};
+    ops->gemm(backend, &product);
+    ops->gemm(backend, &(struct gemm_args){.a = m[1], .b = m[2], .c = m[0], .alpha = 1, .exact = true});
+    ops->gemm(backend, &product);
+    ops->download(backend, m[3], found[0], DTYPE_F32); /* and forgets what was kept */
+    ops->gemm(backend, &product);
+    ops->download(backend, m[3], found[1], DTYPE_F32);
+    assert_memory_equal(found[0], found[1], sizeof found[0]);
+    for (int i = 0; i < 4; i++) matrix_release(backend, &m[i]);
+    backend_free(backend);
+}
+
+/* A plan leaves the scratch of rounded factors free, where there are any. */
+static void test_plans_leave_room_for_rounded_factors(void **state)
+{
+    (void)state;
+    struct backend *exact = open_device(NULL, false), *rounds = open_device(NULL, true);
+    const int64_t all = exact->ops->memory(exact), less = rounds->ops->memory(rounds);
+    assert_true(all - less == 2 * (int64_t)NARROW_TILE && cuda_narrow_share((int64_t)1 << 30) == 1 << 27);
+    backend_free(exact);
+    backend_free(rounds);
+}
+
+enum { TOKENS = 370, HEADS = 6, KEY_HEADS = 3, WIDTH = 5 };
+
+/* The outputs of all four passes of attention on a device. */
+static void attention_on(struct backend *backend, int64_t window, float *out)
+{
+    static const int64_t starts[] = {0, 70, TOKENS - 1, TOKENS};
+    struct batch batch = {.tokens = TOKENS, .sequences = 3, .longest = TOKENS - 71, .starts = starts};
+    struct attention_args args = {
+        .batch = &batch, .heads = HEADS, .kv_heads = KEY_HEADS, .head_dim = WIDTH, .window = window, .scale = 0.4};
+    struct head_view *const inputs[] = {&args.q,   &args.k,   &args.v,    &args.q_t,
+                                        &args.k_t, &args.v_t, &args.dout, &args.dout_t};
+    struct head_view *const outputs[] = {&args.out, &args.out_t, &args.dq,   &args.dk,
+                                         &args.dv,  &args.dq_t,  &args.dk_t, &args.dv_t};
+    const int64_t wide = HEADS * WIDTH;
+    for (int i = 0; i < 8; i++) {
+        *inputs[i] = (struct head_view){random_on(backend, TOKENS, wide, 10 + (uint64_t)i, false), 0, WIDTH};
+        *outputs[i] = (struct head_view){random_on(backend, TOKENS, wide, 20 + (uint64_t)i, false), 0, WIDTH};
+        backend->ops->fill(backend, outputs[i]->matrix, 0);
     }
-
-    /* A plan leaves the scratch of rounded factors free, where there are any. */
-    static void test_plans_leave_room_for_rounded_factors(void **state)
-    {
-        (void)state;
-        struct backend *exact = open_device(NULL, false), *rounds = open_device(NULL, true);
-        const int64_t all = exact->ops->memory(exact), less = rounds->ops->memory(rounds);
-        assert_true(all - less == 2 * (int64_t)NARROW_TILE && cuda_narrow_share((int64_t)1 << 30) == 1 << 27);
-        backend_free(exact);
-        backend_free(rounds);
+    args.log_sum = random_on(backend, TOKENS, HEADS, 30, false);
+    args.log_sum_t = random_on(backend, TOKENS, HEADS, 31, false);
+    backend->ops->attention_forward(backend, &args);
+    backend->ops->attention_tangent(backend, &args);
+    backend->ops->attention_backward(backend, &args);
+    for (int i = 0; i < 5; i++) backend->ops->download(backend, outputs[i]->matrix, out + i * TOKENS * wide, DTYPE_F32);
+    backend->ops->attention_backward_tangent(backend, &args);
+    for (int i = 5; i < 8; i++) backend->ops->download(backend, outputs[i]->matrix, out + i * TOKENS * wide, DTYPE_F32);
+    for (int i = 0; i < 8; i++) {
+        matrix_release(backend, &inputs[i]->matrix);
+        matrix_release(backend, &outputs[i]->matrix);
     }
+    matrix_release(backend, &args.log_sum);
+    matrix_release(backend, &args.log_sum_t);
+}
 
-    enum { TOKENS = 370, HEADS = 6, KEY_HEADS = 3, WIDTH = 5 };
-
-    /* The outputs of all four passes of attention on a device. */
-    static void attention_on(struct backend * backend, int64_t window, float *out)
-    {
-        static const int64_t starts[] = {0, 70, TOKENS - 1, TOKENS};
-        struct batch batch = {.tokens = TOKENS, .sequences = 3, .longest = TOKENS - 71, .starts = starts};
-        struct attention_args args = {
-            .batch = &batch, .heads = HEADS, .kv_heads = KEY_HEADS, .head_dim = WIDTH, .window = window, .scale = 0.4};
-        struct head_view *const inputs[] = {&args.q,   &args.k,   &args.v,    &args.q_t,
-                                            &args.k_t, &args.v_t, &args.dout, &args.dout_t};
-        struct head_view *const outputs[] = {&args.out, &args.out_t, &args.dq,   &args.dk,
-                                             &args.dv,  &args.dq_t,  &args.dk_t, &args.dv_t};
-        const int64_t wide = HEADS * WIDTH;
-        for (int i = 0; i < 8; i++) {
-            *inputs[i] = (struct head_view){random_on(backend, TOKENS, wide, 10 + (uint64_t)i, false), 0, WIDTH};
-            *outputs[i] = (struct head_view){random_on(backend, TOKENS, wide, 20 + (uint64_t)i, false), 0, WIDTH};
-            backend->ops->fill(backend, outputs[i]->matrix, 0);
-        }
-        args.log_sum = random_on(backend, TOKENS, HEADS, 30, false);
-        args.log_sum_t = random_on(backend, TOKENS, HEADS, 31, false);
-        backend->ops->attention_forward(backend, &args);
-        backend->ops->attention_tangent(backend, &args);
-        backend->ops->attention_backward(backend, &args);
-        for (int i = 0; i < 5; i++)
-            backend->ops->download(backend, outputs[i]->matrix, out + i * TOKENS * wide, DTYPE_F32);
-        backend->ops->attention_backward_tangent(backend, &args);
-        for (int i = 5; i < 8; i++)
-            backend->ops->download(backend, outputs[i]->matrix, out + i * TOKENS * wide, DTYPE_F32);
-        for (int i = 0; i < 8; i++) {
-            matrix_release(backend, &inputs[i]->matrix);
-            matrix_release(backend, &outputs[i]->matrix);
-        }
-        matrix_release(backend, &args.log_sum);
-        matrix_release(backend, &args.log_sum_t);
-    }
-
-    /* A factor changes by at most 2^-9 of itself, and products of two, of weights that were rounded too, by four times
+/* A factor changes by at most 2^-9 of itself, and products of two, of weights that were rounded too, by four times
  * that; what is subtracted from each other (ds = p (dp - D)) grows by a little more. Each output as a whole. */
-    static void test_rounded_factors_change_every_pass_of_attention_a_little(void **state)
-    {
-        (void)state;
-        enum { NUMBERS = TOKENS * HEADS * WIDTH };
-        float *a = calloc((size_t)8 * NUMBERS, sizeof *a), *b = calloc((size_t)8 * NUMBERS, sizeof *b);
-        for (int64_t window = 0; window <= 40; window += 40) {
-            struct backend *exact = open_device(NULL, false), *rounds = open_device(NULL, true);
-            attention_on(exact, window, a);
-            attention_on(rounds, window, b);
-            for (int64_t i = 0; i < 8; i++) {
-                double change = 0, size = 0;
-                for (int64_t k = i * NUMBERS; k < (i + 1) * NUMBERS; k++) {
-                    change += (double)(a[k] - b[k]) * (double)(a[k] - b[k]);
-                    size += (double)a[k] * (double)a[k];
-                }
-                if (!(change > 0 && sqrt(change / size) < 0x1p-6))
-                    fail_msg("output %d: %g", (int)i, sqrt(change / size));
+static void test_rounded_factors_change_every_pass_of_attention_a_little(void **state)
+{
+    (void)state;
+    enum { NUMBERS = TOKENS * HEADS * WIDTH };
+    float *a = calloc((size_t)8 * NUMBERS, sizeof *a), *b = calloc((size_t)8 * NUMBERS, sizeof *b);
+    for (int64_t window = 0; window <= 40; window += 40) {
+        struct backend *exact = open_device(NULL, false), *rounds = open_device(NULL, true);
+        attention_on(exact, window, a);
+        attention_on(rounds, window, b);
+        for (int64_t i = 0; i < 8; i++) {
+            double change = 0, size = 0;
+            for (int64_t k = i * NUMBERS; k < (i + 1) * NUMBERS; k++) {
+                change += (double)(a[k] - b[k]) * (double)(a[k] - b[k]);
+                size += (double)a[k] * (double)a[k];
             }
-            backend_free(exact);
-            backend_free(rounds);
+            if (!(change > 0 && sqrt(change / size) < 0x1p-6)) fail_msg("output %d: %g", (int)i, sqrt(change / size));
         }
-        free(a);
-        free(b);
-    }
-
-    static struct quantize_result quantize_on(const struct fixture *f, struct backend *backend)
-    {
-        struct quantize_result result;
-        struct error error;
-        const struct quantize_request request = {
-            .model = f->model,
-            .backend = backend,
-            .method = {.quantizer = QUANTIZER_GPTQ, .gptq = {4, 16, false, false, true, 0.05}},
-            .calibration = &f->calibration,
-            .evaluation = &f->evaluation,
-        };
-        if (quantize_run(&request, &result, &error) != STATUS_OK) fail_msg("%s", error.detail);
-        return result;
-    }
-
-    /* Rounding a factor changes it by at most 2^-9, and sums of such changes by less; losses and errors of layers by a few
- * times that. What the quantizer computes of the same statistics in half the digits would be off by more. */
-    static void test_rounded_products_change_losses_and_errors_a_little(void **state)
-    {
-        (void)state;
-        struct fixture f;
-        open_fixture(&f, tiny_llama, 8, 24);
-        struct backend *exact = open_device(f.team, false), *rounds = open_device(f.team, true);
-        struct quantize_result a = quantize_on(&f, exact), b = quantize_on(&f, rounds);
-        assert_true(a.fp.loss != b.fp.loss);
-        assert_true(fabs(a.fp.loss - b.fp.loss) < 0x1p-7 * a.fp.loss && fabs(a.q.loss - b.q.loss) < 0x1p-6 * a.q.loss);
-        assert_int_equal(a.layer_count, b.layer_count);
-        for (int64_t i = 0; i < a.layer_count; i++)
-            if (!(fabs(a.layers[i].relative_error - b.layers[i].relative_error) < 0.2 * a.layers[i].relative_error))
-                fail_msg("%s: %g, in full precision %g", a.layers[i].name, b.layers[i].relative_error,
-                         a.layers[i].relative_error);
-        quantize_result_reset(&a);
-        quantize_result_reset(&b);
         backend_free(exact);
         backend_free(rounds);
-        close_fixture(&f);
     }
+    free(a);
+    free(b);
+}
 
-    int main(void)
-    {
-        const struct CMUnitTest tests[] = {
-            cmocka_unit_test(test_factors_are_rounded_in_tiles),
-            cmocka_unit_test(test_plans_leave_room_for_rounded_factors),
-            cmocka_unit_test(test_a_factor_is_rounded_again_when_it_changed),
-            cmocka_unit_test(test_a_sum_over_rows_rounds_for_the_next_product),
-            cmocka_unit_test(test_a_norm_and_an_activation_round_for_the_next_product),
-            cmocka_unit_test(test_a_factor_is_rounded_again_after_an_exact_product),
-            cmocka_unit_test(test_rounded_factors_change_every_pass_of_attention_a_little),
-            cmocka_unit_test(test_factors_do_not_depend_on_how_products_are_rounded),
-            cmocka_unit_test(test_rounded_products_change_losses_and_errors_a_little),
-        };
-        return cmocka_run_group_tests_name("rounded products", tests, NULL, NULL);
-    }
+static struct quantize_result quantize_on(const struct fixture *f, struct backend *backend)
+{
+    struct quantize_result result;
+    struct error error;
+    const struct quantize_request request = {
+        .model = f->model,
+        .backend = backend,
+        .method = {.quantizer = QUANTIZER_GPTQ, .gptq = {4, 16, false, false, true, 0.05}},
+        .calibration = &f->calibration,
+        .evaluation = &f->evaluation,
+    };
+    if (quantize_run(&request, &result, &error) != STATUS_OK) fail_msg("%s", error.detail);
+    return result;
+}
+
+/* Rounding a factor changes it by at most 2^-9, and sums of such changes by less; losses and errors of layers by a few
+ * times that. What the quantizer computes of the same statistics in half the digits would be off by more. */
+static void test_rounded_products_change_losses_and_errors_a_little(void **state)
+{
+    (void)state;
+    struct fixture f;
+    open_fixture(&f, tiny_llama, 8, 24);
+    struct backend *exact = open_device(f.team, false), *rounds = open_device(f.team, true);
+    struct quantize_result a = quantize_on(&f, exact), b = quantize_on(&f, rounds);
+    assert_true(a.fp.loss != b.fp.loss);
+    assert_true(fabs(a.fp.loss - b.fp.loss) < 0x1p-7 * a.fp.loss && fabs(a.q.loss - b.q.loss) < 0x1p-6 * a.q.loss);
+    assert_int_equal(a.layer_count, b.layer_count);
+    for (int64_t i = 0; i < a.layer_count; i++)
+        if (!(fabs(a.layers[i].relative_error - b.layers[i].relative_error) < 0.2 * a.layers[i].relative_error))
+            fail_msg("%s: %g, in full precision %g", a.layers[i].name, b.layers[i].relative_error,
+                     a.layers[i].relative_error);
+    quantize_result_reset(&a);
+    quantize_result_reset(&b);
+    backend_free(exact);
+    backend_free(rounds);
+    close_fixture(&f);
+}
+
+int main(void)
+{
+    const struct CMUnitTest tests[] = {
+        cmocka_unit_test(test_factors_are_rounded_in_tiles),
+        cmocka_unit_test(test_plans_leave_room_for_rounded_factors),
+        cmocka_unit_test(test_a_factor_is_rounded_again_when_it_changed),
+        cmocka_unit_test(test_a_sum_over_rows_rounds_for_the_next_product),
+        cmocka_unit_test(test_a_norm_and_an_activation_round_for_the_next_product),
+        cmocka_unit_test(test_a_factor_is_rounded_again_after_an_exact_product),
+        cmocka_unit_test(test_rounded_factors_change_every_pass_of_attention_a_little),
+        cmocka_unit_test(test_factors_do_not_depend_on_how_products_are_rounded),
+        cmocka_unit_test(test_rounded_products_change_losses_and_errors_a_little),
+    };
+    return cmocka_run_group_tests_name("rounded products", tests, NULL, NULL);
+}
