@@ -1,7 +1,7 @@
 /* mma.h: products on the tensor cores inside a kernel. A warp, 32 threads side by side, computes c += a b for a
- * [16, 16] and b [16, 8] of bfloat16 numbers and c [16, 8] of floats. Each thread holds a part of the three matrices (PTX ISA,
- * mma.m16n8k16): of a and c the rows r and r + 8, of b the column r, where r = lane / 4. Which columns of a and c, and
- * rows of b, follows from lane % 4; a word has two neighbours of them.
+ * [16, 16] and b [16, 8] of bfloat16 numbers and c [16, 8] of floats. Each thread holds a part of the three matrices
+ * (PTX ISA, mma.m16n8k16): of a and c the rows r and r + 8, of b the column r, where r = lane / 4. Which columns of a
+ * and c, and rows of b, follows from lane % 4; a word has two neighbours of them.
  *
  * MMA and QUAD_* work on members of a PRIVATE array for all threads at once, between phases. EACH_LANE is a phase
  * without a barrier at its end, in which a thread touches nothing that others write. */
