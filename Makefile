@@ -602,7 +602,7 @@ check-ptx: $(if $(NVCC),run-ptx) ## Run the tests of the CUDA backend over the P
 run-ptx: $(PTX_TESTS)
 	@rm -f $(PTX)/launched
 	@PTX_LAUNCHED=$(PTX)/launched python3 tests/run.py $(PTX_TESTS)
-	@sed -n 's/^\[KERNEL_\([a-z_]*\)\].*/\1/p' $(PTX)/kernels.c | sort > $(PTX)/kernels
+	@sed -n 's/^\[KERNEL_\([a-z0-9_]*\)\].*/\1/p' $(PTX)/kernels.c | sort > $(PTX)/kernels
 	@sort -u $(PTX)/launched | comm -13 - $(PTX)/kernels | sed 's/^/no test runs the kernel /' | tee $(PTX)/missed
 	@echo "$$(sort -u $(PTX)/launched | wc -l) of $$(wc -l < $(PTX)/kernels) kernels ran"; test ! -s $(PTX)/missed
 

@@ -66,6 +66,22 @@ static void test_products_agree_for_every_transpose_and_size(void **state)
         }
 }
 
+/* Factors without gaps between their rows. */
+static void run_dense(struct world *world, const void *context)
+{
+    const int64_t *size = context;
+    const struct matrix a = factor(world, size[0], size[2], 0), b = factor(world, size[1], size[2], 0);
+    const struct matrix c = world_zeros(world, size[0], size[1], 0);
+    world->backend->ops->gemm(world->backend, &(struct gemm_args){a, b, c, false, true, 1, 0, false});
+    world_record(world, "c", c, growth(size[2]), (double)size[2] + 8 * sqrt((double)size[2]) + 16);
+}
+
+static void test_factors_without_gaps_agree(void **state)
+{
+    static const int64_t dense[][3] = {{1, 3, 8}, {70, 33, 40}, {300, 20, 256}, {9, 500, 24}};
+    for (size_t i = 0; i < sizeof dense / sizeof dense[0]; i++) rivals_run(*state, run_dense, dense[i]);
+}
+
 #ifndef TESTS_CUDA_STAND_IN_H
 /* The larger processors have more than one unit, of which a backend takes the first. */
 static void run_unit(struct world *world, const struct bf16_unit *unit, const struct shape *s)
@@ -269,6 +285,7 @@ int main(void)
 {
     const struct CMUnitTest tests[] = {
         cmocka_unit_test(test_products_agree_for_every_transpose_and_size),
+        cmocka_unit_test(test_factors_without_gaps_agree),
         cmocka_unit_test(test_factors_are_rounded_to_nearest_even),
         cmocka_unit_test(test_nan_stays_nan_and_in_its_row),
 #ifndef TESTS_CUDA_STAND_IN_H
