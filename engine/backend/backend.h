@@ -460,9 +460,10 @@ enum plan_space backend_space(const struct backend *backend);
 
 /* A planning backend: floats in host memory, and it computes nothing. STATUS_NO_MEMORY. */
 MUST_CHECK enum status backend_paper_new(struct backend **out, struct error *error);
-/* A planning backend for a CUDA device of which a run may take `budget` bytes (INT64_MAX: unknown). No driver is
- * used. */
-MUST_CHECK enum status backend_cuda_paper_new(int64_t budget, struct backend **out, struct error *error);
+/* A planning backend for a CUDA device of which a run may take `budget` bytes (INT64_MAX: unknown). products: as for
+ * backend_cuda_new, since bf16 needs memory for rounded factors. No driver is used. STATUS_NO_MEMORY. */
+MUST_CHECK enum status backend_cuda_paper_new(int64_t budget, const char *products, struct backend **out,
+                                              struct error *error);
 /* Lowers *out to DELTAQ_CUDA_MEMORY if that is set. STATUS_INVALID. */
 MUST_CHECK enum status backend_cuda_budget(int64_t *out, struct error *error);
 /* Most bytes of its device that a backend can have when no other backend holds any. */

@@ -55,13 +55,14 @@ static enum status check_content(const struct run_context *context, struct input
 
 /* A backend that only plans. The server's process has no driver, so the device's memory is what a worker recorded, or
  * --device-memory. */
-static enum status paper_backend(const struct run_context *context, struct backend **out, struct error *error)
+static enum status paper_backend(const struct run_context *context, int precision, struct backend **out,
+                                 struct error *error)
 {
     if (strcmp(context->device, "cpu") == 0) return backend_paper_new(out, error);
     int64_t bytes = device_record_read(context->data_directory, context->device);
     if (context->device_memory_bytes > 0 && context->device_memory_bytes < bytes) bytes = context->device_memory_bytes;
     const enum status status = backend_cuda_budget(&bytes, error);
-    return status == STATUS_OK ? backend_cuda_paper_new(bytes, out, error) : status;
+    return status == STATUS_OK ? backend_cuda_paper_new(bytes, inputs_precisions[precision], out, error) : status;
 }
 
 /* Workers of one data directory share the memory of a device (backend_share). */
@@ -80,8 +81,8 @@ static enum status shared_backend(const struct run_context *context, int precisi
 
 enum status inputs_backend(const struct run_context *context, int precision, struct backend **out, struct error *error)
 {
-    const enum status status =
-        context->planning ? paper_backend(context, out, error) : shared_backend(context, precision, out, error);
+    const enum status status = context->planning ? paper_backend(context, precision, out, error)
+                                                 : shared_backend(context, precision, out, error);
     if (status != STATUS_OK) return status;
     (*out)->host_budget = context->memory_bytes;
     (*out)->device_peak = context->device_bytes;

@@ -23,7 +23,7 @@ int main(int argc, char **argv)
         failed = evaluate_run(bench.model, bench.backend, &sequences, NULL, &result, &error) != STATUS_OK;
         const double took = bench_seconds() - began;
         if (failed) (void)fprintf(stderr, "%s\n", error.detail);
-        printf("{\"seconds\": %.6f, \"tokens\": %.0f, \"flop\": %.4g, \"gflops\": %.1f, \"loss\": %.9f,"
+        printf("{\"seconds\": %.6f, \"tokens\": %.0f, \"flop\": %.4g, \"gflops\": %.4g, \"loss\": %.9f,"
                " \"peak_mib\": %.0f, \"what\": \"%s\"}\n",
                took, tokens, flop, flop / took * 1e-9, result.loss, bench_peak_mib(), bench.description);
         (void)fflush(stdout);

@@ -43,7 +43,7 @@ static int run(const struct bench *bench, struct quantize_member *members, int64
         for (int64_t k = 0; k < members[i].result.layer_count; k++) proxy += members[i].result.layers[k].proxy_error;
     }
     printf("{\"seconds\": %.6f, \"members\": %lld, \"tokens\": %lld, \"layers\": %lld, \"proxy_error\": %.6g,"
-           " \"gflops\": %.1f, \"peak_mib\": %.0f, \"what\": \"%s\"}\n",
+           " \"gflops\": %.4g, \"peak_mib\": %.0f, \"what\": \"%s\"}\n",
            took, (long long)member_count, (long long)tokens, (long long)members[0].result.layer_count, proxy,
            flop(bench->model, &members[0].request, member_count) / took * 1e-9, bench_peak_mib(), bench->description);
     (void)fflush(stdout);

@@ -33,7 +33,7 @@ static void report(const struct trainer *trainer, int64_t steps, double took)
     struct rusage usage;
     getrusage(RUSAGE_SELF, &usage);
     backend_describe(trainer->backend, description, sizeof description);
-    printf("{\"seconds\": %.6f, \"tokens\": %.0f, \"tokens_per_second\": %.0f, \"gflops\": %.1f, \"parameters\": %lld, "
+    printf("{\"seconds\": %.6f, \"tokens\": %.0f, \"tokens_per_second\": %.0f, \"gflops\": %.4g, \"parameters\": %lld, "
            "\"loss\": %.6f, \"peak_mib\": %.0f, \"what\": \"%s\"}\n",
            took, tokens, tokens / took,
            (double)steps * flop(trainer->parameters.layout, setup->batch_sequences, setup->sequence_length) / took *

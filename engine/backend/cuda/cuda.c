@@ -198,12 +198,17 @@ int64_t cuda_attention_share(int64_t budget)
 void cuda_keep_scratch(struct cuda *cuda, int64_t budget)
 {
     cuda->attention_bytes = cuda_attention_share(budget);
-    cuda->narrow_bytes = cuda->device != NULL && cuda->device->narrow ? cuda_narrow_share(budget) : 0;
+    cuda->narrow_bytes = cuda->rounds ? cuda_narrow_share(budget) : 0;
 }
 
-enum status backend_cuda_paper_new(int64_t budget, struct backend **out, struct error *error)
+enum status backend_cuda_paper_new(int64_t budget, const char *products, struct backend **out, struct error *error)
 {
-    return cuda_open_device(NULL, budget, NULL, out, error);
+    const enum status status = cuda_open_device(NULL, budget, NULL, out, error);
+    if (status != STATUS_OK) return status;
+    struct cuda *cuda = (*out)->state;
+    cuda->rounds = products != NULL && strcmp(products, "bf16") == 0;
+    cuda_keep_scratch(cuda, budget);
+    return STATUS_OK;
 }
 
 /* An environment variable that is 1, or 0 or unset. */
@@ -236,6 +241,7 @@ enum status cuda_open_device(struct device *device, int64_t budget, struct team 
     if ((status = memory_new(1, sizeof *cuda, "backend", &cuda, error)) != STATUS_OK) goto failed;
     if ((status = read_switches(cuda, error)) != STATUS_OK) goto failed;
     cuda->device = device;
+    cuda->rounds = device != NULL && device->narrow;
     cuda->budget = budget;
     cuda->limit = budget;
     cuda_keep_scratch(cuda, budget);

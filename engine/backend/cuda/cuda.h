@@ -70,6 +70,7 @@ struct cuda {
     int64_t factor_columns; /* of a Cholesky factor's larger blocks, a multiple of CHOLESKY_BLOCK */
     struct cuda_stage stage;
     struct cuda_scratch scratch; /* for one call of a slot */
+    bool rounds;                 /* products that need not be exact have bf16 factors; known also on paper */
     struct cuda_scratch narrow;  /* rounded factors of one product (narrow.c) */
     int64_t narrow_bytes;        /* that plans leave free for them */
     int64_t narrow_tile;         /* most bytes of one rounded factor at a time */

@@ -80,7 +80,7 @@ static bool find_copy(const struct cuda *cuda, struct matrix m, struct matrix *c
 static int64_t rounding_bytes(const struct backend *backend, int64_t elements)
 {
     const struct cuda *cuda = backend->state;
-    return cuda->device != NULL && cuda->device->narrow ? elements * (int64_t)sizeof(uint16_t) : 0;
+    return cuda->rounds ? elements * (int64_t)sizeof(uint16_t) : 0;
 }
 
 static void rounding_begin(struct backend *backend, const void *numbers, int64_t elements, void *copy)

@@ -135,7 +135,7 @@ static void test_hidden_states_stay_live(void **state)
     struct error error;
     struct backend *device = NULL;
     open_fixture(&f, tiny_gpt_neox, COUNT, LENGTH);
-    if (backend_cuda_paper_new(1LL << 32, &device, &error) != STATUS_OK) fail_msg("%s", error.detail);
+    if (backend_cuda_paper_new(1LL << 32, NULL, &device, &error) != STATUS_OK) fail_msg("%s", error.detail);
     struct attribution_request request = with_budget(&f);
     request.backend = device;
     assert_int_equal(plan_of(&request).live[PLAN_DEVICE],

@@ -100,7 +100,7 @@ static void test_streams_that_are_shown_are_not_spilled(void **state)
     struct backend *device = NULL;
     struct quantize_planner planner;
     open_fixture(&f, tiny_llama, 4, 20);
-    if (backend_cuda_paper_new(1LL << 32, &device, &error) != STATUS_OK) fail_msg("%s", error.detail);
+    if (backend_cuda_paper_new(1LL << 32, NULL, &device, &error) != STATUS_OK) fail_msg("%s", error.detail);
     struct quantize_request request = request_of(&f);
     request.backend = device;
     if (quantize_planner_init(&request, &planner, &error) != STATUS_OK) fail_msg("%s", error.detail);

@@ -2,6 +2,7 @@
  * bits, and branch. */
 #include "engine/jobs/train_runs.h"
 #include "eval/evaluate.h"
+#include "jobs/train/train_plan.h"
 
 #include <signal.h>
 #include <sys/wait.h>
@@ -336,6 +337,27 @@ static void test_learns_a_tokenizer_from_text(void **state)
     place_close(&place);
 }
 
+/* Products in bf16 keep a copy of the weights in bf16: a plan made without the device counts it too. */
+static void test_a_plan_on_paper_counts_the_copy_in_bf16(void **state)
+{
+    (void)state;
+    const struct train_params params = plain();
+    const char *const products[] = {NULL, "f32", "bf16"};
+    int64_t bytes[3];
+    for (int i = 0; i < 3; i++) {
+        struct run_plan plan;
+        struct train_request request = {.params = &params};
+        ok(backend_cuda_paper_new(1LL << 32, products[i], &request.backend, &error));
+        ok(train_plan_run(&request, TOKENS, &plan, &error));
+        bytes[i] = plan.peak[PLAN_DEVICE];
+        backend_free(request.backend);
+    }
+    assert_int_equal(bytes[0], bytes[1]);
+    /* two blocks of 16 columns, with one key head of 8, and the tied embeddings of 31 tokens */
+    const int64_t weights = 31 * 16 + 2 * (2 * 16 * 16 + 2 * 8 * 16 + 3 * 24 * 16) + 5 * 16;
+    assert_true(bytes[2] - bytes[1] >= 2 * weights && bytes[2] - bytes[1] < 2 * weights + 4096);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -350,6 +372,7 @@ int main(void)
         cmocka_unit_test(test_what_does_not_fit_is_refused_at_its_field),
         cmocka_unit_test(test_refuses_a_checkpoint_without_state_and_too_little_memory),
         cmocka_unit_test(test_learns_a_tokenizer_from_text),
+        cmocka_unit_test(test_a_plan_on_paper_counts_the_copy_in_bf16),
     };
     stream_fill();
     return cmocka_run_group_tests_name("train", tests, NULL, NULL);
