@@ -78,7 +78,7 @@ export function sweepCommand(trajectory, names = ["calibration", "validation"]) 
     name: `${trajectory}-gptq`, kind: "quantize",
     base: {
       method: { name: "gptq" },
-      calibration: { dataset: calibration, sequence_length: SHORT, max_sequences: 128 },
+      calibration: { dataset: calibration, sequence_length: SHORT, packing: "blocks", max_sequences: 128 },
       evaluation: { dataset: evaluation, sequence_length: SHORT },
     },
     grid: { checkpoint: { trajectory }, "method.bits": [3, 4] },

@@ -109,8 +109,8 @@ function scaleWords({ xLog, yLog, path }) {
 function captions(groups, options) {
   return [
     groups.map((group) => h("p", {}, captionOf(group))),
-    h("p", { class: "muted" }, "Trajectories are what is independent, not their checkpoints: with fewer than five only "
-      + `the changes have an interval. ${scaleWords(options)}`),
+    h("p", { class: "muted" }, "Trajectories are what is independent, not their checkpoints, branches "
+      + `or averages: with fewer than five only the changes have an interval. ${scaleWords(options)}`),
   ];
 }
 

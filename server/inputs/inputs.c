@@ -142,6 +142,15 @@ enum status inputs_open_tokenizer(struct inputs *inputs, struct error *error)
     return status == STATUS_OK ? tokenizer_open(path, &inputs->tokenizer, error) : status;
 }
 
+/* Whether `found` is less than a user may think to have: packed as documents, a text file is a single one, of which all
+ * but the head is dropped. */
+static bool only_heads(const struct dataset_source *source, const struct data_use *use, const struct sequences *found)
+{
+    const bool few = found->count == 1 || found->count < use->max_sequences;
+    return few && source->format == DATASET_TEXT && use->packing == DATASET_DOCUMENTS && use->sequence_length > 0 &&
+           found->starts[found->count] == found->count * use->sequence_length;
+}
+
 enum status inputs_sequences(const struct run_context *context, struct inputs *inputs, const struct data_use *use,
                              bool calibration, struct sequences *out, char name[128], struct error *error)
 {
@@ -173,6 +182,8 @@ enum status inputs_sequences(const struct run_context *context, struct inputs *i
                            " max_sequences, or post the run",
                            PLANNED_TOKENS, source.row.name);
     }
+    if (status == STATUS_OK && calibration && (inputs->calibrates_on_heads = only_heads(&source.source, use, out)))
+        monitor_log(context->monitor, "%s: " INPUTS_HEADS, source.row.name, (long long)out->count);
     data_source_reset(&source);
     return status;
 }

@@ -65,6 +65,7 @@ struct inputs {
     struct tokenizer *tokenizer; /* NULL until a text needs it */
     const struct roots *roots;   /* lent */
     struct backend *backend;
+    bool calibrates_on_heads; /* set by inputs_sequences: the heads of text files that have more text */
 };
 
 /* Opens checkpoint `id`: its place (checkpoint_place_open: fetched first when it must be), files as registered
@@ -81,6 +82,10 @@ MUST_CHECK enum status inputs_backend(const struct run_context *context, int pre
 
 /* Opens the checkpoint's tokenizer unless it is open. Statuses of tokenizer_open. */
 MUST_CHECK enum status inputs_open_tokenizer(struct inputs *inputs, struct error *error);
+
+/* What is said when calibrates_on_heads, with the number of sequences (long long). */
+#define INPUTS_HEADS \
+    "%lld calibration sequences, the heads of text files, which are one document each; \"packing\": \"blocks\" uses all"
 
 /* The sequences of `use`. Calibration adds special tokens to text and cuts documents to the model's positions;
  * evaluation does neither. Writes the dataset's name into `name` (may be NULL). The caller owns *out

@@ -27,7 +27,7 @@ struct quantize_report {
     struct quantize_identity identity;
     const char *recipe, *artifact, *note, *interval_method, *calibration_id; /* NULL: none */
     struct quantize_exported exported;
-    bool several_draws, was_exported, has_overlap;
+    bool several_draws, was_exported, has_overlap, on_heads;
     int64_t degraded_layers, undersampled_layers;
     struct layer_report *layers; /* owned; [result.layer_count] */
     char why[WHY_BYTES];
@@ -379,6 +379,10 @@ static void fill_layers(struct quantize_report *report)
 static void fill_note(struct quantize_report *report)
 {
     report->note = NULL;
+    if (report->on_heads) {
+        (void)snprintf(report->why, sizeof report->why, INPUTS_HEADS, (long long)report->result.calibration_sequences);
+        report->note = report->why;
+    }
     if (report->degraded_layers > 0) {
         (void)snprintf(report->why, sizeof report->why,
                        "%lld of %lld layers were rounded to nearest (\"degraded\" says why); calibrate on more",
@@ -400,6 +404,7 @@ static struct quantize_report report_of(const struct quantize_findings *found, c
         .several_draws = found->draws.count > 1,
         .overlap = *overlap,
         .has_overlap = overlap->windows > 0,
+        .on_heads = found->calibrated_on_heads,
         .overlap_share = (double)overlap->overlapping / (double)overlap->windows,
         .identity = *identity,
         .calibration_id = identity->calibration.id[0] != '\0' ? identity->calibration.id : NULL,

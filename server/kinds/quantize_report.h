@@ -16,6 +16,7 @@ struct quantize_findings {
     struct quantize_draws draws;
     struct overlap overlap; /* windows 0: the run had no calibration */
     struct quantize_exported exported;
+    bool calibrated_on_heads; /* struct inputs */
 };
 
 /* What identifies the numbers of a run. */

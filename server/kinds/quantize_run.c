@@ -65,7 +65,7 @@ static enum status data_open(struct run_batch *batch, const struct quantize_para
         return status;
     if (params->calibration_draws > 1 && batch->calibration.count < use.max_sequences)
         return error_set_at(error, STATUS_INVALID, "/params/calibration_draws",
-                            "%lld draws of %lld sequences; the dataset has %lld in all",
+                            "%lld draws of %lld sequences; the dataset has %lld in all with this \"packing\"",
                             (long long)params->calibration_draws, (long long)params->calibration.max_sequences,
                             (long long)batch->calibration.count);
     status = overlap_find(&batch->evaluation, &batch->calibration, &batch->overlap, error);
@@ -124,7 +124,9 @@ static enum status run_open(struct run_member *run, struct quantize_request *req
         .directory = context->work_directory,
         .save_seconds = context->save_seconds,
     };
-    run->found = (struct quantize_findings){.draws = {.count = 1, .deviation = NAN}, .overlap = batch->overlap};
+    run->found = (struct quantize_findings){.draws = {.count = 1, .deviation = NAN},
+                                            .overlap = batch->overlap,
+                                            .calibrated_on_heads = batch->inputs.calibrates_on_heads};
     memcpy(run->identity.dataset, batch->dataset, sizeof batch->dataset);
     memcpy(run->identity.protocol, batch->protocol, sizeof batch->protocol);
     if ((status = quantize_method_complete(&request->method, error)) != STATUS_OK) return status;

@@ -18,6 +18,7 @@
 struct registrar {
     const struct run_context *context;
     char trajectory[256], dataset[128], validation[128];
+    const char *from;       /* id of the checkpoint that the run continues; NULL: none */
     json_t *ids, *averages; /* owned: of the run's own and of its averages */
     struct measurements *measurements;
 };
@@ -172,7 +173,10 @@ static enum status note_written(void *owner, const struct train_written *written
     struct registrar *registrar = owner;
     struct store_id id = {0};
     char trajectory[sizeof registrar->trajectory + 8];
-    json_t *origin = json_pack("{ss}", "run", registrar->context->run);
+    /* an average is told after the checkpoint that it is beside */
+    const char *beside = json_string_value(json_array_get(registrar->ids, json_array_size(registrar->ids) - 1));
+    json_t *origin =
+        json_pack("{ss ss*}", "run", registrar->context->run, "from", written->ema != NULL ? beside : registrar->from);
     if (origin != NULL && written->ema != NULL)
         (void)json_object_set_new(origin, "ema", json_pack("{sf}", "decay", written->ema->decay));
     /* averages form their own trajectory; among the run's checkpoints each step would have two points */
@@ -310,6 +314,7 @@ static enum status train_execute(const struct run_context *context, const void *
     if (status != STATUS_OK) goto done;
     (void)snprintf(registrar.dataset, sizeof registrar.dataset, "%.127s", places->dataset.row.name);
     (void)snprintf(registrar.validation, sizeof registrar.validation, "%.127s", places->validation.row.name);
+    registrar.from = params->from != NULL ? places->from_row.id.text : NULL;
     const struct train_request request = {
         .params = params,
         .from = params->from != NULL ? places->from.path : NULL,

@@ -157,8 +157,9 @@ static const char *note_of(const struct correlation *values, int64_t series)
     if (values->n < 3) return "fewer than three checkpoints have both: no correlation";
     if (!isfinite(values->pearson)) return "one of the two does not vary: no correlation";
     if (!isfinite(values->low) || !isfinite(values->high))
-        return "no interval of the values: fewer than five independent trajectories, and the points of one share its "
-               "trend; \"differences\" is about changes from checkpoint to checkpoint";
+        return "no interval of the values: fewer than five independent trajectories (branches and averages belong to "
+               "their trunk), and the points of one share its trend; \"differences\" is about changes from checkpoint "
+               "to checkpoint";
     return NULL;
 }
 

@@ -113,6 +113,20 @@ enum status curve_read(struct connection *connection, const struct curve_query *
 #define X_NUMBERS NUMBERS("$2")
 #define Y_NUMBERS NUMBERS("$3")
 
+/* The trajectories asked for, each with what it is independent as: the first of its line, which goes from a trajectory
+ * whose first checkpoint continues or averages others to that of (the first of) these. No line is longer than 64. */
+#define ROOTS                                                                                                       \
+    "line as (select id as trajectory, id as ancestor, 0 as depth from trajectories"                                \
+    " where json_array_length($1::json) = 0 or id = any (" CURVE_NAMED ")"                                          \
+    " union all select l.trajectory, c.trajectory, l.depth + 1 from line l cross join lateral (select derived_from" \
+    " from checkpoints where trajectory = l.ancestor order by number limit 1) f join checkpoints c on c.id ="       \
+    " coalesce(f.derived_from -> 'checkpoints' ->> 0, f.derived_from ->> 'from', (select params ->> 'from' from"    \
+    " run_specs where run = f.derived_from ->> 'run')) where c.trajectory <> l.ancestor and l.depth < 64),"         \
+    " roots as (select distinct on (l.trajectory) l.trajectory, coalesce('seed ' || (f.tags ->> 'seed'),"           \
+    " 'trajectory ' || t.name) as unit from line l join trajectories t on t.id = l.ancestor left join lateral"      \
+    " (select tags from checkpoints where trajectory = l.ancestor order by number limit 1) f on true"               \
+    " order by l.trajectory, l.depth desc), "
+
 enum status curve_pairs(struct connection *connection, const struct curve_pairs_query *query, json_t **document,
                         struct error *error)
 {
@@ -125,10 +139,9 @@ enum status curve_pairs(struct connection *connection, const struct curve_pairs_
      * loop over the other side; the conditions after the joins reduce them to inner joins. */
     status = connection_query_json(
         connection,
-        "with at as (select c.id, c.name, c.number, c.step, c.tokens, c.learning_rate, t.name as trajectory_name,"
-        " coalesce('seed ' || (c.tags ->> 'seed'), 'trajectory ' || t.name) as unit from checkpoints c"
-        " join trajectories t on t.id = c.trajectory where json_array_length($1::json) = 0"
-        " or c.trajectory = any (" CURVE_NAMED ")),"
+        "with recursive " ROOTS "at as (select c.id, c.name, c.number, c.step, c.tokens, c.learning_rate, t.name as"
+        " trajectory_name, coalesce('seed ' || (c.tags ->> 'seed'), r.unit) as unit from checkpoints c"
+        " join trajectories t on t.id = c.trajectory join roots r on r.trajectory = t.id),"
         " x as (" X_NUMBERS "),"
         " y as (select m.*, " TOLD_APART " as told from (" Y_NUMBERS ") m where ($4 is null or m.method = $4)"
         " and ($5 is null or m.dataset = $5) and ($6 = 0 or m.bits = $6)"

@@ -511,6 +511,26 @@ def family(service):
     return data
 
 
+def test_an_average_is_no_unit_of_its_own(service, path):
+    data = service.sequences("units", models.rows(2, 12, seed=40))["name"]
+    alone = models.write_llama(service.files / "units-alone", seed=400)
+    ids = [path["ids"][0], service.checkpoint(alone, "units-alone", "first", step=1)["id"]]
+    mean = service.run("average", checkpoints=path["ids"][:2], into="units-mean")["result"]["checkpoint"]
+    again = service.run("average", checkpoints=[mean, path["ids"][2]], into="units-again")["result"]["checkpoint"]
+    for checkpoint in (*ids, mean, again):
+        service.run("quantize", checkpoint=checkpoint, method={"name": "rtn", "bits": 3, "group_size": 16},
+                    evaluation={"dataset": data})
+    names = "".join(f"&trajectory={name}" for name in ("geometry", "units-alone", "units-mean", "units-again"))
+    found = service.get(f"/v1/correlations?x=kl&y=delta&dataset={data}{names}").json
+    units = {point["trajectory"]: point["unit"] for point in found["points"]}
+    assert units == {"units-alone": "trajectory units-alone"} | dict.fromkeys(
+        ("geometry", "units-mean", "units-again"), "trajectory geometry")
+    assert found["n"] == 4 and found["units"] == 2
+    # asked for alone, the same
+    found = service.get(f"/v1/correlations?x=kl&y=delta&dataset={data}&trajectory=units-again").json
+    assert [point["unit"] for point in found["points"]] == ["trajectory geometry"]
+
+
 def test_correlations_are_within_series_and_over_independent_units(service, family):
     names = "".join(f"&trajectory=family-{trajectory}" for trajectory in range(6))
     both = service.get(f"/v1/correlations?x=kl&y=delta{names}").json

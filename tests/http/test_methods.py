@@ -386,6 +386,27 @@ def test_draws_of_calibration_share_no_sequence(service, subject):
     assert run["state"] == "failed" and "6 in all" in run["error"]["detail"]
 
 
+def test_calibration_on_the_head_of_a_text_is_told(service, subject):
+    """Packed as documents, which calibration is unless told otherwise, a text file is one sequence, its head."""
+    (service.files / "long.txt").write_text("it goes on and on. " * 60)
+    answer = service.post("/v1/datasets", {"name": "methods-long", "path": "long.txt", "format": "text"})
+    assert answer.status == 201, answer.body
+    use = {"dataset": "methods-long", "sequence_length": 32, "max_sequences": 8}
+    method = {"name": "rtn", "bits": 3}
+    head = done(service, quantize(service, subject, method, calibration=use))
+    assert head["result"]["calibration_sequences"] == 1
+    assert '1 calibration sequences' in head["result"]["note"] and '"packing": "blocks"' in head["result"]["note"]
+    assert "methods-long: 1 calibration sequences" in service.get(f"/v1/runs/{head['id']}/events").body.decode()
+    whole = done(service, quantize(service, subject, method, calibration={**use, "packing": "blocks"}))["result"]
+    assert whole["calibration_sequences"] == 8 and whole.get("note") is None
+    # a text that is no longer than its sequence loses nothing, and sequences given as they are neither
+    (service.files / "short.txt").write_text("it ends at once.")
+    service.post("/v1/datasets", {"name": "methods-short", "path": "short.txt", "format": "text"})
+    for name in ("methods-short", subject["calibration"]):
+        found = done(service, quantize(service, subject, method, calibration={**use, "dataset": name}))["result"]
+        assert found.get("note") is None
+
+
 def test_calibration_that_holds_the_evaluation_is_told(service, subject):
     clean = done(service, quantize(service, subject, {"name": "rtn", "bits": 2}))["result"]["calibration_overlap"]
     assert clean == {"window_tokens": 32, "windows": 4, "overlapping": 0, "share": 0}

@@ -251,11 +251,32 @@ def test_an_average_of_the_weights_is_a_trajectory_of_its_own(service, name):
     averaged = sorted(service.get(f"/v1/checkpoints?trajectory={name}-ema").json["items"], key=lambda c: c["step"])
     assert len(own) == 2 and [c["name"] for c in averaged] == ["step0000010-ema", "step0000020-ema"]
     assert document["result"]["ema_checkpoints"] == [c["id"] for c in averaged]
-    assert all(c["derived_from"] == {"run": run, "ema": {"decay": 0.999}} for c in averaged)
+    beside = [c["id"] for c in sorted(own, key=lambda c: c["step"])]
+    assert [c["derived_from"] for c in averaged] == [
+        {"run": run, "from": checkpoint, "ema": {"decay": 0.999}} for checkpoint in beside
+    ]
     points = (
         service.get(f"/v1/curves?trajectory={name}-ema&metric=validation_loss&x=tokens").json["series"][0]["points"])
     assert points[-1]["y"] == document["result"]["ema_loss"] != document["result"]["validation_loss"]
     assert averaged[0]["sha256"] not in {c["sha256"] for c in own}
+
+
+def test_a_branch_is_no_unit_of_its_own(service, name):
+    """What a branch and an average say of two numbers is not independent of what their trunk says."""
+    data = {"validation": name, "validation_sequences": 2}
+    service.wait(training(service, name, tokens=5120, ema={}, **data))
+    trunk = service.get(f"/v1/checkpoints?trajectory={name}").json["items"]
+    start = next(c["id"] for c in trunk if c["step"] == 10)
+    document = service.run("train", **{"trajectory": f"{name}-branch", "from": start, "dataset": name, "tokens": 7680,
+                                       "batch_sequences": 4, "sequence_length": 64, "checkpoint_every": 2560,
+                                       **data})
+    assert document["state"] == "succeeded", document["error"]
+    made = service.get(f"/v1/checkpoints?trajectory={name}-branch").json["items"]
+    assert made and all(c["derived_from"] == {"run": document["id"], "from": start} for c in made)
+    names = "".join(f"&trajectory={name}{suffix}" for suffix in ("", "-branch", "-ema"))
+    found = service.get(f"/v1/correlations?x=step&y=validation_loss{names}").json
+    assert found["units"] == 1 and {p["trajectory"] for p in found["points"]} == {name, f"{name}-branch", f"{name}-ema"}
+    assert {p["unit"] for p in found["points"]} == {f"trajectory {name}"}
 
 
 def test_rates_of_cycles_fall_and_come_back(service, name):
