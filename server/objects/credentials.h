@@ -43,8 +43,8 @@ void credentials_wipe(struct credentials_keys *keys);
 void credentials_forget(struct credentials *credentials);
 
 /* The source of the keys ("environment", "web identity", "shared file", "container", "instance", "none"), for people,
- * and the role where there is one: "web identity, arn:aws:iam::123456789012:role/lab". Takes the keys first. Statuses of
- * credentials_take. */
+ * and the role where there is one: "web identity, arn:aws:iam::123456789012:role/lab". Takes the keys first. Statuses
+ * of credentials_take. */
 MUST_CHECK enum status credentials_source(struct credentials *credentials, char out[CREDENTIALS_SOURCE],
                                           struct error *error);
 

@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-/* TOKEN: the service takes tokens of up to 20,000 bytes. ECHO: as much of a token in a message is a part of a secret. */
+/* TOKEN: the service takes tokens of up to 20,000 bytes. ECHO: so much of a token in a message tells a part of it. */
 enum { URL_BYTES = 640, SECONDS = 5, TRIES = 3, TOKEN_BYTES = 20001, FORM_MOST = 128 << 10, ECHO_BYTES = 12 };
 
 #define TRUST_TEXT "the role does not let this identity have its keys: the role's trust policy must name it"
