@@ -52,8 +52,8 @@ static const struct fault {
      {"the service refuses", "SomethingNew", "of which ?? nobody knows"}},
     {404, 0, NULL, NULL, "<html>no</html>", STATUS_INVALID, {"AWS_ENDPOINT_URL_STS", "404", ""}},
     {302, 0, NULL, NULL, "", STATUS_FORBIDDEN, {"the service refuses", "302", ""}},
-    {503, 0, NULL, NULL, "", STATUS_UNAVAILABLE, {"in trouble", "after 3 tries", ""}},
-    {0, 0, NULL, NULL, NULL, STATUS_UNAVAILABLE, {"the role " ROLE, "after 3 tries", ""}},
+    {503, 0, NULL, NULL, "", STATUS_UNAVAILABLE, {"in trouble (HTTP 503); given up after 3 tries", "", ""}},
+    {0, 0, NULL, NULL, NULL, STATUS_UNAVAILABLE, {"given up after 3 tries", "", ""}},
     {400, 2, "IDPCommunicationError", "later", NULL, STATUS_OK, {NULL}},
     {503, 1, NULL, NULL, "", STATUS_OK, {NULL}},
     {0, 1, NULL, NULL, NULL, STATUS_OK, {NULL}},
@@ -83,7 +83,7 @@ static const struct fault {
      STATUS_INVALID,
      {"the answer has no keys", "", ""}},
 };
-enum { FAULTS = sizeof faults / sizeof faults[0], QUIET = 0 };
+enum { DENIED = 2, FAULTS = sizeof faults / sizeof faults[0] };
 
 static const char *part_of(const char *request, const char *name)
 {
@@ -227,7 +227,7 @@ static void test_keys_that_are_good_yet_outlive_a_role_that_is_taken_away(void *
     atomic_store(&service.seconds, 200);
     struct credentials *credentials = chain_make();
     assert_int_equal(credentials_take(credentials, &found, &error), STATUS_OK);
-    atomic_store(&service.fault, 2);
+    atomic_store(&service.fault, DENIED);
     chain_expect(credentials, "web identity, " ROLE, "K1", "S", "T+/=");
     assert_int_equal(atomic_load(&service.asked), 2);
     (void)unlink(token);
@@ -362,7 +362,7 @@ static void test_a_profile_may_name_a_token_or_keys(void **state)
     assert_non_null(strstr(service.last, "/eu-central-1/sts/aws4_request"));
     assert_non_null(strstr(service.last, "security-token"));
     credentials_free(credentials);
-    atomic_store(&service.fault, 2);
+    atomic_store(&service.fault, DENIED);
     chain_expect_refused(STATUS_FORBIDDEN, "trust policy");
 }
 
