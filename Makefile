@@ -435,7 +435,8 @@ ASAN_EMULATED = $(addprefix $(BUILD)/asan/tests/emulated/engine/,model/test_tang
 # What has threads, locks, or files that several processes share; quick ones, for check-all. All: make check-tsan.
 TSAN_CHECKED  = $(addprefix $(BUILD)/tsan/tests/unit/,engine/base/test_team $(addprefix server/,\
                 follow/test_delivery http/test_token_backoff hub/test_hub_cache hub/test_transfer inputs/test_hash \
-                launch/test_slurm objects/test_credentials pool/test_drain pool/test_gate))
+                launch/test_slurm objects/test_credentials objects/test_credentials_role pool/test_drain \
+                pool/test_gate))
 TSAN_SERVER   = env DELTAQ_BINARY=$(CURDIR)/$(BUILD)/tsan/deltaq $(PYTHON) -m pytest -q tests/http/test_mixed_load.py
 # GCC 14 looks for uses of a stack frame after its return by default and GCC 12 does not: `check` tries the one,
 # `check-all` the other, and both with the long suites of kernels.
@@ -493,7 +494,8 @@ run-check-all:
 	    $(foreach suite,$(basename $(notdir $(ASAN_LONG))),\
 	    gcc14-$(suite)="env $(ASAN_AS_GCC14) $(BUILD)/asan/tests/unit/engine/backend/$(suite)") \
 	    $(LONG_SUITES) $(wildcard $(addprefix tests/,pool/test_chaos.py demo/test_demo.py http/test_track.py \
-	        http/test_generated.py http/test_objects.py http/test_object_artifacts.py http/test_archive.py \
+	        http/test_generated.py http/test_objects.py http/test_object_artifacts.py http/test_object_roles.py \
+	        http/test_archive.py \
 	        slurm/test_slurm.py cluster/test_sweep.py)) \
 	    $(ASAN_UNIT) $(TSAN_CHECKED) \
 	    $(foreach config,release asan,$(EMULATED_TESTS:%=$(BUILD)/$(config)/tests/emulated/%))

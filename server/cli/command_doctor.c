@@ -9,6 +9,7 @@
 #include "objects/bucket.h"
 #include "objects/credentials.h"
 
+#include <stdlib.h>
 #include <string.h>
 
 enum { OBJECTS_SECONDS = 15 };
@@ -107,6 +108,13 @@ static int check_cuda(const struct options *options)
     return wrong;
 }
 
+/* Whether object storage is meant to be used: a server is named, or an identity is put here for Amazon's. */
+static bool uses_objects(const struct options *options)
+{
+    const char *identity = getenv("AWS_WEB_IDENTITY_TOKEN_FILE");
+    return options_text(options, "--s3-endpoint") != NULL || (identity != NULL && identity[0] != '\0');
+}
+
 /* Lists the buckets. Credentials for a single bucket need not have that right. */
 static int check_objects(const struct options *options)
 {
@@ -118,19 +126,20 @@ static int check_objects(const struct options *options)
     struct bucket bucket;
     struct transfer_head head;
     struct error error;
-    const char *source = "";
-    char text[sizeof error.detail + 700];
-    if (how.endpoint == NULL) return 0;
+    char source[CREDENTIALS_SOURCE] = "";
+    char text[sizeof bucket.base + sizeof source + sizeof error.detail];
+    if (!uses_objects(options)) return 0;
     enum status status = objects_new(&how, &objects, &error);
-    if (status == STATUS_OK) status = credentials_source(objects->credentials, &source, &error);
+    bucket.base[0] = '\0';
     if (status == STATUS_OK) status = bucket_init_service(objects, &bucket, &error);
+    if (status == STATUS_OK) status = credentials_source(objects->credentials, source, &error);
     transfer_head_clear(&head);
     if (status == STATUS_OK) status = bucket_ask(&bucket, &asking, &request, &head, NULL, &error);
     const bool answers = status == STATUS_OK || strcmp(head.code, "AccessDenied") == 0;
     if (answers)
-        (void)snprintf(text, sizeof text, "%s answers; credentials: %s", how.endpoint, source);
+        (void)snprintf(text, sizeof text, "%s answers; credentials: %s", bucket.base, source);
     else
-        (void)snprintf(text, sizeof text, "%s: %s", how.endpoint, error.detail);
+        (void)snprintf(text, sizeof text, "%s%s%s", bucket.base, bucket.base[0] != '\0' ? ": " : "", error.detail);
     objects_free(objects);
     return doctor_say(answers, "object storage", text);
 }

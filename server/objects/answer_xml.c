@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { PATH_BYTES = 256, TEXT_BYTES = 4096 };
+enum { PATH_BYTES = 256, TEXT_BYTES = 8192 };
 
 struct reading {
     XML_Parser parser;
@@ -97,6 +97,7 @@ enum status answer_xml_read(const char *bytes, size_t length, answer_xml_visitor
                            XML_ErrorString(XML_GetErrorCode(parser)));
 done:
     if (parser != NULL) XML_ParserFree(parser);
+    if (reading != NULL) explicit_bzero(reading->text, sizeof reading->text); /* maybe a key */
     free(reading);
     return status;
 }
@@ -106,18 +107,24 @@ static enum status take_refusal(void *context, const char *path, const char *tex
     struct transfer_head *head = context;
     (void)error;
     if (text == NULL) return STATUS_OK;
+    if (strncmp(path, "ErrorResponse/", 14) == 0) path += 14; /* around it in answers of STS */
     if (strcmp(path, "Error/Code") == 0) (void)snprintf(head->code, sizeof head->code, "%s", text);
     if (strcmp(path, "Error/Message") == 0) (void)snprintf(head->message, sizeof head->message, "%s", text);
     if (strcmp(path, "Error/Region") == 0) (void)snprintf(head->region, sizeof head->region, "%s", text);
     return STATUS_OK;
 }
 
+static void make_printable(char *text)
+{
+    for (; *text != '\0'; text++)
+        if (*text < ' ' || *text > '~') *text = '?';
+}
+
 void answer_xml_refusal(const char *body, size_t length, struct transfer_head *head)
 {
     struct error ignored; /* a truncated refusal is parsed as far as it goes */
     if (length > 0) (void)!answer_xml_read(body, length, take_refusal, head, &ignored);
-    for (char *at = head->code; *at != '\0'; at++)
-        if (*at < ' ' || *at > '~') *at = '?';
-    for (char *at = head->region; *at != '\0'; at++)
-        if (*at < ' ' || *at > '~') *at = '?';
+    make_printable(head->code);
+    make_printable(head->message);
+    make_printable(head->region);
 }

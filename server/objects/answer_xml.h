@@ -1,5 +1,5 @@
-/* answer_xml.h: parses the XML answers of S3 (expat). The bytes come from a stranger: depth and lengths are bounded,
- * and document types, which could define entities, are refused. */
+/* answer_xml.h: parses the XML answers of S3 and of STS (expat). The bytes come from a stranger: depth and lengths are
+ * bounded, and document types, which could define entities, are refused. */
 #ifndef OBJECTS_ANSWER_XML_H
 #define OBJECTS_ANSWER_XML_H
 
@@ -16,7 +16,7 @@ MUST_CHECK enum status answer_xml_read(const char *bytes, size_t length, answer_
                                        struct error *error);
 
 /* Copies the parts of <Error><Code>…</Code><Message>…</Message><Region>…</Region></Error> that are present into
- * head->code, message and region. */
+ * head->code, message and region, as printable ASCII. An <ErrorResponse> may be around it. */
 void answer_xml_refusal(const char *body, size_t length, struct transfer_head *head);
 
 #endif

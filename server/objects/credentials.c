@@ -3,6 +3,7 @@
 #include "objects/credentials_source.h"
 
 #include <pthread.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -11,8 +12,9 @@
  * missing metadata service answers slowly. */
 enum { EARLY_SECONDS = 300, BELIEVED_SECONDS = 60, NONE_SECONDS = 600 };
 
-static const struct credentials_source *const chain[] = {&credentials_source_environment, &credentials_source_file,
-                                                         &credentials_source_container, &credentials_source_instance};
+static const struct credentials_source *const chain[] = {
+    &credentials_source_environment, &credentials_source_identity, &credentials_source_file,
+    &credentials_source_container, &credentials_source_instance};
 
 struct credentials {
     struct credentials_environment environment; /* owned */
@@ -35,7 +37,12 @@ static const struct {
     VARIABLE("AWS_ACCESS_KEY_ID", access),
     VARIABLE("AWS_SECRET_ACCESS_KEY", secret),
     VARIABLE("AWS_SESSION_TOKEN", session),
+    VARIABLE("AWS_ROLE_ARN", role),
+    VARIABLE("AWS_ROLE_SESSION_NAME", role_session),
+    VARIABLE("AWS_WEB_IDENTITY_TOKEN_FILE", identity_file),
+    VARIABLE("AWS_ENDPOINT_URL_STS", roles_endpoint),
     VARIABLE("AWS_SHARED_CREDENTIALS_FILE", file),
+    VARIABLE("AWS_CONFIG_FILE", config),
     VARIABLE("AWS_PROFILE", profile),
     VARIABLE("HOME", home),
     VARIABLE("AWS_CONTAINER_CREDENTIALS_RELATIVE_URI", relative_uri),
@@ -52,10 +59,10 @@ static char **variable_at(struct credentials_environment *environment, size_t in
     return (char **)(void *)((char *)environment + variables[index].offset);
 }
 
-enum status credentials_new(struct credentials **out, struct error *error)
+enum status credentials_new(const char *region, struct credentials **out, struct error *error)
 {
     struct credentials *credentials = calloc(1, sizeof *credentials);
-    bool good = credentials != NULL;
+    bool good = credentials != NULL && (credentials->environment.region = strdup(region)) != NULL;
     *out = NULL;
     for (size_t i = 0; good && i < VARIABLES; i++) {
         const char *value = getenv(variables[i].name);
@@ -81,6 +88,7 @@ void credentials_free(struct credentials *credentials)
         if (value != NULL) explicit_bzero(value, strlen(value));
         free(value);
     }
+    free(credentials->environment.region);
     credentials_wipe(&credentials->found.keys);
     (void)pthread_mutex_destroy(&credentials->lock);
     free(credentials);
@@ -95,6 +103,14 @@ bool credentials_source_copy(const char *text, char *out, size_t size)
     for (size_t i = 0; i < length; i++)
         if (text[i] <= ' ' || text[i] > '~') return false;
     memcpy(out, text, length + 1);
+    return true;
+}
+
+bool credentials_source_end(const char *text, time_t *out)
+{
+    struct tm end = {0};
+    if (text == NULL || strptime(text, "%Y-%m-%dT%H:%M:%S", &end) == NULL) return false;
+    *out = timegm(&end);
     return true;
 }
 
@@ -126,15 +142,18 @@ static enum status ask(struct credentials *credentials, time_t now, struct error
     return status;
 }
 
-static enum status take(struct credentials *credentials, struct credentials_keys *out, const char **source,
+static enum status take(struct credentials *credentials, struct credentials_keys *out, char *source,
                         struct error *error)
 {
     enum status status = STATUS_OK;
+    const struct credentials_found *found = &credentials->found;
     const time_t now = time(NULL);
     (void)pthread_mutex_lock(&credentials->lock);
     if (credentials->source == NULL || now >= credentials->believed) status = ask(credentials, now, error);
-    if (status == STATUS_OK && out != NULL) *out = credentials->found.keys;
-    if (status == STATUS_OK && source != NULL) *source = credentials->source;
+    if (status == STATUS_OK && out != NULL) *out = found->keys;
+    if (status == STATUS_OK && source != NULL)
+        (void)snprintf(source, CREDENTIALS_SOURCE, "%s%s%s", credentials->source, found->role[0] != '\0' ? ", " : "",
+                       found->role);
     (void)pthread_mutex_unlock(&credentials->lock);
     return status;
 }
@@ -144,7 +163,7 @@ enum status credentials_take(struct credentials *credentials, struct credentials
     return take(credentials, out, NULL, error);
 }
 
-enum status credentials_source(struct credentials *credentials, const char **out, struct error *error)
+enum status credentials_source(struct credentials *credentials, char out[CREDENTIALS_SOURCE], struct error *error)
 {
     return take(credentials, NULL, out, error);
 }

@@ -1,18 +1,11 @@
-/* The environment, and the shared file, whose sections are profiles:
- *
- *   [default]
- *   aws_access_key_id = …
- *   aws_secret_access_key = …
- *   aws_session_token = …        (of a session) */
+/* The environment's keys, and the profile of the shared files: its keys, or those of a role that it may take. */
+#include "objects/credentials_profile.h"
+#include "objects/credentials_role.h"
 #include "objects/credentials_source.h"
 
-#include <ctype.h>
-#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-
-enum { PATH_BYTES = 4096, PROFILE_BYTES = 256 };
 
 static enum status from_environment(const struct credentials_environment *environment, struct credentials_found *out,
                                     struct error *error)
@@ -30,107 +23,145 @@ static enum status from_environment(const struct credentials_environment *enviro
 
 const struct credentials_source credentials_source_environment = {.name = "environment", .find = from_environment};
 
-/* ---- the shared file ---- */
+/* ---- the shared files ---- */
 
-/* Without white space at both ends. */
-static char *trimmed(char *text)
-{
-    while (isspace((unsigned char)*text)) text++;
-    size_t length = strlen(text);
-    while (length > 0 && isspace((unsigned char)text[length - 1])) text[--length] = '\0';
-    return text;
-}
+/* Profiles in a row, each of which asks with the keys of the next one. */
+enum { MOST_PROFILES = 4 };
 
-struct section {
-    const char *wanted;
-    bool within, found, elsewhere; /* elsewhere: the profile takes its keys from another source */
-    struct credentials_keys *keys;
-    bool good;
+struct link {
+    const char *name;
+    const struct link *after; /* whose role asks for the keys; NULL: the first one */
+    bool optional;            /* nobody named it */
+    struct credentials_profile profile;
 };
 
-static void read_key(struct section *section, const char *key, const char *value)
+static enum status find_keys(const struct credentials_environment *environment, struct link *link,
+                             struct credentials_found *out, struct error *error);
+
+static enum status keys_of_next(const struct credentials_environment *environment, const struct link *link,
+                                struct credentials_found *out, struct error *error)
 {
-    struct credentials_keys *keys = section->keys;
-    const struct {
+    int count = 1;
+    for (const struct link *at = link; at != NULL; at = at->after) count++;
+    if (count > MOST_PROFILES)
+        return error_set(error, STATUS_INVALID,
+                         "the profile \"%.200s\": source_profile leads through more than %d profiles", link->name,
+                         MOST_PROFILES);
+    struct link *next = calloc(1, sizeof *next);
+    if (next == NULL) return error_no_memory(error, "credentials");
+    next->name = link->profile.source;
+    next->after = link;
+    const enum status status = find_keys(environment, next, out, error);
+    explicit_bzero(next, sizeof *next);
+    free(next);
+    return status;
+}
+
+/* The keys that ask for the role of the profile; none when it does not say which. A profile may name itself. The kind
+ * "Environment" is not among them: keys of the environment come before all profiles. */
+static enum status keys_for_role(const struct credentials_environment *environment, const struct link *link,
+                                 struct credentials_found *out, struct error *error)
+{
+    static const struct {
         const char *name;
-        char *out;
-        size_t size;
-    } fields[] = {{"aws_access_key_id", keys->access, sizeof keys->access},
-                  {"aws_secret_access_key", keys->secret, sizeof keys->secret},
-                  {"aws_session_token", keys->session, sizeof keys->session}};
-    for (size_t i = 0; i < sizeof fields / sizeof fields[0]; i++)
-        if (strcasecmp(fields[i].name, key) == 0 && !credentials_source_copy(value, fields[i].out, fields[i].size))
-            section->good = false;
-    if (strcasecmp(key, "role_arn") == 0 || strcasecmp(key, "credential_process") == 0 ||
-        strcasecmp(key, "source_profile") == 0 || strcasecmp(key, "sso_session") == 0)
-        section->elsewhere = true;
+        const struct credentials_source *source;
+    } kinds[] = {{"EcsContainer", &credentials_source_container},
+                 {"Ec2InstanceMetadata", &credentials_source_instance}};
+    const struct credentials_profile *profile = &link->profile;
+    if (strcmp(profile->source, link->name) == 0)
+        out->keys = profile->keys;
+    else if (profile->source[0] != '\0')
+        return keys_of_next(environment, link, out, error);
+    for (size_t i = 0; i < sizeof kinds / sizeof kinds[0]; i++)
+        if (strcmp(kinds[i].name, profile->source_kind) == 0) return kinds[i].source->find(environment, out, error);
+    return STATUS_OK;
 }
 
-static void read_line(struct section *section, char *line)
+static enum status take_role(const struct credentials_environment *environment, const struct link *link,
+                             struct credentials_found *out, struct error *error)
 {
-    char *text = trimmed(line), *equal = strchr(text, '=');
-    if (text[0] == '\0' || text[0] == '#' || text[0] == ';') return;
-    if (text[0] == '[') {
-        char *end = strchr(text, ']');
-        if (end != NULL) *end = '\0';
-        section->within = strcmp(trimmed(text + 1), section->wanted) == 0;
-        section->found = section->found || section->within;
-    } else if (section->within && equal != NULL) {
-        *equal = '\0';
-        read_key(section, trimmed(text), trimmed(equal + 1));
-    }
-}
-
-static enum status judge(const struct section *section, struct error *error)
-{
-    const struct credentials_keys *keys = section->keys;
-    const char *profile = section->wanted;
-    if (section->found && section->good && keys->access[0] != '\0' && keys->secret[0] != '\0') return STATUS_OK;
-    if (!section->found)
-        return error_set(error, STATUS_INVALID, "the shared credentials file has no profile \"%.200s\" (AWS_PROFILE)",
-                         profile);
-    if (section->elsewhere && keys->access[0] == '\0')
+    const struct credentials_profile *profile = &link->profile;
+    const bool by_token = profile->identity_file[0] != '\0';
+    char named[CREDENTIALS_PROFILE_NAME + 64];
+    if (profile->code_device[0] != '\0')
         return error_set(
             error, STATUS_UNSUPPORTED,
-            "the profile \"%.200s\" has its keys from a role, a process or a login, which is not done here:"
-            " put keys into the file, or into the environment",
-            profile);
-    return error_set(error, STATUS_INVALID,
-                     "the profile \"%.200s\" of the shared credentials file lacks aws_access_key_id or"
-                     " aws_secret_access_key, or they have characters that no key has",
-                     profile);
+            "the role of the profile \"%.200s\" wants a person's code (mfa_serial), for which nobody is here:"
+            " take a role that does without",
+            link->name);
+    struct credentials_found *asking = calloc(1, sizeof *asking);
+    if (asking == NULL) return error_no_memory(error, "credentials");
+    (void)snprintf(named, sizeof named, "web_identity_token_file of the profile \"%s\"", link->name);
+    const struct credentials_role role = {.arn = profile->role,
+                                          .session = profile->session,
+                                          .seconds = profile->seconds,
+                                          .external_id = profile->external_id,
+                                          .identity_file = profile->identity_file,
+                                          .identity_name = named,
+                                          .keys = by_token ? NULL : &asking->keys};
+    enum status status = by_token ? STATUS_OK : keys_for_role(environment, link, asking, error);
+    if (status == STATUS_OK && !by_token && (asking->keys.access[0] == '\0' || asking->keys.secret[0] == '\0'))
+        status = error_set(error, STATUS_INVALID,
+                           "the profile \"%.200s\" has a role and no keys that ask for it: it needs source_profile,"
+                           " credential_source (EcsContainer, Ec2InstanceMetadata) or"
+                           " web_identity_token_file",
+                           link->name);
+    if (status == STATUS_OK) status = credentials_role_assume(environment, &role, out, error);
+    explicit_bzero(asking, sizeof *asking);
+    free(asking);
+    return status;
 }
 
-/* A missing file means no source, unless it was named explicitly. */
+static bool is_bare(const struct credentials_profile *profile)
+{
+    return profile->role[0] == '\0' && profile->identity_file[0] == '\0' && profile->keys.access[0] == '\0' &&
+           profile->keys.secret[0] == '\0' && profile->bad == NULL && !profile->elsewhere;
+}
+
+/* A role comes before keys of the same profile, which may be those that ask for it. */
+static enum status find_keys(const struct credentials_environment *environment, struct link *link,
+                             struct credentials_found *out, struct error *error)
+{
+    struct credentials_profile *profile = &link->profile;
+    const char *name = link->name;
+    const enum status status = credentials_profile_read(environment, name, profile, error);
+    if (status != STATUS_OK || (link->optional && is_bare(profile))) return status;
+    if (!profile->found)
+        return error_set(error, STATUS_INVALID, "the shared files have no profile \"%.200s\" (AWS_PROFILE)", name);
+    if (profile->bad != NULL)
+        return error_set(error, STATUS_INVALID,
+                         "the profile \"%.200s\": %s is too long, or has characters that it cannot have", name,
+                         profile->bad);
+    if (profile->role[0] != '\0') return take_role(environment, link, out, error);
+    if (profile->identity_file[0] != '\0')
+        return error_set(error, STATUS_INVALID,
+                         "the profile \"%.200s\" has web_identity_token_file and lacks role_arn, the role to ask for",
+                         name);
+    if (profile->keys.access[0] != '\0' && profile->keys.secret[0] != '\0') {
+        out->keys = profile->keys;
+        return STATUS_OK;
+    }
+    if (profile->elsewhere)
+        return error_set(error, STATUS_UNSUPPORTED,
+                         "the profile \"%.200s\" has its keys from a program or a login, which is not done here: put"
+                         " keys into the file, or into the environment",
+                         name);
+    return error_set(error, STATUS_INVALID,
+                     "the profile \"%.200s\" of the shared files lacks aws_access_key_id or aws_secret_access_key",
+                     name);
+}
+
+/* No files, and files that say nothing of keys in "default", mean no source, unless a profile was named. */
 static enum status from_file(const struct credentials_environment *environment, struct credentials_found *out,
                              struct error *error)
 {
-    char path[PATH_BYTES];
-    char *line = NULL;
-    size_t size = 0;
-    const bool named = environment->file != NULL;
-    struct section section = {
-        .wanted = environment->profile != NULL ? environment->profile : "default", .keys = &out->keys, .good = true};
-    if (!named && environment->home == NULL) return STATUS_OK;
-    (void)snprintf(path, sizeof path, "%s%s", named ? environment->file : environment->home,
-                   named ? "" : "/.aws/credentials");
-    FILE *file = fopen(path, "re");
-    if (file == NULL && errno == ENOENT && !named && environment->profile == NULL) return STATUS_OK;
-    if (file == NULL)
-        return error_set(error, errno == EIO ? STATUS_IO : STATUS_INVALID,
-                         "the shared credentials file cannot be read: %s", strerror(errno));
-    while (getline(&line, &size, file) >= 0) read_line(&section, line);
-    if (line != NULL) explicit_bzero(line, size);
-    const bool whole = feof(file) != 0; /* false when there was no memory for a line */
-    free(line);
-    (void)fclose(file);
-    if (!whole) {
-        credentials_wipe(&out->keys);
-        return error_set(error, STATUS_NO_MEMORY, "no memory for the shared credentials file, or it cannot be read");
-    }
-    if (!section.found && environment->profile == NULL) return STATUS_OK;
-    const enum status status = judge(&section, error);
-    if (status != STATUS_OK) credentials_wipe(&out->keys);
+    struct link *link = calloc(1, sizeof *link);
+    if (link == NULL) return error_no_memory(error, "credentials");
+    link->optional = environment->profile == NULL;
+    link->name = link->optional ? "default" : environment->profile;
+    const enum status status = find_keys(environment, link, out, error);
+    explicit_bzero(link, sizeof *link);
+    free(link);
     return status;
 }
 

@@ -1,16 +1,14 @@
 /* Services that hand out temporary credentials: that of a container, and the metadata of an instance (version 2: a
  * token is requested first, which a forged request from outside cannot do). Their addresses are local. */
+#include "objects/credentials_ask.h"
 #include "objects/credentials_source.h"
-
-#include "base/buffer.h"
-#include "transfer/asking.h"
 
 #include <jansson.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
-enum { ANSWER_MOST = 64 << 10, URL_BYTES = 1024, SECONDS = 2, TRIES = 2, NAME_BYTES = 256 };
+enum { URL_BYTES = 1024, SECONDS = 2, TRIES = 2, NAME_BYTES = 256 };
 #define CONTAINER     "http://169.254.170.2"
 #define INSTANCE      "http://169.254.169.254"
 #define INSTANCE_PATH "/latest/meta-data/iam/security-credentials/"
@@ -25,83 +23,47 @@ static const struct transfer_meaning meanings[] = {
 /* ---- one question ---- */
 
 struct question {
-    struct transfer_server server;
-    struct transfer_request request;
-    const char *secret_name, *secret; /* a header; or NULL */
-    struct buffer body;
+    struct credentials_question base; /* must be first: `add_secret` finds the secret through it */
+    const char *name, *secret;        /* a header; NULL: none */
 };
 
-static bool take(void *owner, const struct transfer_head *head, const char *bytes, size_t length)
+static enum status add_secret(const struct transfer_server *server, const struct transfer_request *request,
+                              struct transfer *transfer, struct error *error)
 {
-    struct buffer *body = owner;
-    (void)head;
-    buffer_append(body, bytes, length);
-    return body->status == STATUS_OK;
+    const struct question *question = (const void *)server;
+    (void)request;
+    if (question->secret == NULL || transfer_secret_header(transfer, question->name, question->secret))
+        return STATUS_OK;
+    return error_no_memory(error, "credentials");
 }
 
-static enum status once(void *context, enum transfer_verdict *verdict, double *wait, struct error *error)
+/* Reads the text at `url` into the question's answer. */
+static enum status ask(struct question *question, const char *url, struct error *error)
 {
-    struct question *question = context;
-    struct transfer *transfer = NULL;
-    CURLcode code;
-    buffer_reset(&question->body);
-    enum status status = transfer_new(&question->request, &transfer, error);
-    if (status != STATUS_OK) return status;
-    if (question->secret != NULL && !transfer_secret_header(transfer, question->secret_name, question->secret))
-        status = error_set(error, STATUS_NO_MEMORY, "no memory for credentials");
-    (void)curl_easy_setopt(transfer->easy, CURLOPT_HTTPHEADER, transfer->headers);
-    if (status == STATUS_OK) status = transfer_perform(transfer, NULL, &code, error);
-    if (status == STATUS_OK) *verdict = transfer_judge(transfer, code, "credentials", error);
-    *wait = transfer->head.wait_seconds;
-    transfer_free(transfer);
-    return status;
-}
-
-/* Reads the text at `url` into question->body. */
-static enum status ask(struct question *question, const char *url, enum transfer_method method,
-                       const char *const *headers, int tries, struct error *error)
-{
-    const struct asking asking = {.seconds = SECONDS, .tries = tries, .longest_wait = SECONDS};
-    question->server.name = "the service of credentials";
-    question->server.meanings = meanings;
-    question->server.stays = true;
-    question->body.limit = ANSWER_MOST;
-    question->request = (struct transfer_request){.server = &question->server,
-                                                  .url = url,
-                                                  .method = method,
-                                                  .headers = headers,
-                                                  .last = -1,
-                                                  .seconds = SECONDS,
-                                                  .sink = take,
-                                                  .owner = &question->body};
-    if (!origin_read(url, &question->server.origin))
-        return error_set(error, STATUS_INVALID, "the address of the service of credentials is none");
-    enum status status = asking_repeat(&asking, question->server.name, once, question, error);
-    if (status == STATUS_OK && question->body.bytes == NULL)
-        status = error_set(error, STATUS_INVALID, "the service of credentials answers with nothing");
-    return status;
+    struct credentials_question *asked = &question->base;
+    asked->server =
+        (struct transfer_server){.name = "the service of credentials", .meanings = meanings, .authorize = add_secret};
+    asked->what = "credentials";
+    asked->seconds = SECONDS;
+    return credentials_ask(asked, url, error);
 }
 
 static void reset(struct question *question)
 {
-    if (question->body.bytes != NULL) explicit_bzero(question->body.bytes, question->body.length);
-    buffer_reset(&question->body);
+    credentials_ask_reset(&question->base);
 }
 
 /* {"AccessKeyId", "SecretAccessKey", "Token", "Expiration": "2026-01-31T12:00:00Z"} */
 static enum status read_answer(const struct buffer *body, struct credentials_found *out, struct error *error)
 {
-    struct tm end = {0};
     json_t *answer = json_loadb(body->bytes, body->length, 0, NULL);
-    const char *expires = json_string_value(json_object_get(answer, "Expiration"));
     const bool good = credentials_source_copy(json_string_value(json_object_get(answer, "AccessKeyId")),
                                               out->keys.access, sizeof out->keys.access) &&
                       credentials_source_copy(json_string_value(json_object_get(answer, "SecretAccessKey")),
                                               out->keys.secret, sizeof out->keys.secret) &&
                       credentials_source_copy(json_string_value(json_object_get(answer, "Token")), out->keys.session,
                                               sizeof out->keys.session) &&
-                      expires != NULL && strptime(expires, "%Y-%m-%dT%H:%M:%S", &end) != NULL;
-    out->expires = good ? timegm(&end) : 0;
+                      credentials_source_end(json_string_value(json_object_get(answer, "Expiration")), &out->expires);
     json_decref(answer);
     if (good) return STATUS_OK;
     credentials_wipe(&out->keys);
@@ -155,9 +117,10 @@ static enum status from_container(const struct credentials_environment *environm
                          "AWS_CONTAINER_CREDENTIALS_FULL_URI: must be https, or an address of this machine");
     enum status status = read_token(environment, token, error);
     if (status != STATUS_OK) return status;
-    struct question question = {.secret_name = "Authorization", .secret = token[0] != '\0' ? token : NULL};
-    status = ask(&question, url, TRANSFER_GET, NULL, TRIES, error);
-    if (status == STATUS_OK) status = read_answer(&question.body, out, error);
+    struct question question = {
+        .base.tries = TRIES, .name = "Authorization", .secret = token[0] != '\0' ? token : NULL};
+    status = ask(&question, url, error);
+    if (status == STATUS_OK) status = read_answer(&question.base.answer, out, error);
     explicit_bzero(token, sizeof token);
     reset(&question);
     return status;
@@ -180,16 +143,17 @@ static bool first_line(const struct buffer *body, char *out, size_t size)
 static enum status of_role(const char *endpoint, struct question *question, struct credentials_found *out,
                            struct error *error)
 {
+    const struct buffer *answer = &question->base.answer;
     char url[URL_BYTES], role[NAME_BYTES];
     (void)snprintf(url, sizeof url, "%.700s" INSTANCE_PATH, endpoint);
-    enum status status = ask(question, url, TRANSFER_GET, NULL, TRIES, error);
+    enum status status = ask(question, url, error);
     if (status == STATUS_NOT_FOUND) return STATUS_OK; /* an instance without a role */
-    if (status == STATUS_OK && (!first_line(&question->body, role, sizeof role) || strpbrk(role, "/?# ") != NULL))
+    if (status == STATUS_OK && (!first_line(answer, role, sizeof role) || strpbrk(role, "/?# ") != NULL))
         status = error_set(error, STATUS_INVALID, "the service of credentials names no role");
     if (status != STATUS_OK) return status;
     (void)snprintf(url, sizeof url, "%.700s" INSTANCE_PATH "%s", endpoint, role);
-    status = ask(question, url, TRANSFER_GET, NULL, TRIES, error);
-    return status == STATUS_OK ? read_answer(&question->body, out, error) : status;
+    status = ask(question, url, error);
+    return status == STATUS_OK ? read_answer(answer, out, error) : status;
 }
 
 /* No answer means no metadata service; most machines are not cloud instances. */
@@ -199,17 +163,17 @@ static enum status from_instance(const struct credentials_environment *environme
     static const char *const headers[] = {"X-aws-ec2-metadata-token-ttl-seconds: 21600", NULL};
     const char *endpoint = environment->metadata != NULL ? environment->metadata : INSTANCE;
     char url[URL_BYTES], token[NAME_BYTES] = "";
-    struct question question = {.secret = NULL};
+    struct question question = {.base = {.method = TRANSFER_PUT, .headers = headers, .tries = 1}};
     if (environment->metadata_disabled != NULL && strcasecmp(environment->metadata_disabled, "true") == 0)
         return STATUS_OK;
     (void)snprintf(url, sizeof url, "%.700s/latest/api/token", endpoint);
-    enum status status = ask(&question, url, TRANSFER_PUT, headers, 1, error);
-    const bool there = status == STATUS_OK && first_line(&question.body, token, sizeof token);
+    enum status status = ask(&question, url, error);
+    const bool there = status == STATUS_OK && first_line(&question.base.answer, token, sizeof token);
     reset(&question);
     if (!there && environment->metadata == NULL) return STATUS_OK;
     if (status == STATUS_OK && !there)
         status = error_set(error, STATUS_INVALID, "the service of credentials gives no token");
-    question = (struct question){.secret_name = "X-aws-ec2-metadata-token", .secret = token};
+    question = (struct question){.base.tries = TRIES, .name = "X-aws-ec2-metadata-token", .secret = token};
     if (status == STATUS_OK) status = of_role(endpoint, &question, out, error);
     explicit_bzero(token, sizeof token);
     reset(&question);

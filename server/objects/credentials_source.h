@@ -6,9 +6,11 @@
 
 #include <time.h>
 
-/* The variables of the environment; NULL where one is not set. Owned. */
+/* The region of object storage, and the variables of the environment; NULL where one is not set. Owned. */
 struct credentials_environment {
-    char *access, *secret, *session, *file, *profile, *home;
+    char *region;
+    char *access, *secret, *session, *file, *config, *profile, *home;
+    char *role, *role_session, *identity_file, *roles_endpoint;
     char *relative_uri, *full_uri, *token, *token_file;
     char *metadata, *metadata_disabled;
 };
@@ -16,6 +18,7 @@ struct credentials_environment {
 struct credentials_found {
     struct credentials_keys keys; /* keys.access is "" when the source has none */
     time_t expires;               /* 0: never */
+    char role[CREDENTIALS_ROLE];  /* whose keys they are, where the source is told that; "": it is not */
 };
 
 /* `found` returns STATUS_OK without keys when the source does not exist. It returns another status when the source
@@ -25,10 +28,13 @@ struct credentials_source {
     enum status (*find)(const struct credentials_environment *environment, struct credentials_found *out,
                         struct error *error);
 };
-extern const struct credentials_source credentials_source_environment, credentials_source_file,
-    credentials_source_container, credentials_source_instance;
+extern const struct credentials_source credentials_source_environment, credentials_source_identity,
+    credentials_source_file, credentials_source_container, credentials_source_instance;
 
 /* Copies a key or a session. False when it does not fit, is empty, or has characters that a header must not have. */
 bool credentials_source_copy(const char *text, char *out, size_t size);
+
+/* Reads the end of keys, "2026-01-31T12:00:00Z" (in UTC). False for NULL and for what is no time. */
+bool credentials_source_end(const char *text, time_t *out);
 
 #endif

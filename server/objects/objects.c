@@ -55,7 +55,7 @@ enum status objects_new(const struct objects_options *options, struct objects **
     *out = NULL;
     if (objects == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for object storage");
     enum status status = read_options(options, objects, error);
-    if (status == STATUS_OK) status = credentials_new(&objects->credentials, error);
+    if (status == STATUS_OK) status = credentials_new(objects->region, &objects->credentials, error);
     if (status != STATUS_OK)
         objects_free(objects);
     else

@@ -67,9 +67,12 @@ class Handler(http.server.BaseHTTPRequestHandler):
     def forward(self):
         store = self.server.store
         body = self.rfile.read(int(self.headers.get("Content-Length") or 0))
+        for_role = self.command == "POST" and self.path == "/"  # STS, at the same address
+        noted = {"method": self.command, "target": self.path, "headers": list(self.headers.items()), "bytes": len(body)}
+        if for_role:
+            noted |= {"service": "sts", "body": body.decode()}
         with store.lock:
-            store.requests.append({"method": self.command, "target": self.path, "headers": list(self.headers.items()),
-                                   "bytes": len(body)})
+            (store.roles if for_role else store.requests).append(noted)
             rule = next((r for r in store.rules if r.fits(self.command, urllib.parse.unquote(self.path))), Rule("", ""))
         if rule.then:
             rule.then()
@@ -77,10 +80,14 @@ class Handler(http.server.BaseHTTPRequestHandler):
             return self.send(rule.answer["status"], rule.answer["headers"], rule.answer["body"], rule)
         upstream = http.client.HTTPConnection("127.0.0.1", store.upstream, timeout=60)
         kept = {n: v for n, v in self.headers.items() if n.lower() not in ("authorization", "expect")}
-        kept["Authorization"] = ACCOUNT
+        if not for_role:
+            kept["Authorization"] = ACCOUNT
+        elif "Authorization" in self.headers:
+            kept["Authorization"] = self.headers["Authorization"]
         upstream.request(self.command, self.path + rule.more, body, kept)
         answer = upstream.getresponse()
         data = answer.read()
+        noted["answer"] = data.decode() if for_role else None
         dropped = ("connection", "transfer-encoding", "date", "server", *(n.lower() for n in rule.headers))
         headers = [(n, v) for n, v in answer.getheaders() if n.lower() not in dropped]
         length = [v for n, v in headers if n.lower() == "content-length"]
@@ -127,7 +134,7 @@ class ObjectStore:
                 break
         self.upstream = int(found[1])
         threading.Thread(target=self.process.stdout.read, daemon=True).start()
-        self.lock, self.rules, self.requests, self.served = threading.Lock(), [], [], 0
+        self.lock, self.rules, self.requests, self.roles, self.served = threading.Lock(), [], [], [], 0
         self.proxy = http.server.ThreadingHTTPServer((address, 0), Handler)
         self.proxy.daemon_threads, self.proxy.store = True, self
         threading.Thread(target=self.proxy.serve_forever, args=(0.05,), daemon=True).start()
@@ -175,7 +182,7 @@ class ObjectStore:
 
     def clear(self):
         with self.lock:
-            self.rules, self.requests, self.served = [], [], 0
+            self.rules, self.requests, self.roles, self.served = [], [], [], 0
 
     def asked(self, method="", pattern=""):
         with self.lock:

@@ -6,12 +6,12 @@ import re
 import sys
 import urllib.parse
 
-from botocore.auth import S3SigV4Auth
+from botocore.auth import S3SigV4Auth, SigV4Auth
 from botocore.awsrequest import AWSRequest
 from botocore.credentials import Credentials
 
 
-class Replayed(S3SigV4Auth):
+class Replayed:
     """With the headers that the client says that it has signed, and no other."""
 
     def __init__(self, *arguments, signed):
@@ -25,15 +25,31 @@ class Replayed(S3SigV4Auth):
         return headers
 
 
+class ReplayedS3(Replayed, S3SigV4Auth):
+    pass
+
+
+class ReplayedSts(Replayed, SigV4Auth):
+    pass
+
+
+# How each service is signed, and the headers that must be.
+SERVICES = {"s3": (ReplayedS3, {"host", "x-amz-date", "x-amz-content-sha256"}),
+            "sts": (ReplayedSts, {"host", "x-amz-date"})}
+
+
 def differs(given, request):
     headers = {name.lower(): value for name, value in request["headers"]}
-    found = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/s3/aws4_request, "
+    found = re.fullmatch(r"AWS4-HMAC-SHA256 Credential=([^/]+)/(\d{8})/([^/]+)/(s3|sts)/aws4_request, "
                          r"SignedHeaders=([^,]+), Signature=([0-9a-f]{64})", headers.get("authorization", ""))
     if not found:
         return "no signature"
-    access, _, region, signed, signature = found.groups()
+    access, _, region, service, signed, signature = found.groups()
     signed = signed.split(";")
-    if not {"host", "x-amz-date", "x-amz-content-sha256"} <= set(signed):
+    if service != request.get("service", "s3"):
+        return f"signed for {service}"
+    kind, needed = SERVICES[service]
+    if not needed <= set(signed):
         return f"not signed: {signed}"
     if ("x-amz-security-token" in headers) != ("x-amz-security-token" in signed):
         return "the session is not signed"
@@ -42,10 +58,10 @@ def differs(given, request):
     url = urllib.parse.urlsplit(request["target"])
     sent = AWSRequest(request["method"], f"http://{headers['host']}{url.path}",
                       headers={name: headers[name] for name in signed if name in headers},
-                      params=dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True)))
+                      data=request.get("body"), params=dict(urllib.parse.parse_qsl(url.query, keep_blank_values=True)))
     sent.context["timestamp"] = headers["x-amz-date"]
     sent.url = f"http://{headers['host']}{request['target']}" if not url.query else sent.url
-    auth = Replayed(Credentials(given["access"], given["secret"]), "s3", region, signed=signed)
+    auth = kind(Credentials(given["access"], given["secret"]), service, region, signed=signed)
     wanted = auth.signature(auth.string_to_sign(sent, auth.canonical_request(sent)), sent)
     return None if wanted == signature else "another signature"
 

@@ -103,8 +103,12 @@ static enum status run_manifest(const struct room *room, struct checksum *sum, s
 static void prepare_file(struct room *room)
 {
     static const char keys[] = "[default]\naws_access_key_id = A\naws_secret_access_key = B\n";
+    static const char settings[] = "[default]\nregion = eu-central-1\n";
     char path[SCENARIO_PATH];
     scenario_write(room->inputs, "file", keys, sizeof keys - 1);
+    scenario_write(room->inputs, "config", settings, sizeof settings - 1);
+    scenario_require(setenv("AWS_CONFIG_FILE", scenario_path(path, room->inputs, "config"), 1) == 0, "environment",
+                     NULL);
     scenario_require(setenv("AWS_SHARED_CREDENTIALS_FILE", scenario_path(path, room->inputs, "file"), 1) == 0 &&
                          setenv("AWS_EC2_METADATA_DISABLED", "true", 1) == 0,
                      "environment", NULL);
@@ -130,11 +134,11 @@ static enum status run_credentials(const struct room *room, struct checksum *sum
 {
     struct credentials *credentials = NULL;
     struct credentials_keys keys = {0};
-    const char *source = "";
+    char source[CREDENTIALS_SOURCE] = "";
     (void)room;
-    enum status status = credentials_new(&credentials, error);
+    enum status status = credentials_new("us-east-1", &credentials, error);
     if (status == STATUS_OK) status = credentials_take(credentials, &keys, error);
-    if (status == STATUS_OK) status = credentials_source(credentials, &source, error);
+    if (status == STATUS_OK) status = credentials_source(credentials, source, error);
     if (status == STATUS_OK) checksum_add(sum, keys.secret, strlen(keys.secret));
     if (status == STATUS_OK) checksum_add(sum, source, strlen(source));
     credentials_wipe(&keys);

@@ -69,6 +69,11 @@ static void test_a_refusal_says_code_and_region(void **state)
     answer_xml_refusal("<Error><Code>A", 14, &head);
     assert_string_equal(head.code, "");
     answer_xml_refusal("", 0, &head);
+    static const char roles[] = "<ErrorResponse xmlns=\"x\"><Error><Type>Sender</Type><Code>AccessDenied</Code>"
+                                "<Message>n\xc3\xb6\n</Message></Error><RequestId>1</RequestId></ErrorResponse>";
+    answer_xml_refusal(roles, sizeof roles - 1, &head);
+    assert_string_equal(head.code, "AccessDenied");
+    assert_string_equal(head.message, "n???");
 }
 
 static void test_places_are_read_or_refused(void **state)
