@@ -344,8 +344,8 @@ PYTHON       := $(VENV)/bin/python
 
 .PHONY: bench-backend bench-tangent deps deps-build venv static serve demo study study-text study-publish install \
                       uninstall lint check check-all check-unit check-asan check-tsan check-emulated check-http \
-                      check-fresh check-upgrade check-deb check-images check-kubernetes check-slurm check-cluster \
-                      bench chaos fuzz
+                      check-fresh check-upgrade check-deb check-units check-images check-kubernetes check-slurm \
+                      check-cluster bench chaos fuzz
 
 deps-build: ## Install what building and running need (Debian packages)
 	@sh tests/tools/packages.sh "building and running deltaq" $(DEBIAN_BUILD)
@@ -667,6 +667,10 @@ check-deb: ## Make the Debian package on a bare Debian and install, use, remove 
     SUITE=trixie for Debian 13)
 	@tests/fresh/check_deb.sh $(SUITE)
 
+check-units: all venv static ## Boot systemd on a minimal Debian in a container and hold the three units to what they \
+    promise (as root; needs systemd-container)
+	@tests/fresh/units.sh
+
 check-images: all venv ## Build the image without Docker (buildah), run it, and run the objects of deploy/kubernetes \
     in it (as root)
 	$(WITHIN) images-venv
@@ -718,15 +722,17 @@ UNITS   = deltaq.service deltaq-worker.service deltaq-launcher.service
 COMPLETIONS = bash-completion/completions/deltaq zsh/site-functions/_deltaq
 COMMANDS_WITH_PAGES = $(shell $(BINARY) complete -- "" 2>/dev/null)
 STRIP   = -s
+# The day of the manual's pages is that of the commit.
+DATED   = SOURCE_DATE_EPOCH=$(or $(SOURCE_DATE_EPOCH),$(if $(COMMIT),$(shell git log -1 --format=%ct 2>/dev/null)))
 install: all static ## Install the binary, its manual, the dashboard and systemd's units below PREFIX (/usr/local)
 	install -D $(STRIP) -m 755 $(BINARY) $(PLACE)/bin/deltaq
 	$(if $(NVCC),install -D -m 755 $(CUDA_PLUGIN) $(PLACE)/lib/deltaq/$(notdir $(CUDA_PLUGIN)))
 	install -d $(SHARE)/static $(PLACE)/share/man/man1 $(PLACE)/lib/systemd/system $(PLACE)/lib/sysusers.d
 	install -m 644 static/* $(BUILD)/static/* $(SHARE)/static/
 	install -m 644 openapi.yaml LICENSE $(SHARE)/
-	$(BINARY) manual > $(PLACE)/share/man/man1/deltaq.1
+	$(DATED) $(BINARY) manual > $(PLACE)/share/man/man1/deltaq.1
 	for command in $(COMMANDS_WITH_PAGES); do \
-	    $(BINARY) manual $$command > $(PLACE)/share/man/man1/deltaq-$$command.1 || exit 1; done
+	    $(DATED) $(BINARY) manual $$command > $(PLACE)/share/man/man1/deltaq-$$command.1 || exit 1; done
 	for unit in $(UNITS); do sed -e 's|@PREFIX@|$(PREFIX)|' -e '/@SANDBOX@/{r deploy/systemd/sandbox.conf' -e 'd}' \
 	    deploy/systemd/$$unit.in > $(PLACE)/lib/systemd/system/$$unit || exit 1; done
 	install -m 644 deploy/systemd/sysusers.conf $(PLACE)/lib/sysusers.d/deltaq.conf

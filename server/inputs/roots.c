@@ -1,16 +1,15 @@
 #include "inputs/roots.h"
 
 #include "files/file.h"
+#include "inputs/beneath.h"
 
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
-#include <sys/syscall.h>
 #include <unistd.h>
 
 /* The faults of a path. Neither names one: what the request said stands at the pointer, and the server's own is not
@@ -57,9 +56,7 @@ static bool open_below(const char *root, const char *path)
     if (realpath(root, canonical) == NULL || below(canonical, path) == NULL) return false;
     const int base = open(canonical, O_PATH | O_DIRECTORY | O_CLOEXEC);
     if (base < 0) return false;
-    struct open_how how = {.flags = O_PATH | O_CLOEXEC,
-                           .resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS};
-    const int file = (int)syscall(SYS_openat2, base, below(canonical, path), &how, sizeof how);
+    const int file = beneath_open(base, below(canonical, path));
     if (file >= 0) {
         good = fstat(file, &found) == 0 && (S_ISREG(found.st_mode) || S_ISDIR(found.st_mode));
         (void)close(file);

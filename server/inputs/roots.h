@@ -24,8 +24,8 @@ bool roots_closed(const struct roots *roots, const char *path);
 
 /* Resolves `path` (absolute, or relative to the first root that has it) through all symbolic links to the canonical
  * path of something that exists below one of `roots` and is not closed, into `out`. Opened once from the root's
- * descriptor with RESOLVE_BENEATH, so that it was there at that moment; what is there when it is read, roots_check_open
- * judges. STATUS_INVALID at `pointer` with one of
+ * descriptor without following links (beneath.h), so that it was there at that moment; what is there when it is read,
+ * roots_check_open judges. STATUS_INVALID at `pointer` with one of
  * three answers: one for all that leads out of the roots and one for what is closed, whether it is there or not; one
  * for what leads into them and is absent, forbidden or not a regular file or directory. Also STATUS_IO,
  * STATUS_NO_MEMORY. */

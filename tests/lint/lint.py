@@ -320,6 +320,7 @@ OPENS_ITSELF = {
     "engine/jobs/train/train.c": "its work directory",
     "engine/train/checkpoint.c": "what it writes",
     "engine/weights/weights.c": "its own directory, by a descriptor that was judged",
+    "server/inputs/beneath.c": "what the guard asks",
     "server/inputs/roots.c": "what the guard asks",
     "server/kinds/artifact_file.c": "artifacts",
     "server/kinds/artifact_store.c": "artifacts",
