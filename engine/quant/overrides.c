@@ -92,22 +92,64 @@ void overrides_free(struct overrides *overrides)
     memory_free(overrides);
 }
 
-enum status overrides_find(const struct overrides *overrides, const char *name, int64_t *index, struct error *error)
+/* Whether override `index` matches the module of the weight `name`. */
+static enum status matches(const struct overrides *overrides, int64_t index, const char *name, bool *out,
+                           struct error *error)
 {
     static const char ending[] = ".weight";
     const size_t whole = strlen(name), tail = sizeof ending - 1;
     const size_t length = whole > tail && strcmp(name + whole - tail, ending) == 0 ? whole - tail : whole;
+    char pointer[64];
+    const int found =
+        pcre2_match(overrides->codes[index], (PCRE2_SPTR)name, length, 0, 0, overrides->data, overrides->context);
+    *out = found >= 0;
+    if (found >= 0 || found == PCRE2_ERROR_NOMATCH) return STATUS_OK;
+    (void)snprintf(pointer, sizeof pointer, "/overrides/%" PRId64 "/pattern", index);
+    return error_set_at(error, STATUS_INVALID, pointer, "gives up on \"%s\" (PCRE2 error %d); write a simpler one",
+                        name, found);
+}
+
+enum status overrides_find(const struct overrides *overrides, const char *name, int64_t *index, struct error *error)
+{
     for (*index = 0; *index < overrides->count; (*index)++) {
-        char pointer[64];
-        const int found =
-            pcre2_match(overrides->codes[*index], (PCRE2_SPTR)name, length, 0, 0, overrides->data, overrides->context);
-        if (found >= 0) return STATUS_OK;
-        if (found == PCRE2_ERROR_NOMATCH) continue;
-        (void)snprintf(pointer, sizeof pointer, "/overrides/%" PRId64 "/pattern", *index);
-        return error_set_at(error, STATUS_INVALID, pointer, "gives up on \"%s\" (PCRE2 error %d); write a simpler one",
-                            name, found);
+        bool found = false;
+        const enum status status = matches(overrides, *index, name, &found, error);
+        if (status != STATUS_OK || found) return status;
     }
     *index = OVERRIDES_NONE;
+    return STATUS_OK;
+}
+
+/* Whether override `index` matches a linear of the program; *some becomes the name of one. */
+static enum status matches_program(const struct overrides *overrides, int64_t index, const struct program *program,
+                                   const char **some, bool *out, struct error *error)
+{
+    for (int i = 0; i < program->parameter_count && !*out; i++) {
+        if (!program->parameters[i].linear) continue;
+        *some = program->parameters[i].name;
+        const enum status status = matches(overrides, index, *some, out, error);
+        if (status != STATUS_OK) return status;
+    }
+    return STATUS_OK;
+}
+
+enum status overrides_check(const struct overrides *overrides, const struct program *programs, int64_t layers,
+                            struct error *error)
+{
+    for (int64_t index = 0; index < overrides->count; index++) {
+        const char *some = "";
+        char pointer[64];
+        bool found = false;
+        for (int64_t block = 0; block < layers && !found; block++) {
+            const enum status status = matches_program(overrides, index, &programs[block], &some, &found, error);
+            if (status != STATUS_OK) return status;
+        }
+        if (found) continue;
+        (void)snprintf(pointer, sizeof pointer, "/overrides/%" PRId64 "/pattern", index);
+        return error_set_at(error, STATUS_INVALID, pointer,
+                            "the pattern \"%.100s\" matches no linear of the model; one is named \"%s\"",
+                            overrides->method->options.overrides[index].pattern, some);
+    }
     return STATUS_OK;
 }
 

@@ -4,6 +4,7 @@
 #ifndef QUANT_OVERRIDES_H
 #define QUANT_OVERRIDES_H
 
+#include "model/program.h"
 #include "quant/quantize_method.h"
 
 enum { OVERRIDES_MAXIMUM = 64, OVERRIDES_NONE = -1 };
@@ -19,6 +20,11 @@ void overrides_free(struct overrides *overrides); /* NULL is fine */
  * STATUS_INVALID: a pattern that takes too long. */
 MUST_CHECK enum status overrides_find(const struct overrides *overrides, const char *name, int64_t *index,
                                       struct error *error);
+
+/* Refuses an override that matches no linear of the `layers` blocks: a misspelt pattern would leave a method that is
+ * named otherwise and changes nothing. STATUS_INVALID as above, with the name of a linear. */
+MUST_CHECK enum status overrides_check(const struct overrides *overrides, const struct program *programs,
+                                       int64_t layers, struct error *error);
 
 /* Applies override `index` to *out, the method; true when the module is skipped. */
 bool overrides_apply(const struct overrides *overrides, int64_t index, struct quantize_method *out);

@@ -35,6 +35,8 @@ enum status sequential_init(struct sequential *sequential, struct error *error)
                                    sequential_scratch_widest(model), error)) != STATUS_OK)
         return status;
     if ((status = overrides_new(sequential->method, &sequential->overrides, error)) != STATUS_OK) return status;
+    status = overrides_check(sequential->overrides, model->programs, model->config.layers, error);
+    if (status != STATUS_OK) return status;
     if ((status = fallback_new(sequential, error)) != STATUS_OK) return status;
     if (options->rotation == ROTATION_NONE) return STATUS_OK;
     return rotation_init(&sequential->rotation, model, backend, (uint64_t)options->rotation_seed, error);

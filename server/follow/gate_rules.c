@@ -1,5 +1,6 @@
 #include "follow/gate_rules.h"
 
+#include "kinds/method.h"
 #include "kinds/metrics.h"
 #include "quant/quantize_method.h"
 
@@ -132,6 +133,17 @@ static bool series_has(const char *key)
     return strncmp(key, "method.", 7) == 0 && method_has(key + 7);
 }
 
+/* A gate on a method that does not exist would never be decided. */
+static void check_method(const json_t *name, const char *place, struct faults *faults)
+{
+    char known[METHODS_TEXT];
+    const char *text = json_string_value(name);
+    if (text == NULL)
+        faults_add(faults, place, "must be the name of a method, or \"\" for full precision");
+    else if (text[0] != '\0' && !method_known(text, known))
+        faults_add(faults, place, "no method is named \"%.60s\"; there are %s", text, known);
+}
+
 static void check_series(json_t *series, const char *pointer, struct faults *faults)
 {
     const char *key;
@@ -146,6 +158,8 @@ static void check_series(json_t *series, const char *pointer, struct faults *fau
                        " fields of methods as method.NAME, like method.bits");
         else if (json_is_object(value) || json_is_array(value))
             faults_add(faults, place, "must be a single value");
+        else if (strcmp(key, "method.name") == 0 || strcmp(key, "method") == 0)
+            check_method(value, place, faults);
     }
 }
 

@@ -2,9 +2,22 @@
 
 #include "schema/schema.h"
 
+#include <assert.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+
+bool method_known(const char *name, char known[METHODS_TEXT])
+{
+    size_t length = 0;
+    for (const struct param_variant *variant = quantize_method_variants; variant->name != NULL; variant++) {
+        if (strcmp(variant->name, name) == 0) return true;
+        length +=
+            (size_t)snprintf(known + length, METHODS_TEXT - length, "%s%s", length > 0 ? ", " : "", variant->name);
+        assert(length < METHODS_TEXT);
+    }
+    return false;
+}
 
 static const struct param_variant *variant_of(const struct quantize_method *method)
 {

@@ -20,6 +20,10 @@
 MUST_CHECK enum status method_check(const struct run_request *request, const char *object,
                                     const struct quantize_method *method, bool calibrated, struct error *error);
 
+/* Whether a quantizer has this name; if not, `known` gets the names that there are: "rtn, gptq, …". */
+enum { METHODS_TEXT = 400 };
+bool method_known(const char *name, char known[METHODS_TEXT]);
+
 /* The method's parameter of that name; 0 when it has none. */
 int64_t method_integer(const struct quantize_method *method, const char *name);
 

@@ -1,6 +1,7 @@
 #include "resources/answer.h"
 
 #include "base/buffer.h"
+#include "kinds/method.h"
 #include "kinds/metrics.h"
 #include "schema/form.h"
 
@@ -64,6 +65,14 @@ enum status answer_check_metric(const char *name, const char *field, struct erro
         "no measured number is named \"%.60s\"; GET /v1/curves/metrics lists those measured here, /openapi.yaml "
         "all (Metric)",
         name);
+}
+
+enum status answer_query_method(const struct request *request, const char **out, struct error *error)
+{
+    char known[METHODS_TEXT];
+    *out = request_query(request, "method");
+    if (*out == NULL || method_known(*out, known)) return STATUS_OK;
+    return request_query_fault(error, "method", "no method is named \"%.60s\"; there are %s", *out, known);
 }
 
 enum status answer_query_boolean(const struct request *request, const char *field, bool *out, struct error *error)

@@ -47,13 +47,13 @@ static enum status read_query(const struct request *request, const char **trajec
         .trajectory_count = 1,
         .metric = request_query(request, "metric"),
         .axis = x != NULL && strcmp(x, "tokens") == 0 ? CURVE_TOKENS : CURVE_STEP,
-        .method = request_query(request, "method"),
         .dataset = request_query(request, "dataset"),
         .protocol = request_query(request, "protocol"),
         .calibration = request_query(request, "calibration"),
         .bits = (int)bits,
     };
     if (query->metric == NULL) query->metric = "delta";
+    if ((status = answer_query_method(request, &query->method, error)) != STATUS_OK) return status;
     return answer_check_metric(query->metric, "metric", error);
 }
 

@@ -44,8 +44,8 @@ static enum status read_question(const struct request *request, struct question 
     query->y = request_query(request, "y");
     status = read_axis(query->x, "x", error);
     if (status == STATUS_OK) status = read_axis(query->y, "y", error);
+    if (status == STATUS_OK) status = answer_query_method(request, &query->method, error);
     if (status != STATUS_OK) return status;
-    query->method = request_query(request, "method");
     query->dataset = request_query(request, "dataset");
     query->protocol = request_query(request, "protocol");
     query->calibration = request_query(request, "calibration");

@@ -88,7 +88,7 @@ static enum status read_query(const struct request *request, struct curve_query 
     query->trajectories = trajectories;
     query->metric = request_query(request, "metric");
     if (query->metric == NULL) query->metric = "delta";
-    query->method = request_query(request, "method");
+    if ((status = answer_query_method(request, &query->method, error)) != STATUS_OK) return status;
     query->dataset = request_query(request, "dataset");
     query->protocol = request_query(request, "protocol");
     query->calibration = request_query(request, "calibration");

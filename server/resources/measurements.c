@@ -106,6 +106,7 @@ static enum status read_filter(const struct request *request, struct table *tabl
     if (status == STATUS_OK) status = read_sort(request, &filter->descending, error);
     if (status == STATUS_OK) status = read_metrics(request, &table->metrics, error);
     if (status == STATUS_OK) status = answer_tags(request, &table->tags, error);
+    if (status == STATUS_OK) status = answer_query_method(request, &filter->method, error);
     if (status != STATUS_OK) return status;
     for (const char *name; (name = request_query_at(request, "trajectory", filter->trajectory_count)) != NULL;) {
         if (filter->trajectory_count == TRAJECTORIES_MAX)
@@ -115,7 +116,6 @@ static enum status read_filter(const struct request *request, struct table *tabl
     filter->trajectories = table->trajectories;
     filter->checkpoint = request_query(request, "checkpoint");
     filter->name = request_query(request, "name");
-    filter->method = request_query(request, "method");
     filter->dataset = request_query(request, "dataset");
     filter->protocol = request_query(request, "protocol");
     filter->calibration = request_query(request, "calibration");

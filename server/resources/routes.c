@@ -5,6 +5,7 @@
 #include "kinds/kind.h"
 #include "kinds/metrics.h"
 #include "kinds/worst_tokens.h"
+#include "quant/quantize_method.h"
 #include "resources/correlation_report.h"
 #include "resources/handlers.h"
 #include "schema/result_describe.h"
@@ -34,6 +35,14 @@ static json_t *describe_metric(void)
     for (size_t i = 0; i < count; i++) (void)json_array_append_new(names, json_string(all[i].about->name));
     return json_pack("{ss so ss}", "type", "string", "enum", names, "description",
                      "A number that runs measure, or learning_rate");
+}
+
+static json_t *describe_method(void)
+{
+    json_t *names = json_array();
+    for (const struct param_variant *variant = quantize_method_variants; variant->name != NULL; variant++)
+        (void)json_array_append_new(names, json_string(variant->name));
+    return json_pack("{ss so}", "type", "string", "enum", names);
 }
 
 /* "quantize" and "Params" make "QuantizeParams". */
@@ -94,6 +103,7 @@ static enum status describe_answers(json_t *document, struct error *error)
     for (size_t i = 0; good && i < sizeof answers / sizeof answers[0]; i++)
         good = result_describe(answers[i], document);
     if (good) good = json_object_set_new(document, "Metric", describe_metric()) == 0;
+    if (good) good = json_object_set_new(document, "MethodName", describe_method()) == 0;
     return good ? STATUS_OK : error_set(error, STATUS_NO_MEMORY, "no memory for schemas");
 }
 

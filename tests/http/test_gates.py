@@ -380,6 +380,8 @@ def answering(document):
     ([{"metric": "delta", "max": 1, "against_last": 3}], ["/rules/0/against_last"]),
     ([{"metric": "delta", "max_change": 1, "against_last": 51}], ["/rules/0/against_last"]),
     ([{"metric": "delta", "max": 1, "series": {"bits": 4}}], ["/rules/0/series/bits"]),
+    ([{"metric": "delta", "max": 1, "series": {"method.name": "gptk"}}], ["/rules/0/series/method.name"]),
+    ([{"metric": "delta", "max": 1, "series": {"method": 4}}], ["/rules/0/series/method"]),
     ([{"metric": "delta", "max": 1, "series": {"method.bitz": 4, "method.name": ["rtn"]}}],
      ["/rules/0/series/method.bitz", "/rules/0/series/method.name"]),
     ([{"integrity": "dirty"}], ["/rules/0/integrity"]),

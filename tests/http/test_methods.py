@@ -386,6 +386,26 @@ def test_draws_of_calibration_share_no_sequence(service, subject):
     assert run["state"] == "failed" and "6 in all" in run["error"]["detail"]
 
 
+def test_an_override_that_changes_nothing_is_refused(service, subject):
+    for overrides, pattern in (([{"pattern": "nothing_here", "bits": 8}], "nothing_here"),
+                               ([{"pattern": "down_proj$", "bits": 8}, {"pattern": "^lm_head", "skip": True}], "^lm_head")):
+        answer = quantize(service, subject, {"name": "rtn", "bits": 4, "overrides": overrides})
+        run = service.wait(answer.json["id"])
+        assert run["state"] == "failed" and run["error"]["status"] == 422
+        assert f'"{pattern}" matches no linear of the model; one is named "model.layers.' in run["error"]["detail"]
+    # one that an earlier one overrides changes nothing either, but names linears that are there
+    both = [{"pattern": "down_proj$", "bits": 8}, {"pattern": "layers.0.*down_proj", "bits": 2}]
+    done(service, quantize(service, subject, {"name": "rtn", "bits": 4, "overrides": both}))
+
+
+@pytest.mark.parametrize("path", ["curves?trajectory=methods", "measurements?trajectory=methods",
+                                  "correlations?x=kl&y=delta", "trajectories/methods/changepoints?"])
+def test_a_misspelt_method_is_no_empty_answer(service, subject, path):
+    answer = service.get(f"/v1/{path}&method=gptk")
+    assert answer.status == 422 and "rtn, gptq" in answer.json["detail"] + str(answer.json["errors"])
+    assert service.get(f"/v1/{path}&method=gptq").status == 200
+
+
 def test_calibration_on_the_head_of_a_text_is_told(service, subject):
     """Packed as documents, which calibration is unless told otherwise, a text file is one sequence, its head."""
     (service.files / "long.txt").write_text("it goes on and on. " * 60)
