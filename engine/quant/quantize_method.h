@@ -151,7 +151,7 @@ struct quantize_method {
     {.name = "keep_outliers", .type = PARAM_INTEGER, .offset = QUANTIZE_AT(options.keep_outliers), .fallback = "0", \
      .minimum = 0, \
      .maximum = 1 << 20, .help = "Input columns of every linear that are kept as they are: those" \
-                                 " with the largest inputs"}, \
+                                 " with the largest inputs; without calibration, those with the largest weights"}, \
     {.name = "embedding_bits", .type = PARAM_INTEGER, .schema = "Bits", \
      .offset = QUANTIZE_AT(options.embedding_bits), .fallback = "null", \
      .nullable = true, .allowed = quantize_method_bits, .help = "Round the embeddings to so many bits; null: leave" \

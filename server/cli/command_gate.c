@@ -29,6 +29,20 @@ static void print_number(const char *name, const json_t *value)
     if (json_is_number(value)) (void)printf(", %s %.6g", name, json_number_value(value));
 }
 
+static void print_interval(const json_t *interval)
+{
+    if (json_array_size(interval) == 2)
+        (void)printf(" (95 %% %.6g to %.6g)", json_number_value(json_array_get(interval, 0)),
+                     json_number_value(json_array_get(interval, 1)));
+}
+
+/* "" is full precision, which has no label. */
+static void print_series(const json_t *series)
+{
+    const char *label = json_string_value(series);
+    if (label != NULL && label[0] != '\0') (void)printf(" of %s", label);
+}
+
 /* Where the series changes, by steps, with the interval of the place. */
 static void print_change(const json_t *change)
 {
@@ -54,7 +68,9 @@ static void print_verdict(const json_t *document)
         const char *metric = json_string_value(json_object_get(json_object_get(item, "rule"), "metric"));
         const char *reason = json_string_value(json_object_get(item, "reason"));
         (void)printf("  %-8s %s", verdict != NULL ? verdict : "", metric != NULL ? metric : "integrity");
+        print_series(json_object_get(item, "series"));
         print_number("value", json_object_get(item, "value"));
+        print_interval(json_object_get(item, "interval"));
         print_number("limit", json_object_get(item, "limit"));
         print_change(json_object_get(item, "change"));
         (void)printf("%s%s\n", reason != NULL ? ": " : "", reason != NULL ? reason : "");

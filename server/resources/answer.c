@@ -67,6 +67,35 @@ enum status answer_check_metric(const char *name, const char *field, struct erro
         name);
 }
 
+const char *const answer_table_names[] = {"json", "csv", NULL};
+const char *const answer_table_types[] = {"application/json", "text/csv", NULL};
+
+/* "json, csv" */
+static void list(const char *const *names, char out[200])
+{
+    size_t length = 0;
+    for (; *names != NULL && length < 200; names++)
+        length += (size_t)snprintf(out + length, 200 - length, "%s%s", length > 0 ? ", " : "", *names);
+}
+
+enum status answer_form(const struct request *request, const char *const *names, const char *const *types, int *out,
+                        struct error *error)
+{
+    const char *format = request_query(request, "format");
+    char known[200];
+    for (int i = 0; format != NULL && names[i] != NULL; i++)
+        if (strcmp(format, names[i]) == 0) {
+            *out = i;
+            return STATUS_OK;
+        }
+    list(format != NULL ? names : types, known);
+    if (format != NULL)
+        return request_query_fault(error, "format", "must be one of %s, found \"%.60s\"", known, format);
+    *out = request_prefer(request, types);
+    return *out >= 0 ? STATUS_OK
+                     : error_set(error, STATUS_NOT_ACCEPTABLE, "there are %s, and Accept takes none of them", known);
+}
+
 enum status answer_query_method(const struct request *request, const char **out, struct error *error)
 {
     char known[METHODS_TEXT];

@@ -49,6 +49,12 @@ MUST_CHECK enum status answer_time(const struct request *request, const char *fi
 MUST_CHECK enum status answer_filter(const struct request *request, struct list_filter *out, json_t **tags,
                                      struct error *error);
 
+/* The form of an answer that has several: the query field "format", one of `names`, goes before the header Accept,
+ * which is held to `types`; both lists end with NULL. *out is the place in them. STATUS_NOT_ACCEPTABLE. */
+MUST_CHECK enum status answer_form(const struct request *request, const char *const *names, const char *const *types,
+                                   int *out, struct error *error);
+extern const char *const answer_table_names[], *const answer_table_types[]; /* json, csv */
+
 /* STATUS_NOT_ACCEPTABLE when the client does not accept JSON, the only form of most lists. */
 MUST_CHECK enum status answer_accepts(const struct request *request, struct error *error);
 

@@ -273,13 +273,11 @@ static enum status answer_csv(struct response *response, json_t *points, struct 
 enum status correlations_get(struct http_context *context, const struct request *request, struct response *response,
                              struct error *error)
 {
-    static const char *const types[] = {"application/json", "text/csv", NULL};
+    int type = 0;
     struct question question = {0};
     json_t *points = NULL, *document = NULL;
-    const int type = request_prefer(request, types);
     enum status status = read_question(request, &question, error);
-    if (status == STATUS_OK && type < 0)
-        status = error_set(error, STATUS_NOT_ACCEPTABLE, "no such representation: Accept application/json or text/csv");
+    if (status == STATUS_OK) status = answer_form(request, answer_table_names, answer_table_types, &type, error);
     if (status == STATUS_OK) status = curve_pairs(application_connection(context), &question.query, &points, error);
     if (status == STATUS_OK && json_array_size(points) > PAIRS_MAX)
         status = error_set(error, STATUS_INVALID, "more than %d pairs: name trajectories, method or bits", PAIRS_MAX);

@@ -133,17 +133,15 @@ static enum status read_flags(struct connection *connection, const struct curve_
 enum status curves_get(struct http_context *context, const struct request *request, struct response *response,
                        struct error *error)
 {
-    static const char *const types[] = {"application/json", "text/csv", NULL};
+    int type = 0;
     const char *trajectories[TRAJECTORIES_MAX];
     struct curve_query query = {0};
     struct store_id checkpoint;
     struct curve_points points = {0};
     json_t *document = NULL, *flags = NULL;
-    const int type = request_prefer(request, types);
     struct connection *connection = application_connection(context);
     enum status status = read_query(request, &query, trajectories, error);
-    if (status == STATUS_OK && type < 0)
-        status = error_set(error, STATUS_NOT_ACCEPTABLE, "no such representation: Accept application/json or text/csv");
+    if (status == STATUS_OK) status = answer_form(request, answer_table_names, answer_table_types, &type, error);
     if (status == STATUS_OK) status = read_checkpoint(connection, request, &checkpoint, &query, error);
     if (status == STATUS_OK) status = curve_open(connection, &query, &points, &document, error);
     if (status == STATUS_OK && points.count > 0) status = read_flags(connection, &query, &flags, error);

@@ -26,13 +26,15 @@
 #define QUERY_WAIT "wait"
 #define QUERY_DISCOVER "repo", "match"
 #define QUERY_CURVES \
-    "trajectory", "metric", "x", "method", "bits", "dataset", "protocol", "calibration", "points", "checkpoint"
+    "trajectory", "metric", "x", "method", "bits", "dataset", "protocol", "calibration", "points", "checkpoint", \
+    "format"
 #define QUERY_INTEGRITY "checkpoint"
 #define QUERY_MEASUREMENTS \
     "trajectory", "checkpoint", "fields", "metric", "method", "bits", "dataset", "protocol", "calibration", \
     "tag", "name", "measured_from", "measured_to", "sort", "step_from", "step_to", "format", "updated_since", \
     "limit", "cursor"
-#define QUERY_CORRELATIONS "trajectory", "x", "y", "method", "bits", "dataset", "protocol", "calibration", "seed"
+#define QUERY_CORRELATIONS \
+    "trajectory", "x", "y", "method", "bits", "dataset", "protocol", "calibration", "seed", "format"
 #define QUERY_CHANGEPOINTS "metric", "x", "method", "bits", "dataset", "protocol", "calibration", "from"
 #define QUERY_WORST_TOKENS "limit", "context", "decode", "against"
 #define QUERY_COMPARE "a", "b"

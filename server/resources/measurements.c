@@ -19,11 +19,11 @@ enum { TRAJECTORIES_MAX = 32, METRICS_MAX = 32, PAGE_WHOLE = 1000 };
 enum form { FORM_JSON, FORM_NDJSON, FORM_CSV };
 
 static const char *const types[] = {"application/json", "application/x-ndjson", "text/csv", NULL};
-static const char *const forms[] = {[FORM_JSON] = "json", [FORM_NDJSON] = "ndjson", [FORM_CSV] = "csv"};
+static const char *const forms[] = {[FORM_JSON] = "json", [FORM_NDJSON] = "ndjson", [FORM_CSV] = "csv", NULL};
 
 /* The state of a request. */
 struct table {
-    enum form form;
+    int form;    /* enum form */
     bool chosen; /* of the columns, by `fields` */
     const char *trajectories[TRAJECTORIES_MAX];
     json_t *columns, *metrics, *tags; /* owned */
@@ -43,24 +43,6 @@ static void table_reset(struct table *table)
     json_decref(table->labels);
     free(table->places);
     measurement_selection_reset(&table->selection);
-}
-
-static enum status read_form(const struct request *request, enum form *out, struct error *error)
-{
-    const char *format = request_query(request, "format");
-    for (size_t i = 0; format != NULL && i < sizeof forms / sizeof forms[0]; i++)
-        if (strcmp(format, forms[i]) == 0) {
-            *out = (enum form)i;
-            return STATUS_OK;
-        }
-    if (format != NULL)
-        return request_query_fault(error, "format", "must be one of json, ndjson, csv, found \"%.60s\"", format);
-    const int type = request_prefer(request, types);
-    *out = (enum form)type;
-    return type >= 0
-               ? STATUS_OK
-               : error_set(error, STATUS_NOT_ACCEPTABLE,
-                           "there are application/json, application/x-ndjson and text/csv, and Accept takes none");
 }
 
 static enum status read_metrics(const struct request *request, json_t **metrics, struct error *error)
@@ -305,7 +287,7 @@ enum status measurements_get(struct http_context *context, const struct request 
 {
     const char *fields = request_query(request, "fields");
     struct table table = {.chosen = fields != NULL};
-    enum status status = read_form(request, &table.form, error);
+    enum status status = answer_form(request, forms, types, &table.form, error);
     if (status == STATUS_OK) status = measurement_fields_read(fields, &table.columns, &table.metrics, error);
     if (status == STATUS_OK) status = read_filter(request, &table, error);
     struct connection *connection = application_connection(context);

@@ -85,5 +85,8 @@ def test_flags_of_a_checkpoint_stand_at_its_points(service, written):
     points = service.get("/v1/curves?trajectory=curve-text").json["series"][0]["points"]
     flags = {point["checkpoint"]: point["flags"] for point in points if point["flags"]}
     assert list(flags) == ["curve-text-3"] and flags["curve-text-3"]
-    rows = service.get("/v1/curves?trajectory=curve-text", {"Accept": "text/csv"}).body.decode().splitlines()
+    table = service.get("/v1/curves?trajectory=curve-text", {"Accept": "text/csv"}).body
+    assert service.get("/v1/curves?trajectory=curve-text&format=csv").body == table
+    assert service.get("/v1/curves?trajectory=curve-text&format=xml").status == 422
+    rows = table.decode().splitlines()
     assert [row for row in rows if flags["curve-text-3"][0] in row] == [rows[4]]

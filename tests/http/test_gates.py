@@ -278,13 +278,15 @@ def checked(service, gate, checkpoint, *more):
 
 def test_the_command_tells_each_rule_and_the_verdict_by_its_exit_status(service, course, name):
     delta = course[2, 4]["result"]["delta"]
+    low, high = course[2, 4]["result"]["delta_interval"]
+    told = f"delta of rtn 4-bit g32, value {delta:.6g} (95 % {low:.6g} to {high:.6g}), limit"
     make(service, name, {"metric": "delta", "series": RTN4, "max": delta + 1})
     make(service, f"{name} fails", {"metric": "delta", "series": RTN4, "max": delta - 1})
     make(service, f"{name} waits", {"integrity": "clean"})
     done = checked(service, name, "step2")
-    assert (done.returncode, done.stdout) == (0, f"pass\n  pass     delta, value {delta:.6g}, limit {delta + 1:.6g}\n")
+    assert (done.returncode, done.stdout) == (0, f"pass\n  pass     {told} {delta + 1:.6g}\n")
     done = checked(service, f"{name} fails", "gated/step2")
-    assert (done.returncode, done.stdout) == (1, f"fail\n  fail     delta, value {delta:.6g}, limit {delta - 1:.6g}\n")
+    assert (done.returncode, done.stdout) == (1, f"fail\n  fail     {told} {delta - 1:.6g}\n")
     done = checked(service, name, "step6")
     assert done.returncode == 3 and done.stdout.endswith("  pending  delta: not measured\n") and done.stderr == ""
     done = checked(service, f"{name} waits", "step6", "--wait", "--timeout", "1")

@@ -470,6 +470,7 @@ def test_correlations(service, path):
     both = service.get("/v1/correlations?trajectory=geometry&x=kl&y=delta&method=rtn&bits=3").json["points"]
     assert both and all(point["run_x"] == point["run_y"] for point in both), "one run measures both"
     table = service.get(address + "&method=rtn&bits=3", headers={"Accept": "text/csv"})
+    assert service.get(address + "&method=rtn&bits=3&format=csv").body == table.body
     assert table.headers.get_content_type() == "text/csv" and len(table.body.decode().splitlines()) == 6
     assert service.get("/v1/correlations?x=step").status == 422
     assert service.get("/v1/correlations?x=step&y=delta&what=1").status == 422
