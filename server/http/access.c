@@ -33,6 +33,7 @@ static enum MHD_Result queue_answer(struct exchange *exchange)
     const bool stream = exchange->response.kind == RESPONSE_STREAM;
     const int64_t grace = server->options.limits.write_milliseconds + exchange->answer_bytes / 65536 * 1000;
     reaper_deadline(server->reaper, exchange->entry, stream ? -1 : grace);
+    if (exchange->close) reaper_lingers(server->reaper, exchange->entry);
     metrics_count(server->metrics, exchange->metric, exchange->http_status, spent);
     if (server->options.access_log)
         access_log_write(exchange->request.id, exchange->method, exchange->target, exchange->http_status,
@@ -380,6 +381,7 @@ static enum MHD_Result abort_upload(struct exchange *exchange, const struct prob
                  origin != NULL ? "\r\nVary: Origin\r\n" : "");
     if (length > 0 && send_past(exchange, head, (size_t)length) && text != NULL) (void)send_past(exchange, text, size);
     free(text);
+    reaper_lingers(exchange->server->reaper, exchange->entry);
     metrics_count(exchange->server->metrics, exchange->metric, problem->http, spent);
     if (exchange->server->options.access_log)
         access_log_write(exchange->request.id, exchange->method, exchange->target, problem->http, (int64_t)size, spent);

@@ -1,6 +1,7 @@
 #include "http/reaper.h"
 
 #include "base/clock.h"
+#include "http/late_bytes.h"
 #include "http/transfer.h"
 
 #include <pthread.h>
@@ -15,6 +16,7 @@ struct reaper_entry {
     int descriptor;
     int64_t deadline_ms; /* 0: none */
     int64_t waits_ms;    /* since when it waits for a head; 0: it does not */
+    bool lingers;        /* once it is closed */
     struct transfer transfer;
 };
 
@@ -23,6 +25,7 @@ struct reaper {
     pthread_cond_t stopped;
     pthread_t thread;
     struct reaper_entry *first;
+    struct late_bytes *late;
     unsigned count, crowded;
     void (*tick)(void *closure);
     void *closure;
@@ -56,6 +59,7 @@ void reaper_remove(struct reaper *reaper, struct reaper_entry *entry)
         reaper->first = entry->next;
     if (entry->next != NULL) entry->next->previous = entry->previous;
     pthread_mutex_unlock(&reaper->mutex);
+    if (entry->lingers) late_bytes_expect(reaper->late, entry->descriptor, clock_milliseconds());
     free(entry);
 }
 
@@ -81,6 +85,14 @@ void reaper_extend(struct reaper *reaper, struct reaper_entry *entry, int64_t mi
     if (entry == NULL) return;
     pthread_mutex_lock(&reaper->mutex);
     if (entry->deadline_ms) entry->deadline_ms += milliseconds;
+    pthread_mutex_unlock(&reaper->mutex);
+}
+
+void reaper_lingers(struct reaper *reaper, struct reaper_entry *entry)
+{
+    if (entry == NULL) return;
+    pthread_mutex_lock(&reaper->mutex);
+    entry->lingers = true;
     pthread_mutex_unlock(&reaper->mutex);
 }
 
@@ -118,6 +130,7 @@ static void *run(void *closure)
         (void)pthread_cond_timedwait(&reaper->stopped, &reaper->mutex, &until);
         reap(reaper);
         pthread_mutex_unlock(&reaper->mutex);
+        late_bytes_discard(reaper->late, clock_milliseconds());
         reaper->tick(reaper->closure);
         pthread_mutex_lock(&reaper->mutex);
     }
@@ -132,6 +145,11 @@ enum status reaper_start(void (*tick)(void *closure), void *closure, unsigned cr
     struct reaper *reaper = calloc(1, sizeof *reaper);
     *out = NULL;
     if (reaper == NULL) return error_set(error, STATUS_NO_MEMORY, "out of memory for the reaper");
+    const enum status status = late_bytes_new(&reaper->late, error);
+    if (status != STATUS_OK) {
+        free(reaper);
+        return status;
+    }
     reaper->tick = tick;
     reaper->closure = closure;
     reaper->crowded = crowded;
@@ -169,6 +187,7 @@ void reaper_free(struct reaper *reaper)
         reaper->first = entry->next;
         free(entry);
     }
+    late_bytes_free(reaper->late);
     (void)pthread_cond_destroy(&reaper->stopped);
     (void)pthread_mutex_destroy(&reaper->mutex);
     free(reaper);

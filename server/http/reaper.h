@@ -33,6 +33,9 @@ void reaper_waits(struct reaper *reaper, struct reaper_entry *entry, bool waits)
 /* Moves a deadline that is set further away. */
 void reaper_extend(struct reaper *reaper, struct reaper_entry *entry, int64_t milliseconds);
 
+/* When the connection closes, what its client still sends is discarded for a little (late_bytes.h). NULL is fine. */
+void reaper_lingers(struct reaper *reaper, struct reaper_entry *entry);
+
 void reaper_stop(struct reaper *reaper); /* joins its thread; NULL is fine */
 void reaper_free(struct reaper *reaper); /* after the daemon has stopped; NULL is fine */
 

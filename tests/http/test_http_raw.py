@@ -479,6 +479,19 @@ def test_who_may_not_is_told_before_the_body(guarded, size, who, status, code):
     assert b"Connection: close\r\n" in data and b"\r\nWWW-Authenticate: Bearer" in data and b"100 Continue" not in data
 
 
+@pytest.mark.parametrize("path,status", [(b"/v1/large", 401), (b"/v1/nothing", 404), (b"/v1/echo", 413)])
+def test_who_sends_all_of_a_refused_body_reads_the_answer(guarded, path, status):
+    """As proxies do: were the connection closed with unread bytes, they would be cut off and lose it."""
+    with guarded.connect() as client:
+        client.sendall((b"POST " + path + b" HTTP/1.1\r\n" + H + J + BEARER % b"wrong"
+                        + b"Content-Length: 10000000\r\n\r\n").replace(b"@HOST@", guarded.host.encode()))
+        client.recv(1, socket.MSG_PEEK)  # the answer is there
+        for _ in range(100):
+            client.sendall(b" " * 100_000)
+        data, closed = read_all(client)
+    assert heads(data) == [status] and closed
+
+
 def test_a_small_body_behind_a_wrong_token_keeps_the_connection(guarded):
     with guarded.connect() as client:
         for part in (b"POST /v1/echo HTTP/1.1\r\n" + H + J + BEARER % b"wrong" + b"Content-Length: 2\r\n\r\n", b"{}",
