@@ -716,15 +716,17 @@ UNITS   = deltaq.service deltaq-worker.service deltaq-launcher.service
 COMPLETIONS = bash-completion/completions/deltaq zsh/site-functions/_deltaq
 COMMANDS_WITH_PAGES = $(shell $(BINARY) complete -- "" 2>/dev/null)
 STRIP   = -s
+# The day of the manual's pages is that of the commit.
+DATED   = SOURCE_DATE_EPOCH=$(or $(SOURCE_DATE_EPOCH),$(if $(COMMIT),$(shell git log -1 --format=%ct 2>/dev/null)))
 install: all static ## Install the binary, its manual, the dashboard and systemd's units below PREFIX (/usr/local)
 	install -D $(STRIP) -m 755 $(BINARY) $(PLACE)/bin/deltaq
 	$(if $(NVCC),install -D -m 755 $(CUDA_PLUGIN) $(PLACE)/lib/deltaq/$(notdir $(CUDA_PLUGIN)))
 	install -d $(SHARE)/static $(PLACE)/share/man/man1 $(PLACE)/lib/systemd/system $(PLACE)/lib/sysusers.d
 	install -m 644 static/* $(BUILD)/static/* $(SHARE)/static/
 	install -m 644 openapi.yaml LICENSE $(SHARE)/
-	$(BINARY) manual > $(PLACE)/share/man/man1/deltaq.1
+	$(DATED) $(BINARY) manual > $(PLACE)/share/man/man1/deltaq.1
 	for command in $(COMMANDS_WITH_PAGES); do \
-	    $(BINARY) manual $$command > $(PLACE)/share/man/man1/deltaq-$$command.1 || exit 1; done
+	    $(DATED) $(BINARY) manual $$command > $(PLACE)/share/man/man1/deltaq-$$command.1 || exit 1; done
 	for unit in $(UNITS); do sed -e 's|@PREFIX@|$(PREFIX)|' -e '/@SANDBOX@/{r deploy/systemd/sandbox.conf' -e 'd}' \
 	    deploy/systemd/$$unit.in > $(PLACE)/lib/systemd/system/$$unit || exit 1; done
 	install -m 644 deploy/systemd/sysusers.conf $(PLACE)/lib/sysusers.d/deltaq.conf

@@ -40,7 +40,7 @@ const struct command command_completion = {
     .options = no_options,
     .run = completion_run,
     .words = 1,
-    .notes = "bash: source <(deltaq completion bash)\nzsh:  source <(deltaq completion zsh), after compinit\n",
+    .notes = "bash  source <(deltaq completion bash)\nzsh   source <(deltaq completion zsh), after compinit\n",
 };
 
 /* ---- which words are allowed here ---- */

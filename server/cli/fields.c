@@ -251,10 +251,11 @@ const char **fields_choices(const struct field *field)
     return words;
 }
 
-/* " (default 4)", " (choices: a, b)" and " [of gptq, awq]". */
-static void print_rest(const struct field *field, FILE *out)
+/* The help, with ": a, b" (choices), " (default 4)" and " [of gptq, awq]". */
+void fields_print_help(const struct field *field, FILE *out)
 {
     const struct param *param = field->params[0];
+    if (param->help != NULL) (void)fputs(param->help, out);
     const char **choices = strchr(field->value, '|') == NULL ? fields_choices(field) : NULL;
     const int quoted = param->fallback != NULL && param->fallback[0] == '"';
     for (size_t i = 0; choices != NULL && choices[i] != NULL; i++)
@@ -276,8 +277,7 @@ void fields_print(const struct fields *fields, FILE *out)
         (void)snprintf(left, sizeof left, "%s%s%s", field->flags[FIELDS_SHORT], field->value[0] != '\0' ? " " : ", ",
                        field->value[0] != '\0' ? field->value : field->flags[FIELDS_NO_SHORT]);
         (void)fprintf(out, "  %-24s%s", left, strlen(left) > 24 ? "\n                           " : " ");
-        (void)fputs(field->params[0]->help != NULL ? field->params[0]->help : "", out);
-        print_rest(field, out);
+        fields_print_help(field, out);
         (void)fputc('\n', out);
     }
 }

@@ -64,5 +64,7 @@ const char **fields_choices(const struct field *field);
 
 /* Prints one line for each field. */
 void fields_print(const struct fields *fields, FILE *out);
+/* Prints what that line says of a field behind its flag: its help, default and variants. */
+void fields_print_help(const struct field *field, FILE *out);
 
 #endif

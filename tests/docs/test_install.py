@@ -49,11 +49,27 @@ def test_every_command_has_a_manual_page(installed):
     pages = {path.name: path.read_text() for path in (installed / "usr/share/man/man1").iterdir()}
     assert set(pages) == {"deltaq.1", *(f"deltaq-{command}.1" for command in commands)}
     assert "\\-\\-bits" in pages["deltaq-run.1"] and "DELTAQ_LISTEN" in pages["deltaq-serve.1"]
+    assert "\\-\\-learning\\-rate" in pages["deltaq-register.1"]
     if shutil.which("groff") is None:
         pytest.skip("groff is not installed: what the pages look like is not checked")
     for name, page in pages.items():
         done = subprocess.run(["groff", "-man", "-Tutf8", "-Kutf8", "-ww"], input=page, capture_output=True, text=True)
         assert done.returncode == 0 and not done.stderr and name[:-2].upper() in done.stdout, f"{name}: {done.stderr}"
+        wide = [line for line in re.sub("\x1b\\[[0-9;]*m|.\b", "", done.stdout).splitlines() if len(line) > 80]
+        assert all(line.lstrip().startswith("deltaq ") for line in wide), f"{name} is wider than a terminal: {wide}"
+
+
+def test_manual_pages_have_their_day_and_nothing_that_mandoc_warns_of(installed, tmp_path):
+    for page in (installed / "usr/share/man/man1").iterdir():
+        assert re.match(r'\.TH "[A-Z-]+" 1 "\d{4}-\d\d-\d\d" ', page.read_text()) or not (ROOT / ".git").exists(), page
+    if shutil.which("mandoc") is None:
+        pytest.skip("mandoc is not installed")
+    for page in (installed / "usr/share/man/man1").iterdir():
+        done = subprocess.run(["mandoc", "-T", "lint", "-W", "warning", page], capture_output=True, text=True)
+        assert done.returncode == 0, done.stdout
+    environment = {**os.environ, "SOURCE_DATE_EPOCH": "86399"}
+    said = subprocess.run([BINARY, "manual", "serve"], env=environment, capture_output=True, text=True, check=True)
+    assert said.stdout.startswith('.TH "DELTAQ-SERVE" 1 "1970-01-01" ')
 
 
 @pytest.mark.parametrize("unit", ["deltaq", "deltaq-worker", "deltaq-launcher"])
@@ -68,6 +84,18 @@ def test_units_of_systemd(installed, unit):
     done = subprocess.run(verify, capture_output=True, text=True)
     wrong = [line for line in done.stderr.splitlines() if f"{unit}.service:" in line and "sysinit.target" not in line]
     assert not wrong, done.stderr
+
+
+@pytest.mark.parametrize("unit", ["deltaq", "deltaq-worker", "deltaq-launcher"])
+def test_units_are_exposed_to_little(installed, unit):
+    """systemd's own measure of a sandbox, from 0 to 10; the table in its answer says what each line adds."""
+    if shutil.which("systemd-analyze") is None:
+        pytest.skip("systemd is not installed: it does not read the unit")
+    done = subprocess.run(["systemd-analyze", f"--root={installed}", "--offline=yes", "--threshold=21", "--no-pager",
+                           "security", f"{unit}.service"], capture_output=True, text=True)
+    if "unrecognized option" in done.stderr:
+        pytest.skip("this systemd does not look at units that it does not run")
+    assert done.returncode == 0, done.stdout + done.stderr
 
 
 def test_the_installed_binary_finds_its_files(installed, tmp_path):
