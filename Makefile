@@ -344,8 +344,8 @@ PYTHON       := $(VENV)/bin/python
 
 .PHONY: bench-backend bench-tangent deps deps-build venv static serve demo study study-text study-publish install \
                       uninstall lint check check-all check-unit check-asan check-tsan check-emulated check-http \
-                      check-fresh check-upgrade check-deb check-images check-kubernetes check-slurm check-cluster \
-                      bench chaos fuzz
+                      check-fresh check-upgrade check-deb check-units check-images check-kubernetes check-slurm \
+                      check-cluster bench chaos fuzz
 
 deps-build: ## Install what building and running need (Debian packages)
 	@sh tests/tools/packages.sh "building and running deltaq" $(DEBIAN_BUILD)
@@ -664,6 +664,10 @@ check-upgrade: ## Move a server's database from Debian 12's PostgreSQL to Debian
 check-deb: ## Make the Debian package on a bare Debian and install, use, remove and purge it on another (as root; \
     SUITE=trixie for Debian 13)
 	@tests/fresh/check_deb.sh $(SUITE)
+
+check-units: all venv static ## Boot systemd on a minimal Debian in a container and hold the three units to what they \
+    promise (as root; needs systemd-container)
+	@tests/fresh/units.sh
 
 check-images: all venv ## Build the image without Docker (buildah), run it, and run the objects of deploy/kubernetes \
     in it (as root)
