@@ -448,8 +448,8 @@ BENCH_BINARIES := $(patsubst %.c,$(OBJ)/%,$(wildcard tests/bench/*.c))
 KUBERNETES    = $(BUILD)/images/venv/bin/python -m pytest -q -rs -p no:cacheprovider tests/images/test_kubernetes.py \
                 -k 'not run_as_they_are_written'
 # Suites that cost minutes of processor in all and seldom see what no other suite sees: for check-all alone.
-LONG_SUITES   := $(addprefix tests/,faults/test_memory.py http/test_cuda_device.py http/test_products.py \
-                 http/test_renewal.py http/test_server_memory.py dashboard/test_accessibility.py \
+LONG_SUITES   := $(addprefix tests/,faults/test_memory.py http/test_cuda_device.py http/test_memcheck.py \
+                 http/test_products.py http/test_renewal.py http/test_server_memory.py dashboard/test_accessibility.py \
                  dashboard/test_large.py)
 CHECKED       = $(filter-out $(LONG_SUITES),$(wildcard $(patsubst %,tests/%/test_*.py,\
                 pool faults http docs dashboard study demo golden gpu lint mutants)))

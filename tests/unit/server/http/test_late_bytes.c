@@ -17,6 +17,7 @@ static struct pair connected(void)
 {
     struct sockaddr_in address = {.sin_family = AF_INET, .sin_addr.s_addr = htonl(INADDR_LOOPBACK)};
     socklen_t length = sizeof address;
+    const struct timeval most = {.tv_sec = 10}; /* what a client waits for in vain */
     struct pair pair;
     const int listener = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
     assert_true(listener >= 0);
@@ -24,6 +25,7 @@ static struct pair connected(void)
     assert_int_equal(listen(listener, 1), 0);
     assert_int_equal(getsockname(listener, (struct sockaddr *)&address, &length), 0);
     pair.client = socket(AF_INET, SOCK_STREAM | SOCK_CLOEXEC, 0);
+    assert_int_equal(setsockopt(pair.client, SOL_SOCKET, SO_RCVTIMEO, &most, sizeof most), 0);
     assert_int_equal(connect(pair.client, (struct sockaddr *)&address, sizeof address), 0);
     pair.server = accept(listener, NULL, NULL);
     assert_true(pair.server >= 0);
