@@ -115,8 +115,8 @@ static bool uses_objects(const struct options *options)
     return options_text(options, "--s3-endpoint") != NULL || (identity != NULL && identity[0] != '\0');
 }
 
-/* Lists the buckets. Credentials for a single bucket need not have that right; some servers refuse keys that they do not
- * know in the same words. */
+/* Lists the buckets. Credentials for a single bucket need not have that right; some servers refuse unknown keys in the
+ * same words. */
 static int check_objects(const struct options *options)
 {
     const struct objects_options how = {.endpoint = options_text(options, "--s3-endpoint"),

@@ -1,5 +1,5 @@
 """The main paths of object storage against Ceph's gateway, which checks every signature itself: checkpoints, scans,
-datasets, artifacts in parts, backups; and roles from its STS."""
+datasets, artifacts in parts; and roles from its STS."""
 
 import json
 import os
@@ -55,6 +55,17 @@ def test_a_trajectory_is_scanned_and_measured(served, lab):
     assert sorted(c["name"] for c in found["registered"]) == ["step100", "step200"]
     served.sequences("rows", models.rows(2, 16))
     run = served.run("evaluate", checkpoint="run7/step200", dataset="rows", sequence_length=None)
+    assert run["state"] == "succeeded", run["error"]
+
+
+def test_an_object_is_a_dataset(served, lab, tmp_path):
+    lines = tmp_path / "val.jsonl"
+    lines.write_text(json.dumps({"text": "".join(chr(97 + i % 26) for i in range(4000))}) + "\n")
+    lab.ask(("s3", "upload_file", {"Filename": str(lines), "Bucket": "lab", "Key": "data/a b+c/val.jsonl"}))
+    made = served.post("/v1/datasets", {"name": "object", "format": "jsonl", "path": "s3://lab/data/a b+c/val.jsonl"})
+    assert made.status == 201 and len(made.json["commit"]) == 40, made.body
+    fetched(served, "s3://lab/run7/step100", "read", trajectory="object")
+    run = served.run("evaluate", checkpoint="object/read", dataset="object", sequence_length=32)
     assert run["state"] == "succeeded", run["error"]
 
 
