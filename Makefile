@@ -345,7 +345,7 @@ PYTHON       := $(VENV)/bin/python
 .PHONY: bench-backend bench-tangent deps deps-build venv static serve demo study study-text study-publish install \
                       uninstall lint check check-all check-unit check-asan check-tsan check-emulated check-http \
                       check-fresh check-upgrade check-deb check-units check-images check-kubernetes check-slurm \
-                      check-cluster bench chaos fuzz
+                      check-cluster check-radosgw bench chaos fuzz
 
 deps-build: ## Install what building and running need (Debian packages)
 	@sh tests/tools/packages.sh "building and running deltaq" $(DEBIAN_BUILD)
@@ -595,6 +595,10 @@ check-slurm: all venv ## Run the launcher on a real Slurm of three nodes on this
 check-cluster: all venv objects ## Run a sweep on a server, Slurm, a second host and a bucket at once, while nodes are \
     killed, drained and preempted (needs what check-slurm needs, and iproute2)
 	@$(PYTHON) tests/run.py tests/cluster
+
+check-radosgw: all venv objects ## Run buckets and roles against Ceph's gateway, in memory on this host (needs \
+    ceph-mon, ceph-osd, ceph-common and radosgw)
+	@$(PYTHON) tests/run.py tests/radosgw
 
 check-ptx: $(if $(NVCC),run-ptx) ## Run the tests of the CUDA backend over the PTX of its kernels, without a GPU: \
     races, barriers, addresses (needs nvcc)

@@ -115,7 +115,8 @@ static bool uses_objects(const struct options *options)
     return options_text(options, "--s3-endpoint") != NULL || (identity != NULL && identity[0] != '\0');
 }
 
-/* Lists the buckets. Credentials for a single bucket need not have that right. */
+/* Lists the buckets. Credentials for a single bucket need not have that right; some servers refuse unknown keys in the
+ * same words. */
 static int check_objects(const struct options *options)
 {
     const struct objects_options how = {.endpoint = options_text(options, "--s3-endpoint"),
@@ -127,7 +128,7 @@ static int check_objects(const struct options *options)
     struct transfer_head head;
     struct error error;
     char source[CREDENTIALS_SOURCE] = "";
-    char text[sizeof bucket.base + sizeof source + sizeof error.detail];
+    char text[sizeof bucket.base + sizeof source + sizeof error.detail + 64];
     if (!uses_objects(options)) return 0;
     enum status status = objects_new(&how, &objects, &error);
     bucket.base[0] = '\0';
@@ -137,7 +138,8 @@ static int check_objects(const struct options *options)
     if (status == STATUS_OK) status = bucket_ask(&bucket, &asking, &request, &head, NULL, &error);
     const bool answers = status == STATUS_OK || strcmp(head.code, "AccessDenied") == 0;
     if (answers)
-        (void)snprintf(text, sizeof text, "%s answers; credentials: %s", bucket.base, source);
+        (void)snprintf(text, sizeof text, "%s answers%s; credentials: %s", bucket.base,
+                       status != STATUS_OK ? " and lists no buckets (AccessDenied)" : "", source);
     else
         (void)snprintf(text, sizeof text, "%s%s%s", bucket.base, bucket.base[0] != '\0' ? ": " : "", error.detail);
     objects_free(objects);

@@ -12,9 +12,9 @@
  * missing metadata service answers slowly. */
 enum { EARLY_SECONDS = 300, BELIEVED_SECONDS = 60, NONE_SECONDS = 600 };
 
-static const struct credentials_source *const chain[] = {
-    &credentials_source_environment, &credentials_source_identity, &credentials_source_file,
-    &credentials_source_container, &credentials_source_instance};
+static const struct credentials_source *const chain[] = {&credentials_source_environment, &credentials_source_identity,
+                                                         &credentials_source_file, &credentials_source_container,
+                                                         &credentials_source_instance};
 
 struct credentials {
     struct credentials_environment environment; /* owned */

@@ -134,15 +134,18 @@ static int answer(struct stand_in *service, const char *request, char body[STAND
 static struct stand_in service;
 static char token[64], config[64], keys[64];
 
+static void make_file(char path[64])
+{
+    (void)snprintf(path, 64, "/tmp/deltaq-role-XXXXXX");
+    chain_file(path);
+}
+
 static int set_up(void **state)
 {
     (void)chain_bare(state);
-    (void)strcpy(token, "/tmp/deltaq-token-XXXXXX");
-    (void)strcpy(config, "/tmp/deltaq-config-XXXXXX");
-    (void)strcpy(keys, "/tmp/deltaq-keys-XXXXXX");
-    chain_file(token);
-    chain_file(config);
-    chain_file(keys);
+    make_file(token);
+    make_file(config);
+    make_file(keys);
     stand_in_start(&service, 3600, answer);
     (void)setenv("AWS_ENDPOINT_URL_STS", service.url, 1);
     return 0;
