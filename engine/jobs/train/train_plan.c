@@ -3,6 +3,7 @@
 #include "base/integer.h"
 #include "base/memory.h"
 #include "files/file.h"
+#include "jobs/train/train_curve.h"
 #include "model/config.h"
 #include "model/work.h"
 
@@ -117,7 +118,8 @@ static void work_fill(const struct train_params *params, const struct parameters
     const int64_t kept = optimizer_memory(optimizer, &params->optimizer.settings, layout).kept;
     const int64_t state =
         ((1 + optimizer_buffers(optimizer) + averages) * layout->elements + kept) * (int64_t)sizeof(float);
-    out->written_bytes = stops * ((1 + averages) * weights + (params->keep_state ? state : 0)) + state;
+    out->written_bytes =
+        stops * ((1 + averages) * weights + (params->keep_state ? state : 0)) + state + train_curve_disk_bytes(steps);
     plan_take(out, PLAN_DISK, out->written_bytes);
     out->at_most = true; /* a continued run has done some of the steps, and validation texts may be fewer */
 }
@@ -137,6 +139,7 @@ enum status train_plan_run(const struct train_request *request, int64_t token_co
         request->params, request->memory_limit > 0 ? request->memory_limit : backend->ops->memory(backend));
     setup.token_count = token_count;
     const enum gradient_mode mode = trainer_plan(layout, backend, &setup, out);
+    plan_take(out, PLAN_HOST, train_curve_bytes(setup.schedule.total));
     work_fill(request->params, layout, mode, out);
     parameters_layout_free(layout);
     return STATUS_OK;
