@@ -26,7 +26,7 @@ struct state {
     uint64_t fingerprint; /* of everything that decides the run: states of other runs are refused */
     int64_t batch_sequences, sequence_length;
     double train_loss;                    /* of the last update */
-    struct state_checkpoint *checkpoints; /* owned by whoever holds the struct (memory_free) */
+    struct state_checkpoint *checkpoints; /* owned by whoever holds the struct (state_reset) */
     int64_t checkpoint_count;
     /* The average in the file, as state_read found it, whether or not it was requested; updates 0: there was none. */
     int64_t ema_updates;
@@ -43,8 +43,8 @@ MUST_CHECK enum status state_write(const char *path, const struct state *state, 
 
 /* Reads `path` into buffers of the same layout and optimizer. An average is read when `ema` has a decay and the file
  * has one (if it has none, the average begins here: updates 0). The caller owns *state (state_reset). After a failure
- * the buffers are undefined. STATUS_NOT_FOUND, STATUS_CORRUPT (truncated, wrong checksum), STATUS_INVALID (of another model
- * or optimizer), STATUS_IO, STATUS_NO_MEMORY. */
+ * the buffers are undefined. STATUS_NOT_FOUND, STATUS_CORRUPT (truncated, wrong checksum), STATUS_INVALID (of another
+ * model or optimizer), STATUS_IO, STATUS_NO_MEMORY. */
 MUST_CHECK enum status state_read(const char *path, struct state *state, struct parameters *parameters,
                                   struct optimizer *optimizer, struct ema *ema, struct error *error);
 

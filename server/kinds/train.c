@@ -212,7 +212,7 @@ static enum status note_written(void *owner, const struct train_written *written
     return status;
 }
 
-/* Publishes the file of jobs/train/train_curve.h, in pieces: as a whole it can be larger than a small model. */
+/* Publishes the file of jobs/train/train_curve.h in parts: as a whole it can be larger than a small model. */
 static enum status curve_publish(struct artifacts *artifacts, const struct train_params *params,
                                  const struct train_result *found, struct error *error)
 {

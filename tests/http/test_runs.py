@@ -275,7 +275,7 @@ def test_a_training_leaves_its_curve(service, name):
     assert (branch["result"]["steps"], branch["result"]["tokens"]) == (30, 7680)
 
 
-def test_a_long_curve_is_published_in_pieces(service, name):
+def test_a_long_curve_is_published_in_parts(service, name):
     run = training(service, name, tokens=2500 * 8, batch_sequences=1, sequence_length=8, checkpoint_every=2500 * 8)
     assert service.wait(run)["state"] == "succeeded"
     assert [row["step"] for row in curve_of(service, run)[1]] == list(range(1, 2501))
