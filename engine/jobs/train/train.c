@@ -43,33 +43,6 @@ struct training {
     char state_path[PATH_MAX];
 };
 
-enum status train_check(const struct train_params *params, struct error *error)
-{
-    const struct schedule schedule = train_plan_schedule(params);
-    struct model_config config;
-    enum status status;
-    if (params->model != NULL && params->from != NULL)
-        return error_set_at(error, STATUS_INVALID, "/params/model",
-                            "a run that continues from a checkpoint has its model; leave it out");
-    if (params->model == NULL && params->from == NULL)
-        return error_set_at(error, STATUS_INVALID, "/params/model",
-                            "give a model configuration, or a checkpoint in \"from\"");
-    if (params->from != NULL && params->tokenizer.name != TRAIN_TOKENIZER_NONE)
-        return error_set_at(error, STATUS_INVALID, "/params/tokenizer",
-                            "a run that continues from a checkpoint has its tokenizer; leave it out");
-    if ((status = schedule_check(&schedule, error)) != STATUS_OK)
-        return train_plan_blame(status, "/params/schedule", error);
-    if (optimizer_kinds[params->optimizer.name]->keeps_rate && schedule_falls(&schedule))
-        return error_set_at(
-            error, STATUS_INVALID, schedule.kind == SCHEDULE_WSD ? "/params/schedule/decay" : "/params/schedule/name",
-            "%s averages instead of lowering the learning rate; give \"constant\", or \"wsd\" with decay 0",
-            optimizer_kinds[params->optimizer.name]->name);
-    if (params->from != NULL) return STATUS_OK;
-    if ((status = config_parse("model", params->model, strlen(params->model), &config, error)) != STATUS_OK)
-        return train_plan_blame(status, "/params/model", error);
-    return train_plan_fit(params, &config, error);
-}
-
 static const char too_long[] = "the run's directory has too long a path";
 
 static enum status config_load(struct training *t, struct model_config *config, struct error *error)
