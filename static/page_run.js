@@ -74,9 +74,10 @@ function times(run) {
   ]);
 }
 
-async function artifacts(run, against, signal) {
+async function artifacts(run, against, training, signal) {
   const { items } = await get(at("runs", run.id, "artifacts"), signal);
   if (!items.length) return null;
+  training?.finish(items);
   return [tokensSection(run, items, against, signal), fileList(run, items, signal)];
 }
 
@@ -178,7 +179,8 @@ export async function showRun({ root, parameters, query: search, signal }) {
     const text = JSON.stringify(run.result);
     if (text !== shownResult) fill(outcome, run.result ? result(run, signal) : null);
     shownResult = text;
-    if (isFinal(run.state)) fill(files, await artifacts(run, search.get("against"), signal).catch(() => null));
+    if (!isFinal(run.state)) return;
+    fill(files, await artifacts(run, search.get("against"), training, signal).catch(() => null));
   };
   const refresh = async () => {
     const last = turn(), found = await tagged(at("runs", run.id), signal);

@@ -1,21 +1,35 @@
-/* train_live.js: a training run as it goes: loss, learning rate and gradient norm out of its log, validation losses of
- * its checkpoints. */
-import { get, query } from "./api.js";
+/* train_live.js: a training run: loss, learning rate and gradient norm, out of its log as it goes and out of its file
+ * training.csv when it has ended, and validation losses of its checkpoints. */
+import { at, get, query, send } from "./api.js";
 import { h } from "./dom.js";
 import { isNumber } from "./format.js";
 import { axisOf, drawing, legendOf, paperOf } from "./look.js";
+import { thin } from "./thin.js";
 
 const LINE = /^step (\d+) of (\d+): loss (\S+), learning rate ([^\s,]+)(?:, gradient norm ([^\s,]+))?/;
+const CURVE = "training.csv"; /* the file that a finished run leaves, a row a step */
 const SECONDS = 1; /* at most so often is the figure drawn again */
+
+function number(text) {
+  return text !== undefined && text !== "" && Number.isFinite(Number(text)) ? Number(text) : null;
+}
 
 /* "step 20 of 300: loss 5.1234, learning rate 0.001, gradient norm 0.8, 900 tokens/s" -> {step, loss, rate, norm}; null
  * of other lines. */
 export function readLine(text) {
   const found = LINE.exec(text ?? "");
-  const number = (value) => (value !== undefined && Number.isFinite(Number(value)) ? Number(value) : null);
   if (!found) return null;
   const [, step, total, loss, rate, norm] = found;
   return { step: Number(step), total: Number(total), loss: number(loss), rate: number(rate), norm: number(norm) };
+}
+
+/* The rows of training.csv as {step, loss, rate, norm}. */
+export function readCurve(text) {
+  const [head, ...rows] = text.trimEnd().split("\n");
+  const names = head.split(","), column = (name) => names.indexOf(name);
+  const [step, loss, rate, norm] = ["step", "loss", "learning_rate", "gradient_norm"].map(column);
+  return rows.map((row) => row.split(",")).map((cells) => (
+    { step: number(cells[step]), loss: number(cells[loss]), rate: number(cells[rate]), norm: number(cells[norm]) }));
 }
 
 const PANELS = [["loss", "loss (nats)"], ["rate", "learning rate"], ["norm", "gradient norm"]];
@@ -38,7 +52,9 @@ export function trainFigure(points, validation, { ink, narrow }) {
   layout.margin = { ...layout.margin, t: 34 };
   let top = 1;
   there.forEach(([field, title], index) => {
-    const axis = index ? `y${index + 1}` : "y", known = points.filter((point) => isNumber(point[field]));
+    const axis = index ? `y${index + 1}` : "y";
+    const known = thin(points.filter((point) => isNumber(point[field])).map((point) => (
+      { x: point.step, y: point[field] })));
     layout[`yaxis${index ? index + 1 : ""}`] = {
       ...axisOf(ink, title), domain: [Math.max(0, top - shares[index]), top], nticks: index ? 3 : 6,
       rangemode: field === "rate" ? "tozero" : "normal",
@@ -46,7 +62,7 @@ export function trainFigure(points, validation, { ink, narrow }) {
     top -= shares[index] + gap;
     data.push({
       type: "scatter", mode: known.length < 3 ? "lines+markers" : "lines", name: field === "loss" ? "batch" : title,
-      x: known.map((point) => point.step), y: known.map((point) => point[field]), yaxis: axis,
+      x: known.map((point) => point.x), y: known.map((point) => point.y), yaxis: axis,
       line: { color: ink.colour(0), width: 1.5 }, showlegend: field === "loss", meta: { kind: field },
       hovertemplate: `step %{x}<br>${title} <b>%{y:.4g}</b><extra></extra>`,
     });
@@ -63,18 +79,21 @@ export function trainFigure(points, validation, { ink, narrow }) {
   return { data, layout };
 }
 
-/* {node, add(line), refresh(last)}; hidden until there is something to draw. refresh() reads the validation losses, at
- * most every few seconds unless it is the `last` time: checkpoints come until the run ends. */
+/* {node, add(line), refresh(last), finish(files)}; hidden until there is something to draw. refresh() reads the
+ * validation losses, at most every few seconds unless it is the `last` time: checkpoints come until the run ends.
+ * finish() draws the curve that an ended run left among its `files`, in place of what its log said. */
 export function trainSection(run, signal) {
-  const points = [], title = h("h2", {}, "Loss, rate and gradient norm");
+  const title = h("h2", {}, "Loss, rate and gradient norm");
   const node = h("section", { hidden: true, "aria-label": "Training" }, title);
-  let validation = [], plot = null, asked = null, read = 0, readings = 0;
+  let points = [], validation = [], plot = null, asked = null, read = 0, readings = 0;
+  let finishing = false, whole = false;
   const draw = () => {
     asked = null;
     if (signal.aborted) return;
     node.hidden = false;
     if (plot) return plot.redraw();
-    const words = "training loss, learning rate and gradient norm by step; the log below has the values";
+    const words = "training loss, learning rate and gradient norm by step; the log below has the values, and so has"
+      + ` ${CURVE} of an ended run`;
     plot = drawing("train-plot", words, (look) => trainFigure(points, validation, look), signal);
     return node.append(plot.node);
   };
@@ -91,12 +110,22 @@ export function trainSection(run, signal) {
     } catch { /* the trajectory is made with its first checkpoint */ }
   };
   const add = (text) => {
-    const point = readLine(text);
+    const point = whole ? null : readLine(text);
     if (!point) return;
     /* A run that was taken up again says some steps twice: the later words hold. */
     while (points.length && points.at(-1).step >= point.step) points.pop();
     points.push(point);
     soon();
   };
-  return { node, add, refresh };
+  const finish = async (files) => {
+    if (finishing || !files.some(({ name }) => name === CURVE)) return;
+    finishing = true;
+    try {
+      const answer = await send("GET", at("runs", run.id, "artifacts", CURVE), { accept: "*/*", signal });
+      points = readCurve(await answer.text());
+      whole = true;
+      soon();
+    } catch { finishing = false; /* the log has said some steps */ }
+  };
+  return { node, add, refresh, finish };
 }

@@ -7,11 +7,12 @@
 
 #include <string.h>
 
-/* The file, little endian: struct header; in version 2 struct extra; the checkpoints; the parameters; each buffer of
- * the optimizer, as many numbers as the layout has elements; what else it keeps; the average, if there is one; the
- * checksum of all before it (8 bytes). Version 2 is written when there is something that version 1 cannot hold. */
+/* The file, little endian: struct header; from version 2 on struct extra; the checkpoints; the curve; the parameters;
+ * each buffer of the optimizer, as many numbers as the layout has elements; what else it keeps; the average, if there
+ * is one; the checksum of all before it (8 bytes). A later version is written when there is something that the one
+ * before cannot hold, so that the states beside checkpoints, which have no curve, stay as they were. */
 #define MAGIC "deltaqTS"
-enum { VERSION_PLAIN = 1, VERSION_EXTRA = 2, CHUNK = 1 << 18 /* numbers at a time */ };
+enum { VERSION_PLAIN = 1, VERSION_EXTRA = 2, VERSION_CURVE = 3, CHUNK = 1 << 18 /* numbers at a time */ };
 
 struct header {
     char magic[8];
@@ -34,8 +35,12 @@ struct extra {
     double ema_decay;
     int64_t ema_updates; /* 0: no average in the file */
     int64_t kept;        /* numbers of the optimizer beside its buffers */
+    int64_t curve;       /* points */
 };
-_Static_assert(sizeof(struct extra) == 32, "no gaps");
+/* Version 2 ends before `curve`. */
+enum { EXTRA_PLAIN = offsetof(struct extra, curve) };
+_Static_assert(EXTRA_PLAIN == 32 && sizeof(struct extra) == 40, "no gaps");
+_Static_assert(sizeof(struct state_point) == 24, "stored as it is");
 
 /* A checkpoint is stored as it is; version 1 ends before `averaged`. */
 enum { CHECKPOINT_PLAIN = offsetof(struct state_checkpoint, averaged) };
@@ -46,9 +51,15 @@ static size_t checkpoint_size(const struct header *header)
     return header->version == VERSION_PLAIN ? CHECKPOINT_PLAIN : sizeof(struct state_checkpoint);
 }
 
-static struct extra extra_of(const struct optimizer *optimizer, const struct ema *ema)
+static size_t extra_size(const struct header *header)
 {
-    struct extra extra = {.optimizer_weight = optimizer->weight, .kept = optimizer->kept.columns};
+    return header->version == VERSION_PLAIN ? 0 : header->version == VERSION_EXTRA ? EXTRA_PLAIN : sizeof(struct extra);
+}
+
+static struct extra extra_of(const struct state *state, const struct optimizer *optimizer, const struct ema *ema)
+{
+    struct extra extra = {
+        .optimizer_weight = optimizer->weight, .kept = optimizer->kept.columns, .curve = state->curve_count};
     if (ema != NULL && ema->updates > 0) extra.ema_decay = ema->decay, extra.ema_updates = ema->updates;
     return extra;
 }
@@ -65,7 +76,9 @@ static struct header header_of(const struct state *state, const struct parameter
                                const struct optimizer *optimizer, const struct extra *extra)
 {
     struct header header = {
-        .version = needs_extra(state, extra) ? VERSION_EXTRA : VERSION_PLAIN,
+        .version = extra->curve > 0            ? VERSION_CURVE
+                   : needs_extra(state, extra) ? VERSION_EXTRA
+                                               : VERSION_PLAIN,
         .element = (uint32_t)parameters->backend->ops->element,
         .elements = parameters->layout->elements,
         .buffers = optimizer->kind->buffers,
@@ -84,8 +97,9 @@ static struct header header_of(const struct state *state, const struct parameter
 static int64_t file_size(const struct header *header, const struct extra *extra)
 {
     const int64_t buffers = 1 + header->buffers + (extra->ema_updates > 0 ? 1 : 0);
-    return (int64_t)sizeof *header + (header->version == VERSION_PLAIN ? 0 : (int64_t)sizeof *extra) +
+    return (int64_t)(sizeof *header + extra_size(header)) +
            header->checkpoint_count * (int64_t)checkpoint_size(header) +
+           extra->curve * (int64_t)sizeof(struct state_point) +
            (buffers * header->elements + extra->kept) * header->element + (int64_t)sizeof(uint64_t);
 }
 
@@ -97,6 +111,7 @@ struct output {
 
 static enum status put(struct output *output, const void *bytes, size_t size, struct error *error)
 {
+    if (size == 0) return STATUS_OK; /* `bytes` may be NULL */
     checksum_add(&output->sum, bytes, size);
     return file_writer_append(output->writer, bytes, size, error);
 }
@@ -117,7 +132,7 @@ static enum status put_numbers(struct output *output, struct backend *backend, s
 enum status state_write(const char *path, const struct state *state, const struct parameters *parameters,
                         const struct optimizer *optimizer, const struct ema *ema, struct error *error)
 {
-    const struct extra extra = extra_of(optimizer, ema);
+    const struct extra extra = extra_of(state, optimizer, ema);
     const struct header header = header_of(state, parameters, optimizer, &extra);
     struct backend *backend = parameters->backend;
     struct output output = {0};
@@ -126,9 +141,11 @@ enum status state_write(const char *path, const struct state *state, const struc
     if ((status = memory_new(CHUNK, sizeof(double), "training state", &output.staging, error)) != STATUS_OK) goto done;
     if ((status = file_writer_open(path, file_size(&header, &extra), &output.writer, error)) != STATUS_OK) goto done;
     if ((status = put(&output, &header, sizeof header, error)) != STATUS_OK) goto done;
-    if (header.version == VERSION_EXTRA && (status = put(&output, &extra, sizeof extra, error)) != STATUS_OK) goto done;
+    if ((status = put(&output, &extra, extra_size(&header), error)) != STATUS_OK) goto done;
     for (int64_t i = 0; i < state->checkpoint_count; i++)
         if ((status = put(&output, &state->checkpoints[i], checkpoint_size(&header), error)) != STATUS_OK) goto done;
+    status = put(&output, state->curve, (size_t)state->curve_count * sizeof *state->curve, error);
+    if (status != STATUS_OK) goto done;
     if ((status = put_numbers(&output, backend, parameters_all(parameters), error)) != STATUS_OK) goto done;
     for (int i = 0; i < optimizer->kind->buffers; i++)
         if ((status = put_numbers(&output, backend, parameters_all(&optimizer->state[i]), error)) != STATUS_OK)
@@ -155,6 +172,7 @@ struct input {
 
 static enum status take(struct input *input, void *bytes, size_t size, struct error *error)
 {
+    if (size == 0) return STATUS_OK;
     const enum status status = file_read(input->file, input->at, bytes, size, error);
     if (status != STATUS_OK) return status;
     checksum_add(&input->sum, bytes, size);
@@ -204,8 +222,9 @@ static enum status header_check(const struct input *input, const struct header *
             "%s: the state of optimizer \"%.31s\" with other settings: %lld numbers beside its buffers, not "
             "%lld",
             name, header->optimizer, (long long)extra->kept, (long long)optimizer->kept.columns);
-    if (header->checkpoint_count < 0 || header->checkpoint_count > file_bytes(input->file) ||
-        file_size(header, extra) != file_bytes(input->file) || header->step < 0 || extra->ema_updates < 0)
+    if (header->checkpoint_count < 0 || header->checkpoint_count > file_bytes(input->file) || extra->curve < 0 ||
+        extra->curve > file_bytes(input->file) || file_size(header, extra) != file_bytes(input->file) ||
+        header->step < 0 || extra->ema_updates < 0)
         return error_set(error, STATUS_CORRUPT, "%s: %lld bytes do not match its header", name,
                          (long long)file_bytes(input->file));
     return STATUS_OK;
@@ -215,11 +234,11 @@ static enum status header_read(struct input *input, struct header *header, struc
 {
     enum status status;
     if ((status = take(input, header, sizeof *header, error)) != STATUS_OK) return status;
-    if (memcmp(header->magic, MAGIC, sizeof header->magic) != 0 ||
-        (header->version != VERSION_PLAIN && header->version != VERSION_EXTRA))
-        return error_set(error, STATUS_CORRUPT, "%s: not a training state of version %d or %d", file_name(input->file),
-                         VERSION_PLAIN, VERSION_EXTRA);
-    return header->version == VERSION_PLAIN ? STATUS_OK : take(input, extra, sizeof *extra, error);
+    if (memcmp(header->magic, MAGIC, sizeof header->magic) != 0 || header->version < VERSION_PLAIN ||
+        header->version > VERSION_CURVE)
+        return error_set(error, STATUS_CORRUPT, "%s: not a training state of version %d to %d", file_name(input->file),
+                         VERSION_PLAIN, VERSION_CURVE);
+    return take(input, extra, extra_size(header), error);
 }
 
 static enum status ema_read(struct input *input, const struct header *header, const struct extra *extra,
@@ -240,6 +259,8 @@ static enum status contents_read(struct input *input, const struct header *heade
     enum status status;
     for (int64_t i = 0; i < state->checkpoint_count; i++)
         if ((status = take(input, &state->checkpoints[i], checkpoint_size(header), error)) != STATUS_OK) return status;
+    status = take(input, state->curve, (size_t)state->curve_count * sizeof *state->curve, error);
+    if (status != STATUS_OK) return status;
     optimizer->weight = extra->optimizer_weight;
     if ((status = take_numbers(input, backend, parameters_all(parameters), error)) != STATUS_OK) return status;
     for (int i = 0; i < optimizer->kind->buffers; i++)
@@ -276,17 +297,25 @@ enum status state_read(const char *path, struct state *state, struct parameters 
                             .train_loss = header.train_loss,
                             .checkpoint_count = header.checkpoint_count,
                             .ema_updates = extra.ema_updates,
-                            .ema_decay = extra.ema_decay};
+                            .ema_decay = extra.ema_decay,
+                            .curve_count = extra.curve};
     status =
         memory_new(header.checkpoint_count, sizeof *state->checkpoints, "checkpoint list", &state->checkpoints, error);
     if (status != STATUS_OK) goto done;
+    if (extra.curve > 0 &&
+        (status = memory_new(extra.curve, sizeof *state->curve, "training curve", &state->curve, error)) != STATUS_OK)
+        goto done;
     status = contents_read(&input, &header, &extra, state, parameters, optimizer, ema, error);
 done:
-    if (status != STATUS_OK) {
-        memory_free(state->checkpoints);
-        *state = (struct state){0};
-    }
+    if (status != STATUS_OK) state_reset(state);
     memory_free(input.staging);
     file_close(input.file);
     return status;
+}
+
+void state_reset(struct state *state)
+{
+    memory_free(state->checkpoints);
+    memory_free(state->curve);
+    *state = (struct state){0};
 }

@@ -1,6 +1,7 @@
 #include "kinds/compare_report.h"
 
 #include "base/memory.h"
+#include "kinds/losses.h"
 #include "kinds/metric.h"
 
 #include <inttypes.h>
@@ -155,7 +156,7 @@ static enum status publish_tokens(const struct compared_losses *a, const struct 
                                   struct artifacts *artifacts, struct error *error)
 {
     struct artifact_writer *writer = NULL;
-    enum status status = artifact_open(artifacts, "token_differences.csv", "text/csv; charset=utf-8", &writer, error);
+    enum status status = artifact_open(artifacts, "token_differences.csv", LOSSES_MEDIA_TYPE, &writer, error);
     if (status == STATUS_OK) status = print_tokens(a, b, writer, error);
     if (status == STATUS_OK) return artifact_publish(writer, error);
     artifact_abandon(writer);

@@ -37,8 +37,7 @@ static enum status publish(struct artifacts *artifacts, const char *name, const 
 enum status losses_publish_text(struct artifacts *artifacts, const char *name, const struct buffer *text,
                                 struct error *error)
 {
-    return publish(artifacts, name, "text/csv; charset=utf-8", &(struct losses_part){text->bytes, text->length}, 1,
-                   error);
+    return publish(artifacts, name, LOSSES_MEDIA_TYPE, &(struct losses_part){text->bytes, text->length}, 1, error);
 }
 
 enum status losses_publish(struct artifacts *artifacts, const int64_t *predictions, int64_t sequences,

@@ -6,7 +6,8 @@
 #include "eval/losses_table.h"
 #include "kinds/artifacts.h"
 
-#define LOSSES_ARTIFACT "losses.csv"
+#define LOSSES_ARTIFACT   "losses.csv"
+#define LOSSES_MEDIA_TYPE "text/csv; charset=utf-8" /* of every table that runs leave */
 
 /* What runs of a kind leave: the columns of LOSSES_ARTIFACT and the arrays of tokens. */
 struct losses_kind {

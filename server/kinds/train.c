@@ -1,8 +1,10 @@
+#include "jobs/train/train_curve.h"
 #include "jobs/train/train_plan.h"
 
 #include "inputs/inputs.h"
 #include "inputs/roots.h"
 #include "kinds/kind.h"
+#include "kinds/losses.h"
 #include "kinds/made_checkpoint.h"
 #include "kinds/measure.h"
 #include "schema/result_render.h"
@@ -156,8 +158,16 @@ static const struct result_field train_fields[] = {
      .later = true,
      .unit = "nats",
      .help = "Of the moving average on the validation data"},
-    {.name = "steps", .type = RESULT_INTEGER, .offset = REPORT(found.steps), .later = true, .help = "Updates made"},
-    {.name = "tokens", .type = RESULT_INTEGER, .offset = REPORT(found.tokens), .later = true, .help = "Trained on"},
+    {.name = "steps",
+     .type = RESULT_INTEGER,
+     .offset = REPORT(found.steps),
+     .later = true,
+     .help = "Updates in all: of a branch, those of its trunk before it included"},
+    {.name = "tokens",
+     .type = RESULT_INTEGER,
+     .offset = REPORT(found.tokens),
+     .later = true,
+     .help = "Trained on in all: of a branch, those of its trunk before it included"},
     {.name = "tokens_per_second",
      .type = RESULT_NUMBER,
      .offset = REPORT(found.tokens_per_second),
@@ -203,6 +213,27 @@ static enum status note_written(void *owner, const struct train_written *written
         status = measure_result(&validation_loss_shape, &written->reached, &series, registrar->measurements, error);
     }
     json_decref(origin);
+    return status;
+}
+
+/* Publishes the file of jobs/train/train_curve.h in parts: as a whole it can be larger than a small model. */
+static enum status curve_publish(struct artifacts *artifacts, const struct train_params *params,
+                                 const struct train_result *found, struct error *error)
+{
+    enum { ROWS = 1000 };
+    struct buffer text = {0};
+    struct artifact_writer *writer = NULL;
+    enum status status = artifact_open(artifacts, "training.csv", LOSSES_MEDIA_TYPE, &writer, error);
+    train_curve_head(&text);
+    for (int64_t at = 0; status == STATUS_OK && at < found->curve_count; at += ROWS) {
+        const int64_t left = found->curve_count - at;
+        status = train_curve_rows(&text, params, &found->curve[at], left < ROWS ? left : ROWS, error);
+        if (status == STATUS_OK) status = artifact_write(writer, text.bytes, text.length, error);
+        buffer_reset(&text);
+    }
+    buffer_reset(&text);
+    if (status == STATUS_OK) return artifact_publish(writer, error);
+    artifact_abandon(writer);
     return status;
 }
 
@@ -332,6 +363,7 @@ static enum status train_execute(const struct run_context *context, const void *
     };
     work_note(context, &request);
     if ((status = train_run(&request, &found, error)) != STATUS_OK) goto done;
+    if ((status = curve_publish(context->artifacts, params, &found, error)) != STATUS_OK) goto done;
     const struct train_report report = {found, registrar.ids, registrar.averages};
     status = result_render(&train_shape, &report, result, error);
 done:

@@ -93,6 +93,43 @@ def test_the_last_validation_losses_are_drawn_when_training_ends(world, visit):
     assert data(page, "train-plot", "validation")[0]["y"] == [4.75]
 
 
+CURVE = "step,tokens,learning_rate,loss,gradient_norm\n"
+
+
+def test_an_ended_training_is_drawn_from_its_file(world, visit):
+    """Every step, where the log had one of five seconds, and in its place."""
+    running, _, _ = stand_in.busy(world)
+    page = visit(f"#/runs/{running['id']}")
+    world.advance(running, line="step 2 of 4: loss 9.0000, learning rate 0.5, gradient norm 9, 900 tokens/s")
+    page.wait(ready("train-plot"))
+    world.artifacts[running["id"]] = {"training.csv": (CURVE + "1,64,0.001,5.5,0.5\n2,128,0.002,5,0.25\n"
+                                                       "3,192,0.002,4.75,0.125\n4,256,0.001,4.5,2\n").encode()}
+    world.points.append(("validation_loss", world.checkpoints[0], None, None, "", 4.75, None, None, running["id"]))
+    world.advance(running, state="succeeded")
+    for opened in range(2):
+        page.wait("document.querySelector('#train-plot')?.data?.[0].x.length === 4 && document.querySelector("
+                  "'#train-plot').data.some(trace => trace.meta.kind === 'validation')", seconds=10)
+        assert data(page, "train-plot", "loss")[0]["x"] == [1, 2, 3, 4]
+        assert data(page, "train-plot", "loss")[0]["y"] == [5.5, 5, 4.75, 4.5]
+        assert data(page, "train-plot", "rate")[0]["y"] == [0.001, 0.002, 0.002, 0.001]
+        assert data(page, "train-plot", "norm")[0]["y"] == [0.5, 0.25, 0.125, 2]
+        assert data(page, "train-plot", "validation")[0]["y"] == [4.75]
+        if not opened:
+            page = visit(f"#/runs/{running['id']}", ready=ready("train-plot"))  # after its end
+    check_looks(page, "trained")
+
+
+def test_a_long_training_is_drawn_with_its_spikes(world, visit):
+    run = world.add_run("train", {"trajectory": "constant", "dataset": "perl-manual"}, "succeeded")
+    rows = [f"{step},{64 * step},0.001,{77 if step == 4321 else 4 + step % 3},0.5\n" for step in range(1, 20001)]
+    world.artifacts[run["id"]] = {"training.csv": (CURVE + "".join(rows)).encode()}
+    page = visit(f"#/runs/{run['id']}", ready=ready("train-plot"))
+    page.wait("document.querySelector('#train-plot').data[0].x.length > 100")
+    (loss,) = data(page, "train-plot", "loss")
+    assert len(loss["x"]) <= 1300 and loss["x"][0] == 1 and loss["x"][-1] == 20000
+    assert [x for x, y in zip(loss["x"], loss["y"]) if y == 77] == [4321]
+
+
 # --- Worst tokens -----------------------------------------------------------------------------------------------------
 TOKENS = "section[aria-label=\"Worst tokens\"]"
 CELLS = (f"[...document.querySelectorAll('{TOKENS} tbody tr')].map(row => [...row.cells]"

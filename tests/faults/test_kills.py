@@ -48,16 +48,22 @@ def comparable(document):
     return {k: v for k, v in document["result"].items() if k not in ("checkpoints", "tokens_per_second")}
 
 
+def files_of(service, run):
+    """The hashes of the files that it left, by name."""
+    return {item["name"]: item["sha256"] for item in service.get(f"/v1/runs/{run}/artifacts").json["items"]}
+
+
 @pytest.fixture(scope="module")
 def undisturbed():
-    """kind -> (result, weights by checkpoint) of a run that nothing happened to; made by the first test that asks."""
+    """kind -> (result, files, weights by checkpoint) of a run that nothing happened to; made by the first that asks."""
     return {}
 
 
 def run_undisturbed(service, kind):
     document = finished(service, submit(service, body_of(kind, "undisturbed")))
     assert document["state"] == "succeeded" and document["attempt"] == 0, document
-    return comparable(document), weights_of(service, document["id"]) if kind == "train" else None
+    run = document["id"]
+    return comparable(document), files_of(service, run), weights_of(service, run) if kind == "train" else None
 
 
 @pytest.mark.parametrize("victim", [kill_worker, kill_postmaster, kill_server], ids=["worker", "postmaster", "server"])
@@ -80,8 +86,9 @@ def test_a_run_survives(own, victim, undisturbed):
     for kind, document in found.items():
         if kind not in undisturbed:
             undisturbed[kind] = run_undisturbed(own, kind)
-        result, weights = undisturbed[kind]
+        result, files, weights = undisturbed[kind]
         assert comparable(document) == result, kind
+        assert files_of(own, document["id"]) == files != {}, kind
         assert weights is None or weights_of(own, document["id"]) == weights
     assert len(weights_of(own, found["train"]["id"])) == len(found["train"]["result"]["checkpoints"]) == 5
 

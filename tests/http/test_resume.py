@@ -159,6 +159,9 @@ def test_a_training_goes_on_back_and_forth(shared, store, tmp_path):
                            ("whole", "parts"))
             assert made == again and len(made) == 3
         assert len(document["result"]["checkpoints"]) == 3 and left(store) == []
+        curves = [shared.get(f"/v1/runs/{made['id']}/artifacts").json["items"] for made in (whole, document)]
+        assert [[item["name"] for item in items] for items in curves] == [["training.csv"]] * 2
+        assert curves[0][0]["sha256"] == curves[1][0]["sha256"]
 
 
 def test_a_worker_that_stops_uploads_what_it_has_not_yet(shared, store, tmp_path):

@@ -1,3 +1,5 @@
+import csv
+import io
 import json
 import math
 import socket
@@ -239,6 +241,53 @@ def test_train_registers_checkpoints_as_they_appear(service, name):
     assert found["state"] == "succeeded"
     points = service.get(f"/v1/curves?trajectory={name}&metric=validation_loss&x=tokens").json["series"][0]["points"]
     assert [p["x"] for p in points] == [2560, 5120, 7680]
+
+
+def curve_of(service, run):
+    """The lines of the curve that a training leaves, below the names of the columns, and as numbers."""
+    (listed,) = service.get(f"/v1/runs/{run}/artifacts").json["items"]
+    assert (listed["name"], listed["media_type"]) == ("training.csv", "text/csv; charset=utf-8")
+    text = service.get(f"/v1/runs/{run}/artifacts/training.csv").body.decode()
+    rows = [{name: float(value) for name, value in row.items()} for row in csv.DictReader(io.StringIO(text))]
+    assert list(rows[0]) == ["step", "tokens", "learning_rate", "loss", "gradient_norm"]
+    return text.splitlines()[1:], rows
+
+
+def test_a_training_leaves_its_curve(service, name):
+    """Its rows agree with the checkpoints of the run, and a branch leaves those of its own steps."""
+    run = training(service, name, keep_state=True)
+    document = service.wait(run)
+    assert document["state"] == "succeeded", document["error"]
+    lines, rows = curve_of(service, run)
+    assert [(row["step"], row["tokens"]) for row in rows] == [(step, 256 * step) for step in range(1, 31)]
+    assert rows[-1]["loss"] == document["result"]["final_loss"] and all(row["gradient_norm"] > 0 for row in rows)
+    items = sorted(service.get(f"/v1/checkpoints?trajectory={name}").json["items"], key=lambda c: c["step"])
+    (series,) = service.get(f"/v1/curves?trajectory={name}&metric=train_loss&x=step").json["series"]
+    assert [c["step"] for c in items] == [p["x"] for p in series["points"]] == [10, 20, 30]
+    for item, point in zip(items, series["points"]):
+        row = rows[item["step"] - 1]
+        assert (row["tokens"], row["learning_rate"], row["loss"]) == (item["tokens"], item["learning_rate"], point["y"])
+    params = {field: value for field, value in document["params"].items() if field not in ("model", "tokenizer")}
+    branch = service.wait(service.post("/v1/runs", {"kind": "train", "params": {
+        **params, "trajectory": f"{name}-branch", "from": items[0]["id"]}}).json["id"])
+    assert branch["state"] == "succeeded", branch["error"]
+    assert curve_of(service, branch["id"])[0] == lines[10:]
+    assert (branch["result"]["steps"], branch["result"]["tokens"]) == (30, 7680)
+
+
+def test_a_long_curve_is_published_in_parts(service, name):
+    run = training(service, name, tokens=2500 * 8, batch_sequences=1, sequence_length=8, checkpoint_every=2500 * 8)
+    assert service.wait(run)["state"] == "succeeded"
+    assert [row["step"] for row in curve_of(service, run)[1]] == list(range(1, 2501))
+
+
+def test_logs_leave_out_losses_that_were_not_measured(service, name):
+    run = training(service, name, tokens=2560, ema={})
+    assert service.wait(run)["state"] == "succeeded"
+    said = [data["line"] for _, kind, data in events_of(service, run) if kind == "log"]
+    assert [line.split(":")[0] for line in said if line.startswith("checkpoint")] == [
+        "checkpoint step0000010", "checkpoint step0000010-ema"]
+    assert not any("nan" in line for line in said), said
 
 
 def test_an_average_of_the_weights_is_a_trajectory_of_its_own(service, name):

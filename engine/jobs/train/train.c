@@ -1,10 +1,12 @@
 #include "jobs/train/train.h"
 
+#include "base/buffer.h"
 #include "base/checksum.h"
 #include "base/clock.h"
 #include "base/directory.h"
 #include "base/memory.h"
 #include "files/file.h"
+#include "jobs/train/train_curve.h"
 #include "jobs/train/train_plan.h"
 #include "model/chunks.h"
 #include "train/checkpoint.h"
@@ -36,36 +38,10 @@ struct training {
     struct trainer trainer;
     struct state_checkpoint *checkpoints; /* [capacity] */
     int64_t checkpoint_count, capacity, every;
+    struct train_curve curve;
     uint64_t fingerprint;
     char state_path[PATH_MAX];
 };
-
-enum status train_check(const struct train_params *params, struct error *error)
-{
-    const struct schedule schedule = train_plan_schedule(params);
-    struct model_config config;
-    enum status status;
-    if (params->model != NULL && params->from != NULL)
-        return error_set_at(error, STATUS_INVALID, "/params/model",
-                            "a run that continues from a checkpoint has its model; leave it out");
-    if (params->model == NULL && params->from == NULL)
-        return error_set_at(error, STATUS_INVALID, "/params/model",
-                            "give a model configuration, or a checkpoint in \"from\"");
-    if (params->from != NULL && params->tokenizer.name != TRAIN_TOKENIZER_NONE)
-        return error_set_at(error, STATUS_INVALID, "/params/tokenizer",
-                            "a run that continues from a checkpoint has its tokenizer; leave it out");
-    if ((status = schedule_check(&schedule, error)) != STATUS_OK)
-        return train_plan_blame(status, "/params/schedule", error);
-    if (optimizer_kinds[params->optimizer.name]->keeps_rate && schedule_falls(&schedule))
-        return error_set_at(
-            error, STATUS_INVALID, schedule.kind == SCHEDULE_WSD ? "/params/schedule/decay" : "/params/schedule/name",
-            "%s averages instead of lowering the learning rate; give \"constant\", or \"wsd\" with decay 0",
-            optimizer_kinds[params->optimizer.name]->name);
-    if (params->from != NULL) return STATUS_OK;
-    if ((status = config_parse("model", params->model, strlen(params->model), &config, error)) != STATUS_OK)
-        return train_plan_blame(status, "/params/model", error);
-    return train_plan_fit(params, &config, error);
-}
 
 static const char too_long[] = "the run's directory has too long a path";
 
@@ -179,6 +155,7 @@ static enum status trainer_prepare(struct training *t, const struct model_config
     t->capacity = (setup.schedule.total / t->every + 2) * (params->ema.decay > 0 ? 2 : 1);
     status = memory_new(t->capacity, sizeof *t->checkpoints, "checkpoint list", &t->checkpoints, error);
     if (status != STATUS_OK) return status;
+    if ((status = train_curve_init(&t->curve, setup.schedule.total, error)) != STATUS_OK) return status;
     return trainer_init(&t->trainer, t->layout, t->backend, &setup, error);
 }
 
@@ -238,6 +215,7 @@ static enum status branch(struct training *t, uint64_t *from, struct error *erro
         STATUS_OK)
         return train_plan_blame(status, "/params/from", error);
     memory_free(state.checkpoints);
+    memory_free(state.curve);
     if (state.batch_sequences != t->params->batch_sequences || state.sequence_length != t->params->sequence_length)
         return error_set_at(
             error, STATUS_INVALID, "/params/batch_sequences",
@@ -270,6 +248,20 @@ static enum status written_tell(struct training *t, const struct state_checkpoin
         error);
 }
 
+static enum status progress_take(struct training *t, const struct state *state, struct error *error)
+{
+    if (state->fingerprint != t->fingerprint || state->checkpoint_count > t->capacity)
+        return error_set(
+            error, STATUS_INPUT_CHANGED,
+            "the data or the request is not what this run began with; start a new run instead of going on with it");
+    t->trainer.step = state->step;
+    t->trainer.loss = state->train_loss;
+    t->checkpoint_count = state->checkpoint_count;
+    if (state->checkpoint_count > 0)
+        memcpy(t->checkpoints, state->checkpoints, (size_t)state->checkpoint_count * sizeof *t->checkpoints);
+    return train_curve_continue(&t->curve, state->curve, state->curve_count, error);
+}
+
 /* Takes up what an earlier attempt at this run left, if it left anything. */
 static enum status resume(struct training *t, bool *resumed, struct error *error)
 {
@@ -279,19 +271,9 @@ static enum status resume(struct training *t, bool *resumed, struct error *error
     *resumed = false;
     if (access(t->state_path, F_OK) != 0) return STATUS_OK;
     status = state_read(t->state_path, &state, &trainer->parameters, &trainer->optimizer, &trainer->ema, error);
+    if (status == STATUS_OK) status = progress_take(t, &state, error);
+    state_reset(&state);
     if (status != STATUS_OK) return status;
-    if (state.fingerprint != t->fingerprint || state.checkpoint_count > t->capacity) {
-        memory_free(state.checkpoints);
-        return error_set(
-            error, STATUS_INPUT_CHANGED,
-            "the data or the request is not what this run began with; start a new run instead of going on with it");
-    }
-    trainer->step = state.step;
-    trainer->loss = state.train_loss;
-    t->checkpoint_count = state.checkpoint_count;
-    if (state.checkpoint_count > 0)
-        memcpy(t->checkpoints, state.checkpoints, (size_t)state.checkpoint_count * sizeof *t->checkpoints);
-    memory_free(state.checkpoints);
     *resumed = true;
     monitor_log(t->request->monitor, "going on from step %lld", (long long)trainer->step);
     for (int64_t i = 0; i < t->checkpoint_count; i++)
@@ -336,13 +318,28 @@ static struct state state_now(const struct training *t)
                           .sequence_length = t->params->sequence_length,
                           .train_loss = t->trainer.loss,
                           .checkpoints = t->checkpoints,
-                          .checkpoint_count = t->checkpoint_count};
+                          .checkpoint_count = t->checkpoint_count,
+                          .curve = t->curve.points,
+                          .curve_count = t->curve.count};
 }
 
 static enum status state_save(const struct training *t, struct error *error)
 {
     const struct state state = state_now(t);
     return state_write(t->state_path, &state, &t->trainer.parameters, &t->trainer.optimizer, &t->trainer.ema, error);
+}
+
+/* Names only those losses that were measured. */
+static void checkpoint_log(const struct training *t, const char *name, const struct state_checkpoint *reached)
+{
+    struct buffer line = {0};
+    buffer_printf(&line, "checkpoint %s", name);
+    if (!isnan(reached->train_loss)) buffer_printf(&line, ": training loss %.4f", reached->train_loss);
+    if (!isnan(reached->validation_loss))
+        buffer_printf(&line, "%s validation loss %.4f", isnan(reached->train_loss) ? ":" : ",",
+                      reached->validation_loss);
+    if (line.bytes != NULL) monitor_log(t->request->monitor, "%s", line.bytes);
+    buffer_reset(&line);
 }
 
 /* Measures, writes and reports the trainer's present parameters: the run's own or the average. */
@@ -366,7 +363,8 @@ static enum status checkpoint_add(struct training *t, bool averaged, struct erro
     train_checkpoint_name(reached.step, averaged, name, sizeof name);
     if ((status = directory_path(t->request->directory, name, too_long, path, error)) != STATUS_OK) return status;
     struct state state = state_now(t);
-    state.checkpoint_count = 0; /* a run that branches has no checkpoints yet */
+    state.checkpoint_count = 0; /* a run that branches has no checkpoints yet, and a curve of its own */
+    state.curve_count = 0;
     const struct checkpoint checkpoint = {
         .directory = path,
         .config = t->config_text,
@@ -383,8 +381,7 @@ static enum status checkpoint_add(struct training *t, bool averaged, struct erro
     if ((status = written_tell(t, &reached, error)) != STATUS_OK) return status;
     assert(t->checkpoint_count < t->capacity);
     t->checkpoints[t->checkpoint_count++] = reached;
-    monitor_log(t->request->monitor, "checkpoint %s: training loss %.4f, validation loss %.4f", name,
-                reached.train_loss, reached.validation_loss);
+    checkpoint_log(t, name, &reached);
     return STATUS_OK;
 }
 
@@ -419,6 +416,7 @@ static enum status steps_run(struct training *t, struct train_result *out, struc
     enum status status;
     while (trainer->step < total) {
         if ((status = trainer_step(trainer, error)) != STATUS_OK) return status;
+        train_curve_note(&t->curve, trainer);
         const double now = clock_seconds();
         out->tokens_per_second = (double)(trainer->step - first) * step_tokens / (now - began);
         if (now - logged >= LOG_SECONDS) {
@@ -450,6 +448,9 @@ static void result_take(struct training *t, struct train_result *out)
     out->checkpoints = t->checkpoints;
     out->checkpoint_count = t->checkpoint_count;
     t->checkpoints = NULL;
+    out->curve = t->curve.points;
+    out->curve_count = t->curve.count;
+    t->curve.points = NULL;
     out->final_loss = t->trainer.loss;
     out->steps = t->trainer.step;
     out->tokens = out->steps * t->params->batch_sequences * t->params->sequence_length;
@@ -473,6 +474,7 @@ done:
     trainer_reset(&t.trainer);
     parameters_layout_free(t.layout);
     chunks_reset(&t.validation);
+    train_curve_reset(&t.curve);
     memory_free(t.checkpoints);
     memory_free(t.tokens);
     tokenizer_close(t.tokenizer);
@@ -483,6 +485,7 @@ done:
 void train_result_reset(struct train_result *result)
 {
     memory_free(result->checkpoints);
+    memory_free(result->curve);
     *result = (struct train_result){0};
 }
 

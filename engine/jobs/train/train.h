@@ -91,10 +91,12 @@ struct train_request {
 struct train_result {
     struct state_checkpoint *checkpoints; /* [checkpoint_count], owned (train_result_reset) */
     int64_t checkpoint_count;
-    double final_loss;      /* of the last update's batch */
-    double validation_loss; /* at the last step; NAN without validation */
-    double ema_loss;        /* of the average on the validation data at the last step; NAN without either */
-    int64_t steps, tokens;
+    struct state_point *curve; /* [curve_count], owned; which steps have one: train_curve.h */
+    int64_t curve_count;
+    double final_loss;        /* of the last update's batch */
+    double validation_loss;   /* at the last step; NAN without validation */
+    double ema_loss;          /* of the average on the validation data at the last step; NAN without either */
+    int64_t steps, tokens;    /* in all, those before a branch included */
     double tokens_per_second; /* of this attempt */
 };
 void train_result_reset(struct train_result *result); /* {0} is fine */

@@ -3,6 +3,7 @@
 #include "base/integer.h"
 #include "base/memory.h"
 #include "files/file.h"
+#include "jobs/train/train_curve.h"
 #include "model/config.h"
 #include "model/work.h"
 
@@ -53,6 +54,33 @@ enum status train_plan_fit(const struct train_params *params, const struct model
                             "the tokenizer has %lld tokens, the model a vocab_size of %lld", (long long)needed,
                             (long long)config->vocabulary_size);
     return STATUS_OK;
+}
+
+enum status train_check(const struct train_params *params, struct error *error)
+{
+    const struct schedule schedule = train_plan_schedule(params);
+    struct model_config config;
+    enum status status;
+    if (params->model != NULL && params->from != NULL)
+        return error_set_at(error, STATUS_INVALID, "/params/model",
+                            "a run that continues from a checkpoint has its model; leave it out");
+    if (params->model == NULL && params->from == NULL)
+        return error_set_at(error, STATUS_INVALID, "/params/model",
+                            "give a model configuration, or a checkpoint in \"from\"");
+    if (params->from != NULL && params->tokenizer.name != TRAIN_TOKENIZER_NONE)
+        return error_set_at(error, STATUS_INVALID, "/params/tokenizer",
+                            "a run that continues from a checkpoint has its tokenizer; leave it out");
+    if ((status = schedule_check(&schedule, error)) != STATUS_OK)
+        return train_plan_blame(status, "/params/schedule", error);
+    if (optimizer_kinds[params->optimizer.name]->keeps_rate && schedule_falls(&schedule))
+        return error_set_at(
+            error, STATUS_INVALID, schedule.kind == SCHEDULE_WSD ? "/params/schedule/decay" : "/params/schedule/name",
+            "%s averages instead of lowering the learning rate; give \"constant\", or \"wsd\" with decay 0",
+            optimizer_kinds[params->optimizer.name]->name);
+    if (params->from != NULL) return STATUS_OK;
+    if ((status = config_parse("model", params->model, strlen(params->model), &config, error)) != STATUS_OK)
+        return train_plan_blame(status, "/params/model", error);
+    return train_plan_fit(params, &config, error);
 }
 
 struct trainer_setup train_plan_setup(const struct train_params *params, int64_t memory_limit)
@@ -117,7 +145,8 @@ static void work_fill(const struct train_params *params, const struct parameters
     const int64_t kept = optimizer_memory(optimizer, &params->optimizer.settings, layout).kept;
     const int64_t state =
         ((1 + optimizer_buffers(optimizer) + averages) * layout->elements + kept) * (int64_t)sizeof(float);
-    out->written_bytes = stops * ((1 + averages) * weights + (params->keep_state ? state : 0)) + state;
+    out->written_bytes =
+        stops * ((1 + averages) * weights + (params->keep_state ? state : 0)) + state + train_curve_disk_bytes(steps);
     plan_take(out, PLAN_DISK, out->written_bytes);
     out->at_most = true; /* a continued run has done some of the steps, and validation texts may be fewer */
 }
@@ -137,6 +166,7 @@ enum status train_plan_run(const struct train_request *request, int64_t token_co
         request->params, request->memory_limit > 0 ? request->memory_limit : backend->ops->memory(backend));
     setup.token_count = token_count;
     const enum gradient_mode mode = trainer_plan(layout, backend, &setup, out);
+    plan_take(out, PLAN_HOST, train_curve_bytes(setup.schedule.total));
     work_fill(request->params, layout, mode, out);
     parameters_layout_free(layout);
     return STATUS_OK;

@@ -166,6 +166,8 @@ static inline void assert_same_result(const struct train_result *a, const struct
     assert_int_equal(a->checkpoint_count, b->checkpoint_count);
     assert_memory_equal(a->checkpoints, b->checkpoints, (size_t)a->checkpoint_count * sizeof *a->checkpoints);
     assert_memory_equal(&a->final_loss, &b->final_loss, sizeof a->final_loss);
+    assert_int_equal(a->curve_count, b->curve_count);
+    assert_memory_equal(a->curve, b->curve, (size_t)a->curve_count * sizeof *a->curve);
 }
 
 /* Stopped at every k-th check and taken up again until it ends. */

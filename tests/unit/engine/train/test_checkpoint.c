@@ -154,7 +154,7 @@ static void test_state_comes_back_to_the_bit(void **state)
     struct parameters parameters;
     struct optimizer optimizer;
     struct state_checkpoint written[2] = {{1, 2, 0.5, 3, 4, 0}, {5, 6, 0.25, 7, 8, 0}};
-    const struct state out = {12, 99, 4, 16, 2.5, written, 2, 0, 0};
+    const struct state out = {12, 99, 4, 16, 2.5, written, 2, 0, 0, NULL, 0};
     struct state in;
     char path[900];
     bench_open(&bench);
@@ -217,11 +217,44 @@ static void test_an_average_comes_back_to_the_bit(void **state)
     bench_close(&bench);
 }
 
+/* The curve comes back to the bit, and what has none is written as before there were curves. */
+static void test_a_curve_comes_back_to_the_bit(void **state)
+{
+    (void)state;
+    struct bench bench;
+    struct state_checkpoint written[2] = {{1, 2, 0.5, 3, 4, 0}, {5, 6, 0.25, 7, 8, 0}};
+    struct state_point curve[3] = {{1, 5.5, 0.25}, {2, 0.1, 1e300}, {3, 1e-300, 7}};
+    const struct state out = {
+        .step = 5, .checkpoints = written, .checkpoint_count = 2, .curve = curve, .curve_count = 3};
+    struct state plain = out, in;
+    struct stat with, without;
+    bench_open(&bench);
+    const char *path = scratch_path(&bench.scratch, "state");
+    ok(state_write(path, &out, &bench.parameters, &bench.optimizer, NULL, &error));
+    assert_int_equal(stat(path, &with), 0);
+    ok(state_read(path, &in, &bench.parameters, &bench.optimizer, NULL, &error));
+    assert_int_equal(in.step, 5);
+    assert_int_equal(in.checkpoint_count, 2);
+    assert_memory_equal(in.checkpoints, written, sizeof written);
+    assert_int_equal(in.curve_count, 3);
+    assert_memory_equal(in.curve, curve, sizeof curve);
+    state_reset(&in);
+    plain.curve_count = 0;
+    ok(state_write(path, &plain, &bench.parameters, &bench.optimizer, NULL, &error));
+    assert_int_equal(stat(path, &without), 0);
+    assert_int_equal(with.st_size - without.st_size, 40 + 2 * 8 + 3 * 24);
+    ok(state_read(path, &in, &bench.parameters, &bench.optimizer, NULL, &error));
+    assert_int_equal(in.curve_count, 0);
+    state_reset(&in);
+    bench_close(&bench);
+}
+
 /* Every byte of the file counts: whichever is turned, the file is refused. */
-static void turn_bytes(bool average)
+static void turn_bytes(bool average, bool curve)
 {
     struct bench bench;
-    const struct state out = {.step = 3};
+    struct state_point points[2] = {{1, 5.5, 0.25}, {2, 0.1, 0.5}};
+    const struct state out = {.step = 3, .curve = points, .curve_count = curve ? 2 : 0};
     struct state in;
     struct stat about;
     struct ema ema;
@@ -232,7 +265,7 @@ static void turn_bytes(bool average)
     ok(state_write(path, &out, &bench.parameters, &bench.optimizer, &ema, &error));
     const int descriptor = open(path, O_RDWR | O_CLOEXEC);
     assert_int_equal(fstat(descriptor, &about), 0);
-    for (off_t at = 0; at < about.st_size; at += at < 150 ? 1 : 997) {
+    for (off_t at = 0; at < about.st_size; at += at < 210 ? 1 : 997) {
         char byte = 0;
         assert_int_equal(pread(descriptor, &byte, 1, at), 1);
         const char turned = (char)(byte ^ 0x10);
@@ -253,8 +286,9 @@ static void turn_bytes(bool average)
 static void test_a_turned_byte_is_noticed_anywhere(void **state)
 {
     (void)state;
-    turn_bytes(false);
-    turn_bytes(true);
+    turn_bytes(false, false);
+    turn_bytes(true, false);
+    turn_bytes(true, true);
 }
 
 /* Weights that the file has the other way round lie there so, and come back. */
@@ -360,6 +394,7 @@ int main(void)
         cmocka_unit_test(test_a_failure_leaves_nothing),
         cmocka_unit_test(test_state_comes_back_to_the_bit),
         cmocka_unit_test(test_an_average_comes_back_to_the_bit),
+        cmocka_unit_test(test_a_curve_comes_back_to_the_bit),
         cmocka_unit_test(test_a_turned_byte_is_noticed_anywhere),
     };
     return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);

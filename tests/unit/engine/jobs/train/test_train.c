@@ -2,6 +2,7 @@
  * bits, and branch. */
 #include "engine/jobs/train_runs.h"
 #include "eval/evaluate.h"
+#include "jobs/train/train_curve.h"
 #include "jobs/train/train_plan.h"
 
 #include <signal.h>
@@ -76,7 +77,7 @@ static void test_killed_anywhere_it_ends_with_the_same_bits(void **state)
     (void)state;
     const struct train_params params = plain();
     struct backend *backend = fast_backend(NULL);
-    struct train_result expected;
+    struct train_result expected, found;
     struct place whole, place;
     int killed = 0, ended = 0;
     place_open(&whole);
@@ -108,10 +109,82 @@ static void test_killed_anywhere_it_ends_with_the_same_bits(void **state)
         assert_same_file(&place, &whole, name, "model.safetensors");
         assert_same_file(&place, &whole, name, "training.state");
     }
+    ok(run(&place, &params, NULL, backend, -1, 0, &found)); /* what the last child found */
+    assert_same_result(&found, &expected);
+    train_result_reset(&found);
     train_result_reset(&expected);
     backend_free(backend);
     place_close(&place);
     place_close(&whole);
+}
+
+/* A row for each step, which has at checkpoints what they say of themselves. */
+static void test_the_curve_agrees_with_the_checkpoints(void **state)
+{
+    (void)state;
+    const struct train_params params = plain();
+    struct backend *backend = fast_backend(NULL);
+    struct buffer text = {0};
+    struct train_result result;
+    struct place place;
+    char row[200];
+    place_open(&place);
+    ok(run(&place, &params, NULL, backend, -1, 0, &result));
+    assert_int_equal(result.curve_count, 40);
+    train_curve_head(&text);
+    ok(train_curve_rows(&text, &params, result.curve, result.curve_count, &error));
+    assert_memory_equal(text.bytes, "step,tokens,learning_rate,loss,gradient_norm\n1,64,", 50);
+    for (int64_t i = 0; i < result.curve_count; i++) {
+        assert_int_equal(result.curve[i].step, i + 1);
+        assert_true(result.curve[i].gradient_norm > 0);
+    }
+    assert_true(result.curve[39].loss == result.final_loss);
+    for (int64_t i = 0; i < result.checkpoint_count; i++) {
+        const struct state_checkpoint *reached = &result.checkpoints[i];
+        const struct state_point *point = &result.curve[reached->step - 1];
+        assert_true(point->loss == reached->train_loss);
+        (void)snprintf(row, sizeof row, "\n%lld,%lld,%.17g,%.17g,%.17g\n", (long long)reached->step,
+                       (long long)reached->tokens, reached->learning_rate, reached->train_loss, point->gradient_norm);
+        assert_non_null(strstr(text.bytes, row));
+    }
+    /* the state beside a checkpoint has no curve: it is of version 1, as before there were curves */
+    size_t size = 0;
+    char *kept = contents(place.out, "step0000010", "training.state", &size);
+    assert_memory_equal(kept, "deltaqTS\1\0\0\0", 12);
+    memory_free(kept);
+    buffer_reset(&text);
+    train_result_reset(&result);
+    backend_free(backend);
+    place_close(&place);
+}
+
+/* The curve of a branch is the end of that of a run with its schedule, also when the branch was stopped. */
+static void test_the_curve_of_a_branch_begins_at_its_own_first_step(void **state)
+{
+    (void)state;
+    const struct train_params whole = plain();
+    struct train_params branch = plain();
+    struct train_result result[2];
+    struct place place[2];
+    struct backend *backend = fast_backend(NULL);
+    char from[900];
+    enum status status;
+    int attempts = 0;
+    branch.model = NULL;
+    branch.from = "t/step0000010";
+    for (int i = 0; i < 2; i++) place_open(&place[i]);
+    ok(run(&place[0], &whole, NULL, backend, -1, 0, &result[0]));
+    (void)snprintf(from, sizeof from, "%s/step0000010", place[0].out);
+    while ((status = run(&place[1], &branch, from, backend, 7, 1e-9, &result[1])) == STATUS_CANCELLED) attempts++;
+    ok(status);
+    assert_true(attempts > 2);
+    assert_int_equal(result[1].curve_count, 30);
+    assert_memory_equal(result[1].curve, &result[0].curve[10], 30 * sizeof *result[1].curve);
+    for (int i = 0; i < 2; i++) {
+        train_result_reset(&result[i]);
+        place_close(&place[i]);
+    }
+    backend_free(backend);
 }
 
 static void test_threads_do_not_change_bits(void **state)
@@ -364,6 +437,8 @@ int main(void)
         cmocka_unit_test(test_learns_and_writes_checkpoints_that_evaluate_the_same),
         cmocka_unit_test(test_stopped_anywhere_it_ends_with_the_same_bits),
         cmocka_unit_test(test_killed_anywhere_it_ends_with_the_same_bits),
+        cmocka_unit_test(test_the_curve_agrees_with_the_checkpoints),
+        cmocka_unit_test(test_the_curve_of_a_branch_begins_at_its_own_first_step),
         cmocka_unit_test(test_threads_do_not_change_bits),
         cmocka_unit_test(test_a_branch_gives_the_bits_of_a_run_with_its_schedule),
         cmocka_unit_test(test_divergence_stops_the_run_and_keeps_its_checkpoints),
