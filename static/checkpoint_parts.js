@@ -115,7 +115,7 @@ export function whatToDoSection({ checkpoint, runs, around, run, best, other, da
 
 function spread({ low, high, stderr, figure }) {
   if (isNumber(low) && isNumber(high)) return figure.between(low, high);
-  return isNumber(stderr) ? `± ${scientific(stderr)} (standard error)` : "";
+  return isNumber(stderr) ? `± ${figure.error(stderr)} (standard error)` : "";
 }
 
 /* A number that leads to the run that measured it. */

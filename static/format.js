@@ -55,6 +55,15 @@ export function percentInterval(low, high) {
   return `${percentNumber(low, digits)} to ${percentNumber(high, digits)} %`;
 }
 
+/* A difference of two shares: 0.00197 -> "0.197 points". A percentage of it would be taken for a relative change. */
+export function points(share) {
+  return isNumber(share) ? `${percentNumber(share)} points` : NONE;
+}
+
+export function pointsInterval(low, high) {
+  return percentInterval(low, high).replace(/%$/, "points");
+}
+
 /* Losses in nats and the like: four decimals. */
 export function loss(value) {
   return isNumber(value) ? minus(value.toFixed(4)) : NONE;
