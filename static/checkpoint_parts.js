@@ -178,8 +178,12 @@ function differenceCell({ figure, found }) {
 }
 
 /* The same questions, answered for the checkpoints before and after. */
-export function besideSection({ pairs, around, paired, checkpoint }) {
-  const rows = pairs.filter(({ before, after }) => before || after).flatMap((pair) => besideRows(pair, paired));
+export async function besideSection({ pairs, around, paired, checkpoint }) {
+  const shared = pairs.filter(({ before, after }) => before || after);
+  const rows = (await Promise.all(shared.map(async (pair) => {
+    const evaluation = await evaluationIn(pair.run);
+    return besideRows(pair, paired).map((row) => ({ ...row, evaluation }));
+  }))).flat();
   if (!rows.length) return null;
   const value = (row, other, number) => (isNumber(number) ? measuredBy(other, row.figure.show(number)) : "–");
   const method = ({ run: { params, kind } }) =>
@@ -202,6 +206,7 @@ export function besideSection({ pairs, around, paired, checkpoint }) {
     },
     numberColumn("Change since before (%)", change, percentNumber),
     { label: "Difference, 95 % in pairs", value: (row) => row.found?.difference, cell: differenceCell },
+    { label: "Measured on", value: (row) => row.evaluation, cell: (row) => row.evaluation || "–" },
   ];
   return h("section", { "aria-label": "Neighbours" }, h("h2", {}, "Beside its neighbours"), dataTable({
     caption: "Beside its neighbours", className: "layers beside", sortable: true, rows, columns,

@@ -93,8 +93,8 @@ export function fromZero(name) {
   return scaleOf(name) === 100 && metric(name).better === "lower";
 }
 
-/* What tiles show of a result: [{name, label, show, between, error, difference, differences, interval, stderr, optional,
- * title}]. */
+/* What tiles show of a result: [{name, label, show, between, error, difference, differences, interval, stderr,
+ * optional, title}]. */
 export function figuresOf(kind) {
   const own = (one) => ({
     ...one,
