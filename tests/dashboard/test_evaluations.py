@@ -104,3 +104,27 @@ def test_neighbours_say_what_they_were_measured_on(world, visit):
     page.wait("document.querySelector('table.beside') !== null")
     found = {row[-1] for row in rows(page, "beside") if row[0].startswith("ΔQL gptq 4-bit")}
     assert found == {"perl-manual-validation, 192 sequences of 128 tokens", "wiki, 8 sequences of 128 tokens"}
+
+
+@pytest.mark.parametrize("width", [1280, 400])
+def test_the_frontier_names_evaluations_and_praises_nobody_who_is_alone(world, visit, width):
+    """Of the newest checkpoints that of `constant` is on wiki, at one width; both decays are on the usual one."""
+    plot = "document.querySelector('#quantized-frontier-plot')"
+    page = visit("#/frontier", width=width, ready=f"Boolean({plot}?.data)")
+    heads = page.run("[...document.querySelectorAll('table.boards thead th')].map(cell => cell.innerText)")
+    on, best, method = (heads.index(name) for name in ("Measured on", "Unbeaten", "Method"))
+    found = rows(page, "boards")
+    assert {row[on] for row in found} == {USUAL, WIKI} and {row[method][:4] for row in found} == {"gptq"}
+    assert [(row[method], row[best]) for row in found if row[on] == WIKI] == [("gptq 4-bit g128", "–")]
+    assert sum("yes" in row[best] for row in found if row[on] == USUAL) == 2
+    steps = f"[...{plot}.data].filter(trace => trace.meta.kind === 'unbeaten').map(trace => trace.meta.evaluation)"
+    assert page.run(steps) == [USUAL]
+    assert f"(dotted on {USUAL})" in page.run("document.querySelector('.marks').innerText")
+    words = page.run(f"[...{plot}.data].filter(trace => trace.meta.kind === 'points').flatMap(trace => trace.text)")
+    assert {line for text in words for line in text.split("<br>") if line.startswith("on ")} == {
+        f"on {USUAL}", f"on {WIKI}"}
+    check_looks(page, f"frontier-evaluations-{width}")
+    measure(world, world.checkpoints[-1], 3, 0.05, 3.25)
+    page = visit("#/frontier", width=width, ready=f"Boolean({plot}?.data)")
+    assert page.run(steps) == [USUAL, WIKI]
+    assert f"(dotted on {USUAL}; dashed on {WIKI})" in page.run("document.querySelector('.marks').innerText")
