@@ -6,13 +6,14 @@ import { BLOCK_COLUMNS } from "./integrity.js";
 import { heatFigure } from "./layers.js";
 import { drawing } from "./look.js";
 import { attributionOf, finished, layerChanges, numbersOf, questionOf, unitChanges } from "./measurements.js";
+import { methodIn } from "./method_label.js";
 import { failure } from "./notice.js";
 import { compareLink } from "./pins.js";
 import { checkpointLink, runLink } from "./router.js";
 import { runForm } from "./run_form.js";
 import { dataTable, facts, numberColumn } from "./table.js";
 import { orderKept, sortedBy } from "./view.js";
-import { calibrationIn, evaluationIn, methodIn } from "./words.js";
+import { calibrationIn, evaluationIn } from "./words.js";
 
 function presetOf(run) {
   const { method, calibration, evaluation, precision } = run.params;

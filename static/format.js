@@ -132,13 +132,3 @@ export function ago(text) {
 export function plural(count, word) {
   return `${integer(count)} ${word}${count === 1 ? "" : "s"}`;
 }
-
-/* "gptq 4-bit g128" out of a run's method. */
-export function method(given) {
-  if (!given) return "";
-  if (given.recipe) return `recipe ${given.recipe}`;
-  const parts = [given.name];
-  if (isNumber(given.bits)) parts.push(`${given.bits}-bit`);
-  if (isNumber(given.group_size)) parts.push(`g${given.group_size}`);
-  return parts.filter(Boolean).join(" ");
-}

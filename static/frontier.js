@@ -3,7 +3,7 @@ import { bytes, isNumber, scientific } from "./format.js";
 import { axisOf, legendOf, paperOf, plain } from "./look.js";
 import { formatOf, metric as metricOf, scaleOf } from "./metrics.js";
 import { hollow, hollowWords, symbol } from "./palette.js";
-import { bitsOf, evaluationKey, evaluationNames, methodLabel } from "./series.js";
+import { bitsOf, evaluationKey, evaluationNames, labelOf } from "./series.js";
 import { zoomed } from "./view.js";
 
 /* Of the steps of each evaluation. */
@@ -12,7 +12,7 @@ const DASHES = [["dot", "dotted"], ["dash", "dashed"], ["dashdot", "dash-dotted"
 /* Points of the series of a measure, with the bits per weight of the same run: of the quantized weights, and of the
  * whole model where that is known. `parameters`: Map trajectory -> count. */
 export function frontierRows(values, bits, model, parameters) {
-  const key = (series, point) => `${point.run} ${methodLabel(series)}`;
+  const key = (series, point) => `${point.run} ${labelOf(series)}`;
   const byRun = (list) => new Map(list.flatMap((series) =>
     series.points.filter((point) => point.run).map((point) => [key(series, point), point.y])));
   const stored = byRun(bits), whole = byRun(model), evaluations = evaluationNames(values);
@@ -22,7 +22,7 @@ export function frontierRows(values, bits, model, parameters) {
     const all = whole.get(key(series, point)) ?? width, count = parameters.get(trajectory);
     last.set(trajectory, Math.max(last.get(trajectory) ?? -Infinity, point.x));
     return {
-      trajectory, label: methodLabel(series) || "full precision", method: series.method, width: bitsOf(series),
+      trajectory, label: labelOf(series) || "full precision", method: series.method, width: bitsOf(series),
       evaluation: evaluations.get(evaluationKey(series)),
       checkpoint: point.checkpoint, name: point.checkpoint_name ?? point.checkpoint, run: point.run,
       step: point.x, y: point.y, low: point.low, high: point.high,

@@ -10,14 +10,14 @@ export function bitsOf(series) {
 
 /* The method with its options. The API's label goes on with the evaluation where an answer has several, which is told
  * here by what is beside it on the page. */
-export function methodLabel({ method_label: method, label }) {
+export function labelOf({ method_label: method, label }) {
   return method ?? label ?? "";
 }
 
 /* What tells one curve of a trajectory from another, in all answers alike. */
 export function columnOf(series) {
   const { dataset, protocol_id: protocol, calibration_id: calibration } = series;
-  return JSON.stringify([methodLabel(series), dataset ?? "", protocol ?? "", calibration ?? ""]);
+  return JSON.stringify([labelOf(series), dataset ?? "", protocol ?? "", calibration ?? ""]);
 }
 
 export function keyOf(series) {
@@ -64,7 +64,7 @@ export function evaluationNames(list, spoken = new Map()) {
 export function protocolsToName(lists) {
   const found = new Map();
   for (const list of lists) {
-    const words = (one) => JSON.stringify([methodLabel(one), one.dataset ?? "", one.evaluated_on ?? ""]);
+    const words = (one) => JSON.stringify([labelOf(one), one.dataset ?? "", one.evaluated_on ?? ""]);
     for (const alike of groups(list, words)) {
       if (!differ(alike, "protocol_id")) continue;
       for (const one of alike) if (one.points[0]?.run) found.set(one.protocol_id ?? "", one.points[0].run);
@@ -76,10 +76,10 @@ export function protocolsToName(lists) {
 /* Gives each series its `text`. `spoken`: Map protocol_id -> "192 sequences of 128 tokens". */
 export function withTexts(list, spoken = new Map()) {
   const several = differ(list, "dataset"), texts = new Map();
-  for (const alike of groups(list, (one) => JSON.stringify([methodLabel(one), one.dataset ?? ""]))) {
+  for (const alike of groups(list, (one) => JSON.stringify([labelOf(one), one.dataset ?? ""]))) {
     const evaluations = differ(alike, "protocol_id"), calibrations = differ(alike, "calibration_id");
     for (const one of alike) {
-      const parts = [methodLabel(one) || "full precision"];
+      const parts = [labelOf(one) || "full precision"];
       const known = spoken.get(one.protocol_id ?? "") ?? one.evaluated_on;
       if (evaluations) parts.push(`on ${known ?? "another evaluation"}`);
       else if (several && one.dataset) parts.push(`on ${one.dataset}`);

@@ -3,8 +3,8 @@
 import { FLAGS } from "./integrity.js";
 import { integer, isNumber, loss, percent, percentInterval, percentNumber, scientific } from "./format.js";
 import { attributionOf, finished, layerChanges, questionOf } from "./measurements.js";
+import { methodIn } from "./method_label.js";
 import { metric } from "./metrics.js";
-import { methodIn } from "./words.js";
 
 const NAMED = 3; /* layers and units that a sentence names */
 
