@@ -174,8 +174,8 @@ function besideRows({ run, before, after }, paired) {
 
 function differenceCell({ figure, found }) {
   if (!isNumber(found?.difference)) return "–";
-  const interval = Array.isArray(found.interval) ? figure.between(...found.interval) : "";
-  return [figure.show(found.difference), " ", h("span", { class: "interval" }, interval)];
+  const interval = Array.isArray(found.interval) ? figure.gaps(...found.interval) : "";
+  return [figure.gap(found.difference), " ", h("span", { class: "interval" }, interval)];
 }
 
 /* The same questions, answered for the checkpoints before and after. */

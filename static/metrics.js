@@ -93,8 +93,7 @@ export function fromZero(name) {
   return scaleOf(name) === 100 && metric(name).better === "lower";
 }
 
-/* What tiles show of a result: [{name, label, show, between, error, difference, differences, interval, stderr,
- * optional, title}]. */
+/* What tiles show of a result: [{name, label, show, between, error, gap, gaps, interval, stderr, optional, title}]. */
 export function figuresOf(kind) {
   const own = (one) => ({
     ...one,
@@ -102,8 +101,8 @@ export function figuresOf(kind) {
     show: formatOf(one).text,
     between: formatOf(one).interval,
     error: formatOf(one).error,
-    difference: formatOf(one).difference,
-    differences: formatOf(one).differences,
+    gap: formatOf(one).difference,
+    gaps: formatOf(one).differences,
     title: [one.help, one.better ? `${one.better} is better` : null].filter(Boolean).join("; ") || null,
   });
   return (told?.figures ?? []).filter((one) => one.kind === kind).map(own);

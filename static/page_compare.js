@@ -34,8 +34,8 @@ function difference({ figure, found }) {
   if (!isNumber(found?.difference)) return h("span", { class: "muted" }, "not paired");
   const { interval } = found;
   return [
-    figure.show(found.difference), " ",
-    Array.isArray(interval) ? h("span", { class: "interval" }, figure.between(...interval)) : null,
+    figure.gap(found.difference), " ",
+    Array.isArray(interval) ? h("span", { class: "interval" }, figure.gaps(...interval)) : null,
   ];
 }
 
