@@ -46,10 +46,10 @@ function place(x, value) {
 }
 
 function size(metric, { kind, size: change }) {
-  return kind === "level" ? ` by ${formatOf(metricOf(metric)).text(Math.abs(change))}` : "";
+  return kind === "level" ? ` by ${formatOf(metricOf(metric)).difference(Math.abs(change))}` : "";
 }
 
-/* "jumps up by 1.2 % after step012 (step 3,000; likely from step 2,800 to step 3,400; p = 0.002)" */
+/* "jumps up by 1.2 points after step012 (step 3,000; likely from step 2,800 to step 3,400; p = 0.002)" */
 export function changeSentence(metric, x, found, p) {
   const [low, high] = found.interval, name = found.after.checkpoint_name ?? found.after.checkpoint;
   const interval = `likely from ${place(x, low)} to ${place(x, high)}`;

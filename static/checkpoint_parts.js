@@ -6,13 +6,14 @@ import { BLOCK_COLUMNS } from "./integrity.js";
 import { heatFigure } from "./layers.js";
 import { drawing } from "./look.js";
 import { attributionOf, finished, layerChanges, numbersOf, questionOf, unitChanges } from "./measurements.js";
+import { methodIn } from "./method_label.js";
 import { failure } from "./notice.js";
 import { compareLink } from "./pins.js";
 import { checkpointLink, runLink } from "./router.js";
 import { runForm } from "./run_form.js";
 import { dataTable, facts, numberColumn } from "./table.js";
 import { orderKept, sortedBy } from "./view.js";
-import { calibrationIn, evaluationIn, methodIn } from "./words.js";
+import { calibrationIn, evaluationIn } from "./words.js";
 
 function presetOf(run) {
   const { method, calibration, evaluation, precision } = run.params;
@@ -115,7 +116,7 @@ export function whatToDoSection({ checkpoint, runs, around, run, best, other, da
 
 function spread({ low, high, stderr, figure }) {
   if (isNumber(low) && isNumber(high)) return figure.between(low, high);
-  return isNumber(stderr) ? `± ${scientific(stderr)} (standard error)` : "";
+  return isNumber(stderr) ? `± ${figure.error(stderr)} (standard error)` : "";
 }
 
 /* A number that leads to the run that measured it. */
@@ -173,13 +174,17 @@ function besideRows({ run, before, after }, paired) {
 
 function differenceCell({ figure, found }) {
   if (!isNumber(found?.difference)) return "–";
-  const interval = Array.isArray(found.interval) ? figure.between(...found.interval) : "";
-  return [figure.show(found.difference), " ", h("span", { class: "interval" }, interval)];
+  const interval = Array.isArray(found.interval) ? figure.gaps(...found.interval) : "";
+  return [figure.gap(found.difference), " ", h("span", { class: "interval" }, interval)];
 }
 
 /* The same questions, answered for the checkpoints before and after. */
-export function besideSection({ pairs, around, paired, checkpoint }) {
-  const rows = pairs.filter(({ before, after }) => before || after).flatMap((pair) => besideRows(pair, paired));
+export async function besideSection({ pairs, around, paired, checkpoint }) {
+  const shared = pairs.filter(({ before, after }) => before || after);
+  const rows = (await Promise.all(shared.map(async (pair) => {
+    const evaluation = await evaluationIn(pair.run);
+    return besideRows(pair, paired).map((row) => ({ ...row, evaluation }));
+  }))).flat();
   if (!rows.length) return null;
   const value = (row, other, number) => (isNumber(number) ? measuredBy(other, row.figure.show(number)) : "–");
   const method = ({ run: { params, kind } }) =>
@@ -202,6 +207,7 @@ export function besideSection({ pairs, around, paired, checkpoint }) {
     },
     numberColumn("Change since before (%)", change, percentNumber),
     { label: "Difference, 95 % in pairs", value: (row) => row.found?.difference, cell: differenceCell },
+    { label: "Measured on", value: (row) => row.evaluation, cell: (row) => row.evaluation || "–" },
   ];
   return h("section", { "aria-label": "Neighbours" }, h("h2", {}, "Beside its neighbours"), dataTable({
     caption: "Beside its neighbours", className: "layers beside", sortable: true, rows, columns,

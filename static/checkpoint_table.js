@@ -31,6 +31,21 @@ function nameCell(checkpoint, swatch, flags) {
 
 const MOST_ROWS = 200; /* that are made at once */
 
+/* Losses on different evaluations cannot be compared: the column has those of one, and says of which. */
+function lossColumn({ evaluations }) {
+  const { number } = formatOf(metricOf("loss")), name = heading("loss");
+  return {
+    label: evaluations.length > 1 ? `${name}, on ${evaluations[0].words}` : name, numeric: true,
+    value: (row) => row.loss?.y, cell: (row) => number(row.loss?.y),
+  };
+}
+
+function lossCaption({ evaluations }) {
+  if (!evaluations.length) return null;
+  const others = evaluations.length > 1 ? "; checkpoints that were measured on another one alone have none here" : "";
+  return h("p", { class: "muted caption" }, `${heading("loss")}: on ${evaluations[0].words}${others}.`);
+}
+
 /* Of many checkpoints those that the figure draws: the extremes are among them. `readAll` gets the others. */
 function partly(model, rows, readAll) {
   const press = (event) => {
@@ -64,10 +79,7 @@ export function checkpointTable(model, colours, flags, { order, ordered, readAll
     numberColumn("Step", ({ checkpoint }) => checkpoint.step, integer),
     numberColumn("Tokens", ({ checkpoint }) => checkpoint.tokens, compact),
     numberColumn(heading("learning_rate"), ({ checkpoint }) => checkpoint.learning_rate, scientific),
-    {
-      label: heading("loss"), numeric: true, value: (row) => row.loss?.y,
-      cell: (row) => formatOf(metricOf("loss")).number(row.loss?.y),
-    },
+    lossColumn(model),
     ...columns.map(({ key, label }) => ({
       label: columnLabel(label, model.metric), numeric: true, value: ({ values }) => values.get(key)?.y,
       cell: ({ values }) => value(model.metric, values.get(key)),
@@ -77,5 +89,5 @@ export function checkpointTable(model, colours, flags, { order, ordered, readAll
     caption: "Checkpoints and their measured values", columns: all, rows, sortable: true, className: "checkpoints",
     most: MOST_ROWS, ...sorting(all, order, ordered),
   });
-  return model.left ? [partly(model, rows.length, readAll), shown] : shown;
+  return [model.left ? partly(model, rows.length, readAll) : null, shown, lossCaption(model)];
 }

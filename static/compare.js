@@ -12,14 +12,14 @@ function rowsOf(found, kind) {
   return compared.map((figure) => ({ ...figure, ...found[figure.name] }));
 }
 
-function interval({ interval: ends, interval_method: how, between }) {
-  return Array.isArray(ends) ? h("span", { title: how ?? "" }, between(...ends)) : "–";
+function interval({ interval: ends, interval_method: how, gaps }) {
+  return Array.isArray(ends) ? h("span", { title: how ?? "" }, gaps(...ends)) : "–";
 }
 
 /* A difference whose interval leaves out 0 stands out. */
 function difference(row) {
   const clear = Array.isArray(row.interval) && (row.interval[0] > 0 || row.interval[1] < 0);
-  return clear ? h("strong", {}, row.show(row.difference)) : row.show(row.difference);
+  return clear ? h("strong", {}, row.gap(row.difference)) : row.gap(row.difference);
 }
 
 function sequencesTable(found) {

@@ -4,7 +4,7 @@ import { h, svg } from "./dom.js";
 import { decays } from "./figure_layout.js";
 import { averagesOf, branches, newestPoint, worstOf } from "./marks.js";
 import { formatOf, metric as metricOf } from "./metrics.js";
-import { hollow, marker, strokeDash } from "./palette.js";
+import { hollow, marker, plainLook, strokeDash } from "./palette.js";
 import { checkpointLink } from "./router.js";
 import { fullName } from "./series.js";
 
@@ -16,6 +16,19 @@ function mark(series, colour) {
     svg("path", {
       d: marker(series.method), transform: "translate(15 6)", fill, stroke: "currentColor", "stroke-width": 1.5,
     }));
+}
+
+/* What the lines of the losses are measured on, where there is more than one evaluation. */
+function lossKeys({ evaluations }) {
+  if (evaluations.length < 2) return null;
+  const look = (index) => {
+    const { stroke, path } = plainLook(index), line = { stroke: "currentColor", "stroke-width": 1.5 };
+    return svg("svg", { width: 30, height: 12, "aria-hidden": "true" },
+      svg("line", { x1: 0, y1: 6, x2: 30, y2: 6, ...line, "stroke-dasharray": stroke }),
+      svg("path", { d: path, transform: "translate(15 6)", fill: "currentColor" }));
+  };
+  return h("div", { class: "keys", id: "loss-evaluations" }, h("span", { class: "name" }, metricOf("loss_fp").axis),
+    evaluations.map(({ words }, index) => h("span", { class: "look" }, look(index), `on ${words}`)));
 }
 
 /* A button a curve; pressed means shown. */
@@ -32,10 +45,11 @@ export function legend(model, view, colourOf, changed) {
     });
     return button;
   };
-  return h("div", { class: "legend", role: "group", "aria-label": "Curves shown" }, model.names.map((name) => {
+  const keys = model.names.map((name) => {
     const own = model.curves.filter((series) => series.trajectory === name);
     return own.length ? h("div", { class: "keys" }, h("span", { class: "name" }, name), own.map(entry)) : null;
-  }));
+  });
+  return h("div", { class: "legend", role: "group", "aria-label": "Curves shown" }, keys, lossKeys(model));
 }
 
 function value(metric, point) {

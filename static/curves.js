@@ -1,7 +1,9 @@
 /* curves.js: what the curve pages show, out of the API's answers. Pure but for load(). */
 import { at, curvesOf, get, list, query } from "./api.js";
 import { isNumber } from "./format.js";
-import { bitsOf, columnOf, keyOf, protocolsToName, withTexts } from "./series.js";
+import {
+  bitsOf, columnOf, evaluationKey, evaluationNames, keyOf, protocolsToName, withTexts,
+} from "./series.js";
 import { evaluationIn } from "./words.js";
 
 /* What curves are drawn against. A share is made here, of what the trajectory has reached. */
@@ -24,8 +26,21 @@ function along(a, b) {
     || a.name.localeCompare(b.name, "en", { numeric: true });
 }
 
-/* Answers for some trajectories -> {metric, x, names, checkpoints: Map id -> document, curves, loss, largest_algebraic,
- * trace, rate, parents, others}. What was not answered yet is empty. */
+/* The evaluations of the losses, first the one that the page shows where there is space for one: that of the first
+ * curve, or else of most points. [{key, words}] */
+function evaluationsOf(curves, loss, spoken) {
+  const names = evaluationNames([...curves, ...loss], spoken), counts = new Map();
+  for (const one of loss) {
+    const key = evaluationKey(one);
+    counts.set(key, (counts.get(key) ?? 0) + (one.total ?? one.points.length));
+  }
+  const [first] = [...curves].sort(compareSeries), own = first ? evaluationKey(first) : null;
+  const rank = (key) => (key === own ? Infinity : counts.get(key));
+  return [...counts.keys()].sort((a, b) => rank(b) - rank(a)).map((key) => ({ key, words: names.get(key) }));
+}
+
+/* Answers for some trajectories -> {metric, x, names, checkpoints: Map id -> document, curves, loss, evaluations of the
+ * losses, largest_algebraic, trace, rate, parents, others}. What was not answered yet is empty. */
 export function assemble(names, metric, x, answers, spoken = new Map()) {
   const checkpoints = new Map();
   for (const item of (answers.checkpoints ?? []).flat()) checkpoints.set(item.id, item);
@@ -36,9 +51,10 @@ export function assemble(names, metric, x, answers, spoken = new Map()) {
   const curves = named(answers.curves, "curve");
   const order = (series) => names.indexOf(series.trajectory);
   curves.sort((a, b) => order(a) - order(b) || compareSeries(a, b));
+  const loss = named(answers.loss, "loss");
   return {
-    metric, x, names, checkpoints, curves,
-    loss: named(answers.loss, "loss"),
+    metric, x, names, checkpoints, curves, loss,
+    evaluations: evaluationsOf(curves, loss, spoken),
     largest_algebraic: named(answers.largest_algebraic, "largest_algebraic"),
     trace: named(answers.trace, "trace"),
     rate: x === "learning_rate" ? [] : named(answers.rate, "rate"),
@@ -198,7 +214,12 @@ export function trajectory(name, signal) {
   return get(at("trajectories", name), signal);
 }
 
-/* Rows of the table of checkpoints:
+/* The losses on the evaluation that is shown where there is space for one. */
+function firstLosses({ loss, evaluations }) {
+  return loss.filter((series) => evaluationKey(series) === evaluations[0].key);
+}
+
+/* Rows of the table of checkpoints, with losses of the first evaluation alone:
  * {columns: [{key, label}], rows: [{checkpoint, loss, values: Map column -> point}]}. */
 export function table(model) {
   const columns = new Map();
@@ -215,10 +236,10 @@ export function table(model) {
   for (const series of model.curves) {
     for (const point of series.points) rows.get(point.checkpoint)?.values.set(columnOf(series), point);
   }
-  for (const series of model.loss) {
+  for (const series of firstLosses(model)) {
     for (const point of series.points) {
       const row = rows.get(point.checkpoint);
-      if (row && row.loss === null) row.loss = point;
+      if (row) row.loss = point;
     }
   }
   return { columns: [...columns.values()], rows: [...rows.values()] };
@@ -243,7 +264,11 @@ export function hoverDetails(model) {
       }
     }
   };
-  for (const field of ["loss", "largest_algebraic", "trace"]) note(model[field], field);
+  note(firstLosses(model), "loss");
+  for (const field of ["largest_algebraic", "trace"]) note(model[field], field);
+  if (model.evaluations.length > 1) {
+    for (const entry of found.values()) if (isNumber(entry.loss)) entry.on = ` on ${model.evaluations[0].words}`;
+  }
   for (const [id, checkpoint] of model.checkpoints) {
     const { learning_rate: rate, step, tokens, name } = checkpoint;
     found.set(id, { ...found.get(id), rate, step, tokens, name, averaged: averagedFrom(checkpoint) });

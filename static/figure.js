@@ -8,8 +8,8 @@ import { compact, integer, isNumber } from "./format.js";
 import { legendOf, plain } from "./look.js";
 import { averagesOf, branches, newestPoint, worstPoint } from "./marks.js";
 import { formatOf, metric as metricOf, scaleOf } from "./metrics.js";
-import { dash, hollow, symbol, translucent } from "./palette.js";
-import { fullName } from "./series.js";
+import { dash, hollow, plainLook, symbol, translucent } from "./palette.js";
+import { evaluationKey, fullName } from "./series.js";
 import { thin } from "./thin.js";
 
 const MARKED_POINTS = 40; /* a curve of more points is drawn without markers: they would hide its dash */
@@ -40,7 +40,8 @@ function hoverLines(series, point, more, metric) {
   for (const panel of Object.keys(BELOW)) {
     const own = series.panel === panel;
     const value = own ? point.y : more?.[panel], shown = metricOf(below(panel, own ? series.source : more?.source));
-    if (isNumber(value)) lines.push(`${plain(shown.axis)} ${formatOf(shown).text(value)}`);
+    const on = panel === "loss" && !own ? more?.on ?? "" : "";
+    if (isNumber(value)) lines.push(`${plain(shown.axis + on)} ${formatOf(shown).text(value)}`);
   }
   if (series.panel === "loss" && series.text !== "full precision") lines.push(plain(series.text));
   if (more?.averaged) lines.push(`average of ${more.averaged} checkpoints`);
@@ -195,14 +196,33 @@ function averageTraces(shown, model, options, more) {
   return out;
 }
 
+/* Of a loss, the place of its evaluation among those of the losses; 0 for what is not told apart by evaluation. */
+function placeOf(series, { evaluations }) {
+  return series.panel === "loss" ? evaluations.findIndex(({ key }) => key === evaluationKey(series)) : 0;
+}
+
+/* The first losses of each evaluation stand in the legend of a file, where there are several. */
+function withLegend(found, model) {
+  const named = new Set();
+  for (const { series, trace } of found) {
+    const place = placeOf(series, model);
+    if (series.panel !== "loss" || model.evaluations.length < 2 || named.has(place)) continue;
+    named.add(place);
+    const name = `${metricOf(below("loss", series.source)).axis}, on ${model.evaluations[place].words}`;
+    Object.assign(trace, { showlegend: true, name: plain(name) });
+  }
+  return found.map(({ trace }) => trace);
+}
+
 function sideTrace(series, points, axis, options, more) {
   const colour = options.colour(series.trajectory), scale = scaleIn(series, options);
+  const look = plainLook(placeOf(series, options));
   const bounded = points.some((point) => isNumber(point.low) && isNumber(point.high));
   return {
     ...(bounded ? { error_y: whiskers(points, scale, colour) } : {}),
     type: "scatter", mode: mode(points, options), xaxis: "x", yaxis: axis,
     x: points.map((point) => point.x), y: points.map((point) => scale * point.y),
-    line: { color: colour, width: 1.5 }, marker: { color: colour, size: 4 },
+    line: { color: colour, width: 1.5, dash: look.dash }, marker: { color: colour, size: 4, symbol: look.symbol },
     showlegend: false, name: plain(series.trajectory), meta: { key: series.key, kind: series.panel },
     text: points.map((point) => hoverText(series, point, more, options.metric)),
     hovertemplate: "%{text}<extra></extra>", customdata: points.map((point) => point.checkpoint),
@@ -226,7 +246,7 @@ function drawable(series, options) {
 
 export function traces(model, options) {
   const more = detailsOf(model), floor = options.yLog ? logSpan(model, options)?.[0] / 10 : -Infinity;
-  const full = { ...options, metric: model.metric, x: model.x, floor };
+  const { metric, x, evaluations } = model, full = { ...options, metric, x, evaluations, floor };
   const shown = model.curves.filter((series) => !options.hidden.has(fullName(series)));
   const points = new Map(shown.map((series) => [series, drawable(series, full)]));
   const out = [];
@@ -240,10 +260,9 @@ export function traces(model, options) {
   const left = new Set(shown.map((series) => series.trajectory));
   const visible = (series) => left.has(series.trajectory) || !present.has(series.trajectory);
   sides(model).forEach(({ series }, index) => {
-    const axis = `y${index + 2}`;
-    for (const one of series.filter(visible)) {
-      out.push(sideTrace(one, drawable(one, full), axis, full, more), flagTrace(one, one.points, axis, full));
-    }
+    const axis = `y${index + 2}`, own = series.filter(visible);
+    const drawn = own.map((one) => ({ series: one, trace: sideTrace(one, drawable(one, full), axis, full, more) }));
+    out.push(...withLegend(drawn, model), ...own.map((one) => flagTrace(one, one.points, axis, full)));
   });
   return out.filter(Boolean);
 }

@@ -55,6 +55,15 @@ export function percentInterval(low, high) {
   return `${percentNumber(low, digits)} to ${percentNumber(high, digits)} %`;
 }
 
+/* A difference of two shares: 0.00197 -> "0.197 points". A percentage of it would be taken for a relative change. */
+export function points(share) {
+  return isNumber(share) ? `${percentNumber(share)} points` : NONE;
+}
+
+export function pointsInterval(low, high) {
+  return percentInterval(low, high).replace(/%$/, "points");
+}
+
 /* Losses in nats and the like: four decimals. */
 export function loss(value) {
   return isNumber(value) ? minus(value.toFixed(4)) : NONE;
@@ -122,14 +131,4 @@ export function ago(text) {
 
 export function plural(count, word) {
   return `${integer(count)} ${word}${count === 1 ? "" : "s"}`;
-}
-
-/* "gptq 4-bit g128" out of a run's method. */
-export function method(given) {
-  if (!given) return "";
-  if (given.recipe) return `recipe ${given.recipe}`;
-  const parts = [given.name];
-  if (isNumber(given.bits)) parts.push(`${given.bits}-bit`);
-  if (isNumber(given.group_size)) parts.push(`g${given.group_size}`);
-  return parts.filter(Boolean).join(" ");
 }

@@ -3,29 +3,33 @@ import { bytes, isNumber, scientific } from "./format.js";
 import { axisOf, legendOf, paperOf, plain } from "./look.js";
 import { formatOf, metric as metricOf, scaleOf } from "./metrics.js";
 import { hollow, hollowWords, symbol } from "./palette.js";
-import { bitsOf, withTexts } from "./series.js";
+import { bitsOf, evaluationKey, evaluationNames, labelOf } from "./series.js";
 import { zoomed } from "./view.js";
+
+/* Of the steps of each evaluation. */
+const DASHES = [["dot", "dotted"], ["dash", "dashed"], ["dashdot", "dash-dotted"], ["solid", "solid"]];
 
 /* Points of the series of a measure, with the bits per weight of the same run: of the quantized weights, and of the
  * whole model where that is known. `parameters`: Map trajectory -> count. */
 export function frontierRows(values, bits, model, parameters) {
-  const key = (series, point) => `${point.run} ${series.label}`;
+  const key = (series, point) => `${point.run} ${labelOf(series)}`;
   const byRun = (list) => new Map(list.flatMap((series) =>
     series.points.filter((point) => point.run).map((point) => [key(series, point), point.y])));
-  const stored = byRun(bits), whole = byRun(model);
+  const stored = byRun(bits), whole = byRun(model), evaluations = evaluationNames(values);
   const last = new Map();
   const rowOf = (series, point) => {
     const { trajectory } = series, width = stored.get(key(series, point));
     const all = whole.get(key(series, point)) ?? width, count = parameters.get(trajectory);
     last.set(trajectory, Math.max(last.get(trajectory) ?? -Infinity, point.x));
     return {
-      trajectory, label: series.text, method: series.method, width: bitsOf(series), protocol: series.protocol_id ?? "",
+      trajectory, label: labelOf(series) || "full precision", method: series.method, width: bitsOf(series),
+      evaluation: evaluations.get(evaluationKey(series)),
       checkpoint: point.checkpoint, name: point.checkpoint_name ?? point.checkpoint, run: point.run,
       step: point.x, y: point.y, low: point.low, high: point.high,
       bits: width, size: isNumber(count) ? (count * all) / 8 : null,
     };
   };
-  const rows = withTexts(values).flatMap((series) => series.points
+  const rows = values.flatMap((series) => series.points
     .filter((point) => isNumber(point.y) && stored.has(key(series, point)))
     .map((point) => rowOf(series, point)));
   return rows.map((row) => ({ ...row, newest: row.step === last.get(row.trajectory) }));
@@ -50,25 +54,35 @@ export function within(names, series, most) {
 }
 
 /* Marks the rows that no other of the same evaluation beats: none is as small and better. By cost, then by damage: a
- * row is unbeaten when it is better than all that come before it. */
+ * row is unbeaten when it is better than all that come before it. `best` is null of a row that is alone in its
+ * evaluation, since nothing can be compared with it. */
 export function unbeaten(rows, { y, size }) {
   const sign = metricOf(y).better === "higher" ? -1 : 1, cost = (row) => (size ? row.size : row.bits);
-  const best = new Set(), least = new Map();
+  const best = new Set(), least = new Map(), counts = new Map();
   const ordered = rows.filter((row) => isNumber(cost(row))).sort((a, b) => cost(a) - cost(b) || sign * (a.y - b.y));
   for (const row of ordered) {
-    if (sign * row.y >= (least.get(row.protocol) ?? Infinity)) continue;
-    least.set(row.protocol, sign * row.y);
+    counts.set(row.evaluation, (counts.get(row.evaluation) ?? 0) + 1);
+    if (sign * row.y >= (least.get(row.evaluation) ?? Infinity)) continue;
+    least.set(row.evaluation, sign * row.y);
     best.add(row);
   }
-  return rows.map((row) => ({ ...row, best: best.has(row) }));
+  const verdict = (row) => (best.has(row) && counts.get(row.evaluation) === 1 ? null : best.has(row));
+  return rows.map((row) => ({ ...row, best: verdict(row) }));
+}
+
+/* Evaluations of which something was compared, in the order of their dashes. */
+function compared(rows) {
+  return [...new Set(rows.filter(({ best }) => best).map(({ evaluation }) => evaluation))];
 }
 
 /* What markers and lines mean, of those that are there. */
 export function frontierKey(rows) {
   if (!rows.length) return [];
+  const steps = compared(rows).map((evaluation, index) => `${DASHES[index % DASHES.length][1]} on ${evaluation}`);
   return [
     "shape of a marker: the method", "its colour: the trajectory", hollowWords(rows.map(({ width }) => width)),
-    "dotted steps: unbeaten, that is, nothing as small loses less on the same evaluation",
+    steps.length ? "steps: unbeaten, that is, nothing as small loses less on the same evaluation "
+      + `(${steps.join("; ")})` : null,
   ].filter(Boolean);
 }
 
@@ -92,7 +106,7 @@ export function quantizedFrontier(rows, { ink, narrow, y, size, colour, title, z
   const drawn = rows.filter((row) => isNumber(at(row)));
   const words = (row) => [
     `<b>${plain(row.name)}</b>  ${plain(row.trajectory)}`,
-    plain(row.label),
+    plain(row.label), `on ${plain(row.evaluation)}`,
     `${scientific(row.bits, 4)} bits per weight${row.size ? `, ${bytes(row.size)}` : ""}`,
     `${plain(metricOf(y).label)} <b>${text(row.y)}</b>`,
   ].join("<br>");
@@ -108,12 +122,14 @@ export function quantizedFrontier(rows, { ink, narrow, y, size, colour, title, z
       meta: { kind: "points", method },
     };
   });
-  const lines = [...new Set(drawn.map((row) => row.protocol))].map((protocol, index) => {
-    const line = drawn.filter((row) => row.best && row.protocol === protocol).sort((a, b) => at(a) - at(b));
+  const lines = compared(rows).map((evaluation, index) => {
+    const line = drawn.filter((row) => row.best && row.evaluation === evaluation).sort((a, b) => at(a) - at(b));
+    const [dash] = DASHES[index % DASHES.length];
     return {
       type: "scatter", mode: "lines", name: "unbeaten", showlegend: index === 0,
       x: line.map(at), y: line.map((row) => scale * row.y),
-      line: { color: ink.muted, width: 1.5, dash: "dot", shape: "hv" }, hoverinfo: "skip", meta: { kind: "unbeaten" },
+      line: { color: ink.muted, width: 1.5, dash, shape: "hv" }, hoverinfo: "skip",
+      meta: { kind: "unbeaten", evaluation },
     };
   });
   return {

@@ -17,20 +17,20 @@ const VERDICTS = {
   pending: ["", "", "pending", "Something was not measured or read yet; that never passes"],
 };
 
-/* "2.00 %" or "2.3456 nats": a value of a metric with its unit. */
-function amount(name, value) {
-  const one = metric(name), text = formatOf(one).text(value);
+/* "2.00 %" or "2.3456 nats": a value of a metric with its unit; `show`: "difference" for what two values differ by. */
+function amount(name, value, show = "text") {
+  const one = metric(name), text = formatOf(one)[show](value);
   return formatOf(one).unit === undefined && unitOf(one) ? `${text} ${unitOf(one)}` : text;
 }
 
-/* Limits of a rule, by their fields; `shown` is the limit as a value of the metric. */
+/* Limits of a rule, by their fields; `shown` is the limit as a value of the metric, `step` as a difference of two. */
 const LIMITS = {
   max: ({ shown }) => `is at most ${shown}`,
   min: ({ shown }) => `is at least ${shown}`,
   max_ratio: ({ limit, median }) => `is at most ${scalar(limit)} times ${median}`,
   min_ratio: ({ limit, median }) => `is at least ${scalar(limit)} times ${median}`,
-  max_change: ({ shown, median }) => `minus ${median} is at most ${shown}`,
-  min_change: ({ shown, median }) => `minus ${median} is at least ${shown}`,
+  max_change: ({ step, median }) => `minus ${median} is at most ${step}`,
+  min_change: ({ step, median }) => `minus ${median} is at least ${step}`,
 };
 const STRADDLES = { fail: "it fails", pass: "it passes" }; /* by default the value decides, which needs no word */
 
@@ -49,7 +49,8 @@ function condition(rule) {
   if (!field) return "is held to a rule that this page does not know";
   const before = rule.against_last === 1 ? "that of the last measured checkpoint"
     : `the median of the last ${integer(rule.against_last)} measured checkpoints`;
-  return LIMITS[field]({ limit: rule[field], shown: amount(rule.metric, rule[field]), median: `${before} before it` });
+  const limit = rule[field], shown = amount(rule.metric, limit), step = amount(rule.metric, limit, "difference");
+  return LIMITS[field]({ limit, shown, step, median: `${before} before it` });
 }
 
 /* "ΔQL (bits 4) is at most 2.00 %" */

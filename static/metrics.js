@@ -1,18 +1,32 @@
 /* metrics.js: what the server says of the numbers that runs measure (GET /v1/metrics): how each is called, its unit,
  * how it is shown. A new metric is a row there and needs nothing here; so is a new quantizer. */
 import { get } from "./api.js";
-import { bytes, isNumber, loss, percent, percentInterval, percentNumber, scientific } from "./format.js";
+import {
+  bytes, isNumber, loss, percent, percentInterval, percentNumber, points, pointsInterval, scientific,
+} from "./format.js";
 
 const digits = (value) => scientific(value, 4);
 const between = (show) => (low, high) => (isNumber(low) && isNumber(high) ? `${show(low)} to ${show(high)}` : "");
 
 /* `scale`: of drawn values; `unit`: in place of the metric's; `number`: without the unit, `text`: where no unit stands
- * beside it. */
+ * beside it; `error`: a standard error; `difference`, `differences`: of two values, and the interval of that. */
 const FORMATS = {
-  number: { scale: 1, number: digits, text: digits, interval: between(digits) },
-  fixed: { scale: 1, number: loss, text: loss, interval: between(loss) },
-  percent: { scale: 100, unit: "%", number: percentNumber, text: percent, interval: percentInterval },
-  bytes: { scale: 1, unit: "", number: bytes, text: bytes, interval: between(bytes) },
+  number: {
+    scale: 1, number: digits, text: digits, interval: between(digits), error: scientific,
+    difference: digits, differences: between(digits),
+  },
+  fixed: {
+    scale: 1, number: loss, text: loss, interval: between(loss), error: scientific,
+    difference: loss, differences: between(loss),
+  },
+  percent: {
+    scale: 100, unit: "%", number: percentNumber, text: percent, interval: percentInterval, error: points,
+    difference: points, differences: pointsInterval,
+  },
+  bytes: {
+    scale: 1, unit: "", number: bytes, text: bytes, interval: between(bytes), error: bytes,
+    difference: bytes, differences: between(bytes),
+  },
 };
 
 let told = null;
@@ -79,13 +93,16 @@ export function fromZero(name) {
   return scaleOf(name) === 100 && metric(name).better === "lower";
 }
 
-/* What tiles show of a result: [{name, label, text, interval, optional, title}]. */
+/* What tiles show of a result: [{name, label, show, between, error, gap, gaps, interval, stderr, optional, title}]. */
 export function figuresOf(kind) {
   const own = (one) => ({
     ...one,
     label: named(one.label, formatOf(one).unit === undefined ? one.unit : null),
     show: formatOf(one).text,
     between: formatOf(one).interval,
+    error: formatOf(one).error,
+    gap: formatOf(one).difference,
+    gaps: formatOf(one).differences,
     title: [one.help, one.better ? `${one.better} is better` : null].filter(Boolean).join("; ") || null,
   });
   return (told?.figures ?? []).filter((one) => one.kind === kind).map(own);

@@ -145,7 +145,7 @@ export async function showCheckpoint({ root, parameters, signal }) {
     whatToDoSection({
       ...known, run, best: run ? bestOf(run, known.losses) : null, other: run ? cheaper(run, runs) : null, signal,
     }),
-    await measuredSection(finished(runs)), besideSection(known), layerSection(known, run, signal), healthSection(known),
-    tensorsSection(checkpoint, signal), copies(checkpoint),
+    ...await Promise.all([measuredSection(finished(runs)), besideSection(known)]), layerSection(known, run, signal),
+    healthSection(known), tensorsSection(checkpoint, signal), copies(checkpoint),
   );
 }

@@ -5,13 +5,14 @@ import { layerSection } from "./checkpoint_parts.js";
 import { command, curl, fill, h } from "./dom.js";
 import { compact, integer, isNumber, percentNumber, scientific } from "./format.js";
 import { beside, costliest, numbersOf } from "./measurements.js";
+import { methodIn } from "./method_label.js";
 import { loading } from "./notice.js";
 import { comparisons, runsOf } from "./page_checkpoint.js";
 import { compareLink } from "./pins.js";
 import { checkpointLink, curvesLink, runLink } from "./router.js";
 import { dataTable, numberColumn } from "./table.js";
 import { sortedBy } from "./view.js";
-import { evaluationIn, methodIn } from "./words.js";
+import { evaluationIn } from "./words.js";
 
 const FACTS = [
   ["Trajectory", (one) => one.trajectory],
@@ -33,8 +34,8 @@ function difference({ figure, found }) {
   if (!isNumber(found?.difference)) return h("span", { class: "muted" }, "not paired");
   const { interval } = found;
   return [
-    figure.show(found.difference), " ",
-    Array.isArray(interval) ? h("span", { class: "interval" }, figure.between(...interval)) : null,
+    figure.gap(found.difference), " ",
+    Array.isArray(interval) ? h("span", { class: "interval" }, figure.gaps(...interval)) : null,
   ];
 }
 

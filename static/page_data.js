@@ -2,10 +2,10 @@
 import { get, list, query } from "./api.js";
 import { command, curl, fill, h } from "./dom.js";
 import { ago, compact, integer, scalar, time } from "./format.js";
+import { methodIn } from "./method_label.js";
 import { loading } from "./notice.js";
 import { dataTable } from "./table.js";
 import { sortedBy } from "./view.js";
-import { methodIn } from "./words.js";
 
 const MOST = 1000;
 

@@ -6,8 +6,8 @@ import { isNumber, plural } from "./format.js";
 import { drawing } from "./look.js";
 import { failure, loading } from "./notice.js";
 import { amend, checkpointLink } from "./router.js";
-import { withTexts } from "./series.js";
-import { accuracyFigure, accuracyTable, flipsLink, flipsTable } from "./tasks.js";
+import { labelOf, withTexts } from "./series.js";
+import { accuracyFigure, accuracyTable, flipsLink, flipsTable, intervalWords } from "./tasks.js";
 import { turns } from "./turns.js";
 import { commonFields, keptFields, readCommon } from "./view.js";
 
@@ -23,23 +23,42 @@ async function deltasOf(trajectory, signal) {
 function deltaOf(series, { label, delta }) {
   if (delta === NONE) return null;
   const own = series.find((one) => one.text === delta);
-  return own ?? (delta ? null : series.find((one) => label && one.label === label) ?? null);
+  return own ?? (delta ? null : series.find((one) => label && labelOf(one) === label) ?? null);
 }
 
-async function read({ trajectory, task, label }, series, signal) {
+const SAME = 1e-9; /* of two accuracies */
+
+/* The interval that runs told of an accuracy, as [low, high]; null where they told none of this very number. `series`:
+ * of the task, or of the mean over all. */
+function intervalOf(series, { checkpoint }, label, value) {
+  const same = (point) => point.checkpoint === checkpoint && isNumber(point.low) && isNumber(point.high)
+    && Math.abs(point.y - value) < SAME;
+  const found = series.filter((one) => labelOf(one) === label).flatMap(({ points }) => points).find(same);
+  return found ? [found.low, found.high] : null;
+}
+
+/* `accuracies`: series of the chosen task, or of the mean. */
+async function read({ trajectory, task, label }, series, accuracies, signal) {
   const answer = await get(query("/v1/flips", { trajectory, task, label }), signal);
   const deltas = new Map((series?.points ?? []).map((point) => [point.checkpoint, point.y]));
-  const points = answer.checkpoints.map((at, index) => ({
-    ...at, x: at.step ?? index, full: at.right / at.items, delta: deltas.get(at.checkpoint) ?? null,
-    quantized: isNumber(at.right_q) ? at.right_q / at.items : null,
-  }));
+  const points = answer.checkpoints.map((at, index) => {
+    const full = at.right / at.items, quantized = isNumber(at.right_q) ? at.right_q / at.items : null;
+    return {
+      ...at, x: at.step ?? index, full, quantized, delta: deltas.get(at.checkpoint) ?? null,
+      full_interval: intervalOf(accuracies, at, "", full),
+      quantized_interval: quantized === null ? null : intervalOf(accuracies, at, label, quantized),
+    };
+  });
   return { items: answer.items, points };
 }
 
+async function seriesOf(trajectory, metric, signal) {
+  return (await curvesOf({ trajectory, metric, x: "step" }, signal)).series;
+}
+
 /* The quantizations whose tasks were answered. */
-async function labelsOf(trajectory, signal) {
-  const { series } = await curvesOf({ trajectory, metric: "mean_accuracy", x: "step" }, signal);
-  return [...new Set(series.map(({ label }) => label).filter(Boolean))].sort();
+function labelsOf(means) {
+  return [...new Set(means.map(labelOf).filter(Boolean))].sort();
 }
 
 function nothing(trajectory) {
@@ -68,11 +87,15 @@ export async function showFlips({ root, query: search, signal }) {
   /* All that a view needs, read before anything of the page changes. */
   const readAll = async (wanted) => {
     if (!wanted.trajectory) return { labels: [], series: [], options: wanted, chosen: null, items: [], points: [] };
-    const [known, deltas] = await Promise.all([
-      labelsOf(wanted.trajectory, signal), deltasOf(wanted.trajectory, signal),
+    const { trajectory, task } = wanted;
+    const [means, answered, deltas] = await Promise.all([
+      seriesOf(trajectory, "mean_accuracy", signal), task ? seriesOf(trajectory, "accuracy", signal) : [],
+      deltasOf(trajectory, signal),
     ]);
+    const known = labelsOf(means), own = answered.filter(({ dataset }) => dataset?.startsWith(`${task} `));
     const complete = { ...wanted, label: wanted.label ?? known[0] ?? null }, chosen = deltaOf(deltas, complete);
-    return { labels: known, series: deltas, options: complete, chosen, ...await read(complete, chosen, signal) };
+    const found = await read(complete, chosen, task ? own : means, signal);
+    return { labels: known, series: deltas, options: complete, chosen, ...found };
   };
   const show = async (current) => {
     const found = await readAll({ ...options });
@@ -93,7 +116,8 @@ export async function showFlips({ root, query: search, signal }) {
     };
     const plot = drawing("accuracy-plot", words, figure, signal, { pick, zoom });
     return fill(body,
-      h("section", {}, h("h2", {}, "Accuracy beside ΔQL"), plot.node, accuracyTable(points, of)),
+      h("section", {}, h("h2", {}, "Accuracy beside ΔQL"), plot.node, accuracyTable(points, of),
+        h("p", { class: "muted caption" }, intervalWords(points))),
       h("section", {}, h("h2", {}, "Questions that flip most"),
         items.length ? flipsTable(items) : h("p", {}, "No answer changed."),
         h("p", { class: "muted caption" }, `Over ${plural(points.length, "checkpoint")}, in the order of training: `

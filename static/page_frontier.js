@@ -19,6 +19,7 @@ import { commonFields, readCommon, sorting } from "./view.js";
 
 const MEASURES = ["loss_q", "delta", "kl", "mean_accuracy_q"], MOST_ROWS = 200;
 const MOST_POINTS = 10000; /* of all checkpoints, that one figure draws in a second or two */
+const ALONE = "Nothing else that is shown is measured on this evaluation";
 const ENDS = 4; /* the fewest points of a curve that the server gives: among them its last one */
 
 function readView(search) {
@@ -98,9 +99,11 @@ function columnsOf(view) {
     numberColumn("Size", (row) => row.size, bytes),
     { label: heading(view.y), numeric: true, value: (row) => row.y, cell: damage },
     {
-      label: "Unbeaten", value: (row) => (row.best ? 1 : 0),
-      cell: (row) => (row.best ? h("span", { class: "good" }, "✓ yes") : h("span", { class: "muted" }, "no")),
+      label: "Unbeaten", value: (row) => (row.best === null ? null : Number(row.best)),
+      cell: ({ best }) => (best ? h("span", { class: "good" }, "✓ yes")
+        : h("span", { class: "muted", title: best === null ? ALONE : null }, best === null ? "–" : "no")),
     },
+    { label: "Measured on", value: (row) => row.evaluation, cell: (row) => row.evaluation },
   ];
 }
 
@@ -177,7 +180,8 @@ export async function showFrontier({ root, query: search, signal }) {
       segmented("Checkpoints", ages, view.all ? "all" : "newest", (value) => set("all", true)(value === "all"))),
     plot.node, h("h2", {}, "Quantizations"), table,
     h("p", { class: "muted caption" },
-      "Unbeaten: no other one shown, measured on the same evaluation, is as small and loses less. "
+      "Unbeaten: no other one shown, measured on the same evaluation, is as small and loses less; "
+      + "– where no other one is measured on it. "
       + "Size is that of the whole checkpoint where its runs tell it, else all parameters at these bits."));
   await refresh();
 }

@@ -8,7 +8,7 @@ import { keep } from "./live.js";
 import { failure, loading } from "./notice.js";
 import { link, sweepLink } from "./router.js";
 import { outcome, tellable } from "./outcome.js";
-import { KINDS, STATES, badge, title } from "./runs.js";
+import { KINDS, STATES, badge, titles } from "./runs.js";
 import { dataTable } from "./table.js";
 
 const PAGE = 50, MOST = 1000; /* runs: as many more at a press, and at most in one answer */
@@ -45,9 +45,9 @@ const when = (label, field) => ({
 });
 
 /* The last column is the time that the runs stand in order of. */
-function columnsOf(sort) {
+function columnsOf(runs, sort) {
   return [
-    { label: "Run", cell: title },
+    { label: "Run", cell: titles(runs) },
     { label: "State", cell: (run) => badge(run.state) },
     { label: "Outcome", cell: (run) => h("span", { class: "name" }, outcome(run)) },
     sort.endsWith("finished") ? when("Ended", "finished_at") : when("Submitted", "created_at"),
@@ -100,7 +100,7 @@ function controls({ filter, sort }, names, wrong) {
 
 export async function showRuns({ root, query: search, signal }) {
   document.title = "Runs · deltaq";
-  const view = readView(search), { filter, sort } = view, columns = columnsOf(sort), back = focused;
+  const view = readView(search), { filter, sort } = view, back = focused;
   focused = "";
   const followed = ({ target }) => { if (focused && target !== root) focused = target.id || focused; };
   root.addEventListener("focusin", followed, { signal });
@@ -115,7 +115,10 @@ export async function showRuns({ root, query: search, signal }) {
   };
   const show = ({ items, next }) => {
     if (!items.length) fill(body, empty(view));
-    else fill(body, dataTable({ caption: "Runs", className: "cards runs-table", columns, rows: items }));
+    else {
+      const columns = columnsOf(items, sort);
+      fill(body, dataTable({ caption: "Runs", className: "cards runs-table", columns, rows: items }));
+    }
     const button = () => h("button", { type: "button", id: "more", events: { click: extend } }, "Show more runs");
     const end = () => h("p", { class: "muted" }, `Only ${integer(count)} are shown; narrow them down above.`);
     fill(more, next ? (count < MOST ? button() : end()) : null);

@@ -4,23 +4,34 @@ import { sureButton } from "./controls.js";
 import { command, curl, fill, h } from "./dom.js";
 import { ago, integer, plural, scalar, time } from "./format.js";
 import { keep } from "./live.js";
+import { methodIn } from "./method_label.js";
 import { attempt, loading } from "./notice.js";
 import { outcome, tellable } from "./outcome.js";
 import { checkpointLink, curvesLink, link, sweepLink } from "./router.js";
-import { STATES, badge, title } from "./runs.js";
+import { STATES, badge, titles } from "./runs.js";
 import { dataTable, facts, numberColumn } from "./table.js";
 import { sortedBy } from "./view.js";
 
 const MOST = 500, RUNS = 200;
 
+/* A value of a grid: a method as everywhere, another named object with all that it gives. */
+function valueWords(field, one) {
+  if (one === null || typeof one !== "object") return scalar(one);
+  if (field === "method" || field.endsWith(".method")) return methodIn(one);
+  if (typeof one.name !== "string") return JSON.stringify(one);
+  const { name, ...rest } = one;
+  const more = Object.entries(rest).map(([key, value]) =>
+    `${key} ${value !== null && typeof value === "object" ? JSON.stringify(value) : scalar(value)}`);
+  return [name, ...more].join(" ");
+}
+
 /* "checkpoint: all of constant; method.bits: 3, 4" */
 function gridWords(grid) {
-  const named = (one) => (typeof one === "object" ? one?.name ?? JSON.stringify(one) : scalar(one));
-  const words = (value) => {
-    if (Array.isArray(value)) return value.map(named).join(", ");
+  const words = (field, value) => {
+    if (Array.isArray(value)) return value.map((one) => valueWords(field, one)).join(", ");
     return value?.trajectory ? `all of ${value.trajectory}` : scalar(value);
   };
-  return Object.entries(grid ?? {}).map(([field, value]) => `${field}: ${words(value)}`).join("; ");
+  return Object.entries(grid ?? {}).map(([field, value]) => `${field}: ${words(field, value)}`).join("; ");
 }
 
 function total(counts) {
@@ -104,8 +115,8 @@ export async function showSweeps({ root, signal }) {
   keep({ read, show, first, changes: ["run"] }, signal);
 }
 
-const runColumns = [
-  { label: "Run", cell: title }, { label: "State", value: (run) => run.state, cell: (run) => badge(run.state) },
+const runColumns = (runs) => [
+  { label: "Run", cell: titles(runs) }, { label: "State", value: (run) => run.state, cell: (run) => badge(run.state) },
   { label: "Outcome", cell: (run) => h("span", { class: "name" }, outcome(run)) },
 ];
 
@@ -173,7 +184,8 @@ export async function showSweep({ root, parameters, signal }) {
   const show = ({ sweep, runs }) => {
     document.title = `${sweep.name} · deltaq`;
     id = sweep.id;
-    const { items, more } = runs, table = { caption: "Runs", className: "cards runs-table", columns: runColumns };
+    const { items, more } = runs, columns = runColumns(items);
+    const table = { caption: "Runs", className: "cards runs-table", columns };
     fill(root, headings(sweep, does), wrong, standing(sweep), about(sweep), refusals(sweep),
       h("h2", {}, "Runs"),
       items.length ? dataTable({ ...table, rows: items }) : h("p", { class: "muted" }, "None."),

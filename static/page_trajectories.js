@@ -10,7 +10,7 @@ import { attempt, failure, firstSteps, loading, problem } from "./notice.js";
 import { colourIndex } from "./palette.js";
 import { checkpointLink, curvesLink, link } from "./router.js";
 import { runningSection, title } from "./runs.js";
-import { bitsOf } from "./series.js";
+import { bitsOf, withTexts } from "./series.js";
 import { sparkline } from "./sparkline.js";
 import { dataTable, numberColumn } from "./table.js";
 import { editPanel, readTrajectory } from "./trajectory_edit.js";
@@ -18,8 +18,16 @@ import { turns } from "./turns.js";
 import { sortedBy } from "./view.js";
 
 const CURVES_AT_ONCE = 32, FAILURES = 5, HEALTH = "Health";
+const MOST_NEWEST = 4; /* values in a cell */
 const TREND_POINTS = 60; /* of a curve: a cell shows no more; the worst and the newest are among them */
 const MOST_CHECKED = 3000; /* checkpoints of a trajectory whose integrity is read here: the server compares them all */
+
+/* "gptq 4-bit"; with what tells them apart, for two of a trajectory that would have the same name. */
+function withNames(list) {
+  const brief = ({ method, bits, label }) => (method ? `${method}${bits ? ` ${bits}-bit` : ""}` : label);
+  const count = (name) => list.filter((one) => brief(one) === name).length;
+  return withTexts(list).map((one) => ({ ...one, name: count(brief(one)) > 1 ? one.text : brief(one) }));
+}
 
 /* ΔQL curves by trajectory. */
 async function trends(trajectories, signal) {
@@ -33,7 +41,7 @@ async function trends(trajectories, signal) {
       curves.set(series.trajectory, [...known, { ...series, bits: bitsOf(series) }]);
     }
   }
-  return curves;
+  return new Map([...curves].map(([name, own]) => [name, withNames(own)]));
 }
 
 /* Whether the weights of each trajectory are sound: {of(row), show(row, cell), askAll(rows)}. `of` gives {read, of,
@@ -93,17 +101,19 @@ function healthReader(words, signal) {
   return { of, show, askAll };
 }
 
-function widthWords(series) {
-  return series.bits ? `${series.bits}-bit ` : `${series.label} `;
+/* A curve's name and a value of it. */
+function named({ name, text }, value) {
+  return h("span", { title: text }, h("span", { class: "muted" }, `${name} `), value);
 }
 
-/* The last value of each curve: "4-bit 0.41 %". */
-function newestDelta(curves) {
-  const last = curves.filter((series) => series.points.length)
-    .map((series) => ({ series, point: series.points.at(-1) }));
+/* The last value of each curve, a line each: "gptq 4-bit 0.41 %". */
+function newestDelta(row, curves) {
+  const last = curves.filter((series) => series.points.length), left = last.length - MOST_NEWEST;
   if (!last.length) return h("span", { class: "muted" }, "not measured");
-  return h("span", { class: "deltas" }, last.slice(0, 4).map(({ series, point }) =>
-    h("span", { title: series.label }, h("span", { class: "muted" }, widthWords(series)), percent(point.y))));
+  return h("span", { class: "deltas" },
+    last.slice(0, MOST_NEWEST).map((series) =>
+      named(series, h("span", { class: "value" }, percent(series.points.at(-1).y)))),
+    left > 0 ? h("a", { href: curvesLink([row.name]) }, `${integer(left)} more`) : null);
 }
 
 /* The largest of the newest values, by which the column is sorted; null without any. */
@@ -116,10 +126,8 @@ function largestNewest(curves) {
 function worstCell(found) {
   if (!found) return h("span", { class: "muted" }, "–");
   const { series, point } = found, name = point.checkpoint_name ?? point.checkpoint;
-  return h("span", { class: "deltas" }, h("span", { title: series.label },
-    h("span", { class: "muted" }, widthWords(series)),
-    h("a", { href: checkpointLink(point.checkpoint), title: name, "aria-label": `${percent(point.y)}, to ${name}` },
-      percent(point.y))));
+  const way = { href: checkpointLink(point.checkpoint), title: name, "aria-label": `${percent(point.y)}, to ${name}` };
+  return h("span", { class: "deltas" }, named(series, h("a", { ...way, class: "value" }, percent(point.y))));
 }
 
 /* More is worse: what is marked before what was not read. */
@@ -190,7 +198,7 @@ function columns(curves, colours, health, does) {
     },
     {
       label: `Newest ${label}`, numeric: true, value: (row) => largestNewest(of(row)),
-      cell: (row) => newestDelta(of(row)),
+      cell: (row) => newestDelta(row, of(row)),
     },
     {
       label: `Worst ${label}`, numeric: true, value: (row) => worst(row)?.point.y, cell: (row) => worstCell(worst(row)),

@@ -89,6 +89,16 @@ export function marker(method) {
   return MARKERS[symbol(method)];
 }
 
+/* How lines of one colour differ where neither width nor method does: as the losses on several evaluations do. `stroke`
+ * and `path` are the same for SVG. */
+const PLAIN_LOOKS = [["solid", "circle", null], ["dot", "square", "2 3"], ["dash", "diamond", "6 4"],
+  ["dashdot", "x", "7 3 2 3"]];
+
+export function plainLook(index) {
+  const [line, shape, stroke] = PLAIN_LOOKS[index % PLAIN_LOOKS.length];
+  return { dash: line, symbol: shape, stroke, path: MARKERS[shape] };
+}
+
 /* "#2457a6", 0.15 -> "rgba(36, 87, 166, 0.15)" */
 export function translucent(colour, alpha) {
   const part = (start) => parseInt(colour.slice(start, start + 2), 16);

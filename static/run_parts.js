@@ -4,7 +4,7 @@ import { planSection } from "./advice.js";
 import { attributionSection } from "./attribution.js";
 import { compareSection } from "./compare.js";
 import { h } from "./dom.js";
-import { integer, isNumber, plural, scalar, scientific } from "./format.js";
+import { integer, isNumber, plural, scalar } from "./format.js";
 import { averageSection, landscapeSection, lineSection } from "./geometry.js";
 import { BLOCK_COLUMNS } from "./integrity.js";
 import { layersFigure, layersTable } from "./layers.js";
@@ -24,9 +24,9 @@ const QUIET = new Set([
   "spectrum", "prediction_in_range",
 ]);
 
-function spread(found, { interval, stderr, between }) {
+function spread(found, { interval, stderr, between, error }) {
   if (Array.isArray(found[interval])) return h("span", { class: "interval" }, `95 %: ${between(...found[interval])}`);
-  const reach = isNumber(found[stderr]) ? `± ${scientific(found[stderr])} (standard error)` : null;
+  const reach = isNumber(found[stderr]) ? `± ${error(found[stderr])} (standard error)` : null;
   return reach ? h("span", { class: "interval" }, reach) : null;
 }
 

@@ -1,8 +1,10 @@
 /* runs.js: how a run is named and shown wherever runs are listed. */
 import { checkpoint, trajectory } from "./api.js";
 import { fill, h } from "./dom.js";
-import { bytes, duration, integer, method, plural } from "./format.js";
+import { bytes, duration, integer, plural } from "./format.js";
+import { methodIn } from "./method_label.js";
 import { runLink } from "./router.js";
+import { calibrationIn, calibrationOf, evaluationIn, evaluationOf } from "./words.js";
 
 /* Every kind that can be posted, as openapi.yaml has them (a test compares the two). */
 export const KINDS = [
@@ -45,16 +47,39 @@ export async function subject(run) {
 }
 
 export function methodOf(run) {
-  return method(run.params?.method);
+  return run.params?.method ? methodIn(run.params.method) : "";
 }
 
-/* The run's subject and method as a link that fills itself in. */
-export function title(run) {
+/* The run's subject and method as a link that fills itself in. `more`: a promise of words that stand below. */
+export function title(run, more = null) {
   const name = h("span", { class: "name" }, run.params?.checkpoint || run.params?.trajectory ? "…" : "");
   subject(run).then((text) => { name.textContent = text; });
-  const how = methodOf(run);
+  const how = methodOf(run), below = more ? h("span", { class: "apart muted" }) : null;
+  more?.then((text) => { below.textContent = text; });
   return h("a", { href: runLink(run.id), class: "run-title" },
-    h("span", { class: "kind" }, run.kind), " ", name, how ? h("span", { class: "muted" }, ` ${how}`) : null);
+    h("span", { class: "kind" }, run.kind), " ", name, how ? h("span", { class: "muted" }, ` ${how}`) : null, below);
+}
+
+/* What the runs of a list that have one kind and method differ in, each with its words. */
+const APART = [
+  [({ params }) => [calibrationOf({ params }), params?.calibration_draws ?? 1],
+    (run) => calibrationIn(run).then((text) => (text ? `calibrated on ${text}` : "not calibrated"))],
+  [(run) => [evaluationOf(run), run.params?.precision ?? null],
+    (run) => evaluationIn(run).then((text) => (text ? `measured on ${text}` : ""))],
+];
+
+/* title() for the runs of a list: those of one kind and method that were calibrated or measured on something else say
+ * on what. */
+export function titles(runs) {
+  const alike = new Map(), key = (run) => `${run.kind} ${methodOf(run)}`;
+  for (const run of runs) alike.set(key(run), [...(alike.get(key(run)) ?? []), run]);
+  const differing = new Map([...alike].map(([name, own]) => [name, APART.filter(([of]) =>
+    new Set(own.map((run) => JSON.stringify(of(run)))).size > 1)]));
+  return (run) => {
+    const told = differing.get(key(run)) ?? [];
+    const words = async () => (await Promise.all(told.map(([, say]) => say(run)))).filter(Boolean).join("; ");
+    return title(run, told.length ? words() : null);
+  };
 }
 
 export function progressText({ done, total, unit, eta_seconds: eta }, state = "running") {

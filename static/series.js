@@ -8,10 +8,16 @@ export function bitsOf(series) {
   return found ? Number(found[1]) : null;
 }
 
-/* What tells one curve of a trajectory from another. */
+/* The method with its options. The API's label goes on with the evaluation where an answer has several, which is told
+ * here by what is beside it on the page. */
+export function labelOf({ method_label: method, label }) {
+  return method ?? label ?? "";
+}
+
+/* What tells one curve of a trajectory from another, in all answers alike. */
 export function columnOf(series) {
-  const { label, dataset, protocol_id: protocol, calibration_id: calibration } = series;
-  return JSON.stringify([label ?? "", dataset ?? "", protocol ?? "", calibration ?? ""]);
+  const { dataset, protocol_id: protocol, calibration_id: calibration } = series;
+  return JSON.stringify([labelOf(series), dataset ?? "", protocol ?? "", calibration ?? ""]);
 }
 
 export function keyOf(series) {
@@ -28,11 +34,38 @@ function differ(list, field) {
   return new Set(list.map((series) => series[field] ?? "")).size > 1;
 }
 
-/* Protocols among series that nothing else tells apart: [{protocol_id, run}], of each one run that was measured so. */
+function inTraining({ source }) {
+  return source === "validation_loss";
+}
+
+/* What tells one evaluation from another. */
+export function evaluationKey(series) {
+  return JSON.stringify([series.dataset ?? "", series.protocol_id ?? "", inTraining(series)]);
+}
+
+/* Evaluations in words, no two alike: Map evaluationKey -> "validation: 192 sequences, 24576 tokens". `spoken`: as
+ * withTexts takes it. */
+export function evaluationNames(list, spoken = new Map()) {
+  const found = new Map();
+  for (const one of list) {
+    const words = spoken.get(one.protocol_id ?? "") ?? one.evaluated_on ?? one.dataset ?? "an unknown evaluation";
+    found.set(evaluationKey(one), inTraining(one) ? `${words}, in training` : words);
+  }
+  for (const alike of groups([...found], ([, words]) => words)) {
+    if (alike.length < 2) continue;
+    const keys = alike.map(([key]) => key).sort();
+    for (const [key, words] of alike) found.set(key, `${words}, no. ${1 + keys.indexOf(key)}`);
+  }
+  return found;
+}
+
+/* Protocols among series that neither method nor the API's words tell apart: [{protocol_id, run}], of each
+ * one run that was measured so. */
 export function protocolsToName(lists) {
   const found = new Map();
   for (const list of lists) {
-    for (const alike of groups(list, (one) => JSON.stringify([one.label ?? "", one.dataset ?? ""]))) {
+    const words = (one) => JSON.stringify([labelOf(one), one.dataset ?? "", one.evaluated_on ?? ""]);
+    for (const alike of groups(list, words)) {
       if (!differ(alike, "protocol_id")) continue;
       for (const one of alike) if (one.points[0]?.run) found.set(one.protocol_id ?? "", one.points[0].run);
     }
@@ -43,12 +76,13 @@ export function protocolsToName(lists) {
 /* Gives each series its `text`. `spoken`: Map protocol_id -> "192 sequences of 128 tokens". */
 export function withTexts(list, spoken = new Map()) {
   const several = differ(list, "dataset"), texts = new Map();
-  for (const alike of groups(list, (one) => JSON.stringify([one.label ?? "", one.dataset ?? ""]))) {
+  for (const alike of groups(list, (one) => JSON.stringify([labelOf(one), one.dataset ?? ""]))) {
     const evaluations = differ(alike, "protocol_id"), calibrations = differ(alike, "calibration_id");
     for (const one of alike) {
-      const parts = [one.label || "full precision"];
-      if (several && one.dataset) parts.push(`on ${one.dataset}`);
-      if (evaluations) parts.push(`on ${spoken.get(one.protocol_id ?? "") ?? "another evaluation"}`);
+      const parts = [labelOf(one) || "full precision"];
+      const known = spoken.get(one.protocol_id ?? "") ?? one.evaluated_on;
+      if (evaluations) parts.push(`on ${known ?? "another evaluation"}`);
+      else if (several && one.dataset) parts.push(`on ${one.dataset}`);
       if (calibrations && one.calibrated_on && !parts[0].includes(one.calibrated_on)) {
         parts.push(`calibrated on ${one.calibrated_on}`);
       }

@@ -6,13 +6,15 @@ import { checkpointLink, link } from "./router.js";
 import { dataTable, numberColumn } from "./table.js";
 import { orderKept, zoomed } from "./view.js";
 
+const INTERVALS = "95 % intervals: of accuracies Wilson's; of their mean made of those of its tasks (Zou and Donner). ";
 const FEW_STEPS = 8; /* ticks that fit beside each other */
 
-function accuracy(value, interval) {
+/* `unit`: "points" for a difference of two. */
+function accuracy(value, interval, unit = "%") {
   if (!isNumber(value)) return "–";
   const tenths = (share) => percentNumber(share, 1);
-  const reach = Array.isArray(interval) ? `${tenths(interval[0])} to ${tenths(interval[1])} %` : null;
-  return h("span", {}, `${tenths(value)} %`, reach ? h("span", { class: "interval under" }, reach) : null);
+  const reach = Array.isArray(interval) ? `${tenths(interval[0])} to ${tenths(interval[1])} ${unit}` : null;
+  return h("span", {}, `${tenths(value)} ${unit}`, reach ? h("span", { class: "interval under" }, reach) : null);
 }
 
 function probability(value) {
@@ -20,10 +22,10 @@ function probability(value) {
 }
 
 /* A column of shares, each with its interval where there is one. */
-function share(label, field) {
+function share(label, field, unit) {
   return {
     label, numeric: true, value: (task) => task[field],
-    cell: (task) => accuracy(task[field], task[`${field}_interval`]),
+    cell: (task) => accuracy(task[field], task[`${field}_interval`], unit),
   };
 }
 
@@ -35,7 +37,7 @@ const PLAIN = [
 ];
 const PAIRED = [
   share("Quantized", "accuracy_q"),
-  share("Change", "accuracy_change"),
+  share("Change", "accuracy_change", "points"),
   numberColumn("Flips up", (task) => task.flips_up, integer),
   numberColumn("Flips down", (task) => task.flips_down, integer),
   numberColumn("p (McNemar)", (task) => task.mcnemar_p, probability),
@@ -54,18 +56,30 @@ export function tasksSection(run) {
   const columns = paired ? [...PLAIN, ...PAIRED] : PLAIN;
   return h("section", {}, h("h2", {}, "Tasks"),
     dataTable(orderKept("tasks", { caption: "Tasks", className: "cards", columns, rows })),
-    h("p", { class: "muted caption" }, "95 % intervals (Wilson). ",
-      paired ? "A flip is an item that one of the two models alone gets right; "
+    h("p", { class: "muted caption" }, INTERVALS,
+      paired ? "Those of changes are made of Clopper and Pearson's limits of the direction of flips and Wilson's of "
+        + "their share. A flip is an item that one of the two models alone gets right; "
         + "p is the exact probability of a split as uneven by chance. " : "",
       `Of ${integer(found.tokens_alone)} tokens ${integer(found.tokens_computed)} were computed: `
         + "what prompts share is computed once."));
 }
 
-/* Accuracy above, ΔQL below, over the same axis. `points` [{x, full, quantized, delta}]; `quantizer`: in words, whose
+/* Accuracy above, ΔQL below, over the same axis. `points` [{x, full, quantized, delta, full_interval,
+ * quantized_interval}]; `quantizer`: in words, whose
  * ΔQL it is; `zoom` as view.js reads it. */
 export function accuracyFigure(points, quantizer, { ink, narrow }, zoom = null) {
+  const reach = (point, key, end) => {
+    const bounds = point[`${key}_interval`];
+    return Array.isArray(bounds) ? 100 * Math.abs(bounds[end] - point[key]) : 0;
+  };
+  const whiskers = (key, color) => (points.some((point) => Array.isArray(point[`${key}_interval`])) ? {
+    error_y: {
+      type: "data", symmetric: false, array: points.map((point) => reach(point, key, 1)),
+      arrayminus: points.map((point) => reach(point, key, 0)), color, thickness: 1, width: 2,
+    },
+  } : {});
   const series = (key, name, axis, colour, dash) => ({
-    type: "scatter", mode: "lines+markers", name, x: points.map((point) => point.x),
+    ...whiskers(key, colour), type: "scatter", mode: "lines+markers", name, x: points.map((point) => point.x),
     y: points.map((point) => (isNumber(point[key]) ? 100 * point[key] : null)), yaxis: axis,
     line: { color: colour, width: 1.8, dash }, marker: { size: 6, color: colour }, connectgaps: false,
     text: points.map((point) => plain(point.name)), customdata: points.map((point) => point.checkpoint),
@@ -130,6 +144,10 @@ export function flipsTable(items) {
 
 export function accuracyTable(points, quantizer) {
   const flips = (count) => (point) => (point.quantized === null ? "–" : integer(point[count]));
+  const measured = (label, key) => ({
+    label, numeric: true, value: (point) => point[key],
+    cell: (point) => accuracy(point[key], point[`${key}_interval`]),
+  });
   const delta = {
     label: `ΔQL of ${quantizer}`, numeric: true, value: (point) => point.delta,
     cell: (point) => (isNumber(point.delta) ? percent(point.delta) : "–"),
@@ -142,13 +160,18 @@ export function accuracyTable(points, quantizer) {
         cell: (point) => h("a", { href: checkpointLink(point.checkpoint), class: "name" }, point.name),
       },
       numberColumn("Items", (point) => point.items, integer),
-      numberColumn("Accuracy", (point) => point.full, accuracy),
-      numberColumn("Quantized", (point) => point.quantized, accuracy),
+      measured("Accuracy", "full"), measured("Quantized", "quantized"),
       { label: "Flips up", numeric: true, value: (point) => point.up, cell: flips("up") },
       { label: "Flips down", numeric: true, value: (point) => point.down, cell: flips("down") },
       ...(quantizer ? [delta] : []),
     ],
   }));
+}
+
+/* What the intervals of the page's table are, or why there are none. */
+export function intervalWords(points) {
+  return points.some((point) => point.full_interval || point.quantized_interval) ? INTERVALS
+    : "Over several tasks this is the share of all items, for which runs tell no interval: choose a task.";
 }
 
 export function flipsLink(trajectory, fields = {}) {

@@ -1,10 +1,12 @@
 /* verdict.js: in sentences, why a checkpoint costs what it costs when it is quantized, and what can be done about it.
  * Pure functions of what was measured: no sentence without a number behind it. */
 import { FLAGS } from "./integrity.js";
-import { integer, isNumber, loss, percent, percentInterval, percentNumber, scientific } from "./format.js";
+import {
+  integer, isNumber, loss, percent, percentInterval, percentNumber, points, pointsInterval, scientific,
+} from "./format.js";
 import { attributionOf, finished, layerChanges, questionOf } from "./measurements.js";
+import { methodIn } from "./method_label.js";
 import { metric } from "./metrics.js";
-import { methodIn } from "./words.js";
 
 const NAMED = 3; /* layers and units that a sentence names */
 
@@ -38,13 +40,13 @@ function since(run, before, comparison) {
   if (!before || !isNumber(before.run.result.delta) || before.run.result.delta === 0) return null;
   const change = run.result.delta / before.run.result.delta - 1, paired = comparison?.delta;
   const interval = Array.isArray(paired?.interval) ? paired.interval : null;
-  const reach = interval ? `, 95 % paired: ${percentInterval(...interval)}` : "";
-  const points = paired && isNumber(paired.difference) ? ` (difference ${percent(paired.difference)}${reach})` : "";
+  const reach = interval ? `, 95 % paired: ${pointsInterval(...interval)}` : "";
+  const told = paired && isNumber(paired.difference) ? ` (difference ${points(paired.difference)}${reach})` : "";
   const sure = interval && interval[0] <= 0 && interval[1] >= 0 ? ": within the noise of this evaluation" : "";
   if (!differ(Math.abs(change), 0, (share) => Number(percentNumber(share)))) {
-    return `Since ${before.name} it did not change${points}.`;
+    return `Since ${before.name} it did not change${told}.`;
   }
-  return `Since ${before.name} it changed by ${signed(change)}${points}${sure}.`;
+  return `Since ${before.name} it changed by ${signed(change)}${told}${sure}.`;
 }
 
 function rates(checkpoint, before) {
@@ -119,10 +121,10 @@ export function reasons({ run, checkpoint, place, before, comparison, runs, flag
  * elsewhere. */
 export function bestOf(run, lossSeries) {
   const series = lossSeries.find((one) => one.points.some((point) => point.run === run.id));
-  const points = (series?.points ?? []).filter((point) => isNumber(point.y));
-  if (points.length < 2) return null;
-  const best = points.reduce((least, point) => (point.y < least.y ? point : least));
-  return { point: best, own: points.find((point) => point.run === run.id) };
+  const known = (series?.points ?? []).filter((point) => isNumber(point.y));
+  if (known.length < 2) return null;
+  const best = known.reduce((least, point) => (point.y < least.y ? point : least));
+  return { point: best, own: known.find((point) => point.run === run.id) };
 }
 
 /* Another quantization of this checkpoint on the same evaluation that loses less without more bits; null when there is

@@ -46,6 +46,7 @@ class World:
         self.token = None
         self.integrities = {}
         self.protocols = {}  # run -> protocol_id, of those that are not on the usual evaluation
+        self.datasets = {}  # run -> dataset, of those that are not measured on the usual one
         self.artifacts = {}  # run -> {name: bytes}
         self.worst_tokens = {}  # run -> {decode: document, or what problem() takes}
         self.healths, self.posted, self.sweeps, self.workers = set(), [], [], []
@@ -200,6 +201,23 @@ class World:
                 kept |= {min(places, key=lambda at: points[at]["y"]), max(places, key=lambda at: points[at]["y"])}
         return [points[place] for place in sorted(kept)]
 
+    def evaluated_on(self, dataset, run):
+        result = next((one["result"] for one in self.runs if one["id"] == run), None) or {}
+        if dataset is None or not {"sequences", "tokens"} <= result.keys():
+            return dataset
+        return f"{dataset}: {result['sequences']} sequences, {result['tokens']} tokens"
+
+    @staticmethod
+    def measured_on(entry, series):
+        """What the server's label goes on with where series of an answer differ in nothing but their evaluation."""
+        alike = [one for one in series if one["method_label"] == entry["method_label"]]
+        own = [one for one in alike if one["dataset"] == entry["dataset"]]
+        evaluations = len({one["protocol_id"] for one in own}) > 1
+        if not evaluations and len({one["dataset"] for one in alike}) < 2:
+            return ""
+        words = entry["evaluated_on"] if evaluations else entry["dataset"]
+        return f"{'' if entry['method_label'] else 'full precision'}, on {words}"
+
     def curves(self, names, metric, axis, most=0, kept=None):
         points = list(self.points)
         if metric == "learning_rate":
@@ -209,16 +227,19 @@ class World:
         for which, checkpoint, method, bits, label, value, low, high, run in points:
             if which != metric or checkpoint["trajectory"] not in names or checkpoint[axis] is None:
                 continue
-            dataset = None if metric == "learning_rate" else "perl-manual-validation"
+            dataset = None if metric == "learning_rate" else self.datasets.get(run, "perl-manual-validation")
             protocol = self.protocols.get(run)
-            entry = series.setdefault((names.index(checkpoint["trajectory"]), -(bits or 0), label, protocol or ""), {
-                "trajectory": checkpoint["trajectory"], "label": label, "method": method, "bits": bits,
-                "dataset": dataset, "protocol_id": protocol, "points": []})
-            entry["points"].append({"x": checkpoint[axis], "y": value, "low": low, "high": high,
+            key = (names.index(checkpoint["trajectory"]), -(bits or 0), label, protocol or "", dataset or "")
+            if key not in series:
+                series[key] = {"trajectory": checkpoint["trajectory"], "label": label, "method_label": label,
+                               "method": method, "bits": bits, "dataset": dataset, "protocol_id": protocol,
+                               "evaluated_on": self.evaluated_on(dataset, run), "points": []}
+            series[key]["points"].append({"x": checkpoint[axis], "y": value, "low": low, "high": high,
                                     "checkpoint": checkpoint["id"], "checkpoint_name": checkpoint["name"],
                                     "step": checkpoint["step"], "run": run,
                                     "flags": self.flags_of(checkpoint)})
         for entry in series.values():
+            entry["label"] += self.measured_on(entry, series.values())
             entry["points"].sort(key=lambda point: point["x"])
             entry["total"] = len(entry["points"])
             own = [point["y"] for point in entry["points"] if point["checkpoint"] == kept]
@@ -236,7 +257,7 @@ class World:
         curves = self.curves([name], metric, axis)
         found = {**curves, "series": [dict(entry) for entry in curves["series"]]}
         for entry in found["series"]:
-            points, change = entry.pop("points"), self.changes.get((name, metric, entry["label"]))
+            points, change = entry.pop("points"), self.changes.get((name, metric, entry["method_label"]))
             tested = len(points) >= 8
             p = (0.002 if change else 0.4) if tested else None
             entry.update({"points": len(points), "p_value": p, "adjusted_p_value": p and min(1, 2 * p), "change": None})

@@ -68,7 +68,7 @@ FIGURES = [
         for name in ("top_eigenvalue", "largest_algebraic", "smallest_algebraic")
     ),
     figure("sharpness", "trace", optional=True, stderr="trace_stderr"),
-    figure("sharpness", "predicted_delta", optional=True),
+    figure("sharpness", "predicted_delta", optional=True, stderr="predicted_delta_stderr"),
     figure("attribution", "additive_share"),
     figure("attribution", "delta_alone", label="ΔQL of units alone, summed", form="percent"),
     figure("attribution", "delta_marginal", label="Lost without each, summed", form="percent", optional=True),

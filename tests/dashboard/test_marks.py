@@ -60,7 +60,7 @@ def test_curves_of_several_methods_and_evaluations_have_names_in_words(world, vi
         for method, factor, sequences in (("rtn", 1.9, 192), ("gptq", 1.05, 8)):
             run = world.measure(checkpoint, 4, 0.004 * factor, 3.0)
             run["params"]["evaluation"] = {**run["params"]["evaluation"], "max_sequences": sequences}
-            run["result"]["sequences"] = sequences
+            run["result"].update(sequences=sequences, tokens=128 * sequences)
             if sequences == 8:
                 world.protocols[run["id"]] = "f00dfeed12345678"
             for place, (metric, at, _, bits, _, *rest) in enumerate(world.points):
@@ -71,7 +71,7 @@ def test_curves_of_several_methods_and_evaluations_have_names_in_words(world, vi
     page.wait("[...document.querySelectorAll('.legend .key')].some(key => key.innerText.includes('8 sequences'))")
     names = page.run("[...document.querySelectorAll('.legend .key')].map(key => key.innerText.trim())")
     assert len(names) == len(set(names)) == 4 and not any("f00d" in name for name in names)
-    assert "gptq 4-bit g128, on perl-manual-validation, 8 sequences of 128 tokens" in names
+    assert "gptq 4-bit g128, on perl-manual-validation: 8 sequences, 1024 tokens" in names
     looks = {json.dumps([curve["line"]["color"], curve["line"]["dash"], curve["marker"]["symbol"]])
              for curve in traces(page, "curve")}
     assert len(looks) == 4

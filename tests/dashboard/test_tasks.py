@@ -2,6 +2,7 @@
 and that the reader can choose."""
 
 import pytest
+from looks import check_looks
 from stand_in import PLOTLY, Handler
 from stand_in_tasks import flips
 
@@ -72,3 +73,50 @@ def test_a_view_of_tasks_stands_in_its_address(world, answered, visit):
     choose(page, "Trajectory", "decay-1M")
     page.wait("location.hash.includes('decay-1M')")
     assert "zoomx" not in page.run("location.hash")
+
+
+def test_accuracies_have_the_intervals_of_their_runs(world, answered, visit):
+    """Of the chosen task those of `accuracy`, else those of the mean where it is the share that is shown."""
+    own = [item for item in world.checkpoints if item["trajectory"] == "constant"]
+    for place, (at, asked) in enumerate(zip(own, answered["checkpoints"])):
+        asked.update(right_q=30 + place, up=0, down=10)
+        for label, right in (("", 40 + place), ("rtn 4-bit", 30 + place)):
+            run = world.add_run("tasks", {"checkpoint": at["id"]}, "succeeded")["id"]
+            world.datasets[run] = "arc_easy 0-shot"
+            world.points.append(("accuracy", at, None, 4 if label else None, label, right / 100, right / 100 - 0.09,
+                                 right / 100 + 0.1, run))
+            mean = world.add_run("tasks", {"checkpoint": at["id"]}, "succeeded")["id"]
+            world.datasets[mean] = "0-shot"
+            world.points.append(("mean_accuracy", at, None, 4 if label else None, label, right / 100 + 0.05,
+                                 right / 100 - 0.04, right / 100 + 0.15, mean))
+    cells = ("[...document.querySelectorAll('main tbody tr')].map(row => [...row.cells]"
+             ".map(cell => cell.innerText.trim().replace('\\n', ' ')))")
+    page = visit("#/flips?trajectory=constant&task=arc_easy", ready=DRAWN)
+    assert page.run(cells)[0][2:4] == ["40.0 % 31.0 to 50.0 %", "30.0 % 21.0 to 40.0 %"]
+    full = page.run("document.querySelector('#accuracy-plot').data[0].error_y")
+    assert full["array"] == pytest.approx([10] * 8) and full["arrayminus"] == pytest.approx([9] * 8)
+    assert "of accuracies Wilson's" in page.run("document.querySelector('main .caption').innerText")
+    check_looks(page, "tasks-intervals")
+    page = visit("#/flips?trajectory=constant", ready=DRAWN)  # the mean is another number than the share of all items
+    assert page.run(cells)[0][2:4] == ["40.0 %", "30.0 %"]
+    assert "choose a task" in page.run("document.querySelector('main .caption').innerText")
+    world.points = [(metric, at, method, bits, label, y - 0.05, low, high, run)
+                    if metric == "mean_accuracy" else (metric, at, method, bits, label, y, low, high, run)
+                    for metric, at, method, bits, label, y, low, high, run in world.points]  # fmt: skip
+    page = visit("#/flips?trajectory=constant", ready=DRAWN)
+    assert page.run(cells)[0][2:4] == ["40.0 % 36.0 to 55.0 %", "30.0 % 26.0 to 45.0 %"]
+
+
+def test_a_runs_footnote_tells_its_intervals_apart(world, visit):
+    run = world.add_run("tasks", {"checkpoint": "c0", "method": {"name": "rtn", "bits": 4}}, "succeeded")
+    task = {"name": "arc_easy", "n": 100, "accuracy": 0.4, "accuracy_interval": [0.31, 0.5], "accuracy_q": 0.38,
+            "accuracy_q_interval": [0.29, 0.48], "accuracy_change": -0.02, "accuracy_change_interval": [-0.05, 0.01],
+            "flips_up": 1, "flips_down": 3, "mcnemar_p": 0.6}  # fmt: skip
+    run["result"] = {"tasks": [task], "items": 100, "mean_accuracy": 0.4, "mean_accuracy_q": 0.38,
+                     "tokens_alone": 1000, "tokens_computed": 400}
+    page = visit(f"#/runs/{run['id']}")
+    page.wait("document.querySelector('section[aria-label=Result] table') !== null")
+    text = page.run("document.querySelector('section[aria-label=Result]').innerText")
+    assert "−2.0 points" in text and "−5.0 to 1.0 points" in text and "38.0 %" in text
+    assert "of accuracies Wilson's" in text and "Those of changes are made of Clopper and Pearson's limits" in text
+    check_looks(page, "tasks-footnote")
