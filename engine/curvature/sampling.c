@@ -6,9 +6,8 @@
 
 #include <math.h>
 
-/* The sequences of a unit, cut into chunks. */
-static enum status unit_chunks(const struct sequences *sequences, int64_t units, int64_t unit, int64_t chunk_tokens,
-                               struct chunks *out, struct error *error)
+enum status sampling_unit(const struct sequences *sequences, int64_t units, int64_t unit, int64_t chunk_tokens,
+                          struct chunks *out, struct error *error)
 {
     const int64_t first = unit * sequences->count / units, end = (unit + 1) * sequences->count / units;
     struct sequences own = {.count = end - first, .tokens = sequences->tokens + sequences->starts[first]};
@@ -63,7 +62,7 @@ enum status sampling_along(const struct parameters *parameters, const struct seq
     *out = (struct sampling){.units = sequences->count < SAMPLING_UNITS ? sequences->count : SAMPLING_UNITS};
     for (int64_t i = 0; i < out->units && status == STATUS_OK; i++) {
         struct chunks chunks = {0};
-        if ((status = unit_chunks(sequences, out->units, i, chunk_tokens, &chunks, error)) != STATUS_OK) break;
+        if ((status = sampling_unit(sequences, out->units, i, chunk_tokens, &chunks, error)) != STATUS_OK) break;
         out->predictions[i] = chunks.predictions;
         if (measures == SAMPLING_ALL)
             status = slope_find(parameters, &chunks, v, scratch, monitor, &out->losses[i], &out->slopes[i], error);

@@ -17,6 +17,11 @@ struct sampling {
     int64_t predictions[SAMPLING_UNITS];
 };
 
+/* Unit `unit` of `units`: the consecutive sequences from unit * count / units on, cut into chunks of at most
+ * `chunk_tokens` or one sequence. The caller owns *out (chunks_reset). STATUS_NO_MEMORY. */
+MUST_CHECK enum status sampling_unit(const struct sequences *sequences, int64_t units, int64_t unit,
+                                     int64_t chunk_tokens, struct chunks *out, struct error *error);
+
 /* Measures along `v`, a vector in the layout of the parameters. `scratch` is another one, which is overwritten. In the
  * units of hvp.h it takes a product in `mode` (HVP_RECOMPUTE or HVP_KEEP_CHUNK), and a gradient with recomputation
  * unless it measures SAMPLING_CURVATURES alone, which leaves losses and slopes 0. It

@@ -193,15 +193,24 @@ static enum status take_numbers(struct input *input, struct backend *backend, st
     return STATUS_OK;
 }
 
-/* Reads the numbers of an average that was not requested, only for the checksum. */
-static enum status pass_numbers(struct input *input, const struct header *header, struct error *error)
+/* Reads bytes that were not requested, only for the checksum. */
+static enum status pass_bytes(struct input *input, int64_t bytes, struct error *error)
 {
-    for (int64_t first = 0; first < header->elements; first += CHUNK) {
-        const int64_t count = header->elements - first < CHUNK ? header->elements - first : CHUNK;
-        const enum status status = take(input, input->staging, (size_t)count * header->element, error);
+    const int64_t most = CHUNK * (int64_t)sizeof(double);
+    for (int64_t first = 0; first < bytes; first += most) {
+        const int64_t count = bytes - first < most ? bytes - first : most;
+        const enum status status = take(input, input->staging, (size_t)count, error);
         if (status != STATUS_OK) return status;
     }
     return STATUS_OK;
+}
+
+static enum status optimizer_check(const struct input *input, const struct header *header,
+                                   const struct optimizer_kind *kind, struct error *error)
+{
+    if (strncmp(header->optimizer, kind->state, sizeof header->optimizer) == 0) return STATUS_OK;
+    return error_set(error, STATUS_INVALID, "%s: the state of optimizer \"%.31s\", not \"%s\"", file_name(input->file),
+                     header->optimizer, kind->state);
 }
 
 static enum status header_check(const struct input *input, const struct header *header, const struct extra *extra,
@@ -209,9 +218,8 @@ static enum status header_check(const struct input *input, const struct header *
                                 struct error *error)
 {
     const char *name = file_name(input->file);
-    if (strncmp(header->optimizer, optimizer->kind->state, sizeof header->optimizer) != 0)
-        return error_set(error, STATUS_INVALID, "%s: the state of optimizer \"%.31s\", not \"%s\"", name,
-                         header->optimizer, optimizer->kind->state);
+    const enum status status = optimizer_check(input, header, optimizer->kind, error);
+    if (status != STATUS_OK) return status;
     if (header->element != parameters->backend->ops->element || header->elements != parameters->layout->elements ||
         header->buffers != optimizer->kind->buffers)
         return error_set(error, STATUS_INVALID, "%s: the state of another model: %lld numbers, not %lld", name,
@@ -248,7 +256,16 @@ static enum status ema_read(struct input *input, const struct header *header, co
     if (wanted) ema->updates = extra->ema_updates;
     if (extra->ema_updates == 0) return STATUS_OK;
     return wanted ? take_numbers(input, ema->mean.backend, parameters_all(&ema->mean), error)
-                  : pass_numbers(input, header, error);
+                  : pass_bytes(input, header->elements * header->element, error);
+}
+
+/* The end of the file: the checksum of all that was taken before. */
+static enum status checksum_take(struct input *input, uint64_t *found, struct error *error)
+{
+    const uint64_t expected = checksum_value(&input->sum);
+    const enum status status = take(input, found, sizeof *found, error);
+    if (status != STATUS_OK || *found == expected) return status;
+    return error_set(error, STATUS_CORRUPT, "%s: its checksum is wrong; the file is damaged", file_name(input->file));
 }
 
 static enum status contents_read(struct input *input, const struct header *header, const struct extra *extra,
@@ -268,27 +285,33 @@ static enum status contents_read(struct input *input, const struct header *heade
             return status;
     if ((status = take_numbers(input, backend, optimizer->kept, error)) != STATUS_OK) return status;
     if ((status = ema_read(input, header, extra, ema, error)) != STATUS_OK) return status;
-    const uint64_t expected = checksum_value(&input->sum);
-    uint64_t found = 0;
-    if ((status = take(input, &found, sizeof found, error)) != STATUS_OK) return status;
-    if (found != expected)
-        return error_set(error, STATUS_CORRUPT, "%s: its checksum is wrong; the file is damaged",
-                         file_name(input->file));
-    return STATUS_OK;
+    uint64_t unused;
+    return checksum_take(input, &unused, error);
+}
+
+/* Opens the file and reads its header. The caller closes input->file and frees input->staging, also after a failure. */
+static enum status input_open(const char *path, struct input *input, struct header *header, struct extra *extra,
+                              struct error *error)
+{
+    enum status status;
+    *input = (struct input){0};
+    checksum_init(&input->sum);
+    if ((status = file_open(AT_FDCWD, path, FILE_REFUSE_LINKS, INT64_MAX, &input->file, error)) != STATUS_OK)
+        return status;
+    if ((status = memory_new(CHUNK, sizeof(double), "training state", &input->staging, error)) != STATUS_OK)
+        return status;
+    return header_read(input, header, extra, error);
 }
 
 enum status state_read(const char *path, struct state *state, struct parameters *parameters,
                        struct optimizer *optimizer, struct ema *ema, struct error *error)
 {
-    struct input input = {0};
+    struct input input;
     struct header header = {0};
     struct extra extra = {0};
     enum status status;
     *state = (struct state){0};
-    checksum_init(&input.sum);
-    if ((status = file_open(AT_FDCWD, path, FILE_REFUSE_LINKS, INT64_MAX, &input.file, error)) != STATUS_OK) goto done;
-    if ((status = memory_new(CHUNK, sizeof(double), "training state", &input.staging, error)) != STATUS_OK) goto done;
-    if ((status = header_read(&input, &header, &extra, error)) != STATUS_OK) goto done;
+    if ((status = input_open(path, &input, &header, &extra, error)) != STATUS_OK) goto done;
     if ((status = header_check(&input, &header, &extra, parameters, optimizer, error)) != STATUS_OK) goto done;
     *state = (struct state){.step = header.step,
                             .fingerprint = header.fingerprint,
@@ -318,4 +341,51 @@ void state_reset(struct state *state)
     memory_free(state->checkpoints);
     memory_free(state->curve);
     *state = (struct state){0};
+}
+
+enum status state_moments_mark(const char *path, struct state_mark *out, struct error *error)
+{
+    struct input input;
+    struct header header = {0};
+    struct extra extra = {0};
+    *out = (struct state_mark){0};
+    enum status status = input_open(path, &input, &header, &extra, error);
+    if (status == STATUS_OK) status = optimizer_check(&input, &header, &optimizer_adamw, error);
+    if (status == STATUS_OK) {
+        *out = (struct state_mark){.step = header.step, .fingerprint = header.fingerprint};
+        status = file_read(input.file, file_bytes(input.file) - (int64_t)sizeof out->checksum, &out->checksum,
+                           sizeof out->checksum, error);
+    }
+    memory_free(input.staging);
+    file_close(input.file);
+    return status;
+}
+
+/* All behind the header: only the second of AdamW's buffers is wanted. */
+static enum status moments_take(struct input *input, const struct header *header, const struct extra *extra,
+                                struct parameters *into, uint64_t *checksum, struct error *error)
+{
+    const int64_t buffer = header->elements * header->element,
+                  before = header->checkpoint_count * (int64_t)checkpoint_size(header) +
+                           extra->curve * (int64_t)sizeof(struct state_point) + 2 * buffer;
+    enum status status = pass_bytes(input, before, error);
+    if (status == STATUS_OK) status = take_numbers(input, into->backend, parameters_all(into), error);
+    if (status == STATUS_OK && extra->ema_updates > 0) status = pass_bytes(input, buffer, error);
+    return status == STATUS_OK ? checksum_take(input, checksum, error) : status;
+}
+
+enum status state_moments_read(const char *path, struct parameters *into, struct state_mark *out, struct error *error)
+{
+    const struct optimizer adamw = {.kind = &optimizer_adamw};
+    struct input input;
+    struct header header = {0};
+    struct extra extra = {0};
+    *out = (struct state_mark){0};
+    enum status status = input_open(path, &input, &header, &extra, error);
+    if (status == STATUS_OK) status = header_check(&input, &header, &extra, into, &adamw, error);
+    if (status == STATUS_OK) status = moments_take(&input, &header, &extra, into, &out->checksum, error);
+    if (status == STATUS_OK) out->step = header.step, out->fingerprint = header.fingerprint;
+    memory_free(input.staging);
+    file_close(input.file);
+    return status;
 }

@@ -48,4 +48,18 @@ MUST_CHECK enum status state_write(const char *path, const struct state *state, 
 MUST_CHECK enum status state_read(const char *path, struct state *state, struct parameters *parameters,
                                   struct optimizer *optimizer, struct ema *ema, struct error *error);
 
+/* What tells a state from others. */
+struct state_mark {
+    int64_t step;         /* updates done */
+    uint64_t fingerprint; /* as in struct state */
+    uint64_t checksum;    /* of all of the file, as it says itself */
+};
+
+/* For readers of AdamW's second moments, whose state SAM and ASAM have too. The first reads nothing but the header and
+ * the end of `path`. The second reads the moments into `into`, and checks the whole file. STATUS_NOT_FOUND,
+ * STATUS_CORRUPT, STATUS_INVALID (of another optimizer; of another model), STATUS_IO, STATUS_NO_MEMORY. */
+MUST_CHECK enum status state_moments_mark(const char *path, struct state_mark *out, struct error *error);
+MUST_CHECK enum status state_moments_read(const char *path, struct parameters *into, struct state_mark *out,
+                                          struct error *error);
+
 #endif

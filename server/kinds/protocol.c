@@ -6,22 +6,39 @@
 #include <stdio.h>
 #include <string.h>
 
+/* Takes the hash. */
+static enum status id_finish(struct hash *hash, char out[PROTOCOL_TEXT], struct error *error)
+{
+    char digits[HASH_TEXT];
+    const enum status status = hash_finish(hash, digits, error);
+    if (status != STATUS_OK) return status;
+    memcpy(out, digits, PROTOCOL_TEXT - 1);
+    out[PROTOCOL_TEXT - 1] = '\0';
+    return STATUS_OK;
+}
+
 /* The id is a hash of `version`, `detail` and the sequences. */
 static enum status id_of(const char *version, const char *detail, const struct sequences *sequences,
                          char out[PROTOCOL_TEXT], struct error *error)
 {
     struct hash *hash = NULL;
-    char digits[HASH_TEXT];
-    enum status status = hash_new(&hash, error);
+    const enum status status = hash_new(&hash, error);
     if (status != STATUS_OK) return status;
     hash_add(hash, version, strlen(version) + 1);
     hash_add(hash, detail, strlen(detail) + 1);
     hash_add(hash, sequences->starts, (size_t)(sequences->count + 1) * sizeof *sequences->starts);
     hash_add(hash, sequences->tokens, (size_t)sequences->starts[sequences->count] * sizeof *sequences->tokens);
-    if ((status = hash_finish(hash, digits, error)) != STATUS_OK) return status;
-    memcpy(out, digits, PROTOCOL_TEXT - 1);
-    out[PROTOCOL_TEXT - 1] = '\0';
-    return STATUS_OK;
+    return id_finish(hash, out, error);
+}
+
+enum status protocol_detailed(const char *id, const char *detail, char out[PROTOCOL_TEXT], struct error *error)
+{
+    struct hash *hash = NULL;
+    const enum status status = hash_new(&hash, error);
+    if (status != STATUS_OK) return status;
+    hash_add(hash, id, strlen(id) + 1);
+    hash_add(hash, detail, strlen(detail) + 1);
+    return id_finish(hash, out, error);
 }
 
 enum status protocol_id(const struct sequences *evaluation, const char *precision, char out[PROTOCOL_TEXT],

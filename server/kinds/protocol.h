@@ -13,6 +13,10 @@ enum { PROTOCOL_TEXT = 17 };
 MUST_CHECK enum status protocol_id(const struct sequences *evaluation, const char *precision, char out[PROTOCOL_TEXT],
                                    struct error *error);
 
+/* The id of numbers that depend on more than the data of the evaluation `id`: covers both. */
+MUST_CHECK enum status protocol_detailed(const char *id, const char *detail, char out[PROTOCOL_TEXT],
+                                         struct error *error);
+
 /* The calibration behind a quantized model. */
 struct protocol_calibration {
     char id[PROTOCOL_TEXT]; /* covers the exact tokens, how they are cut into sequences, and the number of draws; "":

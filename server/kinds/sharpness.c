@@ -5,7 +5,9 @@
 #include "kinds/kind.h"
 #include "kinds/measure.h"
 #include "kinds/method.h"
+#include "kinds/preconditioner.h"
 #include "kinds/protocol.h"
+#include "kinds/sharpness_ends.h"
 #include "kinds/sharpness_report.h"
 
 #include <math.h>
@@ -128,6 +130,16 @@ static const struct param sharpness_params[] = {
      .minimum = 1,
      .maximum = 1000,
      .help = "Lanczos steps, and nodes, of each of them"},
+    {.name = "preconditioner",
+     .type = PARAM_VARIANT,
+     .schema = "Preconditioner",
+     .offset = SETTING(preconditioner.moments),
+     .variants = preconditioner_variants,
+     .fallback = "null",
+     .nullable = true,
+     .help =
+         "Also the eigenvalues of the Hessian as Adam meets it, with second moments from its training state, or from "
+         "the gradients of the run's sequences"},
     {.name = "direction",
      .type = PARAM_OBJECT,
      .offset = offsetof(struct sharpness_params, direction),
@@ -163,16 +175,6 @@ static enum status check_direction(struct run_request *request, const struct sha
                             error);
 }
 
-static enum status sharpness_check_params(struct run_request *request, const void *filled, struct error *error)
-{
-    const struct sharpness_params *params = filled;
-    enum status status;
-    if ((status = inputs_check_precision(request, params->precision, error)) != STATUS_OK) return status;
-    if ((status = sharpness_check(&params->settings, error)) != STATUS_OK) return status;
-    if (has_direction(params) && (status = check_direction(request, params, error)) != STATUS_OK) return status;
-    return inputs_check_use(request, params->checkpoint, params->use.dataset, NULL, error);
-}
-
 static struct sharpness_settings settings_of(const struct sharpness_params *params)
 {
     struct sharpness_settings settings = params->settings;
@@ -182,7 +184,22 @@ static struct sharpness_settings settings_of(const struct sharpness_params *para
         settings.critical |= params->estimators.choices[i] == ESTIMATOR_CRITICAL;
         settings.spectrum |= params->estimators.choices[i] == ESTIMATOR_SPECTRUM;
     }
+    settings.preconditioned = preconditioner_given(&settings.preconditioner);
     return settings;
+}
+
+static enum status sharpness_check_params(struct run_request *request, const void *filled, struct error *error)
+{
+    const struct sharpness_params *params = filled;
+    struct sharpness_settings settings = settings_of(params);
+    enum status status;
+    if ((status = inputs_check_precision(request, params->precision, error)) != STATUS_OK) return status;
+    if (settings.preconditioned &&
+        (status = preconditioner_complete(request, params->checkpoint, &settings.preconditioner, error)) != STATUS_OK)
+        return status;
+    if ((status = sharpness_check(&settings, error)) != STATUS_OK) return status;
+    if (has_direction(params) && (status = check_direction(request, params, error)) != STATUS_OK) return status;
+    return inputs_check_use(request, params->checkpoint, params->use.dataset, NULL, error);
 }
 
 /* The inputs of a run, and the request that lends from them. */
@@ -191,7 +208,8 @@ struct opened {
     struct sequences sequences, calibration;
     char calibrated_on[128];
     struct quantize_method method;
-    char dataset[128];
+    struct checkpoint_place state; /* of a fetched training state */
+    char dataset[128], training_state[PATH_MAX];
     struct sharpness_request request;
 };
 
@@ -216,6 +234,7 @@ static enum status open_all(const struct run_context *context, const struct shar
         .direction = has_direction(params) ? &o->method : NULL,
         .calibration = o->calibration.count > 0 ? &o->calibration : NULL,
         .random_directions = params->direction.random,
+        .training_state = o->training_state,
         .work_directory = context->work_directory,
         .save_seconds = context->save_seconds,
         .monitor = context->monitor,
@@ -223,8 +242,18 @@ static enum status open_all(const struct run_context *context, const struct shar
     return status;
 }
 
+/* What only an execution needs: the state whose second moments it reads. */
+static enum status open_state(const struct run_context *context, struct opened *o, struct error *error)
+{
+    const struct sharpness_settings *settings = &o->request.settings;
+    if (!settings->preconditioned || settings->preconditioner.moments != SHARPNESS_MOMENTS_OF_STATE) return STATUS_OK;
+    return preconditioner_state(context, &o->inputs.row, &o->inputs.place, weights_directory(o->inputs.model->weights),
+                                &o->state, o->training_state, error);
+}
+
 static void close_all(struct opened *o)
 {
+    checkpoint_place_close(&o->state);
     dataset_sequences_free(&o->sequences);
     dataset_sequences_free(&o->calibration);
     inputs_reset(&o->inputs);
@@ -270,6 +299,7 @@ static enum status sharpness_execute(const struct run_context *context, const vo
     struct protocol_calibration calibration;
     enum status status;
     if ((status = open_all(context, params, &o, error)) != STATUS_OK) goto done;
+    if ((status = open_state(context, &o, error)) != STATUS_OK) goto done;
     if ((status = protocol_id(&o.sequences, inputs_precisions[params->precision], protocol, error)) != STATUS_OK)
         goto done;
     if ((status = sharpness_run(&o.request, &found, error)) != STATUS_OK) goto done;
@@ -288,6 +318,7 @@ done:
     return status;
 }
 
+static const struct result_shape *const sharpness_measured[] = {&sharpness_preconditioned_measured, NULL};
 static const char *const sharpness_resumes[] = {"sharpness.state", NULL};
 
 const struct kind sharpness_kind = {
@@ -296,6 +327,7 @@ const struct kind sharpness_kind = {
     .params = sharpness_params,
     .params_size = sizeof(struct sharpness_params),
     .result = &sharpness_report_shape,
+    .measured = sharpness_measured,
     .check = sharpness_check_params,
     .execute = sharpness_execute,
     .plan = sharpness_run_plan,

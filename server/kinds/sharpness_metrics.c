@@ -60,6 +60,15 @@ const struct result_metric sharpness_metric_critical = {
         "2 / η, η the smallest step at which the loss of θ − ηg, g the gradient at θ, exceeds that of θ: from about 20 "
         "losses, without products; null: there is no such step",
 };
+const struct result_metric sharpness_metric_preconditioned = {
+    .name = "preconditioned_sharpness",
+    .label = "Preconditioned sharpness",
+    .axis = "largest eigenvalue of the preconditioned Hessian",
+    .help =
+        "The largest eigenvalue of D^-1/2 H D^-1/2, D = √v + ε of Adam: the sharpness in the scale of its steps, which "
+        "are stable up to (2 + 2 β₁) / ((1 − β₁) η), 38 / η for β₁ of 0.9 and the rate η; by power: null unless it is "
+        "the top one",
+};
 const struct result_metric sharpness_metric_trace_per_parameter = {
     .name = "trace_per_parameter",
     .label = "Trace per parameter",

@@ -2,106 +2,47 @@
 
 #include "kinds/measure.h"
 #include "kinds/metric.h"
+#include "kinds/protocol.h"
+#include "kinds/sharpness_ends.h"
 #include "kinds/sharpness_metrics.h"
 #include "schema/result_render.h"
 
 #include <math.h>
+#include <stdio.h>
 
 /* --- What is told ---- */
-
-/* The ends of a spectrum, and the intervals that contain the eigenvalues they approximate. */
-struct ends_report {
-    struct spectrum_ends found;
-    double top_low, top_high, largest_low, largest_high, smallest_low, smallest_high;
-    double largest_error; /* NAN where it was not measured */
-    int64_t largest_units;
-};
 
 struct group_report {
     const char *name;
     int64_t parameters;
-    struct ends_report ends;
+    struct sharpness_ends ends;
 };
 
 /* The findings of a run, and which of them were asked for. Lends from its sources. */
 struct report {
     struct sharpness_result found;
-    struct ends_report ends;
+    struct sharpness_ends ends, preconditioned;
     double spectral_norm, relative_largest, relative_largest_error, relative_trace, relative_trace_error;
     double trace_per_parameter, trace_per_parameter_error;
     bool in_range;
     int method; /* enum sharpness_method */
     double critical, critical_low, critical_high;
     bool has_critical; /* it was asked for, and found */
-    bool has_ends, has_trace, has_spectrum, has_groups, has_direction;
+    bool has_ends, has_preconditioned, has_trace, has_spectrum, has_groups, has_direction;
     int64_t group_count;
     struct group_report groups[GROUPS]; /* the groups that the model has */
 };
 
 /* --- Its table ---- */
 
-#define STUDENT_HELP "; null of a single sequence. Curves show Student's 95 % interval of units − 1 degrees of freedom"
-#define UNITS_HELP   " over the sequences, the quantization being as it is" STUDENT_HELP
-
-#define ENDS(field)   offsetof(struct ends_report, found.field)
-#define BOUNDS(field) offsetof(struct ends_report, field)
-
-static const struct result_field ends_fields[] = {
-    {.name = "top_eigenvalue", .type = RESULT_NUMBER, .offset = ENDS(top), .metric = &sharpness_metric_top_eigenvalue},
-    {.name = "largest_algebraic",
-     .type = RESULT_NUMBER,
-     .offset = ENDS(largest),
-     .later = true,
-     .metric = &sharpness_metric_largest_algebraic,
-     .spread = RESULT_STDERR,
-     .spread_low = BOUNDS(largest_error),
-     .spread_count = BOUNDS(largest_units)},
-    {.name = "smallest_algebraic",
-     .type = RESULT_NUMBER,
-     .offset = ENDS(smallest),
-     .later = true,
-     .metric = &sharpness_metric_smallest_algebraic},
-    {.name = "top_eigenvalue_interval",
-     .type = RESULT_INTERVAL,
-     .offset = BOUNDS(top_low),
-     .high = BOUNDS(top_high),
-     .later = true,
-     .help = "An eigenvalue lies between: the value less and plus its vector's residual (Weinstein's bound); of the "
-             "sequences given, without their sampling error"},
-    {.name = "largest_algebraic_interval",
-     .type = RESULT_INTERVAL,
-     .offset = BOUNDS(largest_low),
-     .high = BOUNDS(largest_high),
-     .later = true,
-     .help = "The same of largest_algebraic"},
-    {.name = "smallest_algebraic_interval",
-     .type = RESULT_INTERVAL,
-     .offset = BOUNDS(smallest_low),
-     .high = BOUNDS(smallest_high),
-     .later = true,
-     .help = "The same of smallest_algebraic"},
-    {.name = "iterations",
-     .type = RESULT_INTEGER,
-     .offset = ENDS(products),
-     .help = "Hessian-vector products for both ends"},
-    {.name = "converged",
-     .type = RESULT_BOOLEAN,
-     .offset = ENDS(converged),
-     .help = "Both ends are within the tolerance"},
-    {.name = "residual",
-     .type = RESULT_NUMBER,
-     .offset = ENDS(residual),
-     .help = "|Hu − λu| / |λ| of the unit vector u found for the top eigenvalue λ"},
-    {0},
-};
-static const struct result_shape ends_shape = {.fields = ends_fields};
+#define UNITS_HELP " over the sequences, the quantization being as it is" SHARPNESS_STUDENT_HELP
 
 #define GROUP(field) offsetof(struct group_report, field)
 
 static const struct result_field group_fields[] = {
     {.name = "name", .type = RESULT_TEXT, .offset = GROUP(name), .choices = groups_names},
     {.name = "parameters", .type = RESULT_INTEGER, .offset = GROUP(parameters), .help = "Trainable numbers"},
-    {.type = RESULT_MERGED, .offset = GROUP(ends), .shape = &ends_shape},
+    {.type = RESULT_MERGED, .offset = GROUP(ends), .shape = &sharpness_ends_shape},
     {0},
 };
 static const struct result_shape group_shape = {.fields = group_fields, .size = sizeof(struct group_report)};
@@ -325,7 +266,7 @@ static const struct result_field report_fields[] = {
      .help = "Of the eigenvalues"},
     {.type = RESULT_MERGED,
      .offset = REPORT(ends),
-     .shape = &ends_shape,
+     .shape = &sharpness_ends_shape,
      .absence = RESULT_NULL,
      .has_when = true,
      .when = REPORT(has_ends)},
@@ -356,7 +297,7 @@ static const struct result_field report_fields[] = {
      .when = REPORT(has_ends),
      .later = true,
      .help = "Standard error of largest_algebraic over the sequences: of uᵀHu, u its vector, which is that of a simple "
-             "eigenvalue to first order" STUDENT_HELP},
+             "eigenvalue to first order" SHARPNESS_STUDENT_HELP},
     {.name = "largest_algebraic_units",
      .type = RESULT_INTEGER,
      .offset = REPORT(ends.largest_units),
@@ -364,7 +305,7 @@ static const struct result_field report_fields[] = {
      .has_when = true,
      .when = REPORT(has_ends),
      .later = true,
-     .help = "What the standard error is over: the sequences, of more than 32 as many groups of them"},
+     .help = SHARPNESS_UNITS_HELP},
     {.type = RESULT_MERGED,
      .offset = REPORT(found.trace),
      .shape = &trace_shape,
@@ -410,6 +351,12 @@ static const struct result_field report_fields[] = {
      .when = REPORT(has_critical),
      .later = true,
      .help = "2 / η of the steps between which the loss begins to exceed, from losses of the sequences given"},
+    {.type = RESULT_MERGED,
+     .offset = REPORT(preconditioned),
+     .shape = &sharpness_preconditioned_shape,
+     .absence = RESULT_NULL,
+     .has_when = true,
+     .when = REPORT(has_preconditioned)},
     {.name = "spectrum",
      .type = RESULT_OBJECT,
      .offset = REPORT(found.spectrum),
@@ -459,22 +406,6 @@ const struct result_shape sharpness_report_shape = {
 
 static const double prediction_range = 0.2; /* of predicted_delta */
 
-static struct ends_report ends_of(const struct spectrum_ends *ends)
-{
-    const double top = ends->residual * (ends->top == 0 ? 1 : fabs(ends->top));
-    return (struct ends_report){
-        .found = *ends,
-        .top_low = ends->top - top,
-        .top_high = ends->top + top,
-        .largest_low = ends->largest - ends->largest_bound,
-        .largest_high = ends->largest + ends->largest_bound,
-        .smallest_low = ends->smallest - ends->smallest_bound,
-        .smallest_high = ends->smallest + ends->smallest_bound,
-        .largest_error = NAN,
-        .largest_units = 1,
-    };
-}
-
 static void fill_relative(struct report *report)
 {
     const struct sharpness_result *found = &report->found;
@@ -488,10 +419,28 @@ static void fill_relative(struct report *report)
     report->trace_per_parameter_error = found->trace.standard_error * each;
     report->relative_trace = report->trace_per_parameter * squares;
     report->relative_trace_error = report->trace_per_parameter_error * squares;
+    report->preconditioned.largest_error = found->preconditioned.largest_error;
+    report->preconditioned.largest_units = found->preconditioned.largest_units;
     report->critical = critical_sharpness(&found->critical);
     report->critical_low = 2 / found->critical.high;
     report->critical_high = 2 / found->critical.low;
     report->in_range = fabs(found->direction.predicted_delta) <= prediction_range;
+}
+
+/* Numbers of another preconditioner are no points of the same curve. */
+static enum status measure_preconditioned(const struct sharpness_preconditioner *given, const struct report *report,
+                                          const struct measurement *series, struct measurements *out,
+                                          struct error *error)
+{
+    struct measurement own = *series;
+    char detail[200];
+    (void)snprintf(detail, sizeof detail, "preconditioner 1: %d %.17g %.17g %.17g %lld", given->moments, given->beta1,
+                   given->beta2, given->epsilon, (long long)given->batches);
+    if (!report->has_preconditioned) return STATUS_OK;
+    const enum status status = protocol_detailed(series->protocol, detail, own.protocol, error);
+    return status == STATUS_OK
+               ? measure_result(&sharpness_preconditioned_measured, &report->preconditioned, &own, out, error)
+               : status;
 }
 
 enum status sharpness_report(const struct sharpness_settings *settings, const struct sharpness_result *found,
@@ -500,10 +449,12 @@ enum status sharpness_report(const struct sharpness_settings *settings, const st
 {
     struct report report = {
         .found = *found,
-        .ends = ends_of(&found->ends),
+        .ends = sharpness_ends_of(&found->ends),
+        .preconditioned = sharpness_ends_of(&found->preconditioned.ends),
         .method = settings->method,
         .has_critical = settings->critical && found->critical.found,
         .has_ends = settings->top_eigenvalue,
+        .has_preconditioned = settings->preconditioned,
         .has_trace = settings->trace,
         .has_spectrum = settings->spectrum,
         .has_groups = settings->groups,
@@ -511,9 +462,10 @@ enum status sharpness_report(const struct sharpness_settings *settings, const st
     };
     for (int i = 0; i < GROUPS; i++)
         if (found->groups[i].parameters > 0)
-            report.groups[report.group_count++] =
-                (struct group_report){groups_names[i], found->groups[i].parameters, ends_of(&found->groups[i].ends)};
+            report.groups[report.group_count++] = (struct group_report){groups_names[i], found->groups[i].parameters,
+                                                                        sharpness_ends_of(&found->groups[i].ends)};
     fill_relative(&report);
-    const enum status status = measure_result(&sharpness_report_shape, &report, series, out, error);
+    enum status status = measure_result(&sharpness_report_shape, &report, series, out, error);
+    if (status == STATUS_OK) status = measure_preconditioned(&settings->preconditioner, &report, series, out, error);
     return status == STATUS_OK ? result_render(&sharpness_report_shape, &report, result, error) : status;
 }

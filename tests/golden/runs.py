@@ -170,6 +170,21 @@ RUNS = [
         },
     ),
     ("sharpness", "critical", {"checkpoint": LAST, **FEW, "estimators": ["critical_sharpness"]}),
+    (
+        "sharpness",
+        "preconditioned",
+        {
+            "checkpoint": LAST,
+            **FEW,
+            "estimators": [],
+            "preconditioner": {"name": "squared_gradients", "batches": 3, "epsilon": 1e-6},
+        },
+    ),
+    (
+        "sharpness",
+        "preconditioned-state",
+        {"checkpoint": LAST, **FEW, "estimators": [], "preconditioner": {"name": "training_state"}, "tolerance": 0.02},
+    ),
     ("sharpness", "direction", {"checkpoint": LAST, **FEW, "estimators": [], "direction": {"method": RTN}}),
     (
         "sharpness",

@@ -9,7 +9,14 @@ PEAK = 4e-3
 EVERY = CELLS["cause"].scale.every * step(CELLS["cause"].scale)
 LAST = ends(CELLS["cause"].scale)[-1]
 LEVEL = 6e6  # tokens from which the loss of a constant run is level
-MARKERS = ("lambda_max", "gradient_norm", "relative_trace", "line_curvature", "critical_sharpness")
+MARKERS = (
+    "lambda_max",
+    "gradient_norm",
+    "relative_trace",
+    "line_curvature",
+    "critical_sharpness",
+    "preconditioned_sharpness",
+)
 LAYERS = [f"model.layers.{block}.{name}" for block in (0, 1) for name in ("q", "k", "v", "o", "gate", "up", "down")]
 
 # In ΔQL: `rate` is what a rate of zero adds, `tokens` what a factor e of tokens adds beyond LEVEL, `loss` what a nat

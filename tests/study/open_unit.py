@@ -16,6 +16,7 @@ SHAPES = {
 }
 FREE = ("gradient_norm", "relative_trace", "trace_per_parameter")  # what a measurement of the trace gives besides
 CRITICAL = "critical_sharpness"  # from losses along the gradient, no product
+PRECONDITIONED = "preconditioned_sharpness"  # by gradients, since not every model of the study has a training state
 TRAINED = ("constant", "decay", "sgdr", "oscillating")  # groups of runs, the others are averages
 CHANGES = 16  # random ones, as large as a quantization error
 OF_CHANGES = ("random_curvature_term", "random_delta", "curvature_ratio")
@@ -130,9 +131,13 @@ class OpenUnit(UnitOfStudy):
     def estimators(self, key):
         return super().estimators(key) + ([CRITICAL] if key.end else [])
 
+    def beside(self, key):
+        moments = {"name": "squared_gradients", "batches": self.scale.sharp}
+        return {"preconditioner": moments} if key.end else {}
+
     def sharpness_rows(self, key, result, run):
         """A loss that never exceeds has no critical sharpness, and no row of it."""
-        names = FREE if result[CRITICAL] is None else (*FREE, CRITICAL)
+        names = [*FREE, *(name for name in (CRITICAL, PRECONDITIONED) if result[name] is not None)]
         return super().sharpness_rows(key, result, run) + [self.row(key, run, name, result[name]) for name in names]
 
     def rate_rows(self, models):

@@ -88,7 +88,7 @@ def test_planted_sharpness_averages_and_markers_are_found_and_others_are_not():
     assert found["sam-delta"]["effect"] == pytest.approx(-0.01, abs=0.002)
     assert found["windows-lawa-2"]["verdict"] == findings.OPPOSITE
     assert found["windows-lawa-5"]["verdict"] == findings.NOT_DECIDED
-    for name in ("marker-trace", "marker-critical-sharpness"):
+    for name in ("marker-trace", "marker-critical-sharpness", "marker-preconditioned-sharpness"):
         assert found[name]["verdict"] == findings.HELD and found[name]["effect"] > 0.8
     for name in ("marker-line-curvature-trace", "marker-critical-sharpness-trace"):  # both are made of one number
         assert found[name]["effect"] == pytest.approx(0, abs=1e-9)
@@ -152,7 +152,7 @@ def test_what_is_published_is_adopted_whole_and_lacks_only_what_was_added_since(
         assert (now["number"], now["verdict"], now["seeds"]) == tuple(finding[name] for name in
                                                                       ("number", "verdict", "seeds"))
         assert now["p_holm"] == pytest.approx(finding["p_holm"], rel=1e-9)
-    added = {"marker-critical-sharpness", "marker-critical-sharpness-trace"}
+    added = {"marker-critical-sharpness", "marker-critical-sharpness-trace", "marker-preconditioned-sharpness"}
     assert added <= set(found) and verdicts(found, found) == {findings.NOT_MEASURED}
 
 
@@ -324,12 +324,12 @@ def test_the_smallest_study_measures_what_every_cell_is_for(tmp_path):
         if metric.startswith("predicted.")
     ]
     assert len(pairs) == 14 and student.pearson(*zip(*pairs)) > 0.95
-    ended, critical = (
+    ended, critical, preconditioned = (
         [row for row in rows if row["cell"] == "cause" and row["metric"] == metric]
-        for metric in ("lambda_max", "critical_sharpness")
+        for metric in ("lambda_max", "critical_sharpness", "preconditioned_sharpness")
     )
-    places = [{(row["group"], row["tokens"]) for row in found} for found in (ended, critical)]
-    assert places[0] == places[1] and len(places[0]) == 6
-    assert all(float(row["value"]) > 0 for row in critical)
+    places = [{(row["group"], row["tokens"]) for row in found} for found in (ended, critical, preconditioned)]
+    assert places[0] == places[1] == places[2] and len(places[0]) == 6
+    assert all(float(row["value"]) > 0 for row in critical + preconditioned)
     shares = {float(row["value"]) for row in rows if row["metric"] == "rate" and row["group"] == "sgdr"}
     assert max(shares) > 0.7 > 0.3 > min(shares)

@@ -225,6 +225,10 @@ class UnitOfStudy(Experiment):
     def estimators(self, key):
         return ["trace", "top_eigenvalue"] if key.end else ["trace"]
 
+    def beside(self, key):
+        """What else a measurement of the sharpness is asked for."""
+        return {}
+
     def measure(self, models):
         """Rows of the results: every number of one run with one model shares its "run"."""
         quantized, sharp = {}, {}
@@ -237,7 +241,7 @@ class UnitOfStudy(Experiment):
                     self.client.post("quantize", params), f"quantizing {key.group}, {name}", draws
                 )
             if self.sharpened(key):
-                asked = self.sharpness(checkpoint, self.estimators(key))
+                asked = {**self.sharpness(checkpoint, self.estimators(key)), **self.beside(key)}
                 sharp[key] = Run(self.client.post("sharpness", asked), "sharpness")
         rows = []
         for (key, name, text), result in self.client.finish("quantizing", quantized).items():

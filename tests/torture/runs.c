@@ -150,26 +150,30 @@ static enum status run_sharpness(const struct room *room, struct checksum *sum, 
     struct quantize_method direction = {.quantizer = QUANTIZER_RTN, .rtn = {4, 16, true}};
     struct sharpness_result result = {0};
     enum status status = quantize_method_complete(&direction, error);
-    const struct sharpness_request request = {.model = model,
-                                              .backend = backend,
-                                              .sequences = &data,
-                                              .settings = {.critical = true,
-                                                           .top_eigenvalue = true,
-                                                           .trace = true,
-                                                           .spectrum = true,
-                                                           .max_iterations = 4,
-                                                           .tolerance = 0.5,
-                                                           .probes = 2,
-                                                           .spectrum_probes = 1,
-                                                           .spectrum_steps = 2},
-                                              .direction = &direction,
-                                              .random_directions = 2,
-                                              .calibration = &data,
-                                              .work_directory = room->outputs,
-                                              .save_seconds = 1e-9};
+    const struct sharpness_request request = {
+        .model = model,
+        .backend = backend,
+        .sequences = &data,
+        .settings = {.critical = true,
+                     .top_eigenvalue = true,
+                     .trace = true,
+                     .spectrum = true,
+                     .preconditioned = true,
+                     .max_iterations = 4,
+                     .tolerance = 0.5,
+                     .probes = 2,
+                     .spectrum_probes = 1,
+                     .spectrum_steps = 2,
+                     .preconditioner = {SHARPNESS_MOMENTS_OF_GRADIENTS, 0, 0, 1e-3, 2}},
+        .direction = &direction,
+        .random_directions = 2,
+        .calibration = &data,
+        .work_directory = room->outputs,
+        .save_seconds = 1e-9};
     if (status == STATUS_OK) status = sharpness_run(&request, &result, error);
     if (status == STATUS_OK) {
         add_number(sum, result.ends.largest);
+        add_number(sum, result.preconditioned.ends.largest);
         add_number(sum, result.trace.trace);
         add_number(sum, result.direction.predicted_delta);
         add_number(sum, result.direction.random.curvature_term);

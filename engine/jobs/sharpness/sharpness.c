@@ -5,6 +5,7 @@
 #include "base/memory.h"
 #include "jobs/sharpness/sharpness_direction.h"
 #include "jobs/sharpness/sharpness_plan.h"
+#include "jobs/sharpness/sharpness_precondition.h"
 #include "jobs/sharpness/sharpness_random.h"
 
 #include <math.h>
@@ -39,7 +40,7 @@ enum status sharpness_check(const struct sharpness_settings *settings, struct er
     if (!(settings->tolerance > 0 && settings->tolerance < 1))
         return error_set_at(error, STATUS_INVALID, "/params/tolerance", "must lie between 0 and 1, found %g",
                             settings->tolerance);
-    return STATUS_OK;
+    return settings->preconditioned ? sharpness_precondition_check(&settings->preconditioner, error) : STATUS_OK;
 }
 
 /* ---- Progress and the saved state ---- */
@@ -104,6 +105,8 @@ static uint64_t fingerprint(const struct sharpness *s)
     checksum_init(&sum);
     checksum_add(&sum, numbers, sizeof numbers);
     checksum_add(&sum, &g->tolerance, sizeof g->tolerance);
+    /* only where it is used, so that states of older runs stay valid */
+    if (g->preconditioned) sharpness_precondition_sign(s, &sum);
     checksum_add(&sum, sequences->starts, (size_t)(sequences->count + 1) * sizeof *sequences->starts);
     checksum_add(&sum, sequences->tokens, (size_t)sequences->starts[sequences->count] * sizeof *sequences->tokens);
     return checksum_value(&sum);
@@ -138,6 +141,7 @@ static enum status prepare(struct sharpness *s, struct error *error)
     bool waited;
     enum status status;
     if ((status = sharpness_plan_layout(s, error)) != STATUS_OK) return status;
+    if ((status = sharpness_precondition_find(s, error)) != STATUS_OK) return status;
     if ((status = resume(s, error)) != STATUS_OK) return status;
     if ((status = sharpness_plan_choose(s, &bytes, error)) != STATUS_OK) return status;
     if ((status = backend_claim(request->backend, bytes, request->monitor, &waited, error)) != STATUS_OK) return status;

@@ -4,10 +4,11 @@
 #include "eval/evaluate.h"
 #include "jobs/quantize/quantize.h"
 #include "jobs/sharpness/sharpness_critical.h"
+#include "jobs/sharpness/sharpness_precondition.h"
 #include "model/gradient.h"
 #include "model/work.h"
 
-enum { SPARE_VECTORS = 5 };
+enum { SPARE_VECTORS = 5, SCALED_VECTORS = 2 /* D^-1/2, and a vector that it scales */ };
 
 static int64_t memory_limit(const struct sharpness_request *request)
 {
@@ -19,7 +20,8 @@ static int64_t basis_wanted(const struct sharpness *s)
 {
     const struct sharpness_settings *g = &s->request->settings;
     int64_t most = 0;
-    if ((g->top_eigenvalue || g->groups) && g->method == SHARPNESS_LANCZOS) most = g->max_iterations;
+    if ((g->top_eigenvalue || g->preconditioned || g->groups) && g->method == SHARPNESS_LANCZOS)
+        most = g->max_iterations;
     if (g->spectrum && g->spectrum_steps > most) most = g->spectrum_steps;
     if (g->trace && g->trace_method == TRACE_HUTCHPP && g->probes / 3 > most) most = g->probes / 3;
     return most > 0 && most < LANCZOS_LEAST_VECTORS ? LANCZOS_LEAST_VECTORS : most;
@@ -32,6 +34,7 @@ enum status sharpness_plan_layout(struct sharpness *s, struct error *error)
     if ((status = sharpness_check(&request->settings, error)) != STATUS_OK) return status;
     if ((status = evaluate_check(&request->model->config, request->sequences, "sharpness", error)) != STATUS_OK)
         return status;
+    if ((status = sharpness_precondition_fit(request, error)) != STATUS_OK) return status;
     if ((status = parameters_layout_new(&request->model->config, &s->layout, error)) != STATUS_OK) return status;
     return chunks_init(request->sequences, request->backend->ops->sizes->micro, &s->chunks, error);
 }
@@ -54,9 +57,9 @@ static enum status groups_count(struct sharpness *s, struct error *error)
     return status;
 }
 
-bool sharpness_plan_samples_ends(const struct sharpness_request *request)
+bool sharpness_plan_samples(const struct sharpness_request *request)
 {
-    return request->settings.top_eigenvalue && request->sequences->count > 1;
+    return request->sequences->count > 1;
 }
 
 enum hvp_mode sharpness_plan_sample_mode(const struct sharpness *s)
@@ -83,14 +86,19 @@ static void fill_work(const struct sharpness *s, struct run_plan *out)
         out->tokens += 2 * s->request->random_directions * s->chunks.tokens;
         out->flops += 2 * (double)s->request->random_directions * (blocks + head);
     }
-    const double sample = units[sharpness_plan_sample_mode(s)] * blocks + 7 * head;
-    if (sharpness_plan_samples_ends(s->request)) {
+    if (sharpness_precondition_batches(s->request) > 0) {
         out->tokens += s->chunks.tokens;
-        out->flops += sample;
+        out->flops += 4 * blocks + 3 * head;
     }
-    if (s->request->direction != NULL && s->request->sequences->count > 1) {
-        out->tokens += 2 * s->chunks.tokens;
-        out->flops += sample + 4 * blocks + 3 * head;
+    if (sharpness_plan_samples(s->request)) {
+        const double sample = units[sharpness_plan_sample_mode(s)] * blocks + 7 * head;
+        const int sampled = s->request->settings.top_eigenvalue + s->request->settings.preconditioned;
+        out->tokens += sampled * s->chunks.tokens;
+        out->flops += sampled * sample;
+        if (s->request->direction != NULL) {
+            out->tokens += 2 * s->chunks.tokens;
+            out->flops += sample + 4 * blocks + 3 * head;
+        }
     }
     out->at_most = products > 0;
 }
@@ -114,6 +122,7 @@ static void plan_memory(const struct sharpness *s, struct run_plan *out)
     plan_take(out, space, gradient);
     plan_give(out, space, gradient);
     plan_take(out, space, (SPARE_VECTORS - 2 + s->out->most_vectors) * vector);
+    if (s->request->settings.preconditioned) plan_take(out, space, SCALED_VECTORS * vector);
 }
 
 /* Bytes needed in the space of the backend's matrices. */

@@ -17,9 +17,9 @@ MUST_CHECK enum status sharpness_plan_groups(struct sharpness *s, struct error *
  * not fit. */
 MUST_CHECK enum status sharpness_plan_choose(struct sharpness *s, int64_t *bytes, struct error *error);
 
-/* Whether the largest eigenvalue is also measured by units of sequences; and the mode of a unit's products, which fits
+/* Whether largest eigenvalues are also measured by units of sequences; and the mode of a unit's products, which fits
  * the memory of the products over all sequences. */
-bool sharpness_plan_samples_ends(const struct sharpness_request *request);
+bool sharpness_plan_samples(const struct sharpness_request *request);
 enum hvp_mode sharpness_plan_sample_mode(const struct sharpness *s);
 
 #endif

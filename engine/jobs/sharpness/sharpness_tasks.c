@@ -5,6 +5,7 @@
 #include "curvature/sampling.h"
 #include "jobs/sharpness/sharpness_critical.h"
 #include "jobs/sharpness/sharpness_plan.h"
+#include "jobs/sharpness/sharpness_precondition.h"
 
 #include <math.h>
 
@@ -37,6 +38,12 @@ static bool spectrum_wanted(const struct sharpness *s, int number)
 static bool group_wanted(const struct sharpness *s, int number)
 {
     return s->request->settings.groups && s->out->groups[number].parameters > 0;
+}
+
+static bool preconditioned_wanted(const struct sharpness *s, int number)
+{
+    (void)number;
+    return s->request->settings.preconditioned;
 }
 
 static int64_t no_products(const struct sharpness *s)
@@ -136,8 +143,16 @@ static enum status critical_read(struct sharpness *s, int number, struct error *
     return STATUS_OK;
 }
 
+/* The ends of a spectrum, and how its largest value varies between the sequences. */
+struct sampled_ends {
+    struct spectrum_ends *ends;
+    double *error;
+    int64_t *units;
+};
+
 /* The products of units need the memory of those over all sequences, which are set up again afterwards. */
-static enum status largest_sample(struct sharpness *s, struct matrix vector, struct matrix scratch, struct error *error)
+static enum status largest_sample(struct sharpness *s, struct matrix vector, struct matrix scratch,
+                                  const struct sampled_ends *out, struct error *error)
 {
     const struct sharpness_request *request = s->request;
     struct sampling sampling;
@@ -147,45 +162,88 @@ static enum status largest_sample(struct sharpness *s, struct matrix vector, str
         sampling_along(&s->parameters, request->sequences, SAMPLING_CURVATURES, s->chunks.largest,
                        sharpness_plan_sample_mode(s), vector, scratch, request->monitor, &sampling, error);
     if (status != STATUS_OK) return status;
-    s->out->largest_units = sampling.units;
-    s->out->largest_error = sampling_error(&sampling, sampling.curvatures, NULL);
+    *out->units = sampling.units;
+    *out->error = sampling_error(&sampling, sampling.curvatures, NULL);
     return hvp_new(&s->parameters, &s->chunks, s->mode, request->monitor, &s->hvp, error);
+}
+
+/* `scaled`: whose operator `op` is; NULL: it is the Hessian. */
+static enum status sampled_run(struct sharpness *s, const struct symmetric_operator *op, uint64_t stream,
+                               const struct preconditioned *scaled, const struct sampled_ends *out, struct error *error)
+{
+    struct backend *backend = s->request->backend;
+    struct matrix vector = {0}, own = {0}, scratch = {0};
+    enum status status;
+    *out->units = 1;
+    *out->error = NAN;
+    if ((status = vector_new(&op->space, "an eigenvector", &vector, error)) != STATUS_OK) goto done;
+    if ((status = ends_run(s, op, stream, vector, out->ends, error)) != STATUS_OK) goto done;
+    if (sharpness_plan_samples(s->request) && !isnan(out->ends->largest)) {
+        if (scaled == NULL && (status = vector_new(&op->space, "a product", &own, error)) != STATUS_OK) goto done;
+        scratch = scaled == NULL ? own : scaled->scaled;
+        if (scaled != NULL) preconditioned_unscale(scaled, vector);
+        if ((status = largest_sample(s, vector, scratch, out, error)) != STATUS_OK) goto done;
+    }
+    const double record[SAMPLE_NUMBERS] = {(double)*out->units, *out->units > 1 ? *out->error : 0};
+    status = sharpness_state_record(&s->state, record, SAMPLE_NUMBERS, error);
+done:
+    matrix_release(backend, &vector);
+    matrix_release(backend, &own);
+    return status;
+}
+
+static enum status sampled_read(struct sharpness *s, const struct sampled_ends *out, struct error *error)
+{
+    const enum status status = ends_read(s, out->ends, error);
+    if (status != STATUS_OK) return status;
+    const double *from = records_take(s, SAMPLE_NUMBERS);
+    if (from == NULL) return records_damaged(error);
+    *out->units = (int64_t)from[0];
+    *out->error = from[0] > 1 ? from[1] : (double)NAN;
+    return STATUS_OK;
+}
+
+static struct sampled_ends top_of(struct sharpness *s)
+{
+    return (struct sampled_ends){&s->out->ends, &s->out->largest_error, &s->out->largest_units};
 }
 
 static enum status top_run(struct sharpness *s, int number, struct error *error)
 {
-    struct backend *backend = s->request->backend;
-    const struct symmetric_operator *op = hvp_operator(s->hvp);
-    struct matrix vector = {0}, scratch = {0};
-    enum status status;
+    const struct sampled_ends out = top_of(s);
     (void)number;
-    s->out->largest_units = 1;
-    s->out->largest_error = NAN;
-    if ((status = vector_new(&op->space, "an eigenvector", &vector, error)) != STATUS_OK) goto done;
-    if ((status = ends_run(s, op, STREAM_ENDS, vector, &s->out->ends, error)) != STATUS_OK) goto done;
-    if (sharpness_plan_samples_ends(s->request) && !isnan(s->out->ends.largest)) {
-        if ((status = vector_new(&op->space, "a product", &scratch, error)) != STATUS_OK) goto done;
-        if ((status = largest_sample(s, vector, scratch, error)) != STATUS_OK) goto done;
-    }
-    const double record[SAMPLE_NUMBERS] = {(double)s->out->largest_units,
-                                           s->out->largest_units > 1 ? s->out->largest_error : 0};
-    status = sharpness_state_record(&s->state, record, SAMPLE_NUMBERS, error);
-done:
-    matrix_release(backend, &vector);
-    matrix_release(backend, &scratch);
-    return status;
+    return sampled_run(s, hvp_operator(s->hvp), STREAM_ENDS, NULL, &out, error);
 }
 
 static enum status top_read(struct sharpness *s, int number, struct error *error)
 {
-    const enum status status = ends_read(s, &s->out->ends, error);
+    const struct sampled_ends out = top_of(s);
     (void)number;
-    if (status != STATUS_OK) return status;
-    const double *from = records_take(s, SAMPLE_NUMBERS);
-    if (from == NULL) return records_damaged(error);
-    s->out->largest_units = (int64_t)from[0];
-    s->out->largest_error = from[0] > 1 ? from[1] : (double)NAN;
-    return STATUS_OK;
+    return sampled_read(s, &out, error);
+}
+
+static struct sampled_ends preconditioned_of(struct sharpness *s)
+{
+    struct sharpness_preconditioned *found = &s->out->preconditioned;
+    return (struct sampled_ends){&found->ends, &found->largest_error, &found->largest_units};
+}
+
+static enum status preconditioned_run(struct sharpness *s, int number, struct error *error)
+{
+    const struct sampled_ends out = preconditioned_of(s);
+    struct preconditioned scaled;
+    (void)number;
+    enum status status = sharpness_precondition_new(s, &scaled, error);
+    if (status == STATUS_OK) status = sampled_run(s, &scaled.op, STREAM_PRECONDITIONED, &scaled, &out, error);
+    preconditioned_reset(&scaled);
+    return status;
+}
+
+static enum status preconditioned_read(struct sharpness *s, int number, struct error *error)
+{
+    const struct sampled_ends out = preconditioned_of(s);
+    (void)number;
+    return sampled_read(s, &out, error);
 }
 
 static enum status group_run(struct sharpness *s, int number, struct error *error)
@@ -272,6 +330,7 @@ const struct sharpness_task sharpness_tasks[SHARPNESS_TASKS] = {
     {group_wanted, group_run, group_read, top_products, GROUP_MLP},
     {group_wanted, group_run, group_read, top_products, GROUP_NORMS},
     {group_wanted, group_run, group_read, top_products, GROUP_OUTPUT},
+    {preconditioned_wanted, preconditioned_run, preconditioned_read, top_products, 0},
 };
 
 void sharpness_tasks_show(const struct sharpness *s, int64_t remaining)

@@ -5,12 +5,14 @@
 #include "curvature/hvp.h"
 #include "jobs/sharpness/sharpness.h"
 #include "jobs/sharpness/sharpness_state.h"
+#include "train/state.h"
 
 #include <limits.h>
 
 /* Streams of random numbers, apart from each other: probe i of an estimator takes stream + i. */
 enum {
     STREAM_ENDS = 1,
+    STREAM_PRECONDITIONED = 2,
     STREAM_GROUPS = 16,
     STREAM_TRACE = 1 << 20,
     STREAM_SPECTRUM = 1 << 28,
@@ -29,10 +31,11 @@ struct sharpness {
     struct vector_span *spans; /* of the current group */
     struct sharpness_state state;
     struct saver saver;
-    char path[PATH_MAX]; /* of the saved state; "": none is saved */
-    int64_t read, task;  /* records read, current task */
-    bool saved_at_work;  /* the file has the current task */
-    double saved, took;  /* time of the last saving, and its duration */
+    char path[PATH_MAX];    /* of the saved state; "": none is saved */
+    int64_t read, task;     /* records read, current task */
+    bool saved_at_work;     /* the file has the current task */
+    double saved, took;     /* time of the last saving, and its duration */
+    struct state_mark mark; /* of the training state that second moments are read from */
     enum hvp_mode mode;
 };
 
@@ -45,9 +48,9 @@ struct sharpness_task {
     int number;
 };
 
-/* The critical sharpness, the top eigenvalue, the trace, the spectrum, and the top eigenvalue of each group, in this
- * order. */
-enum { SHARPNESS_TASKS = 9 };
+/* The critical sharpness, the top eigenvalue, the trace, the spectrum, the top eigenvalue of each group, and that of
+ * the preconditioned Hessian, in this order. New ones go to the end: saved states know a task by its number. */
+enum { SHARPNESS_TASKS = 10 };
 extern const struct sharpness_task sharpness_tasks[SHARPNESS_TASKS];
 
 /* Tells the monitor the products that were made, and that so many are left at most. */

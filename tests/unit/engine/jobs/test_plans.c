@@ -130,7 +130,9 @@ static void test_quantize_takes_what_its_plan_says(void **state)
     }
 }
 
-static void check_sharpness(const char *config, int count, int length, const struct quantize_method *direction)
+/* `batches`: of gradients for a preconditioner; 0: none. */
+static void check_sharpness(const char *config, int count, int length, const struct quantize_method *direction,
+                            int batches)
 {
     struct fixture f;
     struct run_plan plan;
@@ -142,18 +144,21 @@ static void check_sharpness(const char *config, int count, int length, const str
         .backend = f.backend,
         .sequences = &f.evaluation,
         .settings = {.top_eigenvalue = true,
+                     .preconditioned = batches > 0,
                      .max_iterations = 8,
                      .tolerance = 1e-9,
                      .probes = 1,
                      .spectrum_probes = 1,
-                     .spectrum_steps = 1},
+                     .spectrum_steps = 1,
+                     .preconditioner = {SHARPNESS_MOMENTS_OF_GRADIENTS, 0, 0, 1e-3, batches}},
         .direction = direction,
     };
     assert_int_equal(sharpness_plan(&request, &unbounded, &plan, &error), STATUS_OK);
     /* of the largest eigenvalue the products of units of sequences; of a direction its quantization in two streams, its
-     * product, and gradient and product of units */
+     * product, and gradient and product of units; of a preconditioner its gradients, and the eigenvalue's products */
     const int units = count > 1 ? 1 : 0;
-    assert_int_equal(plan.tokens, (1 + 8 + units + (direction != NULL ? 2 + 1 + 2 * units : 0)) * count * length);
+    const int passes = 1 + 8 + units + (direction != NULL ? 2 + 1 + 2 * units : 0) + (batches > 0 ? 1 + 8 + units : 0);
+    assert_int_equal(plan.tokens, passes * count * length);
     const long long begun = counter_begin();
     if (sharpness_run(&request, &found, &error) != STATUS_OK) fail_msg("%s", error.detail);
     compare("sharpness", plan.peak[PLAN_HOST], counter_peak(begun));
@@ -165,11 +170,14 @@ static void test_sharpness_takes_what_its_plan_says(void **state)
 {
     (void)state;
     static const struct quantize_method rtn = {.quantizer = QUANTIZER_RTN, .rtn = {4, 16, true}};
-    check_sharpness(deep, 12, 64, NULL);
-    check_sharpness(wide, 6, 48, NULL);
-    check_sharpness(mixture, 6, 48, NULL);
-    check_sharpness(deep, 12, 64, &rtn);
-    check_sharpness(deep, 1, 64, &rtn);
+    check_sharpness(deep, 12, 64, NULL, 0);
+    check_sharpness(wide, 6, 48, NULL, 0);
+    check_sharpness(mixture, 6, 48, NULL, 0);
+    check_sharpness(deep, 12, 64, &rtn, 0);
+    check_sharpness(deep, 1, 64, &rtn, 0);
+    check_sharpness(deep, 12, 64, NULL, 5);
+    check_sharpness(wide, 6, 48, NULL, 6);
+    check_sharpness(wide, 6, 48, &rtn, 2);
 }
 
 static void check_train(const struct optimizer_kind *optimizer, const char *config, int64_t length,
