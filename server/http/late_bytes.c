@@ -16,7 +16,7 @@ struct late_bytes {
     int count;
     struct {
         int descriptor;
-        int64_t until_ms;
+        int64_t until_ms, left; /* bytes that may still come */
     } kept[LATE_BYTES_MOST];
 };
 
@@ -35,20 +35,22 @@ void late_bytes_expect(struct late_bytes *late, int descriptor, int64_t now)
     const int copy = late->count < LATE_BYTES_MOST ? fcntl(descriptor, F_DUPFD_CLOEXEC, 0) : -1;
     if (copy >= 0) {
         late->kept[late->count].descriptor = copy;
+        late->kept[late->count].left = LATE_BYTES_LIMIT;
         late->kept[late->count++].until_ms = now + LATE_BYTES_MILLISECONDS;
     }
     pthread_mutex_unlock(&late->mutex);
 }
 
-/* Whether the client may still send something. */
-static bool discard(int descriptor)
+/* Discards what is there, TICK_BYTES of it at most. False: the client sends nothing more. */
+static bool discard(int descriptor, int64_t *left)
 {
     char bytes[DISCARD_BYTES];
-    for (size_t total = 0; total < TICK_BYTES;) {
+    const int64_t least = *left - TICK_BYTES;
+    while (*left > least) {
         const ssize_t got = recv(descriptor, bytes, sizeof bytes, MSG_DONTWAIT);
         if (got == 0) return false;
         if (got < 0) return errno == EAGAIN || errno == EWOULDBLOCK || errno == EINTR;
-        total += (size_t)got;
+        *left -= got;
     }
     return true;
 }
@@ -57,7 +59,8 @@ void late_bytes_discard(struct late_bytes *late, int64_t now)
 {
     pthread_mutex_lock(&late->mutex);
     for (int i = late->count - 1; i >= 0; i--) {
-        if (discard(late->kept[i].descriptor) && late->kept[i].until_ms > now) continue;
+        const bool goes_on = discard(late->kept[i].descriptor, &late->kept[i].left);
+        if (goes_on && late->kept[i].left > 0 && late->kept[i].until_ms > now) continue;
         (void)close(late->kept[i].descriptor);
         late->kept[i] = late->kept[--late->count];
     }

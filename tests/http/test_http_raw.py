@@ -249,7 +249,7 @@ def test_endless_chunks_are_cut_off(server, method):
                 sent += 65536
         except (ConnectionResetError, BrokenPipeError):
             pass
-        assert sent < 16 << 20
+        assert sent < 48 << 20, "its 1 MiB, what is discarded behind the answer, and the buffers of both sides"
         data, _ = read_all(client)
         assert heads(data) in ([413], [405], []), data  # [] when the reset overtook it
 

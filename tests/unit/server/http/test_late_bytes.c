@@ -124,6 +124,24 @@ static void test_nobody_is_waited_for_longer_than_the_time(void **state)
     late_bytes_free(late);
 }
 
+static void test_who_never_stops_is_cut_off(void **state)
+{
+    static char body[64 << 10];
+    int64_t sent = 0;
+    (void)state;
+    struct late_bytes *late = new_one();
+    const struct pair pair = answered(late, 0);
+    while (sent < 3 * (int64_t)LATE_BYTES_LIMIT) {
+        const ssize_t more = send(pair.client, body, sizeof body, MSG_NOSIGNAL);
+        if (more < 0) break;
+        sent += more;
+        late_bytes_discard(late, 0);
+    }
+    assert_in_range(sent, LATE_BYTES_LIMIT, 2 * (uint64_t)LATE_BYTES_LIMIT); /* and what the buffers hold */
+    assert_int_equal(close(pair.client), 0);
+    late_bytes_free(late);
+}
+
 static void test_only_so_many_are_kept(void **state)
 {
     struct pair pairs[LATE_BYTES_MOST + 2];
@@ -144,6 +162,7 @@ int main(void)
         cmocka_unit_test(test_the_client_sends_all_and_reads_the_answer_and_the_end),
         cmocka_unit_test(test_a_client_that_has_closed_is_let_go),
         cmocka_unit_test(test_nobody_is_waited_for_longer_than_the_time),
+        cmocka_unit_test(test_who_never_stops_is_cut_off),
         cmocka_unit_test(test_only_so_many_are_kept),
     };
     return cmocka_run_group_tests(tests, NULL, NULL);
