@@ -262,9 +262,10 @@ def test_a_training_leaves_its_curve(service, name):
     assert [(row["step"], row["tokens"]) for row in rows] == [(step, 256 * step) for step in range(1, 31)]
     assert rows[-1]["loss"] == document["result"]["final_loss"] and all(row["gradient_norm"] > 0 for row in rows)
     items = sorted(service.get(f"/v1/checkpoints?trajectory={name}").json["items"], key=lambda c: c["step"])
-    (series,) = service.get(f"/v1/curves?trajectory={name}&metric=train_loss&x=step").json["series"]
-    assert [c["step"] for c in items] == [p["x"] for p in series["points"]] == [10, 20, 30]
-    for item, point in zip(items, series["points"]):
+    series = service.get(f"/v1/curves?trajectory={name}&metric=train_loss&x=step").json["series"]
+    points = sorted((p for one in series for p in one["points"] if p["run"] == run), key=lambda p: p["x"])
+    assert [c["step"] for c in items] == [p["x"] for p in points] == [10, 20, 30], series
+    for item, point in zip(items, points):
         row = rows[item["step"] - 1]
         assert (row["tokens"], row["learning_rate"], row["loss"]) == (item["tokens"], item["learning_rate"], point["y"])
     params = {field: value for field, value in document["params"].items() if field not in ("model", "tokenizer")}
