@@ -23,7 +23,7 @@ struct bench {
     struct reference r;
     struct scratch scratch;
     struct optimizer optimizer;
-    struct ema ema; /* in the states, once it has updates */
+    struct ema ema; /* in the states, with the curve of a run, once it has updates */
     int64_t starts[SEQUENCES + 1];
     struct sequences sequences;
 };
@@ -60,12 +60,15 @@ static const char *state_path(struct bench *b)
 static void save_state(struct bench *b, int64_t step)
 {
     struct state_checkpoint reached = {1, 8, 1e-3, 2, 2, b->ema.updates > 0};
+    struct state_point curve[] = {{1, 5, 1}, {2, 4, 1}};
     const struct state state = {.step = step,
                                 .fingerprint = 5,
                                 .batch_sequences = 1,
                                 .sequence_length = 8,
                                 .checkpoints = &reached,
-                                .checkpoint_count = 1};
+                                .checkpoint_count = 1,
+                                .curve = curve,
+                                .curve_count = b->ema.updates > 0 ? 2 : 0};
     ok(state_write(state_path(b), &state, &b->r.parameters, &b->optimizer, &b->ema, &error));
 }
 
@@ -169,7 +172,7 @@ static void test_moments_of_a_state_are_corrected_for_its_step(void **state)
     const struct sharpness_request request = request_of(&b, SHARPNESS_MOMENTS_OF_STATE);
     ok(sharpness_run(&request, &found, &error));
     ok(ema_init(&b.ema, 0.5, b.r.layout, b.r.backend, &error));
-    ema_add(&b.ema, &b.r.parameters); /* the same beside an average */
+    ema_add(&b.ema, &b.r.parameters); /* the same beside an average and a curve */
     write_state(&b, STEP, v);
     const double largest = found.preconditioned.ends.largest;
     sharpness_result_reset(&found);
