@@ -274,7 +274,8 @@ def test_a_comparison_tells_differences_by_sequence_and_by_token(world, visit):
     page.wait("document.querySelector('h1').innerText.includes(' and ')")
     text = page.run("document.querySelector('main').innerText")
     run = next(run for run in world.runs if run["id"] == "compare")
-    for expected in ("1.25 to 1.67 points", "3.9", "63.4 %", "61.0 to 66.0 %", "8,255 predictions", "Quantized loss (nats)"):
+    for expected in ("1.25 to 1.67 points", "3.9", "63.4 %", "61.0 to 66.0 %", "8,255 predictions",
+                     "Quantized loss (nats)"):
         assert expected in text, expected
     assert page.run("document.querySelectorAll('main table strong').length") == 3  # the divergences' interval holds 0
     run["result"].update(by_token=None, note="calibrated on different samples")
