@@ -152,7 +152,7 @@ def test_trajectories_say_how_sound_and_how_bad_they_are(world, visit):
         "constant": "▲ 1 marked", "decay-1M": "✓ sound", "decay-3M": "not read"}
     worst = max((row for row in world.points if row[0] == "delta" and row[1]["trajectory"] == "constant"),
                 key=lambda row: row[5])
-    assert found["constant"]["Worst ΔQL"].split() == ["3-bit", f"{100 * worst[5]:.2f}", "%"]
+    assert found["constant"]["Worst ΔQL"].split() == ["gptq", "3-bit", f"{100 * worst[5]:.2f}", "%"]
     assert page.run("document.querySelector('main tbody a[aria-label*=\"%\"]').getAttribute('href')").startswith(
         "#/checkpoints/")
     sort = "[...document.querySelectorAll('main thead .sort')].find(one => one.innerText.includes('{}')).click()"
