@@ -27,7 +27,7 @@ struct quantize_report {
     struct quantize_identity identity;
     const char *recipe, *artifact, *note, *interval_method, *calibration_id; /* NULL: none */
     struct quantize_exported exported;
-    bool several_draws, was_exported, has_overlap, on_heads;
+    bool several_draws, was_exported, has_overlap;
     int64_t degraded_layers, undersampled_layers;
     struct layer_report *layers; /* owned; [result.layer_count] */
     char why[WHY_BYTES];
@@ -376,10 +376,10 @@ static void fill_layers(struct quantize_report *report)
     }
 }
 
-static void fill_note(struct quantize_report *report)
+static void fill_note(struct quantize_report *report, bool on_heads)
 {
     report->note = NULL;
-    if (report->on_heads) {
+    if (on_heads) {
         (void)snprintf(report->why, sizeof report->why, INPUTS_HEADS, (long long)report->result.calibration_sequences);
         report->note = report->why;
     }
@@ -404,7 +404,6 @@ static struct quantize_report report_of(const struct quantize_findings *found, c
         .several_draws = found->draws.count > 1,
         .overlap = *overlap,
         .has_overlap = overlap->windows > 0,
-        .on_heads = found->calibrated_on_heads,
         .overlap_share = (double)overlap->overlapping / (double)overlap->windows,
         .identity = *identity,
         .calibration_id = identity->calibration.id[0] != '\0' ? identity->calibration.id : NULL,
@@ -424,7 +423,7 @@ json_t *quantize_report_render(const struct quantize_findings *found, const stru
     if (memory_new(found->result.layer_count, sizeof *report.layers, "a result", &report.layers, &unused) != STATUS_OK)
         return NULL;
     fill_layers(&report);
-    fill_note(&report);
+    fill_note(&report, found->calibrated_on_heads);
     if (result_render(&quantize_report_shape, &report, &document, &unused) != STATUS_OK) document = NULL;
     memory_free(report.layers);
     return document;

@@ -10,6 +10,8 @@ import socket
 import ssl
 import subprocess
 
+from service import Answer
+
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
 NAME = "deltaq.lab.example"
 DEPLOY = pathlib.Path(__file__).resolve().parents[2] / "docs" / "deploy.md"
@@ -46,15 +48,6 @@ def free_port():
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
         return free.getsockname()[1]
-
-
-class Answer:
-    def __init__(self, status, headers, body):
-        self.status, self.headers, self.body = status, headers, body
-
-    @property
-    def json(self):
-        return json.loads(self.body)
 
 
 class Nginx:

@@ -4,6 +4,7 @@
 #include "base/random.h"
 #include "engine/curvature/reference.h"
 #include "engine/files/scratch.h"
+#include "engine/jobs/sharpness/watch.h"
 #include "jobs/sharpness/sharpness.h"
 #include "model/gradient.h"
 #include "train/state.h"
@@ -261,35 +262,6 @@ static void test_without_moments_all_is_divided_by_epsilon(void **state)
 }
 
 /* ---- Stopped runs ---- */
-
-struct watch {
-    struct monitor monitor;
-    int64_t checks, stop, anew, resumed;
-};
-
-static void watch_progress(void *owner, int64_t done, int64_t total, const char *unit)
-{
-    (void)owner, (void)unit;
-    assert_true(total >= done);
-}
-
-static void watch_log(void *owner, const char *line)
-{
-    struct watch *watch = owner;
-    watch->anew += strstr(line, "beginning anew") != NULL;
-    watch->resumed += strstr(line, "going on") != NULL;
-}
-
-static enum status watch_check(void *owner, struct error *out)
-{
-    struct watch *watch = owner;
-    return ++watch->checks == watch->stop ? error_set(out, STATUS_CANCELLED, "stopped") : STATUS_OK;
-}
-
-static void watch_init(struct watch *watch, int64_t stop)
-{
-    *watch = (struct watch){.monitor = {watch, watch_progress, watch_log, watch_check}, .stop = stop};
-}
 
 static void assert_same(const struct sharpness_result *a, const struct sharpness_result *b)
 {
