@@ -228,17 +228,17 @@ $(OBJ)/tests/unit/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -MMD -MP -MF $@.d -o $@ $< $(BESIDE) $(LINK_TEST)
 
 # Tests of the fast backend, run once more with the CUDA backend in its place, over an emulated device
-# (tests/unit/engine/backend/cuda). `make check` runs the quick ones; under AddressSanitizer whole models, which
-# launch nearly every kernel.
+# (tests/unit/engine/backend/cuda). `make check` runs the quick ones; check-all all of them, under AddressSanitizer too.
 EMULATED_QUICK := $(addprefix engine/backend/test_,backend_edges cpu_attention cpu_bf16 cpu_codes cpu_inputs) \
                   $(addprefix engine/backend/test_,cpu_scan experts xielu) \
-                  $(addprefix engine/model/test_,forest load tangent) engine/jobs/test_methods \
-                  $(addprefix engine/backend/cuda/,whole_models hidden_states fused_attention)
+                  $(addprefix engine/model/test_,forest load tangent) \
+                  $(addprefix engine/backend/cuda/,hidden_states fused_attention)
 EMULATED_TESTS := $(EMULATED_QUICK) $(addprefix engine/backend/test_,cpu_products cpu_rows tangent_cpu) \
-                  engine/jobs/test_every_method
+                  engine/backend/cuda/whole_models $(addprefix engine/jobs/test_,methods every_method)
 EMULATED_BINARIES := $(addprefix $(OBJ)/tests/emulated/,$(EMULATED_QUICK) \
-                     $(addprefix engine/backend/cuda/,layer_errors rounded_products rounded_weights staging) \
-                     $(addprefix engine/selftest/,device wrong_devices))
+                     $(addprefix engine/backend/cuda/,layer_errors rounded_products staging) engine/selftest/device)
+EMULATED_ALL  := $(addprefix $(BUILD)/release/tests/emulated/,$(EMULATED_TESTS) engine/backend/cuda/rounded_weights \
+                 engine/selftest/wrong_devices) $(EMULATED_TESTS:%=$(BUILD)/asan/tests/emulated/%)
 EMULATED_DEVICE := $(OBJ)/tests/unit/engine/backend/cuda/emulated.o
 $(EMULATED_DEVICE): CPPFLAGS += -Itests/unit
 $(OBJ)/tests/emulated/%: tests/unit/%.c $(EMULATED_DEVICE) $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
@@ -421,25 +421,21 @@ $(BUILD)/static/plotly.js: tests/tools/plotly_part.py
 	@rm -rf $(BUILD)/deb
 
 # --- Checks ---------------------------------------------------------------------------------------------------------
-# What reads bytes that strangers wrote, and the vectorised kernels; the rest of the unit tests is sanitized in
-# check-all, and so are the six suites of kernels that take three minutes of processor.
-ASAN_ROOMS    := engine/base engine/tensor engine/files engine/formats engine/weights engine/tokenizer \
-                 engine/dataset engine/backend fuzz server/http server/objects server/schema
-ASAN_LONG     = $(wildcard $(addprefix tests/unit/engine/backend/test_,\
-                tangent_cpu.c cpu_rows.c cpu_products.c cpu_attention.c cpu_bf16.c units_check.c))
-ASAN_CHECKED  = $(foreach room,$(ASAN_ROOMS),\
-                $(patsubst %.c,$(BUILD)/asan/%,\
-                $(filter-out $(ASAN_LONG),$(filter tests/unit/$(room)/%,$(UNIT_SOURCES)))))
+# Under the sanitizers: in `check` the parsers, each by its fuzzer, with the same FUZZ_RUNS inputs each time; in
+# `check-all` all unit tests, the kernels' with the defaults of both compilers (GCC 14 looks for uses of a stack frame
+# after its return, GCC 12 does not).
+FUZZ_RUNS     := 10000
+REPLAY        = sh -c 'rm -rf \$$0; mkdir -p \$$0; exec \$$@' $(BUILD)/fuzz/replayed/$(1) $(BUILD)/fuzz/$(1) \
+                -runs=$(FUZZ_RUNS) -seed=1 -timeout=60 -max_len=4096 -dict=tests/fuzz/formats.dict \
+                -artifact_prefix=$(BUILD)/fuzz/ $(BUILD)/fuzz/replayed/$(1) tests/fuzz/corpus/$(1)
 ASAN_UNIT     = $(UNIT_SOURCES:%.c=$(BUILD)/asan/%)
-ASAN_EMULATED = $(addprefix $(BUILD)/asan/tests/emulated/engine/,model/test_tangent backend/cuda/hidden_states)
+ASAN_KERNELS  = $(filter $(BUILD)/asan/tests/unit/engine/backend/%,$(ASAN_UNIT))
 # What has threads, locks, or files that several processes share; quick ones, for check-all. All: make check-tsan.
 TSAN_CHECKED  = $(addprefix $(BUILD)/tsan/tests/unit/,engine/base/test_team $(addprefix server/,\
                 follow/test_delivery http/test_token_backoff hub/test_hub_cache hub/test_transfer inputs/test_hash \
                 launch/test_slurm objects/test_credentials objects/test_credentials_role pool/test_drain \
                 pool/test_gate))
 TSAN_SERVER   = env DELTAQ_BINARY=$(CURDIR)/$(BUILD)/tsan/deltaq $(PYTHON) -m pytest -q tests/http/test_mixed_load.py
-# GCC 14 looks for uses of a stack frame after its return by default and GCC 12 does not: `check` tries the one,
-# `check-all` the other, and both with the long suites of kernels.
 ASAN_AS_GCC14 := ASAN_OPTIONS=detect_stack_use_after_return=1
 ASAN_AS_GCC12 := ASAN_OPTIONS=detect_stack_use_after_return=0
 FUZZERS       := $(patsubst tests/fuzz/fuzz_%.c,%,$(wildcard tests/fuzz/fuzz_*.c))
@@ -447,10 +443,14 @@ BENCH_BINARIES := $(patsubst %.c,$(OBJ)/%,$(wildcard tests/bench/*.c))
 # What needs no container of tests/images.
 KUBERNETES    = $(BUILD)/images/venv/bin/python -m pytest -q -rs -p no:cacheprovider tests/images/test_kubernetes.py \
                 -k 'not run_as_they_are_written'
-# Suites that cost minutes of processor in all and seldom see what no other suite sees: for check-all alone.
-LONG_SUITES   := $(addprefix tests/,faults/test_memory.py http/test_cuda_device.py http/test_memcheck.py \
-                 http/test_products.py http/test_renewal.py http/test_server_memory.py dashboard/test_accessibility.py \
-                 dashboard/test_large.py)
+# What `check` leaves to check-all, to stay within ten minutes on two cores: suites that cost much, or wait long, and
+# seldom see what no other suite sees.
+LONG_SUITES   := $(addprefix tests/,faults/test_memory.py faults/test_two_workers.py gpu/test_bench.py \
+                 $(addprefix dashboard/test_,accessibility.py boards.py changing.py figures.py \
+                 geometry.py large.py paper.py) \
+                 $(addprefix http/test_,accept.py archive.py backup.py cuda_device.py generated.py hub.py memcheck.py \
+                 nodes.py products.py renewal.py server_memory.py service_metrics.py) \
+                 $(addprefix pool/test_,chaos.py cluster.py fleet.py outages.py) study/test_open.py)
 CHECKED       = $(filter-out $(LONG_SUITES),$(wildcard $(patsubst %,tests/%/test_*.py,\
                 pool faults http docs dashboard study demo golden gpu lint mutants)))
 AGAIN         = +@$(MAKE) --no-print-directory -s -j$(JOBS)
@@ -475,30 +475,26 @@ check-all: deps trackers objects images-venv ## Run the long suites that `make c
 .PHONY: run-check run-check-all builds
 run-check:
 	$(WITHIN) builds unit-binaries
-	$(WITHIN) CONFIG=asan $(ASAN_CHECKED) $(ASAN_EMULATED)
-	@$(ASAN_AS_GCC14) $(PYTHON) tests/run.py lint="python3 tests/lint/lint.py" \
+	@$(PYTHON) tests/run.py --together lint="python3 tests/lint/lint.py" \
 	    bench="$(PYTHON) tests/bench/run.py --build $(BUILD) --tiny" \
 	    bench-methods="$(PYTHON) tests/bench/methods.py --build $(BUILD) --tiny" \
-	    $(CHECKED) $(UNIT_BINARIES) $(EMULATED_BINARIES) $(ASAN_CHECKED) $(ASAN_EMULATED)
+	    $(foreach name,$(FUZZERS),fuzz-$(name)="$(call REPLAY,$(name))") \
+	    $(CHECKED) $(UNIT_BINARIES) $(EMULATED_BINARIES)
 
 run-check-all:
-	$(WITHIN) all unit-binaries pool-tools emulated-plugin $(EMULATED_TESTS:%=$(BUILD)/release/tests/emulated/%) \
+	$(WITHIN) all unit-binaries pool-tools emulated-plugin $(filter $(BUILD)/release/%,$(EMULATED_ALL)) \
 	    $(if $(NVCC),$(PTX_TESTS))
-	$(WITHIN) CONFIG=asan unit-binaries $(EMULATED_TESTS:%=$(BUILD)/asan/tests/emulated/%) $(TORTURE)
+	$(WITHIN) CONFIG=asan unit-binaries $(filter $(BUILD)/asan/%,$(EMULATED_ALL)) $(TORTURE)
 	$(WITHIN) CONFIG=tsan $(TSAN_CHECKED) $(BUILD)/tsan/deltaq
 	@$(ASAN_AS_GCC12) DELTAQ_LONG=1 DELTAQ_CHAOS_JOBS=600 DELTAQ_EXAMPLES=3 \
 	    $(PYTHON) tests/run.py --seconds 3000 $(UNTIL:%=--until %) \
 	    $(if $(NVCC),ptx="$(MAKE) --no-print-directory run-ptx") torture="$(TORTURE) --most 8" \
 	    kubernetes="$(KUBERNETES)" \
 	    tsan-server="$(TSAN_SERVER)" \
-	    $(foreach suite,$(basename $(notdir $(ASAN_LONG))),\
-	    gcc14-$(suite)="env $(ASAN_AS_GCC14) $(BUILD)/asan/tests/unit/engine/backend/$(suite)") \
-	    $(LONG_SUITES) $(wildcard $(addprefix tests/,pool/test_chaos.py demo/test_demo.py http/test_track.py \
-	        http/test_generated.py http/test_objects.py http/test_object_artifacts.py http/test_object_roles.py \
-	        http/test_archive.py \
-	        slurm/test_slurm.py cluster/test_sweep.py)) \
-	    $(ASAN_UNIT) $(TSAN_CHECKED) \
-	    $(foreach config,release asan,$(EMULATED_TESTS:%=$(BUILD)/$(config)/tests/emulated/%))
+	    $(foreach suite,$(ASAN_KERNELS),gcc14-$(notdir $(suite))="env $(ASAN_AS_GCC14) $(suite)") \
+	    $(LONG_SUITES) $(wildcard $(addprefix tests/,demo/test_demo.py http/test_track.py http/test_objects.py \
+	        http/test_object_artifacts.py http/test_object_roles.py slurm/test_slurm.py cluster/test_sweep.py)) \
+	    $(ASAN_UNIT) $(TSAN_CHECKED) $(EMULATED_ALL)
 
 mutants: deps ## Break the source in each way of a table and see that the tests notice (long; ARGUMENTS: see \
     tests/mutants/run.py)
@@ -513,7 +509,7 @@ builds: all static echo-server pool-tools emulated-plugin $(BENCH_BINARIES) $(FU
 	$(WITHIN) CONFIG=gpu gpu-tests gpu-bench
 
 .PHONY: unit-binaries
-unit-binaries: $(UNIT_BINARIES) $(if $(filter asan,$(CONFIG)),$(ASAN_EMULATED),$(EMULATED_BINARIES))
+unit-binaries: $(UNIT_BINARIES) $(if $(filter release,$(CONFIG)),$(EMULATED_BINARIES))
 
 # --- Fuzzing: each parser for FUZZ_SECONDS under libFuzzer, from the corpus that the unit tests replay --------------
 FUZZ_SECONDS ?= 60
@@ -584,9 +580,9 @@ check-asan: ## Run the C unit tests under AddressSanitizer and UndefinedBehavior
 	@$(MAKE) --no-print-directory CONFIG=asan check-unit
 
 check-emulated: ## Run every test of the CUDA backend over an emulated device, plain and under AddressSanitizer
-	@$(MAKE) --no-print-directory -s -j$(JOBS) $(EMULATED_TESTS:%=$(BUILD)/release/tests/emulated/%)
-	@$(MAKE) --no-print-directory -s -j$(JOBS) CONFIG=asan $(EMULATED_TESTS:%=$(BUILD)/asan/tests/emulated/%)
-	@python3 tests/run.py $(foreach config,release asan,$(EMULATED_TESTS:%=$(BUILD)/$(config)/tests/emulated/%))
+	@$(MAKE) --no-print-directory -s -j$(JOBS) $(filter $(BUILD)/release/%,$(EMULATED_ALL))
+	@$(MAKE) --no-print-directory -s -j$(JOBS) CONFIG=asan $(filter $(BUILD)/asan/%,$(EMULATED_ALL))
+	@python3 tests/run.py $(EMULATED_ALL)
 
 check-slurm: all venv ## Run the launcher on a real Slurm of three nodes on this host (needs root, munge, slurmctld, \
     slurmd and slurm-client)

@@ -1,10 +1,13 @@
 #!/usr/bin/env python3
 """Runs test suites side by side and counts them: the last line reads `N passed, N failed, N skipped`.
 
-    run.py [--jobs N] [--junit DIR] [--seconds N] [--until TIME] [--under COMMAND] SUITE...
+    run.py [--jobs N] [--junit DIR] [--seconds N] [--together] [--until TIME] [--under COMMAND] SUITE...
 
 A SUITE is a test program, a pytest path, or `name=command line`. COMMAND starts the test programs (an emulator).
 With --until the short suites come first; what has not ended by then is stopped, named, and counted as one skipped.
+
+With --together pytest files that are not in LONG share a process (TOGETHER), and so what their conftest.py makes
+once, a server or a browser: to start those costs more than most files' tests.
 
 A test program is a cmocka binary; its groups are counted from what it prints. A directory is as many suites as it has
 files test_*.py. A command line counts as one test, passed when it exits with 0. What a failed suite printed is shown.
@@ -34,6 +37,7 @@ GRACE = 20  # seconds to stop in
 # The long ones, begun first, so that none is left alone at the end: those that compute beside those that wait.
 LONG = (
     "demo/test_demo",
+    "lint",
     "ptx",
     "cluster/test_sweep",
     "http/test_cuda_device",
@@ -62,6 +66,10 @@ LONG = (
     "dashboard/test_service",
     "http/test_geometry",
 )
+
+
+# Folders of which so many files share a process.
+TOGETHER = {"tests/http": 6, "tests/dashboard": 3}
 
 
 class OutOfTime(Exception):
@@ -125,16 +133,16 @@ def run_program(path, options):
     return count["PASSED"], count["FAILED"], count["SKIPPED"], text, seconds
 
 
-def run_pytest(path, options, junit, scratch):
+def run_pytest(paths, options, junit, scratch):
     own = tempfile.mkdtemp(dir=scratch)
     try:
-        return run_pytest_in(path, options, junit, own)
+        return run_pytest_in(paths, options, junit, own)
     finally:
         shutil.rmtree(own, ignore_errors=True)
 
 
-def run_pytest_in(path, options, junit, own):
-    report = pathlib.Path(junit) / (re.sub(r"\W+", "-", path).strip("-") + ".xml")
+def run_pytest_in(paths, options, junit, own):
+    report = pathlib.Path(junit) / (re.sub(r"\W+", "-", paths[0]).strip("-") + ".xml")
     command = [
         sys.executable,
         "-m",
@@ -145,7 +153,7 @@ def run_pytest_in(path, options, junit, own):
         "no:cacheprovider",
         f"--junitxml={report}",
         f"--basetemp={own}/pytest",
-        path,
+        *paths,
     ]
     # No suite wants the plugins that come with what is installed; to load schemathesis costs each two seconds.
     extra = {"TMPDIR": own, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
@@ -171,7 +179,7 @@ def run_suite(suite, options, junit, scratch):
         if "=" in suite:
             return run_command(suite.split("=", 1)[1], options)
         if suite.endswith(".py"):
-            return run_pytest(suite, options, junit, scratch)
+            return run_pytest(suite.split(), options, junit, scratch)
         return run_program(suite, options)
     except OutOfTime:
         return 0, 0, 1, "skipped: not ended by --until", (0.0, 0.0)
@@ -182,14 +190,28 @@ def name_of(suite):
     return suite.split("=", 1)[0].removeprefix("tests/").removesuffix(".py")
 
 
-def expand(suites, short_first):
+def together(suites):
+    """The same suites; those that share a process are one, their paths with blanks between. Neighbours in the alphabet
+    are dealt to different ones, so that families of slow files are spread."""
+    found = []
+    for folder, size in TOGETHER.items():
+        files = [s for s in suites if s.endswith(".py") and os.path.dirname(s) == folder]
+        short = sorted(s for s in files if name_of(s) not in LONG)
+        processes = math.ceil(len(short) / size)
+        found += [" ".join(short[start::processes]) for start in range(processes)]
+        suites = [s for s in suites if s not in short]
+    return suites + found
+
+
+def expand(suites, options):
     """The long ones first, then the other pytest files, then the rest; or the other way round."""
     files = [str(f) for s in suites if pathlib.Path(s).is_dir() for f in sorted(pathlib.Path(s).glob("test_*.py"))]
     place = {name: number for number, name in enumerate(LONG)}
+    every = files + [s for s in suites if not pathlib.Path(s).is_dir()]
     return sorted(
-        files + [s for s in suites if not pathlib.Path(s).is_dir()],
+        together(every) if options.together else every,
         key=lambda s: (place.get(name_of(s), len(LONG)), not s.endswith(".py")),
-        reverse=short_first,
+        reverse=math.isfinite(options.until),
     )
 
 
@@ -206,6 +228,7 @@ def main():
     parser.add_argument("--jobs", type=int, default=jobs)
     parser.add_argument("--junit", default=None, help="directory for pytest's reports (default: a temporary one)")
     parser.add_argument("--seconds", type=float, default=1500, help="what a suite may take (default: 1500)")
+    parser.add_argument("--together", action="store_true", help="short pytest files share processes (see above)")
     parser.add_argument("--until", type=float, default=math.inf, metavar="TIME", help="seconds since 1970 (see above)")
     parser.add_argument("--under", default="", metavar="COMMAND", help="command that starts each test program")
     parser.add_argument("suites", nargs="+", metavar="SUITE")
@@ -220,13 +243,14 @@ def main():
         database = pathlib.Path(scratch) / "database"
         database.mkdir()
         os.environ["DELTAQ_TEST_DATABASE"] = str(database)  # tests/http/database.py
-        suites = expand(options.suites, math.isfinite(options.until))
+        suites = expand(options.suites, options)
         futures = {pool.submit(run_suite, suite, options, junit, scratch): suite for suite in suites}
         for future in concurrent.futures.as_completed(futures):
             passed, failed, skipped, text, (seconds, used) = future.result()
             processor += used
             totals = [a + b for a, b in zip(totals, (passed, failed, skipped))]
-            name = futures[future].split("=", 1)[0]
+            first, *others = futures[future].split("=", 1)[0].split()
+            name = " ".join([first, *map(os.path.basename, others)])
             print(
                 f"{'FAIL' if failed else ' ok '} {name}: {passed} passed, {failed} failed, "
                 f"{skipped} skipped ({seconds:.1f} s, {used:.1f} s of processor)",

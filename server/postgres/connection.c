@@ -2,6 +2,7 @@
 
 #include "base/clock.h"
 #include "postgres/conninfo.h"
+#include "postgres/kept_plans.h"
 #include "postgres/session.h"
 #include "postgres/sqlstate.h"
 
@@ -20,6 +21,7 @@ struct connection {
     char *conninfo, *application; /* own */
     char *channel;                /* owns; NULL: listens to nothing */
     PGconn *session;              /* owns; NULL: none */
+    struct kept_plans plans;      /* of the session */
     int deadline_ms;
     bool in_transaction;
     bool again;        /* a statement of the open transaction failed in a way that allows running the whole again */
@@ -64,6 +66,7 @@ static void drop_session(struct connection *connection)
 {
     PQfinish(connection->session);
     connection->session = NULL;
+    connection->plans.count = 0;
 }
 
 void connection_free(struct connection *connection)
@@ -90,7 +93,7 @@ static enum status listen_again(struct connection *connection, int64_t deadline,
     if (name == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to listen");
     (void)snprintf(statement, sizeof statement, "listen %s", name);
     PQfreemem(name);
-    status = session_run(connection->session, statement, NULL, deadline, &result, error);
+    status = session_run(connection->session, &(struct session_statement){.sql = statement}, deadline, &result, error);
     PQclear(result);
     return status;
 }
@@ -149,6 +152,28 @@ static enum status failed(struct connection *connection, const PGresult *result,
                      message != NULL ? message : "no reason given");
 }
 
+/* Of a statement whose plan is kept: prepares it at its first time in the session. A refusal stands in *out. */
+static enum status run_planned(struct connection *connection, const char *sql, const struct value_arguments *arguments,
+                               int64_t deadline, PGresult **out, struct error *error)
+{
+    char name[KEPT_PLAN_NAME];
+    const int place = arguments != NULL ? kept_plans_find(&connection->plans, sql, arguments) : -1;
+    struct session_statement statement = {.sql = sql, .arguments = arguments};
+    if (place < 0) return session_run(connection->session, &statement, deadline, out, error);
+    kept_plans_name(place, name);
+    statement.plan = name;
+    if ((size_t)place == connection->plans.count) {
+        statement.prepare = true;
+        const enum status status = session_run(connection->session, &statement, deadline, out, error);
+        if (status != STATUS_OK || PQresultStatus(*out) != PGRES_COMMAND_OK) return status;
+        PQclear(*out);
+        *out = NULL;
+        kept_plans_enter(&connection->plans, sql, arguments);
+        statement.prepare = false;
+    }
+    return session_run(connection->session, &statement, deadline, out, error);
+}
+
 /* Sends one statement. *again: it was rolled back and may be sent again. */
 static enum status send_once(struct connection *connection, const char *sql, const struct value_arguments *arguments,
                              PGresult **out, bool *again, struct error *error)
@@ -161,7 +186,7 @@ static enum status send_once(struct connection *connection, const char *sql, con
         return error_set(error, STATUS_UNAVAILABLE, "the database session was lost within a transaction");
     if (!connection->in_transaction && (status = ensure_session(connection, deadline, error)) != STATUS_OK)
         return status;
-    status = session_run(connection->session, sql, arguments, deadline, out, error);
+    status = run_planned(connection, sql, arguments, deadline, out, error);
     if (status != STATUS_OK) {
         drop_session(connection);
         return status;

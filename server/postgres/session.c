@@ -75,7 +75,9 @@ enum status session_open(const char *conninfo, const char *application, int64_t 
         status = session_failed(session, error);
         goto done;
     }
-    if ((status = session_run(session, settings, NULL, deadline, &result, error)) != STATUS_OK) goto done;
+    if ((status = session_run(session, &(struct session_statement){.sql = settings}, deadline, &result, error)) !=
+        STATUS_OK)
+        goto done;
     if (PQresultStatus(result) != PGRES_TUPLES_OK)
         status = error_set(error, STATUS_UNAVAILABLE, "the database refused our settings: %s",
                            PQresultErrorField(result, PG_DIAG_MESSAGE_PRIMARY));
@@ -88,15 +90,23 @@ done:
     return status;
 }
 
-static enum status session_send(PGconn *session, const char *sql, const struct value_arguments *arguments,
-                                int64_t deadline, struct error *error)
+static int hand_over(PGconn *session, const struct session_statement *statement)
+{
+    const struct value_arguments *given = statement->arguments;
+    if (given == NULL) return PQsendQuery(session, statement->sql);
+    if (statement->plan == NULL)
+        return PQsendQueryParams(session, statement->sql, given->count, given->types, given->values, given->lengths,
+                                 given->formats, 0);
+    if (statement->prepare) return PQsendPrepare(session, statement->plan, statement->sql, given->count, given->types);
+    return PQsendQueryPrepared(session, statement->plan, given->count, given->values, given->lengths, given->formats,
+                               0);
+}
+
+static enum status session_send(PGconn *session, const struct session_statement *statement, int64_t deadline,
+                                struct error *error)
 {
     enum status status;
-    const int sent = arguments == NULL
-                         ? PQsendQuery(session, sql)
-                         : PQsendQueryParams(session, sql, arguments->count, arguments->types, arguments->values,
-                                             arguments->lengths, arguments->formats, 0);
-    if (sent == 0) return session_failed(session, error);
+    if (hand_over(session, statement) == 0) return session_failed(session, error);
     for (;;) {
         const int flushed = PQflush(session);
         if (flushed == 0) return STATUS_OK;
@@ -107,11 +117,11 @@ static enum status session_send(PGconn *session, const char *sql, const struct v
     }
 }
 
-enum status session_run(PGconn *session, const char *sql, const struct value_arguments *arguments, int64_t deadline,
-                        PGresult **out, struct error *error)
+enum status session_run(PGconn *session, const struct session_statement *statement, int64_t deadline, PGresult **out,
+                        struct error *error)
 {
     PGresult *kept = NULL;
-    enum status status = session_send(session, sql, arguments, deadline, error);
+    enum status status = session_send(session, statement, deadline, error);
     *out = NULL;
     while (status == STATUS_OK) {
         while (status == STATUS_OK && PQisBusy(session)) {

@@ -18,12 +18,13 @@ static enum status number_body(struct connection *connection, void *context, str
 {
     int64_t *count = context;
     struct rows *rows;
-    enum status status =
-        connection_query_one(connection, "select last from change_log for update", NO_VALUES, &rows, error);
+    enum status status = connection_query_one(
+        connection, CONNECTION_KEEPS_PLAN "select last from change_log for update", NO_VALUES, &rows, error);
     if (status != STATUS_OK) return status;
     rows_free(rows);
     status = connection_query_one(
         connection,
+        CONNECTION_KEEPS_PLAN
         "with taken as (delete from changes_pending where number in (select number from changes_pending order by number"
         " limit $1) returning *),"
         " placed as (select t.*, l.last + row_number() over (order by t.number) as id from taken t, change_log l),"
@@ -63,8 +64,8 @@ enum status changes_number(struct connection *connection, struct error *error)
     for (;;) {
         int64_t count = 0;
         struct rows *rows;
-        enum status status =
-            connection_query_one(connection, "select exists (select from changes_pending)", NO_VALUES, &rows, error);
+        enum status status = connection_query_one(
+            connection, CONNECTION_KEEPS_PLAN "select exists (select from changes_pending)", NO_VALUES, &rows, error);
         if (status != STATUS_OK) return status;
         const bool any = rows_boolean(rows, 0, 0);
         rows_free(rows);

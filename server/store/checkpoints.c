@@ -25,6 +25,7 @@ static enum status resolve(struct connection *connection, const char *reference,
     struct rows *rows;
     enum status status = connection_query(
         connection,
+        CONNECTION_KEEPS_PLAN
         "select id, 0 from checkpoints where id = $1"
         " union all select c.id, 1" FROM
         " where t.name = split_part($1, '/', 1) and c.name = substr($1, strpos($1, '/') + 1) and strpos($1, '/') > 0"
@@ -195,8 +196,8 @@ enum status checkpoint_find(struct connection *connection, const char *reference
     struct rows *rows;
     enum status status = resolve(connection, reference, &id, error);
     if (status != STATUS_OK) return status;
-    status = connection_query_one(connection, "select " FIELDS FROM " where c.id = $1", VALUES(value_text(id.text)),
-                                  &rows, error);
+    status = connection_query_one(connection, CONNECTION_KEEPS_PLAN "select " FIELDS FROM " where c.id = $1",
+                                  VALUES(value_text(id.text)), &rows, error);
     if (status == STATUS_NOT_FOUND) return store_unknown("checkpoint", reference, error);
     if (status != STATUS_OK) return status;
     fill(rows, 0, out);

@@ -76,9 +76,9 @@ enum status gate_delete(struct connection *connection, const char *reference, st
 enum status gate_find(struct connection *connection, const char *reference, struct gate_row *out, struct error *error)
 {
     struct rows *rows;
-    enum status status =
-        connection_query_one(connection, "select g.id, t.id, g.name, t.name, g.rules" FROM "where" MATCH,
-                             VALUES(value_text(reference)), &rows, error);
+    enum status status = connection_query_one(
+        connection, CONNECTION_KEEPS_PLAN "select g.id, t.id, g.name, t.name, g.rules" FROM "where" MATCH,
+        VALUES(value_text(reference)), &rows, error);
     if (status == STATUS_NOT_FOUND) return store_unknown("gate", reference, error);
     if (status != STATUS_OK) return status;
     out->id = store_id_of(rows);
@@ -125,7 +125,7 @@ enum status gate_values(struct connection *connection, const struct gate_questio
 {
     return connection_query_json(
         connection,
-        NEWEST_UP_TO
+        CONNECTION_KEEPS_PLAN NEWEST_UP_TO
         " select coalesce(json_agg(json_build_object('series', n.label, 'value', n.value, 'low', n.low, 'high', n.high,"
         " 'run', n.run, 'base', b.base, 'compared_with', b.names) order by n.run_number desc, n.label, n.dataset,"
         " n.protocol, n.calibration), '[]') from newest n cross join lateral (select percentile_cont(0.5) within group"
@@ -143,7 +143,7 @@ enum status gate_history(struct connection *connection, const struct gate_questi
 {
     return connection_query_json(
         connection,
-        NEWEST_UP_TO
+        CONNECTION_KEEPS_PLAN NEWEST_UP_TO
         " select coalesce(json_agg(json_build_object('series', n.label, 'value', n.value, 'low', n.low, 'high', n.high,"
         " 'run', n.run, 'points', h.points) order by n.run_number desc, n.label, n.dataset, n.protocol,"
         " n.calibration), '[]') from newest n cross join lateral (select json_agg(json_build_object('x',"
@@ -178,6 +178,7 @@ enum status gate_horizon(struct connection *connection, int64_t after, int64_t m
     struct rows *rows;
     const enum status status = connection_query_one(
         connection,
+        CONNECTION_KEEPS_PLAN
         "with next as (select c.id from changes c where c.id > $1 and" CONCERNS
         " and exists (select 1 from gates g where g.trajectory = any (c.trajectories)) order by c.id limit $2)"
         " select case when (select count(*) from next) < $2 then (select last from change_log)"
@@ -194,6 +195,7 @@ enum status gate_touched(struct connection *connection, int64_t after, int64_t u
 {
     return connection_query_json(
         connection,
+        CONNECTION_KEEPS_PLAN
         "with touched as (select distinct c.checkpoint as id from changes c where c.id > $1 and c.id <= $2"
         " and c.kind in ('checkpoint', 'measurement') and c.checkpoint is not null"
         " union select k ->> 'checkpoint' from changes c, jsonb_array_elements(c.data -> 'checkpoints') k"
@@ -221,6 +223,7 @@ enum status gate_tell(struct connection *connection, const struct gate_row *gate
 {
     return connection_execute(
         connection,
+        CONNECTION_KEEPS_PLAN
         "with before as (select coalesce((select verdict from gate_verdicts where gate = $1 and checkpoint = $2),"
         " 'pending') as verdict),"
         " kept as (insert into gate_verdicts (gate, checkpoint, verdict) select $1, c.id, $3::jsonb ->> 'verdict'"

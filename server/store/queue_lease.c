@@ -128,9 +128,9 @@ static enum status anything(struct connection *connection, const struct worker_i
     struct rows *rows;
     const enum status status = connection_query_one(
         connection,
-        "select exists (select from runs r where r.state = 'queued' and" DUE
-        "and r.kind in (select json_array_elements_text($4::json)) and" RUN_FITS("r", "$1", "coalesce($2::jsonb, '[]')",
-                                                                                 "nullif($3::bigint, 0)", "$5") ")",
+        CONNECTION_KEEPS_PLAN "select exists (select from runs r where r.state = 'queued' and" DUE
+                              "and r.kind in (select json_array_elements_text($4::json)) and" RUN_FITS(
+                                  "r", "$1", "coalesce($2::jsonb, '[]')", "nullif($3::bigint, 0)", "$5") ")",
         VALUES(value_text(worker->device), value_json(worker->labels), value_integer(worker->memory_bytes),
                value_json(kinds), value_text(worker->node.text)),
         &rows, error);
@@ -156,7 +156,8 @@ enum status queue_lease(struct connection *connection, const struct worker_ident
     worker_name(worker, name);
     enum status status = anything(connection, worker, wanted, &any, error);
     if (status == STATUS_OK && any)
-        status = connection_query(connection, "with recursive" LINES SHARES HERE CANDIDATE LEASE_CANDIDATES,
+        status = connection_query(connection,
+                                  CONNECTION_KEEPS_PLAN "with recursive" LINES SHARES HERE CANDIDATE LEASE_CANDIDATES,
                                   VALUES(value_text(worker->id.text), value_double(lease_seconds), value_text(name),
                                          value_text(worker->device), value_json(wanted), value_json(worker->labels),
                                          value_integer(worker->memory_bytes), value_integer(migrations_latest()),

@@ -184,7 +184,8 @@ enum status run_insert(struct connection *connection, const struct run_new *run,
 
 enum status run_get(struct connection *connection, const char *id, json_t **document, struct error *error)
 {
-    return store_get(connection, "select " DOCUMENT FROM " where r.id = $1", "run", id, document, error);
+    return store_get(connection, CONNECTION_KEEPS_PLAN "select " DOCUMENT FROM " where r.id = $1", "run", id, document,
+                     error);
 }
 
 static enum status filter_ids(struct connection *connection, const struct run_filter *filter, struct store_id ids[3],

@@ -160,8 +160,8 @@ enum status token_valid(struct connection *connection, struct token_hash **out, 
 enum status token_any(struct connection *connection, bool *any, struct error *error)
 {
     struct rows *rows;
-    const enum status status =
-        connection_query_one(connection, "select exists (select 1 from tokens)", NO_VALUES, &rows, error);
+    const enum status status = connection_query_one(
+        connection, CONNECTION_KEEPS_PLAN "select exists (select 1 from tokens)", NO_VALUES, &rows, error);
     if (status != STATUS_OK) return status;
     *any = rows_boolean(rows, 0, 0);
     rows_free(rows);

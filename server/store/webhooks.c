@@ -126,6 +126,7 @@ enum status webhook_take(struct connection *connection, enum webhook_share share
     memset(out, 0, sizeof *out);
     enum status status = connection_query(
         connection,
+        CONNECTION_KEEPS_PLAN
         "with candidate as materialized (select w.id from webhooks w, lateral (select " LAST_OUTCOME
         " as outcome) tried"
         " where w.due_at <= clock_timestamp() and (w.leased_until is null or w.leased_until < clock_timestamp())"

@@ -20,6 +20,13 @@ def prepare(service):
 
 
 @pytest.fixture(scope="module")
+def service(serving, tmp_path_factory):
+    """A server of its own: no run of most kinds has ended on it."""
+    with serving(tmp_path_factory.mktemp("dry")) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
 def ready(service):
     return prepare(service)
 

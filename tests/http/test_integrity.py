@@ -54,7 +54,7 @@ def flags(found):
 
 
 def test_health_is_what_numpy_says(service, name):
-    a, b = drift(1, 0), drift(1, 3)
+    a, b = drift(101, 0), drift(101, 3)  # weights of no other test: equal ones share what is measured
     b["lm_head.weight"][7, 5] = 40.0
     first = service.checkpoint(write(service.files / name / "a", a), name, "a", step=0)
     second = service.checkpoint(write(service.files / name / "b", b), name, "b", step=3)

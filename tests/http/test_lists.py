@@ -11,6 +11,13 @@ SMALL = ["gates", "webhooks", "tokens", "workers"]  # neither dates nor an order
 
 
 @pytest.fixture(scope="module")
+def service(serving, tmp_path_factory):
+    """A server of its own: the lists are compared whole."""
+    with serving(tmp_path_factory.mktemp("lists")) as service:
+        yield service
+
+
+@pytest.fixture(scope="module")
 def lab(service):
     """Three checkpoints of "lists" and one of "lists-other",
     a sweep of evaluations over the three, and a quantization."""

@@ -138,6 +138,11 @@ FAULT(FAULT_WRITING, int, -1, mkdirat, (int in, const char *path, mode_t mode), 
 FAULT(FAULT_QUERY, int, 0, PQsendQueryParams,
       (PGconn *c, const char *sql, int n, const Oid *types, const char *const *values, const int *lengths,
        const int *formats, int format), (c, sql, n, types, values, lengths, formats, format))
+FAULT(FAULT_QUERY, int, 0, PQsendPrepare,
+      (PGconn *c, const char *name, const char *sql, int n, const Oid *types), (c, name, sql, n, types))
+FAULT(FAULT_QUERY, int, 0, PQsendQueryPrepared,
+      (PGconn *c, const char *name, int n, const char *const *values, const int *lengths, const int *formats,
+       int format), (c, name, n, values, lengths, formats, format))
 FAULT(FAULT_QUERY, int, 0, PQsendQuery, (PGconn *c, const char *sql), (c, sql))
 FAULT(FAULT_QUERY, int, 0, PQconsumeInput, (PGconn *c), (c))
 /* clang-format on */

@@ -35,7 +35,7 @@ static void behave(void *memory, const void *context)
     }
 }
 
-static struct told attempt(enum behaviour behaviour, double deadline_seconds, char failure[TRIAL_FAILURE])
+static struct told once(enum behaviour behaviour, double deadline_seconds, char failure[TRIAL_FAILURE])
 {
     struct told *told = NULL;
     struct error error;
@@ -45,6 +45,14 @@ static struct told attempt(enum behaviour behaviour, double deadline_seconds, ch
     assert_int_equal(trial_run(&trial, failure, &error), STATUS_OK);
     const struct told found = *told;
     trial_memory_free(told, sizeof *told);
+    return found;
+}
+
+static struct told attempt(enum behaviour behaviour, double deadline_seconds, char failure[TRIAL_FAILURE])
+{
+    struct told found;
+    do found = once(behaviour, deadline_seconds, failure);
+    while (found.pid == 0);                   /* on a busy machine the deadline may pass before the body runs */
     assert_int_equal(kill(found.pid, 0), -1); /* nothing is left of it */
     assert_int_equal(found.number, 1);
     assert_true(found.pid != getpid());
