@@ -152,7 +152,7 @@ static enum status failed(struct connection *connection, const PGresult *result,
                      message != NULL ? message : "no reason given");
 }
 
-/* Of a statement whose plan is kept: prepares it at its first time in the session. A refusal stands in *out. */
+/* Runs a statement; one whose plan is kept is prepared at its first time in the session. A refusal stands in *out. */
 static enum status run_planned(struct connection *connection, const char *sql, const struct value_arguments *arguments,
                                int64_t deadline, PGresult **out, struct error *error)
 {

@@ -31,8 +31,8 @@ void connection_free(struct connection *connection); /* NULL is fine; an open tr
 /* The longest time for one statement, including connecting (0: the default, 5,000 ms; migrations need more). */
 void connection_set_deadline(struct connection *connection, int milliseconds);
 
-/* Before a statement's text: the session parses it once, and PostgreSQL may keep one plan for all values. For statements
- * that come often, cost less than their planning does, and are planned alike whatever their values. */
+/* Before a statement's text: the session parses it once, and PostgreSQL may keep one plan for all values. Where a
+ * statement comes often, costs less than to plan it, and is planned alike whatever its values. */
 #define CONNECTION_KEEPS_PLAN "/* its plan is kept */ "
 
 /* Any number of rows. On STATUS_OK the caller owns *out (rows_free). */
