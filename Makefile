@@ -453,7 +453,8 @@ LONG_SUITES   := $(addprefix tests/,faults/test_memory.py faults/test_two_worker
                  geometry.py large.py paper.py) \
                  $(addprefix http/test_,accept.py archive.py backup.py cuda_device.py generated.py hub.py memcheck.py \
                  nodes.py products.py renewal.py server_memory.py service_metrics.py) \
-                 $(addprefix pool/test_,chaos.py cluster.py fleet.py outages.py) $(addprefix study/test_,open.py study.py))
+                 $(addprefix pool/test_,chaos.py cluster.py fleet.py outages.py) study/test_open.py \
+                 study/test_study.py)
 LONG_UNIT     := $(OBJ)/tests/unit/engine/jobs/test_plans
 CHECKED       = $(filter-out $(LONG_SUITES),$(wildcard $(patsubst %,tests/%/test_*.py,\
                 pool faults http docs dashboard study demo golden gpu lint mutants)))
