@@ -427,7 +427,7 @@ $(BUILD)/static/plotly.js: tests/tools/plotly_part.py
 # Under the sanitizers: in `check` the parsers, each by its fuzzer, with the same FUZZ_RUNS inputs each time; in
 # `check-all` all unit tests, the kernels' with the defaults of both compilers (GCC 14 looks for uses of a stack frame
 # after its return, GCC 12 does not).
-FUZZ_RUNS     := 10000
+FUZZ_RUNS     := 5000
 REPLAY        = sh -c 'rm -rf \$$0; mkdir -p \$$0; exec \$$@' $(BUILD)/fuzz/replayed/$(1) $(BUILD)/fuzz/$(1) \
                 -runs=$(FUZZ_RUNS) -seed=1 -timeout=60 -max_len=4096 -dict=tests/fuzz/formats.dict \
                 -artifact_prefix=$(BUILD)/fuzz/ $(BUILD)/fuzz/replayed/$(1) tests/fuzz/corpus/$(1)
@@ -455,7 +455,7 @@ LONG_SUITES   := $(addprefix tests/,faults/test_memory.py faults/test_two_worker
                  nodes.py products.py renewal.py server_memory.py service_metrics.py) \
                  $(addprefix pool/test_,chaos.py cluster.py fleet.py outages.py) study/test_open.py \
                  study/test_study.py)
-LONG_UNIT     := $(OBJ)/tests/unit/engine/jobs/test_plans
+LONG_UNIT     := $(addprefix $(OBJ)/tests/unit/engine/jobs/,test_plans sharpness/test_sampling)
 CHECKED       = $(filter-out $(LONG_SUITES),$(wildcard $(patsubst %,tests/%/test_*.py,\
                 pool faults http docs dashboard study demo golden gpu lint mutants)))
 AGAIN         = +@$(MAKE) --no-print-directory -s -j$(JOBS)

@@ -7,6 +7,7 @@ one meaning only; banned functions; no left-over markers; comments laid out by h
 clang-format. Standard library only. `lint.py FOLDER` checks another tree."""
 
 import collections
+import functools
 import pathlib
 import re
 import subprocess
@@ -90,6 +91,7 @@ BANNED = (
 MARKERS = re.compile(r"\b(TO" r"DO|FIX" r"ME|XX" r"X|HA" r"CK)\b")
 
 
+@functools.cache
 def sources(*endings):
     listed = subprocess.run(
         ["git", "ls-files", "-co", "--exclude-standard"], cwd=ROOT, capture_output=True, text=True, check=True
@@ -430,8 +432,9 @@ def rule_markers():
 def rule_comments():
     """clang-format leaves comments as they are (ReflowComments: false); what it once did to them may not come back."""
     for path in sources(".c", ".h", ".cu"):
+        place = path.relative_to(ROOT)
         for number, line in enumerate(path.read_text().splitlines(), 1):
-            where = f"{path.relative_to(ROOT)}:{number}"
+            where = f"{place}:{number}"
             if re.match(r"\s*/?\*+ ?-{3,}", line) and not line.endswith("*/") or re.match(r"\s*\* ?-{5,}", line):
                 yield f"{where}: a section's banner is one line, /* --- Title ---- */"
             if re.match(r"\s*\*/\s*$", line):
