@@ -31,8 +31,8 @@ static enum status describe(const json_t *given, double from, int64_t tests, jso
     return status;
 }
 
-static enum status read_query(const struct request *request, const char **trajectory, struct curve_query *query,
-                              int64_t *from, struct error *error)
+static enum status read_query(struct connection *connection, const struct request *request, const char **trajectory,
+                              struct curve_query *query, int64_t *from, struct error *error)
 {
     const char *x = request_query(request, "x");
     int64_t bits = 0;
@@ -47,13 +47,13 @@ static enum status read_query(const struct request *request, const char **trajec
         .trajectory_count = 1,
         .metric = request_query(request, "metric"),
         .axis = x != NULL && strcmp(x, "tokens") == 0 ? CURVE_TOKENS : CURVE_STEP,
-        .dataset = request_query(request, "dataset"),
         .protocol = request_query(request, "protocol"),
         .calibration = request_query(request, "calibration"),
         .bits = (int)bits,
     };
     if (query->metric == NULL) query->metric = "delta";
     if ((status = answer_query_method(request, &query->method, error)) != STATUS_OK) return status;
+    if ((status = answer_query_dataset(connection, request, &query->dataset, error)) != STATUS_OK) return status;
     return answer_check_metric(query->metric, "metric", error);
 }
 
@@ -87,8 +87,9 @@ enum status changepoints_get(struct http_context *context, const struct request 
     struct curve_query query;
     int64_t from = 0;
     json_t *curves = NULL, *document = NULL;
-    enum status status = read_query(request, &trajectory, &query, &from, error);
-    if (status == STATUS_OK) status = curve_read(application_connection(context), &query, &curves, error);
+    struct connection *connection = application_connection(context);
+    enum status status = read_query(connection, request, &trajectory, &query, &from, error);
+    if (status == STATUS_OK) status = curve_read(connection, &query, &curves, error);
     if (status == STATUS_OK) status = make_document(curves, (double)from, request->monitor, &document, error);
     json_decref(curves);
     return status == STATUS_OK ? response_json(response, 200, document, error) : status;

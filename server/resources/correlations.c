@@ -27,7 +27,8 @@ static enum status read_axis(const char *name, const char *field, struct error *
     return answer_check_metric(name, field, error);
 }
 
-static enum status read_question(const struct request *request, struct question *out, struct error *error)
+static enum status read_question(struct connection *connection, const struct request *request, struct question *out,
+                                 struct error *error)
 {
     struct curve_pairs_query *query = &out->query;
     int64_t bits = 0;
@@ -45,8 +46,8 @@ static enum status read_question(const struct request *request, struct question 
     status = read_axis(query->x, "x", error);
     if (status == STATUS_OK) status = read_axis(query->y, "y", error);
     if (status == STATUS_OK) status = answer_query_method(request, &query->method, error);
+    if (status == STATUS_OK) status = answer_query_dataset(connection, request, &query->dataset, error);
     if (status != STATUS_OK) return status;
-    query->dataset = request_query(request, "dataset");
     query->protocol = request_query(request, "protocol");
     query->calibration = request_query(request, "calibration");
     query->bits = (int)bits;
@@ -276,7 +277,7 @@ enum status correlations_get(struct http_context *context, const struct request 
     int type = 0;
     struct question question = {0};
     json_t *points = NULL, *document = NULL;
-    enum status status = read_question(request, &question, error);
+    enum status status = read_question(application_connection(context), request, &question, error);
     if (status == STATUS_OK) status = answer_form(request, answer_table_names, answer_table_types, &type, error);
     if (status == STATUS_OK) status = curve_pairs(application_connection(context), &question.query, &points, error);
     if (status == STATUS_OK && json_array_size(points) > PAIRS_MAX)

@@ -70,8 +70,8 @@ static enum status read_points(const struct request *request, int64_t *out, stru
     return request_query_fault(error, "points", "expected 0 for all, or at least %d", POINTS_LEAST);
 }
 
-static enum status read_query(const struct request *request, struct curve_query *query, const char **trajectories,
-                              struct error *error)
+static enum status read_query(struct connection *connection, const struct request *request, struct curve_query *query,
+                              const char **trajectories, struct error *error)
 {
     int64_t bits = 0;
     enum status status = request_query_integer(request, "bits", 0, 0, 64, &bits, error);
@@ -89,7 +89,7 @@ static enum status read_query(const struct request *request, struct curve_query 
     query->metric = request_query(request, "metric");
     if (query->metric == NULL) query->metric = "delta";
     if ((status = answer_query_method(request, &query->method, error)) != STATUS_OK) return status;
-    query->dataset = request_query(request, "dataset");
+    if ((status = answer_query_dataset(connection, request, &query->dataset, error)) != STATUS_OK) return status;
     query->protocol = request_query(request, "protocol");
     query->calibration = request_query(request, "calibration");
     query->bits = (int)bits;
@@ -140,7 +140,7 @@ enum status curves_get(struct http_context *context, const struct request *reque
     struct curve_points points = {0};
     json_t *document = NULL, *flags = NULL;
     struct connection *connection = application_connection(context);
-    enum status status = read_query(request, &query, trajectories, error);
+    enum status status = read_query(connection, request, &query, trajectories, error);
     if (status == STATUS_OK) status = answer_form(request, answer_table_names, answer_table_types, &type, error);
     if (status == STATUS_OK) status = read_checkpoint(connection, request, &checkpoint, &query, error);
     if (status == STATUS_OK) status = curve_open(connection, &query, &points, &document, error);

@@ -75,7 +75,8 @@ static enum status read_sort(const struct request *request, bool *descending, st
     return request_query_fault(error, "sort", "goes without updated_since: changes come in the order of changes");
 }
 
-static enum status read_filter(const struct request *request, struct table *table, struct error *error)
+static enum status read_filter(struct connection *connection, const struct request *request, struct table *table,
+                               struct error *error)
 {
     struct measurement_filter *filter = &table->filter;
     enum status status = request_query_integer(request, "bits", 0, 0, 64, &filter->bits, error);
@@ -89,6 +90,7 @@ static enum status read_filter(const struct request *request, struct table *tabl
     if (status == STATUS_OK) status = read_metrics(request, &table->metrics, error);
     if (status == STATUS_OK) status = answer_tags(request, &table->tags, error);
     if (status == STATUS_OK) status = answer_query_method(request, &filter->method, error);
+    if (status == STATUS_OK) status = answer_query_dataset(connection, request, &filter->dataset, error);
     if (status != STATUS_OK) return status;
     for (const char *name; (name = request_query_at(request, "trajectory", filter->trajectory_count)) != NULL;) {
         if (filter->trajectory_count == TRAJECTORIES_MAX)
@@ -98,7 +100,6 @@ static enum status read_filter(const struct request *request, struct table *tabl
     filter->trajectories = table->trajectories;
     filter->checkpoint = request_query(request, "checkpoint");
     filter->name = request_query(request, "name");
-    filter->dataset = request_query(request, "dataset");
     filter->protocol = request_query(request, "protocol");
     filter->calibration = request_query(request, "calibration");
     filter->metrics = table->metrics;
@@ -287,10 +288,10 @@ enum status measurements_get(struct http_context *context, const struct request 
 {
     const char *fields = request_query(request, "fields");
     struct table table = {.chosen = fields != NULL};
+    struct connection *connection = application_connection(context);
     enum status status = answer_form(request, forms, types, &table.form, error);
     if (status == STATUS_OK) status = measurement_fields_read(fields, &table.columns, &table.metrics, error);
-    if (status == STATUS_OK) status = read_filter(request, &table, error);
-    struct connection *connection = application_connection(context);
+    if (status == STATUS_OK) status = read_filter(connection, request, &table, error);
     if (status == STATUS_OK) status = read_since(connection, request, &table, error);
     if (status == STATUS_OK)
         status = connection_snapshot(connection, answer_table, &(struct reading){request, response, &table}, error);

@@ -206,6 +206,21 @@ enum status dataset_list(struct connection *connection, const struct list_filter
     return list_named(connection, orders, filter, page, document, error);
 }
 
+enum status dataset_name_known(struct connection *connection, const char *name, bool *known, struct error *error)
+{
+    struct rows *rows;
+    const enum status status = connection_query_one(
+        connection,
+        CONNECTION_KEEPS_PLAN "select exists (select from datasets where name = $1) or exists (select from series"
+                              " where dataset = $1)",
+        VALUES(value_text(name)), &rows, error);
+    *known = false;
+    if (status != STATUS_OK) return status;
+    *known = rows_boolean(rows, 0, 0);
+    rows_free(rows);
+    return STATUS_OK;
+}
+
 static const struct unused_kind kind = UNUSED_KIND("datasets", "dataset");
 
 enum status dataset_delete(struct connection *connection, const char *reference, struct error *error)

@@ -10,6 +10,7 @@ import schemathesis
 REFUSALS = [
     ("POST /v1/(runs|sweeps|tokenize|checkpoints|gates)", "",
      "no (checkpoint|dataset|trajectory) |more than one checkpoint", "what is registered is not in a schema"),
+    ("GET", "/dataset$", "no dataset is named", "likewise"),
     ("POST", "", "no such file or directory below the server's roots", "nor is what lies on the server's disk"),
     ("POST /v1/(tokenize|checkpoints)", "/(tokenizer|source)/path$", r".*: byte \d+: |not a file of weights",
      "nor what the files there hold"),

@@ -399,12 +399,33 @@ def test_an_override_that_changes_nothing_is_refused(service, subject):
     done(service, quantize(service, subject, {"name": "rtn", "bits": 4, "overrides": both}))
 
 
-@pytest.mark.parametrize("path", ["curves?trajectory=methods", "measurements?trajectory=methods",
-                                  "correlations?x=kl&y=delta", "trajectories/methods/changepoints?"])
+FILTERED = ["curves?trajectory=methods", "measurements?trajectory=methods", "correlations?x=kl&y=delta",
+            "trajectories/methods/changepoints?"]
+
+
+@pytest.mark.parametrize("path", FILTERED)
 def test_a_misspelt_method_is_no_empty_answer(service, subject, path):
     answer = service.get(f"/v1/{path}&method=gptk")
     assert answer.status == 422 and "rtn, gptq" in answer.json["detail"] + str(answer.json["errors"])
     assert service.get(f"/v1/{path}&method=gptq").status == 200
+
+
+@pytest.mark.parametrize("path", FILTERED)
+def test_a_misspelt_dataset_is_no_empty_answer(service, subject, path):
+    answer = service.get(f"/v1/{path}&dataset=nobodys")
+    assert answer.status == 422 and answer.json["errors"] == [
+        {"pointer": "/dataset", "detail": 'no dataset is named "nobodys"; GET /v1/datasets lists those there are'}]
+    assert service.get(f"/v1/{path}&dataset={subject['data']}").status == 200
+    service.sequences("methods-unmeasured", [[1, 2, 3, 4]])  # one on which nothing was measured yet has no points
+    assert service.get(f"/v1/{path}&dataset=methods-unmeasured").status == 200
+
+
+def test_a_dataset_that_is_gone_is_known_by_what_was_measured_on_it(service, subject):
+    service.sequences("methods-gone", [[1, 2, 3, 4, 5, 6, 7, 8]])
+    run = service.run("evaluate", checkpoint=subject["checkpoint"], dataset="methods-gone", sequence_length=None)
+    assert run["state"] == "succeeded" and service.request("DELETE", "/v1/datasets/methods-gone").status == 204
+    found = service.get("/v1/curves?trajectory=methods&metric=loss&dataset=methods-gone")
+    assert found.status == 200 and len(found.json["series"]) == 1
 
 
 def test_calibration_on_the_head_of_a_text_is_told(service, subject):
