@@ -14,6 +14,7 @@ import time
 import urllib.request
 
 import pytest
+from ports import free_port
 
 HERE = pathlib.Path(__file__).resolve().parent
 BINARY = pathlib.Path(os.environ.get("DELTAQ_BINARY", HERE.parents[1] / "build" / "deltaq"))
@@ -35,12 +36,6 @@ def text(tmp_path_factory):
             lines.append(words[k] + (".\n" if source.random() < 0.1 else " "))
         (folder / name).write_text("".join(lines))
     return folder
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 def demo(directory, *more, environment=None):

@@ -8,22 +8,16 @@ import os
 import pathlib
 import re
 import signal
-import socket
 import subprocess
 import time
 import urllib.request
 
 import pytest
+from ports import free_port
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 README = (ROOT / "README.md").read_text()
 BINARY = pathlib.Path(os.environ.get("DELTAQ_BINARY", ROOT / "build" / "deltaq"))
-
-
-def free_port():
-    with socket.socket() as probe:
-        probe.bind(("127.0.0.1", 0))
-        return probe.getsockname()[1]
 
 
 @pytest.fixture

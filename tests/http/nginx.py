@@ -10,6 +10,7 @@ import socket
 import ssl
 import subprocess
 
+from ports import free_port
 from service import Answer
 
 NGINX = shutil.which("nginx") or shutil.which("nginx", path="/usr/sbin")
@@ -42,12 +43,6 @@ def recipe(changes):
         assert text.count(old) == 1, f"docs/deploy.md's recipe has not one {old!r}"
         text = text.replace(old, new)
     return text
-
-
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
 
 
 class Nginx:

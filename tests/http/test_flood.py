@@ -7,6 +7,7 @@ import socket
 import threading
 import time
 
+from ports import free_port
 from service import Service
 
 
@@ -100,9 +101,7 @@ def flood_of_probes(port, stop, codes):
 
 def test_the_listener_for_probes_answers_while_others_flood_probes_of_the_main_address(tmp_path):
     """Both had one thread and one queue of 32, so the listener for probes said that it was too busy."""
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        probes = free.getsockname()[1]
+    probes = free_port()
     service = Service(tmp_path, "--workers", "0", "--probes", f"127.0.0.1:{probes}")
     stop, codes = threading.Event(), set()
     flood = threading.Thread(target=flood_of_probes, args=(service.port, stop, codes))

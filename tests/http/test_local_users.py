@@ -14,6 +14,7 @@ import time
 
 import models
 import pytest
+from ports import free_port
 from service import BINARY, Service
 
 NOBODY = 65534
@@ -25,9 +26,7 @@ def shared(tmp_path_factory):
     directory = tmp_path_factory.mktemp("shared")
     public = tempfile.TemporaryDirectory(prefix="deltaq-public-", dir="/tmp")  # $TMPDIR may be closed to others
     os.chmod(public.name, 0o755)
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        probes = free.getsockname()[1]
+    probes = free_port()
     service = Service(directory, "--workers", "0", "--socket", f"{public.name}/http", "--probes", f"127.0.0.1:{probes}")
     service.probes, service.socket = probes, f"{public.name}/http"
     yield service

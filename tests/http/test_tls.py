@@ -5,13 +5,13 @@ import http.client
 import json
 import re
 import shutil
-import socket
 import ssl
 import subprocess
 import urllib.parse
 
 import echo
 import pytest
+from ports import free_port
 from service import BINARY, Service
 
 pytestmark = pytest.mark.skipif(not shutil.which("openssl"), reason="openssl, which makes certificates, is not here")
@@ -220,9 +220,7 @@ def test_what_cannot_be_served_is_told_before_anything_is_made(certificates, tmp
 
 
 def test_serve_over_https_and_probes_without(certificates, tmp_path):
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        probes = free.getsockname()[1]
+    probes = free_port()
     service = Service(tmp_path, "--workers", "0", "--tls-certificate", certificates / "one.pem", "--tls-key",
                       certificates / "one.key", "--probes", f"127.0.0.1:{probes}")
     try:

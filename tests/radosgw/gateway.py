@@ -7,12 +7,13 @@ import os
 import pathlib
 import shutil
 import signal
-import socket
 import subprocess
 import tempfile
 import time
 import urllib.request
 import uuid
+
+from ports import free_ports
 
 ROOT = pathlib.Path(__file__).resolve().parents[2]
 PACKAGES = pathlib.Path(os.environ.get("DELTAQ_OBJECTS", ROOT / "build" / "objects"))
@@ -66,14 +67,6 @@ def missing():
     if absent:
         return f"needs the packages {', '.join(absent)}"
     return None if (PACKAGES / ".made").exists() else "build/objects is not there: make objects"
-
-
-def free_ports(count):
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 class Gateway:

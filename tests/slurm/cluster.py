@@ -13,6 +13,7 @@ import tempfile
 import time
 
 import pytest
+from ports import free_ports
 
 PROGRAMS = {"munge": ["munged"], "slurmctld": ["slurmctld"], "slurmd": ["slurmd"],
             "slurm-client": ["sbatch", "squeue", "scancel", "scontrol"]}
@@ -60,14 +61,6 @@ def missing():
     if absent:
         return f"needs the packages {', '.join(absent)}"
     return None if os.geteuid() == 0 else "needs root: slurmd starts jobs as their users"
-
-
-def free_ports(count):
-    with contextlib.ExitStack() as held:
-        sockets = [held.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
 
 
 class Cluster:

@@ -9,7 +9,6 @@ import pathlib
 import random
 import re
 import signal
-import socket
 import subprocess
 import sys
 import time
@@ -18,6 +17,7 @@ import xml.etree.ElementTree
 
 import pytest
 from gate import Gate
+from ports import free_port
 
 HERE = pathlib.Path(__file__).resolve().parent
 sys.path[:0] = [str(HERE), str(HERE.parent / "demo")]
@@ -406,12 +406,6 @@ def test_the_published_study_can_be_gone_on_with(tmp_path):
 
 
 # --- the whole, at its smallest scale ---------------------------------------------------------------------------------
-def free_port():
-    with socket.socket() as free:
-        free.bind(("127.0.0.1", 0))
-        return free.getsockname()[1]
-
-
 def study(directory, **more):
     environment = dict(
         os.environ, STUDY_SCALE="tiny", STUDY_BUDGET="1h", STUDY_WORKERS="2", STUDY_PORT=str(free_port()), **more
