@@ -56,7 +56,7 @@ MUST_CHECK enum status dataset_get(struct connection *connection, const char *re
                                    struct error *error);
 MUST_CHECK enum status dataset_list(struct connection *connection, const struct list_filter *filter,
                                     const struct page *page, json_t **document, struct error *error);
-/* Whether measurements can be of a dataset of that name: there is one, or something was measured on one that is gone. */
+/* Whether measurements can be of a dataset of that name: there is one, or something was measured on one now gone. */
 MUST_CHECK enum status dataset_name_known(struct connection *connection, const char *name, bool *known,
                                           struct error *error);
 /* STATUS_CONFLICT while a queued or running run uses it. */
