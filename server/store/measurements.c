@@ -65,6 +65,7 @@ enum status measurements_insert(struct connection *connection, const char *run, 
     if (array == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory for %zu measurements", list->count);
     const enum status status = connection_execute(
         connection,
+        CONNECTION_KEEPS_PLAN
         "insert into measurements (run, epoch, checkpoint, metric, value, low, high, method, bits, label, dataset,"
         " protocol, calibration, calibrated_on)"
         " select $1, $2, m.checkpoint, m.metric, m.value, m.low, m.high, m.method, m.bits, m.label, m.dataset,"

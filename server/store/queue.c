@@ -78,6 +78,7 @@ enum status queue_beat(struct connection *connection, const struct lease *lease,
     *cancel = false;
     const enum status status = connection_query(
         connection,
+        CONNECTION_KEEPS_PLAN
         "update runs set beat_at = clock_timestamp(), lease_until = clock_timestamp() + $4 * interval '1 second',"
         " progress_done = case when $5 then $6 else progress_done end,"
         " progress_total = case when $5 then $7 else progress_total end,"
@@ -95,9 +96,9 @@ enum status queue_peek(struct connection *connection, const struct lease *lease,
 {
     struct rows *rows = NULL;
     *cancel = false;
-    const enum status status =
-        connection_query(connection, "select cancel_requested_at is not null from runs where" QUEUE_FENCE,
-                         VALUES(FENCE_OF(lease)), &rows, error);
+    const enum status status = connection_query(
+        connection, CONNECTION_KEEPS_PLAN "select cancel_requested_at is not null from runs where" QUEUE_FENCE,
+        VALUES(FENCE_OF(lease)), &rows, error);
     return read_cancel(status, rows, cancel, error);
 }
 
@@ -108,6 +109,7 @@ enum status queue_log(struct connection *connection, const struct lease *lease, 
     /* FOR SHARE keeps a rescue out until the lines are inserted; a foreign key's lock would not. */
     const enum status status = connection_execute(
         connection,
+        CONNECTION_KEEPS_PLAN
         "with held as (select id, epoch from runs where" QUEUE_FENCE "for share)"
         " insert into run_events (run, epoch, type, data) select h.id, h.epoch, 'log',"
         " json_build_object('line', l.line)"
@@ -129,6 +131,7 @@ static enum status finish_run(struct connection *connection, const struct lease 
     int64_t affected;
     const enum status status = connection_execute(
         connection,
+        CONNECTION_KEEPS_PLAN
         "with changed as (update runs set state = 'succeeded', finished_at = clock_timestamp(), result_epoch = epoch,"
         " progress_done = greatest(progress_done, progress_total), progress_eta = null, usage_seconds = $4,"
         " usage_host_bytes = nullif($5, -1), usage_device_bytes = nullif($6, -1), usage_work = nullif($7, 0)," LET_GO
@@ -149,9 +152,9 @@ static enum status finish_body(struct connection *connection, void *context, str
     const char *run = finish->lease->run.text;
     const int64_t epoch = finish->lease->epoch;
     if ((status = finish_run(connection, finish->lease, &result->usage, error)) != STATUS_OK) return status;
-    if ((status = connection_execute(connection, "insert into run_results (run, epoch, result) values ($1, $2, $3)",
-                                     VALUES(value_text(run), value_integer(epoch), value_json(result->result)), NULL,
-                                     error)) != STATUS_OK)
+    if ((status = connection_execute(
+             connection, CONNECTION_KEEPS_PLAN "insert into run_results (run, epoch, result) values ($1, $2, $3)",
+             VALUES(value_text(run), value_integer(epoch), value_json(result->result)), NULL, error)) != STATUS_OK)
         return status;
     if ((status = measurements_insert(connection, run, epoch, result->measurements, error)) != STATUS_OK) return status;
     if ((status = task_items_insert(connection, run, epoch, result->items, error)) != STATUS_OK) return status;

@@ -37,7 +37,8 @@ enum status worker_register(struct connection *connection, const struct worker_i
 
 enum status worker_seen(struct connection *connection, const struct store_id *id, struct error *error)
 {
-    return connection_execute(connection, "update workers set seen_at = clock_timestamp() where id = $1",
+    return connection_execute(connection,
+                              CONNECTION_KEEPS_PLAN "update workers set seen_at = clock_timestamp() where id = $1",
                               VALUES(value_text(id->text)), NULL, error);
 }
 
