@@ -4,7 +4,6 @@
 
 #include "postgres/value.h"
 
-#include <stdbool.h>
 #include <stddef.h>
 
 enum { KEPT_PLANS_MOST = 48, KEPT_PLAN_NAME = 8 };

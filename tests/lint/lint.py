@@ -130,13 +130,16 @@ def rule_layers():
 
 
 def rule_headers_alone():
-    """What is the first include of a .c file compiles alone wherever that file compiles; the others are tried here."""
-    firsts = {next(((kind, name) for _, kind, name in includes(path)), None) for path in sources(".c")}
+    """What a .c file includes before all else compiles alone wherever that file compiles; the others are tried here."""
+    firsts = set()
+    for path in sources(".c"):
+        first = re.search(r"^[ \t]*#.*", path.read_text(), re.M)  # a definition may stand before the first include
+        firsts.update(re.findall(r'#\s*include "(.+)"', first.group()) if first else ())
     for path in sources(".h"):
         side, _ = room_of(path)
         if side not in ("engine", "server") or "reference" in path.parts or "kernels" in path.parts:
             continue
-        if ('"', str(path.relative_to(ROOT / side))) in firsts:
+        if str(path.relative_to(ROOT / side)) in firsts:
             continue
         command = ["cc", "-std=c11", "-D_GNU_SOURCE", "-Iengine", "-Iserver", "-fsyntax-only", "-x", "c", str(path)]
         done = subprocess.run(command, cwd=ROOT, capture_output=True, text=True)
