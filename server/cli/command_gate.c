@@ -18,7 +18,7 @@ static int verdict_status(const json_t *document)
     const char *verdict = json_string_value(json_object_get(document, "verdict"));
     if (verdict == NULL) {
         (void)fputs("deltaq gate: the answer has no verdict; is this a server of deltaq?\n", stderr);
-        return VERB_FAILED;
+        return VERB_REFUSED;
     }
     if (strcmp(verdict, "pass") == 0) return VERB_DONE;
     return strcmp(verdict, "pending") == 0 ? VERB_PENDING : VERB_FAILED;
@@ -125,5 +125,5 @@ const struct command command_gate = {
     .run = gate_run,
     .words = 2,
     .notes = "Exit status: 0 pass, 1 fail, 3 pending (not measured or not read yet), 2 command line not understood, "
-             "4 no answer.\n",
+             "4 no answer, 5 refused (no such gate or checkpoint).\n",
 };

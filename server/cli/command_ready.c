@@ -25,6 +25,7 @@ static void ask(struct verb *verb, bool wait, int64_t timeout)
         const bool ready = status == STATUS_OK && reply.http < 300 && reply.document != NULL;
         const bool last = ready || !wait || (timeout > 0 && clock_seconds() - began >= timeout);
         if (last && verb_told(verb, &request, status, &reply, &error)) (void)puts("ready");
+        if (verb->exit_status == VERB_REFUSED) verb->exit_status = VERB_FAILED; /* it answered that it is not */
         client_reply_reset(&reply);
         if (last) return;
         (void)sleep(1);

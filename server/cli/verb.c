@@ -139,6 +139,7 @@ bool verb_told(struct verb *verb, const struct client_request *request, enum sta
     } else {
         tell_problem(verb, reply);
     }
+    verb->exit_status = VERB_REFUSED;
     return false;
 }
 

@@ -9,13 +9,14 @@
 /* The exit status of every verb. */
 enum {
     VERB_DONE = 0,
-    VERB_FAILED = 1,     /* the server refused, a run failed or was cancelled, a gate failed */
-    VERB_USAGE = 2,      /* the command line was not understood */
-    VERB_PENDING = 3,    /* not finished, or not measured yet */
-    VERB_UNREACHABLE = 4 /* no answer from the server */
+    VERB_FAILED = 1,      /* a run failed or was cancelled, a gate failed */
+    VERB_USAGE = 2,       /* the command line was not understood */
+    VERB_PENDING = 3,     /* not finished, or not measured yet */
+    VERB_UNREACHABLE = 4, /* no answer from the server */
+    VERB_REFUSED = 5      /* the server answered with a problem, or with something else than asked */
 };
 #define VERB_NOTES                                                                                                \
-    "Exit status: 0 done, 1 refused or failed, 2 command line not understood, 3 not finished yet, 4 no answer.\n" \
+    "Exit status: 0 done, 1 failed, 2 command line not understood, 3 not finished yet, 4 no answer, 5 refused.\n" \
     "URL, token and cacert may stand in a file instead, as {\"url\": …, \"token\": …}, which only its owner may read.\n"
 
 /* Option rows that all verbs have. */

@@ -15,7 +15,7 @@ import pytest
 from service import BINARY, Service
 
 LIMIT = 120
-DONE, FAILED, USAGE, PENDING, UNREACHABLE = range(5)
+DONE, FAILED, USAGE, PENDING, UNREACHABLE, REFUSED = range(6)
 
 
 def verb(service, *words, **more):
@@ -85,13 +85,13 @@ def test_flags_reach_into_the_body_as_the_tables_have_it(service, laid):
 def test_faults_of_the_server_are_told_with_the_flag_they_are_of(service, laid):
     done = verb(service, "run", "quantize", "verbs/step10", "--method", "gptq", "--bits", "7", "--damp-percent", "9",
                 "--evaluation.dataset", laid)
-    assert done.returncode == FAILED and done.stdout == ""
+    assert done.returncode == REFUSED and done.stdout == ""
     assert ("--bits (/params/method/bits): " in done.stderr
             and "--damp-percent (/params/method/damp_percent): " in done.stderr)
     missing = verb(service, "run", "quantize", "verbs/none", "--method", "rtn", "--evaluation.dataset", laid)
-    assert missing.returncode == FAILED and "--checkpoint (/params/checkpoint)" in missing.stderr
+    assert missing.returncode == REFUSED and "--checkpoint (/params/checkpoint)" in missing.stderr
     incomplete = verb(service, "run", "evaluate", "verbs/step10")
-    assert incomplete.returncode == FAILED and "--dataset (/params/dataset): is missing" in incomplete.stderr
+    assert incomplete.returncode == REFUSED and "--dataset (/params/dataset): is missing" in incomplete.stderr
 
 
 def test_a_run_that_fails_says_so_by_its_exit_status(service, laid):
@@ -163,7 +163,7 @@ def test_a_sweep_is_posted_and_counted(service, laid):
     assert service.get("/v1/sweeps/verbs").json["grid"]["method.bits"] == [3, 4]
     refused = verb(service, "sweep", "quantize", "--along", "verbs", "--method", "rtn", "--grid", "bits=3,7",
                    "--evaluation.dataset", laid)
-    assert refused.returncode == FAILED and "/grid/method.bits" in refused.stderr
+    assert refused.returncode == REFUSED and "/grid/method.bits" in refused.stderr
 
 
 def test_a_sweep_is_shown_extended_tried_again_cancelled_and_deleted(service, laid):
@@ -185,14 +185,14 @@ def test_a_sweep_is_shown_extended_tried_again_cancelled_and_deleted(service, la
     shown = verb(service, "sweep", "show", "verbs acts", "--json")
     assert json.loads(shown.stdout) == sweep
     refused = verb(service, "sweep", "extend", "verbs acts", "--grid", "method.group_size=16")
-    assert refused.returncode == FAILED and "/grid/method.group_size" in refused.stderr
+    assert refused.returncode == REFUSED and "/grid/method.group_size" in refused.stderr
     unread = verb(service, "sweep", "extend", "verbs acts", "--grid", "bits=x")
     assert unread.returncode == USAGE and "whole number" in unread.stderr
     for action in ("retry-failed", "cancel"):
         assert verb(service, "sweep", action, "verbs acts").stdout.strip() == sweep["id"]
     gone = verb(service, "sweep", "delete", "verbs acts")
     assert (gone.returncode, gone.stdout) == (DONE, "") and service.get("/v1/sweeps/verbs%20acts").status == 404
-    assert verb(service, "sweep", "delete", "verbs acts").returncode == FAILED
+    assert verb(service, "sweep", "delete", "verbs acts").returncode == REFUSED
 
 
 def test_the_help_and_the_manual_of_sweep_list_its_actions():
@@ -217,7 +217,7 @@ def test_a_curve_as_a_table_csv_and_json(service, laid):
     table = verb(service, "curve", "verbs", "--bits", "3").stdout
     assert "verbs, rtn 3-bit g32" in table and "step10" in table
     wrong = verb(service, "curve", "verbs", "--bits", "x")
-    assert wrong.returncode == FAILED and "bits" in wrong.stderr
+    assert wrong.returncode == REFUSED and "bits" in wrong.stderr
 
 
 def test_options_of_a_curve_are_the_routes_query():
@@ -264,12 +264,12 @@ def test_a_token_is_sent_and_its_lack_told(tmp_path):
         assert service.stop() == 0
         service.start()
         without = verb(service, "curve", "nothing")
-        assert without.returncode == FAILED and "401" in without.stderr and "DELTAQ_TOKEN" in without.stderr
+        assert without.returncode == REFUSED and "401" in without.stderr and "DELTAQ_TOKEN" in without.stderr
         assert verb(service, "curve", "nothing", environment={"DELTAQ_TOKEN": token}).stderr != without.stderr
         scope = verb(service, "run", "health", "nothing", "--token", token)
-        assert scope.returncode == FAILED and "403" in scope.stderr
+        assert scope.returncode == REFUSED and "403" in scope.stderr
         waiting = verb(service, "run", "health", "nothing", "--token", "other")
-        assert waiting.returncode == FAILED and "401" in waiting.stderr
+        assert waiting.returncode == REFUSED and "401" in waiting.stderr
     finally:
         service.stop()
 
@@ -301,7 +301,7 @@ def test_a_server_that_answers_something_else_is_told(words, state, expected):
             connection.sendall(head.encode() + b"lost")
             connection.close()
             printed, told = asking.communicate(timeout=LIMIT)
-    assert asking.returncode == FAILED and expected in told and printed == ""
+    assert asking.returncode == REFUSED and expected in told and printed == ""
 
 
 @pytest.mark.parametrize("words,offered", [
