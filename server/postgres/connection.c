@@ -242,6 +242,30 @@ enum status connection_query_one(struct connection *connection, const char *sql,
     return status;
 }
 
+enum status connection_query_boolean(struct connection *connection, const char *sql, const struct value *values,
+                                     size_t count, bool *out, struct error *error)
+{
+    struct rows *rows;
+    const enum status status = connection_query_one(connection, sql, values, count, &rows, error);
+    *out = false;
+    if (status != STATUS_OK) return status;
+    *out = rows_boolean(rows, 0, 0);
+    rows_free(rows);
+    return STATUS_OK;
+}
+
+enum status connection_query_integer(struct connection *connection, const char *sql, const struct value *values,
+                                     size_t count, int64_t *out, struct error *error)
+{
+    struct rows *rows;
+    const enum status status = connection_query_one(connection, sql, values, count, &rows, error);
+    *out = 0;
+    if (status != STATUS_OK) return status;
+    *out = rows_integer(rows, 0, 0);
+    rows_free(rows);
+    return STATUS_OK;
+}
+
 enum status connection_query_json(struct connection *connection, const char *sql, const struct value *values,
                                   size_t count, json_t **out, struct error *error)
 {

@@ -41,6 +41,14 @@ MUST_CHECK enum status connection_query(struct connection *connection, const cha
 /* Exactly one row: none is STATUS_NOT_FOUND ("no such row": the caller says which), more is STATUS_INTERNAL. */
 MUST_CHECK enum status connection_query_one(struct connection *connection, const char *sql, const struct value *values,
                                             size_t count, struct rows **out, struct error *error);
+/* Exactly one row of one boolean column; NULL counts as false, and so does *out on failure. */
+MUST_CHECK enum status connection_query_boolean(struct connection *connection, const char *sql,
+                                                const struct value *values, size_t count, bool *out,
+                                                struct error *error);
+/* The same of an integer; NULL and failures give 0. */
+MUST_CHECK enum status connection_query_integer(struct connection *connection, const char *sql,
+                                                const struct value *values, size_t count, int64_t *out,
+                                                struct error *error);
 /* Exactly one row of one json column; the caller owns *out (json_decref). STATUS_NOT_FOUND for no row. */
 MUST_CHECK enum status connection_query_json(struct connection *connection, const char *sql, const struct value *values,
                                              size_t count, json_t **out, struct error *error);

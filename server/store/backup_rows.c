@@ -54,13 +54,10 @@ enum status backup_rows_now(struct connection *connection, json_t **out, struct 
 
 enum status backup_rows_check_empty(struct connection *connection, struct error *error)
 {
-    struct rows *rows;
-    const enum status status = connection_query_one(
-        connection, "select count(*) from pg_tables where schemaname = 'public'", NO_VALUES, &rows, error);
-    if (status != STATUS_OK) return status;
-    const int64_t tables = rows_integer(rows, 0, 0);
-    rows_free(rows);
-    if (tables == 0) return STATUS_OK;
+    int64_t tables;
+    const enum status status = connection_query_integer(
+        connection, "select count(*) from pg_tables where schemaname = 'public'", NO_VALUES, &tables, error);
+    if (status != STATUS_OK || tables == 0) return status;
     return error_set(error, STATUS_CONFLICT, "the database has %lld tables already: a backup goes into an empty one",
                      (long long)tables);
 }

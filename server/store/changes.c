@@ -17,12 +17,11 @@ enum { BATCH = 1000, WINDOW = 5000, PRUNE = 10000, CURSOR_DIGITS = 18, INPUTS_SH
 static enum status number_body(struct connection *connection, void *context, struct error *error)
 {
     int64_t *count = context;
-    struct rows *rows;
-    enum status status = connection_query_one(
-        connection, CONNECTION_KEEPS_PLAN "select last from change_log for update", NO_VALUES, &rows, error);
+    int64_t last;
+    const enum status status = connection_query_integer(
+        connection, CONNECTION_KEEPS_PLAN "select last from change_log for update", NO_VALUES, &last, error);
     if (status != STATUS_OK) return status;
-    rows_free(rows);
-    status = connection_query_one(
+    return connection_query_integer(
         connection,
         CONNECTION_KEEPS_PLAN
         "with taken as (delete from changes_pending where number in (select number from changes_pending order by number"
@@ -52,24 +51,17 @@ static enum status number_body(struct connection *connection, void *context, str
         " on conflict (kind, le) do update set count = d.count + excluded.count,"
         " seconds = d.seconds + excluded.seconds, tokens = d.tokens + excluded.tokens)"
         " update change_log set last = last + (select count(*) from taken) returning (select count(*) from taken)",
-        VALUES(value_integer(BATCH), value_integer(INPUTS_SHOWN)), &rows, error);
-    if (status != STATUS_OK) return status;
-    *count = rows_integer(rows, 0, 0);
-    rows_free(rows);
-    return STATUS_OK;
+        VALUES(value_integer(BATCH), value_integer(INPUTS_SHOWN)), count, error);
 }
 
 enum status changes_number(struct connection *connection, struct error *error)
 {
     for (;;) {
         int64_t count = 0;
-        struct rows *rows;
-        enum status status = connection_query_one(
-            connection, CONNECTION_KEEPS_PLAN "select exists (select from changes_pending)", NO_VALUES, &rows, error);
-        if (status != STATUS_OK) return status;
-        const bool any = rows_boolean(rows, 0, 0);
-        rows_free(rows);
-        if (!any) return STATUS_OK;
+        bool any;
+        enum status status = connection_query_boolean(
+            connection, CONNECTION_KEEPS_PLAN "select exists (select from changes_pending)", NO_VALUES, &any, error);
+        if (status != STATUS_OK || !any) return status;
         status = connection_transaction(connection, number_body, &count, NULL, error);
         if (status != STATUS_OK || count < BATCH) return status;
     }

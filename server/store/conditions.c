@@ -4,14 +4,8 @@
 
 enum status condition_hold(struct connection *connection, const char *tag, bool *held, struct error *error)
 {
-    struct rows *rows;
-    *held = false;
-    const enum status status =
-        connection_query_one(connection, "select pg_try_advisory_lock" LOCK, VALUES(value_text(tag)), &rows, error);
-    if (status != STATUS_OK) return status;
-    *held = rows_boolean(rows, 0, 0);
-    rows_free(rows);
-    return STATUS_OK;
+    return connection_query_boolean(connection, "select pg_try_advisory_lock" LOCK, VALUES(value_text(tag)), held,
+                                    error);
 }
 
 enum status condition_let_go(struct connection *connection, const char *tag, struct error *error)

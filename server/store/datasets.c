@@ -208,17 +208,11 @@ enum status dataset_list(struct connection *connection, const struct list_filter
 
 enum status dataset_name_known(struct connection *connection, const char *name, bool *known, struct error *error)
 {
-    struct rows *rows;
-    const enum status status = connection_query_one(
-        connection,
-        CONNECTION_KEEPS_PLAN "select exists (select from datasets where name = $1) or exists (select from series"
-                              " where dataset = $1)",
-        VALUES(value_text(name)), &rows, error);
-    *known = false;
-    if (status != STATUS_OK) return status;
-    *known = rows_boolean(rows, 0, 0);
-    rows_free(rows);
-    return STATUS_OK;
+    return connection_query_boolean(connection,
+                                    CONNECTION_KEEPS_PLAN
+                                    "select exists (select from datasets where name = $1) or exists (select from series"
+                                    " where dataset = $1)",
+                                    VALUES(value_text(name)), known, error);
 }
 
 static const struct unused_kind kind = UNUSED_KIND("datasets", "dataset");

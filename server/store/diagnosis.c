@@ -28,13 +28,8 @@ enum status diagnosis_clock(struct connection *connection, double *seconds, stru
 
 enum status diagnosis_lock(struct connection *connection, const char *key, bool *got, struct error *error)
 {
-    struct rows *rows;
-    const enum status status = connection_query_one(
-        connection, "select pg_try_advisory_xact_lock(hashtextextended($1, 0))", VALUES(value_text(key)), &rows, error);
-    if (status != STATUS_OK) return status;
-    *got = rows_boolean(rows, 0, 0);
-    rows_free(rows);
-    return STATUS_OK;
+    return connection_query_boolean(connection, "select pg_try_advisory_xact_lock(hashtextextended($1, 0))",
+                                    VALUES(value_text(key)), got, error);
 }
 
 static enum status write_body(struct connection *connection, void *context, struct error *error)

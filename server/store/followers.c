@@ -2,13 +2,8 @@
 
 enum status follower_lock(struct connection *connection, const char *name, int64_t *after, struct error *error)
 {
-    struct rows *rows;
-    const enum status status = connection_query_one(
-        connection, "select after from followers where name = $1 for update", VALUES(value_text(name)), &rows, error);
-    if (status != STATUS_OK) return status;
-    *after = rows_integer(rows, 0, 0);
-    rows_free(rows);
-    return STATUS_OK;
+    return connection_query_integer(connection, "select after from followers where name = $1 for update",
+                                    VALUES(value_text(name)), after, error);
 }
 
 enum status follower_advance(struct connection *connection, const char *name, int64_t after, struct error *error)

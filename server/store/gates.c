@@ -157,14 +157,8 @@ enum status gate_history(struct connection *connection, const struct gate_questi
 
 enum status gate_read(struct connection *connection, const char *checkpoint, bool *read, struct error *error)
 {
-    struct rows *rows;
-    const enum status status =
-        connection_query_one(connection, "select exists (select from checkpoint_health where checkpoint = $1)",
-                             VALUES(value_text(checkpoint)), &rows, error);
-    if (status != STATUS_OK) return status;
-    *read = rows_boolean(rows, 0, 0);
-    rows_free(rows);
-    return STATUS_OK;
+    return connection_query_boolean(connection, "select exists (select from checkpoint_health where checkpoint = $1)",
+                                    VALUES(value_text(checkpoint)), read, error);
 }
 
 /* ---- following the log ---- */
@@ -175,19 +169,14 @@ enum status gate_read(struct connection *connection, const char *checkpoint, boo
 enum status gate_horizon(struct connection *connection, int64_t after, int64_t most, int64_t *until,
                          struct error *error)
 {
-    struct rows *rows;
-    const enum status status = connection_query_one(
+    return connection_query_integer(
         connection,
         CONNECTION_KEEPS_PLAN
         "with next as (select c.id from changes c where c.id > $1 and" CONCERNS
         " and exists (select 1 from gates g where g.trajectory = any (c.trajectories)) order by c.id limit $2)"
         " select case when (select count(*) from next) < $2 then (select last from change_log)"
         " else (select max(id) from next) end",
-        VALUES(value_integer(after), value_integer(most)), &rows, error);
-    if (status != STATUS_OK) return status;
-    *until = rows_integer(rows, 0, 0);
-    rows_free(rows);
-    return STATUS_OK;
+        VALUES(value_integer(after), value_integer(most)), until, error);
 }
 
 enum status gate_touched(struct connection *connection, int64_t after, int64_t until, json_t **document,

@@ -157,16 +157,11 @@ void health_rows_reset(struct health_rows *rows)
 
 enum status health_any(struct connection *connection, const char *trajectory, bool *any, struct error *error)
 {
-    struct rows *rows;
-    const enum status status = connection_query_one(
+    return connection_query_boolean(
         connection,
         "select exists (select 1 from checkpoint_health h join checkpoints c on c.id = h.checkpoint join trajectories t"
         " on t.id = c.trajectory where t.id = $1 or t.name = $1)",
-        VALUES(value_text(trajectory)), &rows, error);
-    if (status != STATUS_OK) return status;
-    *any = rows_boolean(rows, 0, 0);
-    rows_free(rows);
-    return STATUS_OK;
+        VALUES(value_text(trajectory)), any, error);
 }
 
 enum status health_matrix_names(struct connection *connection, const json_t *wanted, json_t **out, struct error *error)

@@ -2,14 +2,12 @@
 
 bool leftovers_artifact_is_recorded(struct connection *connection, const char *sha256)
 {
-    struct rows *rows;
+    bool recorded;
     struct error ignored;
-    if (connection_query_one(connection, "select exists (select 1 from artifacts where sha256 = $1)",
-                             VALUES(value_text(sha256)), &rows, &ignored) != STATUS_OK)
-        return true;
-    const bool recorded = rows_boolean(rows, 0, 0);
-    rows_free(rows);
-    return recorded;
+    const enum status status =
+        connection_query_boolean(connection, "select exists (select 1 from artifacts where sha256 = $1)",
+                                 VALUES(value_text(sha256)), &recorded, &ignored);
+    return status != STATUS_OK || recorded;
 }
 
 enum status leftovers_lock_run(struct connection *connection, const char *run, bool *known, bool *ended,

@@ -28,20 +28,16 @@ int migrations_latest(void)
 
 enum status migrations_number(struct connection *connection, int *number, struct error *error)
 {
-    struct rows *rows;
-    enum status status = connection_query_one(connection, "select to_regclass('public.schema_migrations') is not null",
-                                              NO_VALUES, &rows, error);
+    bool exists;
+    int64_t latest;
+    enum status status = connection_query_boolean(
+        connection, "select to_regclass('public.schema_migrations') is not null", NO_VALUES, &exists, error);
     *number = 0;
-    if (status != STATUS_OK) return status;
-    const bool exists = rows_boolean(rows, 0, 0);
-    rows_free(rows);
-    if (!exists) return STATUS_OK;
-    status = connection_query_one(connection, "select coalesce(max(number), 0) from schema_migrations", NO_VALUES,
-                                  &rows, error);
-    if (status != STATUS_OK) return status;
-    *number = (int)rows_integer(rows, 0, 0);
-    rows_free(rows);
-    return STATUS_OK;
+    if (status != STATUS_OK || !exists) return status;
+    status = connection_query_integer(connection, "select coalesce(max(number), 0) from schema_migrations", NO_VALUES,
+                                      &latest, error);
+    *number = (int)latest;
+    return status;
 }
 
 static enum status newer(int number, struct error *error)

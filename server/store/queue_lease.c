@@ -124,20 +124,14 @@ static enum status leased_read(const struct worker_identity *worker, struct rows
 static enum status anything(struct connection *connection, const struct worker_identity *worker, const json_t *kinds,
                             bool *any, struct error *error)
 {
-    struct rows *rows;
-    const enum status status = connection_query_one(
+    return connection_query_boolean(
         connection,
         CONNECTION_KEEPS_PLAN "select exists (select from runs r where r.state = 'queued' and" DUE
                               "and r.kind in (select json_array_elements_text($4::json)) and" RUN_FITS(
                                   "r", "$1", "coalesce($2::jsonb, '[]')", "nullif($3::bigint, 0)", "$5") ")",
         VALUES(value_text(worker->device), value_json(worker->labels), value_integer(worker->memory_bytes),
                value_json(kinds), value_text(worker->node.text)),
-        &rows, error);
-    *any = false;
-    if (status != STATUS_OK) return status;
-    *any = rows_boolean(rows, 0, 0);
-    rows_free(rows);
-    return STATUS_OK;
+        any, error);
 }
 
 enum status queue_lease(struct connection *connection, const struct worker_identity *worker, const char *const *kinds,
@@ -173,17 +167,10 @@ enum status queue_lease(struct connection *connection, const struct worker_ident
 
 enum status queue_device_there(struct connection *connection, const char *kind, bool *there, struct error *error)
 {
-    struct rows *rows;
-    const enum status status =
-        connection_query_one(connection,
-                             "select exists (select 1 from workers w where w.device like $1 || ':%'"
-                             " and" WORKER_LIVES "and" WORKER_TAKES ")",
-                             VALUES(value_text(kind)), &rows, error);
-    *there = false;
-    if (status != STATUS_OK) return status;
-    *there = rows_boolean(rows, 0, 0);
-    rows_free(rows);
-    return STATUS_OK;
+    return connection_query_boolean(connection,
+                                    "select exists (select 1 from workers w where w.device like $1 || ':%'"
+                                    " and" WORKER_LIVES "and" WORKER_TAKES ")",
+                                    VALUES(value_text(kind)), there, error);
 }
 
 enum status queue_lease_members(struct connection *connection, const struct worker_identity *worker,

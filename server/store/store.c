@@ -84,13 +84,10 @@ enum status store_transaction(struct connection *connection,
 
 enum status store_check_writable(struct connection *connection, struct error *error)
 {
-    struct rows *rows;
-    const enum status status = connection_query_one(
-        connection, "select current_setting('transaction_read_only')::boolean", NO_VALUES, &rows, error);
-    if (status != STATUS_OK) return status;
-    const bool read_only = rows_boolean(rows, 0, 0);
-    rows_free(rows);
-    if (!read_only) return STATUS_OK;
+    bool read_only;
+    const enum status status = connection_query_boolean(
+        connection, "select current_setting('transaction_read_only')::boolean", NO_VALUES, &read_only, error);
+    if (status != STATUS_OK || !read_only) return status;
     return error_set(error, STATUS_UNAVAILABLE,
                      "it is read only (a standby, or default_transaction_read_only is on): nothing can be registered");
 }

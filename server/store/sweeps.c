@@ -356,15 +356,14 @@ static enum status delete_body(struct connection *connection, void *context, str
 {
     const char *const *reference = context;
     struct store_id id;
+    bool standing;
     struct rows *rows;
     enum status status = sweep_resolve(connection, *reference, &id, error);
     if (status != STATUS_OK) return status;
-    status = connection_query_one(connection, "select standing is not null from sweeps where id = $1 for update",
-                                  VALUES(value_text(id.text)), &rows, error);
+    status = connection_query_boolean(connection, "select standing is not null from sweeps where id = $1 for update",
+                                      VALUES(value_text(id.text)), &standing, error);
     if (status == STATUS_NOT_FOUND) return store_unknown("sweep", *reference, error);
     if (status != STATUS_OK) return status;
-    const bool standing = rows_boolean(rows, 0, 0);
-    rows_free(rows);
     if (standing) return error_set(error, STATUS_CONFLICT, "the sweep takes in later checkpoints: cancel it first");
     status = connection_query(connection,
                               "select r.id, r.state from sweep_runs x join runs r on r.id = x.run where x.sweep = $1"

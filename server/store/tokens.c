@@ -79,19 +79,16 @@ enum status token_list(struct connection *connection, const char *name, const st
 
 enum status token_revoke(struct connection *connection, const char *reference, const char *own, struct error *error)
 {
-    struct rows *rows;
-    const enum status status = connection_query_one(
+    bool is_own;
+    const enum status status = connection_query_boolean(
         connection,
         "with found as (select id from tokens where id = $1 or name = $1 order by (id = $1) desc limit 1),"
         " revoked as (update tokens set revoked_at = coalesce(revoked_at, clock_timestamp())"
         " where id = (select id from found) and id <> $2)"
         " select id = $2 from found",
-        VALUES(value_text(reference), value_text(own)), &rows, error);
+        VALUES(value_text(reference), value_text(own)), &is_own, error);
     if (status == STATUS_NOT_FOUND) return error_set(error, status, "no token \"%.100s\"", reference);
-    if (status != STATUS_OK) return status;
-    const bool is_own = rows_boolean(rows, 0, 0);
-    rows_free(rows);
-    if (!is_own) return STATUS_OK;
+    if (status != STATUS_OK || !is_own) return status;
     return error_set(error, STATUS_CONFLICT,
                      "this is the token that the request came with: revoke it with another one, or"
                      " with `deltaq token revoke`");
@@ -159,23 +156,13 @@ enum status token_valid(struct connection *connection, struct token_hash **out, 
 
 enum status token_any(struct connection *connection, bool *any, struct error *error)
 {
-    struct rows *rows;
-    const enum status status = connection_query_one(
-        connection, CONNECTION_KEEPS_PLAN "select exists (select 1 from tokens)", NO_VALUES, &rows, error);
-    if (status != STATUS_OK) return status;
-    *any = rows_boolean(rows, 0, 0);
-    rows_free(rows);
-    return STATUS_OK;
+    return connection_query_boolean(connection, CONNECTION_KEEPS_PLAN "select exists (select 1 from tokens)", NO_VALUES,
+                                    any, error);
 }
 
 enum status token_any_yet(struct connection *connection, bool *any, struct error *error)
 {
-    struct rows *rows;
     const enum status status =
-        connection_query_one(connection, "select to_regclass('public.tokens') is not null", NO_VALUES, &rows, error);
-    *any = false;
-    if (status != STATUS_OK) return status;
-    const bool exists = rows_boolean(rows, 0, 0);
-    rows_free(rows);
-    return exists ? token_any(connection, any, error) : STATUS_OK;
+        connection_query_boolean(connection, "select to_regclass('public.tokens') is not null", NO_VALUES, any, error);
+    return status == STATUS_OK && *any ? token_any(connection, any, error) : status;
 }

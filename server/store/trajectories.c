@@ -141,16 +141,11 @@ enum { DELETE_MILLISECONDS = 600000 };
 static enum status lock(struct connection *connection, const char *reference, struct store_id *id, bool *watched,
                         struct error *error)
 {
-    struct rows *rows;
     enum status status = trajectory_resolve(connection, reference, id, error);
     if (status != STATUS_OK) return status;
-    status = connection_query_one(connection, "select watch is not null from trajectories where id = $1 for update",
-                                  VALUES(value_text(id->text)), &rows, error);
-    if (status == STATUS_NOT_FOUND) return store_unknown("trajectory", reference, error);
-    if (status != STATUS_OK) return status;
-    *watched = rows_boolean(rows, 0, 0);
-    rows_free(rows);
-    return STATUS_OK;
+    status = connection_query_boolean(connection, "select watch is not null from trajectories where id = $1 for update",
+                                      VALUES(value_text(id->text)), watched, error);
+    return status == STATUS_NOT_FOUND ? store_unknown("trajectory", reference, error) : status;
 }
 
 /* A run or scan that holds the trajectory's name would make a new trajectory of that name. */

@@ -30,14 +30,11 @@ struct insertion {
 /* Whether there is space for one more. The lock lasts as long as the transaction, so that two do not take one place. */
 static enum status check_count(struct connection *connection, struct error *error)
 {
-    struct rows *rows;
+    int64_t count = 0;
     enum status status = connection_execute(connection, LOCK, NO_VALUES, NULL, error);
     if (status == STATUS_OK)
-        status = connection_query_one(connection, "select count(*) from webhooks", NO_VALUES, &rows, error);
-    if (status != STATUS_OK) return status;
-    const bool space = rows_integer(rows, 0, 0) < WEBHOOKS_MOST;
-    rows_free(rows);
-    if (space) return STATUS_OK;
+        status = connection_query_integer(connection, "select count(*) from webhooks", NO_VALUES, &count, error);
+    if (status != STATUS_OK || count < WEBHOOKS_MOST) return status;
     return error_set(error, STATUS_CONFLICT,
                      "there are %d webhooks, the most that are kept: delete one that is not needed any more",
                      WEBHOOKS_MOST);
