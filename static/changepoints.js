@@ -4,6 +4,7 @@ import { at, get, query } from "./api.js";
 import { h } from "./dom.js";
 import { compact, integer, isNumber, percent } from "./format.js";
 import { formatOf, metric as metricOf } from "./metrics.js";
+import { keyOf } from "./series.js";
 
 /* Where a change is, as a share of what the trajectory has reached. */
 function placed(one, end) {
@@ -22,15 +23,10 @@ export async function loadChanges(names, { metric, x, base, ends }, signal) {
   return x === "share" ? found.map((one) => placed(one, ends.get(one.trajectory)[base])) : found;
 }
 
-const IDENTITY = ["trajectory", "label", "dataset", "protocol_id", "calibration_id"];
-
-function same(a, b) {
-  return IDENTITY.every((field) => (a[field] ?? null) === (b[field] ?? null));
-}
-
 /* The change of a curve, or null. */
 export function changeOf(changes, series) {
-  return changes.find((one) => same(one, series))?.change ?? null;
+  const key = keyOf(series);
+  return changes.find((one) => keyOf(one) === key)?.change ?? null;
 }
 
 /* What happens there, in three words: at a mark there is no space for more. */

@@ -1,10 +1,8 @@
 #include "resources/answer.h"
 
 #include "base/buffer.h"
-#include "kinds/method.h"
 #include "kinds/metrics.h"
 #include "schema/form.h"
-#include "store/datasets.h"
 
 #include <stdlib.h>
 #include <string.h>
@@ -95,26 +93,6 @@ enum status answer_form(const struct request *request, const char *const *names,
     *out = request_prefer(request, types);
     return *out >= 0 ? STATUS_OK
                      : error_set(error, STATUS_NOT_ACCEPTABLE, "there are %s, and Accept takes none of them", known);
-}
-
-enum status answer_query_method(const struct request *request, const char **out, struct error *error)
-{
-    char known[METHODS_TEXT];
-    *out = request_query(request, "method");
-    if (*out == NULL || method_known(*out, known)) return STATUS_OK;
-    return request_query_fault(error, "method", "no method is named \"%.60s\"; there are %s", *out, known);
-}
-
-enum status answer_query_dataset(struct connection *connection, const struct request *request, const char **out,
-                                 struct error *error)
-{
-    bool known = true;
-    *out = request_query(request, "dataset");
-    if (*out == NULL) return STATUS_OK;
-    const enum status status = dataset_name_known(connection, *out, &known, error);
-    if (status != STATUS_OK || known) return status;
-    return request_query_fault(error, "dataset",
-                               "no dataset is named \"%.60s\"; GET /v1/datasets lists those there are", *out);
 }
 
 enum status answer_query_boolean(const struct request *request, const char *field, bool *out, struct error *error)

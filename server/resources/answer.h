@@ -28,13 +28,6 @@ MUST_CHECK enum status answer_check_name(const char *name, const char *pointer, 
 /* Checks that the value of the query field `field` is the name of a metric (kinds/metrics.h). */
 MUST_CHECK enum status answer_check_metric(const char *name, const char *field, struct error *error);
 
-/* Reads the query field "method": the name of a quantizer, NULL when it is absent. A misspelt one would find nothing,
- * as if nothing had been measured. */
-MUST_CHECK enum status answer_query_method(const struct request *request, const char **out, struct error *error);
-/* The same of "dataset", the name of a dataset on which something was or may be measured. */
-MUST_CHECK enum status answer_query_dataset(struct connection *connection, const struct request *request,
-                                            const char **out, struct error *error);
-
 /* Reads the query field `field`: true or false; false when it is absent. */
 MUST_CHECK enum status answer_query_boolean(const struct request *request, const char *field, bool *out,
                                             struct error *error);

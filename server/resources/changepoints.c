@@ -2,6 +2,7 @@
 #include "resources/answer.h"
 #include "resources/application.h"
 #include "resources/handlers.h"
+#include "resources/series_query.h"
 #include "store/curves.h"
 
 #include <string.h>
@@ -12,8 +13,9 @@ enum { SERIES_MAX = 200 };
 /* Describes the series, its test, and its change if there is one; `tests` is the number of simultaneous tests. */
 static enum status describe(const json_t *given, double from, int64_t tests, json_t *out, struct error *error)
 {
-    static const char *const fields[] = {"trajectory", "label",       "method",         "bits",
-                                         "dataset",    "protocol_id", "calibration_id", "calibrated_on"};
+    static const char *const fields[] = {"trajectory",     "label",        "method_label", "method",
+                                         "bits",           "dataset",      "evaluated_on", "protocol_id",
+                                         "calibration_id", "calibrated_on"};
     const json_t *points = json_object_get(given, "points");
     struct changepoints_series series;
     json_t *row = json_object();
@@ -35,8 +37,8 @@ static enum status read_query(struct connection *connection, const struct reques
                               struct curve_query *query, int64_t *from, struct error *error)
 {
     const char *x = request_query(request, "x");
-    int64_t bits = 0;
-    enum status status = request_query_integer(request, "bits", 0, 0, 64, &bits, error);
+    struct series_filter series;
+    enum status status = series_query_filter(connection, request, &series, error);
     if (status == STATUS_OK) status = request_query_integer(request, "from", 0, 0, INT64_C(1) << 53, from, error);
     if (status != STATUS_OK) return status;
     if (x != NULL && strcmp(x, "step") != 0 && strcmp(x, "tokens") != 0)
@@ -47,13 +49,9 @@ static enum status read_query(struct connection *connection, const struct reques
         .trajectory_count = 1,
         .metric = request_query(request, "metric"),
         .axis = x != NULL && strcmp(x, "tokens") == 0 ? CURVE_TOKENS : CURVE_STEP,
-        .protocol = request_query(request, "protocol"),
-        .calibration = request_query(request, "calibration"),
-        .bits = (int)bits,
+        .series = series,
     };
     if (query->metric == NULL) query->metric = "delta";
-    if ((status = answer_query_method(request, &query->method, error)) != STATUS_OK) return status;
-    if ((status = answer_query_dataset(connection, request, &query->dataset, error)) != STATUS_OK) return status;
     return answer_check_metric(query->metric, "metric", error);
 }
 

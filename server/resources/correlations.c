@@ -4,6 +4,7 @@
 #include "resources/correlation_report.h"
 #include "resources/csv.h"
 #include "resources/handlers.h"
+#include "resources/series_query.h"
 #include "schema/result_render.h"
 #include "store/curves.h"
 
@@ -11,11 +12,11 @@
 #include <stdio.h>
 #include <string.h>
 
-enum { TRAJECTORIES_MAX = 32, PAIRS_MAX = 5000 /* each is taken into 50 samples */, CHECKED_EVERY = 64 };
+enum { PAIRS_MAX = 5000 /* each is taken into 50 samples */, CHECKED_EVERY = 64 };
 
 struct question {
     struct curve_pairs_query query;
-    const char *trajectories[TRAJECTORIES_MAX];
+    const char *trajectories[SERIES_QUERY_TRAJECTORIES];
     int64_t seed;
 };
 
@@ -31,28 +32,17 @@ static enum status read_question(struct connection *connection, const struct req
                                  struct error *error)
 {
     struct curve_pairs_query *query = &out->query;
-    int64_t bits = 0;
-    enum status status = request_query_integer(request, "bits", 0, 0, 64, &bits, error);
+    enum status status = series_query_filter(connection, request, &query->series, error);
     if (status == STATUS_OK) status = request_query_integer(request, "seed", 0, 0, INT64_C(1) << 53, &out->seed, error);
+    if (status == STATUS_OK)
+        status = series_query_trajectories(request, out->trajectories, &query->trajectory_count, error);
     if (status != STATUS_OK) return status;
-    for (const char *name; (name = request_query_at(request, "trajectory", query->trajectory_count)) != NULL;) {
-        if (query->trajectory_count == TRAJECTORIES_MAX)
-            return request_query_fault(error, "trajectory", "at most %d at once", TRAJECTORIES_MAX);
-        out->trajectories[query->trajectory_count++] = name;
-    }
     query->trajectories = out->trajectories;
     query->x = request_query(request, "x");
     query->y = request_query(request, "y");
     status = read_axis(query->x, "x", error);
-    if (status == STATUS_OK) status = read_axis(query->y, "y", error);
-    if (status == STATUS_OK) status = answer_query_method(request, &query->method, error);
-    if (status == STATUS_OK) status = answer_query_dataset(connection, request, &query->dataset, error);
-    if (status != STATUS_OK) return status;
-    query->protocol = request_query(request, "protocol");
-    query->calibration = request_query(request, "calibration");
-    query->bits = (int)bits;
     query->most = PAIRS_MAX + 1;
-    return STATUS_OK;
+    return status == STATUS_OK ? read_axis(query->y, "y", error) : status;
 }
 
 /* Arrays of what engine/eval/correlation.h asks for, [count]. */

@@ -6,12 +6,13 @@
 #include "resources/csv.h"
 #include "resources/curve_text.h"
 #include "resources/handlers.h"
+#include "resources/series_query.h"
 #include "store/checkpoints.h"
 
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRAJECTORIES_MAX = 32, POINTS_LEAST = 4, POINTS_MAX = 100000 };
+enum { POINTS_LEAST = 4, POINTS_MAX = 100000 };
 
 static enum status answer_csv(struct response *response, const json_t *document, const json_t *flags,
                               struct error *error)
@@ -73,26 +74,16 @@ static enum status read_points(const struct request *request, int64_t *out, stru
 static enum status read_query(struct connection *connection, const struct request *request, struct curve_query *query,
                               const char **trajectories, struct error *error)
 {
-    int64_t bits = 0;
-    enum status status = request_query_integer(request, "bits", 0, 0, 64, &bits, error);
+    enum status status = series_query_filter(connection, request, &query->series, error);
+    if (status == STATUS_OK) status = series_query_trajectories(request, trajectories, &query->trajectory_count, error);
     if (status == STATUS_OK) status = read_axis(request_query(request, "x"), &query->axis, error);
     if (status == STATUS_OK) status = read_points(request, &query->points, error);
     if (status != STATUS_OK) return status;
-    for (const char *name; (name = request_query_at(request, "trajectory", query->trajectory_count)) != NULL;) {
-        if (query->trajectory_count == TRAJECTORIES_MAX)
-            return request_query_fault(error, "trajectory", "at most %d at once", TRAJECTORIES_MAX);
-        trajectories[query->trajectory_count++] = name;
-    }
     if (query->trajectory_count == 0)
         return request_query_fault(error, "trajectory", "is missing: ?trajectory=NAME, as often as needed");
     query->trajectories = trajectories;
     query->metric = request_query(request, "metric");
     if (query->metric == NULL) query->metric = "delta";
-    if ((status = answer_query_method(request, &query->method, error)) != STATUS_OK) return status;
-    if ((status = answer_query_dataset(connection, request, &query->dataset, error)) != STATUS_OK) return status;
-    query->protocol = request_query(request, "protocol");
-    query->calibration = request_query(request, "calibration");
-    query->bits = (int)bits;
     return answer_check_metric(query->metric, "metric", error);
 }
 
@@ -134,7 +125,7 @@ enum status curves_get(struct http_context *context, const struct request *reque
                        struct error *error)
 {
     int type = 0;
-    const char *trajectories[TRAJECTORIES_MAX];
+    const char *trajectories[SERIES_QUERY_TRAJECTORIES];
     struct curve_query query = {0};
     struct store_id checkpoint;
     struct curve_points points = {0};

@@ -7,6 +7,7 @@
 #include "resources/csv.h"
 #include "resources/handlers.h"
 #include "resources/measurement_fields.h"
+#include "resources/series_query.h"
 #include "store/changes.h"
 #include "store/measurement_table.h"
 #include "json/written.h"
@@ -14,7 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-enum { TRAJECTORIES_MAX = 32, METRICS_MAX = 32, PAGE_WHOLE = 1000 };
+enum { METRICS_MAX = 32, PAGE_WHOLE = 1000 };
 
 enum form { FORM_JSON, FORM_NDJSON, FORM_CSV };
 
@@ -25,7 +26,7 @@ static const char *const forms[] = {[FORM_JSON] = "json", [FORM_NDJSON] = "ndjso
 struct table {
     int form;    /* enum form */
     bool chosen; /* of the columns, by `fields` */
-    const char *trajectories[TRAJECTORIES_MAX];
+    const char *trajectories[SERIES_QUERY_TRAJECTORIES];
     json_t *columns, *metrics, *tags; /* owned */
     struct measurement_filter filter;
     struct measurement_selection selection;
@@ -79,7 +80,9 @@ static enum status read_filter(struct connection *connection, const struct reque
                                struct error *error)
 {
     struct measurement_filter *filter = &table->filter;
-    enum status status = request_query_integer(request, "bits", 0, 0, 64, &filter->bits, error);
+    enum status status = series_query_filter(connection, request, &filter->series, error);
+    if (status == STATUS_OK)
+        status = series_query_trajectories(request, table->trajectories, &filter->trajectory_count, error);
     if (status == STATUS_OK)
         status = request_query_integer(request, "step_from", 0, 0, INT64_MAX, &filter->step_from, error);
     if (status == STATUS_OK)
@@ -89,19 +92,10 @@ static enum status read_filter(struct connection *connection, const struct reque
     if (status == STATUS_OK) status = read_sort(request, &filter->descending, error);
     if (status == STATUS_OK) status = read_metrics(request, &table->metrics, error);
     if (status == STATUS_OK) status = answer_tags(request, &table->tags, error);
-    if (status == STATUS_OK) status = answer_query_method(request, &filter->method, error);
-    if (status == STATUS_OK) status = answer_query_dataset(connection, request, &filter->dataset, error);
     if (status != STATUS_OK) return status;
-    for (const char *name; (name = request_query_at(request, "trajectory", filter->trajectory_count)) != NULL;) {
-        if (filter->trajectory_count == TRAJECTORIES_MAX)
-            return request_query_fault(error, "trajectory", "at most %d at once", TRAJECTORIES_MAX);
-        table->trajectories[filter->trajectory_count++] = name;
-    }
     filter->trajectories = table->trajectories;
     filter->checkpoint = request_query(request, "checkpoint");
     filter->name = request_query(request, "name");
-    filter->protocol = request_query(request, "protocol");
-    filter->calibration = request_query(request, "calibration");
     filter->metrics = table->metrics;
     filter->tags = table->tags;
     return STATUS_OK;

@@ -11,9 +11,8 @@ const char *const curve_points_axes[] = {
 /* The condition on a number `n` for the requested series: none when no series was named, else its series is among those
  * looked up first. */
 #define CHOSEN                                                                                           \
-    " and ($4 is null and $5 is null and $6 = 0 and $7 is null and $8 is null or n.series = any (array(" \
-    "select s.id from series s where ($4 is null or s.method = $4) and ($5 is null or s.dataset = $5)"   \
-    " and ($6 = 0 or s.bits = $6) and ($7 is null or s.protocol = $7) and ($8 is null or s.calibration = $8))))"
+    " and ($4 is null and $5 = 0 and $6 is null and $7 is null and $8 is null or n.series = any (array(" \
+    "select s.id from series s where" SERIES_FILTER_FITS("s", "$4", "$5", "$6", "$7", "$8") ")))"
 /* The value of a checkpoint `c` on the axis. */
 #define X                                                                                                   \
     "case $3 when 'step' then c.step::double precision when 'tokens' then c.tokens::double precision else " \
@@ -157,12 +156,11 @@ enum status curve_points_read(struct connection *connection, const json_t *traje
     *out = (struct curve_points){.series = json_array()};
     enum status status = out->series != NULL ? STATUS_OK : error_no_memory(error, "a curve");
     if (status == STATUS_OK)
-        status = connection_query(connection, question,
-                                  VALUES(value_json(trajectories), value_text(query->metric),
-                                         value_text(curve_points_axes[query->axis]), value_text(query->method),
-                                         value_text(query->dataset), value_integer(query->bits),
-                                         value_text(query->protocol), value_text(query->calibration)),
-                                  &out->rows, error);
+        status =
+            connection_query(connection, question,
+                             VALUES(value_json(trajectories), value_text(query->metric),
+                                    value_text(curve_points_axes[query->axis]), SERIES_FILTER_VALUES(query->series)),
+                             &out->rows, error);
     const int count = status == STATUS_OK ? rows_count(out->rows) : 0;
     for (int first = 0, next; first < count && status == STATUS_OK; first = next) {
         for (next = first + 1; next < count && same_series(out->rows, first, next);) next++;

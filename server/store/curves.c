@@ -112,6 +112,7 @@ enum status curve_read(struct connection *connection, const struct curve_query *
         OF_CHECKPOINT(metric, "tokens") OF_CHECKPOINT(metric, "learning_rate")
 #define X_NUMBERS NUMBERS("$2")
 #define Y_NUMBERS NUMBERS("$3")
+#define Y_ASKED   SERIES_FILTER_FITS("m", "$4", "$5", "$6", "$7", "$8")
 
 /* The trajectories asked for, each with what it is independent as: the first of its line, which goes from a trajectory
  * whose first checkpoint continues or averages others to that of (the first of) these. No line is longer than 64. */
@@ -143,9 +144,7 @@ enum status curve_pairs(struct connection *connection, const struct curve_pairs_
         " trajectory_name, coalesce('seed ' || (c.tags ->> 'seed'), r.unit) as unit from checkpoints c"
         " join trajectories t on t.id = c.trajectory join roots r on r.trajectory = t.id),"
         " x as (" X_NUMBERS "),"
-        " y as (select m.*, " TOLD_APART " as told from (" Y_NUMBERS ") m where ($4 is null or m.method = $4)"
-        " and ($5 is null or m.dataset = $5) and ($6 = 0 or m.bits = $6)"
-        " and ($7 is null or m.protocol = $7) and ($8 is null or m.calibration = $8)),"
+        " y as (select m.*, " TOLD_APART " as told from (" Y_NUMBERS ") m where" Y_ASKED "),"
         " near as (select y.*, x.label as label_x, x.dataset as dataset_x, x.protocol as protocol_x, x.calibration as"
         " calibration_x, x.value as x, x.run as run_x, rank() over (partition by y.checkpoint, y.label, y.dataset,"
         " y.protocol, y.calibration, y.method, y.bits order by (x.label = y.label) desc,"
@@ -164,9 +163,8 @@ enum status curve_pairs(struct connection *connection, const struct curve_pairs_
         " nullif(dataset, ''), 'protocol_id', nullif(protocol, ''), 'calibration_id', nullif(calibration, ''),"
         " 'calibrated_on', nullif(calibrated_on, ''), 'x', x, 'y', y, 'run_x', run_x, 'run_y', run)"
         " order by series, trajectory_name, step, tokens, number), '[]') from numbered",
-        VALUES(value_json(trajectories), value_text(query->x), value_text(query->y), value_text(query->method),
-               value_text(query->dataset), value_integer(query->bits), value_text(query->protocol),
-               value_text(query->calibration), value_integer(query->most)),
+        VALUES(value_json(trajectories), value_text(query->x), value_text(query->y),
+               SERIES_FILTER_VALUES(query->series), value_integer(query->most)),
         document, error);
     json_decref(trajectories);
     return status;

@@ -2,6 +2,7 @@
 #ifndef STORE_CURVES_H
 #define STORE_CURVES_H
 
+#include "store/series_filter.h"
 #include "store/store.h"
 
 enum curve_axis { CURVE_STEP, CURVE_TOKENS, CURVE_LEARNING_RATE };
@@ -11,8 +12,7 @@ struct curve_query {
     size_t trajectory_count;
     const char *metric; /* any measured metric, or "learning_rate" */
     enum curve_axis axis;
-    const char *method, *dataset, *protocol, *calibration; /* NULL: all */
-    int bits;                                              /* 0: all */
+    struct series_filter series;
     int64_t points;         /* most of a series: the first, the last, the lowest and highest of each part; 0: all */
     const char *checkpoint; /* id of one whose point is kept besides and has a rank; NULL: none */
 };
@@ -39,9 +39,8 @@ struct curve_pairs_query {
     const char *const *trajectories; /* references */
     size_t trajectory_count;         /* 0: all */
     const char *x, *y;               /* metrics, or "step", "tokens", "learning_rate" of the checkpoint */
-    const char *method, *dataset, *protocol, *calibration; /* of y; NULL: all */
-    int bits;                                              /* of y; 0: all */
-    int64_t most;                                          /* at most so many pairs, whichever they are; 0: all */
+    struct series_filter series;     /* of y */
+    int64_t most;                    /* at most so many pairs, whichever they are; 0: all */
 };
 
 /* [{"trajectory", "checkpoint", "checkpoint_name", "step", "tokens", "unit", "series", "label", "method", "bits",

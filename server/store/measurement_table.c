@@ -18,9 +18,8 @@
     " union all select id, number from trajectories where json_array_length($1::json) = 0)"
 
 /* The filter's conditions on a series `s` and on a number `n`: $2 to $7. */
-#define MEASURED                                                                                    \
-    " ($2 is null or s.method = $2) and ($3 = 0 or s.bits = $3) and ($4 is null or s.dataset = $4)" \
-    " and ($5 is null or s.protocol = $5) and ($6 is null or s.calibration = $6)"                   \
+#define MEASURED                                          \
+    SERIES_FILTER_FITS("s", "$2", "$3", "$4", "$5", "$6") \
     " and ($7::json is null or n.metric in (select json_array_elements_text($7::json)))"
 
 enum status measurement_select(struct connection *connection, const struct measurement_filter *filter,
@@ -79,9 +78,7 @@ enum status measurement_series(struct connection *connection, const struct measu
         " select json_build_object('labels', (select coalesce(json_object_agg(" SERIES_ID ", told), '{}') from told),"
         " 'metrics', (select coalesce(json_agg(distinct metric), '[]') from found n join series s on s.id = n.series"
         " where" MEASURED "))",
-        VALUES(value_json(selection->trajectories), value_text(filter->method), value_integer(filter->bits),
-               value_text(filter->dataset), value_text(filter->protocol), value_text(filter->calibration),
-               value_json(filter->metrics)),
+        VALUES(value_json(selection->trajectories), SERIES_FILTER_VALUES(filter->series), value_json(filter->metrics)),
         document, error);
 }
 
@@ -151,15 +148,14 @@ enum status measurement_page(struct connection *connection, const struct measure
     enum status status = page_read(page, &limit, &after, error);
     *document = NULL;
     if (status != STATUS_OK) return status;
-    status = connection_query_json(
-        connection, filter->descending ? PAGE("<", " desc") : PAGE(">", ""),
-        VALUES(value_json(selection->trajectories), value_text(filter->method), value_integer(filter->bits),
-               value_text(filter->dataset), value_text(filter->protocol), value_text(filter->calibration),
-               value_json(filter->metrics), value_text(selection->checkpoint.text), value_integer(filter->step_from),
-               value_integer(filter->step_to), value_json(filter->tags), value_text(filter->name),
-               value_integer(filter->measured_from), value_integer(filter->measured_to), value_integer(limit),
-               value_integer(first ? 0 : after), value_boolean(first)),
-        document, error);
+    status = connection_query_json(connection, filter->descending ? PAGE("<", " desc") : PAGE(">", ""),
+                                   VALUES(value_json(selection->trajectories), SERIES_FILTER_VALUES(filter->series),
+                                          value_json(filter->metrics), value_text(selection->checkpoint.text),
+                                          value_integer(filter->step_from), value_integer(filter->step_to),
+                                          value_json(filter->tags), value_text(filter->name),
+                                          value_integer(filter->measured_from), value_integer(filter->measured_to),
+                                          value_integer(limit), value_integer(first ? 0 : after), value_boolean(first)),
+                                   document, error);
     if (status == STATUS_OK && !json_is_true(json_object_get(*document, "found"))) {
         json_decref(*document);
         *document = NULL;
@@ -203,11 +199,9 @@ enum status measurement_updates(struct connection *connection, const struct meas
         " select json_build_object('items', coalesce((select json_agg(json_build_array(row) order by change, number,"
         " series) from found), '[]'), 'cursor', u.change::text, 'next', case when u.more then u.change::text end)"
         " from upto u",
-        VALUES(value_json(selection->trajectories), value_text(filter->method), value_integer(filter->bits),
-               value_text(filter->dataset), value_text(filter->protocol), value_text(filter->calibration),
-               value_json(filter->metrics), value_text(selection->checkpoint.text), value_integer(filter->step_from),
-               value_integer(filter->step_to), value_json(filter->tags), value_text(filter->name),
-               value_integer(filter->measured_from), value_integer(filter->measured_to), value_integer(limit),
-               value_integer(after)),
+        VALUES(value_json(selection->trajectories), SERIES_FILTER_VALUES(filter->series), value_json(filter->metrics),
+               value_text(selection->checkpoint.text), value_integer(filter->step_from), value_integer(filter->step_to),
+               value_json(filter->tags), value_text(filter->name), value_integer(filter->measured_from),
+               value_integer(filter->measured_to), value_integer(limit), value_integer(after)),
         document, error);
 }

@@ -1,9 +1,9 @@
-/* measurement_table.h: the table of measurements that people read: a row for each checkpoint and series. A series is a
- * method with its options, an evaluation (dataset and protocol) and a calibration; full precision counts as a
- * method. */
+/* measurement_table.h: the table of measurements that people read: a row for each checkpoint and series. Full precision
+ * counts as a method. */
 #ifndef STORE_MEASUREMENT_TABLE_H
 #define STORE_MEASUREMENT_TABLE_H
 
+#include "store/series_filter.h"
 #include "store/store.h"
 
 struct measurement_filter {
@@ -12,8 +12,7 @@ struct measurement_filter {
     const char *checkpoint;          /* reference; NULL: all */
     const json_t *metrics;           /* array of names; NULL: all. Rows without any of these metrics are left out */
     const json_t *tags;              /* array of {"key", "value" or null}, all of which a checkpoint must have; NULL */
-    const char *method, *dataset, *protocol, *calibration; /* of the series; NULL: all */
-    int64_t bits;                                          /* of the series; 0: all */
+    struct series_filter series;
     int64_t step_from, step_to;         /* inclusive; a checkpoint without a step matches the full range only */
     const char *name;                   /* of the checkpoint; "*" stands for any text; NULL: all */
     int64_t measured_from, measured_to; /* when the measuring run ended; as in struct list_filter */

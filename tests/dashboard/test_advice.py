@@ -48,6 +48,18 @@ def test_a_change_is_marked_and_told_in_words(world, planned, visit):
     page.wait("document.querySelector('#plot').data.every(trace => trace.meta.kind !== 'change')")
 
 
+def test_a_change_is_marked_where_labels_name_the_evaluation(world, visit):
+    """Two evaluations of one method: the label of the answer is then not that of the curve on the page."""
+    world.changes["constant", "delta", "gptq 3-bit g128"] = ("slope", 4, 3, 6, 2e-9)
+    for checkpoint in [item for item in world.checkpoints if item["trajectory"] == "constant"][:2]:
+        run = world.measure(checkpoint, 3, 0.02, 3.0)
+        world.datasets[run["id"]] = "wiki"
+    page = visit(ADDRESS)
+    page.wait(DRAWN)
+    assert [mark["text"] for mark in traces(page, "change")] == [["bends up"]]
+    assert "gptq 3-bit g128, on perl-manual-validation: " in page.run(f"{CHANGES}.innerText")
+
+
 def test_no_change_and_no_test_are_told_apart(world, visit):
     page = visit(ADDRESS)
     page.wait(DRAWN)

@@ -83,6 +83,10 @@ def test_series_are_tested_one_by_one_and_not_joined(service, decayed):
     assert series["bend-a"]["points"] == half and series["bend-b"]["points"] == len(items) - half
     assert series["bend-a"]["p_value"] is series["bend-a"]["adjusted_p_value"] is series["bend-a"]["change"] is None
     assert series["bend-b"]["p_value"] == series["bend-b"]["adjusted_p_value"], "one series of the answer was tested"
+    identity = ("trajectory", "label", "method_label", "dataset", "evaluated_on", "protocol_id", "calibration_id")
+    curves = service.get("/v1/curves?trajectory=bend&metric=loss").json["series"]
+    assert ({tuple(curve[field] for field in identity) for curve in curves}
+            == {tuple(row[field] for field in identity) for row in series.values()})  # by which pages find them
     only = changes(service, metric="loss", dataset="bend-a")["series"]
     assert [row["dataset"] for row in only] == ["bend-a"]
 

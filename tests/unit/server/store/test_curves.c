@@ -54,7 +54,7 @@ static void test_curves_take_the_newest_measurement_by_step(void **state)
     assert_int_equal(json_array_size(document), 1);
     assert_true(json_number_value(json_object_get(json_array_get(document, 0), "y")) == 0.7);
     json_decref(document);
-    pairs = (struct curve_pairs_query){.x = "step", .y = "delta", .method = "gptq", .bits = 4};
+    pairs = (struct curve_pairs_query){.x = "step", .y = "delta", .series = {.method = "gptq", .bits = 4}};
     OK(curve_pairs(connection, &pairs, &document, &error));
     assert_int_equal(json_array_size(document), 2);
     assert_true(json_number_value(json_object_get(json_array_get(document, 0), "x")) == 10);
