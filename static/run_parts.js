@@ -1,5 +1,5 @@
 /* run_parts.js: the result and the parameters of a run, by what stands in them. */
-import { checkpoint, dataset } from "./api.js";
+import { checkpoint, trajectory } from "./api.js";
 import { planSection } from "./advice.js";
 import { attributionSection } from "./attribution.js";
 import { compareSection } from "./compare.js";
@@ -12,7 +12,6 @@ import { drawing } from "./look.js";
 import { beyondRange } from "./measurements.js";
 import { figuresOf } from "./metrics.js";
 import { curvesLink, runLink } from "./router.js";
-import { trajectoryName } from "./runs.js";
 import { groupsSection, spectrumSection, termsSection } from "./spectrum.js";
 import { dataTable, facts } from "./table.js";
 import { tasksSection } from "./tasks.js";
@@ -120,8 +119,9 @@ function flatten(value, prefix = "") {
   return Object.entries(value).flatMap(([name, inner]) => flatten(inner, prefix ? `${prefix}.${name}` : name));
 }
 
-function checkpointName(id) {
-  const node = h("span", { class: "name" }, id);
+/* Names of references are the run's own, also of what was deleted since; what is still there is a link. */
+function checkpointName(id, names) {
+  const node = h("span", { class: "name" }, names?.[id] ?? id);
   checkpoint(id).then((found) => {
     if (!found) return;
     node.replaceChildren(h("a", { href: curvesLink([found.trajectory]) }, `${found.trajectory}/${found.name}`));
@@ -129,27 +129,24 @@ function checkpointName(id) {
   return node;
 }
 
-function datasetName(id) {
-  const node = h("span", { class: "name" }, id);
-  dataset(id).then((found) => { if (found) node.textContent = found.name; });
+function trajectoryLink(id, names) {
+  const node = h("span", { class: "name" }, names?.[id] ?? id);
+  trajectory(id).then((found) => {
+    if (found) node.replaceChildren(h("a", { href: curvesLink([found.name]) }, found.name));
+  });
   return node;
 }
 
-function trajectoryLink(id) {
-  const node = h("span", { class: "name" }, id);
-  trajectoryName(id).then((name) => node.replaceChildren(h("a", { href: curvesLink([name]) }, name)));
-  return node;
-}
-
-/* References are shown by name. */
-function shown(kind, name, value) {
-  if (Array.isArray(value)) return value.map((id, index) => [index ? ", " : "", checkpointName(String(id))]);
-  if (typeof value === "string" && ["checkpoint", "from", "to"].includes(name)) return checkpointName(value);
+function shown({ kind, names }, name, value) {
+  if (Array.isArray(value)) return value.map((id, index) => [index ? ", " : "", checkpointName(String(id), names)]);
+  if (typeof value === "string" && ["checkpoint", "from", "to"].includes(name)) return checkpointName(value, names);
   if (typeof value === "string" && kind === "compare" && ["a", "b"].includes(name)) {
     return h("a", { href: runLink(value), class: "name" }, value);
   }
-  if (typeof value === "string" && /(^|\.)(dataset|validation)$/.test(name)) return datasetName(value);
-  if (typeof value === "string" && name === "trajectory" && kind !== "fetch") return trajectoryLink(value);
+  if (typeof value === "string" && /(^|\.)(dataset|validation)$/.test(name)) {
+    return h("span", { class: "name" }, names?.[value] ?? value);
+  }
+  if (typeof value === "string" && name === "trajectory" && kind !== "fetch") return trajectoryLink(value, names);
   return h("span", { class: "name" }, exact(value));
 }
 
@@ -162,7 +159,7 @@ export function params(run) {
   const rows = flatten(run.params ?? {}), unset = rows.filter(([, value]) => value === null).map(([name]) => name);
   return [
     h("dl", { class: "params" }, rows.filter(([, value]) => value !== null).map(([name, value]) => h("div", {},
-      h("dt", {}, name), h("dd", {}, shown(run.kind, name, value))))),
+      h("dt", {}, name), h("dd", {}, shown(run, name, value))))),
     unset.length ? h("p", { class: "muted", id: "unset" }, `Not set: ${unset.join(", ")}.`) : null,
   ];
 }

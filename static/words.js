@@ -1,10 +1,10 @@
-/* words.js: what a run was measured on and calibrated with, in words. References in parameters are ids; names come from
- * the API. */
+/* words.js: what a run was measured on and calibrated with, in words. References in parameters are ids; the run tells
+ * their names, also of what was deleted since. */
 import { dataset } from "./api.js";
 import { integer, isNumber, plural } from "./format.js";
 
-async function nameOf(id) {
-  return (await dataset(id))?.name ?? id;
+async function nameOf(id, names) {
+  return names?.[id] ?? (await dataset(id))?.name ?? id;
 }
 
 /* "194 sequences of 128 tokens"; what is not limited is counted by the result, where that is known. */
@@ -15,9 +15,9 @@ function amount({ sequence_length: length, max_sequences: most, packing }, count
   return `${count}${size}${packing === "documents" ? ", documents apart" : ""}`;
 }
 
-async function spoken(given, counted, more = []) {
+async function spoken(given, counted, names, more = []) {
   if (!given?.dataset) return "";
-  return [`${await nameOf(given.dataset)}, ${amount(given, counted)}`, ...more].join(", ");
+  return [`${await nameOf(given.dataset, names)}, ${amount(given, counted)}`, ...more].join(", ");
 }
 
 /* What a run measured on: of quantize and attribution `evaluation`, of others the parameters themselves. */
@@ -28,7 +28,8 @@ export function evaluationOf(run) {
 
 export function evaluationIn(run) {
   const { precision } = run.params ?? {};
-  return spoken(evaluationOf(run), run.result?.sequences, precision && precision !== "f32" ? [precision] : []);
+  const more = precision && precision !== "f32" ? [precision] : [];
+  return spoken(evaluationOf(run), run.result?.sequences, run.names, more);
 }
 
 /* What a run was calibrated with; null or undefined: with nothing. */
@@ -38,5 +39,5 @@ export function calibrationOf({ params }) {
 
 export function calibrationIn(run) {
   const given = calibrationOf(run), draws = run.params?.calibration_draws;
-  return spoken(given, run.result?.calibration_sequences, draws > 1 ? [plural(draws, "draw")] : []);
+  return spoken(given, run.result?.calibration_sequences, run.names, draws > 1 ? [plural(draws, "draw")] : []);
 }

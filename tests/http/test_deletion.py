@@ -73,6 +73,18 @@ def test_archived_trajectories_leave_the_list_and_come_back(service, evaluated):
     assert answer.status == 422 and answer.pointers == ["/archived"]
 
 
+def test_what_a_run_read_keeps_its_name_in_the_run(service, evaluated):
+    """A dataset and a checkpoint that are deleted; also when another dataset takes the name."""
+    name, data, runs = evaluated
+    was = runs[0]["names"]
+    assert set(was) == {runs[0]["params"]["checkpoint"], runs[0]["params"]["dataset"]}
+    assert delete(service, f"/v1/datasets/{data}").status == 204
+    service.sequences(data, models.rows(2, 16, seed=1))
+    assert delete(service, f"/v1/checkpoints/{runs[0]['params']['checkpoint']}").status == 204
+    assert service.get(f"/v1/runs/{runs[0]['id']}").json["names"] == was
+    assert service.get(f"/v1/runs/{runs[1]['id']}").json["names"] == runs[1]["names"]
+
+
 def test_a_trajectory_is_deleted_with_what_is_its_own(service, evaluated):
     name, data, runs = evaluated
     made = service.get(f"/v1/trajectories/{name}").json
@@ -81,7 +93,9 @@ def test_a_trajectory_is_deleted_with_what_is_its_own(service, evaluated):
     assert (delete(service, f"/v1/trajectories/{name}").status == 404
             == service.get(f"/v1/trajectories/{made['id']}").status)
     assert service.get(f"/v1/checkpoints/{runs[0]['params']['checkpoint']}").status == 404
-    assert service.get(f"/v1/runs/{runs[0]['id']}").json["result"] == runs[0]["result"]
+    left = service.get(f"/v1/runs/{runs[0]['id']}").json
+    assert left["result"] == runs[0]["result"] and left["names"] == runs[0]["names"]
+    assert left["names"][runs[0]["params"]["checkpoint"]] == f"{name}/step0"
     assert (service.files / name / "0" / "model.safetensors").exists()
     gone = [e for e in service.get("/v1/events?follow=false&after=0&kind=checkpoint").body.decode().split("\n\n")
             if '"deleted"' in e and f'"{name}"' in e]

@@ -7,7 +7,7 @@ import re
 import models
 import numpy
 import pytest
-from service import OPENAPI, ROOT
+from contract import OPENAPI, ROOT
 
 
 @pytest.fixture(scope="module")
@@ -271,6 +271,9 @@ def test_curves_never_join_calibrations(service, subject):
     only = curves(method="gptq")
     assert [s["label"] for s in only] == ["gptq 3-bit g128"] and only[0]["calibration_id"] == first["calibration_id"]
     assert only[0]["calibrated_on"] == f"{name}-1: 4 sequences, 128 tokens"
+    single = service.sequences(f"{name}-3", models.rows(1, 32, seed=23))["name"]
+    measured(early, {"dataset": single}, name="awq", bits=4)
+    assert curves(method="awq")[0]["calibrated_on"] == f"{single}: 1 sequence, 32 tokens"
     second = measured(late, data[1], name="gptq", bits=3)
     both = curves(method="gptq")
     assert [(s["label"], [p["x"] for p in s["points"]]) for s in both] == [
@@ -311,11 +314,9 @@ def test_the_interval_is_made_for_the_number_of_sequences(service, subject, coun
         ),
     )
     stderr = evaluated["result"]["loss_stderr"]
-    point = next(
-        p
-        for s in service.get(f"/v1/curves?trajectory=methods&metric=loss&dataset={data}").json["series"]
-        for p in s["points"]
-    )
+    series = service.get(f"/v1/curves?trajectory=methods&metric=loss&dataset={data}").json["series"][0]
+    assert series["evaluated_on"] == f"{data}: {count} sequence{'s' if count > 1 else ''}, {12 * count} tokens"
+    point = series["points"][0]
     if count == 1:
         assert (stderr, point["low"], point["high"]) == (None, None, None)
         return
