@@ -1,6 +1,9 @@
 """One browser for all tests, a fresh tab and a fresh world for each."""
 
+import json
+
 import browser as chromium
+import contract
 import pytest
 import stand_in
 from stand_in import PLOTLY
@@ -21,9 +24,18 @@ def world():
 
 @pytest.fixture
 def server(world):
+    """Its documents have no field that openapi.yaml does not name, which a page would wait for in vain."""
     running = stand_in.StandIn(world)
     yield running
     running.close()
+    own = {field for path, text in set(running.documents) for field in undeclared(path, json.loads(text))}
+    assert not own, own
+
+
+def undeclared(path, document):
+    operation, place = contract.operation_of("GET", path), f"GET {contract.template_of(path)}"
+    schema = operation and contract.schema_of(operation, 200, "application/json")
+    return [f"{place}: {field}" for field in contract.undeclared([schema], document)] if schema else [place]
 
 
 @pytest.fixture

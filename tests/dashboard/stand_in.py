@@ -39,6 +39,8 @@ class Handler(stand_in_service.Service, stand_in_gates.Gates, http.server.BaseHT
         return self.server.world
 
     def answer(self, status, body, content_type="application/json", more=()):
+        if isinstance(body, dict) and (self.command, status) == ("GET", 200):
+            self.server.documents.append((self.path, json.dumps(body)))
         payload = body if isinstance(body, bytes) else json.dumps(body).encode()
         self.send_response(status)
         for name, value in (("Content-Type", content_type), ("Content-Length", len(payload)),
@@ -321,6 +323,7 @@ class StandIn(http.server.ThreadingHTTPServer):
     def __init__(self, world, port=0):
         super().__init__(("127.0.0.1", port), Handler)
         self.world, self.stopping = world, False
+        self.documents = []  # that were got: (path, JSON)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
         threading.Thread(target=self.serve_forever, daemon=True).start()
 

@@ -237,8 +237,9 @@ class World:
         curves = self.curves([name], metric, axis)
         found = {**curves, "series": [dict(entry) for entry in curves["series"]]}
         for entry in found["series"]:
-            points, change = entry.pop("points"), self.changes.get((name, metric, entry["method_label"]))
+            points, *_ = (entry.pop(field) for field in ("points", "total", "rank"))
             tested = len(points) >= 8
+            change = self.changes.get((name, metric, entry["method_label"])) if tested else None
             p = (0.002 if change else 0.4) if tested else None
             entry.update({"points": len(points), "p_value": p, "adjusted_p_value": p and min(1, 2 * p), "change": None})
             if change:

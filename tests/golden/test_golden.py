@@ -7,7 +7,8 @@ import platform
 import golden
 import pytest
 import runs
-from service import BINARY, OPENAPI
+from contract import OPENAPI
+from service import BINARY
 
 KINDS, REST = golden.read_recorded()
 

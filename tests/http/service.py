@@ -9,71 +9,20 @@ import signal
 import subprocess
 import urllib.parse
 
+import contract
 import database
-import jsonschema
-import yaml
+from contract import ROOT, resolve
 from gate import Gate
 
-ROOT = pathlib.Path(__file__).resolve().parents[2]
 BINARY = pathlib.Path(os.environ.get("DELTAQ_BINARY", ROOT / "build" / "deltaq"))
-OPENAPI = yaml.load((ROOT / "openapi.yaml").read_text(), getattr(yaml, "CSafeLoader", yaml.SafeLoader))  # 0.1 s or 0.7
-
-
-def template_of(path):
-    """The path of openapi.yaml that a request path belongs to; literal segments win over parameters."""
-    segments = path.split("?")[0].split("/")
-    found = None
-    for template in OPENAPI["paths"]:
-        parts = template.split("/")
-        if len(parts) == len(segments) and all(p == s or p.startswith("{") for p, s in zip(parts, segments)):
-            if found is None or template.count("{") < found.count("{"):
-                found = template
-    return found
-
-
-def resolve(node):
-    while "$ref" in node:
-        target = OPENAPI
-        for key in node["$ref"][2:].split("/"):
-            target = target[key]
-        node = target
-    return node
-
-
-def branches(schema):
-    schema = resolve(schema)
-    yield schema
-    for inner in (inner for key in ("allOf", "anyOf", "oneOf") for inner in schema.get(key, ())):
-        yield from branches(inner)
-
-
-def undeclared(schemas, value, at=""):
-    """Where in an answer a field stands that none of the schemas names. Readers may ignore such fields, so that
-    validators say nothing of them. Objects of which nothing is said may hold anything."""
-    every = [branch for schema in schemas for branch in branches(schema)]
-    if isinstance(value, dict):
-        known = {name for branch in every for name in branch.get("properties", ())}
-        others = [b["additionalProperties"] for b in every if isinstance(b.get("additionalProperties"), dict)]
-        for name, inner in value.items():
-            if name not in known and known and not others:
-                yield f"{at}/{name}"
-            elif isinstance(inner, (dict, list)):
-                named = [b["properties"][name] for b in every if name in b.get("properties", ())]
-                yield from undeclared(named or others, inner, f"{at}/{name}")
-    else:
-        items = [branch["items"] for branch in every if "items" in branch]
-        for i, inner in enumerate(value):
-            if isinstance(inner, (dict, list)):
-                yield from undeclared(items, inner, f"{at}/{i}")
 
 
 def check_against_openapi(method, path, answer):
-    template = template_of(path)
-    if (template is None or method not in ("GET", "POST", "PATCH", "DELETE")
-        or method.lower() not in OPENAPI["paths"][template]):
+    operation = contract.operation_of(method, path)
+    if operation is None:
         assert answer.status >= 400 or not path.startswith("/v1"), f"{method} {path} is not in openapi.yaml"
         return
-    responses = OPENAPI["paths"][template][method.lower()]["responses"]
+    responses = operation["responses"]
     declared = resolve(responses.get(str(answer.status)) or responses["default"])
     assert str(answer.status) in responses or answer.status >= 400, (
         f"{method} {path}: {answer.status} is not in openapi.yaml")
@@ -84,13 +33,12 @@ def check_against_openapi(method, path, answer):
     kind = answer.headers.get_content_type()
     assert kind in declared["content"] or "application/octet-stream" in declared["content"], (
         f"{method} {path}: {kind} is not declared")
-    schema = declared["content"].get(kind, {}).get("schema")
-    if schema and kind.endswith("json") and kind != "application/x-ndjson":  # a line for each document
-        validator = jsonschema.Draft202012Validator({**schema, "components": OPENAPI["components"]})
-        faults = [f"{list(e.absolute_path)}: {e.message}" for e in validator.iter_errors(answer.json)]
+    schema = contract.schema_of(operation, answer.status, kind)
+    if schema:
+        faults = contract.misfits(schema, answer.json)
         assert not faults, (f"{method} {path} {answer.status} is not as openapi.yaml says (after a change of a table: "
                             f"tests/http/schemas.py --write): {faults}")
-        unknown = list(undeclared([schema], answer.json)) if isinstance(answer.json, (dict, list)) else []
+        unknown = list(contract.undeclared([schema], answer.json))
         assert not unknown, f"{method} {path} {answer.status} has fields that openapi.yaml does not name: {unknown}"
 
 

@@ -5,7 +5,8 @@ import json
 
 import models
 import pytest
-from service import OPENAPI, Service, resolve
+from contract import OPENAPI, resolve
+from service import Service
 
 POSITIONS = 4096  # the default of sequence_length fits
 PROSE = "the quick brown fox jumps over the lazy dog. " * 250

@@ -10,8 +10,9 @@ import sys
 
 import models
 import pytest
+from contract import OPENAPI, ROOT
 from hub_stand_in import StandIn
-from service import BINARY, OPENAPI, ROOT, Service
+from service import BINARY, Service
 
 SEED = "20261122"
 REPOSITORY = "EleutherAI/pythia-160m"

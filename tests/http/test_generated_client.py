@@ -10,7 +10,7 @@ import sys
 import attrs
 import models
 import pytest
-from service import OPENAPI, ROOT
+from contract import OPENAPI, ROOT
 
 PACKAGE = "deltaq_client"
 SEQUENCES = models.rows(8, 24)

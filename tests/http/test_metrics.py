@@ -1,6 +1,6 @@
 """GET /v1/metrics tells what every measured number is."""
 
-from service import OPENAPI
+from contract import OPENAPI
 
 
 def test_every_metric_is_told(service):

@@ -11,7 +11,8 @@ import jsonschema
 import pytest
 import schemas
 import yaml
-from service import BINARY, OPENAPI
+from contract import OPENAPI
+from service import BINARY
 
 
 def resolved(node):

@@ -8,8 +8,9 @@ import time
 import models
 import numpy
 import pytest
+from contract import OPENAPI
 from hub_stand_in import StandIn
-from service import OPENAPI, Service
+from service import Service
 
 
 @pytest.fixture(scope="module")
