@@ -17,17 +17,17 @@
     " 'train') or r.kind = 'quantize' and s.params ->> 'export' = 'dequantized') and jsonb_typeof(f.value) =" \
     " 'string') m"
 
-/* The names of the run's main checkpoint, of its only trajectory if it has one, and of every id; of what it read and was
- * deleted since, the last name. */
-#define RUN_NAMES                                                                                                       \
-    "'checkpoint_name', (select c.name from checkpoints c where c.id = s.params ->> 'checkpoint'), 'trajectory',"       \
-    " (select min(t.name) from run_trajectories x join trajectories t on t.id = x.trajectory where x.run = r.id"        \
-    " having count(*) = 1), 'names', (select coalesce(json_object_agg(n.id, n.name order by n.id)"                      \
-    " filter (where n.name is not null), '{}') from"                                                                    \
-    " (select c.id, t.name || '/' || c.name as name from run_inputs i join checkpoints c on c.id = i.checkpoint join"   \
-    " trajectories t on t.id = c.trajectory where i.run = r.id union select d.id, d.name from run_inputs i"             \
-    " join datasets d on d.id = i.dataset where i.run = r.id union select t.id, t.name from run_inputs i"               \
-    " join trajectories t on t.id = i.trajectory where i.run = r.id union select i.gone, i.gone_name from run_inputs i" \
-    " where i.run = r.id and i.gone is not null union " RUN_RESULT_NAMES ") n)"
+/* The names of the run's main checkpoint, of its only trajectory if it has one, and of every id; what it read and was
+ * deleted since has its last name. */
+#define RUN_NAMES                                                                                                     \
+    "'checkpoint_name', (select c.name from checkpoints c where c.id = s.params ->> 'checkpoint'), 'trajectory',"     \
+    " (select min(t.name) from run_trajectories x join trajectories t on t.id = x.trajectory where x.run = r.id"      \
+    " having count(*) = 1), 'names', (select coalesce(json_object_agg(n.id, n.name order by n.id)"                    \
+    " filter (where n.name is not null), '{}') from"                                                                  \
+    " (select c.id, t.name || '/' || c.name as name from run_inputs i join checkpoints c on c.id = i.checkpoint join" \
+    " trajectories t on t.id = c.trajectory where i.run = r.id union select d.id, d.name from run_inputs i"           \
+    " join datasets d on d.id = i.dataset where i.run = r.id union select t.id, t.name from run_inputs i"             \
+    " join trajectories t on t.id = i.trajectory where i.run = r.id union select i.gone, i.gone_name from run_inputs" \
+    " i where i.run = r.id and i.gone is not null union " RUN_RESULT_NAMES ") n)"
 
 #endif
