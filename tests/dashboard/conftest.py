@@ -36,9 +36,11 @@ def server(world):
 
 
 def undeclared(path, document):
-    operation, place = contract.operation_of("GET", path), f"GET {contract.template_of(path)}"
+    operation = contract.operation_of("GET", path)
     schema = operation and contract.schema_of(operation, 200, "application/json")
-    return [f"{place}: {field}" for field in contract.undeclared([schema], document)] if schema else [place]
+    if not schema:
+        return [f"{path} itself"]
+    return [f"{contract.template_of(path)}: {field}" for field in contract.undeclared([schema], document)]
 
 
 @pytest.fixture

@@ -19,10 +19,8 @@ static double answer(struct connection *connection, const char *sql, struct valu
 static int64_t prepared(struct connection *connection)
 {
     struct error error;
-    struct rows *rows;
-    OK(connection_query_one(connection, "select count(*) from pg_prepared_statements", NO_VALUES, &rows, &error));
-    const int64_t count = rows_integer(rows, 0, 0);
-    rows_free(rows);
+    int64_t count;
+    OK(connection_query_integer(connection, "select count(*) from pg_prepared_statements", NO_VALUES, &count, &error));
     return count;
 }
 

@@ -192,13 +192,10 @@ static enum status insert_first(struct connection *connection, void *context, st
     if (status != STATUS_OK) return status;
     assert_int_equal(pthread_create(&rival->thread, NULL, insert_beside, rival), 0);
     while (!rival->waited && !atomic_load(&rival->ended)) {
-        struct rows *rows;
-        status = connection_query_one(
+        status = connection_query_boolean(
             connection, "select exists (select from pg_locks where locktype = 'advisory' and not granted)", NO_VALUES,
-            &rows, error);
+            &rival->waited, error);
         if (status != STATUS_OK) return status;
-        rival->waited = rows_boolean(rows, 0, 0);
-        rows_free(rows);
     }
     return STATUS_OK;
 }

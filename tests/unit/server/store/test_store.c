@@ -97,6 +97,27 @@ static void test_values_come_back_as_they_went(void **state)
     rows_free(rows);
 }
 
+static void test_a_single_value_comes_alone(void **state)
+{
+    struct error error;
+    struct connection *connection = connection_of(state);
+    bool truth = false;
+    int64_t number = 7;
+    OK(connection_query_boolean(connection, "select $1::integer > 1", VALUES(value_integer(2)), &truth, &error));
+    assert_true(truth);
+    OK(connection_query_boolean(connection, "select null::boolean", NO_VALUES, &truth, &error));
+    assert_false(truth);
+    OK(connection_query_integer(connection, "select null::bigint", NO_VALUES, &number, &error));
+    assert_int_equal(number, 0);
+    OK(connection_query_integer(connection, "select 9007199254740993", NO_VALUES, &number, &error));
+    assert_true(number == INT64_C(9007199254740993));
+    truth = true;
+    GIVES(STATUS_NOT_FOUND, connection_query_boolean(connection, "select true where false", NO_VALUES, &truth, &error));
+    GIVES(STATUS_INTERNAL,
+          connection_query_integer(connection, "select * from generate_series(1, 2)", NO_VALUES, &number, &error));
+    assert_true(!truth && number == 0);
+}
+
 static void test_a_lost_session_opens_again(void **state)
 {
     struct error error;
@@ -493,6 +514,7 @@ int main(void)
         cmocka_unit_test(test_a_schema_newer_than_the_binary_is_refused),
         cmocka_unit_test(test_another_engine_revision_is_told_apart_and_takes_no_work),
         cmocka_unit_test(test_values_come_back_as_they_went),
+        cmocka_unit_test(test_a_single_value_comes_alone),
         cmocka_unit_test(test_a_lost_session_opens_again),
         cmocka_unit_test(test_a_statement_past_its_deadline_gives_up),
         cmocka_unit_test(test_no_session_has_its_statements_compiled),

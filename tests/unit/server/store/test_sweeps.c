@@ -69,12 +69,8 @@ static enum status cancel_body(struct connection *connection, void *context, str
     if (status != STATUS_OK) return status;
     assert_int_equal(pthread_create(&extending->thread, NULL, extend, extending), 0);
     for (bool waits = false; status == STATUS_OK && !waits && !atomic_load(&extending->ended); (void)usleep(1000)) {
-        struct rows *rows;
-        status = connection_query_one(connection, "select exists (select from pg_locks where not granted)", NO_VALUES,
-                                      &rows, error);
-        if (status != STATUS_OK) break;
-        waits = rows_boolean(rows, 0, 0);
-        rows_free(rows);
+        status = connection_query_boolean(connection, "select exists (select from pg_locks where not granted)",
+                                          NO_VALUES, &waits, error);
     }
     return status;
 }
