@@ -59,7 +59,7 @@ static void test_curves_take_the_newest_measurement_by_step(void **state)
     assert_int_equal(json_array_size(document), 2);
     assert_true(json_number_value(json_object_get(json_array_get(document, 0), "x")) == 10);
     json_decref(document);
-    pairs.bits = 3;
+    pairs.series.bits = 3;
     OK(curve_pairs(connection, &pairs, &document, &error));
     assert_int_equal(json_array_size(document), 0);
     json_decref(document);
@@ -95,14 +95,14 @@ static void test_no_series_joins_calibrations(void **state)
     for (size_t i = 0; i < 2; i++)
         assert_int_equal(json_integer_value(json_object_get(json_array_get(document, i), "series")), i);
     json_decref(document);
-    query.calibration = "bbbbbbbb";
+    query.series.calibration = "bbbbbbbb";
     OK(curve_read(connection, &query, &document, &error));
     series = json_object_get(document, "series");
     assert_int_equal(json_array_size(series), 1);
     assert_string_equal(label_of(series, 0), "gptq 4");
     json_decref(document);
     (void)measure(connection, &late, "delta", 0.6, "gptq 4", "");
-    query.calibration = NULL;
+    query.series.calibration = NULL;
     OK(curve_read(connection, &query, &document, &error));
     series = json_object_get(document, "series");
     assert_int_equal(json_array_size(series), 3);
