@@ -42,9 +42,9 @@ LENGTH, GROUP, CALIBRATION, EVALUATION = 128, 64, 128, 80
 # ours, library, theirs, band
 PAIRS = (
     ("nf4", "bitsandbytes", "nf4", "float"),
-    ("nf4-double", "bitsandbytes", "nf4-double", "float"),
+    ("nf4-double", "bitsandbytes", "nf4-double", "maxima"),
     ("fp4", "bitsandbytes", "fp4", "float"),
-    ("fp4-double", "bitsandbytes", "fp4-double", "float"),
+    ("fp4-double", "bitsandbytes", "fp4-double", "maxima"),
     ("llm_int8", "bitsandbytes", "llm_int8", "noise"),
     ("llm_int8", "bitsandbytes", "llm_int8-half", "noise"),
     ("llm_int8-whole", "bitsandbytes", "llm_int8-whole", "noise"),
