@@ -96,11 +96,11 @@ def add_runs(world):
     asked = world.add_run("tasks", {"checkpoint": last["id"], "tasks": ["arc_easy"]}, "succeeded", id="tasks")
     shares = {name: value for field, value in (("accuracy", 0.61), ("accuracy_norm", 0.6), ("accuracy_q", 0.58))
               for name, value in ((field, value), (f"{field}_interval", [value - 0.03, value + 0.03]))}
-    change = {"accuracy_change": -0.03, "accuracy_change_interval": [-0.05, -0.01], "flips_up": 3, "flips_down": 9,
-              "mcnemar_p": 0.15}
+    change = {"accuracy_change": -0.03, "accuracy_change_interval": [-0.05, -0.01]}
+    flips = {"flips_up": 3, "flips_down": 9, "mcnemar_p": 0.15}
     asked["result"] = {**{f"mean_{name}": value for name, value in {**shares, **change}.items()}, "items": 200,
                        "tokens_alone": 9000, "tokens_computed": 4000,
-                       "tasks": [{"name": name, "n": 100, **shares, **change} for name in ("arc_easy", "piqa")]}
+                       "tasks": [{"name": name, "n": 100, **shares, **change, **flips} for name in ("arc_easy", "piqa")]}
     trained = world.add_run("train", {"trajectory": "constant", "dataset": "perl-manual", "tokens": 8_000_000},
                             "succeeded", id="trained")
     trained["result"] = {"checkpoints": ["c6", "c7"], "final_loss": 2.4, "validation_loss": 2.5, "ema_loss": None,

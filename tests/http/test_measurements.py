@@ -81,6 +81,20 @@ def test_curves_are_told_apart_in_words_too(service, measured):
     assert all(words.startswith(("table-whole: ", "table-other: ")) for words in labels("metric=kl", "evaluated_on"))
 
 
+def test_several_trajectories_are_asked_at_once(service, measured):
+    names = ["table", "beside-a", "beside-b"]
+    for i, name in enumerate(names[1:]):
+        service.checkpoint(service.files / "table" / str(i), name, "one", step=1, learning_rate=0.1)
+    asked = "&".join(f"trajectory={name}" for name in names)
+    curves = service.get(f"/v1/curves?{asked}&metric=learning_rate").json["series"]
+    assert [series["trajectory"] for series in curves] == names
+    rows = service.get(f"/v1/measurements?{asked}&fields=trajectory,step").json["items"]
+    assert {row["trajectory"] for row in rows} == set(names)  # of the same content: what was measured is shared
+    for path in ("curves?", "measurements?", "correlations?x=step&y=delta&"):
+        answer = service.get(f"/v1/{path}" + "&".join(["trajectory=table"] * 33))
+        assert answer.status == 422 and "at most 32" in answer.json["errors"][0]["detail"], answer.body
+
+
 def test_pages_hold_whole_checkpoints_and_join_to_all(service, measured):
     address, rows = "/v1/measurements?trajectory=table&limit=2&fields=step,series,delta", []
     while address:
