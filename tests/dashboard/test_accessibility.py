@@ -100,7 +100,8 @@ def add_runs(world):
     flips = {"flips_up": 3, "flips_down": 9, "mcnemar_p": 0.15}
     asked["result"] = {**{f"mean_{name}": value for name, value in {**shares, **change}.items()}, "items": 200,
                        "tokens_alone": 9000, "tokens_computed": 4000,
-                       "tasks": [{"name": name, "n": 100, **shares, **change, **flips} for name in ("arc_easy", "piqa")]}
+                       "tasks": [{"name": name, "n": 100, **shares, **change, **flips}
+                                 for name in ("arc_easy", "piqa")]}
     trained = world.add_run("train", {"trajectory": "constant", "dataset": "perl-manual", "tokens": 8_000_000},
                             "succeeded", id="trained")
     trained["result"] = {"checkpoints": ["c6", "c7"], "final_loss": 2.4, "validation_loss": 2.5, "ema_loss": None,
