@@ -13,9 +13,8 @@ create trigger gone before delete on datasets for each row execute function data
 
 create function checkpoint_gone() returns trigger language plpgsql as $$
 begin
-    update run_inputs set checkpoint = null, gone = old.id,
-        gone_name = coalesce((select t.name || '/' from trajectories t where t.id = old.trajectory), '') || old.name
-        where checkpoint = old.id;
+    update run_inputs set checkpoint = null, gone = old.id, gone_name = t.name || '/' || old.name
+        from trajectories t where t.id = old.trajectory and checkpoint = old.id;
     return old;
 end $$;
 create trigger gone before delete on checkpoints for each row execute function checkpoint_gone();

@@ -37,9 +37,7 @@ static enum status read_query(struct connection *connection, const struct reques
                               struct curve_query *query, int64_t *from, struct error *error)
 {
     const char *x = request_query(request, "x");
-    struct series_filter series;
-    enum status status = series_query_filter(connection, request, &series, error);
-    if (status == STATUS_OK) status = request_query_integer(request, "from", 0, 0, INT64_C(1) << 53, from, error);
+    enum status status = request_query_integer(request, "from", 0, 0, INT64_C(1) << 53, from, error);
     if (status != STATUS_OK) return status;
     if (x != NULL && strcmp(x, "step") != 0 && strcmp(x, "tokens") != 0)
         return request_query_fault(error, "x", "must be one of step, tokens, found \"%.60s\"", x);
@@ -49,10 +47,10 @@ static enum status read_query(struct connection *connection, const struct reques
         .trajectory_count = 1,
         .metric = request_query(request, "metric"),
         .axis = x != NULL && strcmp(x, "tokens") == 0 ? CURVE_TOKENS : CURVE_STEP,
-        .series = series,
     };
     if (query->metric == NULL) query->metric = "delta";
-    return answer_check_metric(query->metric, "metric", error);
+    status = series_query_filter(connection, request, &query->series, error);
+    return status == STATUS_OK ? answer_check_metric(query->metric, "metric", error) : status;
 }
 
 static enum status make_document(const json_t *curves, double from, const struct monitor *monitor, json_t **out,

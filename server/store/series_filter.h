@@ -3,6 +3,8 @@
 #ifndef STORE_SERIES_FILTER_H
 #define STORE_SERIES_FILTER_H
 
+#include "postgres/value.h"
+
 #include <stdint.h>
 
 /* Lent texts; NULL and 0: any. */

@@ -39,9 +39,9 @@ class Handler(stand_in_service.Service, stand_in_gates.Gates, http.server.BaseHT
         return self.server.world
 
     def answer(self, status, body, content_type="application/json", more=()):
-        if isinstance(body, dict) and (self.command, status) == ("GET", 200):
-            self.server.documents.append((self.path, json.dumps(body)))
         payload = body if isinstance(body, bytes) else json.dumps(body).encode()
+        if isinstance(body, dict) and (self.command, status) == ("GET", 200):
+            self.server.documents.append((self.path, payload))
         self.send_response(status)
         for name, value in (("Content-Type", content_type), ("Content-Length", len(payload)),
                             ("Content-Security-Policy", POLICY), ("X-Content-Type-Options", "nosniff"),
