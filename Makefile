@@ -76,8 +76,6 @@ SERVER_LIBRARY := $(OBJ)/libdeltaq-server.a
 # What tests end with on their command line.
 LINK_SERVER = $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) $(SERVER_LIBS) $(ENGINE_LIBS)
 LINK_TEST   = $(SERVER_LIBRARY) $(ENGINE_LIBRARY) $(LDFLAGS) -lcmocka $(SERVER_LIBS) $(ENGINE_LIBS)
-# Flags of the tests that take a CUDA backend in place of the fast one.
-STAND_IN    = -Itests/unit $(CFLAGS) $(1) -include engine/backend/cuda/stand_in.h -MMD -MP -MF $@.d
 
 # The CUDA plugin: the kernels and CUDA's runtime in a library of their own. cuBLAS and the driver are looked for when
 # it is used.
@@ -133,13 +131,17 @@ $(CUDA_PLUGIN): $(CUDA_OBJECTS)
 
 engine: $(ENGINE_LIBRARY) ## Build the engine library alone (no server, database or HTTP)
 
-# CONFIG=gpu: where no library is missing the engine is the product's own.
+# CONFIG=gpu: where no library is missing the engine is the product's own, and so are the objects of its tests.
+GPU_SHARED := $(OBJ)
 ifeq ($(CONFIG)$(strip $(GPU_ABSENT)),gpu)
 ENGINE_LIBRARY := $(BUILD)/release/libdeltaq-engine.a
+GPU_SHARED     := $(BUILD)/release
 .PHONY: product-engine
 product-engine:
-	@$(MAKE) --no-print-directory CONFIG=release engine
+	@$(MAKE) --no-print-directory CONFIG=release engine stand-ins
 $(ENGINE_LIBRARY): product-engine
+	@:
+$(GPU_SHARED)/tests/stand_in/%.o: product-engine
 	@:
 else
 $(ENGINE_LIBRARY): $(ENGINE_OBJECTS)
@@ -230,8 +232,20 @@ $(OBJ)/tests/unit/%: tests/unit/%.c $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) $(if $(filter $(UNIT_COMPUTES),$*),,-O0) -MMD -MP -MF $@.d -o $@ $< \
 	    $(BESIDE) $(LINK_TEST)
 
-# Tests of the fast backend, run once more with the CUDA backend in its place, over an emulated device
-# (tests/unit/engine/backend/cuda). `make check` runs the quick ones; check-all all of them, under AddressSanitizer too.
+# Tests of the fast backend, compiled once more with the CUDA backend in its place (cuda/stand_in.h), and linked with
+# each of the devices that it may be over.
+$(OBJ)/tests/stand_in/%.o: tests/unit/%.c | toolchain
+	@mkdir -p $(@D)
+	@echo "  test $< (CUDA)"
+	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) -include engine/backend/cuda/stand_in.h -MMD -MP -c -o $@ $<
+STAND_IN_ptx := -DSTAND_IN_PTX
+STAND_IN_gpu := '-DSTAND_IN_DEVICE="cuda:0"'
+$(OBJ)/tests/stand_in_%.o: tests/unit/engine/backend/cuda/stand_in.c | toolchain
+	@mkdir -p $(@D)
+	@$(CC) $(CPPFLAGS) -Itests/unit $(CFLAGS) $(STAND_IN_$*) -MMD -MP -c -o $@ $<
+
+# Over an emulated device (tests/unit/engine/backend/cuda): `make check` runs the quick ones; check-all all of them,
+# under AddressSanitizer too.
 EMULATED_QUICK := $(addprefix engine/backend/test_,backend_edges cpu_attention cpu_bf16 cpu_codes cpu_inputs) \
                   $(addprefix engine/backend/test_,cpu_scan experts xielu) \
                   $(addprefix engine/model/test_,forest load tangent) \
@@ -244,10 +258,12 @@ EMULATED_ALL  := $(addprefix $(BUILD)/release/tests/emulated/,$(EMULATED_TESTS) 
                  engine/selftest/wrong_devices) $(EMULATED_TESTS:%=$(BUILD)/asan/tests/emulated/%)
 EMULATED_DEVICE := $(OBJ)/tests/unit/engine/backend/cuda/emulated.o
 $(EMULATED_DEVICE): CPPFLAGS += -Itests/unit
-$(OBJ)/tests/emulated/%: tests/unit/%.c $(EMULATED_DEVICE) $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
+$(EMULATED_DEVICE): CFLAGS += -fPIC
+$(OBJ)/tests/emulated/%: $(OBJ)/tests/stand_in/%.o $(OBJ)/tests/stand_in_emulated.o $(EMULATED_DEVICE) \
+                         $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
-	@echo "  test $< (emulated CUDA)"
-	@$(CC) $(CPPFLAGS) $(call STAND_IN,) -o $@ $< $(EMULATED_DEVICE) $(LINK_TEST)
+	@echo "  link $@"
+	@$(CC) -o $@ $(filter %.o,$^) $(LINK_TEST)
 
 # And over a device that runs the PTX which nvcc makes of the kernels (tests/unit/engine/backend/cuda/ptx): not the many
 # whole quantizations, which run no kernel that the others leave out.
@@ -266,19 +282,20 @@ $(PTX)/kernels.o: $(PTX)/kernels.ptx $(PTX_DIR)/translate.py $(wildcard $(PTX_DI
 	@echo "  cc   $(PTX)/kernels.c"
 	@python3 $(PTX_DIR)/translate.py $< $(PTX)/kernels.c
 	@$(CC) $(CPPFLAGS) -Itests/unit -std=c11 -O1 -Wall -Werror -ffp-contract=off -c -o $@ $(PTX)/kernels.c
-$(PTX)/tests/%: tests/unit/%.c $(SIMULATED_DEVICE) $(PTX)/kernels.o $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
+$(PTX)/tests/%: $(OBJ)/tests/stand_in/%.o $(OBJ)/tests/stand_in_ptx.o $(SIMULATED_DEVICE) $(PTX)/kernels.o \
+                $(SERVER_LIBRARY) $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
-	@echo "  test $< (PTX)"
-	@$(CC) $(CPPFLAGS) $(call STAND_IN,-DSTAND_IN_PTX) -o $@ $< $(SIMULATED_DEVICE) $(PTX)/kernels.o $(LINK_TEST)
+	@echo "  link $@"
+	@$(CC) -o $@ $(filter %.o,$^) $(LINK_TEST)
 
 # The emulated device as a plugin for the program itself.
 EMULATED_PLUGIN := $(BUILD)/emulated/libdeltaq-cuda.so
 emulated-plugin: $(EMULATED_PLUGIN)
-$(EMULATED_PLUGIN): $(wildcard tests/unit/engine/backend/cuda/emulated*.[ch] $(CUDA_DIR)/*.h $(CUDA_DIR)/kernels/*.h) \
+$(EMULATED_PLUGIN): tests/unit/engine/backend/cuda/emulated_plugin.c $(EMULATED_DEVICE) $(wildcard $(CUDA_DIR)/*.h) \
                     $(CUDA_STAMP)
 	@mkdir -p $(@D)
 	@echo "  test $@"
-	@$(CC) $(CPPFLAGS) $(SAY_SOURCES) -Itests/unit $(CFLAGS) -fPIC -shared -o $@ $(filter %.c,$^) -lm
+	@$(CC) $(CPPFLAGS) $(SAY_SOURCES) -Itests/unit $(CFLAGS) -fPIC -shared -o $@ $(filter %.c %.o,$^) -lm
 
 # The plugin's host code over a runtime and a cuBLAS that write every call down (recorded.h), and libraries that are
 # wrong in one way each.
@@ -313,12 +330,14 @@ $(RECORDED)/%/libdeltaq-cuda.so: $(RECORDED_DIR)/wrong_plugin.c $(wildcard $(CUD
 # device from the host fails over the emulated device first, so no other test is in this list.
 GPU_TESTS := $(addprefix $(BUILD)/gpu/tests/gpu/,engine/selftest/device $(EMULATED_TESTS))
 ifeq ($(CONFIG),gpu)
-$(BUILD)/gpu/tests/gpu/%: tests/unit/%.c $(ENGINE_LIBRARY)
+$(BUILD)/gpu/tests/gpu/%: $(GPU_SHARED)/tests/stand_in/%.o $(OBJ)/tests/stand_in_gpu.o $(ENGINE_LIBRARY)
 	@mkdir -p $(@D)
-	@echo "  test $< (CUDA device 0)"
-	@$(CC) $(CPPFLAGS) $(call STAND_IN,'-DSTAND_IN_DEVICE="cuda:0"') -o $@ $< $(ENGINE_LIBRARY) $(LDFLAGS) \
-	    $(GPU_CMOCKA) $(ENGINE_LIBS)
+	@echo "  link $@"
+	@$(CC) -o $@ $(filter %.o,$^) $(ENGINE_LIBRARY) $(LDFLAGS) $(GPU_CMOCKA) $(ENGINE_LIBS)
 endif
+.PHONY: stand-ins
+.PRECIOUS: $(OBJ)/tests/stand_in/%.o
+stand-ins: $(GPU_TESTS:$(BUILD)/gpu/tests/gpu/%=$(OBJ)/tests/stand_in/%.o)
 .PHONY: emulated-plugin gpu-tests gpu-bench check-gpu bench-gpu profile-gpu check-ptx run-ptx
 gpu-tests: $(GPU_TESTS)
 gpu-bench: $(patsubst %,$(BUILD)/gpu/tests/bench/bench_%,evaluate quantize hvp train products attention)
@@ -511,7 +530,7 @@ run-mutants: all static unit-binaries pool-tools echo-server emulated-plugin
 	@$(PYTHON) tests/mutants/run.py $(ARGUMENTS)
 
 # All that `make help` lists is compiled by `make check`, run or not.
-builds: all static echo-server pool-tools emulated-plugin $(BENCH_BINARIES) $(FUZZERS:%=$(BUILD)/fuzz/%)
+builds: all static echo-server pool-tools stand-ins emulated-plugin $(BENCH_BINARIES) $(FUZZERS:%=$(BUILD)/fuzz/%)
 	$(WITHIN) CONFIG=gpu gpu-tests gpu-bench
 
 .PHONY: unit-binaries

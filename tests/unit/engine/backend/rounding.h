@@ -27,7 +27,7 @@ static inline struct backend *open_rounding(struct team *team)
     struct error error;
     struct backend *backend = NULL;
 #ifdef TESTS_CUDA_STAND_IN_H
-    const enum status status = stand_in_open(true, team, &backend, &error);
+    const enum status status = stand_in_open("bf16", team, &backend, &error);
 #else
     const enum status status = backend_new("cpu", "bf16", team, &backend, &error);
 #endif

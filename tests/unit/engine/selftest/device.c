@@ -8,12 +8,7 @@
 static enum status open_device(void *context, const char *products, struct backend **out, struct error *error)
 {
     (void)context;
-#ifdef STAND_IN_DEVICE
-    return backend_new(STAND_IN_DEVICE, products, NULL, out, error);
-#else
-    (void)products; /* the emulation's are exact unless it is told otherwise */
-    return stand_in_new(NULL, out, error);
-#endif
+    return stand_in_open(products, NULL, out, error);
 }
 
 static void test_the_device_passes(void **state)
