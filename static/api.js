@@ -152,10 +152,6 @@ export function trajectory(id) {
   return shared(at("trajectories", id));
 }
 
-export function dataset(id) {
-  return shared(at("datasets", id));
-}
-
 /* A document and its entity tag, for a change of this version of it and of no other: {document, etag}. */
 export async function tagged(path, signal) {
   const response = await send("GET", path, { signal });

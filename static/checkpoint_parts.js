@@ -125,13 +125,13 @@ function measuredBy(run, text) {
 }
 
 /* Every number with what it was measured on. */
-export async function measuredSection(runs) {
-  const told = await Promise.all(runs.map(async (run) => ({
+export function measuredSection(runs) {
+  const told = runs.map((run) => ({
     run,
     method: run.params?.method ? methodIn(run.params.method) : "",
-    evaluation: await evaluationIn(run),
-    calibration: await calibrationIn(run),
-  })));
+    evaluation: evaluationIn(run),
+    calibration: calibrationIn(run),
+  }));
   const rows = told.flatMap((one) => numbersOf(one.run).map((number) => ({ ...one, ...number })));
   if (!rows.length) return null;
   const columns = [
@@ -179,12 +179,12 @@ function differenceCell({ figure, found }) {
 }
 
 /* The same questions, answered for the checkpoints before and after. */
-export async function besideSection({ pairs, around, paired, checkpoint }) {
+export function besideSection({ pairs, around, paired, checkpoint }) {
   const shared = pairs.filter(({ before, after }) => before || after);
-  const rows = (await Promise.all(shared.map(async (pair) => {
-    const evaluation = await evaluationIn(pair.run);
+  const rows = shared.flatMap((pair) => {
+    const evaluation = evaluationIn(pair.run);
     return besideRows(pair, paired).map((row) => ({ ...row, evaluation }));
-  }))).flat();
+  });
   if (!rows.length) return null;
   const value = (row, other, number) => (isNumber(number) ? measuredBy(other, row.figure.show(number)) : "–");
   const method = ({ run: { params, kind } }) =>

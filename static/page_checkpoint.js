@@ -118,14 +118,14 @@ async function read(id, signal) {
   return { checkpoint, runs, around, deltas, losses, health, datasets: datasets.items, gates, pairs, paired };
 }
 
-async function sentences(known) {
+function sentences(known) {
   const { checkpoint, runs, around, pairs, paired } = known, run = costliest(runs);
   if (!run) return { run: null, words: [] };
   const earlier = pairs.find((pair) => pair.run.id === run.id)?.before ?? null;
   const before = around.before ? { ...around.before, run: earlier } : null;
   const words = reasons({
     run, checkpoint, place: placeOf(run, known.deltas), before, comparison: paired.get(run.id), runs,
-    flags: around.flags, evaluation: await evaluationIn(run),
+    flags: around.flags, evaluation: evaluationIn(run),
   });
   return { run, words };
 }
@@ -135,7 +135,7 @@ export async function showCheckpoint({ root, parameters, signal }) {
   fill(root, h("h1", {}, "Checkpoint"), loading("the checkpoint"));
   const known = await read(parameters.id, signal), { checkpoint, runs, around } = known;
   document.title = `${checkpoint.name} · ${checkpoint.trajectory} · deltaq`;
-  const { run, words } = await sentences(known);
+  const { run, words } = sentences(known);
   if (signal.aborted) return;
   const why = words.length ? h("ul", { class: "reasons", id: "why" }, words.map((text) => h("li", {}, text)))
     : h("p", { class: "muted" }, "No quantization of this checkpoint was measured yet; quantize it below.");
@@ -145,7 +145,7 @@ export async function showCheckpoint({ root, parameters, signal }) {
     whatToDoSection({
       ...known, run, best: run ? bestOf(run, known.losses) : null, other: run ? cheaper(run, runs) : null, signal,
     }),
-    ...await Promise.all([measuredSection(finished(runs)), besideSection(known)]), layerSection(known, run, signal),
+    measuredSection(finished(runs)), besideSection(known), layerSection(known, run, signal),
     healthSection(known), tensorsSection(checkpoint, signal), copies(checkpoint),
   );
 }

@@ -62,9 +62,9 @@ function columns(a, b) {
   ];
 }
 
-async function rowsOf(pairs, paired) {
-  const rows = await Promise.all(pairs.filter(({ before }) => before).map(async ({ run, before }) => {
-    const evaluation = await evaluationIn(run), method = run.params?.method ? methodIn(run.params.method) : run.kind;
+function rowsOf(pairs, paired) {
+  return pairs.filter(({ before }) => before).flatMap(({ run, before }) => {
+    const evaluation = evaluationIn(run), method = run.params?.method ? methodIn(run.params.method) : run.kind;
     return numbersOf(run).map((number) => {
       const earlier = before.result[number.figure.name];
       return {
@@ -74,8 +74,7 @@ async function rowsOf(pairs, paired) {
         change: isNumber(earlier) && earlier !== 0 ? number.value / earlier - 1 : null,
       };
     });
-  }));
-  return rows.flat();
+  });
 }
 
 function apart(a, b, own, other) {
@@ -144,7 +143,7 @@ export async function showCompare({ root, query: search, signal }) {
   const [a, b] = await Promise.all(ids.map((id) => get(at("checkpoints", id), signal)));
   const [earlier, own] = await Promise.all([a, b].map((one) => runsOf(one.id, signal)));
   const pairs = beside(own, earlier, []), paired = await comparisons(pairs, signal);
-  const rows = await rowsOf(pairs, paired);
+  const rows = rowsOf(pairs, paired);
   if (signal.aborted) return null;
   document.title = `${a.name} and ${b.name} · deltaq`;
   const run = costliest(own.filter((one) => pairs.some((pair) => pair.run.id === one.id && pair.before)));

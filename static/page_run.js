@@ -8,12 +8,13 @@ import { followRun, isFinal } from "./events.js";
 import { bytes, duration, time } from "./format.js";
 import { attempt, loading, problem } from "./notice.js";
 import { link, runLink, sweepLink } from "./router.js";
-import { badge, methodOf, progressBar, subject, trajectoryName } from "./runs.js";
+import { badge, methodOf, progressBar, subject } from "./runs.js";
 import { runForm } from "./run_form.js";
 import { params, result } from "./run_parts.js";
 import { facts } from "./table.js";
 import { trainSection } from "./train_live.js";
 import { turns } from "./turns.js";
+import { nameOf } from "./words.js";
 import { tokensSection } from "./worst_tokens.js";
 
 const LOG_LINES = 2000;
@@ -167,10 +168,10 @@ export async function showRun({ root, parameters, query: search, signal }) {
     }),
   };
   const show = async () => {
-    const given = run.params ?? {}, name = await subject(run);
+    const given = run.params ?? {}, name = subject(run);
     const home = typeof given.checkpoint === "string" ? await checkpoint(given.checkpoint) : null;
     const named = typeof given.trajectory === "string" && run.kind !== "fetch";
-    const trajectory = home?.trajectory ?? (named ? await trajectoryName(given.trajectory) : null);
+    const trajectory = home?.trajectory ?? (named ? nameOf(run, given.trajectory) : null);
     document.title = `${run.kind} ${name} · deltaq`;
     fill(head, headings(run, name, trajectory, does));
     bar.update(run);

@@ -23,7 +23,7 @@ export async function provenance(series, signal) {
   }
   const said = await Promise.all([...ways.values()].map(async ({ run, dataset, calibrated_on: calibrated }) => {
     const found = run ? await get(at("runs", run), signal).catch(() => null) : null;
-    const words = found ? await Promise.all([evaluationIn(found), calibrationIn(found)]) : [];
+    const words = found ? [evaluationIn(found), calibrationIn(found)] : [];
     return [words[0] || dataset, words[1] || calibrated];
   }));
   const data = several(said.map(([one]) => one)), calibration = several(said.map(([, one]) => one));

@@ -16,6 +16,7 @@ import { groupsSection, spectrumSection, termsSection } from "./spectrum.js";
 import { dataTable, facts } from "./table.js";
 import { tasksSection } from "./tasks.js";
 import { orderKept } from "./view.js";
+import { nameOf } from "./words.js";
 
 const IN_TABLE = /^(mean_accuracy_|flips|mcnemar)/; /* the tasks' table has them */
 const QUIET = new Set([
@@ -119,9 +120,9 @@ function flatten(value, prefix = "") {
   return Object.entries(value).flatMap(([name, inner]) => flatten(inner, prefix ? `${prefix}.${name}` : name));
 }
 
-/* Names of references are the run's own, also of what was deleted since; what is still there is a link. */
-function checkpointName(id, names) {
-  const node = h("span", { class: "name" }, names?.[id] ?? id);
+/* What is still there is a link. */
+function checkpointName(run, id) {
+  const node = h("span", { class: "name" }, nameOf(run, id));
   checkpoint(id).then((found) => {
     if (!found) return;
     node.replaceChildren(h("a", { href: curvesLink([found.trajectory]) }, `${found.trajectory}/${found.name}`));
@@ -129,24 +130,24 @@ function checkpointName(id, names) {
   return node;
 }
 
-function trajectoryLink(id, names) {
-  const node = h("span", { class: "name" }, names?.[id] ?? id);
+function trajectoryLink(run, id) {
+  const node = h("span", { class: "name" }, nameOf(run, id));
   trajectory(id).then((found) => {
     if (found) node.replaceChildren(h("a", { href: curvesLink([found.name]) }, found.name));
   });
   return node;
 }
 
-function shown({ kind, names }, name, value) {
-  if (Array.isArray(value)) return value.map((id, index) => [index ? ", " : "", checkpointName(String(id), names)]);
-  if (typeof value === "string" && ["checkpoint", "from", "to"].includes(name)) return checkpointName(value, names);
-  if (typeof value === "string" && kind === "compare" && ["a", "b"].includes(name)) {
+function shown(run, name, value) {
+  if (Array.isArray(value)) return value.map((id, index) => [index ? ", " : "", checkpointName(run, String(id))]);
+  if (typeof value === "string" && ["checkpoint", "from", "to"].includes(name)) return checkpointName(run, value);
+  if (typeof value === "string" && run.kind === "compare" && ["a", "b"].includes(name)) {
     return h("a", { href: runLink(value), class: "name" }, value);
   }
   if (typeof value === "string" && /(^|\.)(dataset|validation)$/.test(name)) {
-    return h("span", { class: "name" }, names?.[value] ?? value);
+    return h("span", { class: "name" }, nameOf(run, value));
   }
-  if (typeof value === "string" && name === "trajectory" && kind !== "fetch") return trajectoryLink(value, names);
+  if (typeof value === "string" && name === "trajectory" && run.kind !== "fetch") return trajectoryLink(run, value);
   return h("span", { class: "name" }, exact(value));
 }
 

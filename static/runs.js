@@ -1,10 +1,9 @@
 /* runs.js: how a run is named and shown wherever runs are listed. */
-import { checkpoint, trajectory } from "./api.js";
 import { fill, h } from "./dom.js";
 import { bytes, duration, integer, plural } from "./format.js";
 import { methodIn } from "./method_label.js";
 import { runLink } from "./router.js";
-import { calibrationIn, calibrationOf, evaluationIn, evaluationOf } from "./words.js";
+import { calibrationIn, calibrationOf, evaluationIn, evaluationOf, nameOf } from "./words.js";
 
 /* Every kind that can be posted, as openapi.yaml has them (a test compares the two). */
 export const KINDS = [
@@ -17,32 +16,20 @@ export function badge(state) {
   return h("span", { class: `badge ${STATES.includes(state) ? state : ""}` }, state);
 }
 
-/* A run tells the names of its ids; of others the checkpoint is asked for. */
-async function nameOf(id, names) {
-  if (names?.[id]) return names[id];
-  const found = await checkpoint(id);
-  return found ? `${found.trajectory}/${found.name}` : id;
-}
-
-/* Runs hold the ids of trajectories; one that is gone, or not made yet, keeps what was asked for. */
-export async function trajectoryName(id) {
-  return (await trajectory(id))?.name ?? id;
-}
-
-/* What a run works on, as text; ids become names where the checkpoint is known. */
-export async function subject(run) {
-  const given = run.params ?? {}, name = (id) => nameOf(id, run.names);
+/* What a run works on, as text. */
+export function subject(run) {
+  const given = run.params ?? {}, name = (id) => nameOf(run, id);
   if (typeof given.checkpoint === "string") return name(given.checkpoint);
   if (typeof given.from === "string" && typeof given.to === "string") {
-    return (await Promise.all([given.from, given.to].map(name))).join(" → ");
+    return `${name(given.from)} → ${name(given.to)}`;
   }
   const sides = () => [run.result?.a, run.result?.b].filter(Boolean).map((side) => side.checkpoint);
   const both = run.kind === "compare" ? given.checkpoints ?? sides() : [];
-  if (both.length === 2) return (await Promise.all([...new Set(both)].map(name))).join(" and ");
+  if (both.length === 2) return [...new Set(both)].map(name).join(" and ");
   if (run.kind === "compare") return "two runs";
   if (!given.trajectory && Array.isArray(given.checkpoints)) return plural(given.checkpoints.length, "checkpoint");
   if (typeof given.repo === "string") return given.revision ? `${given.repo}@${given.revision}` : given.repo;
-  if (typeof given.trajectory === "string") return run.names?.[given.trajectory] ?? trajectoryName(given.trajectory);
+  if (typeof given.trajectory === "string") return name(given.trajectory);
   return String(given.name ?? "");
 }
 
@@ -50,12 +37,10 @@ export function methodOf(run) {
   return run.params?.method ? methodIn(run.params.method) : "";
 }
 
-/* The run's subject and method as a link that fills itself in. `more`: a promise of words that stand below. */
-export function title(run, more = null) {
-  const name = h("span", { class: "name" }, run.params?.checkpoint || run.params?.trajectory ? "…" : "");
-  subject(run).then((text) => { name.textContent = text; });
-  const how = methodOf(run), below = more ? h("span", { class: "apart muted" }) : null;
-  more?.then((text) => { below.textContent = text; });
+/* The run's subject and method as a link. `more`: words that stand below. */
+export function title(run, more = "") {
+  const name = h("span", { class: "name" }, subject(run)), how = methodOf(run);
+  const below = more ? h("span", { class: "apart muted" }, more) : null;
   return h("a", { href: runLink(run.id), class: "run-title" },
     h("span", { class: "kind" }, run.kind), " ", name, how ? h("span", { class: "muted" }, ` ${how}`) : null, below);
 }
@@ -63,9 +48,9 @@ export function title(run, more = null) {
 /* What the runs of a list that have one kind and method differ in, each with its words. */
 const APART = [
   [({ params }) => [calibrationOf({ params }), params?.calibration_draws ?? 1],
-    (run) => calibrationIn(run).then((text) => (text ? `calibrated on ${text}` : "not calibrated"))],
+    (run) => { const text = calibrationIn(run); return text ? `calibrated on ${text}` : "not calibrated"; }],
   [(run) => [evaluationOf(run), run.params?.precision ?? null],
-    (run) => evaluationIn(run).then((text) => (text ? `measured on ${text}` : ""))],
+    (run) => { const text = evaluationIn(run); return text ? `measured on ${text}` : ""; }],
 ];
 
 /* title() for the runs of a list: those of one kind and method that were calibrated or measured on something else say
@@ -75,11 +60,7 @@ export function titles(runs) {
   for (const run of runs) alike.set(key(run), [...(alike.get(key(run)) ?? []), run]);
   const differing = new Map([...alike].map(([name, own]) => [name, APART.filter(([of]) =>
     new Set(own.map((run) => JSON.stringify(of(run)))).size > 1)]));
-  return (run) => {
-    const told = differing.get(key(run)) ?? [];
-    const words = async () => (await Promise.all(told.map(([, say]) => say(run)))).filter(Boolean).join("; ");
-    return title(run, told.length ? words() : null);
-  };
+  return (run) => title(run, (differing.get(key(run)) ?? []).map(([, say]) => say(run)).filter(Boolean).join("; "));
 }
 
 export function progressText({ done, total, unit, eta_seconds: eta }, state = "running") {

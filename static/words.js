@@ -1,10 +1,9 @@
-/* words.js: what a run was measured on and calibrated with, in words. References in parameters are ids; the run tells
- * their names, also of what was deleted since. */
-import { dataset } from "./api.js";
+/* words.js: what a run was measured on and calibrated with, in words. */
 import { integer, isNumber, plural } from "./format.js";
 
-async function nameOf(id, names) {
-  return names?.[id] ?? (await dataset(id))?.name ?? id;
+/* References in a run's parameters are ids; the run tells their names, also of what was deleted since. */
+export function nameOf(run, id) {
+  return run.names?.[id] ?? id;
 }
 
 /* "194 sequences of 128 tokens"; what is not limited is counted by the result, where that is known. */
@@ -15,9 +14,8 @@ function amount({ sequence_length: length, max_sequences: most, packing }, count
   return `${count}${size}${packing === "documents" ? ", documents apart" : ""}`;
 }
 
-async function spoken(given, counted, names, more = []) {
-  if (!given?.dataset) return "";
-  return [`${await nameOf(given.dataset, names)}, ${amount(given, counted)}`, ...more].join(", ");
+function spoken(run, given, counted, more) {
+  return given?.dataset ? [`${nameOf(run, given.dataset)}, ${amount(given, counted)}`, ...more].join(", ") : "";
 }
 
 /* What a run measured on: of quantize and attribution `evaluation`, of others the parameters themselves. */
@@ -29,7 +27,7 @@ export function evaluationOf(run) {
 export function evaluationIn(run) {
   const { precision } = run.params ?? {};
   const more = precision && precision !== "f32" ? [precision] : [];
-  return spoken(evaluationOf(run), run.result?.sequences, run.names, more);
+  return spoken(run, evaluationOf(run), run.result?.sequences, more);
 }
 
 /* What a run was calibrated with; null or undefined: with nothing. */
@@ -38,6 +36,6 @@ export function calibrationOf({ params }) {
 }
 
 export function calibrationIn(run) {
-  const given = calibrationOf(run), draws = run.params?.calibration_draws;
-  return spoken(given, run.result?.calibration_sequences, run.names, draws > 1 ? [plural(draws, "draw")] : []);
+  const draws = run.params?.calibration_draws, more = draws > 1 ? [plural(draws, "draw")] : [];
+  return spoken(run, calibrationOf(run), run.result?.calibration_sequences, more);
 }

@@ -155,8 +155,9 @@ def run_pytest_in(paths, options, junit, own):
         f"--basetemp={own}/pytest",
         *paths,
     ]
-    # No suite wants the plugins that come with what is installed; to load schemathesis costs each two seconds.
-    extra = {"TMPDIR": own, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1"}
+    # No suite wants the plugins that come with what is installed; to load schemathesis costs each two seconds. And what
+    # one suite has compiled of pytest and of the tests' modules is there for the next, whatever the shell says.
+    extra = {"TMPDIR": own, "PYTEST_DISABLE_PLUGIN_AUTOLOAD": "1", "PYTHONDONTWRITEBYTECODE": ""}
     code, text, seconds = execute(command, options, extra)
     passed = failed = skipped = 0
     if report.exists():

@@ -196,9 +196,9 @@ class Handler(stand_in_service.Service, stand_in_gates.Gates, http.server.BaseHT
     def get_metrics(self, parts, fields):
         return None if parts else stand_in_metrics.document()
 
-    @staticmethod
-    def visible(run):
-        return {name: value for name, value in run.items() if not name.startswith("_")}
+    def visible(self, run):
+        told = {name: value for name, value in run.items() if not name.startswith("_")}
+        return {"names": self.world.names_in([run["params"], run["result"]]), **told}
 
     def get_runs(self, parts, fields):
         if len(parts) > 1 and parts[1] == "artifacts":
@@ -325,7 +325,7 @@ class StandIn(http.server.ThreadingHTTPServer):
         self.world, self.stopping = world, False
         self.documents = []  # that were got: (path, JSON)
         self.url = f"http://127.0.0.1:{self.server_address[1]}"
-        threading.Thread(target=self.serve_forever, daemon=True).start()
+        threading.Thread(target=self.serve_forever, args=(0.02,), daemon=True).start()
 
     def handle_error(self, request, client_address):
         pass  # a browser that hung up

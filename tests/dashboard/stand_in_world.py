@@ -16,6 +16,14 @@ def stamp(seconds):
     return time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(1_795_000_000 + seconds))
 
 
+def strings_in(value):
+    if isinstance(value, str):
+        yield value
+    elif isinstance(value, (dict, list)):
+        for inner in value.values() if isinstance(value, dict) else value:
+            yield from strings_in(inner)
+
+
 class World:
     """What is stored. The tests change it while the dashboard looks on."""
 
@@ -52,6 +60,12 @@ class World:
                       "created_at": stamp(1000 + number)}
         self.checkpoints.append(checkpoint)
         return checkpoint
+
+    def names_in(self, value):
+        """{id: name} of the checkpoints and trajectories in a part of a run."""
+        known = {one["id"]: f'{one["trajectory"]}/{one["name"]}' for one in self.checkpoints}
+        known.update({one["id"]: one["name"] for one in self.trajectories})
+        return {one: known[one] for one in set(strings_in(value)) & set(known)}
 
     def measure(self, checkpoint, bits, delta, loss, spread=0.12):
         run = self.add_run("quantize", {"checkpoint": checkpoint["id"],

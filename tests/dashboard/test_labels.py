@@ -1,5 +1,6 @@
 """Runs and curves are called by what they are of: the method with its options, and what else tells them apart."""
 
+import contract
 import pytest
 import stand_in
 from looks import check_looks
@@ -71,8 +72,7 @@ def test_methods_are_called_as_curves_call_them(visit):
 
 
 def test_the_defaults_are_those_of_the_interface(visit):
-    yaml = pytest.importorskip("yaml")
-    schemas = yaml.safe_load((stand_in.ROOT / "openapi.yaml").read_text())["components"]["schemas"]
+    schemas = contract.OPENAPI["components"]["schemas"]
     mapping = schemas["MethodNamed"]["discriminator"]["mapping"]
     expected = {name: [[field, about["default"]] for field, about in
                        schemas[place.split("/")[-1]]["properties"].items() if field not in SEEN]

@@ -477,18 +477,21 @@ def test_correlations(service, path):
     assert service.get(f"/v1/correlations?x=step&y=delta&trajectory={quoted('nothing at all')}").status == 404
 
 
-@pytest.mark.parametrize("accept", ["application/json", "text/csv"])
-def test_more_pairs_than_there_may_be_are_refused_in_every_form(service, accept):
-    service.sql("insert into trajectories (id, name) values ('many', 'many'); insert into checkpoints (trajectory,"
+def test_more_pairs_than_there_may_be_are_refused_in_every_form(service):
+    alone = "set session_replication_role = replica;"  # no trigger runs: the log of changes need not know
+    service.sql(alone + "insert into trajectories (id, name) values ('many', 'many'); insert into checkpoints (trajectory,"
                 " name, step, tokens, source) select 'many', i, i, i, '{}' from generate_series(1, 5001) i")
+    address = "/v1/correlations?trajectory=many&x=step&y=tokens"
     try:
-        refused = service.get("/v1/correlations?trajectory=many&x=step&y=tokens", headers={"Accept": accept})
-        assert refused.status == 422 and "more than 5000 pairs" in refused.json["detail"], refused.body
-        service.sql("delete from checkpoints where trajectory = 'many' and step = 1")
-        few = service.get("/v1/correlations?trajectory=many&x=step&y=tokens", headers={"Accept": accept})
-        assert few.status == 200, few.body
+        for accept in ("application/json", "text/csv"):
+            refused = service.get(address, headers={"Accept": accept})
+            assert refused.status == 422 and "more than 5000 pairs" in refused.json["detail"], refused.body
+        service.sql(alone + "delete from checkpoints where trajectory = 'many' and step = 1")
+        few = service.get(address, headers={"Accept": "text/csv"})
+        assert few.status == 200 and len(few.body.splitlines()) == 5001, few.body[:500]
     finally:
-        service.sql("delete from checkpoints where trajectory = 'many'; delete from trajectories where id = 'many'")
+        service.sql(alone + "delete from checkpoints where trajectory = 'many';"
+                    "delete from trajectories where id = 'many'")
 
 
 @pytest.fixture(scope="module")

@@ -76,7 +76,7 @@ class Listening(http.server.ThreadingHTTPServer):
 def small(service):
     proxy = Listening(("127.0.0.1", 0), Passing)
     proxy.upstream = service.port
-    threading.Thread(target=proxy.serve_forever, daemon=True).start()
+    threading.Thread(target=proxy.serve_forever, args=(0.05,), daemon=True).start()
 
     def ask(method, path, body=None, token=service.token, **headers):
         connection = http.client.HTTPConnection("127.0.0.1", proxy.server_address[1], timeout=90)

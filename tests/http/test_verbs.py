@@ -350,7 +350,7 @@ def test_ready_waits_until_the_database_answers():
             pass
 
     with http.server.ThreadingHTTPServer(("127.0.0.1", 0), Answers) as server:
-        threading.Thread(target=server.serve_forever, daemon=True).start()
+        threading.Thread(target=server.serve_forever, args=(0.05,), daemon=True).start()
         address = {"DELTAQ_URL": f"http://127.0.0.1:{server.server_port}"}
         done = verb(None, "ready", environment=address)
         assert done.returncode == FAILED and "no database" in done.stderr and asked == ["/readyz"]
