@@ -470,8 +470,8 @@ KUBERNETES    = $(BUILD)/images/venv/bin/python -m pytest -q -rs -p no:cacheprov
 LONG_SUITES   := $(addprefix tests/,faults/test_memory.py faults/test_two_workers.py gpu/test_bench.py \
                  $(addprefix dashboard/test_,accessibility.py boards.py changing.py evaluations.py figures.py \
                  geometry.py large.py orders.py paper.py points.py) \
-                 $(addprefix http/test_,accept.py archive.py backup.py cuda_device.py generated.py hub.py memcheck.py \
-                 nodes.py products.py renewal.py server_memory.py service_metrics.py) \
+                 $(addprefix http/test_,accept.py archive.py backup.py cuda_device.py generated.py generated_client.py \
+                 hub.py memcheck.py nodes.py products.py renewal.py server_memory.py service_metrics.py) \
                  $(addprefix pool/test_,chaos.py cluster.py fleet.py outages.py) study/test_open.py \
                  study/test_study.py)
 LONG_UNIT     := $(addprefix $(OBJ)/tests/unit/engine/,eval/test_ratio jobs/test_plans \

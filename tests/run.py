@@ -69,7 +69,7 @@ LONG = (
 
 
 # Folders of which so many files share a process.
-TOGETHER = {"tests/http": 6, "tests/dashboard": 3}
+TOGETHER = {"tests/http": 9, "tests/dashboard": 5}
 
 
 class OutOfTime(Exception):

@@ -479,8 +479,9 @@ def test_correlations(service, path):
 
 def test_more_pairs_than_there_may_be_are_refused_in_every_form(service):
     alone = "set session_replication_role = replica;"  # no trigger runs: the log of changes need not know
-    service.sql(alone + "insert into trajectories (id, name) values ('many', 'many'); insert into checkpoints (trajectory,"
-                " name, step, tokens, source) select 'many', i, i, i, '{}' from generate_series(1, 5001) i")
+    service.sql(alone + "insert into trajectories (id, name) values ('many', 'many');"
+                "insert into checkpoints (trajectory, name, step, tokens, source)"
+                " select 'many', i, i, i, '{}' from generate_series(1, 5001) i")
     address = "/v1/correlations?trajectory=many&x=step&y=tokens"
     try:
         for accept in ("application/json", "text/csv"):
