@@ -1,8 +1,8 @@
 """A database that is made already. Most of what a server does at its first start is to have PostgreSQL make its
 database and to lay out the schema; the tests start some sixty. DELTAQ_TEST_DATABASE names a directory (tests/run.py
 makes one for its suites): the first test that wants a server has the product make a database there, and each begins
-with a copy of it, as do the unit tests of server/store once it is there. Without the variable each makes its own, as the tests of that first start always do
-(tests/pool/test_cluster.py, tests/demo, tests/unit/server/postgres)."""
+with a copy of it, as do the unit tests of server/store once it is there. Without the variable each makes its own, as
+the tests of that first start always do (tests/pool/test_cluster.py, tests/demo, tests/unit/server/postgres)."""
 
 import fcntl
 import os

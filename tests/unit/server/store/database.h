@@ -13,10 +13,12 @@
 
 #include <ftw.h>
 #include <math.h>
+#include <spawn.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #define OK(call)            assert_int_equal_or_say((call), STATUS_OK, &error, __LINE__)
@@ -40,11 +42,16 @@ static inline void assert_int_equal_or_say(enum status got, enum status expected
 static inline void lay_cluster(const char *directory)
 {
     const char *place = getenv("DELTAQ_TEST_DATABASE");
-    char command[1024];
-    (void)snprintf(command, sizeof command, "%s/made/pg", place != NULL ? place : "");
-    if (place == NULL || access(command, R_OK) != 0) return;
-    (void)snprintf(command, sizeof command, "cp -a '%s/made/pg' '%s'", place, directory);
-    assert_int_equal(system(command), 0);
+    char made[512], copy[] = "cp", whole[] = "-a", to[128];
+    (void)snprintf(made, sizeof made, "%s/made/pg", place != NULL ? place : "");
+    if (place == NULL || access(made, R_OK) != 0) return;
+    (void)snprintf(to, sizeof to, "%s", directory);
+    char *const words[] = {copy, whole, made, to, NULL};
+    pid_t pid;
+    int status;
+    assert_int_equal(posix_spawnp(&pid, copy, NULL, NULL, words, environ), 0);
+    assert_int_equal(waitpid(pid, &status, 0), pid);
+    assert_int_equal(status, 0);
 }
 
 static inline int set_up(void **state)
