@@ -555,7 +555,8 @@ $(FUZZERS:%=fuzz-%): fuzz-%: $(BUILD)/fuzz/%
 	    -dict=tests/fuzz/formats.dict -print_final_stats=1 -artifact_prefix=$(BUILD)/fuzz/ \
 	    $(BUILD)/fuzz/corpus/$* tests/fuzz/corpus/$*
 
-FUZZ_FLAGS := -std=c11 -O1 -gline-tables-only -fopenmp-simd -ffp-contract=off -fno-sanitize-recover=all -Wno-pass-failed -pthread
+FUZZ_FLAGS := -std=c11 -O1 -gline-tables-only -fopenmp-simd \
+              -ffp-contract=off -fno-sanitize-recover=all -Wno-pass-failed -pthread
 $(FUZZED_LIBRARY): $(FUZZED:%.c=$(BUILD)/fuzz/%.o)
 	@rm -f $@ && $(AR) rcs $@ $^
 
