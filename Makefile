@@ -372,13 +372,18 @@ PYTHON       := $(VENV)/bin/python
 deps-build: ## Install what building and running need (Debian packages)
 	@sh tests/tools/packages.sh "building and running deltaq" $(DEBIAN_BUILD)
 
-deps: ## Install what building, running and testing need (Debian packages; packages for the tests in build/venv)
+.PHONY: packages
+packages:
 	@sh tests/tools/packages.sh "building, running and testing deltaq" $(DEBIAN_BUILD) $(DEBIAN_TEST)
+
+deps: packages ## Install what building, running and testing need (Debian packages; packages of PyPI in build/venv)
 	@$(MAKE) --no-print-directory venv static axe
 
+# Python compiles what is imported, a small part of what pip installs.
 venv:
 	@[ "$$(cat $(VENV)/.made 2>/dev/null)" = "$(PYPI_TEST)" ] || { echo "  venv $(VENV)"; python3 -m venv $(VENV) && \
-	    $(VENV)/bin/pip install -q --disable-pip-version-check $(PYPI_TEST) && echo "$(PYPI_TEST)" >$(VENV)/.made || \
+	    $(VENV)/bin/pip install -q --no-compile --disable-pip-version-check $(PYPI_TEST) && \
+    echo "$(PYPI_TEST)" >$(VENV)/.made || \
 	    { echo "the tests need these packages, and pip could not install them into $(VENV)" \
 	           "(its reason is above): $(PYPI_TEST)" >&2; exit 1; }; }
 
@@ -488,9 +493,10 @@ golden: all venv ## Record the golden numbers of this build, after ENGINE_REVISI
 lint: ## Check the tree's own rules: layers, headers, names, SQL, NULL, columns, words, formatting
 	@python3 tests/lint/lint.py
 
-# The targets behind `deps` are of another make: what it installs decides what this one would have found when it began.
+# The targets behind `packages` are of another make: what it installs decides what this one would have found when it
+# began. That make has pip at work beside the compiler.
 JOBS ?= $(shell nproc)
-check: deps ## Install what is missing, build everything, run the tests; ends with "N passed, N failed, N skipped"
+check: packages ## Install what is missing, build everything, run the tests; ends with "N passed, N failed, N skipped"
 	$(AGAIN) run-check
 
 check-all: deps trackers objects images-venv ## Run the long suites that `make check` leaves out: all sanitized and \
@@ -499,7 +505,7 @@ check-all: deps trackers objects images-venv ## Run the long suites that `make c
 
 .PHONY: run-check run-check-all builds
 run-check:
-	$(WITHIN) builds unit-binaries
+	$(WITHIN) venv static axe builds unit-binaries
 	@$(PYTHON) tests/run.py --together lint="python3 tests/lint/lint.py" \
 	    bench="$(PYTHON) tests/bench/run.py --build $(BUILD) --tiny" \
 	    bench-methods="$(PYTHON) tests/bench/methods.py --build $(BUILD) --tiny" \
