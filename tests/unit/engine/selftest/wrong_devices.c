@@ -4,6 +4,9 @@
 #include "engine/backend/cuda/stand_in.h"
 #undef backend_cpu_new
 
+#include "backend/cuda/cuda.h"
+#include "backend/cuda/open.h"
+#include "engine/backend/cuda/emulated.h"
 #include "selftest/rates.h"
 #include "selftest/selftest.h"
 #include "unit.h"
