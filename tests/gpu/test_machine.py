@@ -1,8 +1,10 @@
 """What check-gpu and bench-gpu stand on, as far as a machine without a GPU has it: the probe reads the plugin's struct
-rightly, and the runtime that the plugin's tests put in CUDA's place declares what CUDA's own header declares."""
+rightly, the runtime that the plugin's tests put in CUDA's place declares what CUDA's own header declares, and the
+engine compiles without the libraries that such a machine may lack."""
 
 import os
 import pathlib
+import re
 import shutil
 import subprocess
 import sys
@@ -60,6 +62,16 @@ def test_the_stand_in_declares_what_the_toolkit_declares():
         pytest.skip("no cuda_runtime_api.h here: the CUDA toolkit is not installed")
     done = subprocess.run([shutil.which("cc") or "gcc", "-std=c11", "-fsyntax-only", "-Wall", "-Wextra", "-Werror",
                            "-isystem", str(header), str(TOOLKIT / "agrees.c")], capture_output=True, text=True)
+    assert done.returncode == 0, done.stderr
+
+
+@pytest.mark.parametrize("library", sorted(path.name for path in (HERE / "absent").iterdir() if path.name != "cmocka"))
+def test_the_engine_compiles_without(library):
+    engine, absent = HERE.parents[1] / "engine", HERE / "absent" / library
+    users = [path for path in sorted(engine.rglob("*.c")) if re.search(rf"#include <{library}\.h>", path.read_text())]
+    assert users
+    done = subprocess.run([shutil.which("cc") or "gcc", "-std=c11", "-D_GNU_SOURCE", f"-I{engine}", "-isystem", absent,
+                           "-fsyntax-only", "-Wall", "-Wextra", "-Werror", *users], capture_output=True, text=True)
     assert done.returncode == 0, done.stderr
 
 

@@ -27,7 +27,8 @@ enum {
     PCRE2_USE_OFFSET_LIMIT = 64,
     PCRE2_JIT_COMPLETE = 1,
     PCRE2_NEWLINE_LF = 2,
-    PCRE2_ERROR_NOMATCH = -1
+    PCRE2_ERROR_NOMATCH = -1,
+    PCRE2_ERROR_HEAP_FAILED = -63
 };
 
 static inline pcre2_code *pcre2_compile(PCRE2_SPTR pattern, size_t size, uint32_t options, int *code, size_t *at,
