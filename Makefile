@@ -383,7 +383,7 @@ deps: packages ## Install what building, running and testing need (Debian packag
 venv:
 	@[ "$$(cat $(VENV)/.made 2>/dev/null)" = "$(PYPI_TEST)" ] || { echo "  venv $(VENV)"; python3 -m venv $(VENV) && \
 	    $(VENV)/bin/pip install -q --no-compile --disable-pip-version-check $(PYPI_TEST) && \
-    echo "$(PYPI_TEST)" >$(VENV)/.made || \
+	    echo "$(PYPI_TEST)" >$(VENV)/.made || \
 	    { echo "the tests need these packages, and pip could not install them into $(VENV)" \
 	           "(its reason is above): $(PYPI_TEST)" >&2; exit 1; }; }
 
@@ -505,7 +505,7 @@ check-all: deps trackers objects images-venv ## Run the long suites that `make c
 
 .PHONY: run-check run-check-all builds
 run-check:
-	$(WITHIN) venv static axe builds unit-binaries
+	$(WITHIN) venv axe builds unit-binaries
 	@$(PYTHON) tests/run.py --together lint="python3 tests/lint/lint.py" \
 	    bench="$(PYTHON) tests/bench/run.py --build $(BUILD) --tiny" \
 	    bench-methods="$(PYTHON) tests/bench/methods.py --build $(BUILD) --tiny" \

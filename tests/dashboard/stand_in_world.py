@@ -63,9 +63,9 @@ class World:
 
     def names_in(self, value):
         """{id: name} of the checkpoints and trajectories in a part of a run."""
-        known = {one["id"]: f'{one["trajectory"]}/{one["name"]}' for one in self.checkpoints}
-        known.update({one["id"]: one["name"] for one in self.trajectories})
-        return {one: known[one] for one in set(strings_in(value)) & set(known)}
+        told = set(strings_in(value))
+        return {**{one["id"]: f'{one["trajectory"]}/{one["name"]}' for one in self.checkpoints if one["id"] in told},
+                **{one["id"]: one["name"] for one in self.trajectories if one["id"] in told}}
 
     def measure(self, checkpoint, bits, delta, loss, spread=0.12):
         run = self.add_run("quantize", {"checkpoint": checkpoint["id"],
