@@ -237,6 +237,17 @@ static enum status curve_publish(struct artifacts *artifacts, const struct train
     return status;
 }
 
+/* What a run that is cut short has of its curve: why it diverged is read there. Its end is told by `status`, whatever
+ * becomes of this; one that goes on elsewhere has its curve at its end. */
+static void curve_keep(const struct run_context *context, const struct train_params *params,
+                       const struct train_result *found, enum status status)
+{
+    struct error error;
+    if (status == STATUS_LEASE_LOST || found->curve_count == 0) return;
+    if (curve_publish(context->artifacts, params, found, &error) != STATUS_OK)
+        monitor_log(context->monitor, "the training curve is not kept: %s", error.detail);
+}
+
 static enum status name_trajectory(struct registrar *registrar, const char *id, struct error *error)
 {
     json_t *document = NULL;
@@ -362,7 +373,10 @@ static enum status train_execute(const struct run_context *context, const void *
         .owner = &registrar,
     };
     work_note(context, &request);
-    if ((status = train_run(&request, &found, error)) != STATUS_OK) goto done;
+    if ((status = train_run(&request, &found, error)) != STATUS_OK) {
+        curve_keep(context, params, &found, status);
+        goto done;
+    }
     if ((status = curve_publish(context->artifacts, params, &found, error)) != STATUS_OK) goto done;
     const struct train_report report = {found, registrar.ids, registrar.averages};
     status = result_render(&train_shape, &report, result, error);

@@ -165,7 +165,7 @@ static enum status send_result(struct worker *worker, const struct lease *lease,
     if (status == STATUS_OK && outcome->result.usage.peak_device_bytes >= 0) worker->device_proven = true;
     if (status == STATUS_OK || status == STATUS_LEASE_LOST || status_info(status)->retry) return status;
     const struct error cause = *error; /* the database refuses the result of the kind, which fails the run */
-    return queue_fail(worker->connection, lease, &cause, &outcome->result.usage, error);
+    return queue_fail(worker->connection, lease, &cause, &outcome->result, error);
 }
 
 /* Whether another worker may have the memory or files that this one lacks: then the run returns to the queue. */
@@ -189,13 +189,13 @@ static enum status send_end(struct worker *worker, const struct held_member *mem
     batch_outcome(worker->batch, member->number, &outcome);
     if (outcome.status == STATUS_OK) return send_result(worker, lease, &outcome, error);
     if (member->cancelling && outcome.status == STATUS_CANCELLED)
-        return queue_cancelled(worker->connection, lease, &outcome.result.usage, error);
+        return queue_cancelled(worker->connection, lease, &outcome.result, error);
     const enum status status = send_elsewhere(worker, lease, &outcome, &elsewhere, error);
     if (status != STATUS_OK || elsewhere) return status;
     if (outcome.given_back || (worker->stopping && outcome.status == STATUS_LEASE_LOST) ||
         (outcome.status == STATUS_DEVICE && puts_aside(worker)))
         return queue_release(worker->connection, lease, error);
-    return queue_fail(worker->connection, lease, &outcome.error, &outcome.result.usage, error);
+    return queue_fail(worker->connection, lease, &outcome.error, &outcome.result, error);
 }
 
 /* Files that cannot be removed now, because the database or the bucket is unavailable, are removed within the hour. */

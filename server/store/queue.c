@@ -123,23 +123,47 @@ enum status queue_log(struct connection *connection, const struct lease *lease, 
 struct finish {
     const struct lease *lease;
     const struct queue_result *result;
+    const json_t *artifacts;
 };
 
-static enum status finish_run(struct connection *connection, const struct lease *lease, const struct queue_usage *usage,
-                              struct error *error)
+/* Behind a statement that has `changed` (id, epoch, state): records the files of a run that has ended, and an event. */
+#define RECORD_END(files, more)                                                                               \
+    ", kept as (insert into artifacts (run, epoch, name, sha256, bytes, media_type)"                          \
+    " select c.id, c.epoch, a.name, a.sha256, a.bytes, a.media_type from changed c, json_to_recordset(" files \
+    ") as a (name text, sha256 text, bytes bigint, media_type text) where c.state <> 'queued')"               \
+    " insert into run_events (run, epoch, type, data) select id, epoch, 'state',"                             \
+    " json_build_object('from', 'running', 'to', state, 'lease', $2" more ") from changed"
+
+/* The rows of RECORD_END. The caller owns *out. */
+static enum status artifact_rows(const struct queue_result *result, json_t **out, struct error *error)
+{
+    bool whole = (*out = json_array()) != NULL;
+    for (size_t i = 0; whole && i < result->artifact_count; i++) {
+        const struct queue_artifact *artifact = &result->artifacts[i];
+        whole = json_array_append_new(*out, json_pack("{ss ss sI ss}", "name", artifact->name, "sha256",
+                                                      artifact->sha256, "bytes", (json_int_t)artifact->bytes,
+                                                      "media_type", artifact->media_type)) == 0;
+    }
+    if (whole) return STATUS_OK;
+    json_decref(*out);
+    *out = NULL;
+    return error_set(error, STATUS_NO_MEMORY, "no memory to record the files that a run left");
+}
+
+static enum status finish_run(struct connection *connection, const struct finish *finish, struct error *error)
 {
     int64_t affected;
+    const struct lease *lease = finish->lease;
+    const struct queue_usage *usage = &finish->result->usage;
     const enum status status = connection_execute(
         connection,
         CONNECTION_KEEPS_PLAN
         "with changed as (update runs set state = 'succeeded', finished_at = clock_timestamp(), result_epoch = epoch,"
         " progress_done = greatest(progress_done, progress_total), progress_eta = null, usage_seconds = $4,"
         " usage_host_bytes = nullif($5, -1), usage_device_bytes = nullif($6, -1), usage_work = nullif($7, 0)," LET_GO
-        "where" QUEUE_FENCE "returning id, epoch) insert into run_events (run, epoch, type, data)"
-        " select id, epoch, 'state', json_build_object('from', 'running', 'to', 'succeeded', 'lease', $2, 'owner', $3)"
-        " from changed",
+        "where" QUEUE_FENCE "returning id, epoch, state)" RECORD_END("$8", ", 'owner', $3"),
         VALUES(FENCE_OF(lease), value_double(usage->seconds), value_integer(usage->peak_host_bytes),
-               value_integer(usage->peak_device_bytes), value_double(usage->work)),
+               value_integer(usage->peak_device_bytes), value_double(usage->work), value_json(finish->artifacts)),
         &affected, error);
     return fenced(status, affected, error);
 }
@@ -151,43 +175,41 @@ static enum status finish_body(struct connection *connection, void *context, str
     const struct queue_result *result = finish->result;
     const char *run = finish->lease->run.text;
     const int64_t epoch = finish->lease->epoch;
-    if ((status = finish_run(connection, finish->lease, &result->usage, error)) != STATUS_OK) return status;
+    if ((status = finish_run(connection, finish, error)) != STATUS_OK) return status;
     if ((status = connection_execute(
              connection, CONNECTION_KEEPS_PLAN "insert into run_results (run, epoch, result) values ($1, $2, $3)",
              VALUES(value_text(run), value_integer(epoch), value_json(result->result)), NULL, error)) != STATUS_OK)
         return status;
     if ((status = measurements_insert(connection, run, epoch, result->measurements, error)) != STATUS_OK) return status;
-    if ((status = task_items_insert(connection, run, epoch, result->items, error)) != STATUS_OK) return status;
-    for (size_t i = 0; i < result->artifact_count; i++) {
-        const struct queue_artifact *artifact = &result->artifacts[i];
-        status = connection_execute(
-            connection,
-            "insert into artifacts (run, epoch, name, sha256, bytes, media_type) values ($1, $2, $3, $4, $5, $6)",
-            VALUES(value_text(run), value_integer(epoch), value_text(artifact->name), value_text(artifact->sha256),
-                   value_integer(artifact->bytes), value_text(artifact->media_type)),
-            NULL, error);
-        if (status != STATUS_OK) return status;
-    }
-    return STATUS_OK;
+    return task_items_insert(connection, run, epoch, result->items, error);
 }
 
 enum status queue_finish(struct connection *connection, const struct lease *lease, const struct queue_result *result,
                          struct error *error)
 {
-    struct finish finish = {.lease = lease, .result = result};
-    return connection_transaction(connection, finish_body, &finish, NULL, error);
+    json_t *artifacts = NULL;
+    enum status status = artifact_rows(result, &artifacts, error);
+    if (status != STATUS_OK) return status;
+    struct finish finish = {.lease = lease, .result = result, .artifacts = artifacts};
+    status = connection_transaction(connection, finish_body, &finish, NULL, error);
+    json_decref(artifacts);
+    return status;
 }
 
 enum status queue_fail(struct connection *connection, const struct lease *lease, const struct error *cause,
-                       const struct queue_usage *usage, struct error *error)
+                       const struct queue_result *left, struct error *error)
 {
     int64_t affected;
+    json_t *artifacts = NULL;
+    const struct queue_usage *usage = &left->usage;
     /* Only a pointer into the run's own request is kept. One that belongs to another request (for a checkpoint that the
      * run registered) would lead nowhere. */
     const bool ours = strncmp(cause->pointer, "/params", strlen("/params")) == 0;
     json_t *document = queue_problem(cause->status, ours ? cause->pointer : "", cause->detail);
     if (document == NULL) return error_set(error, STATUS_NO_MEMORY, "no memory to record why the run failed");
-    const enum status status = connection_execute(
+    enum status status = artifact_rows(left, &artifacts, error);
+    if (status != STATUS_OK) goto done;
+    status = connection_execute(
         connection,
         "with changed as (update runs set tries = tries + $4::int, attempts = attempts + $4::int,"
         " state = case when cancel_requested_at is not null then 'cancelled'"
@@ -198,16 +220,17 @@ enum status queue_fail(struct connection *connection, const struct lease *lease,
         " run_at = $10::int * interval '1 second' +" DELAY(
             "tries") ", usage_seconds = $7, usage_host_bytes = nullif($8, -1),"
                      " usage_device_bytes = nullif($9, -1)," LET_GO "where" QUEUE_FENCE
-                     "returning id, epoch, state) insert into run_events (run, epoch, type, data)"
-                     " select id, epoch, 'state', json_build_object('from', 'running', 'to', state, 'lease', $2,"
-                     " 'error', $6::json) from changed",
+                     "returning id, epoch, state)" RECORD_END("$11", ", 'error', $6::json"),
         VALUES(FENCE_OF(lease), value_integer(status_info(cause->status)->retry),
                value_integer(cause->status == STATUS_UNAVAILABLE ? AWAY_BUDGET : QUEUE_ERROR_BUDGET),
                value_json(document), value_double(usage->seconds), value_integer(usage->peak_host_bytes),
-               value_integer(usage->peak_device_bytes), value_integer(cause->again_seconds)),
+               value_integer(usage->peak_device_bytes), value_integer(cause->again_seconds), value_json(artifacts)),
         &affected, error);
+    status = fenced(status, affected, error);
+done:
+    json_decref(artifacts);
     json_decref(document);
-    return fenced(status, affected, error);
+    return status;
 }
 
 enum status queue_too_large(struct connection *connection, const struct lease *lease,
@@ -252,19 +275,23 @@ enum status queue_elsewhere(struct connection *connection, const struct lease *l
     return status;
 }
 
-enum status queue_cancelled(struct connection *connection, const struct lease *lease, const struct queue_usage *usage,
+enum status queue_cancelled(struct connection *connection, const struct lease *lease, const struct queue_result *left,
                             struct error *error)
 {
     int64_t affected;
-    const enum status status = connection_execute(
+    json_t *artifacts = NULL;
+    const struct queue_usage *usage = &left->usage;
+    enum status status = artifact_rows(left, &artifacts, error);
+    if (status != STATUS_OK) return status;
+    status = connection_execute(
         connection,
         "with changed as (update runs set state = 'cancelled', finished_at = clock_timestamp(), usage_seconds = $4,"
         " usage_host_bytes = nullif($5, -1), usage_device_bytes = nullif($6, -1)," LET_GO "where" QUEUE_FENCE
-        "returning id, epoch) insert into run_events (run, epoch, type, data)"
-        " select id, epoch, 'state', json_build_object('from', 'running', 'to', 'cancelled', 'lease', $2) from changed",
+        "returning id, epoch, state)" RECORD_END("$7", ""),
         VALUES(FENCE_OF(lease), value_double(usage->seconds), value_integer(usage->peak_host_bytes),
-               value_integer(usage->peak_device_bytes)),
+               value_integer(usage->peak_device_bytes), value_json(artifacts)),
         &affected, error);
+    json_decref(artifacts);
     return fenced(status, affected, error);
 }
 

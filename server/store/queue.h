@@ -54,7 +54,7 @@ struct queue_artifact {
     int64_t bytes;
 };
 
-/* Everything that is committed when a run succeeds. Lent. */
+/* Everything that is committed when a run succeeds; of one that fails or is cancelled, artifacts and usage. Lent. */
 struct queue_result {
     const json_t *result;
     const struct measurements *measurements; /* or NULL */
@@ -98,9 +98,9 @@ MUST_CHECK enum status queue_finish(struct connection *connection, const struct 
                                     const struct queue_result *result, struct error *error);
 /* The run failed with `cause`. When that status is worth a retry (status_info), the run goes back to the queue with a
  * growing, jittered delay until its budget is spent; STATUS_UNAVAILABLE has a larger budget, and a retry waits at least
- * as long as the cause says. Otherwise the run is failed. */
+ * as long as the cause says. Otherwise the run is failed, and the files that it `left` are recorded. */
 MUST_CHECK enum status queue_fail(struct connection *connection, const struct lease *lease, const struct error *cause,
-                                  const struct queue_usage *usage, struct error *error);
+                                  const struct queue_result *left, struct error *error);
 /* Ends the lease of a run that does not fit into the memory of `worker`, which holds it: the run returns to the queue,
  * uncounted, when a living worker with more memory may take it, or a launcher may submit one (*elsewhere). Otherwise,
  * and when the lease is lost, nothing changes. */
@@ -113,9 +113,9 @@ MUST_CHECK enum status queue_too_large(struct connection *connection, const stru
 MUST_CHECK enum status queue_elsewhere(struct connection *connection, const struct lease *lease,
                                        const struct worker_identity *worker, const char *evidence, bool *elsewhere,
                                        struct error *error);
-/* The run stopped because it was asked to. */
+/* The run stopped because it was asked to. The files that it `left` are recorded. */
 MUST_CHECK enum status queue_cancelled(struct connection *connection, const struct lease *lease,
-                                       const struct queue_usage *usage, struct error *error);
+                                       const struct queue_result *left, struct error *error);
 /* Puts the run back into the queue and counts nothing (graceful stop). A run that was asked to stop is cancelled. */
 MUST_CHECK enum status queue_release(struct connection *connection, const struct lease *lease, struct error *error);
 /* As queue_release, but counted as a stall; `evidence` is a text for people. */

@@ -414,6 +414,9 @@ enum status run_watch(struct connection *connection, const char *id, int64_t aft
     return status == STATUS_NOT_FOUND ? store_unknown("run", id, error) : status;
 }
 
+/* Whose files a run shows: those of its result, or of the attempt that failed or was cancelled. */
+#define LEFT_EPOCH "coalesce(r.result_epoch, case when r.finished_at is not null then r.epoch end)"
+
 enum status run_artifacts(struct connection *connection, const char *id, json_t **document, struct error *error)
 {
     const enum status status = connection_query_json(
@@ -421,7 +424,7 @@ enum status run_artifacts(struct connection *connection, const char *id, json_t 
         "select json_build_object('items', coalesce((select json_agg(json_build_object('name', a.name,"
         " 'bytes', a.bytes,"
         " 'sha256', a.sha256, 'media_type', a.media_type) order by a.name) from artifacts a"
-        " where a.run = r.id and a.epoch = r.result_epoch), '[]'), 'next', null) from runs r where r.id = $1",
+        " where a.run = r.id and a.epoch = " LEFT_EPOCH "), '[]'), 'next', null) from runs r where r.id = $1",
         VALUES(value_text(id)), document, error);
     return status == STATUS_NOT_FOUND ? store_unknown("run", id, error) : status;
 }
@@ -433,7 +436,7 @@ enum status run_artifact_find(struct connection *connection, const char *id, con
     const enum status status = connection_query_one(
         connection,
         "select a.name, a.sha256, a.media_type, a.bytes from artifacts a join runs r on r.id = a.run"
-        " and r.result_epoch = a.epoch where a.run = $1 and a.name = $2",
+        " and a.epoch = " LEFT_EPOCH " where a.run = $1 and a.name = $2",
         VALUES(value_text(id), value_text(name)), &rows, error);
     if (status == STATUS_NOT_FOUND)
         return error_set(error, STATUS_NOT_FOUND, "the run has no artifact \"%.200s\"", name);

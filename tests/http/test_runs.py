@@ -253,6 +253,30 @@ def curve_of(service, run):
     return text.splitlines()[1:], rows
 
 
+def test_a_training_that_diverges_leaves_its_curve(service, name):
+    """Up to its last step: there it is read why. A run that is tried again shows no file until it has ended."""
+    run = training(service, name, schedule={"name": "constant", "peak": 1e3}, tokens=256 * 400)
+    assert service.wait(run)["state"] == "failed"
+    rows = curve_of(service, run)[1]
+    assert [row["step"] for row in rows] == list(range(1, len(rows) + 1)) and 0 < len(rows) < 400
+    service.gate.hold("train", 0, "step", lease="*")
+    assert service.post(f"/v1/runs/{run}/retry").status == 202
+    service.held(run, 2)
+    assert service.get(f"/v1/runs/{run}/artifacts").json["items"] == []
+    assert service.get(f"/v1/runs/{run}/artifacts/training.csv").status == 404
+    service.gate.open()
+    assert service.wait(run)["state"] == "failed"
+    assert curve_of(service, run)[1] == rows
+
+
+def test_a_cancelled_training_leaves_its_curve(service, name):
+    run = held_training(service, name)
+    service.post(f"/v1/runs/{run}/cancel")
+    service.gate.open()
+    assert service.wait(run)["state"] == "cancelled"
+    assert [row["step"] for row in curve_of(service, run)[1]] == [1]
+
+
 def test_a_training_leaves_its_curve(service, name):
     """Its rows agree with the checkpoints of the run, and a branch leaves those of its own steps."""
     run = training(service, name, keep_state=True)

@@ -438,6 +438,13 @@ static enum status steps_run(struct training *t, struct train_result *out, struc
     return STATUS_OK;
 }
 
+static void curve_take(struct training *t, struct train_result *out)
+{
+    out->curve = t->curve.points;
+    out->curve_count = t->curve.count;
+    t->curve.points = NULL;
+}
+
 static void result_take(struct training *t, struct train_result *out)
 {
     const bool averages =
@@ -448,9 +455,6 @@ static void result_take(struct training *t, struct train_result *out)
     out->checkpoints = t->checkpoints;
     out->checkpoint_count = t->checkpoint_count;
     t->checkpoints = NULL;
-    out->curve = t->curve.points;
-    out->curve_count = t->curve.count;
-    t->curve.points = NULL;
     out->final_loss = t->trainer.loss;
     out->steps = t->trainer.step;
     out->tokens = out->steps * t->params->batch_sequences * t->params->sequence_length;
@@ -468,8 +472,9 @@ enum status train_run(const struct train_request *request, struct train_result *
     if ((status = trainer_prepare(&t, &config, error)) != STATUS_OK) goto done;
     if ((status = validation_load(&t, &config, error)) != STATUS_OK) goto done;
     if ((status = begin(&t, error)) != STATUS_OK) goto done;
-    if ((status = steps_run(&t, out, error)) != STATUS_OK) goto done;
-    result_take(&t, out);
+    status = steps_run(&t, out, error);
+    curve_take(&t, out);
+    if (status == STATUS_OK) result_take(&t, out);
 done:
     trainer_reset(&t.trainer);
     parameters_layout_free(t.layout);

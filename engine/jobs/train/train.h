@@ -91,7 +91,8 @@ struct train_request {
 struct train_result {
     struct state_checkpoint *checkpoints; /* [checkpoint_count], owned (train_result_reset) */
     int64_t checkpoint_count;
-    struct state_point *curve; /* [curve_count], owned; which steps have one: train_curve.h */
+    struct state_point *curve; /* [curve_count], owned; which steps have one: train_curve.h. Also of a run that is cut
+                                * short: up to its last step */
     int64_t curve_count;
     double final_loss;        /* of the last update's batch */
     double validation_loss;   /* at the last step; NAN without validation */

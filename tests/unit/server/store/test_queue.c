@@ -263,13 +263,13 @@ static void test_an_error_points_into_the_request_for_the_run_or_nowhere(void **
     } rows[] = {{"/params/name", true}, {"/step", false}, {"", false}};
     struct error error, cause;
     struct connection *connection = connection_of(state);
-    const struct queue_usage usage = {.peak_host_bytes = -1, .peak_device_bytes = -1};
+    const struct queue_result none = {.usage = {.peak_host_bytes = -1, .peak_device_bytes = -1}};
     for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
         json_t *document;
         const struct store_id run = add_member(connection, NULL, 0);
         const struct lease lease = take(connection);
         (void)error_set_at(&cause, STATUS_CONFLICT, rows[i].pointer, "another is there");
-        OK(queue_fail(connection, &lease, &cause, &usage, &error));
+        OK(queue_fail(connection, &lease, &cause, &none, &error));
         OK(run_get(connection, run.text, &document, &error));
         const json_t *faults = json_object_get(json_object_get(document, "error"), "errors");
         assert_int_equal(json_array_size(faults), rows[i].kept);

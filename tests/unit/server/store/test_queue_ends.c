@@ -2,9 +2,10 @@
 #include "database.h"
 
 #include "store/changes.h"
+#include "store/runs.h"
 #include "store/statistics.h"
 
-static const struct queue_usage no_usage = {.seconds = 1, .peak_host_bytes = -1, .peak_device_bytes = -1};
+static const struct queue_result nothing = {.usage = {.seconds = 1, .peak_host_bytes = -1, .peak_device_bytes = -1}};
 
 static struct lease begin(struct connection *connection)
 {
@@ -42,14 +43,14 @@ static void refuse(struct connection *connection, const struct lease *lease)
     struct error error, cause;
     bool cancel, open;
     json_t *empty = json_object(), *lines = json_pack("[s]", "a line");
-    const struct queue_result result = {.result = empty, .usage = no_usage};
+    const struct queue_result result = {.result = empty, .usage = nothing.usage};
     (void)error_set(&cause, STATUS_IO, "a disk coughed");
     GIVES(STATUS_LEASE_LOST, queue_beat(connection, lease, 30, NULL, &cancel, &error));
     GIVES(STATUS_LEASE_LOST, queue_peek(connection, lease, &cancel, &error));
     GIVES(STATUS_LEASE_LOST, queue_log(connection, lease, lines, &error));
     GIVES(STATUS_LEASE_LOST, queue_finish(connection, lease, &result, &error));
-    GIVES(STATUS_LEASE_LOST, queue_fail(connection, lease, &cause, &no_usage, &error));
-    GIVES(STATUS_LEASE_LOST, queue_cancelled(connection, lease, &no_usage, &error));
+    GIVES(STATUS_LEASE_LOST, queue_fail(connection, lease, &cause, &nothing, &error));
+    GIVES(STATUS_LEASE_LOST, queue_cancelled(connection, lease, &nothing, &error));
     GIVES(STATUS_LEASE_LOST, queue_release(connection, lease, &error));
     GIVES(STATUS_LEASE_LOST, queue_stalled(connection, lease, "stood still", &error));
     OK(queue_outcome(connection, lease, &open, &error));
@@ -106,7 +107,7 @@ static void test_a_beat_renews_the_lease_and_tells_of_a_cancel(void **state)
     json_decref(document);
     OK(queue_beat(connection, &lease, 30, NULL, &cancel, &error));
     assert_true(cancel);
-    OK(queue_cancelled(connection, &lease, &no_usage, &error));
+    OK(queue_cancelled(connection, &lease, &nothing, &error));
     expect_ended(connection, &lease.run, "cancelled");
     forget(connection, &lease.run);
 }
@@ -138,7 +139,44 @@ static void fail_once(struct connection *connection, const struct lease *lease, 
     struct error error, cause;
     (void)error_set(&cause, status, "it did not go well");
     cause.again_seconds = again_seconds;
-    OK(queue_fail(connection, lease, &cause, &no_usage, &error));
+    OK(queue_fail(connection, lease, &cause, &nothing, &error));
+}
+
+static void expect_files(struct connection *connection, const struct store_id *run, size_t count)
+{
+    struct error error;
+    json_t *document;
+    OK(run_artifacts(connection, run->text, &document, &error));
+    assert_int_equal(json_array_size(json_object_get(document, "items")), count);
+    json_decref(document);
+}
+
+/* What a run left is recorded once it has ended, in whatever way, and not while it is tried again. */
+static void test_what_a_run_left_is_shown_at_its_end(void **state)
+{
+    struct connection *connection = connection_of(state);
+    struct error error, cause;
+    const struct queue_artifact file = {.name = "training.csv", .media_type = "text/csv", .bytes = 3};
+    for (int end = 0; end < 3; end++) {
+        struct queue_artifact left = file;
+        const struct lease lease = begin(connection);
+        const struct queue_result result = {.artifacts = &left, .artifact_count = 1, .usage = nothing.usage};
+        memset(left.sha256, '0' + end, sizeof left.sha256 - 1);
+        (void)error_set(&cause, end == 0 ? STATUS_IO : STATUS_NOT_FINITE, "it did not go well");
+        if (end == 2)
+            change(connection, "update runs set cancel_requested_at = clock_timestamp() where id = $1", &lease.run);
+        OK(end == 2 ? queue_cancelled(connection, &lease, &result, &error)
+                    : queue_fail(connection, &lease, &cause, &result, &error));
+        expect_state(connection, &lease.run, (const char *[]){"queued", "failed", "cancelled"}[end]);
+        expect_files(connection, &lease.run, end == 0 ? 0 : 1);
+        if (end == 1) {
+            json_t *document;
+            OK(run_retry(connection, lease.run.text, 0, &document, &error));
+            json_decref(document);
+            expect_files(connection, &lease.run, 0);
+        }
+        forget(connection, &lease.run);
+    }
 }
 
 /* How many times a run is tried that fails with the same error each time. */
@@ -422,7 +460,7 @@ static void test_ends_of_leases_are_counted_and_stay_counted(void **state)
         if (end == 1) OK(queue_release_dead(connection, &lease.owner, QUEUE_VANISHED, "gone", NULL, &error));
         if (end == 2) OK(queue_stalled(connection, &lease, "still", &error));
         if (end == 3) OK(queue_release(connection, &lease, &error));
-        if (end == 4) OK(queue_fail(connection, &lease, &cause, &no_usage, &error));
+        if (end == 4) OK(queue_fail(connection, &lease, &cause, &nothing, &error));
         forget(connection, &lease.run);
         document = statistics(connection);
         for (int i = 0; i < NAMES; i++)
@@ -439,6 +477,7 @@ int main(void)
         cmocka_unit_test(test_another_epoch_or_owner_may_do_nothing),
         cmocka_unit_test(test_a_beat_renews_the_lease_and_tells_of_a_cancel),
         cmocka_unit_test(test_a_success_has_its_result_and_what_it_used),
+        cmocka_unit_test(test_what_a_run_left_is_shown_at_its_end),
         cmocka_unit_test(test_errors_have_a_budget_by_their_kind),
         cmocka_unit_test(test_a_retry_waits),
         cmocka_unit_test(test_what_is_to_be_cancelled_is_not_tried_again),

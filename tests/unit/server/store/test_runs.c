@@ -1,7 +1,7 @@
 /* Runs as they are asked for: equal ones, cancelling, trying again, events, and how fast they were. */
 #include "database.h"
 
-static const struct queue_usage no_usage = {.peak_host_bytes = -1, .peak_device_bytes = -1};
+static const struct queue_result nothing = {.usage = {.peak_host_bytes = -1, .peak_device_bytes = -1}};
 
 static struct lease take_run(struct connection *connection, const struct store_id *run)
 {
@@ -16,7 +16,7 @@ static void succeed(struct connection *connection, const struct store_id *run)
     struct error error;
     json_t *empty = json_object();
     const struct lease lease = take_run(connection, run);
-    const struct queue_result result = {.result = empty, .usage = no_usage};
+    const struct queue_result result = {.result = empty, .usage = nothing.usage};
     OK(queue_finish(connection, &lease, &result, &error));
     json_decref(empty);
 }
@@ -26,7 +26,7 @@ static void fail_run(struct connection *connection, const struct store_id *run)
     struct error error, cause;
     const struct lease lease = take_run(connection, run);
     (void)error_set(&cause, STATUS_INVALID, "cannot be");
-    OK(queue_fail(connection, &lease, &cause, &no_usage, &error));
+    OK(queue_fail(connection, &lease, &cause, &nothing, &error));
 }
 
 static void cancel(struct connection *connection, const struct store_id *run, const char *state)

@@ -398,7 +398,7 @@ static void test_cancelling_a_running_run_reaches_its_worker(void **state)
     struct connection *connection = connection_of(state);
     bool cancel;
     json_t *document;
-    const struct queue_usage usage = {.peak_host_bytes = -1, .peak_device_bytes = -1};
+    const struct queue_result none = {.usage = {.peak_host_bytes = -1, .peak_device_bytes = -1}};
     const struct store_id run = add_run(connection, NULL, false, STORE_CREATED, NULL);
     const struct lease lease = take(connection);
     OK(run_cancel(connection, run.text, &document, &error));
@@ -406,7 +406,7 @@ static void test_cancelling_a_running_run_reaches_its_worker(void **state)
     json_decref(document);
     OK(queue_peek(connection, &lease, &cancel, &error));
     assert_true(cancel);
-    OK(queue_cancelled(connection, &lease, &usage, &error));
+    OK(queue_cancelled(connection, &lease, &none, &error));
     expect_state(connection, &run, "cancelled");
     OK(run_cancel(connection, run.text, &document, &error));
     json_decref(document);
@@ -417,14 +417,14 @@ static void test_errors_worth_a_retry_are_tried_three_times(void **state)
     struct error error;
     struct connection *connection = connection_of(state);
     struct error cause;
-    const struct queue_usage usage = {.peak_host_bytes = -1, .peak_device_bytes = -1};
+    const struct queue_result none = {.usage = {.peak_host_bytes = -1, .peak_device_bytes = -1}};
     (void)error_set(&cause, STATUS_IO, "a disk coughed");
     const struct store_id run = add_run(connection, NULL, false, STORE_CREATED, NULL);
     for (int i = 0; i < 3; i++) {
         OK(connection_execute(connection, "update runs set run_at = clock_timestamp() where id = $1",
                               VALUES(value_text(run.text)), NULL, &error));
         const struct lease lease = take(connection);
-        OK(queue_fail(connection, &lease, &cause, &usage, &error));
+        OK(queue_fail(connection, &lease, &cause, &none, &error));
         expect_state(connection, &run, i < 2 ? "queued" : "failed");
     }
 }

@@ -255,6 +255,9 @@ static void test_divergence_stops_the_run_and_keeps_its_checkpoints(void **state
     assert_non_null(strstr(error.detail, "1000"));
     assert_true(place.written > 0);
     assert_int_equal(result.checkpoint_count, 0);
+    assert_int_equal(result.curve_count, place.written); /* a checkpoint each step */
+    for (int64_t i = 0; i < result.curve_count; i++) assert_int_equal(result.curve[i].step, i + 1);
+    train_result_reset(&result);
     backend_free(backend);
     place_close(&place);
 }
