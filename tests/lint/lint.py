@@ -99,16 +99,36 @@ def sources(*endings):
     return [ROOT / line for line in listed.stdout.splitlines() if line.endswith(endings) and (ROOT / line).is_file()]
 
 
+@functools.cache
+def text_of(path):
+    return path.read_text(errors="replace")
+
+
+def lines_with(pattern, path):
+    """Number and text of each line in which a match of `pattern` begins. The whole file is searched, not each line:
+    most files have none."""
+    text, last = text_of(path), 0
+    for found in pattern.finditer(text):
+        begin = text.rfind("\n", 0, found.start()) + 1
+        end = text.find("\n", begin)
+        number = text.count("\n", 0, begin) + 1
+        if number > last:
+            last = number
+            yield number, text[begin : end if end >= 0 else len(text)]
+
+
 def room_of(path):
     parts = path.relative_to(ROOT).parts
     return parts[0], parts[1] if len(parts) > 1 else ""
 
 
+INCLUDE = re.compile(r'^[ \t]*#[ \t]*include[ \t]+(["<])([^">\n]+)[">]', re.M)
+
+
 def includes(path):
-    for number, line in enumerate(path.read_text().splitlines(), 1):
-        found = re.match(r'\s*#\s*include\s+(["<])([^">]+)[">]', line)
-        if found:
-            yield number, found.group(1), found.group(2)
+    for number, line in lines_with(INCLUDE, path):
+        found = INCLUDE.match(line)
+        yield number, found.group(1), found.group(2)
 
 
 def rule_layers():
@@ -133,7 +153,7 @@ def rule_headers_alone():
     """What a .c file includes before all else compiles alone wherever that file compiles; the others are tried here."""
     firsts = set()
     for path in sources(".c"):
-        first = re.search(r"^[ \t]*#.*", path.read_text(), re.M)  # a definition may stand before the first include
+        first = re.search(r"^[ \t]*#.*", text_of(path), re.M)  # a definition may stand before the first include
         firsts.update(re.findall(r'#\s*include "(.+)"', first.group()) if first else ())
     for path in sources(".h"):
         side, _ = room_of(path)
@@ -190,7 +210,7 @@ def rule_names():
         side, _ = room_of(path)
         if side not in ("engine", "server") or "reference" in path.parts or "kernels" in path.parts:
             continue
-        text = without_comments(path.read_text())
+        text = without_comments(text_of(path))
         allowed = tuple(prefixes_of(path))
         for found in EXPORTED.finditer(text):
             name = found[1]
@@ -213,7 +233,7 @@ def rule_rows():
     """A row (a quantizer, a kind, an export format) that no list names would be compiled and never be reached. The
     compiler tells of static ones, of handlers without a route, and of what a list names and nobody wrote."""
     rooms = {
-        path: without_comments(path.read_text())
+        path: without_comments(text_of(path))
         for path in sources(".c", ".h")
         if room_of(path)[0] in ("engine", "server")
     }
@@ -245,7 +265,7 @@ def rule_sql():
         side, room = room_of(path)
         if side not in ("engine", "server") or room in ("store", "postgres", "track"):
             continue
-        for number, line in enumerate(path.read_text().splitlines(), 1):
+        for number, line in enumerate(text_of(path).splitlines(), 1):
             if SQL.search(line):
                 yield f"{path.relative_to(ROOT)}:{number}: SQL belongs into server/store"
 
@@ -294,7 +314,7 @@ def declared(text):
 def rule_null():
     """`p == NULL`, not `!p`. Known as pointers are names that nothing in the file,
     or for members nothing in the tree, declares otherwise."""
-    texts = {path: without_comments(path.read_text()) for path in sources(".c", ".h") if "absent" not in path.parts}
+    texts = {path: without_comments(text_of(path)) for path in sources(".c", ".h") if "absent" not in path.parts}
     members, plain = set(), set()
     for text in texts.values():
         for body in re.findall(r"\bstruct \w+ \{(.*?)^\}", text, flags=re.S | re.M):
@@ -353,7 +373,7 @@ def rule_opens():
             continue
         if str(path.relative_to(ROOT)) in OPENS_ITSELF:
             continue
-        for number, line in enumerate(without_comments(path.read_text()).splitlines(), 1):
+        for number, line in enumerate(without_comments(text_of(path)).splitlines(), 1):
             if OPENS.search(line):
                 yield f"{path.relative_to(ROOT)}:{number}: opened by name: use file_open or file_directory (file.h)"
 
@@ -364,7 +384,7 @@ def rule_planning():
     for path in sources(".c", ".h"):
         if room_of(path) != ("server", "kinds"):
             continue
-        for number, line in enumerate(without_comments(path.read_text()).splitlines(), 1):
+        for number, line in enumerate(without_comments(text_of(path)).splitlines(), 1):
             if re.search(r"(?:->|\.)planning\b", line):
                 yield f"{path.relative_to(ROOT)}:{number}: a kind asks whether it plans: make its plan another function"
 
@@ -387,7 +407,7 @@ def rule_retired_words():
         if room_of(path)[0] not in ("engine", "server", "static", "sql"):
             continue
         name = str(path.relative_to(ROOT))
-        for number, line in enumerate(path.read_text().splitlines(), 1):
+        for number, line in lines_with(pattern, path):
             for word in pattern.findall(line):
                 if name.startswith(RETIRED_STANDS_IN.get(word.lower(), ("no such room",))):
                     continue
@@ -411,7 +431,7 @@ def rule_words_of_one_meaning():
             name = str(path.relative_to(ROOT))
             if room_of(path)[0] not in ("engine", "server", "static") or name.startswith(rooms):
                 continue
-            for number, line in enumerate(path.read_text().splitlines(), 1):
+            for number, line in lines_with(pattern, path):
                 if pattern.search(phrases.sub("", line)):
                     yield f'{name}:{number}: "{word}" has another meaning here: {instead}'
 
@@ -419,7 +439,7 @@ def rule_words_of_one_meaning():
 def rule_banned():
     pattern = re.compile(r"(?<![\w.>])(" + "|".join(BANNED) + r")\s*\(")
     for path in sources(".c", ".h", ".cu"):
-        for number, line in enumerate(path.read_text().splitlines(), 1):
+        for number, line in lines_with(pattern, path):
             code = line.split("//")[0]
             if not code.lstrip().startswith(("*", "/*")) and pattern.search(code):
                 yield f"{path.relative_to(ROOT)}:{number}: banned function {pattern.search(code).group(1)}"
@@ -427,25 +447,27 @@ def rule_banned():
 
 def rule_markers():
     for path in sources(".c", ".h", ".cu", ".py", ".js", ".sql", ".html", ".css", ".md", ".yaml"):
-        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
-            if MARKERS.search(line):
-                yield f"{path.relative_to(ROOT)}:{number}: left-over marker"
+        for number, _ in lines_with(MARKERS, path):
+            yield f"{path.relative_to(ROOT)}:{number}: left-over marker"
+
+
+BANNER = re.compile(r"^[ \t]*(?:/?\*+ ?-{3,}(?!.*\*/$)|\* ?-{5,})", re.M)
+LONE_END = re.compile(r"^[ \t]*\*/[ \t]*$", re.M)
 
 
 def rule_comments():
     """clang-format leaves comments as they are (ReflowComments: false); what it once did to them may not come back."""
     for path in sources(".c", ".h", ".cu"):
         place = path.relative_to(ROOT)
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            where = f"{place}:{number}"
-            if re.match(r"\s*/?\*+ ?-{3,}", line) and not line.endswith("*/") or re.match(r"\s*\* ?-{5,}", line):
-                yield f"{where}: a section's banner is one line, /* --- Title ---- */"
-            if re.match(r"\s*\*/\s*$", line):
-                yield f"{where}: */ ends the last line of its comment, not one of its own"
+        for number, _ in lines_with(BANNER, path):
+            yield f"{place}:{number}: a section's banner is one line, /* --- Title ---- */"
+        for number, _ in lines_with(LONE_END, path):
+            yield f"{place}:{number}: */ ends the last line of its comment, not one of its own"
 
 
 # Sides of the tree whose comments are plain sentences.
 PLAIN = ("engine", "server")
+LATE_SUBJECT = re.compile(r"(?:/\*|//)[ \t-]*Of\b")
 
 
 def rule_plain_comments():
@@ -453,12 +475,12 @@ def rule_plain_comments():
     for path in sources(".c", ".h", ".cu"):
         if room_of(path)[0] not in PLAIN:
             continue
-        for number, line in enumerate(path.read_text().splitlines(), 1):
-            if re.search(r"(?:/\*|//)[\s-]*Of\b", line):
-                yield f'{path.relative_to(ROOT)}:{number}: a comment that begins with "Of" names its subject too late'
+        for number, _ in lines_with(LATE_SUBJECT, path):
+            yield f'{path.relative_to(ROOT)}:{number}: a comment that begins with "Of" names its subject too late'
 
 
 COLUMNS = 120
+TOO_WIDE = re.compile(f"^.{{{COLUMNS + 1},}}", re.M)
 LAID_OUT = (".c", ".h", ".cu", ".py", ".js", ".css", ".html", ".md", ".sql", ".sh", ".toml", ".yaml")
 LAID_OUT += ("Makefile", "Dockerfile", ".ci/run")
 # What may be wider, and why. Fetched and recorded data (corpora, golden numbers, the outputs of a notebook) has other
@@ -475,14 +497,14 @@ def rule_columns():
     for path in sources(*LAID_OUT):
         name = str(path.relative_to(ROOT))
         excepted = [line for file, line in WIDE if re.fullmatch(file, name)]
-        for number, line in enumerate(path.read_text(errors="replace").splitlines(), 1):
-            if len(line) > COLUMNS and "://" not in line and not any(re.match(start, line) for start in excepted):
+        for number, line in lines_with(TOO_WIDE, path):
+            if "://" not in line and not any(re.match(start, line) for start in excepted):
                 yield f"{name}:{number}: {len(line)} columns; at most {COLUMNS}"
 
 
 def rule_length():
     for path in sources(".c", ".h", ".cu", ".py", ".js"):
-        lines = len(path.read_text(errors="replace").splitlines())
+        lines = len(text_of(path).splitlines())
         if lines > 600:
             yield f"{path.relative_to(ROOT)}: {lines} lines; a newcomer would rather find two rooms here"
 
