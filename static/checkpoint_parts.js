@@ -1,7 +1,7 @@
 /* checkpoint_parts.js: the sections of a checkpoint's page. */
 import { at, get } from "./api.js";
 import { fill, h } from "./dom.js";
-import { bytes, integer, isNumber, loss, percent, percentNumber, scientific } from "./format.js";
+import { bytes, integer, isNumber, loss, percent, percentNumber, relativeChange, scientific } from "./format.js";
 import { BLOCK_COLUMNS } from "./integrity.js";
 import { heatFigure } from "./layers.js";
 import { drawing } from "./look.js";
@@ -189,7 +189,7 @@ export function besideSection({ pairs, around, paired, checkpoint }) {
   const value = (row, other, number) => (isNumber(number) ? measuredBy(other, row.figure.show(number)) : "–");
   const method = ({ run: { params, kind } }) =>
     h("span", { class: "muted" }, params?.method ? methodIn(params.method) : kind);
-  const change = (row) => (isNumber(row.earlier) && row.earlier !== 0 ? row.value / row.earlier - 1 : null);
+  const change = (row) => relativeChange(row.value, row.earlier);
   const name = (one) => (one ? one.name : "–");
   const columns = [
     { label: "Number", value: (row) => row.figure.label, cell: (row) => [row.figure.label, " ", method(row)] },

@@ -48,6 +48,11 @@ export function percent(share) {
   return isNumber(share) ? `${percentNumber(share)} %` : NONE;
 }
 
+/* now / before − 1, of amounts; null where one of them is not above zero: a ratio would have the wrong sign. */
+export function relativeChange(now, before) {
+  return isNumber(now) && isNumber(before) && now > 0 && before > 0 ? now / before - 1 : null;
+}
+
 /* [0.011, 0.013] -> "1.10 to 1.30 %" */
 export function percentInterval(low, high) {
   if (!isNumber(low) || !isNumber(high)) return "";

@@ -3,7 +3,7 @@
 import { at, get } from "./api.js";
 import { layerSection } from "./checkpoint_parts.js";
 import { command, curl, fill, h } from "./dom.js";
-import { compact, integer, isNumber, percentNumber, scientific } from "./format.js";
+import { compact, integer, isNumber, percentNumber, relativeChange, scientific } from "./format.js";
 import { beside, costliest, numbersOf } from "./measurements.js";
 import { methodIn } from "./method_label.js";
 import { loading } from "./notice.js";
@@ -71,7 +71,7 @@ function rowsOf(pairs, paired) {
         ...number, run, before, method, evaluation,
         earlier: isNumber(earlier) ? earlier : null,
         found: paired.get(run.id)?.[number.figure.name] ?? null,
-        change: isNumber(earlier) && earlier !== 0 ? number.value / earlier - 1 : null,
+        change: relativeChange(number.value, earlier),
       };
     });
   });

@@ -2,7 +2,7 @@
  * Pure functions of what was measured: no sentence without a number behind it. */
 import { FLAGS } from "./integrity.js";
 import {
-  integer, isNumber, loss, percent, percentInterval, percentNumber, points, pointsInterval, scientific,
+  integer, isNumber, loss, percent, percentInterval, percentNumber, points, pointsInterval, relativeChange, scientific,
 } from "./format.js";
 import { attributionOf, finished, layerChanges, questionOf } from "./measurements.js";
 import { methodIn } from "./method_label.js";
@@ -15,8 +15,8 @@ function differ(now, then, show) {
   return show(now) !== show(then);
 }
 
-function signed(share) {
-  return `${share >= 0 ? "+" : "−"}${percent(Math.abs(share))}`;
+function signed(value, show) {
+  return `${value >= 0 ? "+" : "−"}${show(Math.abs(value))}`;
 }
 
 /* The series of a curve that holds this run's point, and the place of its value among all of them, the greatest first:
@@ -37,16 +37,18 @@ function rank({ place, of }) {
 }
 
 function since(run, before, comparison) {
-  if (!before || !isNumber(before.run.result.delta) || before.run.result.delta === 0) return null;
-  const change = run.result.delta / before.run.result.delta - 1, paired = comparison?.delta;
+  if (!before || !isNumber(before.run.result.delta) || !isNumber(run.result.delta)) return null;
+  const now = run.result.delta, then = before.run.result.delta, paired = comparison?.delta;
+  const change = relativeChange(now, then), difference = isNumber(paired?.difference) ? paired.difference : now - then;
   const interval = Array.isArray(paired?.interval) ? paired.interval : null;
   const reach = interval ? `, 95 % paired: ${pointsInterval(...interval)}` : "";
-  const told = paired && isNumber(paired.difference) ? ` (difference ${points(paired.difference)}${reach})` : "";
+  const told = isNumber(paired?.difference) ? ` (difference ${points(paired.difference)}${reach})` : "";
   const sure = interval && interval[0] <= 0 && interval[1] >= 0 ? ": within the noise of this evaluation" : "";
-  if (!differ(Math.abs(change), 0, (share) => Number(percentNumber(share)))) {
-    return `Since ${before.name} it did not change${told}.`;
+  if (!differ(Math.abs(change ?? difference), 0, (share) => Number(percentNumber(share)))) {
+    return `Since ${before.name} it did not change${change === null ? "" : told}.`;
   }
-  return `Since ${before.name} it changed by ${signed(change)}${told}${sure}.`;
+  if (change !== null) return `Since ${before.name} it changed by ${signed(change, percent)}${told}${sure}.`;
+  return `Since ${before.name} it changed by ${signed(difference, points)}${reach}${sure}.`;
 }
 
 function rates(checkpoint, before) {

@@ -48,6 +48,14 @@ def test_what_did_not_change_is_not_told_as_a_rise(call):
     assert not any(word in words for word in ("rose", "fell", "0.0000", "gain"))
 
 
+@pytest.mark.parametrize("now, then, told", [(0.002, -0.001, "+0.300"), (-0.001, -0.002, "+0.100"),
+                                             (-0.004, -0.002, "−0.200"), (0.002, 0.0, "+0.200")])
+def test_a_change_from_below_zero_is_told_in_points(call, now, then, told):
+    """A ratio of the two has the wrong sign, or none."""
+    words = reasons(call, (now, 4, {}), (then, 4, {}))
+    assert f"Since earlier it changed by {told} points." in words, words
+
+
 def test_what_changed_is_told_with_its_direction(call):
     now, then = {"loss_fp": 2.4, "loss_q": 2.65}, {"loss_fp": 2.5, "loss_q": 2.6}
     words = reasons(call, (0.06, 4, now), (0.04, 4, then), rate=(1e-4, 1e-3), curvature=(40.0, 38.0))
