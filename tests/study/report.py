@@ -211,10 +211,13 @@ def repeated(found):
 
 
 def described(found, cells, words):
-    shown = [finding for finding in found if not finding.get("family") and finding["verdict"] != NOT_MEASURED]
+    all_of_them = [finding for finding in found if not finding.get("family")]
+    shown = [finding for finding in all_of_them if finding["verdict"] != NOT_MEASURED]
+    left = [finding["number"] for finding in all_of_them if finding["verdict"] == NOT_MEASURED]
     return (
         ["## Described, not tested", "", "These decide nothing.", ""]
         + [f"- {description(finding, cells, words)}" for finding in shown]
+        + ([f"- Not measured, or a ratio with a number that is not above zero: {', '.join(left)}."] if left else [])
         + [""]
     )
 
