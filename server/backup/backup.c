@@ -159,8 +159,9 @@ static int is_kept(const struct dirent *entry)
     return is_ours(entry->d_name);
 }
 
-/* Names sort by time. Removes unfinished copies, and all others except the newest. */
-static void keep_newest(const char *parent)
+/* Names sort by time. Removes unfinished copies, and all others except the newest and `made`, which a clock that was
+ * set back may name before older ones. */
+static void keep_newest(const char *parent, const char *made)
 {
     char path[PATH_MAX + 256], manifest[2 * PATH_MAX];
     struct dirent **entries = NULL;
@@ -169,7 +170,8 @@ static void keep_newest(const char *parent)
     for (int i = count - 1; i >= 0; i--) {
         (void)snprintf(path, sizeof path, "%s/%s", parent, entries[i]->d_name);
         (void)snprintf(manifest, sizeof manifest, "%s/" MANIFEST_NAME, path);
-        if (access(manifest, F_OK) != 0 || ++whole > KEPT_BACKUPS) directory_remove(AT_FDCWD, path);
+        if (strcmp(path, made) != 0 && (access(manifest, F_OK) != 0 || ++whole >= KEPT_BACKUPS))
+            directory_remove(AT_FDCWD, path);
         free(entries[i]);
     }
     free(entries);
@@ -191,6 +193,6 @@ enum status backup_before_migration(struct connection *connection, const char *c
     const enum status status = backup_make(connection, conninfo, &place, directory, false, error);
     if (status != STATUS_OK) return status;
     log_info(LOG_COMPONENT_BACKUP, "backed the database up before its schema changes: %s", directory);
-    keep_newest(parent);
+    keep_newest(parent, directory);
     return STATUS_OK;
 }

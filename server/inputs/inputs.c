@@ -152,7 +152,7 @@ static bool only_heads(const struct dataset_source *source, const struct data_us
 }
 
 enum status inputs_sequences(const struct run_context *context, struct inputs *inputs, const struct data_use *use,
-                             bool calibration, struct sequences *out, char name[128], struct error *error)
+                             bool calibration, struct sequences *out, char name[STORE_NAME], struct error *error)
 {
     struct data_source source;
     const struct model_config *config = &inputs->model->config;
@@ -162,7 +162,7 @@ enum status inputs_sequences(const struct run_context *context, struct inputs *i
                          (long long)use->sequence_length, (long long)config->maximum_positions);
     enum status status = data_source_open(context, use->dataset, &source, error);
     if (status != STATUS_OK) return status;
-    if (name != NULL) (void)snprintf(name, 128, "%.127s", source.row.name);
+    if (name != NULL) (void)snprintf(name, STORE_NAME, "%s", source.row.name);
     if (data_source_is_text(&source.source)) status = inputs_open_tokenizer(inputs, error);
     const struct dataset_use how = {
         .packing = (enum dataset_packing)use->packing,

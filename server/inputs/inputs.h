@@ -51,11 +51,10 @@ extern const char *const inputs_precisions[]; /* ends with NULL */
     }
 
 /* The name of a checkpoint or trajectory to make. `text`: the meaning of null. */
-enum { INPUTS_NAME_BYTES = 200 };
 #define INPUTS_NAME_PARAM(label, at, text)                                                           \
     {                                                                                                \
         .name = (label), .type = PARAM_STRING, .offset = (at), .fallback = "null", .nullable = true, \
-        .maximum = INPUTS_NAME_BYTES, .form = &form_name, .help = text                               \
+        .maximum = STORE_NAME_GIVEN, .form = &form_name, .help = text                                \
     }
 
 struct inputs {
@@ -93,7 +92,7 @@ MUST_CHECK enum status inputs_open_tokenizer(struct inputs *inputs, struct error
  * the vocabulary), statuses of data_source_open, tokenizer_open and dataset_load. */
 MUST_CHECK enum status inputs_sequences(const struct run_context *context, struct inputs *inputs,
                                         const struct data_use *use, bool calibration, struct sequences *out,
-                                        char name[128], struct error *error);
+                                        char name[STORE_NAME], struct error *error);
 
 /* For check, of kinds that make gradients: any precision but single needs a worker on a CUDA device. STATUS_UNSUPPORTED
  * while there is none. */

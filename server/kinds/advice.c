@@ -183,7 +183,7 @@ struct opened {
     struct data_source training;
     struct sequences calibration, evaluation;
     struct quantize_method method;
-    char dataset[128], calibrated_on[128];
+    char dataset[STORE_NAME], calibrated_on[STORE_NAME];
     struct advice_request request;
 };
 

@@ -113,8 +113,8 @@ static enum status attribution_kind_check(struct run_request *request, const voi
 struct opened {
     struct inputs inputs;
     struct sequences calibration, evaluation;
-    char calibrated_on[128];
-    char dataset[128];
+    char calibrated_on[STORE_NAME];
+    char dataset[STORE_NAME];
     struct attribution_request request;
 };
 

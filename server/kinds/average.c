@@ -180,17 +180,15 @@ static enum status complete_checkpoints(struct run_request *request, const struc
 static enum status complete_names(const struct run_request *request, struct average_params *params,
                                   const struct average_plan *plan, struct error *error)
 {
-    char name[INPUTS_NAME_BYTES + 64], digest[HASH_TEXT];
+    char name[STORE_NAME], ending[64] = "-averages", digest[HASH_TEXT];
     const char *first = plan->rows[0].trajectory_name;
     bool soup = false;
     for (int64_t i = 1; i < plan->row_count; i++)
         soup = soup || strcmp(plan->rows[i].trajectory.text, plan->rows[0].trajectory.text) != 0;
     if (params->into == NULL) {
         if (params->window > 0)
-            (void)snprintf(name, sizeof name, "%.180s%s-lawa%lld", first, soup ? "-soup" : "",
-                           (long long)params->window);
-        else
-            (void)snprintf(name, sizeof name, "%.180s-averages", first);
+            (void)snprintf(ending, sizeof ending, "%s-lawa%lld", soup ? "-soup" : "", (long long)params->window);
+        store_name_extend(first, ending, name);
         if (json_object_set_new(request->params, "into", json_string(name)) != 0)
             return error_no_memory(error, "a run");
         params->into = json_string_value(json_object_get(request->params, "into"));

@@ -8,7 +8,7 @@
 static enum status side_open(const struct run_context *context, const struct compare_pair_request *request, int which,
                              struct compare_pair_side *side, struct error *error)
 {
-    char dataset[128], calibrated_on[128] = "";
+    char dataset[STORE_NAME], calibrated_on[STORE_NAME] = "";
     struct inputs *inputs = &side->inputs;
     enum status status = inputs_open(context, request->checkpoints[which], request->precision, inputs, error);
     if (status != STATUS_OK) return status;

@@ -146,7 +146,7 @@ static enum status evaluate_execute(const struct run_context *context, const voi
     struct inputs inputs = {0};
     struct sequences sequences = {0};
     struct evaluate_report told = {0};
-    char dataset[128] = "";
+    char dataset[STORE_NAME] = "";
     enum status status;
     if ((status = inputs_open(context, params->checkpoint, params->precision, &inputs, error)) != STATUS_OK) goto done;
     if ((status = inputs_sequences(context, &inputs, &params->use, false, &sequences, dataset, error)) != STATUS_OK)

@@ -104,9 +104,9 @@ static const struct param fetch_params[] = {
 
 static enum status check_name(const char *name, const char *pointer, struct error *error)
 {
-    if (form_name.fits(name) && strlen(name) <= INPUTS_NAME_BYTES) return STATUS_OK;
+    if (form_name.fits(name) && strlen(name) <= STORE_NAME_GIVEN) return STATUS_OK;
     return error_set_at(error, STATUS_INVALID, pointer, "must have 1 to %d bytes without \"/\" and control characters",
-                        INPUTS_NAME_BYTES);
+                        STORE_NAME_GIVEN);
 }
 
 /* Copies the text after the last slash of text[0 … length) into `out`; returns the length of the text before that
@@ -137,14 +137,13 @@ static void default_names(const struct fetch_params *params, char *trajectory, c
 
 /* Writes defaults that depend on other parameters, and the canonical form of the place. */
 static enum status complete(struct run_request *request, const struct fetch_params *params,
-                            char trajectory[INPUTS_NAME_BYTES + 8], char name[INPUTS_NAME_BYTES + 8],
-                            struct error *error)
+                            char trajectory[STORE_NAME_GIVEN + 8], char name[STORE_NAME_GIVEN + 8], struct error *error)
 {
-    char default_trajectory[INPUTS_NAME_BYTES + 8], default_name[INPUTS_NAME_BYTES + 8];
+    char default_trajectory[STORE_NAME_GIVEN + 8], default_name[STORE_NAME_GIVEN + 8];
     default_names(params, default_trajectory, default_name, sizeof default_name);
-    (void)snprintf(trajectory, INPUTS_NAME_BYTES + 8, "%s",
+    (void)snprintf(trajectory, STORE_NAME_GIVEN + 8, "%s",
                    params->trajectory != NULL ? params->trajectory : default_trajectory);
-    (void)snprintf(name, INPUTS_NAME_BYTES + 8, "%s", params->name != NULL ? params->name : default_name);
+    (void)snprintf(name, STORE_NAME_GIVEN + 8, "%s", params->name != NULL ? params->name : default_name);
     if (json_object_set_new(request->params, "trajectory", json_string(trajectory)) != 0 ||
         json_object_set_new(request->params, "name", json_string(name)) != 0 ||
         (params->path != NULL && json_object_set_new(request->params, "path", json_string(params->path)) != 0))
@@ -209,7 +208,7 @@ static const char *remote_of(const struct fetch_params *params)
 static enum status find_row(struct connection *connection, const struct fetch_params *params, const char *trajectory,
                             const char *name, struct checkpoint *row, struct error *error)
 {
-    char reference[2 * INPUTS_NAME_BYTES + 24], files[FILES_TEXT + 1];
+    char reference[2 * STORE_NAME_GIVEN + 24], files[FILES_TEXT + 1];
     enum status status = files_text(&params->files, files, error);
     if (status != STATUS_OK) return status;
     (void)snprintf(reference, sizeof reference, "%s/%s", trajectory, name);
@@ -229,7 +228,7 @@ static enum status fetch_check(struct run_request *request, const void *filled, 
 {
     struct fetch_params checked = *(const struct fetch_params *)filled;
     const struct fetch_params *params = &checked;
-    char trajectory[INPUTS_NAME_BYTES + 8], name[INPUTS_NAME_BYTES + 8], pointer[64], place[OBJECTS_PLACE_MOST + 8];
+    char trajectory[STORE_NAME_GIVEN + 8], name[STORE_NAME_GIVEN + 8], pointer[64], place[OBJECTS_PLACE_MOST + 8];
     enum status status;
     struct checkpoint *row = NULL;
     if ((status = check_source(&checked, place, error)) != STATUS_OK) return status;

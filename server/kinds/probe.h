@@ -28,7 +28,7 @@ struct probe {
     struct sequences evaluation, calibration;
     struct quantize_method method;
     struct point_request request; /* lends all of the members above, and the set */
-    char dataset[128];
+    char dataset[STORE_NAME];
 };
 
 /* Opens data and method for points of `set`. The caller resets *out, which must not move. */

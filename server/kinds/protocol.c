@@ -57,7 +57,7 @@ enum status protocol_calibrated(const struct quantize_method *method, const stru
     if (calibration == NULL || calibration->count == 0 || !quantize_method_reads_calibration(method)) return STATUS_OK;
     (void)snprintf(number, sizeof number, "%" PRId64, draws);
     if (draws > 1) (void)snprintf(in_draws, sizeof in_draws, " in %" PRId64 " draws", draws);
-    (void)snprintf(out->text, sizeof out->text, "%.100s: %" PRId64 " sequence%s, %" PRId64 " tokens%s", dataset,
+    (void)snprintf(out->text, sizeof out->text, "%s: %" PRId64 " sequence%s, %" PRId64 " tokens%s", dataset,
                    calibration->count, calibration->count == 1 ? "" : "s", calibration->starts[calibration->count],
                    in_draws);
     return id_of("calibration 1", number, calibration, out->id, error);

@@ -7,6 +7,7 @@
 #include "base/error.h"
 #include "dataset/dataset.h"
 #include "quant/quantizer.h"
+#include "store/measurements.h"
 
 enum { PROTOCOL_TEXT = 17 };
 
@@ -21,7 +22,7 @@ MUST_CHECK enum status protocol_detailed(const char *id, const char *detail, cha
 struct protocol_calibration {
     char id[PROTOCOL_TEXT]; /* covers the exact tokens, how they are cut into sequences, and the number of draws; "":
                              * none */
-    char text[192];         /* "wikitext: 128 sequences, 262144 tokens"; "": none */
+    char text[MEASUREMENT_CALIBRATED_ON]; /* "wikitext: 128 sequences, 262144 tokens"; "": none */
 };
 
 /* Both members are "" when the method reads no calibration: whatever was given does not affect its numbers.

@@ -183,12 +183,12 @@ static enum status register_directory(const struct run_context *context, const s
                                       struct error *error)
 {
     const struct checkpoint *row = &inputs->row;
-    char trajectory[256], name[256], label[256];
+    char trajectory[STORE_NAME], name[STORE_NAME], ending[64], label[256];
     method_label(method, label, sizeof label);
     json_t *origin = json_pack("{s[s] ss ss}", "checkpoints", row->id.text, "run", context->run, "method", label);
-    (void)snprintf(trajectory, sizeof trajectory, "%.200s-quantized", row->trajectory_name);
-    (void)snprintf(name, sizeof name, "%.180s-%s-%.8s", row->name, quantizer_by_id(method->quantizer)->name,
-                   context->run);
+    (void)snprintf(ending, sizeof ending, "-%s-%.8s", quantizer_by_id(method->quantizer)->name, context->run);
+    store_name_extend(row->trajectory_name, "-quantized", trajectory);
+    store_name_extend(row->name, ending, name);
     const struct checkpoint_new new = {
         .trajectory = trajectory,
         .name = name,

@@ -21,7 +21,7 @@ struct quantize_findings {
 
 /* What identifies the numbers of a run. */
 struct quantize_identity {
-    char dataset[128], protocol[PROTOCOL_TEXT], recipe[RECIPE_TEXT];
+    char dataset[STORE_NAME], protocol[PROTOCOL_TEXT], recipe[RECIPE_TEXT];
     struct protocol_calibration calibration;
 };
 

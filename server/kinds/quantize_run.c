@@ -37,7 +37,7 @@ struct run_batch {
     struct inputs inputs;
     struct sequences calibration, evaluation;
     struct overlap overlap;
-    char dataset[128], calibrated_on[128], protocol[PROTOCOL_TEXT];
+    char dataset[STORE_NAME], calibrated_on[STORE_NAME], protocol[PROTOCOL_TEXT];
     char *baseline;
 };
 

@@ -206,10 +206,10 @@ static enum status sharpness_check_params(struct run_request *request, const voi
 struct opened {
     struct inputs inputs;
     struct sequences sequences, calibration;
-    char calibrated_on[128];
+    char calibrated_on[STORE_NAME];
     struct quantize_method method;
     struct checkpoint_place state; /* of a fetched training state */
-    char dataset[128], training_state[PATH_MAX];
+    char dataset[STORE_NAME], training_state[PATH_MAX];
     struct sharpness_request request;
 };
 

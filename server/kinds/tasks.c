@@ -132,7 +132,7 @@ static enum status report_all(const struct run_context *context, struct tasks_re
 struct opened {
     struct inputs inputs;
     struct sequences calibration;
-    char calibrated_on[128];
+    char calibrated_on[STORE_NAME];
     struct quantize_method method;
     struct task_set **sets;
     int64_t set_count;

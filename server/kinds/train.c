@@ -19,7 +19,7 @@
 /* The arguments for registering the checkpoints of a run, and the ids of those that were registered. */
 struct registrar {
     const struct run_context *context;
-    char trajectory[256], dataset[128], validation[128];
+    char trajectory[STORE_NAME], dataset[STORE_NAME], validation[STORE_NAME];
     const char *from;       /* id of the checkpoint that the run continues; NULL: none */
     json_t *ids, *averages; /* owned: of the run's own and of its averages */
     struct measurements *measurements;
@@ -182,7 +182,7 @@ static enum status note_written(void *owner, const struct train_written *written
 {
     struct registrar *registrar = owner;
     struct store_id id = {0};
-    char trajectory[sizeof registrar->trajectory + 8];
+    char trajectory[STORE_NAME];
     /* an average is told after the checkpoint that it is beside */
     const char *beside = json_string_value(json_array_get(registrar->ids, json_array_size(registrar->ids) - 1));
     json_t *origin =
@@ -190,7 +190,7 @@ static enum status note_written(void *owner, const struct train_written *written
     if (origin != NULL && written->ema != NULL)
         (void)json_object_set_new(origin, "ema", json_pack("{sf}", "decay", written->ema->decay));
     /* averages form their own trajectory; among the run's checkpoints each step would have two points */
-    (void)snprintf(trajectory, sizeof trajectory, "%s%s", registrar->trajectory, written->ema != NULL ? "-ema" : "");
+    store_name_extend(registrar->trajectory, written->ema != NULL ? "-ema" : "", trajectory);
     const struct checkpoint_new row = {
         .trajectory = trajectory,
         .name = written->name,
@@ -354,8 +354,8 @@ static enum status train_execute(const struct run_context *context, const void *
     if (status == STATUS_OK) status = places_continue(context, params, places, error);
     if (status == STATUS_OK) status = name_trajectory(&registrar, params->trajectory, error);
     if (status != STATUS_OK) goto done;
-    (void)snprintf(registrar.dataset, sizeof registrar.dataset, "%.127s", places->dataset.row.name);
-    (void)snprintf(registrar.validation, sizeof registrar.validation, "%.127s", places->validation.row.name);
+    (void)snprintf(registrar.dataset, sizeof registrar.dataset, "%s", places->dataset.row.name);
+    (void)snprintf(registrar.validation, sizeof registrar.validation, "%s", places->validation.row.name);
     registrar.from = params->from != NULL ? places->from_row.id.text : NULL;
     const struct train_request request = {
         .params = params,

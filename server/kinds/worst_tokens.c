@@ -40,7 +40,7 @@ struct worst_tokens {
     struct compared_run run, against;
     struct inputs inputs;
     struct sequences sequences;
-    char dataset[128];
+    char dataset[STORE_NAME];
     const struct worst_tokens_request *request;
     const float *losses, *before, *kl; /* [predictions], lent by the runs; `before` and `kl` may be NULL */
     int reference, decode;

@@ -8,7 +8,7 @@
 #include <string.h>
 #include <time.h>
 
-enum { NAME_MAX_BYTES = 200, ADDRESS_MAX = 8192, PAGE_MAX = 1000, TAGS_MAX = 16 };
+enum { ADDRESS_MAX = 8192, PAGE_MAX = 1000, TAGS_MAX = 16 };
 
 enum status answer_faults(struct response *response, const struct faults *faults, struct error *error)
 {
@@ -46,8 +46,8 @@ enum status answer_changes(const struct request *request, struct response *respo
 enum status answer_check_name(const char *name, const char *pointer, struct error *error)
 {
     const size_t length = strlen(name);
-    if (length == 0 || length > NAME_MAX_BYTES)
-        return error_set_at(error, STATUS_INVALID, pointer, "must have 1 to %d bytes, found %zu", NAME_MAX_BYTES,
+    if (length == 0 || length > STORE_NAME_GIVEN)
+        return error_set_at(error, STATUS_INVALID, pointer, "must have 1 to %d bytes, found %zu", STORE_NAME_GIVEN,
                             length);
     return form_name.fits(name) ? STATUS_OK : error_set_at(error, STATUS_INVALID, pointer, "%s", form_name.wanted);
 }

@@ -29,8 +29,8 @@ enum { CHECKPOINT_CONFIG_SIZE = 4096, CHECKPOINT_REPO = 904 };
 
 struct checkpoint {
     struct store_id id, trajectory;
-    char name[256];
-    char trajectory_name[256];
+    char name[STORE_NAME];
+    char trajectory_name[STORE_NAME];
     char path[4096]; /* "" for one that is fetched: see inputs/checkpoint_place.h. With a repo: where the checkpoint was
                       * made */
     char repo[CHECKPOINT_REPO], revision[204], commit[41]; /* of the hub or a bucket, as in its source; "" otherwise */

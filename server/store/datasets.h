@@ -29,7 +29,7 @@ struct dataset_new {
 
 struct dataset {
     struct store_id id;
-    char name[256];
+    char name[STORE_NAME];
     char format[16];
     char fingerprint[65], sha256[65]; /* "": not known */
     json_t *definition;               /* owns */

@@ -7,7 +7,7 @@
 
 struct gate_row {
     struct store_id id, trajectory;
-    char name[256], trajectory_name[256];
+    char name[STORE_NAME], trajectory_name[STORE_NAME];
     json_t *rules; /* owned (gate_row_reset) */
 };
 void gate_row_reset(struct gate_row *gate);

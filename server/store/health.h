@@ -26,7 +26,7 @@ MUST_CHECK enum status health_get(struct connection *connection, const char *che
 /* The checkpoints of one trajectory in the order of training, with the numbers from which their integrity is judged. */
 struct health_row {
     struct store_id id;
-    char name[256];
+    char name[STORE_NAME];
     int64_t step, tokens; /* -1: not known */
     bool measured;        /* false: no member below is set */
     char content[65];

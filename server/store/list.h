@@ -59,15 +59,12 @@ struct list_order {
             {0},                                                                                             \
     }
 
-/* A name has up to 200 characters, of up to four bytes each. */
-enum { LIST_KEY = 4 * 200 + 1 };
-
 /* The start of a page. */
 struct list_cursor {
     const struct list_order *order;
     int64_t limit, number;
-    bool first;         /* the first page: number and key are not set */
-    char key[LIST_KEY]; /* "": the order has no key */
+    bool first;           /* the first page: number and key are not set */
+    char key[STORE_NAME]; /* "": the order has no key */
 };
 
 /* Finds the order that the page asks for, and what its cursor says. `within`: the list is of one trajectory.

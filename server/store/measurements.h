@@ -5,21 +5,24 @@
 
 #include "store/store.h"
 
+/* Bytes of a calibration's description: a dataset's name and two numbers. */
+enum { MEASUREMENT_CALIBRATED_ON = STORE_NAME + 96 };
+
 struct measurement {
     struct store_id checkpoint;
     char metric[64]; /* "delta": the field's name in the result */
     double value;
-    double low, high;  /* 95 % interval; NaN: none */
-    char method[64];   /* "gptq", "" for full precision */
-    int bits;          /* 0: none */
-    char label[128];   /* names the series for a person: "gptq 4-bit g128"; "" for full precision */
-    char dataset[128]; /* name of the dataset that it was measured on, or "" */
+    double low, high;         /* 95 % interval; NaN: none */
+    char method[64];          /* "gptq", "" for full precision */
+    int bits;                 /* 0: none */
+    char label[128];          /* names the series for a person: "gptq 4-bit g128"; "" for full precision */
+    char dataset[STORE_NAME]; /* name of the dataset that it was measured on, or "" */
     /* id of the evaluation (kinds/protocol.h), "" where there is none; one curve never joins numbers of different
      * ids */
     char protocol[24];
     /* id and description of the calibration sequences (kinds/protocol.h), "" where the method reads none; one curve
      * never joins numbers of different ids */
-    char calibration[24], calibrated_on[192];
+    char calibration[24], calibrated_on[MEASUREMENT_CALIBRATED_ON];
 };
 
 struct measurements { /* start with {0} */

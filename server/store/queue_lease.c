@@ -6,9 +6,9 @@
 
 /* How a worker gets runs. docs/queue.md ("Shares", "Affinity") has the rules of queue_lease. */
 
-/* Delays are at most a minute: a retry that is due in more than ten minutes was scheduled before the clock was set
- * back. */
-#define DUE " (run_at <= clock_timestamp() or run_at > clock_timestamp() + interval '10 minutes') "
+/* A pause is at most the hour that a server may ask for (transfer/backoff.c) and a minute: a retry that is due in more
+ * than two hours was scheduled before the clock was set back. */
+#define DUE " (run_at <= clock_timestamp() or run_at > clock_timestamp() + interval '2 hours') "
 
 static json_t *text_array(const char *const *texts, size_t count)
 {

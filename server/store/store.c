@@ -1,5 +1,7 @@
 #include "store/store.h"
 
+#include "base/utf8.h"
+
 #include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -25,6 +27,14 @@ struct store_id store_id_new(void)
         at += (size_t)snprintf(id.text + at, sizeof id.text - at, "%02x", bits[i]);
     }
     return id;
+}
+
+void store_name_extend(const char *base, const char *ending, char out[STORE_NAME])
+{
+    const size_t most = STORE_NAME_GIVEN - strlen(ending);
+    size_t bytes = 0;
+    while (base[bytes] != '\0' && bytes + utf8_width(base[bytes]) <= most) bytes += utf8_width(base[bytes]);
+    (void)snprintf(out, STORE_NAME, "%.*s%s", (int)bytes, base, ending);
 }
 
 struct store_id store_id_of(const struct rows *rows)

@@ -17,6 +17,10 @@ struct store_id {
     char text[40];
 };
 
+/* Space for a name, which has up to 200 characters of up to four bytes each. One that a request gives or the server
+ * makes has at most 200 bytes; a scan takes those of directories. */
+enum { STORE_NAME = 4 * 200 + 1, STORE_NAME_GIVEN = 200 };
+
 struct page {
     int limit;          /* 1 to 1,000; 0: the default, 100 */
     const char *cursor; /* from the page before; NULL: the first page. STATUS_INVALID at "/cursor" when it is
@@ -36,6 +40,9 @@ struct list_filter {
 /* Whether an insertion made the object or found an equal one. A different object under the same name is
  * STATUS_CONFLICT. */
 enum store_outcome { STORE_CREATED, STORE_EXISTED };
+
+/* A name made of two: of `base` as many characters are left as fit beside the ASCII `ending`. */
+void store_name_extend(const char *base, const char *ending, char out[STORE_NAME]);
 
 /* PostgreSQL's notification channel for "there may be work" and "a run changed". A hint only. */
 #define STORE_CHANNEL "deltaq"

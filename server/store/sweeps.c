@@ -229,7 +229,7 @@ static enum status widen_body(struct connection *connection, void *context, stru
     json_decref(widening->document); /* of an attempt that was rolled back */
     widening->document = NULL;
     enum status status = connection_execute(
-        connection, "update sweeps set grid = $3 where id = $1 and grid::jsonb = $2::jsonb",
+        connection, "update sweeps set grid = $3, cancelled_at = null where id = $1 and grid::jsonb = $2::jsonb",
         VALUES(value_text(what->sweep), value_json(what->grid), value_json(what->more)), &affected, error);
     if (status == STATUS_OK && affected == 0) status = changed_meanwhile(error);
     if (status == STATUS_OK && what->taken != NULL) {
@@ -261,14 +261,17 @@ enum status sweep_cancel(struct connection *connection, const char *reference, j
     *document = NULL;
     enum status status = sweep_resolve(connection, reference, &id, error);
     if (status != STATUS_OK) return status;
-    status = connection_execute(connection, "update sweeps set standing = null where id = $1",
+    /* first, so that of two that share runs the later one sees the earlier */
+    status = connection_execute(connection,
+                                "update sweeps set standing = null, cancelled_at = clock_timestamp() where id = $1",
                                 VALUES(value_text(id.text)), NULL, error);
     if (status != STATUS_OK) return status;
     status = connection_execute(
         connection,
         "with mine as materialized (select r.id from runs r join sweep_runs x on x.run = r.id"
         " where x.sweep = $1 and r.state in ('queued', 'running') and r.cancel_requested_at is null"
-        " and not exists (select 1 from sweep_runs o where o.run = r.id and o.sweep <> x.sweep) order by r.id"
+        " and not exists (select 1 from sweep_runs o join sweeps s on s.id = o.sweep where o.run = r.id"
+        " and o.sweep <> x.sweep and s.cancelled_at is null) order by r.id"
         " for update of r),"
         " changed as (update runs r set cancel_requested_at = clock_timestamp(),"
         " state = case r.state when 'queued' then 'cancelled' else r.state end,"
@@ -331,6 +334,9 @@ static enum status retry_body(struct connection *connection, void *context, stru
                                           VALUES(value_text(retrying->sweep)), &requesters, error);
     if (status != STATUS_OK) return status;
     status = retry_all(connection, retrying, error);
+    if (status == STATUS_OK && retrying->affected != 0)
+        status = connection_execute(connection, "update sweeps set cancelled_at = null where id = $1",
+                                    VALUES(value_text(retrying->sweep)), NULL, error);
     if (status == STATUS_OK && retrying->affected != 0)
         status = hold_quota(connection, requesters, retrying->queued_most, error);
     rows_free(requesters);

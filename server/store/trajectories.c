@@ -100,11 +100,11 @@ enum status trajectory_set_watch(struct connection *connection, const char *refe
                                  struct error *error)
 {
     int64_t affected;
-    const enum status status = connection_execute(
-        connection,
-        "update trajectories set watch = $2, watch_state = null where id = (select t.id from trajectories t where" MATCH
-        ")",
-        VALUES(value_text(reference), value_text(path)), &affected, error);
+    const enum status status =
+        connection_execute(connection,
+                           "update trajectories set watch = $2, watch_state = case when watch = $2 then watch_state end"
+                           " where id = (select t.id from trajectories t where" MATCH ")",
+                           VALUES(value_text(reference), value_text(path)), &affected, error);
     if (status == STATUS_OK && affected == 0) return store_unknown("trajectory", reference, error);
     return status;
 }

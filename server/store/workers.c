@@ -35,11 +35,14 @@ enum status worker_register(struct connection *connection, const struct worker_i
         NULL, error);
 }
 
-enum status worker_seen(struct connection *connection, const struct store_id *id, struct error *error)
+enum status worker_seen(struct connection *connection, const struct store_id *id, bool *listed, struct error *error)
 {
-    return connection_execute(connection,
-                              CONNECTION_KEEPS_PLAN "update workers set seen_at = clock_timestamp() where id = $1",
-                              VALUES(value_text(id->text)), NULL, error);
+    int64_t affected = 0;
+    const enum status status = connection_execute(
+        connection, CONNECTION_KEEPS_PLAN "update workers set seen_at = clock_timestamp() where id = $1",
+        VALUES(value_text(id->text)), &affected, error);
+    *listed = affected > 0;
+    return status;
 }
 
 enum status worker_gone(struct connection *connection, const struct store_id *id, struct error *error)

@@ -51,10 +51,11 @@ static void take_link(struct transfer_head *head, const char *value)
     (void)snprintf(head->next, sizeof head->next, "%.*s", (int)(end - value - 1), value + 1);
 }
 
-/* "api";r=0;t=55: the number of requests left, and the seconds until more are allowed. */
+/* "api";r=0;t=55: the number of requests left, and the seconds until more are allowed. Only who has none left waits. */
 static void take_limit(struct transfer_head *head, const char *value)
 {
-    const char *reset = strstr(value, ";t=");
+    const char *left = strstr(value, ";r="), *reset = strstr(value, ";t=");
+    if (left != NULL && number(left + 3) > 0) return;
     if (reset != NULL && head->wait_seconds < 0) head->wait_seconds = (double)number(reset + 3);
 }
 

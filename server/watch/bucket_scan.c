@@ -82,19 +82,41 @@ static json_t *make_row(const char *name, const struct bucket_checkpoint *checkp
                      checkpoint->commit, "tags");
 }
 
+static enum status add_failed(json_t *failed, const char *name, enum status why, const char *detail,
+                              struct error *error)
+{
+    json_t *item = json_pack("{ss ss ss}", "path", name, "status", status_info(why)->name, "detail", detail);
+    return json_array_append_new(failed, item) == 0 ? STATUS_OK : error_no_memory(error, "a list of checkpoints");
+}
+
 /* Adds a checkpoint whose name is registered with another source. */
 static enum status add_different(const json_t *document, json_t *failed, struct error *error)
 {
+    enum status status = STATUS_OK;
     size_t index;
     const json_t *name;
     json_array_foreach(json_object_get(document, "different"), index, name)
     {
-        json_t *item =
-            json_pack("{ss ss ss}", "path", json_string_value(name), "status", status_info(STATUS_CONFLICT)->name,
-                      "detail", "a checkpoint of this name is registered whose objects were others");
-        if (json_array_append_new(failed, item) != 0) return error_no_memory(error, "a list of checkpoints");
+        if (status == STATUS_OK)
+            status = add_failed(failed, json_string_value(name), STATUS_CONFLICT,
+                                "a checkpoint of this name is registered whose objects were others", error);
     }
-    return STATUS_OK;
+    return status;
+}
+
+/* Puts a checkpoint where it belongs: a name that cannot be registered keeps no other one from it. */
+static enum status sort_out(const struct bucket_scan_request *request, const struct bucket_checkpoint *checkpoint,
+                            json_t *rows, json_t *pending, json_t *failed, struct error *error)
+{
+    char name[PATH_MAX];
+    struct error why;
+    scan_name(request->place, checkpoint->place, name, sizeof name);
+    const enum status fits = scan_check_name(name, &why);
+    if (fits != STATUS_OK) return add_failed(failed, name, fits, why.detail, error);
+    const bool waits = !checkpoint->whole || is_restless(request, checkpoint);
+    if (json_array_append_new(waits ? pending : rows, waits ? json_string(name) : make_row(name, checkpoint)) == 0)
+        return STATUS_OK;
+    return error_no_memory(error, "a list of checkpoints");
 }
 
 enum status bucket_scan_register(struct connection *connection, const struct bucket_scan_request *request,
@@ -103,14 +125,8 @@ enum status bucket_scan_register(struct connection *connection, const struct buc
     json_t *rows = json_array(), *pending = json_array(), *failed = json_array(), *made = NULL;
     enum status status = STATUS_OK;
     *document = NULL;
-    for (size_t i = 0; status == STATUS_OK && i < found->count; i++) {
-        const struct bucket_checkpoint *checkpoint = &found->checkpoints[i];
-        char name[PATH_MAX];
-        scan_name(request->place, checkpoint->place, name, sizeof name);
-        const bool waits = !checkpoint->whole || is_restless(request, checkpoint);
-        if (json_array_append_new(waits ? pending : rows, waits ? json_string(name) : make_row(name, checkpoint)) != 0)
-            status = error_no_memory(error, "a list of checkpoints");
-    }
+    for (size_t i = 0; status == STATUS_OK && i < found->count; i++)
+        status = sort_out(request, &found->checkpoints[i], rows, pending, failed, error);
     if (status == STATUS_OK && json_array_size(rows) > 0)
         status = checkpoint_insert_many(connection, request->trajectory, rows, &made, error);
     if (status == STATUS_OK) status = add_different(made, failed, error);

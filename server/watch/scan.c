@@ -7,6 +7,7 @@
 #include "formats/gguf/gguf_split.h"
 #include "inputs/checkpoint_files.h"
 #include "inputs/roots.h"
+#include "schema/form.h"
 #include "weights/weights.h"
 #include "json/written.h"
 
@@ -119,6 +120,17 @@ void scan_name(const char *top, const char *path, char *out, size_t size)
     for (char *at = out; *at != '\0'; at++)
         if (*at == '/') *at = '-';
     if (!is_text(out)) escape(out, size);
+}
+
+enum status scan_check_name(const char *name, struct error *error)
+{
+    size_t characters = 0;
+    for (const char *at = name; *at != '\0'; at += utf8_width(*at)) characters++;
+    if (form_name.fits(name) && characters <= STORE_NAME_GIVEN) return STATUS_OK;
+    return error_set(
+        error, STATUS_INVALID,
+        "its name would have %zu characters, at most %d without control characters are possible: rename it", characters,
+        STORE_NAME_GIVEN);
 }
 
 bool scan_is_unfinished(const char *name)
@@ -300,7 +312,8 @@ enum status scan_register(struct connection *connection, const struct scan_place
     if (slash != NULL && stat(path, &found) == 0 && S_ISREG(found.st_mode)) *slash = '\0';
     scan_name(place->top, path, name, sizeof name);
     scan_read_name(name, &guess.step, &guess.tokens);
-    enum status status = roots_check_links(place->roots, directory, "/path", error);
+    enum status status = scan_check_name(name, error);
+    if (status == STATUS_OK) status = roots_check_links(place->roots, directory, "/path", error);
     if (status == STATUS_OK) status = inherited_source(place, directory, path, &source, error);
     const struct checkpoint_new new = {.trajectory = place->trajectory, .name = name, .path = path, .source = source};
     if (status == STATUS_OK)

@@ -54,6 +54,8 @@ MUST_CHECK enum status scan_walk(const struct roots *roots, const char *top, con
 
 /* The name of the checkpoint at `path`. */
 void scan_name(const char *top, const char *path, char *out, size_t size);
+/* Whether a checkpoint can have this name. STATUS_INVALID, with what to do. */
+MUST_CHECK enum status scan_check_name(const char *name, struct error *error);
 
 /* *signature: a hash of the attributes of the files at `path`, which changes when a file is added, removed, extended or
  * written. *newest: when the last one changed, in seconds since 1970. False when the directory is gone. */

@@ -272,6 +272,8 @@ static enum status look_at_bucket(struct tree *tree, double now, struct error *e
     enum status status =
         looked == STATUS_OK ? bucket_scan_register(tree->connection, &request, found, &listed, error) : STATUS_OK;
     bucket_scan_free(found);
+    if (status != STATUS_OK && !status_info(status)->retry)
+        (void)snprintf(tree->trouble, sizeof tree->trouble, "%.230s", error->detail);
     if (status == STATUS_OK) {
         tree->registered = (int64_t)json_array_size(json_object_get(listed, "registered"));
         json_decref(tree->listed);

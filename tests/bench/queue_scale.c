@@ -77,7 +77,7 @@ static bool lease(struct session *session, struct connection *connection, struct
 
 static bool hold(struct session *session, struct connection *connection, struct one *one)
 {
-    bool cancel;
+    bool cancel, listed;
     int rescued;
     json_t *lines = json_pack("[s]", "half of it is done");
     bool good = lines != NULL;
@@ -88,7 +88,7 @@ static bool hold(struct session *session, struct connection *connection, struct 
                     queue_beat(connection, &one->run.lease, LEASE, &progress, &cancel, &session->error));
     }
     for (int i = 0; i < HOUSE && good; i++) {
-        good = done(session, OTHER, now(), worker_seen(connection, &one->identity.id, &session->error)) &&
+        good = done(session, OTHER, now(), worker_seen(connection, &one->identity.id, &listed, &session->error)) &&
                done(session, OTHER, now(), queue_rescue(connection, LEASE, &rescued, &session->error));
     }
     if (good) good = done(session, OTHER, now(), queue_log(connection, &one->run.lease, lines, &session->error));

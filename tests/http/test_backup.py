@@ -317,6 +317,23 @@ def test_the_private_database_is_backed_up_before_its_schema_changes(tmp_path):
         service.stop()
 
 
+def test_the_backup_just_made_is_kept_though_its_name_is_no_later_one(tmp_path):
+    """A clock that ran ahead named others after it."""
+    service = Service(tmp_path, "--workers", "0")
+    made = tmp_path / "data" / "backups"
+    try:
+        number = earlier_schema(service.data)
+        later = [made / f"2099010{i}T000000Z-schema-{number}" for i in (1, 2, 3)]
+        for place in later:
+            place.mkdir(parents=True)
+            (place / "manifest.json").write_text("{}")
+        assert "backed the database up" in done("migrate", "--data-dir", service.data).stderr
+        kept = sorted(made.iterdir())
+        assert len(kept) == 2 and kept[0].name < later[0].name and kept[1] == later[2]
+    finally:
+        service.stop()
+
+
 def test_without_a_backup_the_schema_stays(tmp_path):
     service = Service(tmp_path, "--workers", "0")
     try:

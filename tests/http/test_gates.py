@@ -12,6 +12,8 @@ import numpy
 import pytest
 from service import BINARY, Service, quoted
 from streaming import Stream
+from test_backup import psql
+from test_watch import until
 
 RTN4 = {"method.name": "rtn", "method.bits": 4}
 
@@ -447,3 +449,24 @@ def test_a_killed_server_tells_every_verdict_once(tmp_path):
     with Stream(service.port, "/v1/events?after=0&kind=verdict&kind=alert&follow=false") as stream:
         assert len(list(stream.events())) == 30
     assert service.stop() == 0
+
+
+def test_what_cannot_be_judged_is_passed_over(tmp_path):
+    """One checkpoint that no verdict can be kept of holds up no other one."""
+    service = Service(tmp_path, "--threads", "1")
+    try:
+        for i in range(2):
+            service.checkpoint(models.write_llama(service.files / str(i), seed=i), "t", f"step{i}", step=i)
+        service.sequences("gates-data", models.rows(2, 32))
+        bad = service.get("/v1/checkpoints/t%2Fstep0").json["id"]
+        psql(service.data, f"""create function refuse() returns trigger language plpgsql as $$ begin
+            if new.checkpoint = '{bad}' then raise 'not this one'; end if; return new; end $$;
+            create trigger refuse before insert on gate_verdicts for each row execute function refuse();""")
+        make(service, "g", {"metric": "delta", "max": 100}, trajectory="t")
+        for i in range(2):
+            quantize(service, f"t/step{i}", 4)
+        kept = "select count(*) from gate_verdicts where checkpoint <> '{}'"
+        until("the verdict of the other one", lambda: psql(service.data, kept.format(bad)).strip() == "1")
+        assert f"passes over checkpoint {bad}, which it cannot judge" in service.log.read_text()
+    finally:
+        service.stop()

@@ -204,51 +204,6 @@ def test_an_answer_of_another_revision_is_refused(served, hub, tmp_path, headers
     assert run["state"] == "failed" and run["error"]["code"] == "input_changed" and words in run["error"]["detail"]
 
 
-def test_the_hub_is_asked_again_when_it_says_so(served, hub, small, tmp_path):
-    files = files_of(tmp_path, seed=11)
-    hub.add("lab/limited", "main", files)
-    hub.fail("hub", "/revision/", "status", status=429, headers={"Retry-After": "1"})
-    hub.fail("hub", "/tree/", "status", status=429,
-             headers={"RateLimit": '"api";r=0;t=1', "RateLimit-Policy": '"fixed window";"api";q=500;w=300'})
-    hub.fail("store", "blobs", "status", status=429, headers={"Retry-After": "1"})
-    began = time.monotonic()
-    fetched(served, "lab/limited")
-    assert time.monotonic() - began >= 3, "three times one second"
-
-
-def test_a_hub_that_is_away_does_not_hold_the_worker(served, hub, small, tmp_path):
-    """The run waits in the queue: others are executed, it is cancelled at once, it succeeds when the hub is back."""
-    hub.add("lab/away", "main", small)
-    away = hub.fail("hub", "lab/away", "status", times=10000, status=503)
-    runs = [post_fetch(served, {"repo": "lab/away", "name": n}).json["id"] for n in ("a", "b")]
-    made = served.checkpoint(models.write_llama(served.files / "meanwhile"), "meanwhile", "a")
-    data = served.sequences("meanwhile", models.rows(4, 16))
-    for count in (1, 2, 3):
-        run = served.run("evaluate", checkpoint=made["id"], dataset=data["id"], sequence_length=None,
-                         max_sequences=count)
-        assert run["state"] == "succeeded", run
-    assert all(served.get(f"/v1/runs/{run}").json["state"] in ("queued", "running") for run in runs)
-    assert served.post(f"/v1/runs/{runs[0]}/cancel").status in (200, 202)
-    assert served.wait(runs[0])["state"] == "cancelled"
-    away.times = 0
-    assert served.wait(runs[1])["state"] == "succeeded"
-
-
-def test_a_run_comes_again_no_sooner_than_the_hub_says(served, hub, small, tmp_path):
-    hub.add("lab/later", "main", small)
-    hub.fail("hub", "lab/later", "status", status=429, headers={"Retry-After": "6"})
-    began = time.monotonic()
-    fetched(served, "lab/later")
-    assert time.monotonic() - began >= 6
-
-
-def test_a_limit_that_lasts_too_long_is_told(served, hub, small):
-    hub.add("lab/forbidding", "main", small)
-    hub.fail("hub", "/refs", "status", times=100, status=429, headers={"Retry-After": "300"})
-    answer = served.get("/v1/trajectories/x/discover?repo=lab/forbidding")
-    assert answer.status == 503 and "300 s" in answer.json["detail"]
-
-
 @pytest.mark.parametrize("repo,revision,code,words", [
     ("lab/absent", "main", "not_found", "no such repository"),
     ("lab/there", "nowhere", "not_found", "no such revision"),

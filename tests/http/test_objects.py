@@ -393,6 +393,14 @@ def test_a_watched_prefix_registers_what_comes(served, store, small, name):
     scan(served, name, f"s3://lab/{name}", watch=False)
 
 
+def test_a_name_that_cannot_be_registered_keeps_no_other_one_from_it(served, store, small, name):
+    for place in ("step1", "x" * 210):
+        store.put_files("lab", f"{name}/{place}", small)
+    found = scan(served, name, f"s3://lab/{name}")
+    assert [item["name"] for item in found["registered"]] == ["step1"]
+    assert [(item["path"], item["status"]) for item in found["failed"]] == [("x" * 210, "invalid")]
+
+
 def test_a_scan_leaves_out_keys_that_are_no_paths(served, store, small, name):
     for part in (f"{name}/step1", f"{name}//step2", f"{name}/a//b", f"{name}/step3/", f"{name}/../{name}/step4"):
         store.put_files("lab", part, small)

@@ -218,6 +218,20 @@ def test_a_dry_run_of_an_extension_prices_what_would_come_in_and_adds_nothing(se
     assert service.post(f"/v1/sweeps/{name}/extend", {"grid": wider, "dry_run": False}).json["runs"]["total"] == 4
 
 
+def test_a_run_of_two_sweeps_ends_when_both_are_cancelled(service, small):
+    name, body = small
+    grid = {"grid": {"checkpoint": {"trajectory": name}, "method.bits": [8]},
+            "base": {**body["base"], "method": {"name": "rtn", "group_size": 16}}}
+    with service.gate.holding("quantize", 0):
+        busy = service.post("/v1/runs", {"kind": "quantize", "force": True, "params": {
+            **body["base"], "checkpoint": f"{name}/a", "method": {"name": "rtn", "bits": 8, "group_size": 32}}}).json
+        service.gate.wait(busy["id"])  # the only worker: what follows stays queued
+        for again in ("one", "two"):
+            assert service.post("/v1/sweeps", {**body, **grid, "name": f"{name}-{again}"}).status == 202
+        states = [service.post(f"/v1/sweeps/{name}-{again}/cancel").json["runs"] for again in ("one", "two")]
+        assert [counts["queued"] for counts in states] == [1, 0] and states[1]["cancelled"] == 1, states
+
+
 def test_extending_makes_no_cancelled_run_again(service, small):
     name, body = small
     service.checkpoint(models.write_llama(service.files / name / "1", seed=777), name, "b", step=1)

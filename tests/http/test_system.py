@@ -15,6 +15,8 @@ import models
 import pytest
 from service import BINARY, Service
 from small_disk import small_disk
+from test_backup import psql
+from test_watch import until
 
 
 def test_health_and_metrics(service):
@@ -225,3 +227,14 @@ def test_details_name_the_query_field(service, query, pointer, words):
     assert answer.status == 422 and answer.pointers == [pointer] and answer.json["detail"].startswith(pointer + ": "), (
         answer.body)
     assert words in answer.json["detail"]
+
+
+def test_a_worker_that_was_taken_for_dead_is_listed_again(tmp_path):
+    """A server in another PID namespace does not see its process and removes it."""
+    service = Service(tmp_path, "--threads", "1")
+    try:
+        until("the worker", lambda: service.get("/v1/workers").json["items"])
+        psql(service.data, "delete from workers")
+        until("it again", lambda: service.get("/v1/workers").json["items"])
+    finally:
+        service.stop()

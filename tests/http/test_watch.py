@@ -125,6 +125,34 @@ def test_a_scan_with_watch_leaves_what_is_being_written_to_the_watch(watching, n
     until("it", lambda: "step1" in registered(watching, name))
 
 
+def test_the_same_scan_again_leaves_the_watch_s_state(watching, name):
+    top = watching.files / name
+    models.write_llama(top / "good", seed=1)
+    (top / "bad").mkdir()
+    (top / "bad" / "config.json").write_text("{")
+    (top / "bad" / "model.safetensors").write_bytes(b"no tensors")
+    scan(watching, name, top, watch=True)
+    before = until("its state", lambda: state(watching, name))
+    scan(watching, name, top, watch=True)
+    assert state(watching, name) == before
+
+
+def test_a_name_that_is_too_long_is_said_and_the_longest_is_judged_by_gates(watching, name):
+    """Names of directories have characters of several bytes."""
+    top, longest = watching.files / name, "学" * 66  # a file's name has at most 255 bytes
+    models.write_llama(top / longest / longest / longest, seed=1)
+    models.write_llama(top / longest / longest / longest / "more", seed=2)
+    models.write_llama(top / "short", seed=3)
+    found = scan(watching, name, top)
+    assert sorted(item["name"] for item in found["registered"]) == ["short", "-".join([longest] * 3)]
+    assert [item["status"] for item in found["failed"]] == ["invalid"] and "205 char" in found["failed"][0]["detail"]
+    answer = watching.post("/v1/gates", {"name": name, "trajectory": name, "rules": [{"metric": "delta", "max": 1}]})
+    assert answer.status == 201, answer.body
+    for item in found["registered"]:
+        judged = watching.get(f"/v1/gates/{name}/verdict?checkpoint={item['id']}")
+        assert judged.status == 200 and judged.json["checkpoint_name"] == item["name"], judged.body
+
+
 def test_the_watch_ends_when_told(watching, name):
     top = watching.files / name
     models.write_llama(top / "step1")

@@ -1,0 +1,2 @@
+-- A run that several sweeps share is wanted by those alone that were not cancelled.
+alter table sweeps add column cancelled_at timestamptz;
