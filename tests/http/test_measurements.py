@@ -259,3 +259,15 @@ def test_a_measurement_without_a_checkpoint_is_kept_once(service, measured):
         assert service.sql("select count(*) from measurements where metric = 'once'") == [["1"]]
     finally:
         service.sql("delete from measurements where metric = 'once'")
+
+
+def test_a_dataset_s_name_is_told_whole(service, name):
+    """Its characters have up to four bytes, and a cut may not fall between them."""
+    data = f"{name} ".ljust(100, "д")[:90]
+    assert len(data.encode()) > 127
+    service.checkpoint(models.write_llama(service.files / name, seed=9), name, "a")
+    service.sequences(data, models.rows(2, 16))
+    run = service.run("evaluate", checkpoint=f"{name}/a", dataset=data, sequence_length=None)
+    assert run["state"] == "succeeded", run["error"]
+    series = service.get(f"/v1/curves?trajectory={name}&metric=loss").json["series"]
+    assert [one["dataset"] for one in series] == [data]
