@@ -265,7 +265,7 @@ def test_a_dataset_s_name_is_told_whole(service, name):
     """Its characters have up to four bytes, and a cut may not fall between them."""
     data = f"{name} ".ljust(100, "д")[:90]
     assert len(data.encode()) > 127
-    service.checkpoint(models.write_llama(service.files / name, seed=9), name, "a")
+    service.checkpoint(models.write_llama(service.files / name, seed=9), name, "a", step=1)
     service.sequences(data, models.rows(2, 16))
     run = service.run("evaluate", checkpoint=f"{name}/a", dataset=data, sequence_length=None)
     assert run["state"] == "succeeded", run["error"]
