@@ -45,28 +45,29 @@ static enum status read_inline(struct dataset_reader *reader, struct error *erro
     return status;
 }
 
-static enum status load(const struct dataset_source *source, const struct dataset_use *use,
-                        const struct tokenizer *tokenizer, const struct monitor *monitor, bool raw,
-                        struct sequences *out, struct error *error)
+/* `sink` is empty and says how sequences are made. */
+static enum status load(const struct dataset_source *source, struct dataset_sink *sink,
+                        const struct tokenizer *tokenizer, const struct monitor *monitor, struct sequences *out,
+                        struct error *error)
 {
-    struct dataset_sink sink = {.use = use, .raw = raw};
+    const struct dataset_use *use = sink->use;
     struct dataset_reader reader = {.source = source,
                                     .tokenizer = tokenizer,
                                     .monitor = monitor,
                                     .add_special_tokens = use->add_special_tokens,
-                                    .sink = &sink};
+                                    .sink = sink};
     struct dataset_files files = {0};
     *out = (struct sequences){0};
-    enum status status = check(source, use, tokenizer, raw, error);
+    enum status status = check(source, use, tokenizer, sink->raw, error);
     if (status == STATUS_OK && source->format == DATASET_INLINE) {
         status = read_inline(&reader, error);
     } else if (status == STATUS_OK) {
         status = dataset_files_list(source, &files, error);
-        for (int64_t i = 0; status == STATUS_OK && i < files.count && !dataset_sink_full(&sink); i++)
+        for (int64_t i = 0; status == STATUS_OK && i < files.count && !dataset_sink_full(sink); i++)
             status = readers[source->format](&reader, files.paths[i], error);
     }
-    if (status == STATUS_OK) status = dataset_sink_finish(&sink, out, error);
-    dataset_sequences_free(&sink.out);
+    if (status == STATUS_OK) status = dataset_sink_finish(sink, out, error);
+    dataset_sequences_free(&sink->out);
     dataset_files_free(&files);
     return status;
 }
@@ -75,7 +76,8 @@ enum status dataset_load(const struct dataset_source *source, const struct datas
                          const struct tokenizer *tokenizer, const struct monitor *monitor, struct sequences *out,
                          struct error *error)
 {
-    return load(source, use, tokenizer, monitor, false, out, error);
+    struct dataset_sink sink = {.use = use};
+    return load(source, &sink, tokenizer, monitor, out, error);
 }
 
 enum status dataset_load_tokens(const struct dataset_source *source, const struct tokenizer *tokenizer,
@@ -83,16 +85,26 @@ enum status dataset_load_tokens(const struct dataset_source *source, const struc
                                 int64_t *count, struct error *error)
 {
     struct dataset_use use = {.packing = DATASET_BLOCKS, .vocabulary_size = vocabulary_size};
+    struct dataset_sink sink = {.use = &use, .raw = true};
     struct sequences all;
     *tokens = NULL;
     *count = 0;
-    enum status status = load(source, &use, tokenizer, monitor, true, &all, error);
+    enum status status = load(source, &sink, tokenizer, monitor, &all, error);
     if (status != STATUS_OK) return status;
     *tokens = all.tokens;
     *count = all.starts[1];
     all.tokens = NULL;
     dataset_sequences_free(&all);
     return STATUS_OK;
+}
+
+enum status dataset_load_documents(const struct dataset_source *source, const struct tokenizer *tokenizer,
+                                   int64_t vocabulary_size, const struct monitor *monitor, struct sequences *out,
+                                   struct error *error)
+{
+    const struct dataset_use use = {.packing = DATASET_DOCUMENTS, .vocabulary_size = vocabulary_size};
+    struct dataset_sink sink = {.use = &use, .raw = true, .apart = true};
+    return load(source, &sink, tokenizer, monitor, out, error);
 }
 
 enum status dataset_look(const struct dataset_source *source, struct error *error)

@@ -72,6 +72,12 @@ MUST_CHECK enum status dataset_load_tokens(const struct dataset_source *source, 
                                            int64_t vocabulary_size, const struct monitor *monitor, uint32_t **tokens,
                                            int64_t *count, struct error *error);
 
+/* Reads every token of the source with the borders of its documents: sequence i is the i-th document that has a token,
+ * whole and however short. The caller owns *out. */
+MUST_CHECK enum status dataset_load_documents(const struct dataset_source *source, const struct tokenizer *tokenizer,
+                                              int64_t vocabulary_size, const struct monitor *monitor,
+                                              struct sequences *out, struct error *error);
+
 /* The files of a source, in the order in which they are read: for hashing and for detecting changes. */
 struct dataset_files {
     int64_t count;

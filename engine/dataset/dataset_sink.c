@@ -80,13 +80,24 @@ enum status dataset_sink_put(struct dataset_sink *sink, const uint32_t *tokens, 
     return STATUS_OK;
 }
 
+static enum status end_sequence(struct dataset_sink *sink, struct error *error)
+{
+    enum status status =
+        array_grow(&sink->out.starts, sink->out.count + 2, &sink->starts_capacity, sizeof *sink->out.starts, error);
+    if (status != STATUS_OK) return status;
+    sink->out.starts[sink->out.count++] = sink->begin;
+    sink->out.starts[sink->out.count] = sink->begin = sink->total;
+    return STATUS_OK;
+}
+
 enum status dataset_sink_end(struct dataset_sink *sink, struct error *error)
 {
     int64_t seen = sink->seen, held = sink->total - sink->begin;
     sink->documents++;
     sink->seen = 0;
     if (seen > sink->longest) sink->longest = seen;
-    if (sink->raw || is_blocks(sink)) return STATUS_OK;
+    if ((sink->raw && !sink->apart) || is_blocks(sink)) return STATUS_OK;
+    if (sink->raw) return held > 0 ? end_sequence(sink, error) : STATUS_OK;
     bool dropped = sink->use->packing == DATASET_DOCUMENTS ? held <= SHORTEST_DROPPED : held < 2;
     if (sink->use->packing == DATASET_BLOCKS && dropped)
         return error_set(error, STATUS_INVALID, "sequence %lld has %lld tokens, at least 2 are needed",
@@ -95,12 +106,7 @@ enum status dataset_sink_end(struct dataset_sink *sink, struct error *error)
         sink->total = sink->begin;
         return STATUS_OK;
     }
-    enum status status =
-        array_grow(&sink->out.starts, sink->out.count + 2, &sink->starts_capacity, sizeof *sink->out.starts, error);
-    if (status != STATUS_OK) return status;
-    sink->out.starts[sink->out.count++] = sink->begin;
-    sink->out.starts[sink->out.count] = sink->begin = sink->total;
-    return STATUS_OK;
+    return end_sequence(sink, error);
 }
 
 static enum status cut_blocks(struct dataset_sink *sink, struct error *error)
@@ -129,7 +135,8 @@ static enum status too_little(const struct dataset_sink *sink, struct error *err
 
 enum status dataset_sink_finish(struct dataset_sink *sink, struct sequences *out, struct error *error)
 {
-    enum status status = sink->raw || is_blocks(sink) ? cut_blocks(sink, error) : STATUS_OK;
+    const bool cut = (sink->raw && !sink->apart) || is_blocks(sink);
+    enum status status = cut ? cut_blocks(sink, error) : STATUS_OK;
     if (status == STATUS_OK && (sink->out.count == 0 || (sink->raw && sink->total < 2)))
         status = too_little(sink, error);
     *out = (struct sequences){0};

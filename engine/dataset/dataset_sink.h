@@ -15,7 +15,8 @@ struct dataset_sink {
     int64_t found;     /* tokens of all documents, cut or not */
     int64_t longest;   /* length of the longest document so far */
     int64_t text_read; /* bytes */
-    bool raw;          /* keep all tokens as one sequence */
+    bool raw;          /* keep all tokens as one sequence, or as one of each document */
+    bool apart;        /* raw: each document is a sequence, whatever its length */
 };
 
 /* Appends tokens to the open document. STATUS_INVALID (outside the vocabulary: says which and where),

@@ -35,8 +35,7 @@ enum status vocabulary_learn(const struct dataset_source *source, int64_t vocabu
 {
     struct tokenizer *bytes = NULL;
     struct tokenizer_trainer *trainer = NULL;
-    uint32_t *tokens = NULL;
-    int64_t count = 0;
+    struct sequences documents = {0};
     enum status status;
     if (source->format != DATASET_TEXT && source->format != DATASET_JSONL)
         return error_set_at(error, STATUS_INVALID, "/params/tokenizer",
@@ -44,15 +43,19 @@ enum status vocabulary_learn(const struct dataset_source *source, int64_t vocabu
                             dataset_format_names[source->format]);
     /* the ids of the tokenizer `bytes` are the text itself */
     if ((status = tokenizer_open_bytes(&bytes, error)) != STATUS_OK) goto done;
-    if ((status = dataset_load_tokens(source, bytes, 256, monitor, &tokens, &count, error)) != STATUS_OK) goto done;
-    char *text = (char *)tokens; /* packed in place: byte i is written after word i was read */
-    for (int64_t i = 0; i < count; i++) text[i] = (char)tokens[i];
+    if ((status = dataset_load_documents(source, bytes, 256, monitor, &documents, error)) != STATUS_OK) goto done;
+    char *text = (char *)documents.tokens; /* packed in place: byte i is written after word i was read */
+    for (int64_t i = 0; i < documents.starts[documents.count]; i++) text[i] = (char)documents.tokens[i];
     if ((status = tokenizer_train_new(&trainer, error)) != STATUS_OK) goto done;
-    if ((status = text_count(trainer, text, count, monitor, error)) != STATUS_OK) goto done;
+    /* no word and no pair reaches from one document into the next */
+    for (int64_t i = 0; i < documents.count; i++) {
+        const int64_t first = documents.starts[i], size = documents.starts[i + 1] - first;
+        if ((status = text_count(trainer, text + first, size, monitor, error)) != STATUS_OK) goto done;
+    }
     status = tokenizer_train_write(trainer, vocabulary_size, path, error);
 done:
     tokenizer_train_free(trainer);
-    memory_free(tokens);
+    dataset_sequences_free(&documents);
     tokenizer_close(bytes);
     return status;
 }
