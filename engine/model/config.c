@@ -199,6 +199,8 @@ static struct model_config config_of(const struct config_raw *raw, const struct 
 {
     /* OPT alone: do_layer_norm_before false puts the norms after the sums, and then there is no final norm */
     const bool routed = architecture->names[ROLE_ROUTER] != NULL;
+    /* a fused projection holds as many keys and values as queries, and its models do not read num_key_value_heads */
+    const bool fused = architecture->names[ROLE_QUERY_KEY_VALUE] != NULL;
     const bool projects = architecture->names[ROLE_PROJECT_IN] != NULL, after_sum = projects && raw->norm_before == 0;
     return (struct model_config){
         .architecture = architecture,
@@ -208,7 +210,7 @@ static struct model_config config_of(const struct config_raw *raw, const struct 
                                    architecture->mlp_ratio > 0 ? architecture->mlp_ratio * raw->hidden_size : -1),
         .layers = raw->layers,
         .heads = raw->heads,
-        .kv_heads = given(raw->kv_heads, raw->heads),
+        .kv_heads = fused ? raw->heads : given(raw->kv_heads, raw->heads),
         .head_dim = given(raw->head_dim, architecture->head_dim > 0 ? architecture->head_dim
                                          : raw->heads > 0           ? raw->hidden_size / raw->heads
                                                                     : -1),

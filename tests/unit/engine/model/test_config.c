@@ -85,6 +85,21 @@ static void test_neox_keys(void **state)
     assert_true(config.parallel_residual && config.attention_bias && config.activation == ACTIVATION_GELU);
 }
 
+/* Transformers' GPT-NeoX and GPT-2 have no such key. */
+static void test_fused_projections_have_no_grouped_heads(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type;
+        int64_t kv_heads;
+    } rows[] = {{"gpt_neox", 4}, {"gpt2", 4}, {"llama", 2}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        const struct model_config config =
+            parsed_type(rows[i].type, ",\"intermediate_size\":8,\"num_key_value_heads\":2");
+        assert_int_equal(config.kv_heads, rows[i].kv_heads);
+    }
+}
+
 static void test_python_literals_and_null_are_read(void **state)
 {
     struct model_config config;
@@ -284,6 +299,7 @@ int main(void)
         cmocka_unit_test(test_llama_defaults),
         cmocka_unit_test(test_both_dialects_agree),
         cmocka_unit_test(test_neox_keys),
+        cmocka_unit_test(test_fused_projections_have_no_grouped_heads),
         cmocka_unit_test(test_python_literals_and_null_are_read),
         cmocka_unit_test(test_refusals_name_the_cause),
         cmocka_unit_test(test_absent_settings_are_as_published),
