@@ -132,13 +132,18 @@ static int build_attention(struct builder *b, int input)
                         c->attention_bias && !b->architecture->attention_output_plain);
 }
 
-static int build_activation(struct builder *b, int gate, int up)
+static int build_activation_of(struct builder *b, int gate, int up, enum activation_kind kind)
 {
     const int output = program_slot(b->program, b->program->slots[gate].width);
     struct step *step = program_step(b->program, &op_activation, gate, output);
     step->input[1] = up;
-    step->attributes.activation.kind = b->config->activation;
+    step->attributes.activation.kind = kind;
     return output;
+}
+
+static int build_activation(struct builder *b, int gate, int up)
+{
+    return build_activation_of(b, gate, up, b->config->activation);
 }
 
 /* xIELU with the numbers that a fresh layer has (Huang and Schlag: both factors 0.8; alpha_n's beside beta). A file
@@ -294,7 +299,8 @@ static int build_mamba2(struct builder *b, int input)
     const int mixed = build_convolution(b, xbc);
     const int x = program_view(b->program, mixed, 0, s->width);
     const int bc = program_view(b->program, mixed, s->width, inner - s->width);
-    const int gated = build_activation(b, gate, build_scan(b, x, step_sizes, bc));
+    /* hidden_act is that of the convolution; the published norm gates with silu */
+    const int gated = build_activation_of(b, gate, build_scan(b, x, step_sizes, bc), ACTIVATION_SILU);
     const int normed = build_norm_of(b, ROLE_STATE_GATED_NORM, gated, s->groups, s->width);
     return build_linear(b, ROLE_STATE_OUTPUT, normed, b->config->hidden_size, s->bias);
 }

@@ -6,6 +6,7 @@
 #include "base/random.h"
 
 #include <math.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -149,6 +150,35 @@ static void test_the_input_of_mamba2_is_cut_as_published(void **state)
     assert_true(mixed->of == all && mixed->first == 48 && mixed->width == 78);
 }
 
+/* hidden_act is that of the convolution in both; mamba gates with it too, and mamba2's norm with silu. */
+static void test_the_gate_of_mamba2_is_silu(void **state)
+{
+    (void)state;
+    static const struct {
+        const char *type;
+        enum activation_kind gate;
+    } rows[] = {{"mamba", ACTIVATION_GELU}, {"mamba2", ACTIVATION_SILU}};
+    for (size_t i = 0; i < sizeof rows / sizeof rows[0]; i++) {
+        char text[256];
+        (void)snprintf(text, sizeof text,
+                       "{\"model_type\":\"%s\",\"vocab_size\":32,\"hidden_size\":24,\"num_hidden_layers\":1,"
+                       "\"state_size\":5,\"num_heads\":6,\"n_groups\":3,\"hidden_act\":\"gelu\"}",
+                       rows[i].type);
+        const struct program program = program_of(text);
+        const struct step *convolution = step_of(&program, &op_convolution), *scan = step_of(&program, &op_scan);
+        int found = 0;
+        for (int k = 0; k < program.step_count; k++) {
+            const struct step *step = &program.steps[k];
+            if (step->op != &op_activation) continue;
+            found++;
+            if (step->input[0] == convolution->output)
+                assert_int_equal(step->attributes.activation.kind, ACTIVATION_GELU);
+            if (step->input[1] == scan->output) assert_int_equal(step->attributes.activation.kind, rows[i].gate);
+        }
+        assert_int_equal(found, 2);
+    }
+}
+
 /* Both factors of a fresh xIELU are 0.8: softplus(alpha_p), and beta + softplus(alpha_n) with beta 0.5. */
 static void test_a_fresh_xielu_is_the_published_one(void **state)
 {
@@ -173,6 +203,7 @@ int main(void)
         cmocka_unit_test(test_shared_plan_is_smaller),
         cmocka_unit_test(test_fused_projections_lie_as_published),
         cmocka_unit_test(test_the_input_of_mamba2_is_cut_as_published),
+        cmocka_unit_test(test_the_gate_of_mamba2_is_silu),
         cmocka_unit_test(test_a_fresh_xielu_is_the_published_one),
     };
     return cmocka_run_group_tests_name("program", tests, NULL, NULL);
