@@ -157,16 +157,33 @@ static enum status prepare(struct sharpness *s, struct error *error)
     return STATUS_OK;
 }
 
+/* The norm of the trainable numbers: constants lie among them, and no relative curvature is relative to one. A model
+ * without constants is one run of tensors. */
+static double weights_norm(const struct sharpness *s)
+{
+    struct backend *backend = s->request->backend;
+    const struct matrix all = parameters_all(&s->parameters);
+    const int64_t tensors = s->layout->tensor_count;
+    double squares = 0;
+    for (int64_t i = 0, first = 0; i <= tensors; i++) {
+        if (i < tensors && !s->layout->tensors[i].parameter.constant) continue;
+        const int64_t end = i < tensors ? s->layout->tensors[i].offset : s->layout->elements;
+        const struct matrix run = vector_part(all, first, end - first);
+        if (end > first) squares += backend->ops->dot(backend, run, run);
+        first = i + 1 < tensors ? s->layout->tensors[i + 1].offset : s->layout->elements;
+    }
+    return sqrt(squares);
+}
+
 static enum status first_order(struct sharpness *s, struct error *error)
 {
     const struct symmetric_operator *op = hvp_operator(s->hvp);
     struct backend *backend = s->request->backend;
-    const struct matrix all = parameters_all(&s->parameters);
     enum status status;
     if ((status = vector_new(&op->space, "the gradient", &s->gradient, error)) != STATUS_OK) return status;
     if ((status = hvp_gradient(s->hvp, s->gradient, &s->out->loss, error)) != STATUS_OK) return status;
     s->out->gradient_norm = sqrt(backend->ops->dot(backend, s->gradient, s->gradient));
-    s->out->weight_norm = sqrt(backend->ops->dot(backend, all, all));
+    s->out->weight_norm = weights_norm(s);
     s->out->parameters = s->layout->numbers;
     s->out->sequences = s->chunks.sequences;
     s->out->tokens = s->chunks.tokens;

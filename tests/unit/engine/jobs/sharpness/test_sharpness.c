@@ -3,6 +3,7 @@
 #include "engine/curvature/reference.h"
 #include "engine/files/scratch.h"
 #include "engine/jobs/sharpness/watch.h"
+#include "engine/jobs/tiny_fixture.h"
 #include "jobs/sharpness/sharpness.h"
 #include "jobs/sharpness/sharpness_state.h"
 #include "model/gradient.h"
@@ -344,6 +345,44 @@ static void test_direction_predicts_what_fine_quantization_costs(void **state)
         }
 }
 
+/* xIELU's beta and eps lie among the parameters; relative curvatures are relative to what is trained. */
+static void test_constants_are_not_in_the_weights_norm(void **state)
+{
+    (void)state;
+    struct fixture f;
+    struct sharpness_result found;
+    struct parameters_layout *layout = NULL;
+    struct parameters parameters;
+    double squares = 0, constants = 0;
+    open_fixture(&f, tiny_apertus, 2, 8);
+    ok(parameters_layout_new(&f.model->config, &layout, &error));
+    ok(parameters_init(&parameters, layout, f.backend, "parameters", &error));
+    ok(parameters_read(&parameters, f.model, &error));
+    for (int64_t i = 0; i < layout->tensor_count; i++) {
+        const struct parameter *parameter = &layout->tensors[i].parameter;
+        const float *values = (const float *)parameters.data + layout->tensors[i].offset;
+        for (int64_t k = 0; k < parameter->rows * parameter->columns; k++)
+            *(parameter->constant ? &constants : &squares) += (double)values[k] * (double)values[k];
+    }
+    const struct sharpness_request request = {.model = f.model,
+                                              .backend = f.backend,
+                                              .sequences = &f.evaluation,
+                                              .settings = {.critical = true,
+                                                           .max_iterations = 1,
+                                                           .tolerance = 0.1,
+                                                           .probes = 1,
+                                                           .spectrum_probes = 1,
+                                                           .spectrum_steps = 1},
+                                              .save_seconds = 1e9};
+    ok(sharpness_run(&request, &found, &error));
+    assert_true(constants > 1e-4 * squares);
+    assert_true(fabs(found.weight_norm - sqrt(squares)) < 1e-6 * sqrt(squares)); /* products and sums in float32 */
+    sharpness_result_reset(&found);
+    parameters_reset(&parameters);
+    parameters_layout_free(layout);
+    close_fixture(&f);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -354,6 +393,7 @@ int main(void)
         cmocka_unit_test(test_little_memory_gives_the_same_ends_or_says_how_much_is_needed),
         cmocka_unit_test(test_settings_out_of_range_are_refused),
         cmocka_unit_test(test_direction_predicts_what_fine_quantization_costs),
+        cmocka_unit_test(test_constants_are_not_in_the_weights_norm),
     };
     return cmocka_run_group_tests_name("sharpness", tests, NULL, NULL);
 }
