@@ -37,6 +37,14 @@ static int build_parameter(struct builder *b, enum role role, const char *ending
     return number;
 }
 
+static int build_matrix(struct builder *b, enum role role, const char *ending, int64_t rows, int64_t columns,
+                        bool linear)
+{
+    const int number = build_parameter(b, role, ending, rows, columns, linear);
+    b->program->parameters[number].matrix = true;
+    return number;
+}
+
 /* Each of `groups` equal parts of a row is normalised on its own, with one weight of `weight` columns. */
 static int build_norm_of(struct builder *b, enum role role, int input, int64_t groups, int64_t weight)
 {
@@ -70,7 +78,7 @@ static int build_projection(struct builder *b, enum role role, int input, int64_
 {
     const int output = program_slot(b->program, width);
     struct step *step = program_step(b->program, &op_linear, input, output);
-    step->parameter[0] = build_parameter(b, role, ".weight", width, b->program->slots[input].width, quantizable);
+    step->parameter[0] = build_matrix(b, role, ".weight", width, b->program->slots[input].width, quantizable);
     b->program->parameters[step->parameter[0]].transposed = b->architecture->transposed;
     if (bias) step->parameter[1] = build_parameter(b, role, ".bias", 1, width, false);
     return output;
@@ -184,7 +192,7 @@ static int build_experts(struct builder *b, enum role role, int input, int route
     step->input[1] = routes;
     step->attributes.experts = experts_of(b);
     for (b->expert = 0; b->expert < b->config->experts; b->expert++) {
-        const int number = build_parameter(b, role, ".weight", width, columns, true);
+        const int number = build_matrix(b, role, ".weight", width, columns, true);
         if (b->expert == 0) step->parameter[0] = number;
     }
     b->expert = 0;
@@ -241,7 +249,7 @@ static int build_convolution(struct builder *b, int input)
     const int output = program_slot(b->program, width);
     struct step *step = program_step(b->program, &op_convolution, input, output);
     step->attributes.convolution = (struct convolution_attributes){width, s->kernel};
-    step->parameter[0] = build_parameter(b, ROLE_STATE_CONVOLUTION, ".weight", width, s->kernel, false);
+    step->parameter[0] = build_matrix(b, ROLE_STATE_CONVOLUTION, ".weight", width, s->kernel, false);
     b->program->parameters[step->parameter[0]].depthwise = true;
     b->program->parameters[step->parameter[0]].fresh = FRESH_UNIFORM;
     if (s->kernel_bias) step->parameter[1] = build_parameter(b, ROLE_STATE_CONVOLUTION, ".bias", 1, width, false);
@@ -263,6 +271,7 @@ static int build_scan(struct builder *b, int x, int step_sizes, int bc)
         build_parameter(b, ROLE_STATE_DECAY, "", heads ? 1 : s->heads, heads ? s->heads : s->states, false);
     step->parameter[1] = build_parameter(b, ROLE_STATE_SKIP, "", 1, s->heads, false);
     b->program->parameters[step->parameter[0]].fresh = FRESH_DECAY;
+    b->program->parameters[step->parameter[0]].matrix = !heads;
     if (!heads) return output;
     step->parameter[2] = build_parameter(b, ROLE_STATE_STEP_BIAS, "", 1, s->heads, false);
     b->program->parameters[step->parameter[2]].fresh = FRESH_STEP;
@@ -337,7 +346,7 @@ void decoder_block(const struct model_config *config, int64_t layer, struct prog
 static struct parameter end_parameter(const struct builder *b, enum role role, const char *ending, int64_t rows,
                                       int64_t columns)
 {
-    struct parameter parameter = {.rows = rows, .columns = columns};
+    struct parameter parameter = {.rows = rows, .columns = columns, .matrix = role != ROLE_FINAL_NORM};
     if (b->architecture->names[role] != NULL) role_name(b, role, ending, parameter.name, sizeof parameter.name);
     return parameter;
 }

@@ -22,7 +22,7 @@ static int64_t layout_add(struct parameters_layout *layout, const struct paramet
     layout->tensors[layout->tensor_count] =
         (struct parameters_tensor){.parameter = *parameter,
                                    .offset = layout->elements,
-                                   .decays = parameter->rows > 1 && parameter->fresh != FRESH_DECAY,
+                                   .decays = parameter->matrix && parameter->fresh != FRESH_DECAY,
                                    .residual = residual};
     layout->elements += aligned(count);
     if (!parameter->constant) layout->numbers += count;
@@ -54,7 +54,6 @@ static void layout_block(struct parameters_layout *layout, int64_t layer)
         layout_add(layout, &program->parameters[i], ends_residual_branch(program, i));
 }
 
-/* A vector of n elements is [1, n]. A matrix with one row would count as a vector, and no architecture has one. */
 static void layout_spans(struct parameters_layout *layout)
 {
     for (int64_t i = 0; i < layout->tensor_count; i++) {

@@ -12,11 +12,12 @@ enum { PROGRAM_STEPS = 32, PROGRAM_SLOTS = 32, PROGRAM_PARAMETERS = 256, PARAMET
  * from slow to fast; and the inverse softplus of a step size whose logarithm is uniform between 0.001 and 0.1. */
 enum fresh { FRESH_USUAL, FRESH_UNIFORM, FRESH_DECAY, FRESH_STEP };
 
-/* A tensor of the model: [rows, columns], vectors are [1, columns]. */
+/* A tensor of the model: [rows, columns], vectors are [1, columns]. A matrix may have one row too. */
 struct parameter {
     char name[PARAMETER_NAME]; /* full name in the checkpoint */
     int64_t rows, columns;
-    bool linear;     /* weight of a linear step that quantizers work on; matrices decay in training, vectors do not */
+    bool matrix;     /* drawn at random when fresh, decays in training, two-dimensional in a file; vectors do neither */
+    bool linear;     /* weight of a linear step that quantizers work on */
     bool transposed; /* [columns, rows] in the file (Conv1D); in memory always [rows, columns] */
     bool depthwise;  /* a convolution's: stored as [rows, 1, columns] */
     /* no gradient, not counted as a parameter; `initial` if a file lacks it; the file may store it as [] */

@@ -70,7 +70,7 @@ static enum status weights_write(const char *path, const struct parameters *para
         goto done;
     for (int64_t i = 0; i < layout->tensor_count; i++) {
         const struct parameters_tensor *tensor = &layout->tensors[i];
-        const bool vector = tensor->parameter.rows == 1, turned = tensor->parameter.transposed;
+        const bool vector = !tensor->parameter.matrix, turned = tensor->parameter.transposed;
         const bool depthwise = tensor->parameter.depthwise;
         const int rank = tensor->parameter.constant ? 0 : vector ? 1 : depthwise ? 3 : 2;
         shapes[i][0] = vector || turned ? tensor->parameter.columns : tensor->parameter.rows;

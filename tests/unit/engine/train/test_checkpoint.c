@@ -3,6 +3,7 @@
 #include "base/memory.h"
 #include "engine/files/scratch.h"
 #include "files/file.h"
+#include "formats/safetensors/safetensors.h"
 #include "train/checkpoint.h"
 
 #include <math.h>
@@ -383,6 +384,38 @@ static void test_state_space_models_are_written_and_recognised(void **state)
     }
 }
 
+/* intermediate_size 1: matrices, which are drawn, decay and are stored in two dimensions. */
+static void test_linears_of_one_row_are_matrices(void **state)
+{
+    (void)state;
+    static const char *const names[] = {"model.layers.0.mlp.gate_proj.weight", "model.layers.0.mlp.up_proj.weight"};
+    static const char *const vectors[] = {"model.norm.weight", "model.layers.0.input_layernorm.weight"};
+    struct bench bench;
+    struct safetensors *tensors = NULL;
+    struct safetensors_tensor found;
+    bench_open_model(&bench, "{\"model_type\":\"llama\",\"vocab_size\":300,\"hidden_size\":8,"
+                             "\"num_hidden_layers\":1,\"num_attention_heads\":2,\"intermediate_size\":1,"
+                             "\"max_position_embeddings\":16}");
+    const struct checkpoint checkpoint = checkpoint_of(&bench, DTYPE_F32, NULL);
+    ok(checkpoint_write(&checkpoint, &bench.parameters, &error));
+    (void)snprintf(bench.scratch.path, sizeof bench.scratch.path, "%.400s/model.safetensors", bench.directory);
+    ok(safetensors_open(AT_FDCWD, bench.scratch.path, &tensors, &error));
+    for (int i = 0; i < 2; i++) {
+        const int64_t index = parameters_find(bench.layout, names[i]);
+        assert_true(bench.layout->tensors[index].decays);
+        const float *values = parameters_view(&bench.parameters, index).data;
+        for (int k = 0; k < 8; k++) assert_true(fabsf(values[k]) < 0.2F && values[k] != 0);
+        safetensors_tensor(tensors, safetensors_find(tensors, names[i]), &found);
+        assert_true(found.rank == 2 && found.shape[0] == 1 && found.shape[1] == 8);
+        assert_false(bench.layout->tensors[parameters_find(bench.layout, vectors[i])].decays);
+        safetensors_tensor(tensors, safetensors_find(tensors, vectors[i]), &found);
+        assert_true(found.rank == 1 && found.shape[0] == 8);
+    }
+    safetensors_close(tensors);
+    hold_against(&bench, true);
+    bench_close(&bench);
+}
+
 int main(void)
 {
     const struct CMUnitTest tests[] = {
@@ -396,6 +429,7 @@ int main(void)
         cmocka_unit_test(test_an_average_comes_back_to_the_bit),
         cmocka_unit_test(test_a_curve_comes_back_to_the_bit),
         cmocka_unit_test(test_a_turned_byte_is_noticed_anywhere),
+        cmocka_unit_test(test_linears_of_one_row_are_matrices),
     };
     return cmocka_run_group_tests_name("checkpoint", tests, NULL, NULL);
 }
