@@ -95,6 +95,21 @@ bool schedule_falls(const struct schedule *schedule)
     return row->falls && (row->over_all || schedule->decay > 0);
 }
 
+int64_t schedule_bend(const struct schedule *schedule)
+{
+    if (rows[schedule->kind]->cycles) return schedule->start > schedule->warmup ? schedule->start : schedule->warmup;
+    return schedule->total - (schedule->kind == SCHEDULE_WSD ? schedule->decay : 0);
+}
+
+bool schedule_same(const struct schedule *a, const struct schedule *b, int64_t steps)
+{
+    if (a->peak != b->peak || a->warmup != b->warmup) return false;
+    if (steps <= a->warmup) return true;
+    if (a->kind != b->kind || a->final != b->final || a->shape != b->shape) return false;
+    if (rows[a->kind]->cycles) return a->start == b->start && a->period == b->period && a->growth == b->growth;
+    return a->decay == b->decay && a->total == b->total;
+}
+
 double schedule_rate(const struct schedule *schedule, int64_t step)
 {
     const struct row *row = rows[schedule->kind];

@@ -7,6 +7,7 @@
 #include "inputs/object_file.h"
 #include "kinds/artifact_file.h"
 #include "kinds/artifact_store.h"
+#include "store/runs.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -154,5 +155,21 @@ enum status made_checkpoint_state(const struct run_context *context, const struc
     if (place->hold == NULL || !objects_place_is(row->repo)) return STATUS_OK;
     (void)snprintf(file.directory, sizeof file.directory, "%s", row->repo);
     const enum status status = object_file_open(context, &file, NULL, out->path, &out->hold, error);
+    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
+}
+
+enum status made_checkpoint_run(struct connection *connection, const char *checkpoint, json_t **out,
+                                struct error *error)
+{
+    json_t *document = NULL;
+    *out = NULL;
+    enum status status = checkpoint_get(connection, checkpoint, &document, error);
+    const char *run = json_string_value(json_object_get(json_object_get(document, "derived_from"), "run"));
+    if (status == STATUS_OK && run != NULL) status = run_get(connection, run, out, error);
+    json_decref(document);
+    if (*out != NULL && strcmp(json_string_value(json_object_get(*out, "kind")), "train") != 0) {
+        json_decref(*out);
+        *out = NULL;
+    }
     return status == STATUS_NOT_FOUND ? STATUS_OK : status;
 }

@@ -26,4 +26,9 @@ MUST_CHECK enum status made_checkpoint_state(const struct run_context *context, 
                                              const struct checkpoint_place *place, struct checkpoint_place *out,
                                              struct error *error);
 
+/* The document of the train run that wrote a checkpoint: a new reference, NULL when it was written otherwise or the run
+ * is not known. */
+MUST_CHECK enum status made_checkpoint_run(struct connection *connection, const char *checkpoint, json_t **out,
+                                           struct error *error);
+
 #endif

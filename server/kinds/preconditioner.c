@@ -3,7 +3,6 @@
 #include "jobs/train/train.h"
 #include "kinds/made_checkpoint.h"
 #include "objects/objects_place.h"
-#include "store/runs.h"
 
 #include <stdio.h>
 #include <stdlib.h>
@@ -87,22 +86,6 @@ static enum status optimizer_check(const json_t *optimizer, struct error *error)
         name != NULL ? name : "");
 }
 
-/* The document of the run that wrote the checkpoint; NULL where there is none, or where it is no train run. */
-static enum status run_find(struct run_request *request, const char *checkpoint, json_t **out, struct error *error)
-{
-    json_t *document = NULL;
-    *out = NULL;
-    enum status status = checkpoint_get(request->connection, checkpoint, &document, error);
-    const char *run = json_string_value(json_object_get(json_object_get(document, "derived_from"), "run"));
-    if (status == STATUS_OK && run != NULL) status = run_get(request->connection, run, out, error);
-    json_decref(document);
-    if (*out != NULL && strcmp(json_string_value(json_object_get(*out, "kind")), "train") != 0) {
-        json_decref(*out);
-        *out = NULL;
-    }
-    return status == STATUS_NOT_FOUND ? STATUS_OK : status;
-}
-
 static enum status complete(struct run_request *request, const json_t *optimizer,
                             struct sharpness_preconditioner *preconditioner, struct error *error)
 {
@@ -174,7 +157,7 @@ enum status preconditioner_complete(struct run_request *request, const char *che
     if (preconditioner->moments != SHARPNESS_MOMENTS_OF_STATE) return STATUS_OK;
     struct checkpoint *row = malloc(sizeof *row);
     if (row == NULL) return error_no_memory(error, "a run");
-    enum status status = run_find(request, checkpoint, &run, error);
+    enum status status = made_checkpoint_run(request->connection, checkpoint, &run, error);
     const json_t *optimizer = json_object_get(json_object_get(run, "params"), "optimizer");
     if (status == STATUS_OK && run != NULL) status = optimizer_check(optimizer, error);
     if (status == STATUS_OK) status = checkpoint_find(request->connection, checkpoint, row, error);

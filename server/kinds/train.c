@@ -7,6 +7,7 @@
 #include "kinds/losses.h"
 #include "kinds/made_checkpoint.h"
 #include "kinds/measure.h"
+#include "kinds/train_branch.h"
 #include "schema/result_render.h"
 #include "store/trajectories.h"
 
@@ -63,9 +64,8 @@ static enum status check_tokenizer(struct run_request *request, const struct tra
     return status;
 }
 
-static enum status train_check_params(struct run_request *request, const void *filled, struct error *error)
+static enum status check_params(struct run_request *request, const struct train_params *params, struct error *error)
 {
-    const struct train_params *params = filled;
     enum status status;
     if ((status = train_check(params, error)) != STATUS_OK) return status;
     if ((status = inputs_check_precision(request, params->precision, error)) != STATUS_OK) return status;
@@ -73,6 +73,18 @@ static enum status train_check_params(struct run_request *request, const void *f
     if ((status = check_data(request, params, params->validation, "/params/validation", error)) != STATUS_OK)
         return status;
     return check_tokenizer(request, params, error);
+}
+
+static enum status train_check_params(struct run_request *request, const void *filled, struct error *error)
+{
+    const struct train_params *params = filled;
+    struct train_branch branch = {.step = -1};
+    if (params->from == NULL) return check_params(request, params, error);
+    enum status status = train_branch_open(request, params->from, &branch, error);
+    if (status == STATUS_OK) status = check_params(request, branch.own.params, error);
+    if (status == STATUS_OK) status = train_branch_check(&branch, error);
+    train_branch_close(&branch);
+    return status;
 }
 
 /* --- What is told of each checkpoint, and of the run ---- */
@@ -361,6 +373,7 @@ static enum status train_execute(const struct run_context *context, const void *
         .params = params,
         .from = params->from != NULL ? places->from.path : NULL,
         .from_state = places->state.hold != NULL ? places->state.path : NULL,
+        .step_unknown = params->from != NULL && places->from_row.step < 0,
         .tokenizer = places->tokenizer[0] != '\0' ? places->tokenizer : NULL,
         .dataset = &places->dataset.source,
         .validation = params->validation != NULL ? &places->validation.source : NULL,

@@ -231,6 +231,10 @@ static enum status branch(struct training *t, uint64_t *from, struct error *erro
             error, STATUS_INVALID, "/params/tokens",
             "the checkpoint to continue from has seen %lld tokens already; \"tokens\" counts from the very start",
             (long long)(state.step * state.batch_sequences * state.sequence_length));
+    if (t->request->step_unknown) {
+        const enum status fits = train_check_branch(t->params, state.step, NULL, error);
+        if (fits != STATUS_OK) return fits;
+    }
     trainer->step = state.step;
     *from = state.fingerprint ^ (uint64_t)state.step;
     return STATUS_OK;

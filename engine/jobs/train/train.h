@@ -61,6 +61,12 @@ extern const struct param train_params[];
  * STATUS_INVALID, STATUS_UNSUPPORTED. */
 MUST_CHECK enum status train_check(const struct train_params *params, struct error *error);
 
+/* Checks that the schedule of a branch keeps its peak from its warm-up to the checkpoint that it begins at: the rate
+ * would jump there otherwise. `step` is the checkpoint's; `trunk` has the parameters of the run that made it, NULL if
+ * they are not known: a branch with the same schedule only goes on with it. STATUS_INVALID. */
+MUST_CHECK enum status train_check_branch(const struct train_params *params, int64_t step,
+                                          const struct train_params *trunk, struct error *error);
+
 /* A checkpoint that is durable on disk. All lent for the call. */
 struct train_written {
     const char *directory; /* in the request's directory */
@@ -72,9 +78,10 @@ struct train_written {
 /* All lent for the call. */
 struct train_request {
     const struct train_params *params;
-    const char *from;                                  /* directory of the checkpoint to continue from, NULL: none */
-    const char *from_state;                            /* path of its training.state, NULL: it lies in `from` */
-    const char *tokenizer;                             /* path of its tokenizer.json for TRAIN_TOKENIZER_FILE */
+    const char *from;       /* directory of the checkpoint to continue from, NULL: none */
+    const char *from_state; /* path of its training.state, NULL: it lies in `from` */
+    bool step_unknown;      /* that of `from` was not known when the request was checked: the state tells it */
+    const char *tokenizer;  /* path of its tokenizer.json for TRAIN_TOKENIZER_FILE */
     const struct dataset_source *dataset, *validation; /* validation NULL: none */
     const char *directory;                             /* existing; checkpoints appear in it */
     const char *work_directory;                        /* existing, the run's own, kept between its attempts */

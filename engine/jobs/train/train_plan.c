@@ -83,6 +83,34 @@ enum status train_check(const struct train_params *params, struct error *error)
     return train_plan_fit(params, &config, error);
 }
 
+enum status train_check_branch(const struct train_params *params, int64_t step, const struct train_params *trunk,
+                               struct error *error)
+{
+    const struct schedule schedule = train_plan_schedule(params);
+    const int64_t tokens = params->batch_sequences * params->sequence_length, bend = schedule_bend(&schedule);
+    if (step >= schedule.total) return STATUS_OK; /* what the run says of it is plainer */
+    if (trunk != NULL) {
+        const struct schedule before = train_plan_schedule(trunk);
+        if (schedule_same(&before, &schedule, step)) return STATUS_OK;
+    }
+    if (schedule.warmup > step)
+        return error_set_at(error, STATUS_INVALID, "/params/schedule/warmup",
+                            "the warm-up ends at step %lld, after step %lld of the checkpoint, where the rate would "
+                            "jump; at most %lld tokens fit",
+                            (long long)schedule.warmup, (long long)step, (long long)(step * tokens));
+    if (schedule.kind == SCHEDULE_WSD && bend < step)
+        return error_set_at(error, STATUS_INVALID, "/params/schedule/decay",
+                            "the decay begins at step %lld, before step %lld of the checkpoint, where the rate would "
+                            "jump; at most %lld tokens fit",
+                            (long long)bend, (long long)step, (long long)((schedule.total - step) * tokens));
+    if (bend < step)
+        return error_set_at(error, STATUS_INVALID, "/params/schedule/start",
+                            "the cycles begin at step %lld, before step %lld of the checkpoint, where the rate would "
+                            "jump; give %lld tokens or more",
+                            (long long)bend, (long long)step, (long long)(step * tokens));
+    return STATUS_OK;
+}
+
 struct trainer_setup train_plan_setup(const struct train_params *params, int64_t memory_limit)
 {
     return (struct trainer_setup){

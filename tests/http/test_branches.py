@@ -1,0 +1,86 @@
+"""Branches of training runs: what they take over from their trunk, and which schedules they may have."""
+
+import shutil
+
+import pytest
+
+STEP = 2 * 16
+MODEL = {"model_type": "llama", "vocab_size": 256, "hidden_size": 16, "intermediate_size": 24, "num_hidden_layers": 1,
+         "num_attention_heads": 2, "max_position_embeddings": 32}
+COMMON = {"dataset": "branches", "batch_sequences": 2, "sequence_length": 16, "checkpoint_every": 10 * STEP}
+OPTIMIZER = {"name": "sam", "rho": 0.02, "beta2": 0.9}
+SCHEDULE = {"name": "wsd", "peak": 0.01, "warmup": 4 * STEP, "decay": 15 * STEP}
+
+
+def train(service, name, tokens, **more):
+    document = service.run("train", trajectory=name, tokens=tokens, **COMMON, **more)
+    assert document["state"] == "succeeded", document["error"]
+    items = service.get(f"/v1/checkpoints?trajectory={name}").json["items"]
+    return document, {c["step"]: c for c in items}
+
+
+@pytest.fixture(scope="module")
+def trunk(service):
+    """30 steps whose rate falls from step 15 on."""
+    (service.files / "branches.txt").write_text("".join(chr(97 + i * i % 23) for i in range(4000)))
+    service.post("/v1/datasets", {"name": "branches", "path": "branches.txt", "format": "text"})
+    return train(service, "trunk", 30 * STEP, model=MODEL, tokenizer={"name": "bytes"}, seed=5, optimizer=OPTIMIZER,
+                 schedule=SCHEDULE)
+
+
+def test_a_branch_goes_on_with_the_settings_of_its_trunk(service, trunk):
+    """What is left out is the trunk's, so that the branch ends with the trunk's weights, in the middle of its decay."""
+    document, made = trunk
+    branch, found = train(service, "goes-on", 30 * STEP, **{"from": "trunk/step0000020"})
+    for setting in ("seed", "optimizer", "schedule"):
+        assert branch["params"][setting] == document["params"][setting]
+    assert branch["params"]["seed"] == 5 and branch["params"]["optimizer"]["rho"] == 0.02
+    assert found[30]["sha256"] == made[30]["sha256"]
+
+
+def test_what_a_branch_posts_is_taken_as_a_whole(service, trunk):
+    branch, _ = train(service, "own", 40 * STEP, **{"from": "trunk/step0000010"}, seed=0, optimizer={"name": "adamw"},
+                      schedule={"name": "constant"})
+    assert branch["params"]["seed"] == 0
+    assert (branch["params"]["optimizer"]["name"], branch["params"]["optimizer"]["beta2"]) == ("adamw", 0.95)
+    assert branch["params"]["schedule"]["warmup"] == 0
+
+
+def refused(service, step, **more):
+    params = {"trajectory": "refused", "from": f"trunk/step00000{step}", **COMMON, **more}
+    answer = service.post("/v1/runs", {"kind": "train", "params": params, "dry_run": True})
+    assert answer.status == 422, answer.body
+    (error,) = answer.json["errors"]
+    return error["pointer"], error["detail"]
+
+
+@pytest.mark.parametrize("schedule, pointer, most", [
+    ({"name": "wsd", "decay": 21 * STEP}, "decay", 20 * STEP),
+    ({"name": "wsd", "warmup": 21 * STEP}, "warmup", 20 * STEP),
+    ({"name": "sgdr", "start": 19 * STEP, "period": 8 * STEP}, "start", 20 * STEP),
+    ({"name": "oscillating", "period": 8 * STEP}, "start", 20 * STEP),
+])
+def test_a_schedule_that_bends_before_its_checkpoint_is_refused(service, trunk, schedule, pointer, most):
+    """The length that the answer names is accepted."""
+    where, said = refused(service, 20, tokens=40 * STEP, schedule=schedule)
+    assert where == f"/params/schedule/{pointer}" and f" {most} tokens" in said
+    params = {"trajectory": "accepted", "from": "trunk/step0000020", **COMMON, "tokens": 40 * STEP,
+              "schedule": {**schedule, pointer: most}}
+    answer = service.post("/v1/runs", {"kind": "train", "params": params, "dry_run": True})
+    assert answer.status == 200, answer.body
+
+
+def test_a_decay_that_has_begun_is_not_prolonged(service, trunk):
+    """The trunk's own schedule over more tokens is another one: its decay begins where the rate has fallen already."""
+    where, _ = refused(service, 20, tokens=32 * STEP)
+    assert where == "/params/schedule/decay"
+
+
+def test_where_the_step_is_not_known_the_run_finds_out(service, trunk):
+    """A copy of a checkpoint that was registered without its step and has no trunk."""
+    shutil.copytree(trunk[1][20]["source"]["path"], service.files / "bare")
+    service.checkpoint(service.files / "bare", "bare", "bare")
+    run = service.run("train", trajectory="found-out", **{"from": "bare/bare"}, **COMMON, tokens=40 * STEP,
+                      schedule={"name": "wsd", "decay": 21 * STEP})
+    assert run["state"] == "failed" and "the decay begins at step 19" in str(run["error"]), run["error"]
+    assert run["params"]["seed"] == 0
